@@ -1,0 +1,251 @@
+import type { z } from 'zod';
+import type { Batch, Permission, RawBatch, StoredAnswer, Tenant } from '../model/batch.ts';
+
+/**
+ * The contract between components. docs/component.md says the same in prose; test/contract/ holds every
+ * registered component to it.
+ *
+ * A component's life: create (no side effects) → start → work → shutdown. `start` is called once,
+ * extensions first and receivers last, so that nobody sends into a component that is not ready.
+ * `shutdown` is called at most once, receivers first; it is safe without `start`, stops accepting, hands
+ * on or refuses all it holds, closes what it opened, and keeps to the deadline.
+ */
+export type Component = {
+  start(): Promise<void>;
+  shutdown(deadline: AbortSignal): Promise<void>;
+};
+
+/**
+ * Takes over a batch. Resolved: somebody downstream, or the disk, has it. Rejected: nobody has; a
+ * `RetryableError` may succeed later, a `PermanentError` never will, a `Refusal` is the client's answer.
+ * Anything else is a fault of ours and counts as retryable.
+ */
+export type Consumer = { consume(batch: Batch): Promise<void> };
+
+/** A request before its body: all that authentication and admission may look at. */
+export type RequestHead = {
+  readonly transport: 'http' | 'grpc';
+  readonly method: string;
+  /** Path without query string. */
+  readonly path: string;
+  /** Lower-case names; a name that came more than once has its values in the order they came. */
+  readonly headers: ReadonlyMap<string, readonly string[]>;
+  readonly remoteAddress: string;
+  /** Milliseconds since the epoch. */
+  readonly receivedAt: number;
+  /** From `content-length`; undefined for a chunked body. */
+  readonly declaredBytes: number | undefined;
+};
+
+/** A request that may send its body. `release` gives back what admission holds; it is called once. */
+export type Admission = { readonly tenant: Tenant; release(): void };
+
+export type IdempotencyClaim =
+  | { readonly state: 'new'; release(): void }
+  | { readonly state: 'replay'; readonly answer: StoredAnswer }
+  | { readonly state: 'conflict' }
+  | { readonly state: 'in_progress' };
+
+/** Where answers are kept for `Idempotency-Key`. What `consume` makes durable includes the batch's answer. */
+export type IdempotencyLedger = {
+  /** Claims the key for the request with this hash; a `new` claim lasts until it is released. */
+  claim(tenant: Tenant, key: string, requestHash: Buffer): Promise<IdempotencyClaim>;
+};
+
+/** One exporter of a pipeline, as seen by a queue that delivers to each on its own. */
+export type Branch = Consumer & { readonly exporterId: string };
+
+/** What stands behind a receiver: the processors and exporters of its pipeline, with counted edges. */
+export type Pipeline = Consumer & {
+  /** As in the configuration, e.g. `traces/accept`. */
+  readonly id: string;
+  /**
+   * Authenticates and checks the permission. Rejects with a `Refusal` (401, 403, 503).
+   * `fallback` is the tenant of a receiver with a `project` of its own, for a pipeline without `auth`.
+   */
+  authenticate(head: RequestHead, permission: Permission, fallback?: Tenant): Promise<Tenant> | Tenant;
+  /** Authenticates for `ingest:write`, then asks every processor that admits. Rejects with a `Refusal`. */
+  admit(head: RequestHead, fallback?: Tenant): Promise<Admission> | Admission;
+  /** Runs the processors alone; with `branches`, for a queue that delivers by itself. */
+  process(batch: Batch): Promise<Batch>;
+  readonly branches: readonly Branch[];
+  /** Undefined where nothing behind this pipeline can keep an answer. */
+  readonly idempotency: IdempotencyLedger | undefined;
+  /** Id of the store that `auth` names; undefined for fixed keys. */
+  readonly storeId: string | undefined;
+};
+
+export type Receiver = Component;
+
+/**
+ * Works on batches or on request heads; every part is optional. A processor that authenticates names the
+ * tenant; one that admits may refuse on headers alone, before a byte of the body is read.
+ */
+export type Processor = Component & {
+  /** Names the tenant or throws a `Refusal`. Permissions are checked by the pipeline. */
+  authenticate?(head: RequestHead): Promise<Tenant> | Tenant;
+  /** The store that holds the tenants, for reading requests. */
+  readonly storeId?: string;
+  /** May throw a `Refusal`; what it returns is called once when the request is over. */
+  admit?(head: RequestHead, tenant: Tenant): Promise<(() => void) | undefined> | (() => void) | undefined;
+  /** Resolves with the batch to hand on: the same one, changed or not, or another one. */
+  process?(batch: Batch): Promise<Batch> | Batch;
+  /** Told once per batch it processed what became of it: durable downstream, or not. */
+  settle?(batch: RawBatch, outcome: 'durable' | 'failed'): void;
+};
+
+export type Exporter = Component &
+  Consumer & {
+    /** Set where this exporter makes answers durable together with the batch. */
+    readonly idempotency?: IdempotencyLedger;
+  };
+
+/** Exporter of one pipeline, receiver of others. */
+export type Connector = Exporter;
+
+/** Something other components use by name. What it offers is found under its capabilities. */
+export type Extension = Component & {
+  /** The offer for a capability that its factory lists under `provides`. */
+  provide<T>(capability: Capability<T>): T | undefined;
+};
+
+declare const offered: unique symbol;
+/** A typed name for what an extension or the host offers, e.g. `STORE` in src/store. */
+export type Capability<T> = { readonly name: string; readonly [offered]?: T };
+
+export function capability<T>(name: string): Capability<T> {
+  return { name };
+}
+
+export type Logger = {
+  debug(fields: object, message: string): void;
+  info(fields: object, message: string): void;
+  warn(fields: object, message: string): void;
+  error(fields: object, message: string): void;
+};
+
+/** Time comes in from outside, so that a test can own it. */
+export type Clock = {
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** Calls back once after `ms`; the returned function cancels. Does not keep the process alive. */
+  after(ms: number, callback: () => void): () => void;
+};
+
+export type Labels = Readonly<Record<string, string>>;
+export type Counter = { add(amount: number, labels?: Labels): void };
+export type Histogram = { record(value: number, labels?: Labels): void };
+
+/** Own telemetry; src/telemetry implements it. Names are listed in docs/metrics.md. */
+export type Metrics = {
+  counter(name: string, description: string): Counter;
+  histogram(name: string, description: string, unit?: string): Histogram;
+  /** `read` is asked at every scrape; returns a function that removes the gauge. */
+  gauge(name: string, description: string, read: () => { value: number; labels?: Labels }[]): () => void;
+};
+
+/** What a running service offers its components. */
+export type Host = {
+  /** The offer of a declared extension; throws when it has none (validate has checked the reference). */
+  extension<T>(id: string, wanted: Capability<T>): T;
+  /** An offer of the service itself, e.g. `LISTENERS` in src/http. */
+  service<T>(wanted: Capability<T>): T;
+};
+
+/** What every component is created with. */
+export type Settings = {
+  /** As in the configuration: `otlp`, `otlp/second`. */
+  readonly id: string;
+  readonly kind: ComponentKind;
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly host: Host;
+};
+
+export type ComponentKind = 'receiver' | 'processor' | 'exporter' | 'connector' | 'extension';
+export type Stability = 'development' | 'alpha' | 'beta' | 'stable';
+export type DataKind = Batch['kind'];
+
+type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
+  readonly kind: Kind;
+  /** The type in the configuration, and the folder's name. */
+  readonly type: string;
+  /** Other names the type goes by. */
+  readonly aliases?: readonly string[];
+  readonly stability: Stability;
+  /** One sentence for `tracectl components` and the reference pages. */
+  readonly description: string;
+  /** The single source for validation, defaults, JSON Schema and reference pages. */
+  readonly config: Schema;
+};
+
+export type ReceiverFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<'receiver', Schema> & {
+  /** True where `config.project` can name the tenant of a pipeline without `auth`. */
+  readonly hasProject?: boolean;
+  create(settings: Settings, config: z.output<Schema>, pipeline: Pipeline): Receiver | Promise<Receiver>;
+};
+
+export type ProcessorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<'processor', Schema> & {
+  readonly accepts: readonly DataKind[];
+  /** What it hands on; `same` is what it was given. */
+  readonly emits: DataKind | 'same';
+  /** It may add rejections. */
+  readonly rejects?: boolean;
+  /** It must stand after every processor that rejects. */
+  readonly afterRejecting?: boolean;
+  /** It names the tenant. */
+  readonly authenticates?: boolean;
+  create(settings: Settings, config: z.output<Schema>): Processor | Promise<Processor>;
+};
+
+export type ExporterFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<'exporter', Schema> & {
+  readonly accepts: readonly DataKind[];
+  create(settings: Settings, config: z.output<Schema>): Exporter | Promise<Exporter>;
+};
+
+export type ConnectorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<'connector', Schema> & {
+  readonly accepts: readonly DataKind[];
+  readonly emits: DataKind | 'same';
+  /** `pipelines` are those it is the receiver of. */
+  create(
+    settings: Settings,
+    config: z.output<Schema>,
+    pipelines: readonly Pipeline[],
+  ): Connector | Promise<Connector>;
+};
+
+export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<'extension', Schema> & {
+  /** Names of the capabilities that `provide` answers. */
+  readonly provides: readonly string[];
+  /** The data directory it would own, for commands that look for a running daemon. */
+  dataDirectory?(config: z.output<Schema>): string;
+  create(settings: Settings, config: z.output<Schema>): Extension | Promise<Extension>;
+};
+
+export type Factory =
+  | ReceiverFactory
+  | ProcessorFactory
+  | ExporterFactory
+  | ConnectorFactory
+  | ExtensionFactory;
+
+/**
+ * Each `define…` checks a factory against its own schema's type and hands it on in the common form: the
+ * engine passes `create` only what `config` has parsed, so widening the parameter is sound.
+ */
+export function defineReceiver<S extends z.ZodType>(factory: ReceiverFactory<S>): ReceiverFactory {
+  return factory as unknown as ReceiverFactory;
+}
+export function defineProcessor<S extends z.ZodType>(factory: ProcessorFactory<S>): ProcessorFactory {
+  return factory as unknown as ProcessorFactory;
+}
+export function defineExporter<S extends z.ZodType>(factory: ExporterFactory<S>): ExporterFactory {
+  return factory as unknown as ExporterFactory;
+}
+export function defineConnector<S extends z.ZodType>(factory: ConnectorFactory<S>): ConnectorFactory {
+  return factory as unknown as ConnectorFactory;
+}
+export function defineExtension<S extends z.ZodType>(factory: ExtensionFactory<S>): ExtensionFactory {
+  return factory as unknown as ExtensionFactory;
+}

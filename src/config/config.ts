@@ -1,0 +1,54 @@
+import type {
+  ConnectorFactory,
+  ExporterFactory,
+  ExtensionFactory,
+  ProcessorFactory,
+  ReceiverFactory,
+} from '../component/component.ts';
+
+/** A component of the configuration: its factory, and its settings with all defaults filled in. */
+export type Declared<F> = { readonly id: string; readonly factory: F; readonly config: unknown };
+
+export type PipelineConfig = {
+  readonly id: string;
+  readonly receivers: readonly string[];
+  readonly processors: readonly string[];
+  readonly exporters: readonly string[];
+};
+
+/** A whole configuration, expanded and valid: what the engine runs. */
+export type ServiceConfig = {
+  readonly receivers: ReadonlyMap<string, Declared<ReceiverFactory>>;
+  readonly processors: ReadonlyMap<string, Declared<ProcessorFactory>>;
+  readonly exporters: ReadonlyMap<string, Declared<ExporterFactory>>;
+  readonly connectors: ReadonlyMap<string, Declared<ConnectorFactory>>;
+  readonly extensions: ReadonlyMap<string, Declared<ExtensionFactory>>;
+  readonly service: {
+    /** In the order they are started. */
+    readonly extensions: readonly string[];
+    readonly pipelines: readonly PipelineConfig[];
+    readonly telemetry: {
+      readonly logs: { readonly level: 'debug' | 'info' | 'warn' | 'error'; readonly encoding: 'console' | 'json' };
+      readonly metrics: {
+        readonly level: 'none' | 'normal';
+        readonly address: string;
+        /** The address stands in the file: failing to bind it is an error, not a warning. */
+        readonly addressIsConfigured: boolean;
+      };
+    };
+    readonly limits: { readonly in_flight_bytes: number };
+    /** Milliseconds. */
+    readonly shutdown_timeout: number;
+  };
+};
+
+/** One thing that is wrong, or odd, in a configuration. */
+export type Issue = {
+  readonly severity: 'error' | 'warning';
+  /** `config.yaml:12:5`; undefined for what comes from `--set` or stands nowhere. */
+  readonly at: string | undefined;
+  /** `receivers.otlp.protocols.http.endpoint` */
+  readonly path: string;
+  /** What is wrong, what is allowed, and what was perhaps meant. */
+  readonly message: string;
+};

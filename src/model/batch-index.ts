@@ -1,0 +1,43 @@
+/**
+ * Where the items of a body stand: byte ranges in typed arrays, found by one pass over the inflated
+ * bytes without building strings or objects. An index can be made in a worker thread and handed over
+ * (its arrays are transferable), so a large body never holds up the event loop.
+ */
+
+/** An index over a native or runs body. Ranges are [start, end) byte offsets into `bytes`. */
+export type JsonIndex = {
+  readonly type: 'native' | 'runs';
+  /** The inflated body. */
+  readonly bytes: Buffer;
+  /** Items found; an index never records more than its limit, but counts all of them. */
+  readonly count: number;
+  /**
+   * `count` records of `2 * (fields + 1)` numbers: the item's own range, then the range of every field of
+   * the pattern (src/model/native/fields.ts, src/model/runs/fields.ts); 0,0 where a field is absent.
+   * A repeated key keeps its last range.
+   */
+  readonly ranges: Uint32Array;
+  /** Numbers a record has in `ranges`. */
+  readonly stride: number;
+  /** Compact JSON length of each of the fields whose size counts; `count * sized` numbers. */
+  readonly sizes: Uint32Array;
+  /** For runs: items at positions below this came in `post`, the others in `patch`. */
+  readonly posts: number;
+};
+
+/** An index over an OTLP export request, protobuf or JSON. */
+export type OtlpIndex = {
+  readonly type: 'otlp_proto' | 'otlp_json';
+  /** The inflated body. */
+  readonly bytes: Buffer;
+  /** Spans found. */
+  readonly count: number;
+  /** Per span `OTLP_STRIDE` numbers; see `OtlpField` in src/model/otlp/fields.ts. */
+  readonly spans: Uint32Array;
+  /** Per resource: the range of its ResourceSpans message or object, and of its `resource` in it. */
+  readonly resources: Uint32Array;
+  /** Per scope: the range of its ScopeSpans message or object, of its `scope` in it, and its resource's number. */
+  readonly scopes: Uint32Array;
+};
+
+export type BatchIndex = JsonIndex | OtlpIndex;

@@ -1,0 +1,99 @@
+/**
+ * What an error says about the data it concerns. A rejected `consume` means that nobody took over the
+ * batch; the error's class says what may be done next. docs/errors.md lists every code.
+ */
+
+/** The same batch may succeed later: the sender keeps it and tries again. */
+export class RetryableError extends Error {
+  override readonly name = 'RetryableError';
+  readonly code: string;
+  /** Milliseconds after which a retry makes sense; undefined leaves it to the caller's backoff. */
+  readonly retryAfterMs: number | undefined;
+
+  constructor(code: string, message: string, options: { retryAfterMs?: number; cause?: unknown } = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined);
+    this.code = code;
+    this.retryAfterMs = options.retryAfterMs;
+  }
+}
+
+/** The same batch will never succeed here: it belongs in the dead letter, not in a retry. */
+export class PermanentError extends Error {
+  override readonly name = 'PermanentError';
+  readonly code: string;
+
+  constructor(code: string, message: string, options: { cause?: unknown } = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined);
+    this.code = code;
+  }
+}
+
+/** Codes of a request that is refused as a whole (design §4), with the HTTP status each has. */
+export const REFUSAL_STATUS = {
+  unauthorized: 401,
+  forbidden: 403,
+  invalid_json: 400,
+  invalid_request: 400,
+  unsupported_content_type: 400,
+  unsupported_encoding: 415,
+  body_too_large: 413,
+  too_many_events: 413,
+  no_event_accepted: 400,
+  monthly_limit: 402,
+  hourly_limit: 429,
+  exceeds_hourly_limit: 413,
+  rate_limited: 429,
+  idempotency_conflict: 409,
+  idempotency_in_progress: 409,
+  not_found: 404,
+  method_not_allowed: 405,
+  request_timeout: 408,
+  unavailable: 503,
+} as const;
+export type RefusalCode = keyof typeof REFUSAL_STATUS;
+
+export type RefusalOptions = {
+  /** Overrides the code's usual status (an OTLP media type is 415 where a native one is 400). */
+  status?: number;
+  /** Sent as `Retry-After`, rounded up to whole seconds. */
+  retryAfterMs?: number;
+  /** ISO 8601 UTC; on `hourly_limit` alone. */
+  hourlyIngestResetAt?: string;
+  /** Sent as `Allow` with `method_not_allowed`. */
+  allow?: string;
+  cause?: unknown;
+};
+
+/** A request refused as a whole, before anything of it was counted, stored or queued. */
+export class Refusal extends Error {
+  override readonly name = 'Refusal';
+  readonly code: RefusalCode;
+  readonly status: number;
+  readonly retryAfterMs: number | undefined;
+  readonly hourlyIngestResetAt: string | undefined;
+  readonly allow: string | undefined;
+
+  constructor(code: RefusalCode, message: string, options: RefusalOptions = {}) {
+    super(message, 'cause' in options ? { cause: options.cause } : undefined);
+    this.code = code;
+    this.status = options.status ?? REFUSAL_STATUS[code];
+    this.retryAfterMs = options.retryAfterMs;
+    this.hourlyIngestResetAt = options.hourlyIngestResetAt;
+    this.allow = options.allow;
+  }
+}
+
+/** Turns whatever a pipeline threw into the refusal a client is told. Never a 500 for the world's faults. */
+export function refusalOf(error: unknown): Refusal {
+  if (error instanceof Refusal) return error;
+  if (error instanceof RetryableError) {
+    return new Refusal('unavailable', error.message, {
+      retryAfterMs: error.retryAfterMs ?? 1000,
+      cause: error,
+    });
+  }
+  return new Refusal('unavailable', 'The data could not be accepted safely. Try again.', {
+    retryAfterMs: 5000,
+    cause: error,
+  });
+}

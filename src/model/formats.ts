@@ -1,0 +1,142 @@
+import type { Batch, Format, RawBatch, Usage } from './batch.ts';
+import type { BatchIndex, JsonIndex, OtlpIndex } from './batch-index.ts';
+import type { FormatModule, ScanLimits } from './format-module.ts';
+import { inflateSync } from './inflate.ts';
+import { native } from './native/format.ts';
+import type { Observation, Payload, PayloadField } from './observation.ts';
+import { PAYLOAD_FIELDS } from './observation.ts';
+import { otlpJson, otlpProto } from './otlp/format.ts';
+import { runs } from './runs/format.ts';
+
+/** Transferred and inflated bodies alike (spec 8). */
+export const MAX_BODY_BYTES = 26_214_400;
+
+/** No limit of ours is above this: a stored body was within the limits when it was accepted. */
+const STORED_LIMITS: ScanLimits = { maxItems: Number.MAX_SAFE_INTEGER };
+
+/** One pass over an inflated body; see `FormatModule.scan`. */
+export function scan(format: Format, bytes: Buffer, limits: ScanLimits): BatchIndex {
+  switch (format) {
+    case 'native':
+      return native.scan(bytes, limits);
+    case 'runs':
+      return runs.scan(bytes, limits);
+    case 'otlp_proto':
+      return otlpProto.scan(bytes, limits);
+    case 'otlp_json':
+      return otlpJson.scan(bytes, limits);
+  }
+}
+
+/** The batch's index; inflates and scans a batch that came out of a queue or store, once. */
+export function indexOf(batch: RawBatch): BatchIndex {
+  batch.index ??= scan(
+    batch.format,
+    inflateSync(batch.body, batch.encoding, Number.MAX_SAFE_INTEGER),
+    STORED_LIMITS,
+  );
+  return batch.index;
+}
+
+/** The item's own id, for its result. `position` is that in the body. */
+export function itemId(index: BatchIndex, position: number): string | undefined {
+  return moduleOf(index).itemId(index, position);
+}
+
+/** What the accepted items cost. Valid before and after `cutRejected`. */
+export function measure(batch: RawBatch): Usage {
+  const index = indexOf(batch);
+  const format = moduleOf(index);
+  let bytes = 0;
+  let events = 0;
+  for (const position of acceptedPositions(batch, index.count)) {
+    bytes += format.usageBytes(index, position);
+    events++;
+  }
+  return { events, bytes };
+}
+
+/**
+ * Takes the rejected items out of the body, so that nothing refused is ever stored. Leaves the bytes as
+ * received, compression included, where nothing was rejected.
+ */
+export function cutRejected(batch: RawBatch): void {
+  if (batch.rejections.length === 0 || batch.positions !== undefined) return;
+  const index = indexOf(batch);
+  const keep = acceptedPositions(batch, index.count);
+  const bytes = moduleOf(index).cut(index, keep);
+  batch.body = bytes;
+  batch.encoding = 'identity';
+  batch.positions = keep;
+  batch.index = undefined;
+}
+
+/** Request position of the item at `position` of the body. */
+export function requestIndexOf(batch: RawBatch, position: number): number {
+  return batch.positions?.[position] ?? position;
+}
+
+/** Position in the body of the item that stood at `requestIndex`; undefined when it was rejected. */
+export function positionOf(batch: RawBatch, requestIndex: number): number | undefined {
+  if (batch.positions === undefined) return requestIndex < batch.requestItems ? requestIndex : undefined;
+  const found = batch.positions.indexOf(requestIndex);
+  return found === -1 ? undefined : found;
+}
+
+/** Every item of the body in the common form, narrow fields alone. */
+export function observe(batch: RawBatch): Observation[] {
+  const index = indexOf(batch);
+  const format = moduleOf(index);
+  const observations: Observation[] = [];
+  for (let position = 0; position < index.count; position++) {
+    observations.push(format.observe(index, position, requestIndexOf(batch, position)));
+  }
+  return observations;
+}
+
+/** Payload fields of one item as JSON text. */
+export function payload(
+  batch: RawBatch,
+  position: number,
+  fields: readonly PayloadField[] = PAYLOAD_FIELDS,
+): Payload {
+  const index = indexOf(batch);
+  return moduleOf(index).payload(index, position, fields);
+}
+
+/** One item as JSON text, as it was accepted. */
+export function sourceEvent(batch: RawBatch, position: number): string {
+  const index = indexOf(batch);
+  return moduleOf(index).source(index, position);
+}
+
+/** The protocol an item came by, as readers see it. */
+export function sourceOf(format: Format): 'native' | 'runs' | 'otlp' {
+  return format === 'native' || format === 'runs' ? format : 'otlp';
+}
+
+/** Accepted positions, while the body still holds every item or after the rejected ones were cut out. */
+function acceptedPositions(batch: RawBatch, count: number): number[] {
+  const all = Array.from({ length: count }, (_, position) => position);
+  if (batch.positions !== undefined || batch.rejections.length === 0) return all;
+  const rejected = new Set(batch.rejections.map((rejection) => rejection.index));
+  return all.filter((position) => !rejected.has(position));
+}
+
+/** An index is only ever read by the module that made it: its `type` says which. */
+function moduleOf(index: BatchIndex): FormatModule<BatchIndex> {
+  const found: FormatModule<JsonIndex> | FormatModule<OtlpIndex> = {
+    native,
+    runs,
+    otlp_proto: otlpProto,
+    otlp_json: otlpJson,
+  }[index.type];
+  return found as FormatModule<BatchIndex>;
+}
+
+/** True when a batch still carries something to hand on. */
+export function hasItems(batch: Batch): boolean {
+  return batch.kind === 'observations'
+    ? batch.observations.length > 0
+    : batch.requestItems > batch.rejections.length;
+}
