@@ -1,0 +1,46 @@
+import type { Clock } from '../../src/component/component.ts';
+
+/** A clock that a test moves by hand. */
+export type FakeClock = Clock & {
+  /** Moves time on, calling back whatever falls due, in order of its time. */
+  advance(ms: number): void;
+  /** Jumps without calling anything back, as a suspended machine or a wrong clock does. */
+  set(now: number): void;
+  /** Timers that wait. */
+  pending(): number;
+};
+
+export function fakeClock(start: number = Date.UTC(2026, 0, 15, 12, 0, 0)): FakeClock {
+  let now = start;
+  let nextId = 0;
+  const timers = new Map<number, { at: number; callback: () => void }>();
+
+  function due(until: number): [number, { at: number; callback: () => void }] | undefined {
+    const waiting = [...timers].filter(([, timer]) => timer.at <= until);
+    waiting.sort(([idA, a], [idB, b]) => a.at - b.at || idA - idB);
+    return waiting[0];
+  }
+
+  return {
+    now: () => now,
+    after(ms, callback) {
+      const id = nextId++;
+      timers.set(id, { at: now + Math.max(0, ms), callback });
+      return () => timers.delete(id);
+    },
+    advance(ms) {
+      const until = now + ms;
+      for (let next = due(until); next !== undefined; next = due(until)) {
+        const [id, timer] = next;
+        timers.delete(id);
+        now = Math.max(now, timer.at);
+        timer.callback();
+      }
+      now = until;
+    },
+    set(at) {
+      now = at;
+    },
+    pending: () => timers.size,
+  };
+}

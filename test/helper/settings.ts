@@ -1,0 +1,121 @@
+import type {
+  Capability,
+  Clock,
+  ComponentKind,
+  Host,
+  Labels,
+  Logger,
+  Metrics,
+  Settings,
+} from '../../src/component/component.ts';
+import { fakeClock } from './clock.ts';
+
+export type LogLine = {
+  readonly level: 'debug' | 'info' | 'warn' | 'error';
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly message: string;
+};
+
+/** A logger that keeps its lines for a test to read. */
+export type RecordingLogger = Logger & { readonly lines: LogLine[] };
+
+export function recordingLogger(): RecordingLogger {
+  const lines: LogLine[] = [];
+  const at = (level: LogLine['level']) => (fields: object, message: string) => {
+    lines.push({ level, fields: { ...fields }, message });
+  };
+  return { lines, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
+}
+
+/** Metrics kept in memory; `value` reads a counter or gauge, 0 where nothing was counted. */
+export type RecordingMetrics = Metrics & {
+  value(name: string, labels?: Labels): number;
+  /** Everything a histogram was given. */
+  records(name: string): readonly number[];
+  names(): readonly string[];
+};
+
+export function recordingMetrics(): RecordingMetrics {
+  const sums = new Map<string, number>();
+  const histograms = new Map<string, number[]>();
+  const gauges = new Map<string, () => { value: number; labels?: Labels }[]>();
+  const names = new Set<string>();
+  return {
+    counter(name) {
+      names.add(name);
+      return {
+        add(amount, labels) {
+          const key = keyOf(name, labels);
+          sums.set(key, (sums.get(key) ?? 0) + amount);
+        },
+      };
+    },
+    histogram(name) {
+      names.add(name);
+      const values = histograms.get(name) ?? [];
+      histograms.set(name, values);
+      return { record: (value) => void values.push(value) };
+    },
+    gauge(name, _description, read) {
+      names.add(name);
+      gauges.set(name, read);
+      return () => gauges.delete(name);
+    },
+    value(name, labels) {
+      const read = gauges.get(name);
+      if (read === undefined) return sums.get(keyOf(name, labels)) ?? 0;
+      return read().find((point) => keyOf(name, point.labels) === keyOf(name, labels))?.value ?? 0;
+    },
+    records: (name) => histograms.get(name) ?? [],
+    names: () => [...names],
+  };
+}
+
+function keyOf(name: string, labels: Labels = {}): string {
+  return `${name}${JSON.stringify(Object.entries(labels).sort())}`;
+}
+
+/**
+ * A host with what a test offers: `services` by capability name; `extensions` by id, each a map from
+ * capability name to offer.
+ */
+export function fakeHost(
+  offers: {
+    services?: Readonly<Record<string, unknown>>;
+    extensions?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  } = {},
+): Host {
+  return {
+    extension<T>(id: string, wanted: Capability<T>): T {
+      const offer = offers.extensions?.[id]?.[wanted.name];
+      if (offer === undefined) throw new Error(`no extension "${id}" offers ${wanted.name}`);
+      return offer as T;
+    },
+    service<T>(wanted: Capability<T>): T {
+      const offer = offers.services?.[wanted.name];
+      if (offer === undefined) throw new Error(`the service does not offer ${wanted.name}`);
+      return offer as T;
+    },
+  };
+}
+
+export type TestSettings = Settings & {
+  readonly logger: RecordingLogger;
+  readonly metrics: RecordingMetrics;
+};
+
+/** Settings for one component; the clock is a `fakeClock` unless another is given. */
+export function testSettings(
+  kind: ComponentKind,
+  id: string,
+  more: { clock?: Clock; host?: Host; logger?: RecordingLogger; metrics?: RecordingMetrics } = {},
+): TestSettings {
+  return {
+    kind,
+    id,
+    clock: more.clock ?? fakeClock(),
+    host: more.host ?? fakeHost(),
+    logger: more.logger ?? recordingLogger(),
+    metrics: more.metrics ?? recordingMetrics(),
+  };
+}
