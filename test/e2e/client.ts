@@ -1,0 +1,139 @@
+import { Agent, type IncomingHttpHeaders, request } from 'node:http';
+import { connect } from 'node:net';
+
+/** What came back for one request, body and all. */
+export type Answer = {
+  readonly status: number;
+  readonly headers: IncomingHttpHeaders;
+  readonly body: Buffer;
+  /** Milliseconds from the first byte sent to the last byte received. */
+  readonly ms: number;
+};
+
+export type Call = {
+  readonly method?: string;
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Buffer | string | undefined;
+  readonly agent?: Agent;
+  readonly timeoutMs?: number;
+};
+
+const sharedAgent = new Agent({ keepAlive: true, maxSockets: 64 });
+
+/** One HTTP request. A server that answers before it has read the body counts as having answered. */
+export function send(base: string, call: Call): Promise<Answer> {
+  return new Promise((resolve, reject) => {
+    const url = new URL(base);
+    const started = performance.now();
+    let answered = false;
+    const outgoing = request(
+      {
+        host: url.hostname,
+        port: url.port,
+        method: call.method ?? 'GET',
+        path: call.path,
+        headers: { ...call.headers },
+        agent: call.agent ?? sharedAgent,
+      },
+      (incoming) => {
+        answered = true;
+        const chunks: Buffer[] = [];
+        incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
+        incoming.on('error', reject);
+        incoming.on('end', () =>
+          resolve({
+            status: incoming.statusCode ?? 0,
+            headers: incoming.headers,
+            body: Buffer.concat(chunks),
+            ms: performance.now() - started,
+          }),
+        );
+      },
+    );
+    outgoing.setTimeout(call.timeoutMs ?? 20_000, () =>
+      outgoing.destroy(
+        new Error(`no answer to ${call.method ?? 'GET'} ${call.path.slice(0, 200)}`),
+      ),
+    );
+    outgoing.on('error', (error) => {
+      if (!answered) reject(error);
+    });
+    outgoing.end(call.body);
+  });
+}
+
+/** Text written to a socket as it is; resolves with the status of the first response, or undefined. */
+export function sendRaw(base: string, bytes: Buffer, timeoutMs: number): Promise<RawAnswer> {
+  return new Promise((resolve) => {
+    const url = new URL(base);
+    const socket = connect(Number(url.port), url.hostname);
+    const chunks: Buffer[] = [];
+    const finish = (closed: boolean) => {
+      clearTimeout(timer);
+      socket.destroy();
+      const text = Buffer.concat(chunks).toString('latin1');
+      const status = /^HTTP\/1\.[01] (\d{3})/.exec(text)?.[1];
+      resolve({ status: status === undefined ? undefined : Number(status), text, closed });
+    };
+    const timer = setTimeout(() => finish(false), timeoutMs);
+    socket.on('connect', () => socket.write(bytes));
+    socket.on('data', (chunk: Buffer) => {
+      chunks.push(chunk);
+    });
+    // A reset is a way to be closed; what was received before it still counts.
+    socket.on('error', () => undefined);
+    socket.on('close', () => finish(true));
+  });
+}
+
+export type RawAnswer = {
+  readonly status: number | undefined;
+  readonly text: string;
+  /** The server closed the connection. */
+  readonly closed: boolean;
+};
+
+export function json(answer: Answer): unknown {
+  return JSON.parse(answer.body.toString('utf8'));
+}
+
+/** For assertions on parsed JSON: an object, or a failed test. */
+export function record(value: unknown): Record<string, unknown> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    throw new TypeError(`an object was expected, not ${JSON.stringify(value)?.slice(0, 200)}`);
+  }
+  return value as Record<string, unknown>;
+}
+
+export function list(value: unknown): unknown[] {
+  if (!Array.isArray(value)) {
+    throw new TypeError(`an array was expected, not ${JSON.stringify(value)?.slice(0, 200)}`);
+  }
+  return value;
+}
+
+/** Asks until `look` is content; the last answer it saw is in the error. */
+export async function eventually<T>(
+  ask: () => Promise<T>,
+  look: (value: T) => boolean,
+  what: string,
+  timeoutMs = 10_000,
+): Promise<T> {
+  const end = Date.now() + timeoutMs;
+  for (;;) {
+    const value = await ask();
+    if (look(value)) return value;
+    if (Date.now() > end) {
+      throw new Error(`${what} did not come within ${timeoutMs} ms; last seen: ${describe(value)}`);
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+function describe(value: unknown): string {
+  if (typeof value === 'object' && value !== null && 'body' in value && 'status' in value) {
+    return `${String(value.status)} ${String(value.body).slice(0, 500)}`;
+  }
+  return JSON.stringify(value)?.slice(0, 500) ?? String(value);
+}

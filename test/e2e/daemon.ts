@@ -1,0 +1,359 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { type Answer, type Call, send } from './client.ts';
+
+const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
+const START_MS = 15_000;
+const STOP_MS = 30_000;
+
+export type DaemonOptions = {
+  /** Merged over `connectors.disk_queue`. */
+  readonly queue?: Readonly<Record<string, unknown>>;
+  /** Merged over the whole configuration, objects deeply. */
+  readonly config?: Readonly<Record<string, unknown>>;
+  /** Changes the whole configuration, e.g. to leave something out. */
+  readonly edit?: (config: Tree) => void;
+  readonly env?: Readonly<Record<string, string>>;
+};
+
+export type Tree = { [key: string]: unknown };
+
+export type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
+
+export type Run = {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+};
+
+/** The real daemon as a child process, spoken to from outside only. */
+export type Daemon = {
+  /** `http://127.0.0.1:port` of the ingestion listener. */
+  readonly base: string;
+  readonly health: string;
+  readonly metricsBase: string;
+  readonly directory: string;
+  readonly configPath: string;
+  /** The key that the first start printed. */
+  readonly key: string;
+  pid(): number;
+  running(): boolean;
+  /** All that the running process (or the last one) wrote. */
+  stdout(): string;
+  stderr(): string;
+  start(): Promise<void>;
+  /** Sends a signal and waits for the end. */
+  end(signal: NodeJS.Signals): Promise<Exit>;
+  /** Runs another command of the CLI with this configuration. */
+  cli(...args: string[]): Promise<Run>;
+  createKey(...args: string[]): Promise<{ id: string; token: string }>;
+  /** A request with the first key, unless headers say otherwise. */
+  call(call: Call): Promise<Answer>;
+  metrics(): Promise<Sample[]>;
+  /** Resident memory of the process in bytes. */
+  rss(): number;
+  /** Ends the process if it runs and removes all its files. */
+  remove(): Promise<void>;
+};
+
+/** One line of the metrics page. */
+export type Sample = {
+  readonly name: string;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly value: number;
+};
+
+/** What a test harness offers to clean up after itself. */
+type Teardown = { teardown(clean: () => Promise<void> | void): void };
+
+/** A daemon with the embedded pipelines, started and ready; gone when the test is over. */
+export async function startDaemon(t: Teardown, options: DaemonOptions = {}): Promise<Daemon> {
+  const daemon = await prepareDaemon(options);
+  t.teardown(() => daemon.remove());
+  await daemon.start();
+  return daemon;
+}
+
+/** A daemon with its configuration written, not started. */
+export async function prepareDaemon(options: DaemonOptions = {}): Promise<Daemon> {
+  const directory = mkdtempSync(join(tmpdir(), 'tracectl-e2e-'));
+  const [ingest, health, metrics] = await freePorts(3);
+  const config = embedded(join(directory, 'data'), ingest ?? 0, health ?? 0, metrics ?? 0, options);
+  const configPath = join(directory, 'tracectl.yaml');
+  // JSON is YAML; a test that reads the file sees exactly what runs.
+  writeFileSync(configPath, JSON.stringify(config, null, 2));
+  return new ChildDaemon(
+    directory,
+    configPath,
+    ingest ?? 0,
+    health ?? 0,
+    metrics ?? 0,
+    options.env,
+  );
+}
+
+class ChildDaemon implements Daemon {
+  readonly base: string;
+  readonly health: string;
+  readonly metricsBase: string;
+  readonly directory: string;
+  readonly configPath: string;
+  #env: Readonly<Record<string, string>>;
+  #key = '';
+  #child: ChildProcess | undefined;
+  #exit: Promise<Exit> | undefined;
+  #stdout = '';
+  #stderr = '';
+
+  constructor(
+    directory: string,
+    configPath: string,
+    ingest: number,
+    health: number,
+    metrics: number,
+    env: Readonly<Record<string, string>> | undefined,
+  ) {
+    this.directory = directory;
+    this.configPath = configPath;
+    this.base = `http://127.0.0.1:${ingest}`;
+    this.health = `http://127.0.0.1:${health}`;
+    this.metricsBase = `http://127.0.0.1:${metrics}`;
+    this.#env = env ?? {};
+  }
+
+  get key(): string {
+    return this.#key;
+  }
+
+  pid(): number {
+    return this.#child?.pid ?? 0;
+  }
+
+  running(): boolean {
+    const child = this.#child;
+    return child !== undefined && child.exitCode === null && child.signalCode === null;
+  }
+
+  stdout(): string {
+    return this.#stdout;
+  }
+
+  stderr(): string {
+    return this.#stderr;
+  }
+
+  async start(): Promise<void> {
+    this.#stdout = '';
+    this.#stderr = '';
+    const child = spawn(process.execPath, [ENTRY, 'run', '--config', this.configPath], {
+      cwd: this.directory,
+      env: { ...process.env, NODE_OPTIONS: '', ...this.#env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      this.#stdout += text;
+    });
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.#stderr += text;
+    });
+    // The daemon must not outlive a test process that is gone before its teardown ran.
+    const reap = () => child.kill('SIGKILL');
+    process.once('exit', reap);
+    this.#exit = new Promise((resolve) =>
+      child.once('close', (code, signal) => {
+        process.removeListener('exit', reap);
+        resolve({ code, signal });
+      }),
+    );
+    await this.#ready();
+    const printed = /\bws_[0-9A-Za-z]{20,}/.exec(this.#stdout)?.[0];
+    if (printed !== undefined) this.#key = printed;
+  }
+
+  async #ready(): Promise<void> {
+    const end = Date.now() + START_MS;
+    while (this.running()) {
+      const status = await send(this.health, { path: '/readyz', timeoutMs: 2_000 }).then(
+        (answer) => answer.status,
+        () => 0,
+      );
+      if (status === 200) return;
+      if (Date.now() > end) break;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    const how = this.running() ? 'is not ready' : 'ended';
+    throw new Error(
+      `the daemon ${how}:\n${this.#stderr.slice(-4_000)}${this.#stdout.slice(-1_000)}`,
+    );
+  }
+
+  async end(signal: NodeJS.Signals): Promise<Exit> {
+    const [child, exit] = [this.#child, this.#exit];
+    if (child === undefined || exit === undefined) return { code: null, signal: null };
+    if (this.running()) child.kill(signal);
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => {
+        child.kill('SIGKILL');
+        reject(new Error(`the daemon did not end within ${STOP_MS} ms after ${signal}`));
+      }, STOP_MS);
+    });
+    try {
+      return await Promise.race([exit, late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  cli(...args: string[]): Promise<Run> {
+    return new Promise((resolve, reject) => {
+      const child = spawn(process.execPath, [ENTRY, ...args, '--config', this.configPath], {
+        cwd: this.directory,
+        env: { ...process.env, NODE_OPTIONS: '', ...this.#env },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      });
+      let stdout = '';
+      let stderr = '';
+      child.stdout.setEncoding('utf8').on('data', (text: string) => {
+        stdout += text;
+      });
+      child.stderr.setEncoding('utf8').on('data', (text: string) => {
+        stderr += text;
+      });
+      const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS);
+      child.once('error', reject);
+      child.once('close', (code) => {
+        clearTimeout(timer);
+        resolve({ code, stdout, stderr });
+      });
+    });
+  }
+
+  async createKey(...args: string[]): Promise<{ id: string; token: string }> {
+    const run = await this.cli('keys', 'create', '--json', ...args);
+    if (run.code !== 0) throw new Error(`keys create: ${run.stderr}${run.stdout}`);
+    return JSON.parse(run.stdout) as { id: string; token: string };
+  }
+
+  call(call: Call): Promise<Answer> {
+    const headers = { authorization: `Bearer ${this.#key}`, ...call.headers };
+    return send(this.base, { ...call, headers });
+  }
+
+  async metrics(): Promise<Sample[]> {
+    const answer = await send(this.metricsBase, { path: '/metrics' });
+    return answer.body.toString('utf8').split('\n').flatMap(parseSample);
+  }
+
+  rss(): number {
+    const status = readFileSync(`/proc/${this.pid()}/status`, 'utf8');
+    return Number(/^VmRSS:\s+(\d+) kB/m.exec(status)?.[1] ?? 0) * 1024;
+  }
+
+  async remove(): Promise<void> {
+    if (this.running()) await this.end('SIGKILL');
+    if (existsSync(this.directory)) rmSync(this.directory, { recursive: true, force: true });
+  }
+}
+
+/** Sum over the samples with this name and these labels. */
+export function total(samples: readonly Sample[], name: string, labels: Tree = {}): number {
+  return samples
+    .filter(
+      (sample) =>
+        sample.name === name && Object.entries(labels).every(([k, v]) => sample.labels[k] === v),
+    )
+    .reduce((sum, sample) => sum + sample.value, 0);
+}
+
+function parseSample(line: string): Sample[] {
+  const match = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)(?: \d+)?$/.exec(line);
+  if (match === null) return [];
+  const labels: Record<string, string> = {};
+  for (const [, key = '', value = ''] of (match[2] ?? '').matchAll(/(\w+)="((?:[^"\\]|\\.)*)"/g)) {
+    labels[key] = value;
+  }
+  return [{ name: match[1] ?? '', labels, value: Number(match[3]) }];
+}
+
+/** The embedded shape: receive → queue in the store → normalize → the store. */
+function embedded(
+  data: string,
+  ingest: number,
+  health: number,
+  metrics: number,
+  options: DaemonOptions,
+): Tree {
+  const endpoint = `127.0.0.1:${ingest}`;
+  const config: Tree = {
+    extensions: {
+      sqlite: { directory: data },
+      health_check: { endpoint: `127.0.0.1:${health}` },
+    },
+    receivers: {
+      native: { endpoint },
+      runs: { endpoint },
+      otlp: { protocols: { http: { endpoint } } },
+    },
+    processors: { auth: { store: 'sqlite' }, validation: {}, custom_fields: {}, normalization: {} },
+    connectors: { disk_queue: { store: 'sqlite', ...options.queue } },
+    exporters: { sqlite: { store: 'sqlite' } },
+    service: {
+      extensions: ['sqlite', 'health_check'],
+      pipelines: {
+        'traces/accept': {
+          receivers: ['native', 'runs', 'otlp'],
+          processors: ['auth', 'validation', 'custom_fields'],
+          exporters: ['disk_queue'],
+        },
+        'traces/store': {
+          receivers: ['disk_queue'],
+          processors: ['normalization'],
+          exporters: ['sqlite'],
+        },
+      },
+      telemetry: { metrics: { address: `127.0.0.1:${metrics}` } },
+    },
+  };
+  merge(config, options.config ?? {});
+  options.edit?.(config);
+  return config;
+}
+
+function merge(target: Tree, more: Readonly<Record<string, unknown>>): void {
+  for (const [key, value] of Object.entries(more)) {
+    const old = target[key];
+    if (isTree(old) && isTree(value)) merge(old, value);
+    else target[key] = value;
+  }
+}
+
+function isTree(value: unknown): value is Tree {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/**
+ * Ports below the range that the system gives to outgoing connections, so that nobody takes one between
+ * this look and the daemon's start.
+ */
+async function freePorts(count: number): Promise<number[]> {
+  const found: number[] = [];
+  while (found.length < count) {
+    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    if (!found.includes(port) && (await isFree(port))) found.push(port);
+  }
+  return found;
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = createServer();
+    probe.once('error', () => resolve(false));
+    probe.listen(port, '127.0.0.1', () => probe.close(() => resolve(true)));
+  });
+}

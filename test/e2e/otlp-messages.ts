@@ -1,0 +1,128 @@
+import protobuf from 'protobufjs';
+
+/**
+ * The OTLP messages as a second opinion: described here once more and read by a protobuf library, so that
+ * a test never asks the product what a request or an answer means.
+ */
+const { root } = protobuf.parse(
+  `syntax = "proto3";
+  message TracesData { repeated ResourceSpans resource_spans = 1; }
+  message ResourceSpans { Resource resource = 1; repeated ScopeSpans scope_spans = 2; }
+  message Resource { repeated KeyValue attributes = 1; }
+  message ScopeSpans { Scope scope = 1; repeated Span spans = 2; }
+  message Scope { string name = 1; string version = 2; repeated KeyValue attributes = 3; }
+  message Span {
+    bytes trace_id = 1; bytes span_id = 2; string trace_state = 3; bytes parent_span_id = 4;
+    string name = 5; int32 kind = 6;
+    fixed64 start_time_unix_nano = 7; fixed64 end_time_unix_nano = 8;
+    repeated KeyValue attributes = 9; repeated Event events = 11; Status status = 15;
+  }
+  message Event { fixed64 time_unix_nano = 1; string name = 2; repeated KeyValue attributes = 3; }
+  message Status { string message = 2; int32 code = 3; }
+  message KeyValue { string key = 1; AnyValue value = 2; }
+  message AnyValue { oneof value {
+    string string_value = 1; bool bool_value = 2; int64 int_value = 3; double double_value = 4;
+    ArrayValue array_value = 5; KeyValueList kvlist_value = 6; bytes bytes_value = 7;
+  } }
+  message ArrayValue { repeated AnyValue values = 1; }
+  message KeyValueList { repeated KeyValue values = 1; }
+  message ExportResponse { PartialSuccess partial_success = 1; }
+  message PartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
+  message RpcStatus { int32 code = 1; string message = 2; }`,
+);
+
+export type WireValue = {
+  stringValue?: string;
+  boolValue?: boolean;
+  intValue?: string | number;
+  doubleValue?: number | string;
+  arrayValue?: { values?: WireValue[] };
+  kvlistValue?: { values?: WireAttribute[] };
+  bytesValue?: string;
+};
+export type WireAttribute = { key: string; value?: WireValue };
+export type WireSpan = {
+  traceId: string;
+  spanId: string;
+  parentSpanId?: string;
+  name?: string;
+  startTimeUnixNano?: string;
+  endTimeUnixNano?: string;
+  attributes?: WireAttribute[];
+  events?: { name?: string; attributes?: WireAttribute[] }[];
+  status?: { code?: number | string; message?: string };
+};
+export type WireTraces = {
+  resourceSpans?: {
+    resource?: { attributes?: WireAttribute[] };
+    scopeSpans?: { scope?: { name?: string; version?: string }; spans?: WireSpan[] }[];
+  }[];
+};
+
+/** An export request in the form of its JSON encoding, ids in hex. */
+export function decodeTraces(bytes: Uint8Array): WireTraces {
+  const type = root.lookupType('TracesData');
+  const message = type.toObject(type.decode(bytes), { longs: String, bytes: Buffer }) as WireTraces;
+  for (const span of spansOf(message)) {
+    span.traceId = hex(span.traceId);
+    span.spanId = hex(span.spanId);
+    if (span.parentSpanId !== undefined) span.parentSpanId = hex(span.parentSpanId);
+  }
+  return message;
+}
+
+export function encodeTraces(traces: WireTraces): Buffer {
+  const type = root.lookupType('TracesData');
+  const copy = structuredClone(traces) as WireTraces;
+  for (const span of spansOf(copy)) {
+    Object.assign(span, {
+      traceId: Buffer.from(span.traceId, 'hex'),
+      spanId: Buffer.from(span.spanId, 'hex'),
+      parentSpanId: Buffer.from(span.parentSpanId ?? '', 'hex'),
+    });
+  }
+  return Buffer.from(type.encode(type.fromObject(copy)).finish());
+}
+
+export function spansOf(traces: WireTraces): WireSpan[] {
+  return (traces.resourceSpans ?? []).flatMap((resource) =>
+    (resource.scopeSpans ?? []).flatMap((scope) => scope.spans ?? []),
+  );
+}
+
+/** The value of an attribute as JavaScript has it; integers beyond 2^53 stay strings. */
+export function plain(value: WireValue | undefined): unknown {
+  if (value === undefined) return null;
+  if (value.stringValue !== undefined) return value.stringValue;
+  if (value.boolValue !== undefined) return value.boolValue;
+  if (value.intValue !== undefined) {
+    return Number.isSafeInteger(Number(value.intValue)) ? Number(value.intValue) : value.intValue;
+  }
+  if (value.doubleValue !== undefined) return value.doubleValue;
+  if (value.arrayValue !== undefined) return (value.arrayValue.values ?? []).map(plain);
+  if (value.kvlistValue !== undefined) return attributesOf(value.kvlistValue.values);
+  if (value.bytesValue !== undefined)
+    return Buffer.from(value.bytesValue, 'base64').toString('base64');
+  return null;
+}
+
+export function attributesOf(attributes: WireAttribute[] | undefined): Record<string, unknown> {
+  return Object.fromEntries((attributes ?? []).map(({ key, value }) => [key, plain(value)]));
+}
+
+export function decodeResponse(bytes: Uint8Array): { rejectedSpans: number; errorMessage: string } {
+  const type = root.lookupType('ExportResponse');
+  const message = type.toObject(type.decode(bytes), { longs: Number, defaults: true }) as {
+    partialSuccess: { rejectedSpans: number; errorMessage: string } | null;
+  };
+  return message.partialSuccess ?? { rejectedSpans: 0, errorMessage: '' };
+}
+
+export function decodeStatus(bytes: Uint8Array): { code: number; message: string } {
+  const type = root.lookupType('RpcStatus');
+  return type.toObject(type.decode(bytes), { defaults: true }) as { code: number; message: string };
+}
+
+function hex(bytes: unknown): string {
+  return Buffer.from(bytes as Uint8Array).toString('hex');
+}
