@@ -1,0 +1,44 @@
+/**
+ * A JSON log line as people read it:
+ *
+ *   2026-01-15T12:00:00.000Z  INFO  sqlite  Store opened.  path=data/tracectl.db
+ */
+export function renderConsole(line: string): string {
+  let parsed: Record<string, unknown>;
+  try {
+    parsed = JSON.parse(line) as Record<string, unknown>;
+  } catch {
+    return line;
+  }
+  const { time, level, message, component, error, ...rest } = parsed;
+  const head = [
+    String(time),
+    String(level).toUpperCase().padEnd(5),
+    ...(component === undefined ? [] : [String(component)]),
+    String(message ?? ''),
+  ];
+  const fields = Object.entries(rest).map(([key, value]) => `${key}=${fieldText(value)}`);
+  return `${[...head, ...fields].join('  ')}${errorText(error)}\n`;
+}
+
+function fieldText(value: unknown): string {
+  if (typeof value === 'string') return /[\s"=]/.test(value) ? JSON.stringify(value) : value;
+  return JSON.stringify(value) ?? String(value);
+}
+
+function errorText(error: unknown): string {
+  if (error === undefined) return '';
+  if (typeof error !== 'object' || error === null) return `  error=${fieldText(error)}`;
+  const { message, code, stack, cause } = error as Record<string, unknown>;
+  const said = code === undefined ? String(message) : `${String(code)}: ${String(message)}`;
+  const trace = typeof stack === 'string' ? `\n${indent(stack)}` : '';
+  const because = cause === undefined ? '' : errorText(cause).replace('  error=', '  cause=');
+  return `  error=${fieldText(said)}${because}${trace}`;
+}
+
+function indent(text: string): string {
+  return text
+    .split('\n')
+    .map((line) => `    ${line}`)
+    .join('\n');
+}

@@ -1,0 +1,105 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Logger } from '../component/component.ts';
+import type { ServiceMetrics } from './metrics.ts';
+
+export type MetricsServerOptions = {
+  readonly metrics: ServiceMetrics;
+  /** Port 0 lets the system choose. */
+  readonly endpoint: { readonly host: string; readonly port: number };
+  /** The endpoint stands in the configuration: failing to bind it is an error, not a warning. */
+  readonly isConfigured: boolean;
+  readonly logger: Logger;
+};
+
+/** `address` is where it listens; undefined where the default address was taken. */
+export type MetricsServer = { readonly address: string | undefined; close(): Promise<void> };
+
+/**
+ * Serves `GET /metrics`. A server of its own: the library's cannot bind port 0 and takes every method.
+ * Rejects where a configured endpoint cannot be bound.
+ */
+export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
+  const { logger } = options;
+  const { host, port } = options.endpoint;
+  const address = `${host}:${port}`;
+  const server = createServer(
+    { requestTimeout: 10_000, headersTimeout: 5_000 },
+    (request, response) => {
+      answer(options.metrics, request, response).catch((error: unknown) => {
+        logger.warn({ error }, 'Metrics could not be collected.');
+        response.destroy();
+      });
+    },
+  );
+  server.maxConnections = 64;
+  server.on('clientError', (_error, socket) => {
+    if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
+    else socket.destroy();
+  });
+  try {
+    await listen(server, host, port);
+  } catch (error) {
+    if (options.isConfigured) {
+      throw new Error(`cannot serve metrics on ${address}: ${reason(error)}`, { cause: error });
+    }
+    logger.warn(
+      { address, reason: reason(error) },
+      'Metrics are not served: the address is taken.',
+    );
+    return { address: undefined, close: async () => {} };
+  }
+  server.on('error', (error) => logger.warn({ error }, 'The metrics server had an error.'));
+  return { address: boundAddress(server), close: () => close(server) };
+}
+
+async function answer(
+  metrics: ServiceMetrics,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> {
+  // The target is compared as text: parsing it as a URL throws on `//` and `http://[`.
+  const path = (request.url ?? '').split('?', 1)[0];
+  if (path !== '/metrics') return refuse(response, 404, {});
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    return refuse(response, 405, { allow: 'GET, HEAD' });
+  }
+  const text = await metrics.text();
+  response.writeHead(200, {
+    'content-type': 'text/plain; version=0.0.4; charset=utf-8',
+    'content-length': Buffer.byteLength(text),
+  });
+  response.end(request.method === 'HEAD' ? undefined : text);
+}
+
+function refuse(response: ServerResponse, status: number, headers: Record<string, string>): void {
+  response.writeHead(status, { ...headers, 'content-length': 0, connection: 'close' });
+  response.end();
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ host, port }, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function boundAddress(server: Server): string {
+  const { address, family, port } = server.address() as AddressInfo;
+  return family === 'IPv6' ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+}
+
+function reason(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,153 @@
+import type { Meter } from '@opentelemetry/api';
+import { PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
+import { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
+import type { Counter, Histogram, Labels, Metrics } from '../component/component.ts';
+
+/** Own metrics of one service, and their text for Prometheus. */
+export type ServiceMetrics = Metrics & {
+  /** A counter that somebody else keeps: `read` gives its total at every scrape. */
+  observedCounter(name: string, description: string, read: () => number): void;
+  /** Everything in Prometheus' text format. */
+  text(): Promise<string>;
+  shutdown(): Promise<void>;
+};
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+const BYTES = Array.from({ length: 18 }, (_, i) => 2 ** (i + 7));
+const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
+
+/**
+ * Counting costs a lookup and an addition: a counter is plain numbers in memory, one for each set of
+ * labels, which the library reads when somebody scrapes.
+ *
+ *   add(1, labels) ──▶ cell.value += 1          collect ──▶ observe(cell.value, labels) ──▶ text
+ */
+export function createMetrics(): ServiceMetrics {
+  const reader = new PullReader();
+  const provider = new MeterProvider({ readers: [reader] });
+  const meter = provider.getMeter('tracectl');
+  const serializer = new PrometheusSerializer('', false, undefined, true, true);
+  const counters = new Map<string, Counter>();
+  const histograms = new Map<string, Histogram>();
+  const gauges = new Map<string, Set<GaugeReader>>();
+
+  return {
+    counter: (name, description) =>
+      remember(counters, name, () => counter(meter, name, description)),
+    histogram: (name, description, unit) =>
+      remember(histograms, name, () => histogram(meter, name, description, unit)),
+    gauge(name, description, read) {
+      const readers = remember(gauges, name, () => gauge(meter, name, description));
+      readers.add(read);
+      return () => void readers.delete(read);
+    },
+    observedCounter(name, description, read) {
+      meter
+        .createObservableCounter(name, { description })
+        .addCallback((result) => result.observe(read()));
+    },
+    async text() {
+      const { resourceMetrics } = await reader.collect();
+      return serializer.serialize(resourceMetrics);
+    },
+    shutdown: () => provider.shutdown(),
+  };
+}
+
+/** The same metrics with labels that stand on every point, e.g. the component's id. */
+export function labelled(metrics: Metrics, own: Labels): Metrics {
+  return {
+    counter(name, description) {
+      const counter = metrics.counter(name, description);
+      const join = joiner(own);
+      return { add: (amount, labels) => counter.add(amount, join(labels)) };
+    },
+    histogram(name, description, unit) {
+      const histogram = metrics.histogram(name, description, unit);
+      const join = joiner(own);
+      return { record: (value, labels) => histogram.record(value, join(labels)) };
+    },
+    gauge: (name, description, read) =>
+      metrics.gauge(name, description, () =>
+        read().map(({ value, labels }) => ({ value, labels: { ...own, ...labels } })),
+      ),
+  };
+}
+
+type GaugeReader = () => { value: number; labels?: Labels }[];
+
+class PullReader extends MetricReader {
+  protected override async onForceFlush(): Promise<void> {}
+  protected override async onShutdown(): Promise<void> {}
+}
+
+function remember<T>(known: Map<string, T>, name: string, make: () => T): T {
+  const found = known.get(name);
+  if (found !== undefined) return found;
+  const made = make();
+  known.set(name, made);
+  return made;
+}
+
+function counter(meter: Meter, name: string, description: string): Counter {
+  const cells = new Map<string, { labels: Labels; value: number }>();
+  // Callers that hold on to their labels object skip making the key.
+  const known = new WeakMap<Labels, { value: number }>();
+  meter.createObservableCounter(name, { description }).addCallback((result) => {
+    for (const { labels, value } of cells.values()) result.observe(value, labels);
+  });
+  const unlabelled: Labels = {};
+  return {
+    add(amount, labels = unlabelled) {
+      let cell = known.get(labels);
+      if (cell === undefined) {
+        cell = remember(cells, keyOf(labels), () => ({ labels: { ...labels }, value: 0 }));
+        known.set(labels, cell);
+      }
+      cell.value += amount;
+    },
+  };
+}
+
+function histogram(meter: Meter, name: string, description: string, unit?: string): Histogram {
+  const made = meter.createHistogram(name, {
+    description,
+    advice: { explicitBucketBoundaries: boundaries(name, unit) },
+  });
+  return { record: (value, labels) => made.record(value, labels) };
+}
+
+function boundaries(name: string, unit: string | undefined): number[] {
+  if (unit === 's' || unit === 'seconds' || name.endsWith('_seconds')) return SECONDS;
+  if (unit === 'By' || unit === 'bytes' || name.endsWith('_bytes')) return BYTES;
+  return COUNTS;
+}
+
+function gauge(meter: Meter, name: string, description: string): Set<GaugeReader> {
+  const readers = new Set<GaugeReader>();
+  meter.createObservableGauge(name, { description }).addCallback((result) => {
+    for (const read of readers) {
+      for (const { value, labels } of read()) result.observe(value, labels);
+    }
+  });
+  return readers;
+}
+
+function joiner(own: Labels): (labels: Labels | undefined) => Labels {
+  const known = new WeakMap<Labels, Labels>();
+  return (labels) => {
+    if (labels === undefined) return own;
+    let joined = known.get(labels);
+    if (joined === undefined) {
+      joined = { ...own, ...labels };
+      known.set(labels, joined);
+    }
+    return joined;
+  };
+}
+
+function keyOf(labels: Labels): string {
+  const entries = Object.entries(labels);
+  if (entries.length > 1) entries.sort(([a], [b]) => (a < b ? -1 : 1));
+  return JSON.stringify(entries);
+}
