@@ -28,7 +28,10 @@ export type ServiceConfig = {
     readonly extensions: readonly string[];
     readonly pipelines: readonly PipelineConfig[];
     readonly telemetry: {
-      readonly logs: { readonly level: 'debug' | 'info' | 'warn' | 'error'; readonly encoding: 'console' | 'json' };
+      readonly logs: {
+        readonly level: 'debug' | 'info' | 'warn' | 'error';
+        readonly encoding: 'console' | 'json';
+      };
       readonly metrics: {
         readonly level: 'none' | 'normal';
         readonly address: string;

@@ -71,7 +71,7 @@ const endpointPiece = z
   .refine((text) => parseEndpoint(text) !== undefined, {
     error: 'expected host:port, such as 127.0.0.1:4318 or [::1]:4318',
   })
-  .meta({ examples: ['127.0.0.1:4318'] });
+  .meta({ listens: true, examples: ['127.0.0.1:4318'] });
 
 /** A `host:port` to listen on; the text as written, to be read with `parseEndpoint`. */
 export function endpoint(): typeof endpointPiece;

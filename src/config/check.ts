@@ -1,0 +1,138 @@
+import type { z } from 'zod';
+import type { Issue } from './config.ts';
+import { didYouMean } from './did-you-mean.ts';
+import { keysOf, marksOf, schemaAt, toInput } from './shape.ts';
+import { type ConfigNode, nodeAt, type Path, pathText, placeOf, REDACTED } from './tree.ts';
+
+/**
+ * Checks one section against its schema. Every fault becomes an issue with its place, what is wrong and
+ * what is allowed; undefined when there is any. `path` is where the section stands in the configuration.
+ */
+export function check<S extends z.ZodType>(
+  schema: S,
+  node: ConfigNode,
+  path: Path,
+  issues: Issue[],
+): z.output<S> | undefined {
+  const asText = new Set<ConfigNode>();
+  for (;;) {
+    const parsed = schema.safeParse(toInput(node, schema, asText));
+    if (parsed.success) return parsed.data;
+    const texts = wantedTexts(node, parsed.error.issues).filter((wanted) => !asText.has(wanted));
+    if (texts.length > 0) {
+      // `${env:KEY}` holds 12345 and the field wants a string: then it is the string "12345".
+      for (const wanted of texts) asText.add(wanted);
+      continue;
+    }
+    const section: Section = { schema, node, path };
+    issues.push(...parsed.error.issues.flatMap((issue) => describe(section, issue, [])));
+    return undefined;
+  }
+}
+
+type ZodIssue = z.core.$ZodIssue;
+type Section = { readonly schema: z.ZodType; readonly node: ConfigNode; readonly path: Path };
+
+/** Expanded values that were read as something else where a string belongs. */
+function wantedTexts(
+  node: ConfigNode,
+  found: readonly ZodIssue[],
+  prefix: Path = [],
+): ConfigNode[] {
+  return found.flatMap((issue) => {
+    const path = [...prefix, ...issue.path] as Path;
+    if (issue.code === 'invalid_union') {
+      return issue.errors.flatMap((branch) => wantedTexts(node, branch, path));
+    }
+    const wanted = nodeAt(node, path);
+    const isText = issue.code === 'invalid_type' && issue.expected === 'string';
+    return isText && wanted?.expansion !== undefined ? [wanted] : [];
+  });
+}
+
+function describe(section: Section, issue: ZodIssue, prefix: Path): Issue[] {
+  const path = [...prefix, ...issue.path] as Path;
+  if (issue.code === 'unrecognized_keys') {
+    return issue.keys.map((key) => unknownKey(section, path, key));
+  }
+  if (issue.code === 'invalid_union' && issue.message === 'Invalid input') {
+    const branch = likeliestBranch(issue.errors);
+    if (branch !== undefined) return branch.flatMap((inner) => describe(section, inner, path));
+  }
+  if (issue.code === 'invalid_key') {
+    return [problem(section, path, issue.issues[0]?.message ?? 'this key is not allowed')];
+  }
+  const node = nodeAt(section.node, path);
+  if (
+    issue.code === 'invalid_type' &&
+    (node === undefined || issue.message.endsWith('received undefined'))
+  ) {
+    const about = marksOf(schemaAt(section.schema, path) ?? section.schema).description;
+    return [
+      problem(section, path, `required and not given${about === undefined ? '' : ` (${about})`}`),
+    ];
+  }
+  return [problem(section, path, `${messageOf(issue, node)}${got(section, path, node)}`)];
+}
+
+function unknownKey(section: Section, path: Path, key: string): Issue {
+  const allowed = keysOf(schemaAt(section.schema, path) ?? section.schema) ?? [];
+  const list = allowed.length === 0 ? 'no key is allowed here' : `allowed: ${allowed.join(', ')}`;
+  return problem(
+    section,
+    [...path, key],
+    `unknown key "${key}"${didYouMean(key, allowed)} (${list})`,
+  );
+}
+
+/** Of a union's branches the one that fits the value's type, so that its message speaks of the fault. */
+function likeliestBranch(branches: readonly ZodIssue[][]): ZodIssue[] | undefined {
+  const fitting = branches.filter((branch) => branch.every((issue) => issue.path.length > 0));
+  return [...(fitting.length > 0 ? fitting : branches)].sort((a, b) => a.length - b.length)[0];
+}
+
+function messageOf(issue: ZodIssue, node: ConfigNode | undefined): string {
+  if (issue.code === 'invalid_value') {
+    const allowed = issue.values.map(String);
+    const text = node?.kind === 'scalar' ? String(node.value) : '';
+    return `expected ${allowed.length === 1 ? '' : 'one of '}${allowed.join(', ')}${didYouMean(text, allowed)}`;
+  }
+  if (issue.code === 'invalid_type' && issue.message.startsWith('Invalid input')) {
+    return `expected ${TYPE_NAMES[issue.expected] ?? issue.expected}`;
+  }
+  const message = issue.message.replace(/^(Too big|Too small|Invalid \w+): /, '');
+  return message.charAt(0).toLowerCase() + message.slice(1);
+}
+
+const TYPE_NAMES: Readonly<Record<string, string>> = {
+  string: 'a text',
+  number: 'a number',
+  int: 'a whole number',
+  boolean: 'true or false',
+  array: 'a list',
+  object: 'a map',
+  record: 'a map',
+};
+
+/** ` (got 5)`, redacted where the value came from outside or is a secret. */
+function got(section: Section, path: Path, node: ConfigNode | undefined): string {
+  if (node === undefined) return '';
+  if (node.kind !== 'scalar') return ` (got a ${node.kind})`;
+  const isSecret = marksOf(schemaAt(section.schema, path) ?? section.schema).secret === true;
+  const shown = node.expansion?.shown ?? node.value;
+  if (shown === null) return ' (got nothing)';
+  if (isSecret) return ` (got ${REDACTED})`;
+  const text = typeof shown === 'string' ? JSON.stringify(shown) : String(shown);
+  return ` (got ${text.length > 60 ? `${text.slice(0, 60)}…` : text})`;
+}
+
+function problem(section: Section, path: Path, message: string): Issue {
+  const secret = nodeAt(section.node, path)?.expansion;
+  const hides = secret !== undefined && secret.shown !== secret.text && secret.text.length > 3;
+  return {
+    severity: 'error',
+    at: placeOf(section.node, path),
+    path: pathText([...section.path, ...path]),
+    message: hides ? message.replaceAll(secret.text, REDACTED) : message,
+  };
+}

@@ -1,0 +1,329 @@
+import type { DataKind, ProcessorFactory } from '../component/component.ts';
+import type { Declared, PipelineConfig } from './config.ts';
+import { didYouMean } from './did-you-mean.ts';
+import type { Draft } from './draft.ts';
+import type { Path } from './tree.ts';
+
+/** Checks that the pipelines name what is declared, are joined without a gap, and that the parts fit. */
+export function checkGraph(draft: Draft): void {
+  checkPipelineIds(draft);
+  checkIdsOfBothKinds(draft);
+  const isComplete = draft.pipelines
+    .map((pipeline) => checkPipeline(draft, pipeline))
+    .every((complete) => complete);
+  warnOfUnused(draft);
+  if (!isComplete) return;
+  const order = inOrder(draft);
+  if (order === undefined || !checkConnectors(draft)) return;
+  checkDataKinds(draft, order);
+  for (const pipeline of draft.pipelines) {
+    checkOrderOfProcessors(draft, pipeline);
+    checkTenant(draft, pipeline);
+  }
+  checkSharedReceivers(draft);
+}
+
+const pathOf = (pipeline: PipelineConfig, ...rest: Path): Path => [
+  'service',
+  'pipelines',
+  pipeline.id,
+  ...rest,
+];
+
+function checkPipelineIds(draft: Draft): void {
+  if (draft.pipelines.length === 0) {
+    draft.report(
+      'error',
+      ['service', 'pipelines'],
+      'no pipelines are configured; nothing would run',
+    );
+  }
+  for (const pipeline of draft.pipelines) {
+    const type = pipeline.id.split('/')[0] ?? '';
+    if (/^traces(\/[^\s\p{C}]{1,255})?$/u.test(pipeline.id)) continue;
+    const message = ['metrics', 'logs', 'profiles'].includes(type)
+      ? `tracectl carries traces, not ${type}; name the pipeline traces or traces/name`
+      : `"${pipeline.id}" is not a pipeline's id; write traces or traces/name${didYouMean(type, ['traces'])}`;
+    draft.report('error', pathOf(pipeline), message);
+  }
+}
+
+/** A name in a pipeline must mean one thing. */
+function checkIdsOfBothKinds(draft: Draft): void {
+  for (const id of draft.connectors.keys()) {
+    for (const kind of ['exporter', 'receiver'] as const) {
+      const others = kind === 'exporter' ? draft.exporters : draft.receivers;
+      if (!others.has(id)) continue;
+      draft.report(
+        'error',
+        ['connectors', id],
+        `ambiguous id: there is ${kind === 'exporter' ? 'an' : 'a'} ${kind} "${id}" too; rename one, such as "${id}/connector"`,
+      );
+    }
+  }
+}
+
+type Role = 'receivers' | 'processors' | 'exporters';
+const SINGULAR = { receivers: 'receiver', processors: 'processor', exporters: 'exporter' } as const;
+
+/** True when every reference of the pipeline can be followed. */
+function checkPipeline(draft: Draft, pipeline: PipelineConfig): boolean {
+  let isComplete = true;
+  const fail = (path: Path, message: string) => {
+    draft.report('error', path, message);
+    isComplete = false;
+  };
+  for (const role of ['receivers', 'processors', 'exporters'] as const) {
+    const seen = new Set<string>();
+    if (role !== 'processors' && pipeline[role].length === 0) {
+      fail(pathOf(pipeline), `has no ${SINGULAR[role]}; a pipeline needs at least one`);
+    }
+    for (const [index, id] of pipeline[role].entries()) {
+      const path = pathOf(pipeline, role, index);
+      if (seen.has(id)) fail(path, `names the ${SINGULAR[role]} "${id}" twice`);
+      seen.add(id);
+      if (!isDeclared(draft, role, id)) fail(path, unknownReference(draft, role, id));
+    }
+  }
+  return isComplete;
+}
+
+/** By what the file says, not by what could be read: a faulty component is reported once, where it stands. */
+function declaredIds(draft: Draft, section: string): string[] {
+  const node = draft.root.kind === 'map' ? draft.root.entries.get(section)?.value : undefined;
+  return node?.kind === 'map' ? [...node.entries.keys()] : [];
+}
+
+function candidates(draft: Draft, role: Role): string[] {
+  const own = declaredIds(draft, role);
+  return role === 'processors' ? own : [...own, ...declaredIds(draft, 'connectors')];
+}
+
+function isDeclared(draft: Draft, role: Role, id: string): boolean {
+  return candidates(draft, role).includes(id);
+}
+
+function unknownReference(draft: Draft, role: Role, id: string): string {
+  const known = candidates(draft, role);
+  const elsewhere = (['receivers', 'processors', 'connectors', 'exporters', 'extensions'] as const)
+    .filter((section) => section !== role && declaredIds(draft, section).includes(id))
+    .map((section) => ` ("${id}" stands under ${section})`);
+  return `references ${SINGULAR[role]} "${id}" which is not configured${elsewhere[0] ?? didYouMean(id, known)}`;
+}
+
+function warnOfUnused(draft: Draft): void {
+  const used = { receivers: new Set(), processors: new Set(), exporters: new Set() };
+  for (const pipeline of draft.pipelines) {
+    for (const role of ['receivers', 'processors', 'exporters'] as const) {
+      for (const id of pipeline[role]) used[role].add(id);
+    }
+  }
+  for (const role of ['receivers', 'processors', 'exporters'] as const) {
+    for (const id of draft[role].keys()) {
+      if (used[role].has(id)) continue;
+      draft.report(
+        'warning',
+        [role, id],
+        `no pipeline names this ${SINGULAR[role]}: it is not started`,
+      );
+    }
+  }
+  for (const id of draft.connectors.keys()) {
+    if (used.receivers.has(id) || used.exporters.has(id)) continue;
+    draft.report(
+      'warning',
+      ['connectors', id],
+      'no pipeline names this connector: it is not started',
+    );
+  }
+}
+
+function checkConnectors(draft: Draft): boolean {
+  let fits = true;
+  for (const id of draft.connectors.keys()) {
+    const feeding = draft.pipelines.filter((pipeline) => pipeline.exporters.includes(id));
+    const fed = draft.pipelines.filter((pipeline) => pipeline.receivers.includes(id));
+    if ((feeding.length === 0) === (fed.length === 0)) continue;
+    fits = false;
+    const [used, missing] =
+      fed.length === 0 ? (['exporter', 'receiver'] as const) : (['receiver', 'exporter'] as const);
+    const where = [...feeding, ...fed].map((pipeline) => pipeline.id).join(', ');
+    draft.report(
+      'error',
+      ['connectors', id],
+      `used as ${used} in ${where}, but no pipeline names it among its ${missing}s`,
+    );
+  }
+  return fits;
+}
+
+/** Pipelines so that each stands after those that feed it; undefined, with an issue, when they form a ring. */
+function inOrder(draft: Draft): readonly PipelineConfig[] | undefined {
+  const ordered: PipelineConfig[] = [];
+  const entered: PipelineConfig[] = [];
+  let ring: string[] | undefined;
+  const enter = (pipeline: PipelineConfig) => {
+    if (ordered.includes(pipeline) || ring !== undefined) return;
+    if (entered.includes(pipeline)) {
+      ring = [...entered.slice(entered.indexOf(pipeline)), pipeline]
+        .map((each) => each.id)
+        .reverse();
+      return;
+    }
+    entered.push(pipeline);
+    for (const feeding of feedersOf(draft, pipeline)) enter(feeding);
+    entered.pop();
+    ordered.push(pipeline);
+  };
+  draft.pipelines.forEach(enter);
+  if (ring === undefined) return ordered;
+  const first = draft.pipelines.find((pipeline) => pipeline.id === ring?.[0]);
+  draft.report(
+    'error',
+    first === undefined ? ['service', 'pipelines'] : pathOf(first),
+    `pipelines feed each other in a ring: ${ring.join(' → ')}`,
+  );
+  return undefined;
+}
+
+function feedersOf(draft: Draft, pipeline: PipelineConfig): PipelineConfig[] {
+  const connectors = pipeline.receivers.filter((id) => draft.connectors.has(id));
+  return draft.pipelines.filter((other) => other.exporters.some((id) => connectors.includes(id)));
+}
+
+const KIND_NAMES: Readonly<Record<DataKind, string>> = {
+  raw: 'raw batches',
+  observations: 'observations',
+};
+
+/** Follows what flows through every pipeline, and stops where a part cannot take it. */
+function checkDataKinds(draft: Draft, order: readonly PipelineConfig[]): void {
+  const fromConnector = new Map<string, Set<DataKind>>();
+  for (const pipeline of order) {
+    const kinds = new Set<DataKind>();
+    for (const id of pipeline.receivers) {
+      if (!draft.connectors.has(id)) kinds.add('raw');
+      for (const kind of fromConnector.get(id) ?? []) kinds.add(kind);
+    }
+    for (const start of kinds) {
+      const end = kindBehindProcessors(draft, pipeline, start);
+      if (end === undefined) continue;
+      for (const [index, id] of pipeline.exporters.entries()) {
+        const connector = draft.connectors.get(id)?.factory;
+        const factory = connector ?? draft.exporters.get(id)?.factory;
+        if (factory === undefined) continue;
+        if (!factory.accepts.includes(end)) {
+          const message = misfit(draft, `${factory.kind} "${id}"`, factory.accepts, end);
+          draft.report('error', pathOf(pipeline, 'exporters', index), message);
+        } else if (connector !== undefined) {
+          const emitted = connector.emits === 'same' ? end : connector.emits;
+          fromConnector.set(id, (fromConnector.get(id) ?? new Set()).add(emitted));
+        }
+      }
+    }
+  }
+}
+
+function kindBehindProcessors(
+  draft: Draft,
+  pipeline: PipelineConfig,
+  start: DataKind,
+): DataKind | undefined {
+  let kind = start;
+  for (const [index, id] of pipeline.processors.entries()) {
+    const factory = draft.processors.get(id)?.factory;
+    if (factory === undefined) return undefined;
+    if (!factory.accepts.includes(kind)) {
+      const message = misfit(draft, `processor "${id}"`, factory.accepts, kind);
+      draft.report('error', pathOf(pipeline, 'processors', index), message);
+      return undefined;
+    }
+    if (factory.emits !== 'same') kind = factory.emits;
+  }
+  return kind;
+}
+
+function misfit(draft: Draft, who: string, accepts: readonly DataKind[], given: DataKind): string {
+  const wanted = accepts.map((kind) => KIND_NAMES[kind]).join(' or ');
+  const converters = draft.registry
+    .filter((factory): factory is ProcessorFactory => factory.kind === 'processor')
+    .filter((factory) => factory.emits !== 'same');
+  const towards = converters.find(
+    (factory) => factory.accepts.includes(given) && accepts.some((kind) => factory.emits === kind),
+  );
+  const away = converters.find((factory) => factory.emits === given);
+  const mend =
+    towards !== undefined
+      ? `; put the processor ${towards.type} before it`
+      : away !== undefined
+        ? `; put it before the processor ${away.type}`
+        : '';
+  return `${who} takes ${wanted}, but here the pipeline carries ${KIND_NAMES[given]}${mend}`;
+}
+
+function processorsOf(draft: Draft, pipeline: PipelineConfig): Declared<ProcessorFactory>[] {
+  return pipeline.processors.flatMap((id) => draft.processors.get(id) ?? []);
+}
+
+function checkOrderOfProcessors(draft: Draft, pipeline: PipelineConfig): void {
+  const processors = processorsOf(draft, pipeline);
+  for (const [index, { id, factory }] of processors.entries()) {
+    if (factory.afterRejecting !== true) continue;
+    const later = processors.slice(index + 1).filter((other) => other.factory.rejects === true);
+    if (later.length === 0) continue;
+    const names = later.map((other) => `"${other.id}"`).join(', ');
+    draft.report(
+      'error',
+      pathOf(pipeline, 'processors', index),
+      `"${id}" must stand after everything that can reject; move it behind ${names}`,
+    );
+  }
+}
+
+/** Whose data comes in must be known: a processor names the tenant, or the receiver's own project does. */
+function checkTenant(draft: Draft, pipeline: PipelineConfig): void {
+  const naming = processorsOf(draft, pipeline).filter(
+    ({ factory }) => factory.authenticates === true,
+  );
+  if (naming.length > 1) {
+    const index = pipeline.processors.indexOf(naming[1]?.id ?? '');
+    draft.report(
+      'error',
+      pathOf(pipeline, 'processors', index),
+      `"${naming[1]?.id}" authenticates a second time, after "${naming[0]?.id}"; keep one`,
+    );
+  }
+  if (naming.length > 0) return;
+  const able = draft.registry
+    .filter((factory) => factory.kind === 'processor' && factory.authenticates === true)
+    .map((factory) => factory.type)
+    .join(' or ');
+  for (const [index, id] of pipeline.receivers.entries()) {
+    const receiver = draft.receivers.get(id);
+    if (receiver?.factory.hasProject !== true || receiver.config === undefined) continue;
+    if ((receiver.config as { project?: unknown }).project !== undefined) continue;
+    draft.report(
+      'error',
+      pathOf(pipeline, 'receivers', index),
+      `nothing says whose data "${id}" receives; put the processor ${able} into the pipeline, or give the receiver a project of its own`,
+    );
+  }
+}
+
+/** A receiver answers one client once, so one pipeline alone may say who the client is. */
+function checkSharedReceivers(draft: Draft): void {
+  for (const id of draft.receivers.keys()) {
+    const fed = draft.pipelines.filter((pipeline) => pipeline.receivers.includes(id));
+    const naming = fed.filter((pipeline) =>
+      processorsOf(draft, pipeline).some(({ factory }) => factory.authenticates === true),
+    );
+    if (fed.length < 2 || naming.length === 0) continue;
+    const names = fed.map((pipeline) => pipeline.id).join(' and ');
+    draft.report(
+      'error',
+      ['receivers', id],
+      `feeds ${names}, of which ${naming.map((pipeline) => pipeline.id).join(' and ')} authenticates; ` +
+        'a receiver behind authentication feeds one pipeline: declare another receiver, or fan out behind a connector',
+    );
+  }
+}

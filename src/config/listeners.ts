@@ -1,0 +1,80 @@
+import type { Draft } from './draft.ts';
+import { type Endpoint, parseEndpoint } from './schema.ts';
+import { visit } from './shape.ts';
+import type { Path } from './tree.ts';
+import { pathText } from './tree.ts';
+
+type Claim = {
+  readonly path: Path;
+  readonly endpoint: Endpoint;
+  /** Receivers share one listener; nothing else does. */
+  readonly isShared: boolean;
+  /** Only a default, which gives way. */
+  readonly isDefault: boolean;
+};
+
+/** Two listeners on one port are a fault that is cheaper to find here than at the start. */
+export function checkListeners(draft: Draft): void {
+  const claims = claimsOf(draft);
+  for (const [index, claim] of claims.entries()) {
+    const rival = claims.slice(0, index).find((earlier) => collide(earlier, claim));
+    if (rival === undefined) continue;
+    const severity = claim.isDefault ? 'warning' : 'error';
+    const shown = `${claim.endpoint.host}:${claim.endpoint.port}`;
+    draft.report(
+      severity,
+      claim.path,
+      `${shown} is taken by ${pathText(rival.path)}; the two cannot share a listener, give one another port`,
+    );
+  }
+}
+
+function claimsOf(draft: Draft): Claim[] {
+  const claims: Claim[] = [];
+  const add = (path: Path, value: unknown, isShared: boolean, isDefault: boolean) => {
+    const endpoint = typeof value === 'string' ? parseEndpoint(value) : undefined;
+    if (endpoint !== undefined && endpoint.port !== 0) {
+      claims.push({ path, endpoint, isShared, isDefault });
+    }
+  };
+  for (const section of ['receivers', 'extensions'] as const) {
+    for (const { id, factory, config } of draft[section].values()) {
+      const isStarted =
+        section === 'extensions'
+          ? draft.service.extensions.includes(id)
+          : draft.pipelines.some((pipeline) => pipeline.receivers.includes(id));
+      if (!isStarted || config === undefined) continue;
+      visit(factory.config, config, (field, value, marks) => {
+        if (marks.listens === true)
+          add([section, id, ...field], value, section === 'receivers', false);
+      });
+    }
+  }
+  const { metrics } = draft.service.telemetry;
+  const path: Path = ['service', 'telemetry', 'metrics', 'address'];
+  if (metrics.level !== 'none') {
+    add(path, metrics.address, false, !isWritten(draft));
+  }
+  return claims;
+}
+
+function isWritten(draft: Draft): boolean {
+  let node: Draft['root'] | undefined = draft.root;
+  for (const step of ['service', 'telemetry', 'metrics', 'address']) {
+    node = node?.kind === 'map' ? node.entries.get(step)?.value : undefined;
+  }
+  return node !== undefined;
+}
+
+const EVERY_INTERFACE = ['0.0.0.0', '::'];
+
+function collide(a: Claim, b: Claim): boolean {
+  if (a.endpoint.port !== b.endpoint.port) return false;
+  const [hostA, hostB] = [normalized(a.endpoint.host), normalized(b.endpoint.host)];
+  if (hostA === hostB) return !(a.isShared && b.isShared);
+  return EVERY_INTERFACE.includes(hostA) || EVERY_INTERFACE.includes(hostB);
+}
+
+function normalized(host: string): string {
+  return host.toLowerCase() === 'localhost' ? '127.0.0.1' : host.toLowerCase();
+}

@@ -1,0 +1,138 @@
+import type { Declared } from './config.ts';
+import { didYouMean } from './did-you-mean.ts';
+import type { Draft } from './draft.ts';
+import { SECTIONS, type SectionName } from './registry.ts';
+import { visit } from './shape.ts';
+import { type Path, pathText } from './tree.ts';
+
+/**
+ * Follows every reference to an extension (`store: sqlite`): declared, started, and able to do what is
+ * asked of it. Gives the extensions in the order to start them: as written, save that what another one
+ * refers to comes first.
+ */
+export function checkReferences(draft: Draft): readonly string[] {
+  const started = checkStarted(draft);
+  const needs = new Map<string, string[]>();
+  for (const section of Object.keys(SECTIONS) as SectionName[]) {
+    for (const component of draft[section].values()) {
+      if (!isUsed(draft, section, component.id)) continue;
+      const targets = checkComponent(draft, [section, component.id], component, started);
+      if (section === 'extensions') needs.set(component.id, targets);
+    }
+  }
+  return inStartOrder(draft, started, needs);
+}
+
+function checkStarted(draft: Draft): readonly string[] {
+  const declared = [...draft.extensions.keys()];
+  const started: string[] = [];
+  for (const [index, id] of draft.service.extensions.entries()) {
+    const path: Path = ['service', 'extensions', index];
+    if (started.includes(id)) draft.report('error', path, `names the extension "${id}" twice`);
+    else if (draft.extensions.has(id)) started.push(id);
+    else if (!isWritten(draft, id)) {
+      draft.report(
+        'error',
+        path,
+        `references extension "${id}" which is not configured${didYouMean(id, declared)}`,
+      );
+    }
+  }
+  for (const id of declared) {
+    if (draft.service.extensions.includes(id)) continue;
+    draft.report(
+      'warning',
+      ['extensions', id],
+      'service.extensions does not name this extension: it is not started',
+    );
+  }
+  return started;
+}
+
+/** It stands in the file, though its type is unknown: that has been said there. */
+function isWritten(draft: Draft, id: string): boolean {
+  const section =
+    draft.root.kind === 'map' ? draft.root.entries.get('extensions')?.value : undefined;
+  return section?.kind === 'map' && section.entries.has(id);
+}
+
+function isUsed(draft: Draft, section: SectionName, id: string): boolean {
+  if (section === 'extensions') return draft.service.extensions.includes(id);
+  return draft.pipelines.some((pipeline) =>
+    section === 'connectors'
+      ? pipeline.exporters.includes(id) || pipeline.receivers.includes(id)
+      : pipeline[section].includes(id),
+  );
+}
+
+/** Gives the ids the component refers to. */
+function checkComponent(
+  draft: Draft,
+  path: Path,
+  component: Declared<Draft['registry'][number]>,
+  started: readonly string[],
+): string[] {
+  const targets: string[] = [];
+  if (component.config === undefined) return targets;
+  visit(component.factory.config, component.config, (field, value, marks) => {
+    if (marks.capability === undefined || typeof value !== 'string') return;
+    const fault = faultOf(draft, value, marks.capability, started);
+    if (fault === undefined) targets.push(value);
+    else draft.report('error', [...path, ...field], fault);
+  });
+  return targets;
+}
+
+function faultOf(
+  draft: Draft,
+  id: string,
+  capability: string,
+  started: readonly string[],
+): string | undefined {
+  const able = draft.registry.filter(
+    (factory) => factory.kind === 'extension' && factory.provides.includes(capability),
+  );
+  const ableTypes = able.map((factory) => factory.type);
+  const fitting = [...draft.extensions.values()]
+    .filter(({ factory }) => ableTypes.includes(factory.type))
+    .map((extension) => extension.id);
+  const extension = draft.extensions.get(id);
+  if (extension === undefined) {
+    if (isWritten(draft, id)) return undefined;
+    const choice =
+      fitting.length > 0
+        ? `configured are ${fitting.join(', ')}`
+        : `add one of ${ableTypes.join(', ')} under extensions`;
+    return `references extension "${id}" which is not configured${didYouMean(id, fitting)} (${choice})`;
+  }
+  if (!extension.factory.provides.includes(capability)) {
+    const what = capability.replaceAll('_', ' ');
+    return `extension "${id}" is no ${what} (types that are: ${ableTypes.join(', ')})`;
+  }
+  if (!started.includes(id)) {
+    return `extension "${id}" is configured but not started; add it to ${pathText(['service', 'extensions'])}`;
+  }
+  return undefined;
+}
+
+function inStartOrder(
+  draft: Draft,
+  started: readonly string[],
+  needs: ReadonlyMap<string, readonly string[]>,
+): readonly string[] {
+  const ordered: string[] = [];
+  const entered = new Set<string>();
+  const enter = (id: string) => {
+    if (ordered.includes(id)) return;
+    if (entered.has(id)) {
+      draft.report('error', ['extensions', id], 'extensions refer to each other in a ring');
+      return;
+    }
+    entered.add(id);
+    for (const needed of needs.get(id) ?? []) enter(needed);
+    entered.delete(id);
+    ordered.push(id);
+  };
+  started.forEach(enter);
+  return ordered;
+}

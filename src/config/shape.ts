@@ -1,0 +1,173 @@
+import { z } from 'zod';
+import type { ConfigNode, Path } from './tree.ts';
+import { isNull } from './tree.ts';
+
+/**
+ * Looks into zod schemas: what a field is called, which keys an object allows, what is marked as secret or
+ * as a reference. Validation itself is zod's.
+ */
+
+/** What the pieces in schema.ts mark a field with. */
+export type Marks = {
+  readonly secret?: boolean;
+  readonly capability?: string;
+  readonly listens?: boolean;
+  readonly description?: string;
+};
+
+type Definition = {
+  readonly type: string;
+  readonly innerType?: z.core.$ZodType;
+  readonly in?: z.core.$ZodType;
+  readonly out?: z.core.$ZodType;
+  readonly getter?: () => z.core.$ZodType;
+  readonly shape?: Readonly<Record<string, z.core.$ZodType>>;
+  readonly element?: z.core.$ZodType;
+  readonly valueType?: z.core.$ZodType;
+  readonly options?: readonly z.core.$ZodType[];
+  readonly defaultValue?: unknown;
+};
+
+function definitionOf(schema: z.core.$ZodType): Definition {
+  return schema._zod.def as unknown as Definition;
+}
+
+/** The schema one layer further in: under optional, default, or in front of a transformation. */
+function innerOf(schema: z.core.$ZodType): z.core.$ZodType | undefined {
+  const definition = definitionOf(schema);
+  if (definition.getter !== undefined) return definition.getter();
+  if (definition.type === 'pipe') {
+    const isPreprocessed =
+      definition.in !== undefined && definitionOf(definition.in).type === 'transform';
+    return isPreprocessed ? definition.out : definition.in;
+  }
+  return definition.innerType;
+}
+
+/** The schema without its wrappers. */
+function coreOf(schema: z.core.$ZodType): z.core.$ZodType {
+  let core = schema;
+  for (let inner = innerOf(core); inner !== undefined; inner = innerOf(core)) core = inner;
+  return core;
+}
+
+/** Marks of a field; an outer layer's win. */
+export function marksOf(schema: z.core.$ZodType): Marks {
+  const layers: Marks[] = [];
+  for (let layer: z.core.$ZodType | undefined = schema; layer; layer = innerOf(layer)) {
+    layers.push((z.globalRegistry.get(layer) ?? {}) as Marks);
+  }
+  return Object.assign({}, ...layers.reverse()) as Marks;
+}
+
+/** The alternatives a value may take: the schema's core, or every option of a union. */
+function alternatives(schema: z.core.$ZodType): z.core.$ZodType[] {
+  const core = coreOf(schema);
+  return definitionOf(core).options?.flatMap(alternatives) ?? [core];
+}
+
+/** Keys an object schema allows; undefined where any key, or none, is. */
+export function keysOf(schema: z.core.$ZodType): string[] | undefined {
+  const shapes = alternatives(schema)
+    .map((option) => definitionOf(option).shape)
+    .filter((shape) => shape !== undefined);
+  return shapes.length === 0
+    ? undefined
+    : [...new Set(shapes.flatMap((shape) => Object.keys(shape)))];
+}
+
+/** The schema of what stands under one key or index. */
+function childOf(schema: z.core.$ZodType, step: string | number): z.core.$ZodType | undefined {
+  for (const option of alternatives(schema)) {
+    const { shape, element, valueType } = definitionOf(option);
+    const child = shape?.[String(step)] ?? (typeof step === 'number' ? element : valueType);
+    if (child !== undefined) return child;
+  }
+  return undefined;
+}
+
+export function schemaAt(schema: z.core.$ZodType, path: Path): z.core.$ZodType | undefined {
+  let found: z.core.$ZodType | undefined = schema;
+  for (const step of path) found = found && childOf(found, step);
+  return found;
+}
+
+/**
+ * The tree as a value for zod. An empty value (`otlp:`) is an empty section where a section belongs, and
+ * otherwise a field that was not given; a path in `asText` gives the text of an expansion.
+ */
+export function toInput(
+  node: ConfigNode,
+  schema: z.core.$ZodType | undefined,
+  asText: ReadonlySet<ConfigNode>,
+): unknown {
+  if (asText.has(node)) return node.expansion?.text;
+  if (node.kind === 'scalar') return node.value;
+  if (node.kind === 'list') {
+    return node.items.map((item, index) => toInput(item, schema && childOf(schema, index), asText));
+  }
+  const input: Record<string, unknown> = Object.create(null);
+  for (const [key, { value }] of node.entries) {
+    const child = schema && childOf(schema, key);
+    if (!isNull(value) || asText.has(value) || child === undefined) {
+      input[key] = toInput(value, child, asText);
+    } else if (acceptsSection(child)) {
+      input[key] = {};
+    }
+  }
+  return input;
+}
+
+function acceptsSection(schema: z.core.$ZodType): boolean {
+  return alternatives(schema).some((option) => {
+    const { type } = definitionOf(option);
+    return type === 'object' || type === 'record';
+  });
+}
+
+/** Visits every field of a parsed value together with its schema. */
+export function visit(
+  schema: z.core.$ZodType,
+  value: unknown,
+  onField: (path: Path, value: unknown, marks: Marks) => void,
+  path: Path = [],
+): void {
+  onField(path, value, marksOf(schema));
+  if (Array.isArray(value)) {
+    for (const [index, item] of value.entries()) {
+      const child = childOf(schema, index);
+      if (child !== undefined) visit(child, item, onField, [...path, index]);
+    }
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [key, item] of Object.entries(value)) {
+      const child = childOf(schema, key);
+      if (child !== undefined) visit(child, item, onField, [...path, key]);
+    }
+  }
+}
+
+/** Adds defaults to a value as it is written, so that the result can be read again. */
+export function withDefaults(schema: z.core.$ZodType, value: unknown): unknown {
+  if (Array.isArray(value)) {
+    return value.map((item, index) => {
+      const child = childOf(schema, index);
+      return child === undefined ? item : withDefaults(child, item);
+    });
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  const filled: Record<string, unknown> = {};
+  for (const key of new Set([...Object.keys(value), ...(keysOf(schema) ?? [])])) {
+    const child = childOf(schema, key);
+    const given = (value as Record<string, unknown>)[key] ?? (child && defaultOf(child));
+    if (given !== undefined) filled[key] = child === undefined ? given : withDefaults(child, given);
+  }
+  return filled;
+}
+
+function defaultOf(schema: z.core.$ZodType): unknown {
+  for (let layer: z.core.$ZodType | undefined = schema; layer; layer = innerOf(layer)) {
+    const { type, defaultValue } = definitionOf(layer);
+    if (type === 'default' || type === 'prefault') return defaultValue;
+  }
+  return undefined;
+}
