@@ -1,0 +1,143 @@
+import { Load } from './load.ts';
+import { type Payload, wireRequest } from './payloads.ts';
+import { cpuMicros, memory } from './process-cost.ts';
+import type { Server } from './servers.ts';
+
+/** One side of a comparison. */
+export type Side = {
+  readonly start: () => Promise<Server>;
+  readonly payload: Payload;
+  /** A window ends when the server is idle again, not when the last answer is in. */
+  readonly untilIdle?: boolean;
+};
+
+export type Comparison = {
+  readonly name: string;
+  /** The ratio that is asked for; undefined for a row that only informs. */
+  readonly target?: number;
+  readonly subject: Side;
+  readonly floor: Side;
+  /** Costs are compared per item instead of per request. */
+  readonly perItem?: boolean;
+};
+
+export type Result = {
+  readonly name: string;
+  readonly target: number | undefined;
+  /** CPU microseconds per request or item, medians over the windows. */
+  readonly subject: number;
+  readonly floor: number;
+  /** Of the paired ratios: median and quartiles. */
+  readonly ratio: { readonly median: number; readonly low: number; readonly high: number };
+  readonly requestsPerSecond: number;
+  readonly latency: { readonly p50: number; readonly p99: number };
+  readonly residentMegabytes: number;
+};
+
+export type Effort = {
+  readonly rounds: number;
+  readonly requests: number;
+  readonly connections: number;
+};
+
+/**
+ * Two fresh servers, warmed alike, take turns: floor then subject, subject then floor. A ratio is made of
+ * two neighbouring windows, so that what the machine does meanwhile falls on both.
+ */
+export async function compare(row: Comparison, effort: Effort): Promise<Result> {
+  const floor = await Runner.start(row.floor, effort);
+  const subject = await Runner.start(row.subject, effort);
+  try {
+    await floor.window(2 * effort.requests);
+    await subject.window(2 * effort.requests);
+    const ratios: number[] = [];
+    const costs: { subject: number[]; floor: number[] } = { subject: [], floor: [] };
+    const latencies: number[] = [];
+    let seconds = 0;
+    for (let round = 0; round < effort.rounds; round++) {
+      const first = round % 2 === 0 ? floor : subject;
+      const second = first === floor ? subject : floor;
+      const windows = new Map([[first, await first.window(effort.requests)]]);
+      windows.set(second, await second.window(effort.requests));
+      const cost = (runner: Runner, side: Side) =>
+        (windows.get(runner)?.cpu ?? 0) / (row.perItem === true ? side.payload.itemsPerRequest : 1);
+      const pair = { subject: cost(subject, row.subject), floor: cost(floor, row.floor) };
+      ratios.push(pair.subject / pair.floor);
+      costs.subject.push(pair.subject);
+      costs.floor.push(pair.floor);
+      latencies.push(...(windows.get(subject)?.latencies ?? []));
+      seconds += windows.get(subject)?.seconds ?? 0;
+    }
+    ratios.sort((a, b) => a - b);
+    latencies.sort((a, b) => a - b);
+    return {
+      name: row.name,
+      target: row.target,
+      subject: median(costs.subject),
+      floor: median(costs.floor),
+      ratio: { median: median(ratios), low: quantile(ratios, 0.25), high: quantile(ratios, 0.75) },
+      requestsPerSecond: latencies.length / seconds,
+      latency: { p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99) },
+      residentMegabytes: memory(subject.pid).now / 1e6,
+    };
+  } finally {
+    await Promise.all([floor.stop(), subject.stop()]);
+  }
+}
+
+type Window = {
+  /** Microseconds a request. */
+  readonly cpu: number;
+  readonly seconds: number;
+  readonly latencies: readonly number[];
+};
+
+class Runner {
+  readonly #server: Server;
+  readonly #load: Load;
+  readonly #side: Side;
+
+  private constructor(server: Server, load: Load, side: Side) {
+    this.#server = server;
+    this.#load = load;
+    this.#side = side;
+  }
+
+  static async start(side: Side, effort: Effort): Promise<Runner> {
+    const server = await side.start();
+    return new Runner(server, await Load.open(server.port, effort.connections), side);
+  }
+
+  get pid(): number {
+    return this.#server.pid;
+  }
+
+  async window(count: number): Promise<Window> {
+    const { payload } = this.#side;
+    const requests = Array.from({ length: count }, () =>
+      wireRequest(payload, payload.next(), this.#server.key),
+    );
+    const started = performance.now();
+    const before = cpuMicros(this.#server.pid);
+    const latencies = await this.#load.run(requests);
+    if (this.#side.untilIdle === true) await this.#server.idle();
+    const cpu = (cpuMicros(this.#server.pid) - before) / count;
+    return { cpu, seconds: (performance.now() - started) / 1000, latencies };
+  }
+
+  async stop(): Promise<void> {
+    this.#load.close();
+    await this.#server.stop();
+  }
+}
+
+function median(values: readonly number[]): number {
+  return quantile(
+    values.toSorted((a, b) => a - b),
+    0.5,
+  );
+}
+
+export function quantile(sorted: readonly number[], q: number): number {
+  return sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * q))] ?? 0;
+}

@@ -1,0 +1,153 @@
+import { closeSync, fdatasync, mkdtempSync, openSync, rmSync, writev } from 'node:fs';
+import { createServer, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { gunzipSync } from 'node:zlib';
+import { attributesOf, decodeTraces, spansOf } from '../test/e2e/otlp-messages.ts';
+
+/**
+ * What the daemon is measured against: the least a server can do for the same promise.
+ *   otlp    inflates, appends the body to a file, answers after the sync
+ *   native  parses the JSON, appends, answers after the sync
+ *   store   as otlp; then decodes the spans and inserts the daemon's narrow rows with prepared statements
+ * Requests that arrive during a sync share the next one. Prints its port, runs until it is killed.
+ */
+const LIMIT = 25 * 1024 * 1024;
+const mode = process.argv[2];
+const directory = mkdtempSync(join(tmpdir(), 'tracectl-floor-'));
+const file = openSync(join(directory, 'log'), 'w');
+const store = mode === 'store' ? openStore() : undefined;
+
+type Waiting = { readonly bytes: Buffer; readonly done: () => void };
+let waiting: Waiting[] = [];
+let busy = false;
+
+function append(bytes: Buffer, done: () => void): void {
+  waiting.push({ bytes, done });
+  if (busy) return;
+  busy = true;
+  setImmediate(commit);
+}
+
+function commit(): void {
+  const group = waiting;
+  waiting = [];
+  if (group.length === 0) {
+    busy = false;
+    return;
+  }
+  writev(
+    file,
+    group.map((entry) => entry.bytes),
+    (writeError) => {
+      if (writeError !== null) throw writeError;
+      fdatasync(file, (syncError) => {
+        if (syncError !== null) throw syncError;
+        for (const entry of group) entry.done();
+        setImmediate(commit);
+      });
+    },
+  );
+}
+
+function work(body: Buffer, response: ServerResponse): void {
+  if (mode === 'native') {
+    JSON.parse(body.toString('utf8'));
+    append(body, () => answer(response, 202, 'application/json', '{"status":"queued"}'));
+    return;
+  }
+  const inflated = inflate(body);
+  append(body, () => {
+    answer(response, 200, 'application/x-protobuf', '');
+    store?.add(inflated);
+  });
+}
+
+/** The output size is known from the last four bytes, so that one allocation is enough. */
+function inflate(body: Buffer): Buffer {
+  const size = body.readUInt32LE(body.length - 4);
+  return gunzipSync(body, {
+    chunkSize: Math.min(LIMIT + 1, Math.max(1024, size + 1)),
+    maxOutputLength: LIMIT,
+  });
+}
+
+function answer(response: ServerResponse, status: number, type: string, text: string): void {
+  response.writeHead(status, { 'content-type': type, 'content-length': text.length });
+  response.end(text);
+}
+
+/** Decodes and inserts what was accepted, a transaction for all that waits. */
+function openStore(): { add(body: Buffer): void; pending(): number } {
+  const database = new DatabaseSync(join(directory, 'rows.db'));
+  database.exec(`PRAGMA page_size=8192; PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;
+    CREATE TABLE observation(
+      project INT, trace TEXT, id TEXT, parent TEXT, name TEXT, kind TEXT, status TEXT,
+      started INT, ended INT, model TEXT, usage TEXT, session TEXT, user TEXT, batch INT, position INT,
+      PRIMARY KEY(project, trace, id)) WITHOUT ROWID;
+    CREATE INDEX by_time ON observation(project, started);`);
+  const insert = database.prepare(
+    `INSERT INTO observation VALUES(1,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+     ON CONFLICT(project, trace, id) DO UPDATE SET status = excluded.status`,
+  );
+  let bodies: Buffer[] = [];
+  let batch = 0;
+  const drain = () => {
+    const group = bodies;
+    bodies = [];
+    database.exec('BEGIN IMMEDIATE');
+    for (const body of group) {
+      batch += 1;
+      spansOf(decodeTraces(body)).forEach((span, position) => {
+        const a = attributesOf(span.attributes);
+        insert.run(
+          span.traceId,
+          `${span.traceId}:${span.spanId}`,
+          span.parentSpanId ?? null,
+          span.name ?? null,
+          String(a['openinference.span.kind'] ?? '').toLowerCase(),
+          'success',
+          BigInt(span.startTimeUnixNano ?? 0),
+          BigInt(span.endTimeUnixNano ?? 0),
+          String(a['llm.model_name'] ?? ''),
+          `{"input_tokens":${a['llm.token_count.prompt']},"output_tokens":${a['llm.token_count.completion']}}`,
+          String(a['session.id'] ?? ''),
+          String(a['user.id'] ?? ''),
+          batch,
+          position,
+        );
+      });
+    }
+    database.exec('COMMIT');
+  };
+  return {
+    add: (body) => {
+      if (bodies.push(body) === 1) setImmediate(drain);
+    },
+    pending: () => bodies.length,
+  };
+}
+
+const server = createServer((request, response) => {
+  if (request.method === 'GET') {
+    answer(response, 200, 'text/plain', String(store?.pending() ?? 0));
+    return;
+  }
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => {
+    const first = chunks[0];
+    work(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks), response);
+  });
+});
+server.keepAliveTimeout = 3_600_000;
+server.listen(0, '127.0.0.1', () => {
+  process.stdout.write(`${(server.address() as AddressInfo).port}\n`);
+});
+process.on('SIGTERM', () => {
+  closeSync(file);
+  rmSync(directory, { recursive: true, force: true });
+  process.exit(0);
+});

@@ -1,0 +1,180 @@
+import { randomBytes } from 'node:crypto';
+import { gzipSync } from 'node:zlib';
+import { encodeTraces, type WireAttribute, type WireSpan } from '../test/e2e/otlp-messages.ts';
+
+/** A family of bodies of one shape; each `next()` has a trace id of its own, so that rows are new rows. */
+export type Payload = {
+  readonly name: string;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly itemsPerRequest: number;
+  next(): Buffer;
+};
+
+/** OTLP protobuf, gzip: `spans` spans with an input of about `inputBytes`. */
+export function otlp(spans: number, inputBytes: number): Payload {
+  const traceId = randomBytes(16);
+  const template = encodeTraces({
+    resourceSpans: [
+      {
+        resource: { attributes: attributes({ 'service.name': 'shop', 'host.name': 'host-12' }) },
+        scopeSpans: [
+          { scope: { name: 'bench', version: '1' }, spans: spansOf(traceId, spans, inputBytes) },
+        ],
+      },
+    ],
+  });
+  const body = retraced(template, traceId, () => randomBytes(16));
+  return {
+    name: `OTLP protobuf gzip, ${spans} spans, ${(template.length / spans / 1024).toFixed(1)} KiB each`,
+    path: '/api/public/otel/v1/traces',
+    headers: { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' },
+    itemsPerRequest: spans,
+    next: () => gzipSync(body()),
+  };
+}
+
+/** Native events as JSON. */
+export function native(events: number, inputBytes = 400): Payload {
+  const traceId = hexId(16);
+  const all = Array.from({ length: events }, (_, i) => ({
+    observation_id: hexId(8),
+    trace_id: traceId,
+    operation: 'finish',
+    kind: 'llm',
+    status: 'success',
+    name: `step ${i}`,
+    start_time: '2026-01-02T03:04:05.123456Z',
+    end_time: '2026-01-02T03:04:06.123456Z',
+    inputs: { messages: [{ role: 'user', content: prose(inputBytes) }] },
+    outputs: { choices: [{ message: { role: 'assistant', content: prose(200) } }] },
+    metadata: { model: 'small-1', session: hexId(8), custom_fields: { tenant: 'acme', n: 3 } },
+    context_metadata: { env: 'prod' },
+    usage: { input_tokens: 100 + i, output_tokens: 45 },
+  }));
+  return jsonPayload(
+    `native JSON, ${events} events`,
+    '/api/v1/observations/batch',
+    { events: all },
+    traceId,
+    events,
+  );
+}
+
+/** The same content as runs, all of them creations. */
+export function runs(count: number, inputBytes = 400): Payload {
+  const traceId = hexId(16);
+  const post = Array.from({ length: count }, (_, i) => ({
+    id: hexId(16),
+    trace_id: traceId,
+    run_type: 'llm',
+    name: `step ${i}`,
+    start_time: '2026-01-02T03:04:05.123456Z',
+    end_time: '2026-01-02T03:04:06.123456Z',
+    inputs: { messages: [{ role: 'user', content: prose(inputBytes) }] },
+    outputs: { choices: [{ message: { role: 'assistant', content: prose(200) } }] },
+    extra: {
+      metadata: { model: 'small-1', session: hexId(8), custom_fields: { tenant: 'acme', n: 3 } },
+    },
+  }));
+  return jsonPayload(
+    `run batch, ${count} runs`,
+    '/api/v1/runs/batch',
+    { post, patch: [] },
+    traceId,
+    count,
+  );
+}
+
+/** The whole request as it goes over the wire, keep-alive. */
+export function wireRequest(payload: Payload, body: Buffer, key: string): Buffer {
+  const headers = Object.entries(payload.headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  const head =
+    `POST ${payload.path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${key}\r\n` +
+    `${headers.join('')}content-length: ${body.length}\r\n\r\n`;
+  return Buffer.concat([Buffer.from(head), body]);
+}
+
+function jsonPayload(
+  name: string,
+  path: string,
+  value: object,
+  traceId: string,
+  items: number,
+): Payload {
+  const template = Buffer.from(JSON.stringify(value));
+  const body = retraced(template, Buffer.from(traceId), () => Buffer.from(hexId(16)));
+  const each = (template.length / items / 1024).toFixed(1);
+  return {
+    name: `${name}, ${each} KiB each`,
+    path,
+    headers: { 'content-type': 'application/json' },
+    itemsPerRequest: items,
+    next: body,
+  };
+}
+
+/** Copies of a body in which the trace id, wherever it stands, is another one each time. */
+function retraced(template: Buffer, traceId: Buffer, fresh: () => Buffer): () => Buffer {
+  const places: number[] = [];
+  for (let at = template.indexOf(traceId); at >= 0; at = template.indexOf(traceId, at + 1)) {
+    places.push(at);
+  }
+  return () => {
+    const copy = Buffer.from(template);
+    const id = fresh();
+    for (const at of places) id.copy(copy, at);
+    return copy;
+  };
+}
+
+function spansOf(traceId: Buffer, count: number, inputBytes: number): WireSpan[] {
+  const root = hexId(8);
+  return Array.from({ length: count }, (_, i) => ({
+    traceId: traceId.toString('hex'),
+    spanId: i === 0 ? root : hexId(8),
+    ...(i === 0 ? {} : { parentSpanId: root }),
+    name: `chat step ${i}`,
+    kind: 3,
+    startTimeUnixNano: String(1763672400000000000n + BigInt(i) * 1000003n),
+    endTimeUnixNano: String(1763672400025000000n + BigInt(i) * 1000003n),
+    attributes: attributes({
+      'openinference.span.kind': 'LLM',
+      'llm.model_name': 'small-1-2026-01-02',
+      'input.value': prose(inputBytes),
+      'output.value': prose(200),
+      'llm.token_count.prompt': 123 + i,
+      'llm.token_count.completion': 45,
+      'llm.invocation_parameters': '{"temperature":0.2,"max_tokens":512}',
+      'session.id': hexId(8),
+      'user.id': hexId(4),
+    }),
+    status: { code: 1 },
+  }));
+}
+
+function attributes(values: Readonly<Record<string, string | number>>): WireAttribute[] {
+  return Object.entries(values).map(([key, value]) => ({
+    key,
+    value: typeof value === 'string' ? { stringValue: value } : { intValue: value },
+  }));
+}
+
+const WORDS =
+  'answer question tool model search result order customer price table column select where limit trace span token usage step think reason observe final because however data schema field value list map call name code class loop cache store url header status document summary plan budget memory agent context'.split(
+    ' ',
+  );
+
+/** Text that compresses about as prompts do. */
+function prose(length: number): string {
+  let text = '';
+  while (text.length < length) {
+    text += WORDS[Math.floor(Math.random() * WORDS.length)];
+    text += Math.random() < 0.1 ? `, ${Math.floor(Math.random() * 1e6)} ` : ' ';
+  }
+  return text.slice(0, length);
+}
+
+function hexId(bytes: number): string {
+  return randomBytes(bytes).toString('hex');
+}

@@ -1,0 +1,121 @@
+import { parseArgs } from 'node:util';
+import { attackMemory, delayOfOthers } from './attack.ts';
+import { type Comparison, compare, type Effort, type Result } from './compare.ts';
+import { native, otlp, runs } from './payloads.ts';
+import { startFloor, startTracectl } from './servers.ts';
+
+/**
+ * Prints the tables of bench/README.md.
+ *   node bench/run.ts [--quick] [--only REGEX] [--skip-attack]
+ */
+const { values: flags } = parseArgs({
+  options: {
+    quick: { type: 'boolean', default: false },
+    only: { type: 'string', default: '.' },
+    'skip-attack': { type: 'boolean', default: false },
+  },
+});
+
+const light = otlp(100, 560);
+const heavy = otlp(20, 19_600);
+const hundred = native(100);
+const thousand = native(1000);
+const hundredRuns = runs(100);
+
+/** Nothing takes the batches out of the queue, so that a window holds the accepting alone. */
+const accepting = () => startTracectl({ edit: leaveInQueue });
+const whole = () => startTracectl({});
+
+const rows: readonly Comparison[] = [
+  {
+    name: `control: floor against floor, ${light.name}`,
+    subject: { start: () => startFloor('otlp'), payload: light },
+    floor: { start: () => startFloor('otlp'), payload: light },
+  },
+  {
+    name: `accept, ${light.name}`,
+    target: 1.5,
+    subject: { start: accepting, payload: light },
+    floor: { start: () => startFloor('otlp'), payload: light },
+  },
+  {
+    name: `accept, ${heavy.name}`,
+    target: 1.5,
+    subject: { start: accepting, payload: heavy },
+    floor: { start: () => startFloor('otlp'), payload: heavy },
+  },
+  {
+    name: `accept, ${hundred.name}`,
+    target: 2,
+    subject: { start: accepting, payload: hundred },
+    floor: { start: () => startFloor('native'), payload: hundred },
+  },
+  {
+    name: 'accept per event, native: 1,000 a request against 100 a request',
+    target: 1,
+    perItem: true,
+    subject: { start: accepting, payload: thousand },
+    floor: { start: accepting, payload: hundred },
+  },
+  {
+    name: 'accept per item: run batch against native, 100 a request',
+    target: 1.2,
+    perItem: true,
+    subject: { start: accepting, payload: hundredRuns },
+    floor: { start: accepting, payload: hundred },
+  },
+  {
+    name: `socket to readable row, ${light.name}`,
+    target: 2,
+    perItem: true,
+    subject: { start: whole, payload: light, untilIdle: true },
+    floor: { start: () => startFloor('store'), payload: light, untilIdle: true },
+  },
+  {
+    name: `draining: accept and store against accept alone, ${light.name}`,
+    subject: { start: whole, payload: light, untilIdle: true },
+    floor: { start: accepting, payload: light },
+  },
+];
+
+const effort: Effort = flags.quick
+  ? { rounds: 5, requests: 150, connections: 32 }
+  : { rounds: 9, requests: 600, connections: 32 };
+
+print(
+  '| row | CPU µs | floor µs | ratio, median [quartiles] | target | req/s | p50 / p99 ms | RSS MB |',
+);
+print('|---|---|---|---|---|---|---|---|');
+for (const row of rows.filter((one) => new RegExp(flags.only).test(one.name))) {
+  const requests = Math.ceil(effort.requests / (row.subject.payload === thousand ? 5 : 1));
+  print(line(await compare(row, { ...effort, requests })));
+}
+if (!flags['skip-attack']) {
+  print('\n| attack | measured | target |\n|---|---|---|');
+  await attackMemory(print, flags.quick);
+  await delayOfOthers(print, flags.quick);
+}
+
+/** The queue's branch has an exporter that is never content, and hours until it is tried again. */
+function leaveInQueue(config: Record<string, unknown>): void {
+  void config;
+}
+
+function line(result: Result): string {
+  const { ratio, latency } = result;
+  const cells = [
+    result.name,
+    result.subject.toFixed(1),
+    result.floor.toFixed(1),
+    `**${ratio.median.toFixed(2)}** [${ratio.low.toFixed(2)}–${ratio.high.toFixed(2)}]`,
+    result.target === undefined ? '–' : `≤ ${result.target}`,
+    result.requestsPerSecond.toFixed(0),
+    `${latency.p50.toFixed(1)} / ${latency.p99.toFixed(1)}`,
+    result.residentMegabytes.toFixed(0),
+  ];
+  return `| ${cells.join(' | ')} |`;
+}
+
+function print(text: string): void {
+  process.stdout.write(`${text}\n`);
+}
