@@ -4,6 +4,8 @@ import type { Observation, Payload, PayloadField } from './observation.ts';
 export type ScanLimits = {
   /** One more item than this is a `too_many_events`. */
   readonly maxItems: number;
+  /** Levels of nesting in JSON, the root included; one more is an `invalid_json`. 512 where absent. */
+  readonly maxDepth?: number;
 };
 
 /** What is known about one wire format. Positions are those of the items in the indexed body. */

@@ -12,7 +12,7 @@ import { runs } from './runs/format.ts';
 export const MAX_BODY_BYTES = 26_214_400;
 
 /** No limit of ours is above this: a stored body was within the limits when it was accepted. */
-const STORED_LIMITS: ScanLimits = { maxItems: Number.MAX_SAFE_INTEGER };
+const STORED_LIMITS: ScanLimits = { maxItems: Number.MAX_SAFE_INTEGER, maxDepth: 1024 };
 
 /** One pass over an inflated body; see `FormatModule.scan`. */
 export function scan(format: Format, bytes: Buffer, limits: ScanLimits): BatchIndex {
@@ -78,7 +78,8 @@ export function requestIndexOf(batch: RawBatch, position: number): number {
 
 /** Position in the body of the item that stood at `requestIndex`; undefined when it was rejected. */
 export function positionOf(batch: RawBatch, requestIndex: number): number | undefined {
-  if (batch.positions === undefined) return requestIndex < batch.requestItems ? requestIndex : undefined;
+  if (batch.positions === undefined)
+    return requestIndex < batch.requestItems ? requestIndex : undefined;
   const found = batch.positions.indexOf(requestIndex);
   return found === -1 ? undefined : found;
 }

@@ -1,0 +1,295 @@
+import { Refusal } from '../errors.ts';
+
+/**
+ * The grammar of RFC 8259 over bytes, exactly as `JSON.parse` has it, without building a string or an
+ * object. Every `skip…` takes the position where something starts and gives the one behind it; what is
+ * not JSON throws an `invalid_json`. The bytes must be valid UTF-8 already.
+ *
+ * On the way the scanner keeps count of the bytes that compact JSON would save (`saved`), so that the
+ * compact length of any value is the difference of two readings and needs no second pass.
+ */
+export type Text = {
+  readonly bytes: Buffer;
+  /** The same bytes, for reading four at a time. */
+  readonly view: DataView;
+  /** Containers inside one another, the root included, that are too many. */
+  readonly maxDepth: number;
+  /** Bytes up to here that compact JSON does without: white space and what escapes spell out. */
+  saved: number;
+};
+
+/** Nesting that a body may have; what wraps a single run comes on top (src/model/runs/wrap.ts). */
+export const MAX_JSON_DEPTH = 512;
+/** What no limit exceeds: there is a place for every open container. */
+const MAX_DEPTH_EVER = 1024;
+
+export function textOf(bytes: Buffer, maxDepth = MAX_JSON_DEPTH): Text {
+  return {
+    bytes,
+    view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength),
+    maxDepth: Math.min(maxDepth, MAX_DEPTH_EVER),
+    saved: 0,
+  };
+}
+
+const TAB = 0x09;
+const LINE_FEED = 0x0a;
+const CARRIAGE_RETURN = 0x0d;
+const SPACE = 0x20;
+export const QUOTE = 0x22;
+const PLUS = 0x2b;
+export const COMMA = 0x2c;
+const MINUS = 0x2d;
+const DOT = 0x2e;
+const SLASH = 0x2f;
+const ZERO = 0x30;
+const NINE = 0x39;
+export const COLON = 0x3a;
+export const OPEN_BRACKET = 0x5b;
+export const BACKSLASH = 0x5c;
+export const CLOSE_BRACKET = 0x5d;
+export const OPEN_BRACE = 0x7b;
+export const CLOSE_BRACE = 0x7d;
+
+export function skipSpace(text: Text, start: number): number {
+  const bytes = text.bytes;
+  let at = start;
+  for (;;) {
+    const c = bytes[at] as number;
+    if (c !== SPACE && c !== LINE_FEED && c !== CARRIAGE_RETURN && c !== TAB) break;
+    at++;
+  }
+  text.saved += at - start;
+  return at;
+}
+
+/** Any value; `depth` is the number of containers it stands in. Iterative: nesting costs no stack. */
+export function skipValue(text: Text, start: number, depth: number): number {
+  const { bytes } = text;
+  const isObject = CONTAINERS;
+  let at = start;
+  let level = depth;
+  for (;;) {
+    const c = bytes[at] as number;
+    if (c === QUOTE) {
+      at = skipString(text, at + 1);
+    } else if (c === OPEN_BRACE || c === OPEN_BRACKET) {
+      level = deeper(text, level);
+      isObject[level] = c === OPEN_BRACE ? 1 : 0;
+      at = open(text, at + 1, c);
+      if (at >= 0) continue;
+      // An empty container: `open` says so by giving the position negated.
+      at = -at;
+      level--;
+    } else {
+      at = skipScalar(text, at);
+    }
+    // Behind a value: close what ends here, or go on to the next member.
+    for (;;) {
+      if (level === depth) return at;
+      let d = bytes[at] as number;
+      if (d <= SPACE) {
+        at = skipSpace(text, at);
+        d = bytes[at] as number;
+      }
+      if (d === COMMA) {
+        at = isObject[level] === 1 ? skipKey(text, at + 1) : spaceFrom(text, at + 1);
+        break;
+      }
+      if (d !== (isObject[level] === 1 ? CLOSE_BRACE : CLOSE_BRACKET)) return fail(text, at);
+      at++;
+      level--;
+    }
+  }
+}
+
+/** Which of the open containers are objects; one is enough, as nothing here is re-entered. */
+const CONTAINERS = new Uint8Array(MAX_DEPTH_EVER + 1);
+
+/** Behind an opening bracket: where the first value starts, or the negated end of an empty container. */
+function open(text: Text, start: number, bracket: number): number {
+  const at = spaceFrom(text, start);
+  const c = text.bytes[at] as number;
+  if (bracket === OPEN_BRACKET) return c === CLOSE_BRACKET ? -(at + 1) : at;
+  if (c === CLOSE_BRACE) return -(at + 1);
+  return skipKey(text, at);
+}
+
+/** A key and its colon; gives where the member's value starts. White space may come first. */
+function skipKey(text: Text, start: number): number {
+  let at = spaceFrom(text, start);
+  if (text.bytes[at] !== QUOTE) return fail(text, at);
+  at = skipString(text, at + 1);
+  return skipColon(text, at);
+}
+
+/** The colon behind a key, and the white space around it. */
+export function skipColon(text: Text, start: number): number {
+  const at = spaceFrom(text, start);
+  if (text.bytes[at] !== COLON) return fail(text, at);
+  return spaceFrom(text, at + 1);
+}
+
+/** As `skipSpace`, for where there mostly is none. */
+export function spaceFrom(text: Text, at: number): number {
+  return (text.bytes[at] as number) <= SPACE ? skipSpace(text, at) : at;
+}
+
+/** The level of a container that opens at `level`; one too many refuses the whole body. */
+export function deeper(text: Text, level: number): number {
+  if (level >= text.maxDepth) {
+    throw new Refusal('invalid_json', `The body is nested deeper than ${text.maxDepth} levels.`);
+  }
+  return level + 1;
+}
+
+/**
+ * A string, from behind its opening quote. Reads four bytes at a time: a word is passed over when none
+ * of its bytes is a quote, a backslash or a control character, and the first that is one is found by its
+ * bit. (Subtracting borrows only from bytes above a hit, so the lowest hit is always a true one.)
+ */
+export function skipString(text: Text, start: number): number {
+  const { bytes, view } = text;
+  const lastWord = bytes.length - 4;
+  let at = start;
+  for (;;) {
+    while (at <= lastWord) {
+      const word = view.getInt32(at, true);
+      const hits =
+        ((word - 0x20202020) |
+          ((word ^ 0x22222222) - 0x01010101) |
+          ((word ^ 0x5c5c5c5c) - 0x01010101)) &
+        ~word &
+        0x80808080;
+      if (hits !== 0) {
+        at += (31 - Math.clz32(hits & -hits)) >> 3;
+        break;
+      }
+      at += 4;
+    }
+    const c = bytes[at] as number;
+    if (c === QUOTE) return at + 1;
+    if (c === BACKSLASH) at = skipEscape(text, at);
+    else if (c >= SPACE) at++;
+    else return fail(text, at);
+  }
+}
+
+/** An escape, from its backslash; counts what compact JSON would save on it. */
+function skipEscape(text: Text, start: number): number {
+  switch (text.bytes[start + 1]) {
+    case QUOTE:
+    case BACKSLASH:
+    case 0x62: // b
+    case 0x66: // f
+    case 0x6e: // n
+    case 0x72: // r
+    case 0x74: // t
+      return start + 2;
+    case SLASH:
+      text.saved += 1;
+      return start + 2;
+    case 0x75: // u
+      return skipUnicodeEscape(text, start);
+    default:
+      return fail(text, start + 1);
+  }
+}
+
+function skipUnicodeEscape(text: Text, start: number): number {
+  const unit = hex4(text, start + 2);
+  if (unit < 0x80) {
+    text.saved += 6 - compactAscii(unit);
+  } else if (unit < 0x800) {
+    text.saved += 4;
+  } else if (unit < 0xd800 || unit > 0xdfff) {
+    text.saved += 3;
+  } else if (
+    unit < 0xdc00 &&
+    text.bytes[start + 6] === BACKSLASH &&
+    text.bytes[start + 7] === 0x75
+  ) {
+    const low = hex4(text, start + 8);
+    if (low >= 0xdc00 && low <= 0xdfff) {
+      text.saved += 8;
+      return start + 12;
+    }
+  }
+  // A lone surrogate stays an escape of six bytes, as JSON.stringify writes it.
+  return start + 6;
+}
+
+/** Bytes of an ASCII character within a compact JSON string. */
+function compactAscii(unit: number): number {
+  if (unit >= SPACE) return unit === QUOTE || unit === BACKSLASH ? 2 : 1;
+  return unit === 8 || unit === 9 || unit === 10 || unit === 12 || unit === 13 ? 2 : 6;
+}
+
+function hex4(text: Text, start: number): number {
+  let unit = 0;
+  for (let at = start; at < start + 4; at++) {
+    const c = text.bytes[at] as number;
+    const lower = c | 0x20;
+    if (c >= ZERO && c <= NINE) unit = (unit << 4) | (c - ZERO);
+    else if (lower >= 0x61 && lower <= 0x66) unit = (unit << 4) | (lower - 0x57);
+    else return fail(text, at);
+  }
+  return unit;
+}
+
+/** A number, `true`, `false` or `null`. */
+export function skipScalar(text: Text, start: number): number {
+  switch (text.bytes[start]) {
+    case 0x74:
+      return skipWord(text, start, TRUE);
+    case 0x66:
+      return skipWord(text, start, FALSE);
+    case 0x6e:
+      return skipWord(text, start, NULL);
+    default:
+      return skipNumber(text, start);
+  }
+}
+
+const TRUE = Buffer.from('true');
+const FALSE = Buffer.from('false');
+const NULL = Buffer.from('null');
+
+function skipWord(text: Text, start: number, word: Buffer): number {
+  for (let i = 1; i < word.length; i++) {
+    if (text.bytes[start + i] !== word[i]) return fail(text, start + i);
+  }
+  return start + word.length;
+}
+
+function skipNumber(text: Text, start: number): number {
+  const { bytes } = text;
+  let at = bytes[start] === MINUS ? start + 1 : start;
+  if (bytes[at] === ZERO) at++;
+  else at = skipDigits(text, at);
+  if (bytes[at] === DOT) at = skipDigits(text, at + 1);
+  if (((bytes[at] as number) | 0x20) === 0x65) {
+    at++;
+    if (bytes[at] === PLUS || bytes[at] === MINUS) at++;
+    at = skipDigits(text, at);
+  }
+  return at;
+}
+
+function skipDigits(text: Text, start: number): number {
+  const { bytes } = text;
+  let at = start;
+  for (;;) {
+    const c = bytes[at] as number;
+    if (!(c >= ZERO && c <= NINE)) break;
+    at++;
+  }
+  if (at === start) return fail(text, at);
+  return at;
+}
+
+/** Says where the body stops being JSON, never what stands there. */
+export function fail(text: Text, at: number): never {
+  const where = at >= text.bytes.length ? 'ends too early' : `is not valid JSON at byte ${at}`;
+  throw new Refusal('invalid_json', `The body ${where}.`);
+}

@@ -1,0 +1,152 @@
+import type { JsonIndex } from '../batch-index.ts';
+import { type CustomFieldLayer, customFieldsOfJson, mergeCustomFields } from '../custom-fields.ts';
+import { instantFromEpochMs, parseInstant } from '../instant.ts';
+import type {
+  Instant,
+  ObservationError,
+  Payload,
+  PayloadField,
+  TokenUsage,
+} from '../observation.ts';
+import { PAYLOAD_FIELDS } from '../observation.ts';
+import { COMMON, SIZED } from './fields.ts';
+import { isId } from './id.ts';
+import { isPresent, itemRange, stringAt, textAt, typeAt, valueAt } from './read.ts';
+import { versionOf } from './version.ts';
+
+/** What native events and runs share: both are JSON objects with the common fields. */
+
+/** `observation_id` wins over `id`. Undefined where the id is none that may be shown. */
+export function ownId(index: JsonIndex, position: number): string | undefined {
+  const id = stringAt(index, position, idSlot(index, position));
+  return id !== undefined && isId(id) ? id : undefined;
+}
+
+export function idSlot(index: JsonIndex, position: number): number {
+  return isPresent(index, position, COMMON.observation_id) ? COMMON.observation_id : COMMON.id;
+}
+
+/** An optional id: an empty one names nothing. */
+export function idAt(index: JsonIndex, position: number, slot: number): string | null {
+  return stringAt(index, position, slot) || null;
+}
+
+/** ISO 8601 text, or, where `epochMs` says so, a number of milliseconds. */
+export function instantAt(
+  index: JsonIndex,
+  position: number,
+  slot: number,
+  epochMs: boolean,
+): Instant | undefined {
+  const text = stringAt(index, position, slot);
+  if (text !== undefined) return parseInstant(text);
+  if (!epochMs || typeAt(index, position, slot) !== 'number') return undefined;
+  return instantFromEpochMs(textAt(index, position, slot) ?? '');
+}
+
+/** The event's version in decimal digits; `0` where none was sent. */
+export function versionAt(index: JsonIndex, position: number): string {
+  const text = textAt(index, position, COMMON.event_version);
+  return text === undefined ? '0' : (versionOf(text) ?? '0');
+}
+
+/** Effective metadata: `metadata` where present, else `extra.metadata`. */
+export function metadataSlot(index: JsonIndex, position: number): number {
+  return isPresent(index, position, COMMON.metadata) ? COMMON.metadata : COMMON['extra.metadata'];
+}
+
+function slotOfPayload(index: JsonIndex, position: number, field: PayloadField): number {
+  return field === 'metadata' ? metadataSlot(index, position) : COMMON[field];
+}
+
+/** The very text that was sent for each field that is there. */
+export function payloadOf(
+  index: JsonIndex,
+  position: number,
+  fields: readonly PayloadField[],
+): Payload {
+  const payload: Payload = {};
+  for (const field of fields) {
+    const text = textAt(index, position, slotOfPayload(index, position, field));
+    if (text !== undefined) payload[field] = text;
+  }
+  return payload;
+}
+
+export function payloadMaskOf(index: JsonIndex, position: number): number {
+  let mask = 0;
+  for (const [bit, field] of PAYLOAD_FIELDS.entries()) {
+    if (isPresent(index, position, slotOfPayload(index, position, field))) mask |= 1 << bit;
+  }
+  return mask;
+}
+
+/** Compact bytes of the five payload fields; metadata counts once, as the one in effect. */
+export function usageBytesOf(index: JsonIndex, position: number): number {
+  const first = position * SIZED_COUNT;
+  let bytes = 0;
+  for (const field of PAYLOAD_FIELDS) {
+    const slot = slotOfPayload(index, position, field);
+    if (!isPresent(index, position, slot)) continue;
+    const place = slot === COMMON['extra.metadata'] ? SIZED['extra.metadata'] : SIZED[field];
+    bytes += index.sizes[first + place] ?? 0;
+  }
+  return bytes;
+}
+
+const SIZED_COUNT = Object.keys(SIZED).length;
+
+export function compactSize(index: JsonIndex, position: number, place: number): number {
+  return index.sizes[position * SIZED_COUNT + place] ?? 0;
+}
+
+/** Spec 2.6: context metadata, then effective metadata, then event level. */
+export function customFieldsOf(
+  index: JsonIndex,
+  position: number,
+): Readonly<Record<string, string>> | null {
+  const inMetadata =
+    metadataSlot(index, position) === COMMON.metadata
+      ? COMMON['metadata.custom_fields']
+      : COMMON['extra.metadata.custom_fields'];
+  const layers: CustomFieldLayer[] = [];
+  for (const slot of [COMMON['context_metadata.custom_fields'], inMetadata, COMMON.custom_fields]) {
+    if (typeAt(index, position, slot) === 'object') {
+      layers.push(customFieldsOfJson(textAt(index, position, slot)));
+    }
+  }
+  return layers.length === 0 ? null : mergeCustomFields(layers);
+}
+
+/** The integer members of an object of token counts; null where there are none. */
+export function tokenUsageOf(value: unknown): TokenUsage | null {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
+  const counts = Object.entries(value).filter(([, count]) => Number.isSafeInteger(count));
+  return counts.length === 0 ? null : Object.fromEntries(counts);
+}
+
+/** An `error` field: text is its message; of an object the three known members are taken. */
+export function errorAt(index: JsonIndex, position: number): ObservationError | null {
+  const type = typeAt(index, position, COMMON.error);
+  if (type === 'string') {
+    const message = stringAt(index, position, COMMON.error);
+    return message === '' ? null : { message: message ?? null, type: null, stacktrace: null };
+  }
+  if (type !== 'object') return null;
+  const value = valueAt(index, position, COMMON.error) as Record<string, unknown>;
+  return {
+    message: textOrNull(value.message),
+    type: textOrNull(value.type),
+    stacktrace: textOrNull(value.stacktrace),
+  };
+}
+
+function textOrNull(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}
+
+/** The item's text as it was sent. */
+export function sourceOfItem(index: JsonIndex, position: number): string {
+  const [start, end] = itemRange(index, position);
+  return index.bytes.toString('utf8', start, end);
+}

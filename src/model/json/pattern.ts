@@ -1,0 +1,87 @@
+/**
+ * Which fields of an item the scanner looks out for: a small trie of keys, made once per format from a
+ * list of dotted paths. The place of a path in its list is its slot: where its range stands in a record.
+ */
+export type PatternNode = {
+  /** The key's bytes. */
+  readonly key: Uint8Array;
+  /** Place of this field in the list. */
+  readonly slot: number;
+  /** Place of this field among those whose compact length is kept; -1 for the others. */
+  readonly sized: number;
+  /** Slots and sized places below this field, forgotten when the field comes again. */
+  readonly slotsBelow: readonly number[];
+  readonly children: KeyTable | undefined;
+};
+
+/** Nodes by the length of their key, and under each length in the order of the list. */
+export type KeyTable = readonly (readonly PatternNode[] | undefined)[];
+
+export type Pattern = {
+  readonly fields: number;
+  readonly sized: number;
+  readonly root: KeyTable;
+};
+
+/**
+ * `paths` are dotted (`extra.metadata`), every parent listed before its children. `sized` are the paths
+ * whose compact JSON length is kept, in the order of their places.
+ */
+export function compilePattern(paths: readonly string[], sized: readonly string[]): Pattern {
+  return {
+    fields: paths.length,
+    sized: sized.length,
+    root: tableOf('', paths, sized) ?? [],
+  };
+}
+
+function tableOf(
+  prefix: string,
+  paths: readonly string[],
+  sized: readonly string[],
+): KeyTable | undefined {
+  const table: PatternNode[][] = [];
+  let found = false;
+  for (const [slot, path] of paths.entries()) {
+    const name = path.slice(prefix.length);
+    if (!path.startsWith(prefix) || name.includes('.')) continue;
+    const key = Buffer.from(name);
+    const below = `${path}.`;
+    const node: PatternNode = {
+      key,
+      slot,
+      sized: sized.indexOf(path),
+      slotsBelow: [...paths.keys()].filter((other) => paths[other]?.startsWith(below)),
+      children: tableOf(below, paths, sized),
+    };
+    const sameLength = table[key.length] ?? [];
+    sameLength.push(node);
+    table[key.length] = sameLength;
+    found = true;
+  }
+  if (!found) return undefined;
+  // Without holes, a look-up by length stays a plain array access.
+  return Array.from({ length: table.length }, (_, length) => table[length]);
+}
+
+/** The node for the key that stands at [start, end) without escapes; undefined for any other key. */
+export function nodeFor(
+  table: KeyTable,
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+): PatternNode | undefined {
+  const length = end - start;
+  if (length >= table.length) return undefined;
+  const candidates = table[length];
+  if (candidates === undefined) return undefined;
+  next: for (let i = 0; i < candidates.length; i++) {
+    const node = candidates[i] as PatternNode;
+    const key = node.key;
+    for (let k = 0; k < length; k++) {
+      if (key[k] !== bytes[start + k]) continue next;
+    }
+    return node;
+  }
+  return undefined;
+}

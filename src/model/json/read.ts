@@ -1,0 +1,128 @@
+import type { JsonIndex } from '../batch-index.ts';
+import {
+  CLOSE_BRACE,
+  COMMA,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  skipColon,
+  skipString,
+  skipValue,
+  spaceFrom,
+  textOf,
+} from './grammar.ts';
+
+/**
+ * Readers over ranges of a body that the scanner has been through: the bytes are known to be JSON.
+ * A field that is absent and one that is `null` are the same to all of them, except `typeAt`.
+ */
+
+export type JsonType = 'absent' | 'null' | 'boolean' | 'number' | 'string' | 'object' | 'array';
+
+/** The type of a value, which its first byte tells. */
+export function typeOfByte(byte: number | undefined): JsonType {
+  switch (byte) {
+    case QUOTE:
+      return 'string';
+    case OPEN_BRACE:
+      return 'object';
+    case OPEN_BRACKET:
+      return 'array';
+    case 0x6e:
+      return 'null';
+    case 0x74:
+    case 0x66:
+      return 'boolean';
+    default:
+      return 'number';
+  }
+}
+
+/** Where a field starts; 0 where it is absent. */
+export function startOf(index: JsonIndex, position: number, slot: number): number {
+  return index.ranges[position * index.stride + 2 * (slot + 1)] ?? 0;
+}
+
+export function endOf(index: JsonIndex, position: number, slot: number): number {
+  return index.ranges[position * index.stride + 2 * (slot + 1) + 1] ?? 0;
+}
+
+export function typeAt(index: JsonIndex, position: number, slot: number): JsonType {
+  const start = startOf(index, position, slot);
+  return start === 0 ? 'absent' : typeOfByte(index.bytes[start]);
+}
+
+export function isPresent(index: JsonIndex, position: number, slot: number): boolean {
+  const start = startOf(index, position, slot);
+  return start !== 0 && index.bytes[start] !== 0x6e;
+}
+
+/** The source text of a field. */
+export function textAt(index: JsonIndex, position: number, slot: number): string | undefined {
+  if (!isPresent(index, position, slot)) return undefined;
+  const { bytes } = index;
+  return bytes.toString('utf8', startOf(index, position, slot), endOf(index, position, slot));
+}
+
+/** The value of a string field; undefined for every other type. */
+export function stringAt(index: JsonIndex, position: number, slot: number): string | undefined {
+  const start = startOf(index, position, slot);
+  if (start === 0 || index.bytes[start] !== QUOTE) return undefined;
+  return stringIn(index.bytes, start, endOf(index, position, slot));
+}
+
+/** The string whose quotes stand at `start` and before `end`. */
+export function stringIn(bytes: Buffer, start: number, end: number): string {
+  const inside = bytes.toString('utf8', start + 1, end - 1);
+  return inside.includes('\\') ? String(JSON.parse(`"${inside}"`)) : inside;
+}
+
+/** A field's value, decoded; undefined where absent, null or longer than `maxBytes`. */
+export function valueAt(
+  index: JsonIndex,
+  position: number,
+  slot: number,
+  maxBytes = Number.POSITIVE_INFINITY,
+): unknown {
+  const length = endOf(index, position, slot) - startOf(index, position, slot);
+  const text = length <= maxBytes ? textAt(index, position, slot) : undefined;
+  return text === undefined ? undefined : JSON.parse(text);
+}
+
+/** Where the item itself stands in the body. */
+export function itemRange(
+  index: JsonIndex,
+  position: number,
+): readonly [start: number, end: number] {
+  const record = position * index.stride;
+  return [index.ranges[record] ?? 0, index.ranges[record + 1] ?? 0];
+}
+
+export function isObjectItem(index: JsonIndex, position: number): boolean {
+  return index.bytes[itemRange(index, position)[0]] === OPEN_BRACE;
+}
+
+export type Member = { readonly key: string; readonly start: number; readonly end: number };
+
+/** Members of the object that starts at `start`, in their order, repeated ones included. */
+export function membersOf(bytes: Buffer, start: number): Member[] {
+  const text = textOf(bytes);
+  const members: Member[] = [];
+  let at = spaceFrom(text, start + 1);
+  while (bytes[at] === QUOTE) {
+    const keyEnd = skipString(text, at + 1);
+    const key = stringIn(bytes, at, keyEnd);
+    const valueStart = skipColon(text, keyEnd);
+    const end = skipValue(text, valueStart, 1);
+    members.push({ key, start: valueStart, end });
+    at = spaceFrom(text, end);
+    if (bytes[at] === CLOSE_BRACE) break;
+    if (bytes[at] === COMMA) at = spaceFrom(text, at + 1);
+  }
+  return members;
+}
+
+/** The value of the last member of that name. */
+export function findMember(bytes: Buffer, start: number, key: string): Member | undefined {
+  return membersOf(bytes, start).findLast((member) => member.key === key);
+}

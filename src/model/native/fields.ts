@@ -1,0 +1,21 @@
+import { COMMON_FIELDS, SIZED_FIELDS, slotsOf } from '../json/fields.ts';
+import { compilePattern } from '../json/pattern.ts';
+
+/** Known fields of a native event (spec 2.3), in the order of their slots in a record. */
+export const NATIVE_FIELDS = [
+  ...COMMON_FIELDS,
+  'parent_id',
+  'parent_observation_id',
+  'operation',
+  'kind',
+  'status',
+  'model',
+  'usage',
+  'usage.input_tokens',
+  'usage.output_tokens',
+  'session_id',
+  'user_id',
+] as const;
+
+export const NATIVE = slotsOf(NATIVE_FIELDS);
+export const NATIVE_PATTERN = compilePattern(NATIVE_FIELDS, SIZED_FIELDS);

@@ -1,0 +1,107 @@
+import type { JsonIndex } from '../batch-index.ts';
+import { PermanentError } from '../errors.ts';
+import type { FormatModule } from '../format-module.ts';
+import { cutItems } from '../json/cut.ts';
+import { COMMON } from '../json/fields.ts';
+import {
+  customFieldsOf,
+  errorAt,
+  idAt,
+  instantAt,
+  ownId,
+  payloadMaskOf,
+  payloadOf,
+  sourceOfItem,
+  tokenUsageOf,
+  usageBytesOf,
+  versionAt,
+} from '../json/item.ts';
+import { isPresent, stringAt, valueAt } from '../json/read.ts';
+import { documentScanner } from '../json/scan.ts';
+import {
+  OBSERVATION_KINDS,
+  OBSERVATION_OPERATIONS,
+  OBSERVATION_STATUSES,
+  type Observation,
+} from '../observation.ts';
+import { NATIVE, NATIVE_PATTERN } from './fields.ts';
+
+/** Native observation events: `{"events":[…]}` (spec 2.3). */
+export const native: FormatModule<JsonIndex> = {
+  scan: documentScanner({
+    type: 'native',
+    pattern: NATIVE_PATTERN,
+    arrays: ['events'],
+    required: true,
+  }),
+  itemId: ownId,
+  usageBytes: usageBytesOf,
+  cut: cutItems,
+  observe,
+  payload: payloadOf,
+  source: sourceOfItem,
+};
+
+function observe(index: JsonIndex, position: number, requestIndex: number): Observation {
+  const id = ownId(index, position);
+  const traceId = idAt(index, position, COMMON.trace_id);
+  const operation = memberOf(OBSERVATION_OPERATIONS, stringAt(index, position, NATIVE.operation));
+  // Validation has seen to these; an event that lacks them came by a pipeline without it.
+  if (id === undefined || traceId === null || operation === null) {
+    throw new PermanentError('unreadable_event', 'The event has no id, trace or operation.');
+  }
+  const endTime = instantAt(index, position, COMMON.end_time, false) ?? null;
+  return {
+    id,
+    traceId,
+    parentId: idAt(index, position, parentSlot(index, position)),
+    index: requestIndex,
+    operation,
+    version: versionAt(index, position),
+    name: stringAt(index, position, COMMON.name) ?? null,
+    kind: memberOf(OBSERVATION_KINDS, stringAt(index, position, kindSlot(index, position))),
+    status: memberOf(OBSERVATION_STATUSES, stringAt(index, position, NATIVE.status)),
+    startTime: instantAt(index, position, COMMON.start_time, false) ?? null,
+    endTime,
+    ended: operation !== 'start' || endTime !== null,
+    model: stringAt(index, position, NATIVE.model) ?? null,
+    usage: tokenUsageOf(valueAt(index, position, NATIVE.usage)),
+    sessionId: firstText(index, position, SESSION_SLOTS),
+    userId: firstText(index, position, USER_SLOTS),
+    error: errorAt(index, position),
+    customFields: customFieldsOf(index, position),
+    external: null,
+    payloadMask: payloadMaskOf(index, position),
+  };
+}
+
+/** `kind` wins over `run_type`. */
+export function kindSlot(index: JsonIndex, position: number): number {
+  return isPresent(index, position, NATIVE.kind) ? NATIVE.kind : COMMON.run_type;
+}
+
+/** `parent_id` wins over `parent_observation_id`. */
+export function parentSlot(index: JsonIndex, position: number): number {
+  return isPresent(index, position, NATIVE.parent_id)
+    ? NATIVE.parent_id
+    : NATIVE.parent_observation_id;
+}
+
+const SESSION_SLOTS = [
+  NATIVE.session_id,
+  COMMON['metadata.session_id'],
+  COMMON['extra.metadata.session_id'],
+];
+const USER_SLOTS = [NATIVE.user_id, COMMON['metadata.user_id'], COMMON['extra.metadata.user_id']];
+
+function firstText(index: JsonIndex, position: number, slots: readonly number[]): string | null {
+  for (const slot of slots) {
+    const text = stringAt(index, position, slot);
+    if (text !== undefined && text !== '') return text;
+  }
+  return null;
+}
+
+function memberOf<T extends string>(members: readonly T[], text: string | undefined): T | null {
+  return members.find((member) => member === text) ?? null;
+}

@@ -1,0 +1,21 @@
+import { COMMON_FIELDS, SIZED_FIELDS, slotsOf } from '../json/fields.ts';
+import { compilePattern } from '../json/pattern.ts';
+
+/** Known fields of a run (spec 2.4, and what LangSmith's clients send), in the order of their slots. */
+export const RUN_FIELDS = [
+  ...COMMON_FIELDS,
+  'parent_run_id',
+  'dotted_order',
+  'session_name',
+  'extra.metadata.ls_model_name',
+  'extra.metadata.usage_metadata',
+  'extra.metadata.thread_id',
+  'extra.metadata.conversation_id',
+  'extra.invocation_params',
+  'extra.invocation_params.model',
+  'extra.invocation_params.model_name',
+  'outputs.usage_metadata',
+] as const;
+
+export const RUN = slotsOf(RUN_FIELDS);
+export const RUN_PATTERN = compilePattern(RUN_FIELDS, SIZED_FIELDS);

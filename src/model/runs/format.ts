@@ -1,0 +1,183 @@
+import type { JsonIndex } from '../batch-index.ts';
+import { PermanentError } from '../errors.ts';
+import type { FormatModule } from '../format-module.ts';
+import { cutItems } from '../json/cut.ts';
+import { COMMON } from '../json/fields.ts';
+import {
+  customFieldsOf,
+  errorAt,
+  idAt,
+  instantAt,
+  ownId,
+  payloadMaskOf,
+  payloadOf,
+  sourceOfItem,
+  tokenUsageOf,
+  usageBytesOf,
+  versionAt,
+} from '../json/item.ts';
+import { stringAt, typeAt, valueAt } from '../json/read.ts';
+import { documentScanner } from '../json/scan.ts';
+import {
+  OBSERVATION_KINDS,
+  type Observation,
+  type ObservationError,
+  type ObservationKind,
+  type ObservationOperation,
+  type TokenUsage,
+} from '../observation.ts';
+import { RUN, RUN_PATTERN } from './fields.ts';
+
+/** Runs in LangSmith's form: `{"post":[…],"patch":[…]}` (spec 2.4); a single run is wrapped into one. */
+export const runs: FormatModule<JsonIndex> = {
+  scan: documentScanner({
+    type: 'runs',
+    pattern: RUN_PATTERN,
+    arrays: ['post', 'patch'],
+    required: false,
+  }),
+  itemId: ownId,
+  usageBytes: usageBytesOf,
+  cut: cutItems,
+  observe,
+  payload: payloadOf,
+  source: sourceOfItem,
+};
+
+function observe(index: JsonIndex, position: number, requestIndex: number): Observation {
+  const id = ownId(index, position);
+  // Validation has seen to it; a run without one came by a pipeline without it.
+  if (id === undefined) throw new PermanentError('unreadable_event', 'The run has no id.');
+  const order = parseDottedOrder(stringAt(index, position, RUN.dotted_order));
+  const error = runError(index, position);
+  const endTime = instantAt(index, position, COMMON.end_time, true) ?? null;
+  const operation: ObservationOperation =
+    error !== null ? 'error' : endTime !== null ? 'finish' : 'start';
+  const runType = stringAt(index, position, COMMON.run_type) || null;
+  return {
+    id,
+    traceId:
+      idAt(index, position, COMMON.trace_id) ?? order.traceId ?? ownTrace(index, position, id),
+    parentId: idAt(index, position, RUN.parent_run_id) ?? order.parentId,
+    index: requestIndex,
+    operation,
+    version: versionAt(index, position),
+    name: stringAt(index, position, COMMON.name) ?? null,
+    kind: runType === null ? null : kindOfRunType(runType),
+    status: STATUS_OF[operation],
+    startTime: instantAt(index, position, COMMON.start_time, true) ?? null,
+    endTime,
+    ended: operation !== 'start',
+    model: firstText(index, position, MODEL_SLOTS),
+    usage: usageOf(index, position, runType),
+    sessionId: firstText(index, position, SESSION_SLOTS),
+    userId: firstText(index, position, USER_SLOTS),
+    error,
+    customFields: customFieldsOf(index, position),
+    external: externalOf(index, position, runType),
+    payloadMask: payloadMaskOf(index, position),
+  };
+}
+
+const STATUS_OF = { start: 'running', finish: 'success', error: 'error' } as const;
+
+/** A creation that names no trace is the root of one; an update is found by its project and id. */
+function ownTrace(index: JsonIndex, position: number, id: string): string | null {
+  return position < index.posts ? id : null;
+}
+
+/** LangSmith's path of a run: segments of a time and an id, from the root of the trace to the run. */
+function parseDottedOrder(text: string | undefined): {
+  traceId: string | null;
+  parentId: string | null;
+} {
+  if (text === undefined) return { traceId: null, parentId: null };
+  const ids = text.split('.').map((segment) => /^\d{8}T\d{12}Z(.+)$/s.exec(segment)?.[1] ?? null);
+  return { traceId: ids[0] ?? null, parentId: ids[ids.length - 2] ?? null };
+}
+
+function kindOfRunType(runType: string): ObservationKind {
+  return OBSERVATION_KINDS.find((kind) => kind === runType) ?? 'chain';
+}
+
+/** A run's error is text; anything else that is not null still says that the run failed. */
+function runError(index: JsonIndex, position: number): ObservationError | null {
+  switch (typeAt(index, position, COMMON.error)) {
+    case 'absent':
+    case 'null':
+      return null;
+    case 'string':
+    case 'object':
+      return errorAt(index, position);
+    default:
+      return { message: null, type: null, stacktrace: null };
+  }
+}
+
+const MODEL_SLOTS = [
+  RUN['extra.metadata.ls_model_name'],
+  RUN['extra.invocation_params.model'],
+  RUN['extra.invocation_params.model_name'],
+];
+const SESSION_SLOTS = [
+  RUN['extra.metadata.session_id'],
+  RUN['extra.metadata.thread_id'],
+  RUN['extra.metadata.conversation_id'],
+  COMMON['metadata.session_id'],
+];
+const USER_SLOTS = [COMMON['extra.metadata.user_id'], COMMON['metadata.user_id']];
+
+function firstText(index: JsonIndex, position: number, slots: readonly number[]): string | null {
+  for (const slot of slots) {
+    const text = stringAt(index, position, slot);
+    if (text !== undefined && text !== '') return text;
+  }
+  return null;
+}
+
+/**
+ * Tokens are taken where they were used: LangSmith's clients repeat the sums of children on their
+ * parents, so a run that says it is no model call has none of its own.
+ */
+function usageOf(index: JsonIndex, position: number, runType: string | null): TokenUsage | null {
+  if (runType !== null && !MODEL_RUN_TYPES.has(runType)) return null;
+  const sent =
+    valueAt(index, position, RUN['outputs.usage_metadata']) ??
+    valueAt(index, position, RUN['extra.metadata.usage_metadata']);
+  return tokenUsageOf(withDetails(sent));
+}
+
+const MODEL_RUN_TYPES: ReadonlySet<string> = new Set(['llm', 'embedding', 'generation', 'model']);
+
+/** Cache and reasoning tokens stand one level deeper than the sums they are part of. */
+function withDetails(sent: unknown): unknown {
+  if (typeof sent !== 'object' || sent === null) return sent;
+  const counts = sent as Record<string, unknown>;
+  const input = objectOr(counts.input_token_details);
+  const output = objectOr(counts.output_token_details);
+  return {
+    ...counts,
+    cache_read_input_tokens: input.cache_read,
+    cache_creation_input_tokens: input.cache_creation,
+    reasoning_output_tokens: output.reasoning,
+  };
+}
+
+function objectOr(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+/** What has no column of its own but is worth finding again: a foreign run type, and the session. */
+function externalOf(
+  index: JsonIndex,
+  position: number,
+  runType: string | null,
+): Readonly<Record<string, string>> | null {
+  const sessionName = stringAt(index, position, RUN.session_name);
+  const isForeign = runType !== null && kindOfRunType(runType) !== runType;
+  if (!isForeign && sessionName === undefined) return null;
+  return {
+    ...(isForeign ? { run_type: runType } : {}),
+    ...(sessionName === undefined ? {} : { session_name: sessionName }),
+  };
+}
