@@ -100,8 +100,17 @@ function messageOf(issue: ZodIssue, node: ConfigNode | undefined): string {
   if (issue.code === 'invalid_type' && issue.message.startsWith('Invalid input')) {
     return `expected ${TYPE_NAMES[issue.expected] ?? issue.expected}`;
   }
-  const message = issue.message.replace(/^(Too big|Too small|Invalid \w+): /, '');
+  if (issue.code === 'too_big') return `expected at most ${boundOf(issue.maximum, issue.origin)}`;
+  if (issue.code === 'too_small')
+    return `expected at least ${boundOf(issue.minimum, issue.origin)}`;
+  const message = issue.message.replace(/^Invalid \w+: /, '');
   return message.charAt(0).toLowerCase() + message.slice(1);
+}
+
+function boundOf(bound: number | bigint, origin: string): string {
+  if (origin === 'string') return `${bound} ${bound === 1 ? 'character' : 'characters'}`;
+  if (origin === 'array') return `${bound} ${bound === 1 ? 'item' : 'items'}`;
+  return String(bound);
 }
 
 const TYPE_NAMES: Readonly<Record<string, string>> = {

@@ -310,20 +310,16 @@ function checkTenant(draft: Draft, pipeline: PipelineConfig): void {
   }
 }
 
-/** A receiver answers one client once, so one pipeline alone may say who the client is. */
+/** A receiver gives each client one answer, and takes it from one pipeline. */
 function checkSharedReceivers(draft: Draft): void {
   for (const id of draft.receivers.keys()) {
     const fed = draft.pipelines.filter((pipeline) => pipeline.receivers.includes(id));
-    const naming = fed.filter((pipeline) =>
-      processorsOf(draft, pipeline).some(({ factory }) => factory.authenticates === true),
-    );
-    if (fed.length < 2 || naming.length === 0) continue;
-    const names = fed.map((pipeline) => pipeline.id).join(' and ');
+    if (fed.length < 2) continue;
     draft.report(
       'error',
       ['receivers', id],
-      `feeds ${names}, of which ${naming.map((pipeline) => pipeline.id).join(' and ')} authenticates; ` +
-        'a receiver behind authentication feeds one pipeline: declare another receiver, or fan out behind a connector',
+      `feeds ${fed.map((pipeline) => pipeline.id).join(' and ')}, but a receiver belongs to one pipeline: ` +
+        'declare a second receiver, or name several exporters in one pipeline',
     );
   }
 }

@@ -1,7 +1,7 @@
 import { stringify } from 'yaml';
 import { factoryFor, type Registry, SECTIONS, type SectionName } from './registry.ts';
 import { serviceSchema } from './service-schema.ts';
-import { marksOf, schemaAt, withDefaults } from './shape.ts';
+import { acceptsSection, marksOf, schemaAt, withDefaults } from './shape.ts';
 import { type ConfigNode, isNull, type Path, REDACTED } from './tree.ts';
 
 /**
@@ -40,6 +40,7 @@ function shownOf(node: ConfigNode, schema: Schema, path: Path): unknown {
   const field = schema && schemaAt(schema, path);
   const isSecret = field !== undefined && marksOf(field).secret === true;
   if (isSecret && !isNull(node)) return REDACTED;
+  if (isNull(node) && field !== undefined && acceptsSection(field)) return {};
   if (node.kind === 'scalar') {
     const { expansion } = node;
     return expansion === undefined || expansion.shown === expansion.text

@@ -118,7 +118,8 @@ export function toInput(
   return input;
 }
 
-function acceptsSection(schema: z.core.$ZodType): boolean {
+/** True where a section (a map) belongs, so that an empty value means an empty section. */
+export function acceptsSection(schema: z.core.$ZodType): boolean {
   return alternatives(schema).some((option) => {
     const { type } = definitionOf(option);
     return type === 'object' || type === 'record';

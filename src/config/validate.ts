@@ -7,7 +7,7 @@ import { checkGraph } from './graph.ts';
 import { checkListeners } from './listeners.ts';
 import { checkReferences } from './references.ts';
 import { factoryFor, type Registry, SECTIONS, type SectionName, typesOf } from './registry.ts';
-import { serviceSchema } from './service-schema.ts';
+import { type ServiceSection, serviceSchema } from './service-schema.ts';
 import {
   type ConfigNode,
   isNull,
@@ -41,7 +41,7 @@ export function validate(
     return undefined;
   }
   checkTopLevel(root, report);
-  const service = check(serviceSchema, sectionOf(root, 'service'), ['service'], issues);
+  const service = serviceOf(root, issues);
   const draft: Draft = {
     root,
     registry,
@@ -50,14 +50,12 @@ export function validate(
     exporters: declared(root, 'exporters', registry, issues, report),
     connectors: declared(root, 'connectors', registry, issues, report),
     extensions: declared(root, 'extensions', registry, issues, report),
-    service: service ?? serviceSchema.parse({}),
-    pipelines: Object.entries(service?.pipelines ?? {}).map(([id, parts]) => ({ id, ...parts })),
+    service,
+    pipelines: Object.entries(service.pipelines).map(([id, parts]) => ({ id, ...parts })),
     report,
   };
-  if (service !== undefined) {
-    checkGraph(draft);
-    checkListeners(draft);
-  }
+  checkGraph(draft);
+  checkListeners(draft);
   const order = checkReferences(draft);
   return issues.some((issue) => issue.severity === 'error') ? undefined : finish(draft, order);
 }
@@ -79,6 +77,20 @@ function checkTopLevel(root: MapNode, report: Draft['report']): void {
       report('error', [section], `no ${section} are configured; at least one is needed`);
     }
   }
+}
+
+/** The service section; a part of it that is wrong is reported and counts as not given. */
+function serviceOf(root: MapNode, issues: Issue[]): ServiceSection {
+  const node = sectionOf(root, 'service');
+  const service = check(serviceSchema, node, ['service'], issues);
+  if (service !== undefined || node.kind !== 'map') return service ?? serviceSchema.parse({});
+  const sound = [...node.entries].filter(([key, { value }]) => {
+    const only: ConfigNode = { ...node, entries: new Map([[key, { keyAt: undefined, value }]]) };
+    return check(serviceSchema, only, ['service'], []) !== undefined;
+  });
+  return (
+    check(serviceSchema, { ...node, entries: new Map(sound) }, [], []) ?? serviceSchema.parse({})
+  );
 }
 
 /** A section as a map; one that is missing or has no value is an empty one. */

@@ -1,0 +1,145 @@
+import { z } from 'zod';
+import {
+  defineConnector,
+  defineExporter,
+  defineExtension,
+  defineProcessor,
+  defineReceiver,
+} from '../../../src/component/component.ts';
+import type { Registry } from '../../../src/config/registry.ts';
+import {
+  byteSize,
+  duration,
+  endpoint,
+  queueStorageRef,
+  secret,
+  storeRef,
+} from '../../../src/config/schema.ts';
+
+const never = () => {
+  throw new Error('a configuration is checked without creating anything');
+};
+const common = { stability: 'development', description: 'For tests.', create: never } as const;
+
+/** Components that exist for these tests alone: their schemas show every shared piece once. */
+export const REGISTRY: Registry = [
+  defineReceiver({
+    ...common,
+    kind: 'receiver',
+    type: 'web',
+    hasProject: true,
+    config: z.strictObject({
+      endpoint: endpoint('127.0.0.1:4318').describe('Where it listens.'),
+      project: z.string().optional().describe('Whose data comes in.'),
+      read_timeout: duration('60s').describe('Time for a body.'),
+      protocols: z
+        .strictObject({
+          http: z.strictObject({ max_body: byteSize('25MiB') }).optional(),
+          grpc: z.strictObject({ endpoint: endpoint('127.0.0.1:4317') }).optional(),
+        })
+        .prefault({ http: {} }),
+    }),
+  }),
+  defineReceiver({ ...common, kind: 'receiver', type: 'jobs', config: z.strictObject({}) }),
+  defineProcessor({
+    ...common,
+    kind: 'processor',
+    type: 'auth',
+    accepts: ['raw'],
+    emits: 'same',
+    authenticates: true,
+    config: z.strictObject({
+      store: storeRef().optional(),
+      keys: z
+        .array(
+          z.strictObject({
+            token: secret().describe('What the client sends.'),
+            project: z.string().describe('The project it stands for.'),
+            permissions: z.array(z.enum(['ingest:write', 'traces:read'])).default([]),
+          }),
+        )
+        .optional(),
+    }),
+  }),
+  defineProcessor({
+    ...common,
+    kind: 'processor',
+    type: 'validation',
+    accepts: ['raw'],
+    emits: 'same',
+    rejects: true,
+    config: z.strictObject({ rate: z.number().min(0).max(1).default(1) }),
+  }),
+  defineProcessor({
+    ...common,
+    kind: 'processor',
+    type: 'quotas',
+    accepts: ['raw'],
+    emits: 'same',
+    afterRejecting: true,
+    config: z.strictObject({}),
+  }),
+  defineProcessor({
+    ...common,
+    kind: 'processor',
+    type: 'normalization',
+    accepts: ['raw'],
+    emits: 'observations',
+    config: z.strictObject({}),
+  }),
+  defineConnector({
+    ...common,
+    kind: 'connector',
+    type: 'disk_queue',
+    accepts: ['raw'],
+    emits: 'raw',
+    config: z.strictObject({ store: queueStorageRef().optional() }),
+  }),
+  defineConnector({
+    ...common,
+    kind: 'connector',
+    type: 'forward',
+    accepts: ['raw', 'observations'],
+    emits: 'same',
+    config: z.strictObject({}),
+  }),
+  defineExporter({
+    ...common,
+    kind: 'exporter',
+    type: 'sqlite',
+    accepts: ['observations'],
+    config: z.strictObject({ store: storeRef().default('sqlite') }),
+  }),
+  defineExporter({
+    ...common,
+    kind: 'exporter',
+    type: 'otlphttp',
+    aliases: ['otlp_http'],
+    accepts: ['raw', 'observations'],
+    config: z.strictObject({
+      url: z.string().default('http://127.0.0.1:1'),
+      headers: z.record(z.string(), secret()).default({}),
+    }),
+  }),
+  defineExtension({
+    ...common,
+    kind: 'extension',
+    type: 'sqlite',
+    provides: ['store', 'queue_storage'],
+    config: z.strictObject({ directory: z.string().default('./data') }),
+  }),
+  defineExtension({
+    ...common,
+    kind: 'extension',
+    type: 'file_storage',
+    provides: ['queue_storage'],
+    config: z.strictObject({ directory: z.string() }),
+  }),
+  defineExtension({
+    ...common,
+    kind: 'extension',
+    type: 'admin',
+    provides: [],
+    config: z.strictObject({ store: storeRef(), endpoint: endpoint('127.0.0.1:4319') }),
+  }),
+];
