@@ -63,28 +63,42 @@ export function send(base: string, call: Call): Promise<Answer> {
   });
 }
 
-/** Text written to a socket as it is; resolves with the status of the first response, or undefined. */
-export function sendRaw(base: string, bytes: Buffer, timeoutMs: number): Promise<RawAnswer> {
+/**
+ * Bytes written to a socket as they are. Resolves when the server closes, when the time is up, or, with
+ * `untilAnswer`, as soon as a whole response is in.
+ */
+export function sendRaw(
+  base: string,
+  bytes: Buffer,
+  timeoutMs: number,
+  untilAnswer = false,
+): Promise<RawAnswer> {
   return new Promise((resolve) => {
     const url = new URL(base);
     const socket = connect(Number(url.port), url.hostname);
-    const chunks: Buffer[] = [];
+    let text = '';
     const finish = (closed: boolean) => {
       clearTimeout(timer);
       socket.destroy();
-      const text = Buffer.concat(chunks).toString('latin1');
       const status = /^HTTP\/1\.[01] (\d{3})/.exec(text)?.[1];
       resolve({ status: status === undefined ? undefined : Number(status), text, closed });
     };
     const timer = setTimeout(() => finish(false), timeoutMs);
     socket.on('connect', () => socket.write(bytes));
     socket.on('data', (chunk: Buffer) => {
-      chunks.push(chunk);
+      text += chunk.toString('latin1');
+      if (untilAnswer && isWholeResponse(text)) finish(false);
     });
     // A reset is a way to be closed; what was received before it still counts.
     socket.on('error', () => undefined);
     socket.on('close', () => finish(true));
   });
+}
+
+function isWholeResponse(text: string): boolean {
+  const end = text.indexOf('\r\n\r\n');
+  const length = /\r\ncontent-length: *(\d+)/i.exec(text.slice(0, end))?.[1];
+  return end >= 0 && length !== undefined && text.length >= end + 4 + Number(length);
 }
 
 export type RawAnswer = {
