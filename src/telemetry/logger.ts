@@ -1,4 +1,4 @@
-import type { DestinationStream, Logger as Pino } from 'pino';
+import type { DestinationStream } from 'pino';
 import { destination as openDestination, pino } from 'pino';
 import type { Logger } from '../component/component.ts';
 import { renderConsole } from './console.ts';
@@ -15,8 +15,6 @@ export type LoggerOptions = {
 
 /** The service's logger: constant sentences, data in fields, never a credential or a payload. */
 export type ServiceLogger = Logger & {
-  /** The same log with fields that stand in every line, e.g. `component`. */
-  with(fields: Readonly<Record<string, string>>): ServiceLogger;
   setLevel(level: LogLevel): void;
   /** Writes out what waits; for the last line before the process ends. */
   flush(): void;
@@ -59,24 +57,25 @@ export function createLogger(options: LoggerOptions): ServiceLogger {
     },
     stream,
   );
-  return wrap(root, root, () => sink.flush());
+  return {
+    debug: (fields, message) => root.debug(fields, message),
+    info: (fields, message) => root.info(fields, message),
+    warn: (fields, message) => root.warn(fields, message),
+    error: (fields, message) => root.error(fields, message),
+    setLevel(level) {
+      root.level = level;
+    },
+    flush: () => sink.flush(),
+  };
 }
 
-function wrap(log: Pino, root: Pino, flush: () => void, children: Pino[] = []): ServiceLogger {
+/** The same log with fields that stand in every line, e.g. `component`. */
+export function withFields(logger: Logger, own: Readonly<Record<string, string>>): Logger {
   return {
-    debug: (fields, message) => log.debug(fields, message),
-    info: (fields, message) => log.info(fields, message),
-    warn: (fields, message) => log.warn(fields, message),
-    error: (fields, message) => log.error(fields, message),
-    with(fields) {
-      const child = log.child(fields);
-      children.push(child);
-      return wrap(child, root, flush, children);
-    },
-    setLevel(level) {
-      for (const each of [root, ...children]) each.level = level;
-    },
-    flush,
+    debug: (fields, message) => logger.debug({ ...own, ...fields }, message),
+    info: (fields, message) => logger.info({ ...own, ...fields }, message),
+    warn: (fields, message) => logger.warn({ ...own, ...fields }, message),
+    error: (fields, message) => logger.error({ ...own, ...fields }, message),
   };
 }
 

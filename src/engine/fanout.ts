@@ -1,0 +1,78 @@
+import type { Branch, Exporter } from '../component/component.ts';
+import { type Batch, itemsOf, rawOf } from '../model/batch.ts';
+import { PermanentError, Refusal, RetryableError } from '../model/errors.ts';
+import { hasItems } from '../model/formats.ts';
+import type { ExporterEdge } from './edges.ts';
+
+/** An exporter of a pipeline behind its counted edge. */
+export type Sink = Branch & { readonly exporter: Exporter };
+
+/** Wraps an exporter's `consume`, so that what it took over is counted once and for every exporter. */
+export function createSink(exporterId: string, exporter: Exporter, edge: ExporterEdge): Sink {
+  return {
+    exporterId,
+    exporter,
+    async consume(batch) {
+      const items = itemsOf(batch);
+      try {
+        await exporter.consume(batch);
+      } catch (error) {
+        edge.failed(items, error);
+        throw error;
+      }
+      edge.sent(items);
+    },
+  };
+}
+
+/**
+ * Resolves when every exporter that is concerned has the batch.
+ *
+ *   batch ──▶ with accepted items ───────────────▶ all sinks, side by side
+ *         ──▶ none, but an answer to be kept ────▶ the sink with the ledger
+ *         ──▶ none ──▶ done
+ */
+export async function fanOut(sinks: readonly Sink[], batch: Batch): Promise<void> {
+  const concerned = hasItems(batch) ? sinks : keepersOf(sinks, batch);
+  const [only] = concerned;
+  if (only === undefined) return;
+  if (concerned.length === 1) return only.consume(batch);
+  const results = await Promise.allSettled(concerned.map((sink) => sink.consume(batch)));
+  const failures = results.flatMap((result) =>
+    result.status === 'rejected' ? [result.reason as unknown] : [],
+  );
+  if (failures.length > 0) throw fold(failures);
+}
+
+function keepersOf(sinks: readonly Sink[], batch: Batch): readonly Sink[] {
+  if (rawOf(batch).idempotency === undefined) return [];
+  const keeper = sinks.find(({ exporter }) => exporter.idempotency !== undefined);
+  return keeper === undefined ? [] : [keeper];
+}
+
+/**
+ * One error for several. Whoever sent the batch may try again as long as one failure may pass: only when
+ * none can, is the whole permanent.
+ */
+export function fold(failures: readonly unknown[]): unknown {
+  if (failures.length === 1) return failures[0];
+  const cause = new AggregateError(failures, `${failures.length} exporters failed`);
+  const passing = failures.filter(
+    (failure) => !(failure instanceof PermanentError) && !(failure instanceof Refusal),
+  );
+  if (passing.length > 0) {
+    const first = passing.find((failure) => failure instanceof RetryableError);
+    const waits = passing.flatMap((failure) =>
+      failure instanceof RetryableError && failure.retryAfterMs !== undefined
+        ? [failure.retryAfterMs]
+        : [],
+    );
+    return new RetryableError(first?.code ?? 'internal', first?.message ?? 'Exporters failed.', {
+      cause,
+      ...(waits.length > 0 ? { retryAfterMs: Math.max(...waits) } : {}),
+    });
+  }
+  const permanent = failures.find((failure) => failure instanceof PermanentError);
+  if (permanent === undefined) return failures[0];
+  return new PermanentError(permanent.code, permanent.message, { cause });
+}

@@ -1,0 +1,194 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { Clock, Logger } from '../component/component.ts';
+import type { Build } from './build.ts';
+import type { ConnectorNode, Graph, Node, ReceiverNode } from './graph.ts';
+import type { Chain, Line } from './pipeline.ts';
+import { drained } from './pipeline.ts';
+import type { Deadline, Unit } from './units.ts';
+import { startDeadline, startUnit, stopUnit } from './units.ts';
+
+/**
+ * Components of the running graph that can go on in the next one: declared alike, standing in the same
+ * place, and with everything they depend on going on too.
+ */
+export function chooseKept(running: Build, next: Graph): Map<string, Unit> {
+  const nodes = new Map(allNodes(next).map((node) => [node.key, node]));
+  const kept = new Map<string, Unit>();
+  for (const [key, unit] of running.units) {
+    const node = nodes.get(key);
+    if (node === undefined || unit.state !== 'started') continue;
+    if (isAlike(unit.node, node) && standsAlike(running.graph, next, node)) kept.set(key, unit);
+  }
+  dropDependents(kept);
+  return kept;
+}
+
+/** Takes out, until nothing changes, whatever depends on something that is not in. */
+function dropDependents(kept: Map<string, Unit>): void {
+  let before: number;
+  do {
+    before = kept.size;
+    for (const [key, unit] of kept) {
+      if ([...unit.dependencies].some((dependency) => !kept.has(dependency))) kept.delete(key);
+    }
+  } while (kept.size < before);
+}
+
+function allNodes(graph: Graph): Node[] {
+  return [
+    ...graph.extensions,
+    ...graph.exporters,
+    ...graph.processors,
+    ...graph.connectors,
+    ...graph.receivers,
+  ];
+}
+
+function isAlike(a: Node, b: Node): boolean {
+  return (
+    a.declared.factory === b.declared.factory &&
+    isDeepStrictEqual(a.declared.config, b.declared.config)
+  );
+}
+
+function standsAlike(running: Graph, next: Graph, node: Node): boolean {
+  if (node.kind === 'receiver') {
+    const before = running.receivers.find(({ key }) => key === node.key);
+    return before?.pipelineId === (node as ReceiverNode).pipelineId;
+  }
+  if (node.kind !== 'connector') return true;
+  const before = running.connectors.find(({ key }) => key === node.key);
+  const { pipelineIds } = node as ConnectorNode;
+  return (
+    isDeepStrictEqual(before?.pipelineIds, pipelineIds) &&
+    pipelineIds.every((id) => isDeepStrictEqual(shapeOf(running, id), shapeOf(next, id)))
+  );
+}
+
+function shapeOf(graph: Graph, pipelineId: string): string[] {
+  const plan = graph.pipelines.get(pipelineId);
+  return [...(plan?.processors ?? []), ...(plan?.exporters ?? [])].map(({ key }) => key);
+}
+
+export type ExchangeOptions = {
+  readonly running: Build;
+  readonly next: Build;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Milliseconds that what leaves may take to stop. */
+  readonly timeout: number;
+};
+
+/**
+ * Puts the next graph in the place of the running one. Whoever sends in the meantime waits at a gate,
+ * so that no request is refused for a reload.
+ *
+ *   receivers of removed pipelines stop ─▶ gates close ─▶ what leaves stops, upstream first
+ *     ─▶ what is new starts ─▶ lines lead into the new chains ─▶ gates open ─▶ old receivers stop
+ *
+ * Rejects with the `ComponentError` of what could not start: then everything new is stopped again and the
+ * gates are still closed. An exchange back to the former graph opens them.
+ */
+export async function exchange(options: ExchangeOptions): Promise<void> {
+  const { running, next, clock, logger, timeout } = options;
+  const leaving = [...running.units.values()].filter(
+    (unit) => next.units.get(unit.node.key) !== unit,
+  );
+  const deadline = startDeadline(clock, timeout);
+  try {
+    await stopLeaving(options, leaving, deadline);
+    await startAll(next.fresh, deadline, logger);
+    lead(linesOf(running), next.chains);
+    const receivers = leaving.filter(isReceiver);
+    await Promise.all(receivers.map((unit) => stopUnit(unit, deadline, logger)));
+  } finally {
+    deadline.cancel();
+  }
+}
+
+/** Starts components in order; when one fails, those that were started are stopped again. */
+export async function startAll(
+  units: readonly Unit[],
+  deadline: Deadline,
+  logger: Logger,
+): Promise<void> {
+  for (const [i, unit] of units.entries()) {
+    try {
+      await startUnit(unit);
+    } catch (error) {
+      // The one that failed may hold half of what it opens, and the rest was created: all are stopped.
+      for (const each of [...units.slice(0, i + 1).toReversed(), ...units.slice(i + 1)]) {
+        await stopUnit(each, deadline, logger);
+      }
+      throw error;
+    }
+  }
+}
+
+function lead(lines: readonly Line[], chains: ReadonlyMap<string, Chain>): void {
+  for (const line of lines) line.chain = chains.get(line.id) ?? line.chain;
+  openGates(lines);
+}
+
+/** Lets through whoever waits. */
+export function openGates(lines: readonly Line[]): void {
+  for (const line of lines) {
+    line.gate = undefined;
+    gates.get(line)?.();
+    gates.delete(line);
+  }
+}
+
+export function linesOf(build: Build): Line[] {
+  return [...build.units.values()].flatMap(({ lines }) => lines);
+}
+
+async function stopLeaving(
+  { running, next, logger }: ExchangeOptions,
+  leaving: readonly Unit[],
+  deadline: Deadline,
+): Promise<void> {
+  const stop = (unit: Unit) => stopUnit(unit, deadline, logger);
+  const changed = linesOf(running).filter((line) => next.chains.get(line.id) !== line.chain);
+  const connectors = leaving.filter(({ node }) => node.kind === 'connector').toReversed();
+  // A connector that stops finishes what it delivers first: its lines stay open until then.
+  const fedByLeaving = new Set(connectors.flatMap(({ lines }) => lines.map(({ id }) => id)));
+  const closing = changed.filter(({ id }) => next.chains.has(id));
+
+  const orphaned = leaving.filter(
+    (unit) => isReceiver(unit) && unit.lines.every(({ id }) => !next.chains.has(id)),
+  );
+  await Promise.all(orphaned.map(stop));
+  await closeGates(
+    closing.filter(({ id }) => !fedByLeaving.has(id)),
+    deadline,
+  );
+  for (const unit of connectors) await stop(unit);
+  await closeGates(
+    closing.filter(({ id }) => fedByLeaving.has(id)),
+    deadline,
+  );
+  for (const kind of ['processor', 'exporter'] as const) {
+    await Promise.all(leaving.filter(({ node }) => node.kind === kind).map(stop));
+  }
+  const extensions = leaving.filter(({ node }) => node.kind === 'extension');
+  for (const unit of extensions.toReversed()) await stop(unit);
+}
+
+/** How to open the gate of a line. */
+const gates = new WeakMap<Line, () => void>();
+
+async function closeGates(lines: readonly Line[], deadline: Deadline): Promise<void> {
+  for (const line of lines) {
+    if (line.gate !== undefined) continue;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    line.gate = promise;
+    gates.set(line, resolve);
+  }
+  const chains = new Set(lines.map(({ chain }) => chain));
+  await Promise.race([Promise.all([...chains].map(drained)), deadline.passed]);
+}
+
+function isReceiver({ node }: Unit): boolean {
+  return node.kind === 'receiver';
+}

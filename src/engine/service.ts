@@ -1,0 +1,329 @@
+import { isDeepStrictEqual } from 'node:util';
+import { systemClock } from '../component/clock.ts';
+import type { Capability, Clock, Extension, Logger } from '../component/component.ts';
+import type { ServiceConfig } from '../config/config.ts';
+import { parseEndpoint } from '../config/schema.ts';
+import type { Listeners } from '../http/listener.ts';
+import { createListeners, LISTENERS } from '../http/listener.ts';
+import type { Health, HealthReport } from '../telemetry/health.ts';
+import { createHealth, HEALTH, HEALTH_REGISTRY } from '../telemetry/health.ts';
+import { createLogger, withFields } from '../telemetry/logger.ts';
+import type { ServiceMetrics } from '../telemetry/metrics.ts';
+import { createMetrics } from '../telemetry/metrics.ts';
+import type { MetricsServer } from '../telemetry/metrics-server.ts';
+import { startMetricsServer } from '../telemetry/metrics-server.ts';
+import { registerProcessMetrics } from '../telemetry/process-metrics.ts';
+import type { Build } from './build.ts';
+import { build, discard } from './build.ts';
+import type { Edges } from './edges.ts';
+import { createEdges } from './edges.ts';
+import type { Graph } from './graph.ts';
+import { planGraph } from './graph.ts';
+import { chooseKept, exchange, linesOf, openGates, startAll } from './reload.ts';
+import type { ShutdownReport } from './shutdown.ts';
+import { stopAll } from './shutdown.ts';
+import type { Surroundings, Unit } from './units.ts';
+import { startDeadline } from './units.ts';
+
+export type ServiceOptions = {
+  readonly config: ServiceConfig;
+  /** Made from `config.service.telemetry.logs` by default. */
+  readonly logger?: Logger;
+  readonly clock?: Clock;
+  readonly version?: string;
+  /** More offers of the service to its components. */
+  readonly offers?: readonly Offer[];
+};
+
+/** Something that components find with `host.service(capability)`. */
+export type Offer = { readonly capability: Capability<unknown>; readonly offer: unknown };
+
+/**
+ * A running configuration.
+ *
+ *   createService ──▶ start ──▶ (reload …) ──▶ shutdown
+ */
+export type Service = {
+  /** Starts everything, receivers last. Rejects, with everything stopped again, naming who failed. */
+  start(): Promise<void>;
+  /** Stops everything within `service.shutdown_timeout`; a second call waits for the first. */
+  shutdown(): Promise<ShutdownReport>;
+  /**
+   * Puts another configuration in place. What did not change goes on running. Rejects when the new graph
+   * cannot be made or started; the old one runs then, unless the error is a `BrokenReloadError`.
+   */
+  reload(config: ServiceConfig): Promise<void>;
+  health(verbose: boolean): HealthReport;
+  /** Every extension that offers the capability, in the order of their start. */
+  offers<T>(wanted: Capability<T>): { readonly id: string; readonly offer: T }[];
+  /** What listens, and what it serves. */
+  endpoints(): ReturnType<Listeners['served']>;
+  /** Where metrics are served; undefined where they are not. */
+  metricsAddress(): string | undefined;
+  /** Everything counted, in Prometheus' text format. */
+  metricsText(): Promise<string>;
+};
+
+/** A reload failed, and so did going back: the service has been shut down. */
+export class BrokenReloadError extends Error {
+  override readonly name = 'BrokenReloadError';
+}
+
+/** Creates a service; nothing is opened yet. Throws `GraphError` and `ComponentError`. */
+export async function createService(options: ServiceOptions): Promise<Service> {
+  const graph = planGraph(options.config);
+  const frame = createFrame(options);
+  try {
+    const first = await build({
+      graph,
+      around: frame.surroundings(frame.listeners),
+      edges: frame.edges,
+      kept: new Map(),
+      runningChains: new Map(),
+    });
+    return runService(frame, options.config, first);
+  } catch (error) {
+    await frame.close();
+    throw error;
+  }
+}
+
+/** What outlives every graph. */
+type Frame = {
+  readonly logger: Logger;
+  readonly setLogLevel: (config: ServiceConfig) => void;
+  readonly clock: Clock;
+  readonly metrics: ServiceMetrics;
+  readonly health: Health;
+  readonly listeners: Listeners;
+  readonly edges: Edges;
+  close(): Promise<void>;
+  /** For a graph of its own, whose receivers bind through these listeners. */
+  surroundings(listeners: Listeners): Surroundings;
+};
+
+function createFrame({
+  config,
+  clock = systemClock,
+  version = '0',
+  ...given
+}: ServiceOptions): Frame {
+  const { telemetry, limits } = config.service;
+  const ownLogger = given.logger === undefined ? createLogger(telemetry.logs) : undefined;
+  const root: Logger = given.logger ?? ownLogger ?? createLogger(telemetry.logs);
+  const logger = withFields(root, { component: 'service' });
+  const metrics = createMetrics();
+  const health = createHealth(clock);
+  const listeners = createListeners({ logger, clock, metrics, limits });
+  registerProcessMetrics(metrics, clock, version);
+  const services = new Map<string, unknown>([
+    [HEALTH.name, health],
+    [HEALTH_REGISTRY.name, health],
+    ...(given.offers ?? []).map(({ capability, offer }) => [capability.name, offer] as const),
+  ]);
+  return {
+    logger,
+    setLogLevel: (next) => ownLogger?.setLevel(next.service.telemetry.logs.level),
+    clock,
+    metrics,
+    health,
+    listeners,
+    edges: createEdges(metrics, root, clock),
+    async close() {
+      await listeners.close();
+      await metrics.shutdown();
+      ownLogger?.flush();
+    },
+    surroundings: (forGraph) => ({
+      logger: root,
+      clock,
+      metrics,
+      health,
+      services: new Map([...services, [LISTENERS.name, forGraph]]),
+      extensions: new Map<string, Unit<Extension>>(),
+    }),
+  };
+}
+
+/** A service between two reloads. */
+type State = {
+  readonly frame: Frame;
+  config: ServiceConfig;
+  running: Build;
+  metricsServer: MetricsServer | undefined;
+  isReloadGood: boolean;
+};
+
+function runService(frame: Frame, config: ServiceConfig, running: Build): Service {
+  const state: State = { frame, config, running, metricsServer: undefined, isReloadGood: true };
+  let stopping: Promise<ShutdownReport> | undefined;
+  let reloading: Promise<void> = Promise.resolve();
+  frame.metrics.gauge(
+    'tracectl_config_reload_success',
+    '1 while the last configuration that was given is the one that runs, else 0.',
+    () => [{ value: state.isReloadGood ? 1 : 0 }],
+  );
+
+  function shutdownOnce(): Promise<ShutdownReport> {
+    stopping ??= reloading.catch(() => {}).then(() => shutdown(state));
+    return stopping;
+  }
+
+  async function reloadNext(next: ServiceConfig): Promise<void> {
+    if (stopping !== undefined || frame.health.phase !== 'running') {
+      throw new Error('only a running service can be reloaded');
+    }
+    await reload(state, next);
+  }
+
+  return {
+    start: () => start(state),
+    shutdown: shutdownOnce,
+    reload(next) {
+      reloading = reloading.catch(() => {}).then(() => reloadNext(next));
+      reloading.catch((error: unknown) => {
+        if (error instanceof BrokenReloadError) void shutdownOnce();
+      });
+      return reloading;
+    },
+    health: (verbose) => frame.health.report(verbose),
+    offers: (wanted) => offersOf(state.running, wanted),
+    endpoints: () => frame.listeners.served(),
+    metricsAddress: () => state.metricsServer?.address,
+    metricsText: () => frame.metrics.text(),
+  };
+}
+
+async function start(state: State): Promise<void> {
+  const { frame, config, running } = state;
+  const { logger, health, metrics, clock } = frame;
+  const deadline = startDeadline(clock, config.service.shutdown_timeout);
+  try {
+    state.metricsServer = await openMetrics(config, metrics, logger);
+    await startAll(running.fresh, deadline, logger);
+  } catch (error) {
+    await discard(running.fresh.filter((unit) => unit.state === 'created'));
+    await close(state);
+    health.enter('stopped');
+    throw error;
+  } finally {
+    deadline.cancel();
+  }
+  health.enter('running');
+  const ready = 'Everything is ready. Begin running and processing data.';
+  logger.info({ pipelines: running.chains.size }, ready);
+}
+
+async function shutdown(state: State): Promise<ShutdownReport> {
+  const { frame, running, config } = state;
+  const { edges, health, clock, logger } = frame;
+  health.enter('stopping');
+  const units = [...running.units.values()];
+  const timeout = config.service.shutdown_timeout;
+  const report = await stopAll({ units, edges, health, clock, logger, timeout });
+  health.enter('stopped');
+  logger.info(report, 'Shut down.');
+  await close(state);
+  return report;
+}
+
+async function close(state: State): Promise<void> {
+  await state.metricsServer?.close();
+  state.metricsServer = undefined;
+  await state.frame.close();
+}
+
+async function reload(state: State, next: ServiceConfig): Promise<void> {
+  const { frame, config } = state;
+  const { logger } = frame;
+  try {
+    const timeout = config.service.shutdown_timeout;
+    const { build, failure } = await replace(frame, state.running, next, timeout);
+    state.running = build;
+    if (failure !== undefined) throw failure;
+  } catch (error) {
+    state.isReloadGood = false;
+    logger.error({ error }, 'The new configuration could not be put in place.');
+    throw error;
+  }
+  warnOfFixed(config, next, logger);
+  frame.setLogLevel(next);
+  state.config = next;
+  state.isReloadGood = true;
+  logger.info({ pipelines: state.running.chains.size }, 'Configuration reloaded.');
+}
+
+/** What runs after a reload, and why it is not what was asked for. */
+type Replaced = { readonly build: Build; readonly failure: unknown };
+
+/**
+ * Rejects when the next graph cannot be made, with nothing touched. When it cannot be started, the
+ * former one is put back; rejects with `BrokenReloadError` when that fails too.
+ */
+async function replace(
+  frame: Frame,
+  running: Build,
+  next: ServiceConfig,
+  timeout: number,
+): Promise<Replaced> {
+  const { clock, logger, listeners, edges } = frame;
+  const remake = (graph: Graph) =>
+    build({
+      graph,
+      around: frame.surroundings(listeners.nextGraph()),
+      edges,
+      kept: chooseKept(running, graph),
+      runningChains: running.chains,
+    });
+  const built = await remake(planGraph(next));
+  try {
+    await exchange({ running, next: built, clock, logger, timeout });
+    return { build: built, failure: undefined };
+  } catch (failure) {
+    logger.warn({ error: failure }, 'Going back to the former configuration.');
+    try {
+      const restored = await remake(running.graph);
+      await exchange({ running, next: restored, clock, logger, timeout });
+      return { build: restored, failure };
+    } catch (error) {
+      openGates(linesOf(running));
+      throw new BrokenReloadError('the former configuration could not be started again either', {
+        cause: new AggregateError([failure, error]),
+      });
+    }
+  }
+}
+
+async function openMetrics(
+  config: ServiceConfig,
+  metrics: ServiceMetrics,
+  logger: Logger,
+): Promise<MetricsServer | undefined> {
+  const { level, address, addressIsConfigured } = config.service.telemetry.metrics;
+  if (level === 'none') return undefined;
+  const endpoint = parseEndpoint(address);
+  if (endpoint === undefined) throw new Error(`service.telemetry.metrics.address: ${address}`);
+  return startMetricsServer({ metrics, endpoint, isConfigured: addressIsConfigured, logger });
+}
+
+/** Some settings of the service are made once; a reload says so instead of ignoring them silently. */
+function warnOfFixed(before: ServiceConfig, after: ServiceConfig, logger: Logger): void {
+  const fixed = ({ service }: ServiceConfig) => ({
+    'telemetry.logs.encoding': service.telemetry.logs.encoding,
+    'telemetry.metrics': service.telemetry.metrics,
+    limits: service.limits,
+  });
+  const was = fixed(before);
+  for (const [setting, value] of Object.entries(fixed(after))) {
+    if (isDeepStrictEqual(value, was[setting as keyof typeof was])) continue;
+    logger.warn({ setting: `service.${setting}` }, 'This setting changes with a restart only.');
+  }
+}
+
+function offersOf<T>(running: Build, wanted: Capability<T>): { id: string; offer: T }[] {
+  return running.graph.extensions.flatMap(({ key, declared }) => {
+    const unit = running.units.get(key) as Unit<Extension> | undefined;
+    const offer = unit?.component.provide(wanted);
+    return offer === undefined ? [] : [{ id: declared.id, offer }];
+  });
+}

@@ -1,0 +1,73 @@
+import type { Clock, Logger } from '../component/component.ts';
+import type { Health } from '../telemetry/health.ts';
+import type { Edges } from './edges.ts';
+import type { Unit } from './units.ts';
+import { describe, startDeadline, stopUnit } from './units.ts';
+
+/** What a shutdown found and left. */
+export type ShutdownReport = {
+  /** Milliseconds it took. */
+  readonly took: number;
+  /** Requests under way when it began: answered, or cut at the deadline without an acknowledgement. */
+  readonly inFlight: { readonly finished: number; readonly aborted: number };
+  /** Entries and items that wait on disk for the next start. */
+  readonly queued: readonly {
+    readonly id: string;
+    readonly entries: number;
+    readonly items: number;
+  }[];
+  /** Components that did not stop in time. */
+  readonly leftBehind: readonly string[];
+  /** Acknowledged items that are gone: none, because nothing is acknowledged before it is durable. */
+  readonly lost: 0;
+};
+
+/**
+ * Stops a graph against the stream of data:
+ *
+ *   receivers (side by side) ─▶ connectors, upstream first ─▶ processors ─▶ exporters ─▶ extensions
+ */
+export async function stopAll(options: {
+  readonly units: readonly Unit[];
+  readonly edges: Edges;
+  readonly health: Health;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly timeout: number;
+}): Promise<ShutdownReport> {
+  const { units, edges, health, clock, logger } = options;
+  const startedAt = clock.now();
+  const deadline = startDeadline(clock, options.timeout);
+  const underWay = edges.inFlight();
+  const leftBehind: string[] = [];
+  const stop = async (unit: Unit) => {
+    if (!(await stopUnit(unit, deadline, logger))) leftBehind.push(describe(unit.node));
+  };
+  const ofKind = (kind: Unit['node']['kind']) => units.filter(({ node }) => node.kind === kind);
+
+  await Promise.all(ofKind('receiver').map(stop));
+  const aborted = Math.min(underWay, edges.inFlight());
+  const queued = waiting(health);
+  for (const unit of ofKind('connector').toReversed()) await stop(unit);
+  await Promise.all(ofKind('processor').map(stop));
+  await Promise.all(ofKind('exporter').map(stop));
+  for (const unit of ofKind('extension').toReversed()) await stop(unit);
+  deadline.cancel();
+  return {
+    took: clock.now() - startedAt,
+    inFlight: { finished: underWay - aborted, aborted },
+    queued,
+    leftBehind,
+    lost: 0,
+  };
+}
+
+/** Queues say in their health what they hold: `queued_entries` and `queued_items`. */
+function waiting(health: Health): ShutdownReport['queued'] {
+  return health.report(true).components.flatMap(({ id, details }) => {
+    const entries = details?.queued_entries;
+    const items = details?.queued_items;
+    if (typeof entries !== 'number' || typeof items !== 'number') return [];
+    return [{ id, entries, items }];
+  });
+}

@@ -1,0 +1,191 @@
+import type {
+  Capability,
+  Clock,
+  Component,
+  Extension,
+  Host,
+  Logger,
+  Metrics,
+  Settings,
+} from '../component/component.ts';
+import type { Health, HealthRegistry } from '../telemetry/health.ts';
+import { HEALTH_REGISTRY } from '../telemetry/health.ts';
+import { withFields } from '../telemetry/logger.ts';
+import { labelled } from '../telemetry/metrics.ts';
+import type { Node } from './graph.ts';
+import type { Line } from './pipeline.ts';
+
+/** A component in the service, with all that belongs to it. */
+export type Unit<C extends Component = Component> = {
+  readonly node: Node;
+  readonly component: C;
+  /** Keys of the extensions it asked for, and of what it cannot outlive. */
+  readonly dependencies: Set<string>;
+  /** Lines it sends into, for receivers and connectors. */
+  readonly lines: readonly Line[];
+  /** Takes back its gauges and its place in the health report. */
+  forget(): void;
+  state: 'created' | 'started' | 'stopped';
+};
+
+/** What the service gives to every component. */
+export type Surroundings = {
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly health: Health;
+  /** Offers of the service by the name of their capability. */
+  readonly services: ReadonlyMap<string, unknown>;
+  /** Extensions by id; filled while the graph is built. */
+  readonly extensions: Map<string, Unit<Extension>>;
+};
+
+/** A component that could not be made, started or stopped. The message names it. */
+export class ComponentError extends Error {
+  override readonly name = 'ComponentError';
+  readonly componentId: string;
+
+  constructor(doing: 'create' | 'start', node: Node, cause: unknown) {
+    super(`cannot ${doing} ${describe(node)}: ${reasonOf(cause)}`, { cause });
+    this.componentId = node.declared.id;
+  }
+}
+
+/** `exporter "file"`, as logs and errors name a component. */
+export function describe(node: Node): string {
+  return `${node.kind} "${node.declared.id}"`;
+}
+
+/** Creates one component with settings of its own. Throws `ComponentError`. */
+export async function createUnit<C extends Component>(
+  node: Node,
+  around: Surroundings,
+  lines: readonly Line[],
+  create: (settings: Settings) => C | Promise<C>,
+): Promise<Unit<C>> {
+  const dependencies = new Set<string>();
+  const removers: (() => void)[] = [];
+  const { id } = node.declared;
+  const settings: Settings = {
+    id,
+    kind: node.kind,
+    logger: withFields(around.logger, { component: id, kind: node.kind }),
+    clock: around.clock,
+    metrics: ownMetrics(labelled(around.metrics, { [node.kind]: id }), removers),
+    host: hostFor(node, around, dependencies, removers),
+  };
+  const forget = () => {
+    for (const remove of removers.splice(0)) remove();
+  };
+  try {
+    const component = await create(settings);
+    return { node, component, dependencies, lines, forget, state: 'created' };
+  } catch (error) {
+    forget();
+    throw new ComponentError('create', node, error);
+  }
+}
+
+export async function startUnit(unit: Unit): Promise<void> {
+  try {
+    await unit.component.start();
+    unit.state = 'started';
+  } catch (error) {
+    throw new ComponentError('start', unit.node, error);
+  }
+}
+
+/**
+ * Stops a component once. Never rejects: what it throws is logged, and a component that outlives the
+ * deadline is left behind. Resolves with whether it stopped.
+ */
+export async function stopUnit(unit: Unit, deadline: Deadline, logger: Logger): Promise<boolean> {
+  if (unit.state === 'stopped') return true;
+  unit.state = 'stopped';
+  const { kind, declared } = unit.node;
+  let isStopped = false;
+  try {
+    isStopped = await Promise.race([
+      unit.component.shutdown(deadline.signal).then(() => true),
+      deadline.passed.then(() => false),
+    ]);
+  } catch (error) {
+    logger.error({ component: declared.id, kind, error }, 'A component failed to shut down.');
+    isStopped = true;
+  }
+  if (!isStopped) {
+    logger.error({ component: declared.id, kind }, 'A component did not shut down in time.');
+  }
+  unit.forget();
+  return isStopped;
+}
+
+/** The time that stopping may take: components see the signal; those that ignore it are left behind. */
+export type Deadline = {
+  readonly signal: AbortSignal;
+  /** Resolves a moment after the signal. */
+  readonly passed: Promise<void>;
+  cancel(): void;
+};
+
+/** Time after the deadline for components to end what they were told to abort. */
+const GRACE_MS = 1_000;
+
+export function startDeadline(clock: Clock, ms: number): Deadline {
+  const abort = new AbortController();
+  const { promise: passed, resolve } = Promise.withResolvers<void>();
+  let cancel = clock.after(ms, () => {
+    abort.abort(new Error('the time to shut down is over'));
+    cancel = clock.after(GRACE_MS, resolve);
+  });
+  return { signal: abort.signal, passed, cancel: () => cancel() };
+}
+
+function ownMetrics(metrics: Metrics, removers: (() => void)[]): Metrics {
+  return {
+    counter: metrics.counter,
+    histogram: metrics.histogram,
+    gauge(name, description, read) {
+      const remove = metrics.gauge(name, description, read);
+      removers.push(remove);
+      return remove;
+    },
+  };
+}
+
+function hostFor(
+  node: Node,
+  around: Surroundings,
+  dependencies: Set<string>,
+  removers: (() => void)[],
+): Host {
+  const registry: HealthRegistry = {
+    register(componentId, read) {
+      const remove = around.health.register(componentId, read);
+      removers.push(remove);
+      return remove;
+    },
+  };
+  return {
+    extension<T>(id: string, wanted: Capability<T>): T {
+      const found = around.extensions.get(id);
+      if (found === undefined) {
+        throw new Error(`${describe(node)} needs the extension "${id}", which does not run`);
+      }
+      dependencies.add(found.node.key);
+      const offer = found.component.provide(wanted);
+      if (offer === undefined) throw new Error(`extension "${id}" offers no ${wanted.name}`);
+      return offer;
+    },
+    service<T>(wanted: Capability<T>): T {
+      if (wanted.name === HEALTH_REGISTRY.name) return registry as T;
+      const offer = around.services.get(wanted.name);
+      if (offer === undefined) throw new Error(`the service offers no ${wanted.name}`);
+      return offer as T;
+    },
+  };
+}
+
+export function reasonOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
