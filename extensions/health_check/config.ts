@@ -1,0 +1,13 @@
+import { z } from 'zod';
+import { endpoint } from '../../src/config/schema.ts';
+
+export const healthCheckConfig = z.strictObject({
+  endpoint: endpoint('127.0.0.1:13133').describe('Where to listen'),
+  path: z
+    .string()
+    .startsWith('/')
+    .default('/')
+    .describe('The path that answers as /readyz does, for checks that take no other'),
+});
+
+export type HealthCheckConfig = z.output<typeof healthCheckConfig>;

@@ -1,0 +1,108 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer } from 'node:http';
+import type { Extension, Settings } from '../../src/component/component.ts';
+import { parseEndpoint } from '../../src/config/schema.ts';
+import { parseTarget } from '../../src/http/routes.ts';
+import type { HealthReport, HealthSource } from '../../src/telemetry/health.ts';
+import { HEALTH } from '../../src/telemetry/health.ts';
+import type { HealthCheckConfig } from './config.ts';
+
+/**
+ *   GET /livez            200 while the process answers at all
+ *   GET /readyz           200 while it accepts, 503 before, and from the beginning of a stop
+ *   GET /readyz?verbose   the same with a report per component
+ *   GET {path}            as /readyz
+ */
+export function createHealthCheck(settings: Settings, config: HealthCheckConfig): Extension {
+  let server: Server | undefined;
+  return {
+    provide: () => undefined,
+    async start() {
+      const health = settings.host.service(HEALTH);
+      server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 });
+      server.on('request', (request, response) => respond(request, response, health, config));
+      server.maxConnections = 256;
+      await listen(server, config.endpoint);
+      const address = server.address();
+      settings.logger.info(
+        { address: typeof address === 'object' ? `${address?.address}:${address?.port}` : address },
+        'health checks are served',
+      );
+    },
+    async shutdown() {
+      const closing = server;
+      if (closing?.listening !== true) return;
+      await new Promise<void>((resolve) => {
+        closing.close(() => resolve());
+        closing.closeAllConnections();
+      });
+    },
+  };
+}
+
+function respond(
+  request: IncomingMessage,
+  response: ServerResponse,
+  health: HealthSource,
+  config: HealthCheckConfig,
+): void {
+  const { status, body } = answerTo(request, health, config);
+  const text = `${JSON.stringify(body)}\n`;
+  response.writeHead(status, {
+    'content-type': 'application/json',
+    'content-length': Buffer.byteLength(text),
+    'cache-control': 'no-store',
+    ...(status === 405 ? { allow: 'GET, HEAD' } : {}),
+  });
+  response.end(text);
+}
+
+function answerTo(
+  request: IncomingMessage,
+  health: HealthSource,
+  config: HealthCheckConfig,
+): { status: number; body: object } {
+  const target = parseTarget(request.url ?? '');
+  if (target === undefined) return { status: 400, body: { error: 'malformed request target' } };
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    return { status: 405, body: { error: 'only GET is served' } };
+  }
+  const { path, query } = target;
+  if (path === '/livez') return { status: 200, body: { status: 'alive' } };
+  if (path !== '/readyz' && path !== config.path) {
+    return { status: 404, body: { error: 'nothing is served at this path' } };
+  }
+  const verbose = new URLSearchParams(query).has('verbose');
+  const report = health.report(verbose);
+  const body = verbose ? verboseBody(report) : briefBody(report);
+  return { status: report.ready ? 200 : 503, body };
+}
+
+function briefBody(report: HealthReport): object {
+  return {
+    status: report.ready ? 'ready' : report.status,
+    up_since: new Date(report.upSince).toISOString(),
+    uptime_seconds: Math.floor(report.uptime / 1000),
+  };
+}
+
+function verboseBody(report: HealthReport): object {
+  return {
+    ...briefBody(report),
+    ready: report.ready,
+    phase: report.status,
+    components: report.components,
+  };
+}
+
+function listen(server: Server, endpoint: string): Promise<void> {
+  const { host, port } = parseEndpoint(endpoint) ?? { host: '127.0.0.1', port: 13_133 };
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once('error', (error) =>
+    reject(
+      new Error(`health_check cannot listen on ${endpoint}: ${error.message}`, { cause: error }),
+    ),
+  );
+  server.listen({ host, port }, resolve);
+  return promise;
+}

@@ -1,0 +1,30 @@
+import { z } from 'zod';
+import { duration, secret, storeRef } from '../../src/config/schema.ts';
+
+const fixedKey = z.strictObject({
+  token: secret().min(1).describe('The key that clients send'),
+  project: z.string().min(1).describe('The project that what comes with this key belongs to'),
+  permissions: z
+    .array(z.enum(['ingest:write', 'traces:read']))
+    .min(1)
+    .default(['ingest:write', 'traces:read'])
+    .describe('What the key may do'),
+});
+
+export const authConfig = z
+  .strictObject({
+    store: storeRef().optional().describe('The store that holds projects and keys'),
+    keys: z.array(fixedKey).min(1).optional().describe('Fixed keys, instead of a store'),
+    cache_ttl: duration('5s').describe(
+      'How long a key of the store is remembered; a key revoked by another process stops within this',
+    ),
+  })
+  .refine(({ store, keys }) => (store === undefined) !== (keys === undefined), {
+    error: 'name either a store or fixed keys',
+  })
+  .refine(({ keys = [] }) => new Set(keys.map(({ token }) => token)).size === keys.length, {
+    error: 'two fixed keys have the same token',
+    path: ['keys'],
+  });
+
+export type AuthConfig = z.output<typeof authConfig>;

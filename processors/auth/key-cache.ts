@@ -1,0 +1,82 @@
+import type { Clock } from '../../src/component/component.ts';
+import type { ApiKey, KeyStore } from '../../src/store/store.ts';
+
+/**
+ * Keys by the hash of their token, so that a known key costs no question to the store.
+ *
+ *   find(hash) ─▶ remembered and fresh? ─▶ the key, at once
+ *                      └─ no ─▶ one question to the store per hash ─▶ remembered for `ttl`
+ *   store.onChange(key) ─▶ forgotten at once
+ */
+export type KeyCache = {
+  /** `digest` is the base64 SHA-256 of a token. Rejects when the store does. */
+  find(digest: string): ApiKey | undefined | Promise<ApiKey | undefined>;
+  close(): void;
+};
+
+/** Keys that are remembered; the one used longest ago goes first. */
+const MAX_ENTRIES = 10_000;
+/** Unknown keys are remembered briefly, so that a misconfigured client does not ask the store each time. */
+const UNKNOWN_TTL_MS = 1_000;
+/** A key that changes this often while it is looked up is not remembered. */
+const MAX_LOOKUPS = 3;
+
+type Entry = { readonly key: ApiKey | undefined; readonly freshUntil: number };
+
+/** `ttl` in milliseconds. */
+export function cacheKeys(keys: KeyStore, clock: Clock, ttl: number): KeyCache {
+  const entries = new Map<string, Entry>();
+  const lookups = new Map<string, Promise<ApiKey | undefined>>();
+  let changes = 0;
+
+  const stopListening = keys.onChange((keyId) => {
+    changes++;
+    for (const [digest, { key }] of entries) {
+      if (key === undefined || key.id === keyId) entries.delete(digest);
+    }
+  });
+
+  async function lookUp(digest: string): Promise<ApiKey | undefined> {
+    for (let i = 1; ; i++) {
+      const before = changes;
+      const key = await keys.findByHash(Buffer.from(digest, 'base64'));
+      if (changes === before) {
+        remember(digest, key);
+        return key;
+      }
+      // Something changed meanwhile: the answer may be from before a revocation.
+      if (i === MAX_LOOKUPS) return key;
+    }
+  }
+
+  function remember(digest: string, key: ApiKey | undefined): void {
+    const lifetime = key === undefined ? Math.min(ttl, UNKNOWN_TTL_MS) : ttl;
+    if (lifetime === 0) return;
+    entries.delete(digest);
+    entries.set(digest, { key, freshUntil: clock.now() + lifetime });
+    if (entries.size <= MAX_ENTRIES) return;
+    for (const oldest of entries.keys()) {
+      entries.delete(oldest);
+      return;
+    }
+  }
+
+  return {
+    find(digest) {
+      const entry = entries.get(digest);
+      if (entry !== undefined) {
+        entries.delete(digest);
+        if (clock.now() < entry.freshUntil) {
+          entries.set(digest, entry);
+          return entry.key;
+        }
+      }
+      const running = lookups.get(digest);
+      if (running !== undefined) return running;
+      const lookup = lookUp(digest).finally(() => lookups.delete(digest));
+      lookups.set(digest, lookup);
+      return lookup;
+    },
+    close: stopListening,
+  };
+}

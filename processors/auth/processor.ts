@@ -1,0 +1,74 @@
+import { hash } from 'node:crypto';
+import type { Processor, RequestHead, Settings } from '../../src/component/component.ts';
+import type { Tenant } from '../../src/model/batch.ts';
+import { Refusal } from '../../src/model/errors.ts';
+import type { ApiKey, KeyStore } from '../../src/store/store.ts';
+import { STORE } from '../../src/store/store.ts';
+import { hasValidChecksum } from '../../src/store/token.ts';
+import type { AuthConfig } from './config.ts';
+import { credentialOf } from './credentials.ts';
+import { fixedKeys } from './fixed-keys.ts';
+import type { KeyCache } from './key-cache.ts';
+import { cacheKeys } from './key-cache.ts';
+
+/**
+ *   head ─▶ one credential? ─▶ checksum ─▶ hash ─▶ cache ─▶ store ─▶ active? ─▶ tenant
+ *             └───────────────────┴───────── any "no": the same 401 ────┘
+ *
+ * Whether the key may do what is asked, the pipeline decides.
+ */
+export function createAuthProcessor(settings: Settings, config: AuthConfig): Processor {
+  if (config.keys !== undefined) return authenticateByKeys(fixedKeys(config.keys));
+  return authenticateByStore(settings, config);
+}
+
+function authenticateByKeys(find: (token: string) => Tenant | undefined): Processor {
+  return {
+    async start() {},
+    async shutdown() {},
+    authenticate(head) {
+      const token = credentialOf(head);
+      const tenant = token === undefined ? undefined : find(token);
+      if (tenant === undefined) throw unauthorized();
+      return tenant;
+    },
+  };
+}
+
+function authenticateByStore(settings: Settings, config: AuthConfig): Processor {
+  const storeId = config.store ?? '';
+  let keys: KeyStore | undefined;
+  let cache: KeyCache | undefined;
+
+  function authenticate(head: RequestHead): Tenant | Promise<Tenant> {
+    const token = credentialOf(head);
+    if (token === undefined || !hasValidChecksum(token)) throw unauthorized();
+    const key = cache?.find(hash('sha256', token, 'base64'));
+    if (key instanceof Promise) return key.then((found) => admit(found, head));
+    return admit(key, head);
+  }
+
+  function admit(key: ApiKey | undefined, head: RequestHead): Tenant {
+    if (key === undefined || key.revokedAt !== null) throw unauthorized();
+    keys?.touch(key.id, head.receivedAt);
+    const { id: keyId, organizationId, projectId, permissions } = key;
+    return { organizationId, projectId, keyId, permissions };
+  }
+
+  return {
+    storeId,
+    authenticate,
+    async start() {
+      keys = settings.host.extension(storeId, STORE).keys;
+      cache = cacheKeys(keys, settings.clock, config.cache_ttl);
+    },
+    async shutdown() {
+      cache?.close();
+    },
+  };
+}
+
+/** One answer for every reason: which of them it was is nobody's business but the key's owner's. */
+function unauthorized(): Refusal {
+  return new Refusal('unauthorized', 'The API key is missing or invalid.');
+}

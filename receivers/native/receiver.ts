@@ -1,0 +1,27 @@
+import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
+import { nativeProtocol } from '../../src/http/native-protocol.ts';
+import { httpReceiver, projectTenant } from '../../src/http/receiver.ts';
+import { registerReadRoutes } from '../../src/read/routes.ts';
+import type { NativeConfig } from './config.ts';
+
+/**
+ *   POST /api/v1/observations/batch ─▶ src/http/ingest.ts ─▶ pipeline ─▶ 202 with the native envelope
+ */
+export function createNativeReceiver(
+  settings: Settings,
+  config: NativeConfig,
+  pipeline: Pipeline,
+): Receiver {
+  const fallback = projectTenant(config.project);
+  return httpReceiver(settings, {
+    endpoint: config.endpoint,
+    listener: config,
+    pipeline,
+    fallback,
+    register(listener, serve) {
+      const protocol = nativeProtocol('native');
+      listener.route(serve({ method: 'POST', path: '/api/v1/observations/batch', protocol }));
+      registerReadRoutes(listener, settings, pipeline, fallback);
+    },
+  });
+}

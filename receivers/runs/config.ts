@@ -1,0 +1,13 @@
+import { z } from 'zod';
+import { endpoint } from '../../src/config/schema.ts';
+import { listenerFields, projectField } from '../../src/http/config.ts';
+
+export const runsConfig = z.strictObject({
+  endpoint: endpoint('127.0.0.1:4318').describe(
+    'Where to listen; receivers that name the same endpoint share one listener',
+  ),
+  ...projectField,
+  ...listenerFields,
+});
+
+export type RunsConfig = z.output<typeof runsConfig>;

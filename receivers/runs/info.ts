@@ -1,0 +1,29 @@
+import { renderEnvelopeRefusal } from '../../src/http/envelope.ts';
+import { answer } from '../../src/http/exchange.ts';
+import type { Route } from '../../src/http/routes.ts';
+
+/**
+ * What LangSmith's clients ask first, without a key. Without `use_multipart_endpoint: false` they would
+ * send multipart bodies; the sizes keep their batches well within ours.
+ */
+const INFO = JSON.stringify({
+  version: '0.1.0',
+  license_expiration_time: null,
+  batch_ingest_config: {
+    use_multipart_endpoint: false,
+    scale_up_qsize_trigger: 1000,
+    scale_up_nthreads_limit: 16,
+    scale_down_nempty_trigger: 4,
+    size_limit: 100,
+    size_limit_bytes: 20_971_520,
+  },
+  instance_flags: {},
+});
+
+export const infoRoute: Route = {
+  method: 'GET',
+  path: '/api/v1/info',
+  renderRefusal: renderEnvelopeRefusal,
+  handler: (exchange) =>
+    answer(exchange, { status: 200, contentType: 'application/json', body: INFO }),
+};

@@ -1,0 +1,95 @@
+import type { IncomingMessage } from 'node:http';
+import { Refusal } from '../model/errors.ts';
+import { MAX_BODY_BYTES } from '../model/formats.ts';
+import type { Reservation } from './admission.ts';
+import type { Exchange } from './exchange.ts';
+
+/** The client went away before its body was complete; there is nobody to answer. */
+export class ClientGone extends Error {
+  override readonly name = 'ClientGone';
+}
+
+/** What a body of unknown length reserves before its first byte. */
+export const CHUNKED_RESERVE = 65_536;
+
+/** What a request reserves for each byte of its body: the body, and the queue's copy of it. */
+export const COPIES = 2;
+
+/** Throws the 413 of a body that says itself that it is too large, before any of it is read. */
+export function checkDeclaredSize(declaredBytes: number | undefined): void {
+  if (declaredBytes !== undefined && declaredBytes > MAX_BODY_BYTES) throw tooLarge();
+}
+
+/**
+ * The one reader of request bodies. Resolves with the transferred bytes in a Buffer that owns its
+ * ArrayBuffer, so that it can be handed to another thread. Counts while it reads: rejects with a `Refusal`
+ * one byte past the limit (413) or where the bytes in flight leave no room (503), and with `ClientGone`.
+ */
+export function readBody(exchange: Exchange, reservation: Reservation): Promise<Buffer> {
+  if (exchange.head.declaredBytes === 0) return Promise.resolve(Buffer.alloc(0));
+  if (exchange.expectsContinue) exchange.response.writeContinue();
+  return collect(exchange.request, exchange.head.declaredBytes, reservation);
+}
+
+function collect(
+  request: IncomingMessage,
+  declaredBytes: number | undefined,
+  reservation: Reservation,
+): Promise<Buffer> {
+  const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
+  let buffer: Buffer = Buffer.allocUnsafeSlow(declaredBytes ?? CHUNKED_RESERVE);
+  let length = 0;
+
+  const onData = (chunk: Buffer): void => {
+    try {
+      const end = length + chunk.length;
+      if (end > MAX_BODY_BYTES) throw tooLarge();
+      if (end > buffer.length) buffer = enlarge(buffer, length, end, reservation);
+      chunk.copy(buffer, length);
+      length = end;
+    } catch (error) {
+      stop();
+      request.pause();
+      reject(error);
+    }
+  };
+  const onEnd = (): void => {
+    stop();
+    resolve(length === buffer.length ? buffer : shrink(buffer, length));
+  };
+  const onGone = (): void => {
+    stop();
+    reject(new ClientGone('the client left before its body was complete'));
+  };
+  const stop = (): void => {
+    request.off('data', onData);
+    request.off('end', onEnd);
+    request.off('close', onGone);
+  };
+  // A request that breaks off emits both; an `error` without a listener would end the process.
+  request.on('error', onGone);
+  request.on('close', onGone);
+  request.on('end', onEnd);
+  request.on('data', onData);
+  return promise;
+}
+
+/** Doubles the room, so that a body of n bytes is copied less than twice on the whole. */
+function enlarge(buffer: Buffer, length: number, needed: number, reservation: Reservation): Buffer {
+  const capacity = Math.min(MAX_BODY_BYTES, Math.max(needed, buffer.length * 2));
+  reservation.grow((capacity - buffer.length) * COPIES);
+  const larger = Buffer.allocUnsafeSlow(capacity);
+  buffer.copy(larger, 0, 0, length);
+  return larger;
+}
+
+/** Gives the unused room back where it would be held, and cloned, for the life of the batch. */
+function shrink(buffer: Buffer, length: number): Buffer {
+  const exact = Buffer.allocUnsafeSlow(length);
+  buffer.copy(exact, 0, 0, length);
+  return exact;
+}
+
+export function tooLarge(): Refusal {
+  return new Refusal('body_too_large', 'The body exceeds 25 MiB (26214400 bytes).');
+}

@@ -1,0 +1,67 @@
+import type { RequestHead } from '../component/component.ts';
+import type { RawBatch } from '../model/batch.ts';
+import { rawEventId } from '../model/batch.ts';
+import type { BatchIndex } from '../model/batch-index.ts';
+import type { Refusal } from '../model/errors.ts';
+import { itemId } from '../model/formats.ts';
+import type { Answer } from './exchange.ts';
+import { refusalHeaders } from './exchange.ts';
+
+/**
+ * The native envelope (spec 2.5) as the native and run endpoints answer it:
+ * `{"status","accepted","rejected","results"}`, on an error with `code` and `message`. Written by
+ * concatenation: it is on the way of every request and has a thousand items at worst.
+ */
+const JSON_TYPE = 'application/json';
+
+/** 202 with a result per item; 400 `no_event_accepted` where every item was rejected. */
+export function renderEnvelope(batch: RawBatch, index: BatchIndex): Answer {
+  const rejected = batch.rejections.length;
+  const accepted = batch.requestItems - rejected;
+  const counts = `"accepted":${accepted},"rejected":${rejected},"results":[${results(batch, index)}]`;
+  if (accepted > 0) {
+    return { status: 202, contentType: JSON_TYPE, body: `{"status":"queued",${counts}}` };
+  }
+  const problem = '"code":"no_event_accepted","message":"No event was accepted; results says why."';
+  return {
+    status: 400,
+    contentType: JSON_TYPE,
+    body: `{"status":"rejected",${counts},${problem}}`,
+  };
+}
+
+/** A request refused as a whole: nothing accepted, nothing itemized. */
+export function renderEnvelopeRefusal(refusal: Refusal, _head?: RequestHead): Answer {
+  const reset =
+    refusal.hourlyIngestResetAt === undefined
+      ? ''
+      : `,"hourly_ingest_reset_at":${JSON.stringify(refusal.hourlyIngestResetAt)}`;
+  return {
+    status: refusal.status,
+    contentType: JSON_TYPE,
+    headers: refusalHeaders(refusal),
+    body:
+      '{"status":"rejected","accepted":0,"rejected":0,"results":[],' +
+      `"code":"${refusal.code}","message":${JSON.stringify(refusal.message)}${reset}}`,
+  };
+}
+
+/** `index` is that of the request as it came: cutting rejected items out of the batch does not move it. */
+function results(batch: RawBatch, index: BatchIndex): string {
+  let text = '';
+  let next = 0;
+  for (let i = 0; i < batch.requestItems; i++) {
+    if (i > 0) text += ',';
+    text += `{"index":${i}`;
+    const id = itemId(index, i);
+    if (id !== undefined) text += `,"id":${JSON.stringify(id)}`;
+    const rejection = batch.rejections[next];
+    if (rejection?.index === i) {
+      next++;
+      text += `,"status":"rejected","code":"${rejection.code}","reason":${JSON.stringify(rejection.reason)}}`;
+    } else {
+      text += `,"status":"queued","raw_event_id":"${rawEventId(batch.id, i)}"}`;
+    }
+  }
+  return text;
+}

@@ -1,0 +1,236 @@
+import { hash } from 'node:crypto';
+import type { Admission, Logger, Pipeline, RequestHead } from '../component/component.ts';
+import type { Encoding, Format, Idempotency, RawBatch, Tenant } from '../model/batch.ts';
+import type { BatchIndex } from '../model/batch-index.ts';
+import { PermanentError, Refusal, RetryableError, refusalOf } from '../model/errors.ts';
+import { inflatedSizeHint } from '../model/inflate.ts';
+import { ulid } from '../model/ulid.ts';
+import type { BytesInFlight, Reservation } from './admission.ts';
+import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize, readBody } from './body.ts';
+import type { Answer, Exchange, RenderRefusal } from './exchange.ts';
+import { answer } from './exchange.ts';
+import type { Preparation, Prepared } from './prepare.ts';
+import type { Scanner } from './scan-pool.ts';
+
+/**
+ * The way of one ingestion request, the same for every receiver:
+ *
+ *   head ─▶ admit (key, permission, quota) ─▶ type and encoding ─▶ declared size ─▶ reserve bytes
+ *        ─▶ body ─▶ idempotency ─▶ inflate and scan ─▶ batch ─▶ consume ─▶ answer
+ *
+ * Whatever is refused on the way is answered in the protocol's shape, and everything held is given back.
+ */
+export type Ingestion = {
+  readonly pipeline: Pipeline;
+  readonly protocol: Protocol;
+  /** The tenant of a receiver with a `project` of its own. */
+  readonly fallback: Tenant | undefined;
+  readonly bytesInFlight: BytesInFlight;
+  readonly scanner: Scanner;
+  readonly logger: Logger;
+};
+
+/** What one wire protocol knows of its requests. */
+export type Protocol = {
+  readonly renderRefusal: RenderRefusal;
+  /** Content type and encoding; throws a `Refusal` for those it does not take. */
+  checkHead(head: RequestHead): { format: Format; encoding: Encoding };
+  /** One more item refuses the request. */
+  readonly maxItems: number;
+  /** Set where the body is one run. */
+  singleRun?(exchange: Exchange): { pathId?: string };
+  /** The answer to a request that holds no item at all; throws a `Refusal` where that is an error. */
+  renderEmpty(head: RequestHead): Answer;
+  /** `index` is that of the request as it came, also after rejected items were cut out of the batch. */
+  renderAccepted(batch: RawBatch, index: BatchIndex, head: RequestHead): Answer;
+};
+
+/** What a request holds until it is answered. */
+type Holdings = {
+  admission?: Admission;
+  reservation?: Reservation;
+  releaseClaim?: () => void;
+};
+
+export async function ingest(exchange: Exchange, ingestion: Ingestion): Promise<void> {
+  const held: Holdings = {};
+  try {
+    answer(exchange, await take(exchange, ingestion, held));
+  } catch (error) {
+    if (error instanceof ClientGone) return;
+    logFault(error, ingestion.logger, exchange.head);
+    answer(exchange, ingestion.protocol.renderRefusal(refusalOf(error), exchange.head));
+  } finally {
+    held.releaseClaim?.();
+    held.reservation?.release();
+    held.admission?.release();
+  }
+}
+
+async function take(exchange: Exchange, ingestion: Ingestion, held: Holdings): Promise<Answer> {
+  const { head } = exchange;
+  const { pipeline, protocol } = ingestion;
+  held.admission = await pipeline.admit(head, ingestion.fallback);
+  const { tenant } = held.admission;
+  const { format, encoding } = protocol.checkHead(head);
+  const key = idempotencyKey(head, pipeline);
+  checkDeclaredSize(head.declaredBytes);
+  held.reservation = ingestion.bytesInFlight.reserve(firstReserve(head));
+  const body = await readBody(exchange, held.reservation);
+
+  const requestHash = key === undefined ? undefined : hashRequest(head, body);
+  if (key !== undefined && requestHash !== undefined) {
+    const earlier = await claim(pipeline, tenant, key, requestHash, held);
+    if (earlier !== undefined) return earlier;
+  }
+
+  const wanted: Preparation = { format, encoding, maxItems: protocol.maxItems };
+  const singleRun = protocol.singleRun?.(exchange);
+  const prepared = await prepareWithin(
+    held.reservation,
+    ingestion.scanner,
+    body,
+    singleRun === undefined ? wanted : { ...wanted, singleRun },
+  );
+  if (prepared.index.count === 0) return protocol.renderEmpty(head);
+  return accept(ingestion, head, tenant, prepared, key, requestHash);
+}
+
+/** Hands the batch on and renders its answer once: the one that is kept is the one that is sent. */
+async function accept(
+  { pipeline, protocol }: Ingestion,
+  head: RequestHead,
+  tenant: Tenant,
+  prepared: Prepared,
+  key: string | undefined,
+  requestHash: Buffer | undefined,
+): Promise<Answer> {
+  const { index } = prepared;
+  let rendered: Answer | undefined;
+  const render = (batch: RawBatch): Answer => {
+    rendered ??= protocol.renderAccepted(batch, index, head);
+    return rendered;
+  };
+  const idempotency: Idempotency | undefined =
+    key === undefined || requestHash === undefined
+      ? undefined
+      : { key, requestHash, answer: (batch) => storable(render(batch)) };
+  const batch: RawBatch = {
+    kind: 'raw',
+    id: ulid(head.receivedAt),
+    format: wireFormat(prepared),
+    tenant,
+    receivedAt: head.receivedAt,
+    requestItems: index.count,
+    body: prepared.body,
+    encoding: prepared.encoding,
+    index,
+    positions: undefined,
+    rejections: [],
+    usage: { events: 0, bytes: 0 },
+    ...(idempotency === undefined ? {} : { idempotency }),
+  };
+  await pipeline.consume(batch);
+  return render(batch);
+}
+
+function wireFormat({ index }: Prepared): Format {
+  return index.type;
+}
+
+/** Undefined without the header, which then costs nothing. */
+function idempotencyKey(head: RequestHead, pipeline: Pipeline): string | undefined {
+  const values = head.headers.get('idempotency-key');
+  if (values === undefined) return undefined;
+  const key = values[0] ?? '';
+  if (values.length > 1 || key.length === 0 || key.length > 255) {
+    throw new Refusal('invalid_request', 'Idempotency-Key takes one value of 1 to 255 characters.');
+  }
+  if (pipeline.idempotency === undefined) {
+    throw new Refusal(
+      'invalid_request',
+      'Idempotency-Key cannot be honoured here: nothing behind this endpoint keeps answers.',
+    );
+  }
+  return key;
+}
+
+/** The answer to give at once; undefined when this request is the first with its key. */
+async function claim(
+  pipeline: Pipeline,
+  tenant: Tenant,
+  key: string,
+  requestHash: Buffer,
+  held: Holdings,
+): Promise<Answer | undefined> {
+  const claimed = await pipeline.idempotency?.claim(tenant, key, requestHash);
+  switch (claimed?.state) {
+    case 'new':
+      held.releaseClaim = () => claimed.release();
+      return undefined;
+    case 'replay':
+      return claimed.answer;
+    case 'conflict':
+      throw new Refusal(
+        'idempotency_conflict',
+        'This Idempotency-Key was used for another request.',
+      );
+    case 'in_progress':
+      throw new Refusal(
+        'idempotency_in_progress',
+        'A request with this Idempotency-Key is still under way.',
+        { retryAfterMs: 1000 },
+      );
+    default:
+      return undefined;
+  }
+}
+
+/** SHA-256 over route, content type, encoding and the body as it came. */
+function hashRequest(head: RequestHead, body: Buffer): Buffer {
+  const parts = [
+    head.method,
+    head.path,
+    head.headers.get('content-type')?.join() ?? '',
+    head.headers.get('content-encoding')?.join() ?? '',
+  ];
+  // Hashing the body's own hash keeps the parts apart from it without copying it.
+  parts.push(hash('sha256', body, 'hex'));
+  return hash('sha256', JSON.stringify(parts), 'buffer');
+}
+
+/** A reservation for the inflated bytes is taken before they are made, as far as their size is known. */
+async function prepareWithin(
+  reservation: Reservation,
+  scanner: Scanner,
+  body: Buffer,
+  wanted: Preparation,
+): Promise<Prepared> {
+  const inflates = wanted.encoding !== 'identity' || wanted.singleRun !== undefined;
+  if (!inflates) return scanner.prepare(body, wanted);
+  const expected = inflatedSizeHint(body, wanted.encoding);
+  reservation.grow(expected);
+  const prepared = await scanner.prepare(body, wanted);
+  const more = prepared.index.bytes.length - expected;
+  if (more > 0) reservation.grow(more);
+  return prepared;
+}
+
+function firstReserve(head: RequestHead): number {
+  return head.declaredBytes === undefined ? CHUNKED_RESERVE : head.declaredBytes * COPIES;
+}
+
+function storable(reply: Answer): { status: number; contentType: string; body: Buffer } {
+  const { status, contentType, body } = reply;
+  return { status, contentType, body: typeof body === 'string' ? Buffer.from(body) : body };
+}
+
+/** Refusals and what may pass by itself are the pipeline's to count; anything else is a fault of ours. */
+function logFault(error: unknown, logger: Logger, head: RequestHead): void {
+  if (error instanceof Refusal || error instanceof RetryableError) return;
+  if (error instanceof PermanentError) {
+    logger.warn({ code: error.code, path: head.path }, 'a batch can never be accepted');
+    return;
+  }
+  logger.error({ err: error, path: head.path }, 'a request failed');
+}

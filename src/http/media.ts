@@ -1,0 +1,21 @@
+import type { RequestHead } from '../component/component.ts';
+
+/**
+ * The media type of a request, lower case and without parameters. Empty where the header is missing,
+ * repeated or malformed: none of them is a type that anybody serves.
+ */
+export function mediaTypeOf(head: RequestHead): string {
+  const values = head.headers.get('content-type');
+  if (values === undefined || values.length !== 1) return '';
+  const value = values[0] ?? '';
+  const end = value.indexOf(';');
+  return (end === -1 ? value : value.slice(0, end)).trim().toLowerCase();
+}
+
+/** The content encoding, lower case; `identity` where none is named. Several are joined by commas. */
+export function contentEncodingOf(head: RequestHead): string {
+  const values = head.headers.get('content-encoding');
+  if (values === undefined) return 'identity';
+  const joined = values.join(', ').trim().toLowerCase();
+  return joined === '' ? 'identity' : joined;
+}

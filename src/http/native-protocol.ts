@@ -1,0 +1,38 @@
+import type { RequestHead } from '../component/component.ts';
+import type { Encoding, Format } from '../model/batch.ts';
+import { Refusal } from '../model/errors.ts';
+import { renderEnvelope, renderEnvelopeRefusal } from './envelope.ts';
+import type { Exchange } from './exchange.ts';
+import type { Protocol } from './ingest.ts';
+import { contentEncodingOf, mediaTypeOf } from './media.ts';
+
+/** Spec 8. */
+const MAX_EVENTS = 1000;
+
+/** JSON in, the native envelope out: the native and the run endpoints. */
+export function nativeProtocol(
+  format: 'native' | 'runs',
+  singleRun?: (exchange: Exchange) => { pathId?: string },
+): Protocol {
+  return {
+    renderRefusal: renderEnvelopeRefusal,
+    checkHead: (head) => checkHead(head, format),
+    maxItems: MAX_EVENTS,
+    renderEmpty() {
+      throw new Refusal('no_event_accepted', 'The request holds no event.');
+    },
+    renderAccepted: renderEnvelope,
+    ...(singleRun === undefined ? {} : { singleRun }),
+  };
+}
+
+function checkHead(head: RequestHead, format: Format): { format: Format; encoding: Encoding } {
+  if (mediaTypeOf(head) !== 'application/json') {
+    throw new Refusal('unsupported_content_type', 'The content type must be application/json.');
+  }
+  const encoding = contentEncodingOf(head);
+  if (encoding === 'identity' || encoding === 'gzip' || encoding === 'zstd') {
+    return { format, encoding };
+  }
+  throw new Refusal('unsupported_encoding', 'The content encoding must be identity, gzip or zstd.');
+}

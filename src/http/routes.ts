@@ -1,0 +1,77 @@
+import type { Exchange, RenderRefusal } from './exchange.ts';
+
+export type Handler = (exchange: Exchange) => Promise<void> | void;
+
+/** A method and path that a receiver serves. */
+export type Route = {
+  readonly method: string;
+  /** Segments that begin with `:` match any one segment: `/api/v1/runs/:id`. */
+  readonly path: string;
+  readonly renderRefusal: RenderRefusal;
+  readonly handler: Handler;
+  /**
+   * Set for a route that several receivers of one listener may register, such as the reading requests:
+   * the highest rank serves it.
+   */
+  readonly sharedRank?: number;
+};
+
+/** The target of a request line, taken apart; undefined when it is malformed. */
+export type Target = { readonly path: string; readonly query: string };
+
+/** Understands `/path?query` and, as every server must, `http://host/path?query`. */
+export function parseTarget(url: string): Target | undefined {
+  if (url.startsWith('/')) return splitQuery(url);
+  if (url === '*') return { path: '*', query: '' };
+  if (!URL.canParse(url)) return undefined;
+  const { protocol, pathname, search } = new URL(url);
+  if (protocol !== 'http:' && protocol !== 'https:') return undefined;
+  return { path: pathname, query: search.slice(1) };
+}
+
+function splitQuery(url: string): Target {
+  const mark = url.indexOf('?');
+  if (mark === -1) return { path: url, query: '' };
+  return { path: url.slice(0, mark), query: url.slice(mark + 1) };
+}
+
+/** A path pattern, ready to be compared. */
+export type PathPattern = {
+  readonly path: string;
+  /** Undefined for a path without parameters: it is compared as text. */
+  readonly segments: readonly string[] | undefined;
+};
+
+export function compilePath(path: string): PathPattern {
+  return { path, segments: path.includes('/:') ? path.split('/') : undefined };
+}
+
+/** The still encoded parameters when the path matches; an empty segment matches no parameter. */
+export function matchPath(
+  pattern: PathPattern,
+  path: string,
+  segments: readonly string[],
+): Record<string, string> | undefined {
+  if (pattern.segments === undefined) return pattern.path === path ? {} : undefined;
+  if (pattern.segments.length !== segments.length) return undefined;
+  const params: Record<string, string> = {};
+  for (const [i, wanted] of pattern.segments.entries()) {
+    const found = segments[i] ?? '';
+    if (wanted.startsWith(':')) {
+      if (found === '') return undefined;
+      params[wanted.slice(1)] = found;
+    } else if (wanted !== found) return undefined;
+  }
+  return params;
+}
+
+/** Decodes every parameter; undefined when one has a broken escape or is no UTF-8. */
+export function decodeParams(params: Record<string, string>): Record<string, string> | undefined {
+  const decoded: Record<string, string> = {};
+  try {
+    for (const name in params) decoded[name] = decodeURIComponent(params[name] ?? '');
+  } catch {
+    return undefined;
+  }
+  return decoded;
+}

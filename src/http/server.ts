@@ -1,0 +1,284 @@
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
+import { createServer, STATUS_CODES } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import type { Logger, RequestHead } from '../component/component.ts';
+import { Refusal } from '../model/errors.ts';
+import { renderEnvelopeRefusal } from './envelope.ts';
+import type { Answer, Exchange, RenderRefusal } from './exchange.ts';
+import { answer } from './exchange.ts';
+import type { Handler } from './routes.ts';
+import { parseTarget } from './routes.ts';
+
+/**
+ * One bare node:http server on one address. It knows HTTP and the life of connections; which request goes
+ * where it asks `find`. Nothing a client sends may throw out of here.
+ *
+ *   socket ─▶ Node's strict parser ─▶ head hygiene ─▶ find(method, path) ─▶ handler
+ *                  └─ damaged, slow, too long ─▶ 400, 408, 431, and the connection ends
+ */
+export type HttpServer = {
+  /** Rejects when the address cannot be bound. */
+  listen(): Promise<void>;
+  /** What was bound: the real port where 0 was asked for. Undefined while not listening. */
+  address(): AddressInfo | undefined;
+  /** Stops accepting, closes idle connections, lets the rest finish; what is left at the deadline is cut. */
+  close(deadline: AbortSignal): Promise<void>;
+  readonly connections: number;
+  limit(limits: ServerLimits): void;
+};
+
+export type ServerLimits = {
+  /** Milliseconds from the first byte of a request to the end of its head. */
+  readonly readHeaderTimeout: number;
+  /** Milliseconds from the first byte of a request to the end of its body. */
+  readonly readTimeout: number;
+  /** Connections beyond this are closed as they come. */
+  readonly maxConnections: number;
+};
+
+/** Where a request goes. A `Refusal` says that it goes nowhere, in the shape of the route it missed. */
+export type Found =
+  | { handler: Handler; params: Record<string, string>; renderRefusal: RenderRefusal; done(): void }
+  | { refusal: Refusal; renderRefusal: RenderRefusal };
+
+type ServerOptions = {
+  readonly host: string;
+  readonly port: number;
+  readonly limits: ServerLimits;
+  readonly logger: Logger;
+  /** Milliseconds since the epoch. */
+  readonly now: () => number;
+  readonly find: (method: string, path: string) => Found;
+};
+
+/** A request under way, and how it is refused when its connection breaks. */
+type Pending = { readonly exchange: Exchange; readonly renderRefusal: RenderRefusal };
+
+const MAX_HEADER_BYTES = 16_384;
+/** Often enough that a time-out is at most a fifth late. Milliseconds. */
+const CHECK_INTERVAL_MS = 2_000;
+const KEEP_ALIVE_MS = 60_000;
+
+export function createHttpServer(options: ServerOptions): HttpServer {
+  const server = createServer({
+    connectionsCheckingInterval: Math.min(
+      CHECK_INTERVAL_MS,
+      Math.max(50, options.limits.readHeaderTimeout / 5),
+    ),
+    insecureHTTPParser: false,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    maxHeaderSize: MAX_HEADER_BYTES,
+  });
+  const connections = new Connections(options);
+  server.on('connection', (socket) => connections.track(socket));
+  server.on('request', (request, response) => connections.accept(request, response, false));
+  server.on('checkContinue', (request, response) => connections.accept(request, response, true));
+  server.on('clientError', (error, socket) => connections.answerDamaged(error, socket as Socket));
+  const limit = (limits: ServerLimits): void => {
+    server.headersTimeout = Math.min(limits.readHeaderTimeout, limits.readTimeout);
+    server.requestTimeout = limits.readTimeout;
+    server.maxConnections = limits.maxConnections;
+  };
+  limit(options.limits);
+  return {
+    listen: () => listen(server, options.host, options.port),
+    address() {
+      const address = server.address();
+      return typeof address === 'object' && address !== null ? address : undefined;
+    },
+    async close(deadline) {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      const cut = (): void => connections.cut();
+      connections.drain();
+      if (deadline.aborted) cut();
+      deadline.addEventListener('abort', cut, { once: true });
+      await closed;
+      deadline.removeEventListener('abort', cut);
+    },
+    get connections() {
+      return connections.count;
+    },
+    limit,
+  };
+}
+
+/** The connections of one server, and the exchanges under way on each. */
+class Connections {
+  readonly #options: ServerOptions;
+  readonly #sockets = new Map<Socket, Set<Pending>>();
+  #draining = false;
+
+  constructor(options: ServerOptions) {
+    this.#options = options;
+  }
+
+  get count(): number {
+    return this.#sockets.size;
+  }
+
+  track(socket: Socket): void {
+    this.#sockets.set(socket, new Set());
+    socket.once('close', () => this.#sockets.delete(socket));
+  }
+
+  accept(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    const target = parseTarget(request.url ?? '');
+    const head = headOf(request, target?.path ?? '', this.#options.now());
+    const found = target === undefined ? badTarget() : this.#options.find(head.method, head.path);
+    const exchange: Exchange = {
+      head,
+      params: 'params' in found ? found.params : {},
+      query: target?.query ?? '',
+      request,
+      response,
+      expectsContinue,
+      stopping: () => this.#draining,
+    };
+    const { renderRefusal } = found;
+    this.#enter({ exchange, renderRefusal }, 'done' in found ? found.done : undefined);
+    const refusal = 'refusal' in found ? found.refusal : improperFraming(request);
+    if (refusal !== undefined) {
+      if (refusal.status === 400) response.shouldKeepAlive = false;
+      answer(exchange, renderRefusal(refusal, head));
+    } else if ('handler' in found) this.#handle(exchange, found.handler, renderRefusal);
+  }
+
+  #enter(pending: Pending, done: (() => void) | undefined): void {
+    const { request, response } = pending.exchange;
+    const underWay = this.#sockets.get(request.socket);
+    underWay?.add(pending);
+    response.once('close', () => {
+      underWay?.delete(pending);
+      done?.();
+      if (this.#draining && underWay?.size === 0) request.socket.destroySoon();
+    });
+  }
+
+  #handle(exchange: Exchange, handler: Handler, renderRefusal: RenderRefusal): void {
+    // A handler answers its own failures; what gets here is a fault of ours, and still no reason to fall.
+    const failed = (error: unknown): void => {
+      const { method, path } = exchange.head;
+      this.#options.logger.error({ err: error, method, path }, 'a request could not be handled');
+      const refusal = new Refusal('unavailable', 'The request could not be handled. Try again.', {
+        retryAfterMs: 5000,
+      });
+      if (exchange.response.headersSent) exchange.request.socket.destroy();
+      else answer(exchange, renderRefusal(refusal, exchange.head));
+    };
+    try {
+      handler(exchange)?.catch(failed);
+    } catch (error) {
+      failed(error);
+    }
+  }
+
+  /** What is no HTTP, too slow or too long is answered on the bare socket, which then ends. */
+  answerDamaged(error: NodeJS.ErrnoException, socket: Socket): void {
+    const underWay = [...(this.#sockets.get(socket) ?? [])];
+    const current = underWay.find(({ exchange }) => !exchange.request.complete);
+    const answering = underWay.find((pending) => pending !== current);
+    const started = current?.exchange.response.headersSent === true;
+    if (!socket.writable || error.code === 'ECONNRESET' || started) {
+      socket.destroy();
+      return;
+    }
+    if (answering !== undefined) {
+      // The damage follows a good request: that one still gets its answer, and the damage none.
+      answering.exchange.response.once('close', () => socket.destroy());
+      return;
+    }
+    const render = current?.renderRefusal ?? renderEnvelopeRefusal;
+    const reply = render(refusalOfDamage(error), current?.exchange.head ?? NO_HEAD);
+    socket.end(rawAnswer(reply), () => socket.destroy());
+  }
+
+  /** Closes idle connections; each of the others ends with the answer it waits for. */
+  drain(): void {
+    this.#draining = true;
+    for (const [socket, underWay] of this.#sockets) if (underWay.size === 0) socket.destroy();
+  }
+
+  cut(): void {
+    for (const socket of this.#sockets.keys()) socket.destroy();
+  }
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  server.once('error', reject);
+  server.listen({ host, port }, () => {
+    server.off('error', reject);
+    resolve();
+  });
+  return promise;
+}
+
+function headOf(request: IncomingMessage, path: string, now: number): RequestHead {
+  const headers = new Map<string, string[]>();
+  const raw = request.rawHeaders;
+  for (let i = 0; i + 1 < raw.length; i += 2) {
+    const name = (raw[i] ?? '').toLowerCase();
+    const values = headers.get(name);
+    if (values === undefined) headers.set(name, [raw[i + 1] ?? '']);
+    else values.push(raw[i + 1] ?? '');
+  }
+  return {
+    transport: 'http',
+    method: request.method ?? '',
+    path,
+    headers,
+    remoteAddress: request.socket.remoteAddress ?? '',
+    receivedAt: now,
+    declaredBytes: declaredBytes(headers),
+  };
+}
+
+function declaredBytes(headers: ReadonlyMap<string, readonly string[]>): number | undefined {
+  if (headers.has('transfer-encoding')) return undefined;
+  const declared = headers.get('content-length')?.[0];
+  return declared === undefined ? 0 : Number(declared);
+}
+
+/**
+ * Two ways to frame a body, or one that we do not read, invite a proxy and us to disagree on where the
+ * request ends. The parser refuses the first; this refuses the second.
+ */
+function improperFraming(request: IncomingMessage): Refusal | undefined {
+  const coding = request.headers['transfer-encoding'];
+  if (coding === undefined || coding.trim().toLowerCase() === 'chunked') return undefined;
+  return new Refusal('invalid_request', 'The only transfer encoding understood is chunked.');
+}
+
+function badTarget(): Found {
+  const refusal = new Refusal('invalid_request', 'The request target is malformed.');
+  return { refusal, renderRefusal: renderEnvelopeRefusal };
+}
+
+function refusalOfDamage(error: NodeJS.ErrnoException): Refusal {
+  switch (error.code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new Refusal('request_timeout', 'The request took too long to arrive.');
+    case 'HPE_HEADER_OVERFLOW':
+      return new Refusal('invalid_request', 'The headers exceed 16 KiB.', { status: 431 });
+    default:
+      return new Refusal('invalid_request', 'This is not a well-formed HTTP/1.1 request.');
+  }
+}
+
+function rawAnswer(reply: Answer): Buffer {
+  const body = typeof reply.body === 'string' ? Buffer.from(reply.body) : reply.body;
+  let head = `HTTP/1.1 ${reply.status} ${STATUS_CODES[reply.status] ?? ''}\r\n`;
+  head += `content-type: ${reply.contentType}\r\ncontent-length: ${body.length}\r\n`;
+  for (const name in reply.headers) head += `${name}: ${reply.headers[name] ?? ''}\r\n`;
+  return Buffer.concat([Buffer.from(`${head}connection: close\r\n\r\n`, 'latin1'), body]);
+}
+
+const NO_HEAD: RequestHead = {
+  transport: 'http',
+  method: '',
+  path: '',
+  headers: new Map(),
+  remoteAddress: '',
+  receivedAt: 0,
+  declaredBytes: undefined,
+};
