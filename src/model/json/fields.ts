@@ -38,6 +38,8 @@ export const SIZED_FIELDS = [
   'context_metadata',
   'extra.metadata',
 ] as const;
+/** Compact JSON of one such field may have this many bytes (spec 8). */
+export const MAX_FIELD_BYTES = 4_194_304;
 export type SizedField = (typeof SIZED_FIELDS)[number];
 
 /** The slot of every field of a list, by its path. */

@@ -1,4 +1,4 @@
-import type { JsonIndex } from '../batch-index.ts';
+import type { BatchIndex, JsonIndex } from '../batch-index.ts';
 import {
   CLOSE_BRACE,
   COMMA,
@@ -18,6 +18,10 @@ import {
  */
 
 export type JsonType = 'absent' | 'null' | 'boolean' | 'number' | 'string' | 'object' | 'array';
+
+export function isJsonIndex(index: BatchIndex): index is JsonIndex {
+  return index.type === 'native' || index.type === 'runs';
+}
 
 /** The type of a value, which its first byte tells. */
 export function typeOfByte(byte: number | undefined): JsonType {
@@ -100,6 +104,12 @@ export function itemRange(
 
 export function isObjectItem(index: JsonIndex, position: number): boolean {
   return index.bytes[itemRange(index, position)[0]] === OPEN_BRACE;
+}
+
+/** The item as reasons name it: `events[3]`, `post[0]`, `patch[1]`. */
+export function pathOf(index: JsonIndex, position: number): string {
+  if (index.type === 'native') return `events[${position}]`;
+  return position < index.posts ? `post[${position}]` : `patch[${position - index.posts}]`;
 }
 
 export type Member = { readonly key: string; readonly start: number; readonly end: number };

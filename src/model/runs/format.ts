@@ -3,6 +3,7 @@ import { PermanentError } from '../errors.ts';
 import type { FormatModule } from '../format-module.ts';
 import { cutItems } from '../json/cut.ts';
 import { COMMON } from '../json/fields.ts';
+import { isId } from '../json/id.ts';
 import {
   customFieldsOf,
   errorAt,
@@ -92,8 +93,18 @@ function parseDottedOrder(text: string | undefined): {
   parentId: string | null;
 } {
   if (text === undefined) return { traceId: null, parentId: null };
-  const ids = text.split('.').map((segment) => /^\d{8}T\d{12}Z(.+)$/s.exec(segment)?.[1] ?? null);
-  return { traceId: ids[0] ?? null, parentId: ids[ids.length - 2] ?? null };
+  const own = text.lastIndexOf('.');
+  const parent = own === -1 ? null : text.slice(text.lastIndexOf('.', own - 1) + 1, own);
+  const root = text.indexOf('.');
+  return {
+    traceId: idOfSegment(root === -1 ? text : text.slice(0, root)),
+    parentId: idOfSegment(parent),
+  };
+}
+
+function idOfSegment(segment: string | null): string | null {
+  const id = segment === null ? undefined : /^\d{8}T\d{12}Z(.+)$/s.exec(segment)?.[1];
+  return id !== undefined && isId(id) ? id : null;
 }
 
 function kindOfRunType(runType: string): ObservationKind {

@@ -1,0 +1,152 @@
+import type { RejectionCode } from '../../src/model/batch.ts';
+import type { JsonIndex } from '../../src/model/batch-index.ts';
+import { parseInstant } from '../../src/model/instant.ts';
+import { COMMON, MAX_FIELD_BYTES, SIZED, SIZED_FIELDS } from '../../src/model/json/fields.ts';
+import { isId, MAX_ID_BYTES } from '../../src/model/json/id.ts';
+import { compactSize, idSlot, instantAt } from '../../src/model/json/item.ts';
+import { compilePattern, nodeFor } from '../../src/model/json/pattern.ts';
+import { endOf, isPresent, startOf, stringAt, textAt, typeAt } from '../../src/model/json/read.ts';
+import { versionOf } from '../../src/model/json/version.ts';
+
+/**
+ * Rules about one field of one item. `reason` goes on from the item's path and names the field; it never
+ * says what stands in it. Optional fields that are null count as absent.
+ */
+export type Problem = { readonly code: RejectionCode; readonly reason: string };
+export type Rule = (index: JsonIndex, position: number) => Problem | undefined;
+
+/** Where a field stands, by its path and slot. Several names for one field are decided per item. */
+export type FieldAt = (index: JsonIndex, position: number) => Named;
+export type Named = { readonly name: string; readonly slot: number };
+
+const ID: Named = { name: 'id', slot: COMMON.id };
+const OBSERVATION_ID: Named = { name: 'observation_id', slot: COMMON.observation_id };
+
+/** `observation_id` wins over `id`. */
+export const itemIdField: FieldAt = (index, position) =>
+  idSlot(index, position) === COMMON.id ? ID : OBSERVATION_ID;
+
+export function requiredId(field: FieldAt): Rule {
+  return (index, position) => {
+    const { name, slot } = field(index, position);
+    if (!isPresent(index, position, slot)) return missing(name);
+    return isIdAt(index, position, slot) ? undefined : invalid(name, ID_RULE);
+  };
+}
+
+/** An id that need not be there; an empty one counts as absent. */
+export function optionalId(field: FieldAt): Rule {
+  return (index, position) => {
+    const { name, slot } = field(index, position);
+    if (!isPresent(index, position, slot) || isIdAt(index, position, slot)) return undefined;
+    return stringAt(index, position, slot) === '' ? undefined : invalid(name, ID_RULE);
+  };
+}
+
+const ID_RULE = `must be a non-empty string of at most ${MAX_ID_BYTES} bytes, well-formed and without NUL`;
+
+/** Without escapes the bytes themselves are the id: valid UTF-8, so neither NUL nor half a pair. */
+function isIdAt(index: JsonIndex, position: number, slot: number): boolean {
+  const start = startOf(index, position, slot);
+  if (index.bytes[start] !== 0x22) return false;
+  const end = endOf(index, position, slot);
+  const length = end - start - 2;
+  if (!hasEscapes(index, start, end)) return length > 0 && length <= MAX_ID_BYTES;
+  // No escape is longer than six bytes for each byte it stands for.
+  return length <= 6 * MAX_ID_BYTES && isId(stringAt(index, position, slot) ?? '');
+}
+
+function hasEscapes(index: JsonIndex, start: number, end: number): boolean {
+  const { bytes } = index;
+  for (let at = start; at < end; at++) {
+    if (bytes[at] === 0x5c) return true;
+  }
+  return false;
+}
+
+/** A required member of a closed list. */
+export function requiredMember(field: FieldAt, members: readonly string[]): Rule {
+  const table = compilePattern(members, []).root;
+  const rule = `must be one of ${members.join(', ')}`;
+  return (index, position) => {
+    const { name, slot } = field(index, position);
+    if (!isPresent(index, position, slot)) return missing(name);
+    if (typeAt(index, position, slot) !== 'string') return invalid(name, rule);
+    const start = startOf(index, position, slot) + 1;
+    if (nodeFor(table, index.bytes, start, endOf(index, position, slot) - 1)) return undefined;
+    // It may still be a member that is spelled with escapes; none of them is long.
+    const isShort = endOf(index, position, slot) - start <= 128;
+    const text = isShort ? stringAt(index, position, slot) : undefined;
+    return text !== undefined && members.includes(text) ? undefined : invalid(name, rule);
+  };
+}
+
+export function optionalString(name: string, slot: number): Rule {
+  return (index, position) =>
+    !isPresent(index, position, slot) || typeAt(index, position, slot) === 'string'
+      ? undefined
+      : invalid(name, 'must be a string');
+}
+
+/** ISO 8601 text and, for runs, a number of milliseconds since the epoch. */
+export function optionalInstant(name: string, slot: number, epochMs: boolean): Rule {
+  const rule = `must be an ISO 8601 date and time${epochMs ? ' or milliseconds since the epoch' : ''}`;
+  return (index, position) => {
+    if (!isPresent(index, position, slot)) return undefined;
+    const start = startOf(index, position, slot);
+    const end = endOf(index, position, slot);
+    if (end - start > LONGEST_INSTANT) return invalid(name, rule);
+    const isPlain = index.bytes[start] === 0x22;
+    // Latin-1 is cheaper to read, and what it would misread is no valid date anyway.
+    const text = isPlain ? index.bytes.toString('latin1', start + 1, end - 1) : '';
+    if (isPlain && parseInstant(text) !== undefined) return undefined;
+    return instantAt(index, position, slot, epochMs) === undefined
+      ? invalid(name, rule)
+      : undefined;
+  };
+}
+
+/** 19 characters, a fraction of 31, an offset of 6, all of them spelled as escapes, and two quotes. */
+const LONGEST_INSTANT = 6 * 56 + 2;
+
+export const eventVersion: Rule = (index, position) => {
+  const text = textAt(index, position, COMMON.event_version);
+  if (text === undefined || versionOf(text) !== undefined) return undefined;
+  return invalid('event_version', 'must be an integer from 0 through 18446744073709551615');
+};
+
+/** An object, or absent. */
+export function optionalObject(name: string, slot: number): Rule {
+  return (index, position) =>
+    !isPresent(index, position, slot) || typeAt(index, position, slot) === 'object'
+      ? undefined
+      : invalid(name, 'must be an object');
+}
+
+/** A number of integral value that a double holds exactly. */
+export function optionalInteger(name: string, slot: number): Rule {
+  return (index, position) => {
+    if (!isPresent(index, position, slot)) return undefined;
+    const isNumber = typeAt(index, position, slot) === 'number';
+    const value = isNumber ? Number(textAt(index, position, slot)) : Number.NaN;
+    return Number.isSafeInteger(value) ? undefined : invalid(name, 'must be an integer');
+  };
+}
+
+/** Spec 8: exactly 4 MiB of compact JSON is accepted. */
+export const fieldSizes: Rule = (index, position) => {
+  for (const field of SIZED_FIELDS) {
+    if (compactSize(index, position, SIZED[field]) <= MAX_FIELD_BYTES) continue;
+    const reason = `${field} is larger than 4 MiB as compact JSON`;
+    return { code: 'payload_too_large', reason };
+  }
+  return undefined;
+};
+
+function missing(name: string): Problem {
+  return { code: 'missing_field', reason: `${name} is required` };
+}
+
+function invalid(name: string, rule: string): Problem {
+  return { code: 'invalid_field', reason: `${name} ${rule}` };
+}

@@ -1,0 +1,16 @@
+import { defineProcessor } from '../../src/component/component.ts';
+import { config } from './config.ts';
+import { createValidation } from './processor.ts';
+
+export const factory = defineProcessor({
+  kind: 'processor',
+  type: 'validation',
+  stability: 'beta',
+  description:
+    'Checks the fields, ids, times and sizes of every event, and rejects those that fail.',
+  config,
+  accepts: ['raw'],
+  emits: 'same',
+  rejects: true,
+  create: () => createValidation(),
+});

@@ -1,0 +1,28 @@
+import { COMMON } from '../../src/model/json/fields.ts';
+import { RUN } from '../../src/model/runs/fields.ts';
+import type { Named, Rule } from './checks.ts';
+import {
+  eventVersion,
+  fieldSizes,
+  itemIdField,
+  optionalId,
+  optionalInstant,
+  optionalString,
+  requiredId,
+} from './checks.ts';
+
+const traceId: Named = { name: 'trace_id', slot: COMMON.trace_id };
+const parentRunId: Named = { name: 'parent_run_id', slot: RUN.parent_run_id };
+
+/** Rules of a run (spec 2.4): an id, and whatever else is sent in a form that can be read. */
+export const RUN_RULES: readonly Rule[] = [
+  requiredId(itemIdField),
+  optionalId(() => traceId),
+  optionalId(() => parentRunId),
+  optionalString('name', COMMON.name),
+  optionalString('run_type', COMMON.run_type),
+  optionalInstant('start_time', COMMON.start_time, true),
+  optionalInstant('end_time', COMMON.end_time, true),
+  eventVersion,
+  fieldSizes,
+];
