@@ -1,0 +1,13 @@
+import { defineExporter } from '../../src/component/component.ts';
+import { fileConfig } from './config.ts';
+import { createFileExporter } from './exporter.ts';
+
+export const file = defineExporter({
+  kind: 'exporter',
+  type: 'file',
+  stability: 'beta',
+  description: 'Appends observations to a file as JSON lines, with rotation and compression',
+  accepts: ['observations'],
+  config: fileConfig,
+  create: createFileExporter,
+});

@@ -1,0 +1,37 @@
+import { constants } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
+import { mkdir, open } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { FileConfig } from './config.ts';
+
+/**
+ * Never through a symbolic link that somebody put there, never into a pipe or device (without waiting for
+ * its reader), and readable by this user alone.
+ */
+const FLAGS =
+  constants.O_RDWR |
+  constants.O_APPEND |
+  constants.O_CREAT |
+  constants.O_NOFOLLOW |
+  constants.O_NONBLOCK;
+
+export async function openForAppend(config: FileConfig): Promise<FileHandle> {
+  if (config.create_directory) {
+    await mkdir(dirname(config.path), { recursive: true, mode: 0o700 });
+  }
+  const file = await open(config.path, FLAGS, 0o600);
+  const facts = await file.stat();
+  if (facts.isFile()) return file;
+  await file.close();
+  throw new Error(`${config.path} is no regular file`);
+}
+
+/** A new name in a directory outlives a power cut only once the directory is synced. */
+export async function syncDirectory(path: string): Promise<void> {
+  const directory = await open(dirname(path), constants.O_RDONLY);
+  try {
+    await directory.sync();
+  } finally {
+    await directory.close();
+  }
+}
