@@ -1,0 +1,33 @@
+import type { Command } from 'commander';
+import { stringify } from 'yaml';
+import type { Factory } from '../component/component.ts';
+import { SECTIONS } from '../config/registry.ts';
+import { REGISTRY } from '../registry.ts';
+import { packageVersion } from './package-root.ts';
+import type { Terminal } from './terminal.ts';
+
+export function addComponents(program: Command, terminal: Terminal) {
+  program
+    .command('components')
+    .description('list the components that are built in')
+    .option('--json', 'print JSON instead of YAML')
+    .action((options: { json?: boolean }) => {
+      const listed = list();
+      terminal.out(
+        options.json === true ? JSON.stringify(listed, null, 2) : stringify(listed).trim(),
+      );
+    });
+}
+
+function list(): Record<string, unknown> {
+  const sections = Object.entries(SECTIONS).map(([section, kind]) => {
+    const factories: readonly Factory[] = REGISTRY.filter((factory) => factory.kind === kind);
+    return [section, factories.map(describe)];
+  });
+  return { version: packageVersion(), ...Object.fromEntries(sections) };
+}
+
+function describe(factory: Factory): Record<string, unknown> {
+  const { type, aliases, stability, description } = factory;
+  return { type, ...(aliases === undefined ? {} : { aliases }), stability, description };
+}

@@ -1,0 +1,57 @@
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import type { ServiceConfig } from '../config/config.ts';
+import { formatIssue, type Loaded, loadConfig } from '../config/load.ts';
+import { REGISTRY } from '../registry.ts';
+import { CommandError, EXIT } from './exit-status.ts';
+import type { Terminal } from './terminal.ts';
+
+export type ConfigOptions = { readonly config: readonly string[]; readonly set: readonly string[] };
+
+/** Read when no `--config` is given; what `init` writes. */
+export const DEFAULT_FILE = 'tracectl.yaml';
+
+/** Adds `--config` and `--set` to a command. */
+export function withConfigOptions(command: Command): Command {
+  return command
+    .option(
+      '-c, --config <file>',
+      `configuration; may be given again, later ones win (default: ${DEFAULT_FILE})`,
+      collect,
+      [],
+    )
+    .option('--set <path=value>', 'one setting, over all files; may be given again', collect, []);
+}
+
+function collect(value: string, before: readonly string[]): string[] {
+  return [...before, value];
+}
+
+/** Loads what the options name; what is wrong is in the result, not thrown. */
+export function load(options: ConfigOptions, terminal: Terminal): Loaded {
+  let files = options.config;
+  if (files.length === 0) {
+    if (!existsSync(resolve(terminal.cwd, DEFAULT_FILE))) {
+      throw new CommandError(
+        EXIT.usage,
+        `give --config FILE; there is no ${DEFAULT_FILE} here ("tracectl init" writes one)`,
+      );
+    }
+    files = [DEFAULT_FILE];
+  }
+  const { env, cwd } = terminal;
+  return loadConfig({ files, sets: options.set, env, cwd, registry: REGISTRY });
+}
+
+/** Loads a configuration that must be right; its issues go to stderr. */
+export function loadOrFail(options: ConfigOptions, terminal: Terminal): ServiceConfig {
+  const { config, issues } = load(options, terminal);
+  for (const issue of issues) terminal.err(formatIssue(issue));
+  if (config !== undefined) return config;
+  const errors = issues.filter((issue) => issue.severity === 'error').length;
+  throw new CommandError(
+    EXIT.configuration,
+    `the configuration has ${errors} ${errors === 1 ? 'error' : 'errors'}`,
+  );
+}

@@ -1,0 +1,22 @@
+/** How the process ends; 64, 70 and 78 are those of sysexits.h. */
+export const EXIT = {
+  ok: 0,
+  failed: 1,
+  /** The command line cannot be understood. */
+  usage: 64,
+  /** A fault of the program itself. */
+  fault: 70,
+  /** The configuration is wrong. */
+  configuration: 78,
+} as const;
+
+/** Ends a command with a status and a sentence on stderr. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
+  readonly status: number;
+
+  constructor(status: number, message: string) {
+    super(message);
+    this.status = status;
+  }
+}

@@ -1,0 +1,29 @@
+import { type Command, Option } from 'commander';
+import { formatIssue } from '../config/load.ts';
+import { toYaml } from '../config/print.ts';
+import { type ConfigOptions, load, withConfigOptions } from './configuration.ts';
+import { EXIT } from './exit-status.ts';
+import type { Terminal } from './terminal.ts';
+
+type Options = ConfigOptions & { readonly format: 'yaml' | 'json' };
+
+export function addPrintConfig(
+  program: Command,
+  terminal: Terminal,
+  end: (status: number) => void,
+) {
+  withConfigOptions(program.command('print-config'))
+    .description(
+      'print the configuration in force: merged, expanded, with defaults, secrets hidden',
+    )
+    .addOption(new Option('--format <format>').choices(['yaml', 'json']).default('yaml'))
+    .action((options: Options) => {
+      const { config, issues, printable } = load(options, terminal);
+      for (const issue of issues) terminal.err(formatIssue(issue));
+      if (Object.keys(printable).length > 0) {
+        const isJson = options.format === 'json';
+        terminal.out(isJson ? JSON.stringify(printable, null, 2) : toYaml(printable).trim());
+      }
+      end(config === undefined ? EXIT.configuration : EXIT.ok);
+    });
+}

@@ -1,0 +1,53 @@
+import { Command, CommanderError } from 'commander';
+import { addComponents } from './components.ts';
+import { addDeadLetter } from './dead-letter.ts';
+import { CommandError, EXIT } from './exit-status.ts';
+import { addInit } from './init.ts';
+import { addKeys } from './keys.ts';
+import { packageVersion } from './package-root.ts';
+import { addPrintConfig } from './print-config.ts';
+import { addReload } from './reload.ts';
+import { addRun } from './run.ts';
+import { addSchema } from './schema.ts';
+import type { Terminal } from './terminal.ts';
+import { addValidate } from './validate.ts';
+
+/** Carries out one command line and gives the exit status. Never rejects. */
+export async function runCli(argv: readonly string[], terminal: Terminal): Promise<number> {
+  let status: number = EXIT.ok;
+  const end = (ended: number) => {
+    status = ended;
+  };
+  const program = createProgram(terminal, end);
+  try {
+    await program.parseAsync(argv, { from: 'user' });
+    return status;
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+    terminal.err(`error: ${error instanceof Error ? error.message : String(error)}`);
+    return error instanceof CommandError ? error.status : EXIT.failed;
+  }
+}
+
+function createProgram(terminal: Terminal, end: (status: number) => void): Command {
+  const program = new Command('tracectl')
+    .description('a pipeline daemon for LLM traces')
+    .version(packageVersion(), '-V, --version')
+    .exitOverride()
+    .configureOutput({
+      writeOut: (text) => terminal.out(text.trimEnd()),
+      writeErr: (text) => terminal.err(text.trimEnd()),
+    })
+    .showSuggestionAfterError()
+    .helpCommand(true);
+  addRun(program, terminal, end);
+  addValidate(program, terminal, end);
+  addComponents(program, terminal);
+  addSchema(program, terminal);
+  addPrintConfig(program, terminal, end);
+  addInit(program, terminal);
+  addKeys(program, terminal);
+  addReload(program, terminal);
+  addDeadLetter(program, terminal);
+  return program;
+}

@@ -1,0 +1,14 @@
+import type { Command } from 'commander';
+import { type ConfigOptions, loadOrFail, withConfigOptions } from './configuration.ts';
+import { askDaemon } from './daemon.ts';
+import type { Terminal } from './terminal.ts';
+
+export function addReload(program: Command, terminal: Terminal) {
+  withConfigOptions(program.command('reload'))
+    .description('have the running daemon read its configuration again')
+    .action(async (options: ConfigOptions) => {
+      const config = loadOrFail(options, terminal);
+      await askDaemon(config, terminal, 'reload');
+      terminal.out('Reloaded.');
+    });
+}

@@ -1,0 +1,11 @@
+import type { Command } from 'commander';
+import { jsonSchema } from '../config/json-schema.ts';
+import { REGISTRY } from '../registry.ts';
+import type { Terminal } from './terminal.ts';
+
+export function addSchema(program: Command, terminal: Terminal) {
+  program
+    .command('schema')
+    .description('print the JSON Schema of the configuration, for editors')
+    .action(() => terminal.out(JSON.stringify(jsonSchema(REGISTRY), null, 2)));
+}

@@ -1,0 +1,23 @@
+import type { Command } from 'commander';
+import { formatIssue } from '../config/load.ts';
+import { type ConfigOptions, load, loadOrFail, withConfigOptions } from './configuration.ts';
+import { EXIT } from './exit-status.ts';
+import type { Terminal } from './terminal.ts';
+
+export function addValidate(program: Command, terminal: Terminal, end: (status: number) => void) {
+  withConfigOptions(program.command('validate'))
+    .description('check a configuration; opens no connection, no port, no file of data')
+    .option('--json', 'print what was found as JSON')
+    .action((options: ConfigOptions & { json?: boolean }) => end(validate(options, terminal)));
+}
+
+function validate(options: ConfigOptions & { json?: boolean }, terminal: Terminal): number {
+  if (options.json !== true) {
+    loadOrFail(options, terminal);
+    return EXIT.ok;
+  }
+  const { config, issues } = load(options, terminal);
+  const shown = issues.map((issue) => ({ ...issue, text: formatIssue(issue) }));
+  terminal.out(JSON.stringify({ valid: config !== undefined, issues: shown }, null, 2));
+  return config === undefined ? EXIT.configuration : EXIT.ok;
+}

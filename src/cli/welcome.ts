@@ -1,0 +1,61 @@
+import type { Service } from '../engine/service.ts';
+import { BOOTSTRAP } from '../store/bootstrap.ts';
+
+const NATIVE = 'POST /api/v1/observations/batch';
+
+/** What a start prints: where it listens, and on the first one the key and something to try. */
+export function welcome(service: Service, version: string): string {
+  const endpoints = service.endpoints();
+  const lines = [`tracectl ${version} is running.`, ''];
+  for (const { url, routes } of endpoints) {
+    const received = routes.filter((route) => !route.startsWith('GET '));
+    lines.push(`  ${url}`, ...received.map((route) => `    ${route}`));
+  }
+  const metrics = service.metricsAddress();
+  if (metrics !== undefined)
+    lines.push(`  http://${metrics.replace(/^https?:\/\//, '')}  (metrics)`);
+  const url = endpoints.find(({ routes }) => routes.includes(NATIVE))?.url;
+  const [first] = service.offers(BOOTSTRAP).flatMap(({ offer }) => offer.first ?? []);
+  if (first === undefined) {
+    lines.push('', 'Keys: tracectl keys list, create or revoke, with the same --config.');
+  } else {
+    const { project, token } = first;
+    lines.push(
+      '',
+      `First start: here are a project, ${project.name} (${project.id}), and a key, shown this once:`,
+      '',
+      `  ${token}`,
+      ...(url === undefined ? [] : firstSteps(reachable(url), token)),
+    );
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+/** A listener on every interface is reached on this one. */
+function reachable(url: string): string {
+  return url.replace(/\/\/(0\.0\.0\.0|\[::\])/, '//127.0.0.1');
+}
+
+function firstSteps(url: string, token: string): string[] {
+  const event = {
+    id: 'hello-1',
+    trace_id: 'hello',
+    operation: 'finish',
+    kind: 'llm',
+    status: 'success',
+    name: 'first call',
+    inputs: { prompt: 'Hi' },
+    outputs: { text: 'Hello!' },
+  };
+  const body = JSON.stringify({ events: [event] });
+  return [
+    '',
+    'Send a first event:',
+    '',
+    `  curl -s ${url}/api/v1/observations/batch -H 'x-api-key: ${token}' -H 'content-type: application/json' -d '${body}'`,
+    '',
+    'Read it back:',
+    '',
+    `  curl -s '${url}/api/v1/traces/hello?payloads=true' -H 'x-api-key: ${token}'`,
+  ];
+}

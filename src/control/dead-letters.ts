@@ -1,0 +1,98 @@
+import { z } from 'zod';
+import type { DeadLetter, DurableQueue } from '../queue/queue.ts';
+import { ControlError, readArguments } from './protocol.ts';
+
+/** The dead-letter commands of a running daemon. Ids are numbered per queue, so a queue is always meant. */
+export const DEAD_LETTER_COMMANDS = {
+  'dead_letters.list': list,
+  'dead_letters.show': show,
+  'dead_letters.replay': replay,
+  'dead_letters.drop': drop,
+} as const;
+export type DeadLetterCommand = keyof typeof DEAD_LETTER_COMMANDS;
+
+type Queues = ReadonlyMap<string, DurableQueue>;
+
+/** A dead letter as commands print it. */
+export type ShownDeadLetter = {
+  readonly queue: string;
+  readonly id: number;
+  readonly exporter: string;
+  readonly batch_id: string;
+  readonly project_id: string;
+  readonly items: number;
+  readonly bytes: number;
+  readonly code: string;
+  readonly message: string;
+  readonly failed_at: string;
+};
+
+const listArguments = z.strictObject({
+  queue: z.string().optional(),
+  exporter: z.string().optional(),
+  limit: z.number().int().min(1).max(1000).optional(),
+  after: z.number().int().optional(),
+});
+const oneArguments = z.strictObject({ queue: z.string().optional(), id: z.number().int() });
+const manyArguments = z.strictObject({
+  queue: z.string().optional(),
+  ids: z.union([z.literal('all'), z.array(z.number().int()).min(1)]),
+});
+
+async function list(queues: Queues, args: unknown): Promise<{ dead_letters: ShownDeadLetter[] }> {
+  const { queue, exporter, limit = 100, after } = readArguments(listArguments, args);
+  const meant = queue === undefined ? [...queues] : [chosen(queues, queue)];
+  const found = await Promise.all(
+    meant.map(async ([id, each]) => {
+      const letters = await each.deadLetters({
+        limit,
+        ...(exporter === undefined ? {} : { branch: exporter }),
+        ...(after === undefined ? {} : { after }),
+      });
+      return letters.map((letter) => shown(id, letter));
+    }),
+  );
+  return { dead_letters: found.flat().slice(0, limit) };
+}
+
+async function show(queues: Queues, args: unknown): Promise<ShownDeadLetter> {
+  const { queue, id } = readArguments(oneArguments, args);
+  const [name, each] = chosen(queues, queue);
+  const [letter] = await each.deadLetters({ limit: 1, after: id - 1 });
+  if (letter?.id === id) return shown(name, letter);
+  throw new ControlError('unknown_dead_letter', `the queue ${name} has no dead letter ${id}`);
+}
+
+async function replay(queues: Queues, args: unknown): Promise<{ replayed: number }> {
+  const { queue, ids } = readArguments(manyArguments, args);
+  return { replayed: await chosen(queues, queue)[1].replay(ids) };
+}
+
+async function drop(queues: Queues, args: unknown): Promise<{ dropped: number }> {
+  const { queue, ids } = readArguments(manyArguments, args);
+  return { dropped: await chosen(queues, queue)[1].drop(ids) };
+}
+
+function chosen(queues: Queues, id: string | undefined): [string, DurableQueue] {
+  const meant = [...queues].filter(([each]) => id === undefined || each === id);
+  const [only] = meant;
+  if (only !== undefined && meant.length === 1) return only;
+  if (queues.size === 0) throw new ControlError('no_queue', 'no queue runs in this daemon');
+  const choice = [...queues.keys()].join(', ');
+  throw new ControlError('unknown_queue', `say which queue with --queue: ${choice}`);
+}
+
+function shown(queue: string, letter: DeadLetter): ShownDeadLetter {
+  return {
+    queue,
+    id: letter.id,
+    exporter: letter.branch,
+    batch_id: letter.batchId,
+    project_id: letter.projectId,
+    items: letter.items,
+    bytes: letter.bytes,
+    code: letter.reason.code,
+    message: letter.reason.message,
+    failed_at: new Date(letter.failedAt).toISOString(),
+  };
+}

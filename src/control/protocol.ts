@@ -1,0 +1,41 @@
+import type { z } from 'zod';
+
+/**
+ * What is spoken on the control socket: one request, one response, each a JSON object on a line of its
+ * own, then the connection ends.
+ *
+ *   {"command":"keys.create","arguments":{"project":"proj_…"}}
+ *   {"result":{…}}   or   {"error":{"code":"unknown_project","message":"…"}}
+ */
+export type ControlRequest = {
+  readonly command: string;
+  readonly arguments: Readonly<Record<string, unknown>>;
+};
+
+export type ControlResponse =
+  | { readonly result: unknown }
+  | { readonly error: { readonly code: string; readonly message: string } };
+
+export const MAX_REQUEST_BYTES = 64 * 1024;
+export const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
+
+/** What a command could not do, with a code for programs and a sentence for people. */
+export class ControlError extends Error {
+  override readonly name = 'ControlError';
+  readonly code: string;
+
+  constructor(code: string, message: string) {
+    super(message);
+    this.code = code;
+  }
+}
+
+/** The arguments of a command as its schema has them. Throws a `ControlError`. */
+export function readArguments<S extends z.ZodType>(schema: S, args: unknown): z.output<S> {
+  const parsed = schema.safeParse(args);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  const path = issue?.path.join('.') ?? '';
+  const message = issue?.message ?? 'invalid arguments';
+  throw new ControlError('invalid_request', path === '' ? message : `${path}: ${message}`);
+}

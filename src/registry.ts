@@ -1,0 +1,23 @@
+import { fileStorage } from '../extensions/file_storage/factory.ts';
+import { healthCheck } from '../extensions/health_check/factory.ts';
+import { sqlite as sqliteStore } from '../extensions/sqlite/factory.ts';
+import { auth } from '../processors/auth/factory.ts';
+import { factory as customFields } from '../processors/custom_fields/factory.ts';
+import { factory as validation } from '../processors/validation/factory.ts';
+import { native } from '../receivers/native/factory.ts';
+import { otlp } from '../receivers/otlp/factory.ts';
+import { runs } from '../receivers/runs/factory.ts';
+import type { Registry } from './config/registry.ts';
+
+/** Every component that is built in. A new one is its folder and a line here. */
+export const REGISTRY: Registry = [
+  sqliteStore,
+  fileStorage,
+  healthCheck,
+  native,
+  runs,
+  otlp,
+  auth,
+  validation,
+  customFields,
+];
