@@ -44,7 +44,9 @@ export function answer(exchange: Exchange, reply: Answer): void {
   for (const name in reply.headers) headers.push(name, reply.headers[name] ?? '');
   if (!keep || exchange.stopping()) headers.push('connection', 'close');
   response.writeHead(reply.status, headers);
-  if (keep) response.end(body);
+  // A client that still waits for `100 Continue` has sent nothing that could be in the way.
+  const waits = exchange.expectsContinue && exchange.request.readableFlowing === null;
+  if (keep || waits) response.end(body);
   else answerThenClose(exchange, body);
 }
 
@@ -77,7 +79,7 @@ function answerThenClose(exchange: Exchange, body: Buffer): void {
   let left = DRAIN_BYTES;
   const discard = (chunk: Buffer): void => {
     left -= chunk.length;
-    if (left < 0) request.pause();
+    if (left < 0 && !request.complete) request.pause();
   };
   const finish = (): void => {
     clearTimeout(timer);

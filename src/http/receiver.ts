@@ -31,6 +31,7 @@ export function httpReceiver(settings: Settings, served: Served): Receiver {
     async start() {
       const listeners = settings.host.service(LISTENERS);
       listener = await listeners.bind(served.endpoint, limitsOf(served.listener));
+      // From here on the listener is held, and `shutdown` gives it back also when the rest fails.
       served.register(listener, ({ method, path, protocol }) => {
         const ingestion: Ingestion = {
           pipeline: served.pipeline,

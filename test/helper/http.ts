@@ -1,0 +1,39 @@
+import { systemClock } from '../../src/component/clock.ts';
+import type { Listener, Listeners } from '../../src/http/listener.ts';
+import { createListeners } from '../../src/http/listener.ts';
+import type { ServerLimits } from '../../src/http/server.ts';
+import type { RecordingLogger, RecordingMetrics } from './settings.ts';
+import { recordingLogger, recordingMetrics } from './settings.ts';
+
+export const USUAL_LIMITS: ServerLimits = {
+  readHeaderTimeout: 10_000,
+  readTimeout: 60_000,
+  maxConnections: 100,
+};
+
+/** Listeners as the engine makes them, and what they log and count. */
+export type TestListeners = Listeners & {
+  readonly logger: RecordingLogger;
+  readonly metrics: RecordingMetrics;
+};
+
+export function testListeners(inFlightBytes = 128 * 1_048_576): TestListeners {
+  const logger = recordingLogger();
+  const metrics = recordingMetrics();
+  const limits = { in_flight_bytes: inFlightBytes };
+  return {
+    ...createListeners({ logger, metrics, clock: systemClock, limits }),
+    logger,
+    metrics,
+  };
+}
+
+/** A signal that never comes: a stop without a deadline. */
+export const NO_DEADLINE = new AbortController().signal;
+
+/** The address of an open listener. */
+export function urlOf(listener: Listener): string {
+  const url = listener.url();
+  if (url === undefined) throw new Error('the listener is not open');
+  return url;
+}

@@ -1,0 +1,481 @@
+import { randomBytes } from 'node:crypto';
+import { gzipSync, zstdCompressSync } from 'node:zlib';
+import type { Test } from 'tap';
+import t from 'tap';
+import type { Pipeline } from '../../../src/component/component.ts';
+import { ingest } from '../../../src/http/ingest.ts';
+import type { Listener } from '../../../src/http/listener.ts';
+import { nativeProtocol } from '../../../src/http/native-protocol.ts';
+import type { RawBatch } from '../../../src/model/batch.ts';
+import { rawOf, reject } from '../../../src/model/batch.ts';
+import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { aTenant, nativeEvent } from '../../helper/batches.ts';
+import type { TestListeners } from '../../helper/http.ts';
+import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
+import type { Sink } from '../../helper/sink.ts';
+import { createSink, memoryLedger, sinkPipeline } from '../../helper/sink.ts';
+import { dial } from '../../helper/wire.ts';
+
+const MIB = 1_048_576;
+const MAX = 25 * MIB;
+const PATH = '/batch';
+
+type Served = {
+  readonly url: string;
+  readonly sink: Sink;
+  readonly listeners: TestListeners;
+  readonly listener: Listener;
+  /** Admissions and bodies that are still held. */
+  held(): { admissions: number; bytes: number };
+};
+
+async function served(
+  t: Test,
+  more: {
+    pipeline?: (sink: Sink) => Partial<Pipeline>;
+    inFlightBytes?: number;
+    readTimeout?: number;
+  } = {},
+): Promise<Served> {
+  const sink = createSink();
+  const listeners = testListeners(more.inFlightBytes);
+  const listener = await listeners.bind('127.0.0.1:0', {
+    ...USUAL_LIMITS,
+    readTimeout: more.readTimeout ?? USUAL_LIMITS.readTimeout,
+  });
+  let admissions = 0;
+  const pipeline = sinkPipeline(sink, {
+    admit() {
+      admissions++;
+      return { tenant: aTenant(), release: () => void admissions-- };
+    },
+    ...more.pipeline?.(sink),
+  });
+  const protocol = nativeProtocol('native');
+  const ingestion = {
+    pipeline,
+    protocol,
+    fallback: undefined,
+    bytesInFlight: listeners.bytesInFlight,
+    scanner: listeners.scanner,
+    logger: listeners.logger,
+  };
+  listener.route({
+    method: 'POST',
+    path: PATH,
+    renderRefusal: protocol.renderRefusal,
+    handler: (exchange) => ingest(exchange, ingestion),
+  });
+  await listener.open();
+  t.teardown(async () => {
+    await listener.close(AbortSignal.abort());
+    await listeners.close();
+  });
+  return {
+    url: urlOf(listener) + PATH,
+    sink,
+    listeners,
+    listener,
+    held: () => ({ admissions, bytes: listeners.bytesInFlight.held }),
+  };
+}
+
+function lastOf(sink: Sink): RawBatch {
+  const batch = sink.batches.at(-1);
+  if (batch === undefined) throw new Error('nothing arrived');
+  return rawOf(batch);
+}
+
+const NOTHING_HELD = { admissions: 0, bytes: 0 };
+
+async function post(
+  url: string,
+  body: Buffer | string | ReadableStream,
+  headers: Record<string, string> = {},
+): Promise<{ status: number; headers: Headers; json: Record<string, unknown> }> {
+  const response = await fetch(url, {
+    method: 'POST',
+    body,
+    headers: { 'content-type': 'application/json', ...headers },
+    ...(body instanceof ReadableStream ? { duplex: 'half' } : {}),
+  } as RequestInit);
+  return {
+    status: response.status,
+    headers: response.headers,
+    json: (await response.json()) as Record<string, unknown>,
+  };
+}
+
+function events(count = 1): Buffer {
+  const list = Array.from({ length: count }, (_, i) => nativeEvent({ id: `o-${i}` }));
+  return Buffer.from(JSON.stringify({ events: list }));
+}
+
+/** A valid body of exactly this many bytes. */
+function padded(total: number): Buffer {
+  const body = events();
+  return Buffer.concat([body, Buffer.alloc(total - body.length, ' ')]);
+}
+
+function chunked(body: Buffer, size = 65_536): ReadableStream {
+  let at = 0;
+  return new ReadableStream({
+    pull(controller) {
+      if (at >= body.length) controller.close();
+      else controller.enqueue(body.subarray(at, at + size));
+      at += size;
+    },
+  });
+}
+
+t.test('an accepted batch is answered 202 with a result per event', async (t) => {
+  const { url, sink, held } = await served(t);
+  const { status, json } = await post(url, events(2));
+  t.equal(status, 202);
+  const batch = lastOf(sink);
+  t.strictSame(json, {
+    status: 'queued',
+    accepted: 2,
+    rejected: 0,
+    results: [
+      { index: 0, id: 'o-0', status: 'queued', raw_event_id: `raw_${batch.id}_0` },
+      { index: 1, id: 'o-1', status: 'queued', raw_event_id: `raw_${batch.id}_1` },
+    ],
+  });
+  t.match(batch, { format: 'native', encoding: 'identity', requestItems: 2, tenant: aTenant() });
+  t.ok(batch.body.equals(events(2)));
+  t.equal(batch.body.buffer.byteLength, batch.body.length, 'the body owns its memory');
+  t.strictSame(held(), NOTHING_HELD);
+});
+
+t.test('compressed bodies are kept as they came', async (t) => {
+  const { url, sink } = await served(t);
+  for (const [encoding, body] of [
+    ['gzip', gzipSync(events(3))],
+    ['zstd', zstdCompressSync(events(3))],
+  ] as const) {
+    const { status } = await post(url, body, { 'content-encoding': encoding });
+    t.equal(status, 202, encoding);
+    const batch = lastOf(sink);
+    t.equal(batch.encoding, encoding);
+    t.ok(batch.body.equals(body));
+  }
+});
+
+t.test('rejected events are itemized; when all are, the answer is 400', async (t) => {
+  const rejecting = (indexes: readonly number[]) => (sink: Sink) => ({
+    consume(batch: Parameters<Sink['consume']>[0]) {
+      reject(
+        rawOf(batch),
+        indexes.map((index) => ({ index, code: 'missing_field', reason: `events[${index}].kind` })),
+      );
+      rawOf(batch).index = undefined;
+      return sink.consume(batch);
+    },
+  });
+  const some = await served(t, { pipeline: rejecting([1]) });
+  const mixed = await post(some.url, events(2));
+  t.equal(mixed.status, 202);
+  t.match(mixed.json, { accepted: 1, rejected: 1, status: 'queued' });
+  t.match((mixed.json.results as object[])[1], {
+    index: 1,
+    id: 'o-1',
+    status: 'rejected',
+    code: 'missing_field',
+    reason: 'events[1].kind',
+  });
+  const all = await served(t, { pipeline: rejecting([0, 1]) });
+  const none = await post(all.url, events(2));
+  t.equal(none.status, 400);
+  t.match(none.json, { status: 'rejected', accepted: 0, rejected: 2, code: 'no_event_accepted' });
+  t.equal((none.json.results as object[]).length, 2);
+});
+
+t.test('what is wrong with a request is answered before it reaches the pipeline', async (t) => {
+  const { url, sink, held } = await served(t);
+  const cases: [string, number, string, Buffer | string, Record<string, string>][] = [
+    ['no JSON', 400, 'invalid_json', '{', {}],
+    ['an empty body', 400, 'invalid_json', '', {}],
+    ['no object', 400, 'invalid_request', '[]', {}],
+    ['no events', 400, 'no_event_accepted', '{"events":[]}', {}],
+    ['1,001 events', 413, 'too_many_events', events(1001), {}],
+    ['another type', 400, 'unsupported_content_type', '{}', { 'content-type': 'text/plain' }],
+    ['another encoding', 415, 'unsupported_encoding', '{}', { 'content-encoding': 'br' }],
+    ['two encodings', 415, 'unsupported_encoding', '{}', { 'content-encoding': 'gzip, gzip' }],
+    ['no gzip', 400, 'invalid_request', '{}', { 'content-encoding': 'gzip' }],
+    [
+      'cut off gzip',
+      400,
+      'invalid_request',
+      gzipSync(events()).subarray(0, -5),
+      { 'content-encoding': 'gzip' },
+    ],
+  ];
+  for (const [what, status, code, body, headers] of cases) {
+    const got = await post(url, body, headers);
+    t.equal(got.status, status, what);
+    t.match(got.json, { status: 'rejected', accepted: 0, rejected: 0, results: [], code }, what);
+  }
+  t.equal(
+    (await post(url, events(), { 'content-type': 'application/json; charset=utf-8' })).status,
+    202,
+  );
+  t.equal((await post(url, events(1000))).status, 202);
+  t.equal(sink.batches.length, 2);
+  t.strictSame(held(), NOTHING_HELD);
+});
+
+t.test('25 MiB are taken and a byte more is 413, declared, chunked and inflated', async (t) => {
+  const { url, sink, held } = await served(t);
+  t.equal((await post(url, padded(MAX))).status, 202, 'declared');
+  t.equal((await post(url, chunked(padded(MAX)))).status, 202, 'chunked');
+  const gzip = { 'content-encoding': 'gzip' };
+  t.equal((await post(url, gzipSync(padded(MAX)), gzip)).status, 202, 'inflated');
+  t.equal(sink.batches.length, 3);
+  for (const batch of sink.batches) t.equal(rawOf(batch).index?.bytes.length, MAX);
+  for (const [what, body, headers] of [
+    ['declared', padded(MAX + 1), {}],
+    ['chunked', chunked(padded(MAX + 1)), {}],
+    ['inflated', gzipSync(padded(MAX + 1)), gzip],
+    ['a bomb of two members', Buffer.concat([gzipSync(padded(MAX)), gzipSync(' ')]), gzip],
+  ] as const) {
+    const got = await post(url, body, headers);
+    t.equal(got.status, 413, what);
+    t.equal(got.json.code, 'body_too_large');
+  }
+  t.equal(sink.batches.length, 3);
+  t.strictSame(held(), NOTHING_HELD);
+});
+
+t.test('large bodies are scanned beside the event loop', async (t) => {
+  const { url, sink } = await served(t);
+  const large = JSON.stringify({
+    events: [nativeEvent({ inputs: randomBytes(2 * MIB).toString('base64') })],
+  });
+  t.equal((await post(url, large)).status, 202);
+  t.equal((await post(url, `${large}x`)).json.code, 'invalid_json');
+  const batch = lastOf(sink);
+  t.ok(batch.body.equals(Buffer.from(large)));
+  t.ok(batch.index?.bytes.equals(Buffer.from(large)));
+});
+
+t.test(
+  'a declared size above the limit is refused before a byte is read, after the key',
+  async (t) => {
+    const { url, held } = await served(t);
+    const wire = await dial(url);
+    const head = `POST ${PATH} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n`;
+    wire.send(`${head}Expect: 100-continue\r\nContent-Length: ${MAX + 1}\r\n\r\n`);
+    const got = await wire.answer();
+    t.equal(got.status, 413, 'and no 100 Continue');
+    t.equal(got.headers.connection, 'close');
+    await wire.ended();
+
+    const refusing = await served(t, {
+      pipeline: () => ({
+        admit() {
+          throw new Refusal('unauthorized', 'no');
+        },
+      }),
+    });
+    const second = await dial(refusing.url);
+    second.send(`${head}Expect: 100-continue\r\nContent-Length: ${MAX + 1}\r\n\r\n`);
+    const unauthorized = await second.answer();
+    t.equal(unauthorized.status, 401);
+    t.equal(unauthorized.headers['www-authenticate'], 'Bearer');
+    await second.ended();
+    t.strictSame(held(), NOTHING_HELD);
+  },
+);
+
+t.test('100 Continue comes after admission', async (t) => {
+  const { url } = await served(t);
+  const wire = await dial(url);
+  const body = events();
+  wire.send(
+    `POST ${PATH} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n` +
+      `Expect: 100-continue\r\nContent-Length: ${body.length}\r\n\r\n`,
+  );
+  t.equal((await wire.answer()).status, 100);
+  wire.send(body);
+  t.equal((await wire.answer()).status, 202);
+  wire.close();
+});
+
+t.test('a connection is kept after a refusal whose body is small, and only then', async (t) => {
+  const { url } = await served(t, {
+    pipeline: () => ({
+      admit() {
+        throw new Refusal('rate_limited', 'slower', { retryAfterMs: 1500 });
+      },
+    }),
+  });
+  const wire = await dial(url);
+  const head = `POST ${PATH} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n`;
+  wire.send(`${head}Content-Length: 65536\r\n\r\n${' '.repeat(65_536)}`);
+  const first = await wire.answer();
+  t.equal(first.status, 429);
+  t.equal(first.headers['retry-after'], '2');
+  wire.send(`${head}Content-Length: 65537\r\n\r\n${' '.repeat(65_537)}`);
+  const second = await wire.answer();
+  t.equal(second.status, 429);
+  t.equal(second.headers.connection, 'close');
+  await wire.ended();
+});
+
+t.test('what the bytes in flight leave no room for is 503, and nothing stays held', async (t) => {
+  const release = Promise.withResolvers<void>();
+  const { url, held, sink } = await served(t, {
+    inFlightBytes: 4 * MIB,
+    pipeline: (sink) => ({
+      async consume(batch) {
+        await release.promise;
+        await sink.consume(batch);
+      },
+    }),
+  });
+  const first = post(url, padded(MIB));
+  while (held().bytes < 2 * MIB) await new Promise(setImmediate);
+  for (const [what, body] of [
+    ['declared', padded(2 * MIB)],
+    ['chunked', chunked(padded(2 * MIB))],
+  ] as const) {
+    const got = await post(url, body);
+    t.equal(got.status, 503, what);
+    t.equal(got.headers.get('retry-after'), '1');
+    t.equal(got.json.code, 'unavailable');
+  }
+  const gzip = { 'content-encoding': 'gzip' };
+  t.equal((await post(url, gzipSync(padded(3 * MIB)), gzip)).status, 503, 'inflated');
+  const small = post(url, events());
+  release.resolve();
+  t.equal((await first).status, 202);
+  t.equal((await small).status, 202);
+  t.equal(sink.batches.length, 2);
+  t.strictSame(held(), NOTHING_HELD);
+});
+
+t.test('a client that leaves in the middle of its body leaves nothing behind', async (t) => {
+  const { url, held, sink, listeners } = await served(t);
+  for (const framing of ['Content-Length: 1000', 'Transfer-Encoding: chunked']) {
+    const wire = await dial(url);
+    wire.send(
+      `POST ${PATH} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n${framing}\r\n\r\n`,
+    );
+    while (held().bytes === 0) await new Promise(setImmediate);
+    wire.close();
+    while (held().admissions > 0) await new Promise(setImmediate);
+    t.strictSame(held(), NOTHING_HELD);
+  }
+  t.equal(sink.batches.length, 0);
+  t.strictSame(listeners.logger.lines, []);
+});
+
+t.test('a damaged chunk in the middle of a body is 400 and leaves nothing behind', async (t) => {
+  const { url, held } = await served(t);
+  const wire = await dial(url);
+  wire.send(
+    `POST ${PATH} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n` +
+      'Transfer-Encoding: chunked\r\n\r\nZZ\r\n{}\r\n0\r\n\r\n',
+  );
+  t.equal((await wire.answer()).status, 400);
+  await wire.ended();
+  while (held().admissions > 0) await new Promise(setImmediate);
+  t.strictSame(held(), NOTHING_HELD);
+});
+
+t.test('failures of the pipeline are 503, those of ours are logged', async (t) => {
+  const { url, sink, listeners, held } = await served(t);
+  sink.behave(() => {
+    throw new RetryableError('queue_full', 'The queue is full.', { retryAfterMs: 3000 });
+  });
+  const full = await post(url, events());
+  t.equal(full.status, 503);
+  t.equal(full.headers.get('retry-after'), '3');
+  t.equal(full.json.message, 'The queue is full.');
+  t.strictSame(listeners.logger.lines, []);
+  for (const error of [new PermanentError('never', 'never'), new TypeError('ours')]) {
+    sink.behave(() => Promise.reject(error));
+    t.equal((await post(url, events())).status, 503);
+  }
+  t.strictSame(
+    listeners.logger.lines.map(({ level }) => level),
+    ['warn', 'error'],
+  );
+  t.strictSame(held(), NOTHING_HELD);
+});
+
+t.test('an hourly limit says when it resets', async (t) => {
+  const { url } = await served(t, {
+    pipeline: () => ({
+      admit() {
+        throw new Refusal('hourly_limit', 'Enough for this hour.', {
+          retryAfterMs: 60_000,
+          hourlyIngestResetAt: '2026-01-15T13:00:00.000Z',
+        });
+      },
+    }),
+  });
+  const { status, json, headers } = await post(url, events());
+  t.equal(status, 429);
+  t.equal(headers.get('retry-after'), '60');
+  t.equal(json.hourly_ingest_reset_at, '2026-01-15T13:00:00.000Z');
+});
+
+t.test(
+  'an Idempotency-Key replays, conflicts, waits, and is refused where nothing keeps it',
+  async (t) => {
+    const ledger = memoryLedger();
+    let gate = Promise.resolve();
+    const entered = (): void => {};
+    const { url, sink } = await served(t, {
+      pipeline: (sink) => ({
+        idempotency: ledger,
+        async consume(batch) {
+          await gate;
+          ledger.keep(batch);
+          await sink.consume(batch);
+        },
+      }),
+    });
+    const key = { 'idempotency-key': 'k1' };
+    const first = await post(url, events(), key);
+    const again = await post(url, events(), key);
+    t.equal(again.status, 202);
+    t.strictSame(again.json, first.json);
+    t.equal(sink.batches.length, 1);
+    const other = await post(url, events(2), key);
+    t.equal(other.status, 409);
+    t.equal(other.json.code, 'idempotency_conflict');
+
+    const open = Promise.withResolvers<void>();
+    gate = open.promise;
+    const slow = { 'idempotency-key': 'k2' };
+    const waiting = post(url, events(), slow);
+    let early = await post(url, events(), slow);
+    while (early.status !== 409) early = await post(url, events(), slow);
+    t.equal(early.json.code, 'idempotency_in_progress');
+    t.equal(early.headers.get('retry-after'), '1');
+    open.resolve();
+    t.equal((await waiting).status, 202);
+
+    const long = { 'idempotency-key': 'k'.repeat(255) };
+    t.equal((await post(url, events(), long)).status, 202);
+    t.equal((await post(url, events(), { 'idempotency-key': 'k'.repeat(256) })).status, 400);
+    const without = await served(t);
+    const refused = await post(without.url, events(), key);
+    t.equal(refused.status, 400);
+    t.equal(refused.json.code, 'invalid_request');
+  },
+);
+
+t.test('a claim is given back when the request fails', async (t) => {
+  const ledger = memoryLedger();
+  const { url, sink } = await served(t, { pipeline: () => ({ idempotency: ledger }) });
+  const key = { 'idempotency-key': 'k' };
+  sink.behave('retryable');
+  t.equal((await post(url, events(), key)).status, 503);
+  t.equal((await post(url, '{', key)).status, 400);
+  sink.behave('ok');
+  t.equal((await post(url, events(), key)).status, 202);
+});

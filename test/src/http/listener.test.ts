@@ -1,0 +1,331 @@
+import { once } from 'node:events';
+import type { Test } from 'tap';
+import t from 'tap';
+import { renderEnvelopeRefusal } from '../../../src/http/envelope.ts';
+import type { Exchange } from '../../../src/http/exchange.ts';
+import { answer } from '../../../src/http/exchange.ts';
+import type { Listener } from '../../../src/http/listener.ts';
+import type { Route } from '../../../src/http/routes.ts';
+import type { ServerLimits } from '../../../src/http/server.ts';
+import { NO_DEADLINE, testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
+import { dial } from '../../helper/wire.ts';
+
+const HOST = 'Host: t\r\n';
+
+/** A route that answers with what it was asked, and says when it was. */
+function echo(path: string, more: Partial<Route> = {}): Route {
+  return {
+    method: 'GET',
+    path,
+    renderRefusal: renderEnvelopeRefusal,
+    handler: () => {},
+    ...more,
+  };
+}
+
+function reply(exchange: Exchange, text = 'ok'): void {
+  answer(exchange, { status: 200, contentType: 'text/plain', body: text });
+}
+
+async function opened(
+  t: Test,
+  routes: readonly Route[],
+  limits: Partial<ServerLimits> = {},
+): Promise<{ listener: Listener; url: string }> {
+  const listeners = testListeners();
+  const listener = await listeners.bind('127.0.0.1:0', { ...USUAL_LIMITS, ...limits });
+  for (const route of routes) listener.route(route);
+  await listener.open();
+  t.teardown(async () => {
+    await listener.close(AbortSignal.abort());
+    await listeners.close();
+  });
+  return { listener, url: urlOf(listener) };
+}
+
+const hello = echo('/hello/:name', {
+  handler: (exchange) => reply(exchange, `${exchange.params.name}|${exchange.query}`),
+});
+const plain = echo('/plain', { method: 'POST', handler: (exchange) => reply(exchange) });
+
+t.test('a request goes to the route of its method and path', async (t) => {
+  const { url } = await opened(t, [hello, plain]);
+  const found = await fetch(`${url}/hello/a%20b?x=1`);
+  t.equal(found.status, 200);
+  t.equal(await found.text(), 'a b|x=1');
+
+  const unknown = await fetch(`${url}/nowhere`);
+  t.equal(unknown.status, 404);
+  t.match(await unknown.json(), { code: 'not_found' });
+
+  const wrong = await fetch(`${url}/plain`);
+  t.equal(wrong.status, 405);
+  t.equal(wrong.headers.get('allow'), 'POST');
+  t.match(await wrong.json(), { code: 'method_not_allowed' });
+
+  const headed = await fetch(`${url}/hello/x`, { method: 'HEAD' });
+  t.equal(headed.status, 200);
+  t.equal(await headed.text(), '');
+});
+
+t.test('malformed targets are answered 400 or 404, and the next request is served', async (t) => {
+  const { url } = await opened(t, [hello]);
+  for (const [target, status] of [
+    ['http://[', 400],
+    ['//', 404],
+    ['/hello/%ff%fe', 400],
+    ['/hello/%', 400],
+    ['/hello/%zz', 400],
+    ['/hello/', 404],
+    ['*', 404],
+    ['http://elsewhere.example/hello/x', 200],
+    ['ftp://elsewhere.example/hello/x', 400],
+  ] as const) {
+    const wire = await dial(url);
+    wire.send(`GET ${target} HTTP/1.1\r\n${HOST}\r\n`);
+    t.equal((await wire.answer()).status, status, target);
+    wire.close();
+  }
+  t.equal((await fetch(`${url}/hello/x`)).status, 200);
+});
+
+t.test('what is no strict HTTP ends with 400 and the connection', async (t) => {
+  const { url } = await opened(t, [plain]);
+  const start = `POST /plain HTTP/1.1\r\n${HOST}`;
+  for (const text of [
+    `${start}Content-Length: -1\r\n\r\n`,
+    `${start}Content-Length: 18446744073709551616\r\n\r\n`,
+    `${start}Content-Length: 1\r\nContent-Length: 2\r\n\r\nab`,
+    `${start}Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
+    `${start}Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n`,
+    `${start}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`,
+    `${start}Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n`,
+    `${start}X-A: a\u0000b\r\nContent-Length: 0\r\n\r\n`,
+    `${start}X-A: a\r\n folded\r\nContent-Length: 0\r\n\r\n`,
+    'POST /plain HTTP/1.1\r\nContent-Length: 0\r\n\r\n',
+    'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
+    'nonsense\r\n\r\n',
+  ]) {
+    const wire = await dial(url);
+    wire.send(Buffer.from(text, 'latin1'));
+    const got = await wire.answer();
+    t.equal(got.status, 400, JSON.stringify(text));
+    t.equal(got.headers.connection, 'close');
+    await wire.ended();
+  }
+});
+
+t.test('headers of more than 16 KiB are answered 431', async (t) => {
+  const { url } = await opened(t, [plain]);
+  const wire = await dial(url);
+  wire.send(`POST /plain HTTP/1.1\r\n${HOST}X-A: ${'a'.repeat(65_536)}\r\n\r\n`);
+  t.equal((await wire.answer()).status, 431);
+  await wire.ended();
+});
+
+t.test('slow heads and slow bodies are answered 408 in the shape of their route', async (t) => {
+  const slow = echo('/slow', {
+    method: 'POST',
+    renderRefusal: ({ status, code }) => ({ status, contentType: 'text/plain', body: code }),
+    handler: async ({ request }) => {
+      request.resume();
+      await once(request, 'close');
+    },
+  });
+  const limits = { readHeaderTimeout: 150, readTimeout: 300 };
+  const { url } = await opened(t, [slow], limits);
+  const head = await dial(url);
+  head.send('POST /slow HTTP/1.1\r\nHost: t\r\nX: ');
+  const body = await dial(url);
+  body.send(`POST /slow HTTP/1.1\r\n${HOST}Content-Length: 10\r\n\r\nab`);
+  const [first, second] = await Promise.all([head.answer(), body.answer()]);
+  t.equal(first.status, 408);
+  t.equal(JSON.parse(String(first.body)).code, 'request_timeout');
+  t.equal(second.status, 408);
+  t.equal(String(second.body), 'request_timeout');
+  await Promise.all([head.ended(), body.ended()]);
+});
+
+t.test('pipelined requests are answered in their order', async (t) => {
+  const release = new Map<string, () => void>();
+  const held = echo('/held/:id', {
+    handler: async (exchange) => {
+      const id = exchange.params.id ?? '';
+      await new Promise<void>((resolve) => release.set(id, resolve));
+      reply(exchange, id);
+    },
+  });
+  const { url } = await opened(t, [held, hello]);
+  const wire = await dial(url);
+  wire.send(`GET /held/1 HTTP/1.1\r\n${HOST}\r\nGET /hello/2 HTTP/1.1\r\n${HOST}\r\n`);
+  while (!release.has('1')) await new Promise(setImmediate);
+  release.get('1')?.();
+  t.equal(String((await wire.answer()).body), '1');
+  t.equal(String((await wire.answer()).body), '2|');
+  wire.close();
+});
+
+t.test('a handler that throws is answered 503, logged, and harms nobody else', async (t) => {
+  const listeners = testListeners();
+  const listener = await listeners.bind('127.0.0.1:0', USUAL_LIMITS);
+  t.teardown(() => listener.close(AbortSignal.abort()));
+  listener.route(
+    echo('/throws', {
+      handler: () => {
+        throw new Error('at once');
+      },
+    }),
+  );
+  listener.route(echo('/rejects', { handler: () => Promise.reject(new Error('later')) }));
+  await listener.open();
+  for (const path of ['/throws', '/rejects']) {
+    const answered = await fetch(urlOf(listener) + path);
+    t.equal(answered.status, 503);
+    t.ok(answered.headers.get('retry-after'));
+  }
+  t.equal(listeners.logger.lines.filter(({ level }) => level === 'error').length, 2);
+});
+
+t.test('receivers with the same address share a server, each with its own routes', async (t) => {
+  const listeners = testListeners();
+  const free = await listeners.bind('127.0.0.1:0', USUAL_LIMITS);
+  await free.open();
+  const port = new URL(urlOf(free)).port;
+  await free.close(NO_DEADLINE);
+
+  const one = await listeners.bind(`127.0.0.1:${port}`, USUAL_LIMITS);
+  const two = await listeners.bind(`localhost:${port}`, USUAL_LIMITS);
+  t.teardown(() => Promise.all([one, two].map((each) => each.close(AbortSignal.abort()))));
+  one.route(hello);
+  two.route(plain);
+  t.throws(() => two.route(hello), /already served/);
+  await t.rejects(
+    listeners.bind(`127.0.0.1:${port}`, { ...USUAL_LIMITS, readTimeout: 1 }),
+    /must agree/,
+  );
+  await one.open();
+  t.equal((await fetch(`${urlOf(one)}/plain`, { method: 'POST' })).status, 404, 'not open yet');
+  await two.open();
+  t.equal((await fetch(`${urlOf(one)}/plain`, { method: 'POST' })).status, 200);
+  t.match(listeners.served(), [{ url: urlOf(one), routes: ['GET /hello/:name', 'POST /plain'] }]);
+
+  await one.close(NO_DEADLINE);
+  t.equal((await fetch(`${urlOf(two)}/hello/x`)).status, 503, 'its receiver stops');
+  t.equal((await fetch(`${urlOf(two)}/plain`, { method: 'POST' })).status, 200);
+  const url = urlOf(two);
+  await two.close(NO_DEADLINE);
+  await t.rejects(fetch(url), 'nothing listens any more');
+});
+
+t.test(
+  'a shared route is served by the highest rank, and by the next when that closes',
+  async (t) => {
+    const listeners = testListeners();
+    const probe = await listeners.bind('127.0.0.1:0', USUAL_LIMITS);
+    await probe.open();
+    const endpoint = `127.0.0.1:${new URL(urlOf(probe)).port}`;
+    await probe.close(NO_DEADLINE);
+    const low = await listeners.bind(endpoint, USUAL_LIMITS);
+    const high = await listeners.bind(endpoint, USUAL_LIMITS);
+    t.teardown(() => Promise.all([low, high].map((each) => each.close(AbortSignal.abort()))));
+    const ranked = (sharedRank: number): Route =>
+      echo('/shared', { sharedRank, handler: (exchange) => reply(exchange, String(sharedRank)) });
+    low.route(ranked(1));
+    high.route(ranked(2));
+    await low.open();
+    await high.open();
+    t.equal(await (await fetch(`${urlOf(low)}/shared`)).text(), '2');
+    await high.close(NO_DEADLINE);
+    t.equal(await (await fetch(`${urlOf(low)}/shared`)).text(), '1');
+  },
+);
+
+t.test('the next graph takes over a listener without a gap', async (t) => {
+  const listeners = testListeners();
+  const probe = await listeners.bind('127.0.0.1:0', USUAL_LIMITS);
+  await probe.open();
+  const endpoint = `127.0.0.1:${new URL(urlOf(probe)).port}`;
+  await probe.close(NO_DEADLINE);
+  const before = await listeners.bind(endpoint, USUAL_LIMITS);
+  const old = (path: string): Route =>
+    echo(path, { handler: (exchange) => reply(exchange, 'old') });
+  before.route(old('/both'));
+  before.route(old('/gone'));
+  await before.open();
+  const after = await listeners.nextGraph().bind(endpoint, { ...USUAL_LIMITS, maxConnections: 50 });
+  t.teardown(() => after.close(AbortSignal.abort()));
+  after.route(echo('/both', { handler: (exchange) => reply(exchange, 'new') }));
+  const ask = async (path: string): Promise<string> => {
+    const answered = await fetch(urlOf(after) + path);
+    return answered.status === 200 ? await answered.text() : String(answered.status);
+  };
+  t.equal(await ask('/both'), 'old', 'the next graph is not open yet');
+  await after.open();
+  t.equal(await ask('/both'), 'new');
+  t.equal(await ask('/gone'), '404', 'the new graph does not serve it');
+  await before.close(NO_DEADLINE);
+  t.equal(await ask('/both'), 'new');
+});
+
+t.test(
+  'closing lets requests finish, closes idle connections, and cuts at the deadline',
+  async (t) => {
+    let release = (): void => {};
+    const entered = Promise.withResolvers<void>();
+    const held = echo('/held', {
+      handler: async (exchange) => {
+        entered.resolve();
+        await new Promise<void>((resolve) => {
+          release = resolve;
+        });
+        reply(exchange, 'done');
+      },
+    });
+    const { listener, url } = await opened(t, [held, hello]);
+    const silent = await dial(url);
+    const kept = await dial(url);
+    kept.send(`GET /hello/x HTTP/1.1\r\n${HOST}\r\n`);
+    await kept.answer();
+    const busy = await dial(url);
+    busy.send(`GET /held HTTP/1.1\r\n${HOST}\r\n`);
+    await entered.promise;
+    const closed = listener.close(NO_DEADLINE);
+    await Promise.all([kept.ended(), silent.ended()]);
+    await t.rejects(dial(url), 'no new connection');
+    release();
+    const last = await busy.answer();
+    t.equal(String(last.body), 'done');
+    t.equal(last.headers.connection, 'close');
+    await closed;
+
+    const stuck = await opened(t, [echo('/stuck', { handler: () => new Promise(() => {}) })]);
+    const wire = await dial(stuck.url);
+    wire.send(`GET /stuck HTTP/1.1\r\n${HOST}\r\n`);
+    await fetch(`${stuck.url}/`);
+    await stuck.listener.close(AbortSignal.abort());
+    await wire.ended();
+  },
+);
+
+t.test('an address that is taken is an error with a clear sentence', async (t) => {
+  const { url } = await opened(t, []);
+  const listeners = testListeners();
+  const second = await listeners.bind(new URL(url).host, USUAL_LIMITS);
+  await t.rejects(
+    second.open(),
+    /cannot listen on 127\.0\.0\.1:\d+: another program listens there/,
+  );
+  await second.close(NO_DEADLINE);
+});
+
+t.test('connections beyond the limit are closed as they come', async (t) => {
+  const { url } = await opened(t, [hello], { maxConnections: 2 });
+  const first = await dial(url);
+  const second = await dial(url);
+  const third = await dial(url);
+  await third.ended();
+  first.send(`GET /hello/x HTTP/1.1\r\n${HOST}\r\n`);
+  t.equal((await first.answer()).status, 200);
+  first.close();
+  second.close();
+});
