@@ -3,6 +3,11 @@ import type { Instant, PayloadField } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
 import type { StoredObservation, StoredTrace } from '../store/store.ts';
 
+/** What the public form shows. A single event of an observation may not name its trace. */
+export type RenderedObservation = Omit<StoredObservation, 'traceId' | 'payload'> & {
+  readonly traceId: string | null;
+};
+
 /** Payload fields of one observation as JSON text; absent ones read as null. */
 export type PayloadTexts = Partial<Record<PayloadField, string>>;
 
@@ -12,7 +17,7 @@ export type PayloadTexts = Partial<Record<PayloadField, string>>;
  * spelling. Without `payloads` the payload fields are left out.
  */
 export function observationJson(
-  stored: StoredObservation,
+  stored: RenderedObservation,
   payloads: PayloadTexts | undefined,
 ): string {
   const narrow = JSON.stringify({
