@@ -427,11 +427,12 @@ t.test(
   async (t) => {
     const ledger = memoryLedger();
     let gate = Promise.resolve();
-    const entered = (): void => {};
+    let entered = (): void => {};
     const { url, sink } = await served(t, {
       pipeline: (sink) => ({
         idempotency: ledger,
         async consume(batch) {
+          entered();
           await gate;
           ledger.keep(batch);
           await sink.consume(batch);
@@ -451,9 +452,12 @@ t.test(
     const open = Promise.withResolvers<void>();
     gate = open.promise;
     const slow = { 'idempotency-key': 'k2' };
+    const under = Promise.withResolvers<void>();
+    entered = under.resolve;
     const waiting = post(url, events(), slow);
-    let early = await post(url, events(), slow);
-    while (early.status !== 409) early = await post(url, events(), slow);
+    await under.promise;
+    const early = await post(url, events(), slow);
+    t.equal(early.status, 409);
     t.equal(early.json.code, 'idempotency_in_progress');
     t.equal(early.headers.get('retry-after'), '1');
     open.resolve();

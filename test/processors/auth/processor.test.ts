@@ -1,0 +1,283 @@
+import { hash } from 'node:crypto';
+import type { Test } from 'tap';
+import t from 'tap';
+import { authConfig } from '../../../processors/auth/config.ts';
+import { createAuthProcessor } from '../../../processors/auth/processor.ts';
+import type { Processor } from '../../../src/component/component.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
+import type { ApiKey, KeyStore } from '../../../src/store/store.ts';
+import { makeToken } from '../../../src/store/token.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { NO_DEADLINE } from '../../helper/http.ts';
+import { fakeHost, testSettings } from '../../helper/settings.ts';
+import { aHead } from '../../helper/sink.ts';
+
+const TOKEN = makeToken();
+
+function aKey(more: Partial<ApiKey> = {}): ApiKey {
+  return {
+    id: 'key_a',
+    projectId: 'proj_a',
+    organizationId: 'org_a',
+    name: 'a',
+    prefix: TOKEN.slice(0, 11),
+    permissions: ['ingest:write'],
+    createdAt: 0,
+    lastUsedAt: null,
+    revokedAt: null,
+    ...more,
+  };
+}
+
+/** A key store that holds what a test puts into it, and counts the questions it is asked. */
+function memoryKeys(): {
+  keys: KeyStore;
+  set(token: string, key: ApiKey | undefined): void;
+  changed(keyId: string): void;
+  lookups(): number;
+  touched: string[];
+  before(wait: () => Promise<void>): void;
+} {
+  const held = new Map<string, ApiKey>();
+  const listeners = new Set<(keyId: string) => void>();
+  const touched: string[] = [];
+  let lookups = 0;
+  let wait = async (): Promise<void> => {};
+  const unused = (): never => {
+    throw new Error('not used here');
+  };
+  return {
+    touched,
+    lookups: () => lookups,
+    before(next) {
+      wait = next;
+    },
+    set(token, key) {
+      const digest = hash('sha256', token, 'base64');
+      if (key === undefined) held.delete(digest);
+      else held.set(digest, key);
+    },
+    changed(keyId) {
+      for (const listener of listeners) listener(keyId);
+    },
+    keys: {
+      create: unused,
+      list: unused,
+      revoke: unused,
+      async findByHash(digest) {
+        lookups++;
+        const found = held.get(digest.toString('base64'));
+        await wait();
+        return found;
+      },
+      touch: (keyId) => void touched.push(keyId),
+      onChange(listener) {
+        listeners.add(listener);
+        return () => void listeners.delete(listener);
+      },
+    },
+  };
+}
+
+function headWith(headers: Record<string, string | readonly string[]>) {
+  const entries = Object.entries(headers).map(
+    ([name, value]) => [name, typeof value === 'string' ? [value] : value] as const,
+  );
+  return aHead({ headers: new Map(entries) });
+}
+
+async function storeAuth(t: Test, ttl = '5s') {
+  const memory = memoryKeys();
+  const clock = fakeClock();
+  const host = fakeHost({ extensions: { sqlite: { store: { keys: memory.keys } } } });
+  const settings = testSettings('processor', 'auth', { clock, host });
+  const processor = createAuthProcessor(
+    settings,
+    authConfig.parse({ store: 'sqlite', cache_ttl: ttl }),
+  );
+  await processor.start();
+  t.teardown(() => processor.shutdown(NO_DEADLINE));
+  const ask = async (headers: Record<string, string | readonly string[]>) =>
+    processor.authenticate?.(headWith(headers));
+  return { ...memory, clock, processor, ask };
+}
+
+const BEARER = { authorization: `Bearer ${TOKEN}` };
+
+t.test('a key names its project, in either header', async (t) => {
+  const { ask, set, touched, processor } = await storeAuth(t);
+  set(TOKEN, aKey());
+  const tenant = {
+    organizationId: 'org_a',
+    projectId: 'proj_a',
+    keyId: 'key_a',
+    permissions: ['ingest:write'],
+  };
+  t.strictSame(await ask(BEARER), tenant);
+  t.strictSame(await ask({ 'x-api-key': TOKEN }), tenant);
+  t.strictSame(await ask({ authorization: `bearer   ${TOKEN} ` }), tenant);
+  t.strictSame(await ask({ ...BEARER, 'x-api-key': TOKEN }), tenant);
+  t.strictSame(touched, ['key_a', 'key_a', 'key_a', 'key_a']);
+  t.equal(processor.storeId, 'sqlite');
+});
+
+t.test('everything that is not one active key gets the same 401', async (t) => {
+  const { ask, set, lookups } = await storeAuth(t);
+  const other = makeToken();
+  const revoked = makeToken();
+  set(TOKEN, aKey());
+  set(other, aKey({ id: 'key_b' }));
+  set(revoked, aKey({ id: 'key_r', revokedAt: 1 }));
+  const unknown = {
+    code: 'unauthorized',
+    status: 401,
+    message: 'The API key is missing or invalid.',
+  };
+  for (const headers of [
+    { authorization: `Bearer ${revoked}` },
+    { authorization: `Bearer ${makeToken()}` },
+  ]) {
+    await t.rejects(ask(headers), unknown, JSON.stringify(headers));
+  }
+  const asked = lookups();
+  const flipped = TOKEN.slice(0, -1) + (TOKEN.endsWith('0') ? '1' : '0');
+  for (const headers of [
+    {},
+    { authorization: 'Bearer ' },
+    { authorization: TOKEN },
+    { authorization: `Bearer "${TOKEN}"` },
+    { authorization: `Bearer ${TOKEN} ${TOKEN}` },
+    { authorization: `Basic ${TOKEN}` },
+    { authorization: `Bearer sk_${TOKEN}` },
+    { authorization: `Bearer ${flipped}` },
+    { authorization: `Bearer ${TOKEN.toUpperCase()}` },
+    { authorization: "Bearer ws_' OR '1'='1" },
+    { authorization: `Bearer ws_${'A'.repeat(15_000)}` },
+    { authorization: `Bearer ${hash('sha256', TOKEN)}` },
+    { authorization: 'Bearer ws_\u00e9\u00e9' },
+    { authorization: [`Bearer ${TOKEN}`, `Bearer ${TOKEN}`] },
+    { 'x-api-key': [TOKEN, TOKEN] },
+    { 'x-api-key': '' },
+    { ...BEARER, 'x-api-key': other },
+    { ...BEARER, 'x-api-key': '' },
+    { authorization: 'Basic abc', 'x-api-key': TOKEN },
+  ]) {
+    await t.rejects(ask(headers), unknown, JSON.stringify(headers).slice(0, 100));
+  }
+  t.equal(lookups(), asked, 'none of them was looked up');
+});
+
+t.test('a known key is not looked up again until its time is over', async (t) => {
+  const { ask, set, lookups, clock, processor } = await storeAuth(t);
+  set(TOKEN, aKey());
+  await Promise.all([ask(BEARER), ask(BEARER)]);
+  t.equal(lookups(), 1, 'two requests, one question');
+  t.notOk(processor.authenticate?.(headWith(BEARER)) instanceof Promise, 'answered at once');
+  clock.advance(4_999);
+  await ask(BEARER);
+  t.equal(lookups(), 1);
+  clock.advance(1);
+  await ask(BEARER);
+  t.equal(lookups(), 2);
+});
+
+t.test('a revoked key stops at once in this process, and within the time elsewhere', async (t) => {
+  const { ask, set, changed, clock } = await storeAuth(t);
+  set(TOKEN, aKey());
+  await ask(BEARER);
+  set(TOKEN, aKey({ revokedAt: 1 }));
+  await ask(BEARER);
+  changed('key_a');
+  await t.rejects(ask(BEARER), { code: 'unauthorized' });
+
+  set(TOKEN, aKey());
+  changed('key_a');
+  await ask(BEARER);
+  set(TOKEN, undefined);
+  clock.advance(5_000);
+  await t.rejects(ask(BEARER), { code: 'unauthorized' });
+});
+
+t.test('a key that is revoked while it is looked up is not remembered as active', async (t) => {
+  const { ask, set, changed, before } = await storeAuth(t);
+  set(TOKEN, aKey());
+  before(async () => {
+    before(async () => {});
+    set(TOKEN, aKey({ revokedAt: 1 }));
+    changed('key_a');
+  });
+  await t.rejects(ask(BEARER), { code: 'unauthorized' });
+  await t.rejects(ask(BEARER), { code: 'unauthorized' });
+});
+
+t.test('an unknown key is remembered for a second, or until something changes', async (t) => {
+  const { ask, set, changed, lookups, clock } = await storeAuth(t);
+  await t.rejects(ask(BEARER), { code: 'unauthorized' });
+  await t.rejects(ask(BEARER), { code: 'unauthorized' });
+  t.equal(lookups(), 1);
+  clock.advance(1_000);
+  await t.rejects(ask(BEARER), { code: 'unauthorized' });
+  t.equal(lookups(), 2);
+  set(TOKEN, aKey());
+  changed('key_a');
+  t.match(await ask(BEARER), { keyId: 'key_a' });
+});
+
+t.test('a store that is away is no reason to say 401', async (t) => {
+  const { ask, before, set } = await storeAuth(t);
+  set(TOKEN, aKey());
+  before(() => Promise.reject(new RetryableError('storage_failed', 'away')));
+  await t.rejects(ask(BEARER), { code: 'storage_failed' });
+  before(async () => {});
+  t.match(await ask(BEARER), { keyId: 'key_a' });
+});
+
+t.test('ten thousand other keys push the one used longest ago out', async (t) => {
+  const { ask, set, lookups } = await storeAuth(t, '1h');
+  set(TOKEN, aKey());
+  await ask(BEARER);
+  for (let i = 0; i < 10_000; i++) {
+    const token = makeToken();
+    set(token, aKey({ id: `key_${i}` }));
+    await ask({ 'x-api-key': token });
+  }
+  t.equal(lookups(), 10_001);
+  await ask(BEARER);
+  t.equal(lookups(), 10_002);
+});
+
+t.test('fixed keys of any form name their projects without a store', async (t) => {
+  const config = authConfig.parse({
+    keys: [
+      { token: 'short', project: 'proj_one', permissions: ['ingest:write'] },
+      { token: 'pass:word', project: 'proj_two' },
+    ],
+  });
+  const processor: Processor = createAuthProcessor(testSettings('processor', 'auth'), config);
+  await processor.start();
+  t.match(processor.authenticate?.(headWith({ authorization: 'Bearer short' })), {
+    projectId: 'proj_one',
+    permissions: ['ingest:write'],
+  });
+  t.match(processor.authenticate?.(headWith({ 'x-api-key': 'pass:word' })), {
+    projectId: 'proj_two',
+    permissions: ['ingest:write', 'traces:read'],
+  });
+  for (const token of ['shor', 'shorter', 'SHORT', '']) {
+    t.throws(() => processor.authenticate?.(headWith({ 'x-api-key': token })), {
+      code: 'unauthorized',
+    });
+  }
+  t.equal(processor.storeId, undefined);
+  await processor.shutdown(NO_DEADLINE);
+});
+
+t.test('the configuration names a store or keys, not both and not neither', async (t) => {
+  const key = { token: 'a', project: 'p' };
+  t.notOk(authConfig.safeParse({}).success);
+  t.notOk(authConfig.safeParse({ store: 'sqlite', keys: [key] }).success);
+  t.notOk(authConfig.safeParse({ keys: [] }).success);
+  t.notOk(authConfig.safeParse({ keys: [key, { ...key, project: 'q' }] }).success);
+  t.notOk(authConfig.safeParse({ keys: [{ ...key, permissions: ['all'] }] }).success);
+  t.ok(authConfig.safeParse({ keys: [key] }).success);
+});
