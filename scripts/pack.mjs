@@ -9,23 +9,16 @@ import { fileURLToPath } from 'node:url';
 const manifest = fileURLToPath(new URL('../package.json', import.meta.url));
 const kept = `${manifest}.kept`;
 
-const commands = { strip, restore };
-const command = commands[process.argv[2]];
-if (command === undefined) {
-  console.error('usage: node scripts/pack.mjs strip|restore');
-  process.exitCode = 64;
-} else command();
+const [, , command] = process.argv;
+if (command === 'strip') strip();
+else if (command === 'restore') restore();
+else throw new Error('usage: node scripts/pack.mjs strip|restore');
 
 function strip() {
   restore();
   const text = readFileSync(manifest, 'utf8');
-  const {
-    optionalDependencies = {},
-    devDependencies: _,
-    allowScripts: __,
-    scripts: ___,
-    ...rest
-  } = JSON.parse(text);
+  // Scripts stay: npm looks for postpack in the file as it is by then.
+  const { optionalDependencies = {}, ...rest } = JSON.parse(text);
   const others = Object.entries(optionalDependencies).filter(([name]) => !isRuntime(name));
   if (others.length > 0) rest.optionalDependencies = Object.fromEntries(others);
   // The copy stands complete before the original changes, whatever happens in between.
