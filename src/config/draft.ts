@@ -14,6 +14,8 @@ export type Draft = {
   readonly connectors: Components<'connector'>;
   readonly extensions: Components<'extension'>;
   readonly service: ServiceSection;
+  /** False where a part of `service` could not be read: what nobody names may be named there. */
+  readonly isServiceSound: boolean;
   /** Pipelines whose id and references could be read. */
   readonly pipelines: readonly PipelineConfig[];
   report(severity: Issue['severity'], path: Path, message: string): void;

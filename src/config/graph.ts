@@ -11,7 +11,7 @@ export function checkGraph(draft: Draft): void {
   const isComplete = draft.pipelines
     .map((pipeline) => checkPipeline(draft, pipeline))
     .every((complete) => complete);
-  warnOfUnused(draft);
+  if (draft.isServiceSound) warnOfUnused(draft);
   if (!isComplete) return;
   const order = inOrder(draft);
   if (order === undefined || !checkConnectors(draft)) return;
@@ -31,7 +31,7 @@ const pathOf = (pipeline: PipelineConfig, ...rest: Path): Path => [
 ];
 
 function checkPipelineIds(draft: Draft): void {
-  if (draft.pipelines.length === 0) {
+  if (draft.pipelines.length === 0 && draft.isServiceSound) {
     draft.report(
       'error',
       ['service', 'pipelines'],

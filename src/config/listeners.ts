@@ -7,6 +7,8 @@ import { pathText } from './tree.ts';
 type Claim = {
   readonly path: Path;
   readonly endpoint: Endpoint;
+  /** As written. */
+  readonly shown: string;
   /** Receivers share one listener; nothing else does. */
   readonly isShared: boolean;
   /** Only a default, which gives way. */
@@ -20,11 +22,10 @@ export function checkListeners(draft: Draft): void {
     const rival = claims.slice(0, index).find((earlier) => collide(earlier, claim));
     if (rival === undefined) continue;
     const severity = claim.isDefault ? 'warning' : 'error';
-    const shown = `${claim.endpoint.host}:${claim.endpoint.port}`;
     draft.report(
       severity,
       claim.path,
-      `${shown} is taken by ${pathText(rival.path)}; the two cannot share a listener, give one another port`,
+      `${claim.shown} is taken by ${pathText(rival.path)}; the two cannot share a listener, give one another port`,
     );
   }
 }
@@ -32,9 +33,10 @@ export function checkListeners(draft: Draft): void {
 function claimsOf(draft: Draft): Claim[] {
   const claims: Claim[] = [];
   const add = (path: Path, value: unknown, isShared: boolean, isDefault: boolean) => {
-    const endpoint = typeof value === 'string' ? parseEndpoint(value) : undefined;
+    const shown = String(value);
+    const endpoint = parseEndpoint(shown);
     if (endpoint !== undefined && endpoint.port !== 0) {
-      claims.push({ path, endpoint, isShared, isDefault });
+      claims.push({ path, endpoint, shown, isShared, isDefault });
     }
   };
   for (const section of ['receivers', 'extensions'] as const) {

@@ -35,7 +35,7 @@ export function readYaml(
       lineCounter: lines,
       prettyErrors: false,
       uniqueKeys: false,
-      logLevel: 'silent',
+      logLevel: 'error',
     });
     for (const error of document.errors) fail(error.pos[0], syntaxMessage(error));
     if (document.errors.length > 0 || document.contents === null) return undefined;

@@ -39,7 +39,7 @@ function checkStarted(draft: Draft): readonly string[] {
     }
   }
   for (const id of declared) {
-    if (draft.service.extensions.includes(id)) continue;
+    if (draft.service.extensions.includes(id) || !draft.isServiceSound) continue;
     draft.report(
       'warning',
       ['extensions', id],
@@ -109,7 +109,7 @@ function faultOf(
     const what = capability.replaceAll('_', ' ');
     return `extension "${id}" is no ${what} (types that are: ${ableTypes.join(', ')})`;
   }
-  if (!started.includes(id)) {
+  if (!started.includes(id) && draft.isServiceSound) {
     return `extension "${id}" is configured but not started; add it to ${pathText(['service', 'extensions'])}`;
   }
   return undefined;

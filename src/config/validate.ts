@@ -1,3 +1,4 @@
+import type { z } from 'zod';
 import type { ComponentKind, Factory } from '../component/component.ts';
 import { check } from './check.ts';
 import type { Declared, Issue, ServiceConfig } from './config.ts';
@@ -8,14 +9,17 @@ import { checkListeners } from './listeners.ts';
 import { checkReferences } from './references.ts';
 import { factoryFor, type Registry, SECTIONS, type SectionName, typesOf } from './registry.ts';
 import { type ServiceSection, serviceSchema } from './service-schema.ts';
+import { schemaAt } from './shape.ts';
 import {
   type ConfigNode,
   isNull,
+  type MapEntry,
   type MapNode,
   nodeAt,
   type Path,
   pathText,
   placeOf,
+  plain,
 } from './tree.ts';
 
 const TOP_LEVEL = [...Object.keys(SECTIONS), 'service'];
@@ -41,7 +45,7 @@ export function validate(
     return undefined;
   }
   checkTopLevel(root, report);
-  const service = serviceOf(root, issues);
+  const { service, isSound: isServiceSound } = serviceOf(root, issues);
   const draft: Draft = {
     root,
     registry,
@@ -51,6 +55,7 @@ export function validate(
     connectors: declared(root, 'connectors', registry, issues, report),
     extensions: declared(root, 'extensions', registry, issues, report),
     service,
+    isServiceSound,
     pipelines: Object.entries(service.pipelines).map(([id, parts]) => ({ id, ...parts })),
     report,
   };
@@ -80,17 +85,34 @@ function checkTopLevel(root: MapNode, report: Draft['report']): void {
 }
 
 /** The service section; a part of it that is wrong is reported and counts as not given. */
-function serviceOf(root: MapNode, issues: Issue[]): ServiceSection {
+function serviceOf(root: MapNode, issues: Issue[]): { service: ServiceSection; isSound: boolean } {
   const node = sectionOf(root, 'service');
   const service = check(serviceSchema, node, ['service'], issues);
-  if (service !== undefined || node.kind !== 'map') return service ?? serviceSchema.parse({});
-  const sound = [...node.entries].filter(([key, { value }]) => {
-    const only: ConfigNode = { ...node, entries: new Map([[key, { keyAt: undefined, value }]]) };
-    return check(serviceSchema, only, ['service'], []) !== undefined;
-  });
-  return (
-    check(serviceSchema, { ...node, entries: new Map(sound) }, [], []) ?? serviceSchema.parse({})
-  );
+  if (service !== undefined) return { service, isSound: true };
+  const rest = soundPart(serviceSchema, node, 3);
+  return { service: serviceSchema.parse(rest === undefined ? {} : plain(rest)), isSound: false };
+}
+
+/** What is left of a map without its faulty entries; those are searched `depth` levels deep. */
+function soundPart(
+  schema: z.core.$ZodType,
+  node: ConfigNode,
+  depth: number,
+): ConfigNode | undefined {
+  if (node.kind !== 'map') return undefined;
+  const entries = new Map<string, MapEntry>();
+  for (const [key, entry] of node.entries) {
+    const child = schemaAt(schema, [key]) as z.ZodType | undefined;
+    if (child === undefined || isNull(entry.value)) continue;
+    const isSound = check(child, entry.value, [], []) !== undefined;
+    const value = isSound
+      ? entry.value
+      : depth > 1
+        ? soundPart(child, entry.value, depth - 1)
+        : undefined;
+    if (value !== undefined) entries.set(key, { ...entry, value });
+  }
+  return { ...node, entries };
 }
 
 /** A section as a map; one that is missing or has no value is an empty one. */

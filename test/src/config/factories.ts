@@ -113,6 +113,13 @@ export const REGISTRY: Registry = [
   defineExporter({
     ...common,
     kind: 'exporter',
+    type: 'forward',
+    accepts: ['raw', 'observations'],
+    config: z.strictObject({}),
+  }),
+  defineExporter({
+    ...common,
+    kind: 'exporter',
     type: 'otlphttp',
     aliases: ['otlp_http'],
     accepts: ['raw', 'observations'],

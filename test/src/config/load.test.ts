@@ -1,0 +1,440 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import fc from 'fast-check';
+import t from 'tap';
+import { didYouMean, nearest } from '../../../src/config/did-you-mean.ts';
+import { jsonSchema } from '../../../src/config/json-schema.ts';
+import { formatIssue, type Loaded, loadConfig } from '../../../src/config/load.ts';
+import { toYaml } from '../../../src/config/print.ts';
+import { parseByteSize, parseDuration, parseEndpoint } from '../../../src/config/schema.ts';
+import { REGISTRY } from './factories.ts';
+
+const GOLDEN = fileURLToPath(new URL('./golden/', import.meta.url));
+
+/** A whole configuration that is right; tests lay files over it. */
+const SOUND = `
+extensions:
+  sqlite:
+receivers:
+  web:
+processors:
+  auth: {store: sqlite}
+  normalization:
+exporters:
+  sqlite:
+service:
+  extensions: [sqlite]
+  pipelines:
+    traces:
+      receivers: [web]
+      processors: [auth, normalization]
+      exporters: [sqlite]
+`;
+
+type Given = {
+  readonly files?: Readonly<Record<string, string | Buffer>>;
+  readonly sets?: readonly string[];
+  readonly env?: Readonly<Record<string, string>>;
+  readonly beside?: Readonly<Record<string, string>>;
+};
+
+function loadThese({ files = { 'a.yaml': SOUND }, sets = [], env = {}, beside = {} }: Given) {
+  const cwd = mkdtempSync(join(tmpdir(), 'tracectl-config-'));
+  try {
+    for (const [name, text] of Object.entries({ ...files, ...beside })) {
+      writeFileSync(join(cwd, name), text);
+    }
+    return loadConfig({ files: Object.keys(files), sets, env, cwd, registry: REGISTRY });
+  } finally {
+    rmSync(cwd, { recursive: true });
+  }
+}
+
+function textOf({ issues }: Loaded): string {
+  return issues.map(formatIssue).join('\n');
+}
+
+/** The settings that a receiver `web` ends up with when `fields` is laid over the sound file. */
+function webWith(fields: string, more: Given = {}) {
+  const over = `receivers:\n  web:\n${fields.replace(/^/gm, '    ')}\n`;
+  const loaded = loadThese({ ...more, files: { 'a.yaml': SOUND, 'b.yaml': over } });
+  return { ...loaded, web: loaded.config?.receivers.get('web')?.config as Record<string, unknown> };
+}
+
+t.test('every faulty file is told about with line, column and a way out', async (t) => {
+  const names = readdirSync(GOLDEN).filter((name) => name.endsWith('.yaml'));
+  t.ok(names.length > 10, 'there are faulty files');
+  for (const name of names) {
+    const loaded = loadConfig({
+      files: [name],
+      env: { SECRET: 'hush-hush', NUMBER: '12' },
+      cwd: GOLDEN,
+      registry: REGISTRY,
+    });
+    const expected = join(GOLDEN, name.replace(/\.yaml$/, '.txt'));
+    const said = `${textOf(loaded)}\n`;
+    if (process.env.UPDATE_GOLDEN !== undefined) writeFileSync(expected, said);
+    t.equal(said, readFileSync(expected, 'utf8'), name);
+    const hasError = loaded.issues.some(({ severity }) => severity === 'error');
+    t.equal(loaded.config === undefined, hasError, `${name} gives a configuration or an error`);
+    t.notMatch(said, 'hush-hush', `${name} keeps its secret`);
+  }
+});
+
+t.test('a sound file becomes a configuration with every default', async (t) => {
+  const { config, issues } = loadThese({});
+  t.same(issues, []);
+  t.same(config?.receivers.get('web')?.config, {
+    endpoint: '127.0.0.1:4318',
+    read_timeout: 60_000,
+    protocols: { http: { max_body: 25 * 1024 * 1024 } },
+  });
+  t.same(config?.service.extensions, ['sqlite']);
+  t.same(config?.service.telemetry, {
+    logs: { level: 'info', encoding: 'console' },
+    metrics: { level: 'normal', address: '127.0.0.1:8888', addressIsConfigured: false },
+  });
+  t.equal(config?.service.shutdown_timeout, 20_000);
+});
+
+t.test('a section without a value stands with its defaults', async (t) => {
+  const { web } = webWith('protocols:\n  grpc:');
+  t.same(web.protocols, { grpc: { endpoint: '127.0.0.1:4317' } });
+});
+
+t.test('an address that stands in the file is told from the default', async (t) => {
+  const { config } = loadThese({ sets: ['service.telemetry.metrics.address=127.0.0.1:9999'] });
+  t.match(config?.service.telemetry.metrics, {
+    address: '127.0.0.1:9999',
+    addressIsConfigured: true,
+  });
+});
+
+t.test('an alias names the same component', async (t) => {
+  const { config } = loadThese({
+    files: { 'a.yaml': SOUND, 'b.yaml': 'exporters:\n  otlp_http/far:\n' },
+    sets: ['service.pipelines.traces.exporters=[sqlite, otlp_http/far]'],
+  });
+  t.equal(config?.exporters.get('otlp_http/far')?.factory.type, 'otlphttp');
+});
+
+t.test('extensions are started after those they refer to', async (t) => {
+  const { config } = loadThese({
+    files: { 'a.yaml': SOUND, 'b.yaml': 'extensions:\n  admin: {store: sqlite}\n' },
+    sets: ['service.extensions=[admin, sqlite]'],
+  });
+  t.same(config?.service.extensions, ['sqlite', 'admin']);
+});
+
+t.test('variables', async (t) => {
+  await t.test('a whole value keeps the type its text has', async (t) => {
+    const { config } = loadThese({
+      files: {
+        'a.yaml': `${SOUND}`,
+        'b.yaml': 'processors:\n  validation: {rate: "${env:RATE}"}\n',
+      },
+      env: { RATE: '0.5' },
+      sets: ['service.pipelines.traces.processors=[auth, validation, normalization]'],
+    });
+    t.same(config?.processors.get('validation')?.config, { rate: 0.5 });
+  });
+  await t.test('a field that wants a text gets the text as it came', async (t) => {
+    for (const text of ['0123', 'true', 'a #b', '"quoted"', 'a: b', '[1]', '@x', '1e3', '~']) {
+      const { web } = webWith('project: ${env:P}', { env: { P: text } });
+      t.equal(web?.project, text === '~' ? undefined : text, text);
+    }
+  });
+  await t.test('a variable may hold a whole section', async (t) => {
+    const { web } = webWith('protocols: ${env:P}', { env: { P: '{http: {max_body: 1KiB}}' } });
+    t.same(web.protocols, { http: { max_body: 1024 } });
+  });
+  await t.test('what a variable holds is not expanded again', async (t) => {
+    const { web } = webWith('project: ${env:P}', { env: { P: '${env:Q} $$', Q: 'no' } });
+    t.equal(web.project, '${env:Q} $$');
+  });
+  await t.test('inside a text, a variable becomes text', async (t) => {
+    const { web } = webWith('project: a${P}b${env:Q:-c}$$d$e', { env: { P: '7' } });
+    t.equal(web.project, 'a7bc$d$e');
+  });
+  await t.test('an odd dollar escapes, the even one expands', async (t) => {
+    const { web } = webWith('project: "$${P} $$${P}"', { env: { P: 'x' } });
+    t.equal(web.project, '${P} $x');
+  });
+  await t.test('a default may hold braces and variables', async (t) => {
+    const { web } = webWith('project: "${env:A:-${env:B:-{x}}}"', {});
+    t.equal(web.project, '{x}');
+  });
+  await t.test('a default is for what is not set, not for what is empty', async (t) => {
+    const { web } = webWith('project: ${env:A:-x}', { env: { A: '' } });
+    t.equal(web.project, undefined);
+  });
+  await t.test('an unset one is empty, and warned of', async (t) => {
+    const loaded = webWith('project: ${env:NOBODY}', {});
+    t.equal(loaded.web.project, undefined);
+    t.match(textOf(loaded), /^b\.yaml:3:14: warning: receivers\.web\.project: .*NOBODY is not set/);
+  });
+  await t.test('one that must be set says what it should hold', async (t) => {
+    for (const env of [{}, { P: '' }]) {
+      const loaded = webWith('project: ${env:P:?the project of this host}', { env });
+      t.match(textOf(loaded), /b\.yaml:3:14: error: .*P is not set: the project of this host/);
+    }
+  });
+  await t.test('a file loses its final newline and nothing else', async (t) => {
+    const { web } = webWith('project: ${file:p.txt}', { beside: { 'p.txt': ' one\ntwo\n\n' } });
+    t.equal(web.project, ' one\ntwo\n');
+  });
+  await t.test('what a file cannot give is an error with its place', async (t) => {
+    t.match(textOf(webWith('project: ${file:none}', {})), /b\.yaml:3:14: error: .*no such file/);
+    t.match(textOf(webWith('project: ${file:.}', {})), /it is a directory/);
+    t.match(textOf(webWith('project: ${vault:x}', {})), /\$\{vault:…\} is not known/);
+    t.match(textOf(webWith('project: ${1x}', {})), /not a variable/);
+    t.match(textOf(webWith('project: "${A"', {})), /without its "}"/);
+  });
+  await t.test('what is replaced by a later file is never asked for', async (t) => {
+    const files = {
+      'a.yaml': `${SOUND}`,
+      'b.yaml': 'receivers: {web: {project: "${env:NO:?x}"}}',
+      'c.yaml': 'receivers: {web: {project: p}}',
+    };
+    t.same(loadThese({ files }).issues, []);
+  });
+});
+
+t.test('several files', async (t) => {
+  await t.test('maps are joined, lists replaced, the last one wins', async (t) => {
+    const over = `
+receivers:
+  web: {endpoint: "127.0.0.1:1"}
+  web/two: {endpoint: "127.0.0.1:2"}
+service: {pipelines: {traces: {receivers: [web/two]}}}`;
+    const { config, issues } = loadThese({ files: { 'a.yaml': SOUND, 'b.yaml': over } });
+    t.same(config?.service.pipelines[0]?.receivers, ['web/two']);
+    t.same(config?.service.pipelines[0]?.processors, ['auth', 'normalization']);
+    t.match(issues.map(formatIssue), [/^b\.yaml:3:3: warning: receivers\.web: no pipeline names/]);
+  });
+  await t.test('an empty value that wipes a map is warned of', async (t) => {
+    const files = { 'a.yaml': SOUND, 'b.yaml': 'extensions:\n' };
+    const text = textOf(loadThese({ files }));
+    t.match(text, /b\.yaml:1:1: warning: extensions: an empty value replaces .*\(sqlite\)/);
+  });
+  await t.test('a fault is placed in the file that holds it', async (t) => {
+    const files = { 'a.yaml': SOUND, 'b.yaml': '\n\nreceivers:\n  web:\n    proyect: x\n' };
+    const text = textOf(loadThese({ files }));
+    t.match(text, /^b\.yaml:5:5: error: receivers\.web\.proyect: .*did you mean "project"/);
+  });
+  await t.test('--set wins over all files and is read as YAML', async (t) => {
+    const { config } = loadThese({
+      sets: [
+        'receivers.web.endpoint=:80',
+        'receivers.web.protocols={grpc: {}}',
+        'receivers.web.project=a=b',
+      ],
+    });
+    t.match(config?.receivers.get('web')?.config, {
+      endpoint: ':80',
+      project: 'a=b',
+      protocols: { grpc: {}, http: undefined },
+    });
+  });
+  await t.test('--set without its parts is an error', async (t) => {
+    for (const setting of ['x', '=y', 'a..b=c', '']) {
+      t.match(textOf(loadThese({ sets: [setting] })), /--set takes path=value/, setting);
+    }
+  });
+});
+
+t.test('files that are no configuration', async (t) => {
+  const cases: [string, string | Buffer, RegExp][] = [
+    ['empty', '', /the configuration is empty/],
+    ['comments alone', '# nothing\n', /the configuration is empty/],
+    ['a list', '- a\n', /a\.yaml:1:1: error: a configuration is a map/],
+    ['too large', `x: ${'y'.repeat(1024 * 1024)}`, /cannot be read: it is larger than 1 MiB/],
+    ['no UTF-8', Buffer.from([0x61, 0x3a, 0x20, 0xff]), /it is not UTF-8 text/],
+    ['brackets without end', '['.repeat(200_000), /nested too deeply|not valid YAML/],
+    ['deep maps', `${'{a: '.repeat(80)}1${'}'.repeat(80)}`, /nested too deeply; 64 levels/],
+    ['a ring of aliases', 'a: &x\n  b: *x\n', /a\.yaml:2:6: error: the alias \*x stands inside/],
+    ['an alias of nothing', 'a: *x\n', /no anchor &x stands above|unresolved alias/],
+    ['two documents', 'a: 1\n---\nb: 2\n', /a second document starts here/],
+    ['a tab', 'receivers:\n\tweb:\n', /a\.yaml:2:1: error: a tab indents this line/],
+    [
+      'a key twice',
+      'receivers:\n  web:\n  web:\n',
+      /a\.yaml:3:3: error: the key "web" stands here a second time; it stands first at a\.yaml:2:3/,
+    ],
+    ['a map as key', '{a: 1}: 2\n', /a key must be a plain text/],
+  ];
+  for (const [name, text, expected] of cases) {
+    const loaded = loadThese({ files: { 'a.yaml': text } });
+    t.equal(loaded.config, undefined, name);
+    t.match(textOf(loaded), expected, name);
+  }
+  const missing = loadConfig({ files: ['no.yaml'], env: {}, cwd: GOLDEN, registry: REGISTRY });
+  t.equal(textOf(missing), 'no.yaml: error: cannot be read: there is no such file');
+});
+
+t.test('a bomb of aliases is refused quickly', async (t) => {
+  let bomb = 'a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n';
+  for (let level = 1; level < 12; level++) {
+    bomb += `a${level}: &a${level} [${`*a${level - 1}, `.repeat(10)}]\n`;
+  }
+  t.match(textOf(loadThese({ files: { 'a.yaml': bomb } })), /more than 100000 values once aliases/);
+});
+
+t.test('anchors and merge keys work as everywhere', async (t) => {
+  const { config } = loadThese({
+    files: {
+      'a.yaml': SOUND,
+      'b.yaml':
+        'receivers:\n  web: &base {read_timeout: 5s, project: p}\n  web/two:\n    <<: *base\n    project: q\n    endpoint: 127.0.0.1:2\n',
+    },
+    sets: ['service.pipelines.traces.receivers=[web, web/two]'],
+  });
+  t.match(config?.receivers.get('web/two')?.config, { read_timeout: 5000, project: 'q' });
+});
+
+t.test('any text at all gives a configuration or an error, never an exception', async () => {
+  const pieces = fc.constantFrom(
+    'receivers:',
+    'service:',
+    '  ',
+    '\n',
+    'web',
+    ': ',
+    '- ',
+    '{',
+    '}',
+    '[',
+    ']',
+    '&a ',
+    '*a',
+    '<<',
+    '"',
+    "'",
+    '|',
+    '>',
+    '!!int ',
+    '#',
+    '$',
+    '${env:X}',
+    '\t',
+    '---',
+    '?',
+    '0x1',
+    '.inf',
+    '~',
+  );
+  fc.assert(
+    fc.property(
+      fc.array(fc.oneof(pieces, fc.string({ maxLength: 3 })), { maxLength: 30 }),
+      (parts) => {
+        const loaded = loadThese({ files: { 'a.yaml': parts.join('') } });
+        return (
+          loaded.config !== undefined || loaded.issues.some(({ severity }) => severity === 'error')
+        );
+      },
+    ),
+    { numRuns: 300 },
+  );
+});
+
+t.test('what is printed can be read again, and hides what came from outside', async (t) => {
+  const files = {
+    'a.yaml': SOUND,
+    'b.yaml': `
+receivers: {web: {protocols: {grpc: }, project: "\${env:PROJECT}"}}
+exporters: {otlphttp: {url: "http://\${env:HOST}/\${env:NO:-x}", headers: {authorization: plain-secret}}}
+service: {pipelines: {traces: {exporters: [sqlite, otlphttp]}}}`,
+  };
+  const env = { PROJECT: 'outside-one', HOST: 'outside-two' };
+  const first = loadThese({ files, env });
+  const printed = toYaml(first.printable);
+  t.notMatch(printed, /outside|plain-secret/);
+  t.match(printed, 'url: http://[REDACTED]/x');
+  t.match(printed, 'read_timeout: 60s');
+  const second = loadThese({ files: { 'a.yaml': printed } });
+  t.same(second.issues, []);
+  t.equal(toYaml(second.printable), printed);
+});
+
+t.test('durations, sizes and endpoints', async (t) => {
+  const durations: [string, number | undefined][] = [
+    ['300ms', 300],
+    ['1.5h', 5_400_000],
+    ['2h45m', 9_900_000],
+    ['0s', 0],
+    ['0', 0],
+    ['1us', 0.001],
+    ['.5s', 500],
+    ['5', undefined],
+    ['', undefined],
+    ['-1s', undefined],
+    ['1d', undefined],
+    ['1 s', undefined],
+    ['s', undefined],
+    [`${'9'.repeat(400)}h`, undefined],
+  ];
+  for (const [text, value] of durations) t.equal(parseDuration(text), value, text);
+  const sizes: [string, number | undefined][] = [
+    ['25MiB', 26_214_400],
+    ['10GiB', 10 * 2 ** 30],
+    ['1kB', 1000],
+    ['1KB', 1000],
+    ['4096', 4096],
+    ['1.5 kib', 1536],
+    ['0', 0],
+    ['-1', undefined],
+    ['1e3', undefined],
+    ['MiB', undefined],
+    ['1X', undefined],
+    ['9999999TiB', undefined],
+    ['constructor', undefined],
+  ];
+  for (const [text, value] of sizes) t.equal(parseByteSize(text), value, text);
+  const endpoints: [string, object | undefined][] = [
+    ['127.0.0.1:80', { host: '127.0.0.1', port: 80 }],
+    [':0', { host: '::', port: 0 }],
+    ['[::1]:4318', { host: '::1', port: 4318 }],
+    ['localhost:65535', { host: 'localhost', port: 65_535 }],
+    ['::1:80', undefined],
+    ['host', undefined],
+    ['host:65536', undefined],
+    ['http://h:1', undefined],
+    ['a b:1', undefined],
+    ['h:-1', undefined],
+  ];
+  for (const [text, value] of endpoints) t.same(parseEndpoint(text), value, text);
+});
+
+t.test('a typing error finds what was meant, and nothing far off', async (t) => {
+  t.equal(nearest('endpiont', ['endpoint', 'project']), 'endpoint');
+  t.equal(nearest('Endpoint', ['endpoint']), 'endpoint');
+  t.equal(nearest('zzz', ['endpoint', 'project']), undefined);
+  t.equal(didYouMean('otpl', ['otlp']), '; did you mean "otlp"?');
+  t.equal(didYouMean('x'.repeat(10_000), ['x'.repeat(9_999)]), '');
+});
+
+t.test('the JSON Schema knows every component, and lets variables stand anywhere', async (t) => {
+  const schema = jsonSchema(REGISTRY) as {
+    properties: Record<string, { patternProperties?: Record<string, Record<string, unknown>> }>;
+  };
+  t.same(Object.keys(schema.properties).sort(), [
+    'connectors',
+    'exporters',
+    'extensions',
+    'processors',
+    'receivers',
+    'service',
+  ]);
+  t.ok(schema.properties.exporters?.patternProperties?.['^(otlphttp|otlp_http)(/.+)?$']);
+  const web = schema.properties.receivers?.patternProperties?.['^(web)(/.+)?$'];
+  t.match(web, {
+    type: ['object', 'null'],
+    additionalProperties: false,
+    properties: { read_timeout: { default: '60s', description: 'Time for a body.' } },
+  });
+  const rate = schema.properties.processors?.patternProperties?.['^(validation)(/.+)?$'];
+  t.match(rate, { properties: { rate: { anyOf: [{ type: 'number' }, { type: 'string' }] } } });
+  t.notMatch(JSON.stringify(schema), /"(capability|listens|secret)":/);
+});
