@@ -1,0 +1,260 @@
+import { globSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import t from 'tap';
+
+/**
+ * Who may import whom. A row that is not here, or a target that is not in the row, is refused; `types`
+ * may be named by `import type` alone. Rows of component kinds hold for each of their folders, which are
+ * strangers to each other.
+ */
+const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly string[] }> = {
+  'src/model': { values: [] },
+  'src/component': { values: ['src/model'] },
+  'src/config': { values: ['src/component', 'src/model'] },
+  'src/telemetry': { values: ['src/component', 'src/model'] },
+  'src/queue': { values: ['src/component', 'src/model'], types: ['src/store'] },
+  'src/store': { values: ['src/component', 'src/model'], types: ['src/queue'] },
+  'src/http': {
+    values: ['src/component', 'src/model', 'src/config/schema.ts'],
+    types: ['src/queue', 'src/store'],
+  },
+  'src/sqlite': { values: ['src/component', 'src/model', 'src/queue', 'src/store'] },
+  'src/read': {
+    values: ['src/component', 'src/model', 'src/http', 'src/store'],
+    types: ['src/queue'],
+  },
+  'src/control': { values: ['src/component', 'src/model'], types: ['src/queue', 'src/store'] },
+  'src/engine': {
+    values: ['src/component', 'src/model', 'src/config', 'src/http', 'src/telemetry'],
+    types: ['src/queue', 'src/store'],
+  },
+  receivers: {
+    values: [
+      'src/component',
+      'src/model',
+      'src/config/schema.ts',
+      'src/http',
+      'src/read',
+      'src/store',
+    ],
+    types: ['src/queue', 'src/telemetry'],
+  },
+  processors: {
+    values: ['src/component', 'src/model', 'src/config/schema.ts', 'src/store'],
+    types: ['src/queue', 'src/telemetry'],
+  },
+  exporters: {
+    values: [
+      ...['src/component', 'src/model', 'src/config/schema.ts', 'src/queue', 'src/store'],
+      'src/read/observation-json.ts',
+    ],
+    types: ['src/telemetry'],
+  },
+  connectors: {
+    values: [
+      ...['src/component', 'src/model', 'src/config/schema.ts', 'src/queue', 'src/store'],
+      'src/telemetry/health.ts',
+    ],
+  },
+  extensions: {
+    values: [
+      ...['src/component', 'src/model', 'src/config/schema.ts', 'src/control', 'src/http'],
+      ...['src/queue', 'src/sqlite', 'src/store', 'src/telemetry/health.ts'],
+    ],
+  },
+  'src/registry.ts': {
+    values: ['src/component', 'receivers', 'processors', 'exporters', 'connectors', 'extensions'],
+  },
+  'src/cli': {
+    values: ['src', 'receivers', 'processors', 'exporters', 'connectors', 'extensions'],
+  },
+  'src/main.ts': { values: ['src/cli'] },
+};
+
+const KINDS = ['receivers', 'processors', 'exporters', 'connectors', 'extensions'];
+const SOURCES = globSync(`{src,${KINDS.join(',')}}/**/*.ts`)
+  .filter((file) => !file.endsWith('.test.ts'))
+  .sort();
+const TESTS = globSync('{test,bench}/**/*.ts');
+
+/** The text of a file without its comments. */
+function codeOf(file: string): string {
+  return readFileSync(file, 'utf8')
+    .replace(/\/\*[\s\S]*?\*\//g, '')
+    .replace(/^\s*\/\/.*$/gm, '')
+    .replace(/([;,{}\s])\/\/ .*$/gm, '$1');
+}
+
+type Import = { readonly target: string; readonly isType: boolean };
+
+/** Relative imports, of workers and modules loaded late too. */
+function importsOf(file: string): Import[] {
+  const code = codeOf(file);
+  const named = [...code.matchAll(/(?:import|export)\s+(type\s+)?[^;'"]*?from\s+'(\.[^']+)'/g)];
+  const others = [...code.matchAll(/(?:import\(|new URL\(|import )\s*'(\.[^']+\.ts)'/g)];
+  return [
+    ...named.map(([, type, path = '']) => ({
+      target: join(dirname(file), path),
+      isType: type !== undefined,
+    })),
+    ...others.map(([, path = '']) => ({ target: join(dirname(file), path), isType: false })),
+  ];
+}
+
+/** `receivers/otlp` and `receivers/native` are strangers; so are `src/http` and `src/queue`. */
+function homeOf(file: string): string {
+  return file.split('/').slice(0, 2).join('/');
+}
+
+function rowOf(file: string): (typeof MAY_IMPORT)[string] | undefined {
+  return MAY_IMPORT[homeOf(file)] ?? MAY_IMPORT[file.split('/')[0] ?? ''];
+}
+
+function isWithin(target: string, places: readonly string[] = []): boolean {
+  return places.some((place) => target === place || target.startsWith(`${place}/`));
+}
+
+t.test('no folder imports a folder it must not know', async (t) => {
+  for (const file of SOURCES) {
+    const row = rowOf(file);
+    t.ok(row, `${file} stands in a folder with a row in the table`);
+    for (const { target, isType } of importsOf(file)) {
+      if (homeOf(target) === homeOf(file)) continue;
+      const isAllowed = isWithin(target, row?.values) || (isType && isWithin(target, row?.types));
+      if (!isAllowed) t.fail(`${file} imports ${target}`);
+    }
+  }
+});
+
+t.test('the table of imports names folders that exist', async (t) => {
+  const all = new Set(SOURCES.flatMap((file) => [file, homeOf(file), file.split('/')[0]]));
+  for (const [from, { values, types = [] }] of Object.entries(MAY_IMPORT)) {
+    for (const place of [from, ...values, ...types]) t.ok(all.has(place), place);
+  }
+});
+
+t.test('every source file is imported by another one', async (t) => {
+  const imported = new Set([...SOURCES, ...TESTS].flatMap(importsOf).map(({ target }) => target));
+  for (const file of SOURCES) {
+    if (file === 'src/main.ts') continue;
+    const byTestsAlone = !SOURCES.some((other) =>
+      importsOf(other).some(({ target }) => target === file),
+    );
+    t.ok(imported.has(file) && !byTestsAlone, `${file} is used`);
+  }
+});
+
+/** What only some files may do, and why. */
+const RESERVED: { what: string; pattern: RegExp; allowed: readonly string[] }[] = [
+  {
+    what: 'only the entry point ends the process',
+    pattern: /process\.(exit|abort|kill)\b/,
+    allowed: ['src/main.ts'],
+  },
+  {
+    what: 'only commands print',
+    pattern: /\bconsole\.|process\.(stdout|stderr)\b/,
+    allowed: ['src/cli', 'src/main.ts'],
+  },
+  {
+    what: 'time comes in through the clock',
+    pattern: /\b(setTimeout|setInterval)\(|Date\.now\(|new Date\(\)|performance\.now\(/,
+    allowed: [
+      'src/component/clock.ts',
+      // A worker thread has no settings to take a clock from.
+      'src/sqlite',
+      'src/http/scan-worker.ts',
+      'src/cli',
+      'src/control',
+    ],
+  },
+  {
+    what: 'bodies are inflated within a limit, in one place',
+    pattern:
+      /\b(gunzip|inflate|unzip|zstdDecompress|brotliDecompress|createGunzip|createInflate|createZstdDecompress)\w*\(/i,
+    allowed: ['src/model/inflate.ts', 'src/model/formats.ts', 'src/http', 'src/read', 'src/sqlite'],
+  },
+  {
+    what: 'zlib itself is for those who compress or inflate',
+    pattern: /from 'node:zlib'/,
+    allowed: ['src/model/inflate.ts', 'exporters/file/writer.ts'],
+  },
+  {
+    what: 'nothing but the configuration reads the environment',
+    pattern: /process\.env\b/,
+    allowed: ['src/config', 'src/cli', 'src/main.ts'],
+  },
+  {
+    what: 'code is never made from text',
+    pattern: /\beval\(|new Function\(/,
+    allowed: [],
+  },
+];
+
+for (const { what, pattern, allowed } of RESERVED) {
+  t.test(what, async (t) => {
+    for (const file of SOURCES) {
+      if (isWithin(file, allowed)) continue;
+      const found = pattern.exec(codeOf(file));
+      t.notOk(found, `${file}${found === null ? '' : ` has ${found[0]}`}`);
+    }
+    for (const place of allowed) {
+      t.ok(
+        SOURCES.some((file) => isWithin(file, [place]) && pattern.test(codeOf(file))),
+        `${place} needs its exception`,
+      );
+    }
+  });
+}
+
+t.test('every component has the same rooms', async (t) => {
+  for (const kind of KINDS) {
+    const role = `${kind.slice(0, -1)}.ts`;
+    for (const folder of globSync(`${kind}/*`)) {
+      const rooms = new Set(globSync(`${folder}/*`).map((file) => file.slice(folder.length + 1)));
+      for (const room of ['factory.ts', 'config.ts', role, 'README.md']) {
+        t.ok(rooms.has(room), `${folder} has ${room}`);
+      }
+      if (!rooms.has('factory.ts')) continue;
+      const type = folder.split('/')[1] ?? '';
+      const factory = codeOf(`${folder}/factory.ts`);
+      t.match(factory, `type: '${type}'`, `${folder} is named by its type`);
+      t.ok(factory.split('\n').length <= 45, `${folder}/factory.ts holds no logic`);
+    }
+  }
+});
+
+t.test('every error code stands in docs/errors.md', async (t) => {
+  const known = readFileSync('docs/errors.md', 'utf8');
+  const thrown = new Set<string>();
+  for (const file of SOURCES) {
+    const pattern = /new (?:RetryableError|PermanentError|Refusal|StoreError)\(\s*'([^']+)'/g;
+    for (const [, code = ''] of codeOf(file).matchAll(pattern)) thrown.add(code);
+  }
+  const refusals = /REFUSAL_STATUS = \{([^}]*)\}/.exec(codeOf('src/model/errors.ts'))?.[1] ?? '';
+  for (const [, code = ''] of refusals.matchAll(/(\w+): \d/g)) thrown.add(code);
+  t.ok(thrown.size > 20, 'codes are found');
+  for (const code of thrown) t.match(known, `\`${code}\``, code);
+});
+
+t.test('every metric is named by the rule and stands in docs/metrics.md', async (t) => {
+  const known = readFileSync('docs/metrics.md', 'utf8');
+  let found = 0;
+  for (const file of SOURCES) {
+    const pattern = /\b(?:counter|histogram|gauge|observedCounter)\(\s*'([^']+)'/g;
+    for (const [call, name = ''] of codeOf(file).matchAll(pattern)) {
+      found++;
+      t.match(name, /^tracectl_[a-z]+(_[a-z]+)+$/, `${file}: ${name}`);
+      if (/counter/i.test(call)) t.match(name, /_total$/, `${name} counts`);
+      t.match(known, `\`${name}\``, `${name} is documented`);
+    }
+  }
+  t.ok(found > 15, 'metrics are found');
+});
+
+t.test('no file is longer than a reader can hold', async (t) => {
+  for (const file of SOURCES) {
+    const lines = readFileSync(file, 'utf8').split('\n').length;
+    t.ok(lines <= 500, `${file} has ${lines} lines`);
+  }
+});

@@ -1,0 +1,187 @@
+import t from 'tap';
+import { capability } from '../../../src/component/component.ts';
+import type { ServiceConfig } from '../../../src/config/config.ts';
+import { BrokenReloadError, createService } from '../../../src/engine/service.ts';
+import type { RawBatch } from '../../../src/model/batch.ts';
+import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { fakeParts, serviceConfig } from '../../helper/service.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+import { createSink } from '../../helper/sink.ts';
+
+const STORE = capability<string>('store');
+const PIPELINES = { 'traces/accept': 'in > auth > queue', 'traces/store': 'queue > work > out' };
+
+/** The usual service in two pipelines; `change` covers parts of it. */
+function embedded(
+  parts: ReturnType<typeof fakeParts>,
+  change: {
+    store?: unknown;
+    auth?: unknown;
+    queue?: unknown;
+    out?: unknown;
+    in?: unknown;
+    pipelines?: Record<string, string>;
+  } = {},
+): ServiceConfig {
+  return serviceConfig(
+    {
+      extensions: [parts.extension('store', { store: 'it' }, change.store ?? {})],
+      receivers: [parts.receiver('in', {}, change.in ?? {})],
+      processors: [
+        parts.processor('auth', { authenticate: () => aTenant() }, {}, change.auth ?? {}),
+        parts.processor('work'),
+      ],
+      connectors: [parts.connector('queue', {}, change.queue ?? {})],
+      exporters: [parts.exporter('out', {}, change.out ?? {}), parts.exporter('more')],
+    },
+    change.pipelines ?? PIPELINES,
+  );
+}
+
+async function started(t: { teardown(f: () => unknown): void }, config: ServiceConfig) {
+  const logger = recordingLogger();
+  const service = await createService({ config, logger });
+  t.teardown(() => service.shutdown());
+  await service.start();
+  return { service, logger };
+}
+
+t.test('a reload of the same file touches nothing', async (t) => {
+  const parts = fakeParts();
+  const { service } = await started(t, embedded(parts));
+  parts.events.length = 0;
+  await service.reload(embedded(parts));
+  t.same(parts.events, []);
+  t.match(await service.metricsText(), /tracectl_config_reload_success 1/);
+});
+
+t.test('what changed is replaced, what did not goes on running', async (t) => {
+  const parts = fakeParts();
+  const { service } = await started(t, embedded(parts));
+  const reload = async (change: Parameters<typeof embedded>[1]) => {
+    parts.events.length = 0;
+    await service.reload(embedded(parts, change));
+    return parts.events.splice(0);
+  };
+  t.same(await reload({ auth: { keys: 1 } }), ['shutdown auth', 'start auth']);
+  t.same(
+    await reload({ auth: { keys: 1 }, out: { path: 'b' } }),
+    ['shutdown queue', 'shutdown out', 'start out', 'start queue'],
+    'the queue delivers to what is behind it, so it goes with it',
+  );
+  t.same(await reload({}), [
+    ...['shutdown queue', 'shutdown auth', 'shutdown out'],
+    ...['start out', 'start auth', 'start queue'],
+  ]);
+  t.same(
+    await reload({ in: { endpoint: 'b' } }),
+    ['start in', 'shutdown in'],
+    'the new receiver listens before the old one stops',
+  );
+  const grown = { ...PIPELINES, 'traces/store': 'queue > work > out more' };
+  t.same(await reload({ in: { endpoint: 'b' }, pipelines: grown }), [
+    ...['shutdown queue', 'start more', 'start queue'],
+  ]);
+});
+
+t.test('whoever uses a changed extension is replaced with it', async (t) => {
+  const parts = fakeParts();
+  const { service } = await started(t, embedded(parts));
+  parts.settings.get('out')?.host.extension('store', STORE);
+  parts.settings.get('in')?.host.extension('store', STORE);
+  parts.events.length = 0;
+  await service.reload(embedded(parts, { store: { directory: 'b' } }));
+  t.same(parts.events, [
+    ...['shutdown queue', 'shutdown out', 'shutdown store'],
+    ...['start store', 'start out', 'start queue', 'start in', 'shutdown in'],
+  ]);
+});
+
+t.test('requests during a reload wait for it and are not refused', async (t) => {
+  const parts = fakeParts();
+  const slow = Promise.withResolvers<void>();
+  const arrived = Promise.withResolvers<void>();
+  const [before, after] = [createSink(), createSink()];
+  const simple = (consume: (batch: RawBatch) => Promise<void>, config: unknown) =>
+    serviceConfig(
+      {
+        receivers: [parts.receiver('in')],
+        processors: [parts.processor('auth', { authenticate: () => aTenant() })],
+        exporters: [
+          parts.exporter('out', { consume: (batch) => consume(batch as RawBatch) }, config),
+        ],
+      },
+      { traces: 'in > auth > out' },
+    );
+  const { service } = await started(
+    t,
+    simple(async (batch) => {
+      arrived.resolve();
+      await slow.promise;
+      await before.consume(batch);
+    }, 'before'),
+  );
+  const [pipeline] = parts.pipelines.get('in') ?? [];
+  if (pipeline === undefined) throw new Error('no pipeline');
+  const underWay = pipeline.consume(nativeBatch(1));
+  await arrived.promise;
+  const reloaded = service.reload(simple((batch) => after.consume(batch), 'after'));
+  await new Promise(setImmediate);
+  await new Promise(setImmediate);
+  const waiting = pipeline.consume(nativeBatch(1));
+  t.same([before.batches.length, after.batches.length], [0, 0]);
+  slow.resolve();
+  await Promise.all([underWay, waiting, reloaded]);
+  t.same([before.batches.length, after.batches.length], [1, 1]);
+  t.same(parts.events.slice(-2), ['shutdown out', 'start out']);
+});
+
+t.test('a graph that cannot be made or started leaves the old one running', async (t) => {
+  const parts = fakeParts();
+  const sink = createSink();
+  const config = (out: object, id: unknown, exporter = 'out') =>
+    serviceConfig(
+      {
+        receivers: [parts.receiver('in')],
+        exporters: [parts.exporter('out', out, id)],
+      },
+      { traces: `in > > ${exporter}` },
+    );
+  const good = { consume: (batch: RawBatch) => sink.consume(batch) };
+  const { service, logger } = await started(t, config(good, 1));
+  const [pipeline] = parts.pipelines.get('in') ?? [];
+  if (pipeline === undefined) throw new Error('no pipeline');
+
+  await t.rejects(service.reload(config({}, 1, 'nowhere')), { name: 'GraphError' });
+  await pipeline.consume(nativeBatch(1));
+  t.match(await service.metricsText(), /tracectl_config_reload_success 0/);
+
+  let starts = 0;
+  const bad = {
+    ...good,
+    start: () => (starts++ === 0 ? Promise.reject(new Error('no such place')) : Promise.resolve()),
+  };
+  await t.rejects(service.reload(config(bad, 2)), { message: /cannot start exporter "out"/ });
+  await pipeline.consume(nativeBatch(1));
+  t.equal(sink.batches.length, 2);
+  t.ok(service.health(false).ready);
+  t.match(logger.lines.at(-1), { message: 'The new configuration could not be put in place.' });
+
+  await service.reload(config(good, 3));
+  t.match(await service.metricsText(), /tracectl_config_reload_success 1/);
+});
+
+t.test('a service whose way back is blocked too shuts down', async (t) => {
+  const parts = fakeParts();
+  const config = (out: object, id: unknown) =>
+    serviceConfig(
+      { receivers: [parts.receiver('in')], exporters: [parts.exporter('out', out, id)] },
+      { traces: 'in > > out' },
+    );
+  const { service } = await started(t, config({}, 1));
+  const bad = { start: () => Promise.reject(new Error('never again')) };
+  await t.rejects(service.reload(config(bad, 2)), BrokenReloadError);
+  await service.shutdown();
+  t.equal(service.health(false).status, 'stopped');
+  await t.rejects(service.reload(config({}, 1)), /only a running service/);
+});

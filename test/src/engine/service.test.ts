@@ -1,0 +1,547 @@
+import t, { type Test } from 'tap';
+import { capability } from '../../../src/component/component.ts';
+import { createService } from '../../../src/engine/service.ts';
+import type { Batch, RawBatch } from '../../../src/model/batch.ts';
+import { reject } from '../../../src/model/batch.ts';
+import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { HEALTH, HEALTH_REGISTRY } from '../../../src/telemetry/health.ts';
+import { aTenant, nativeBatch, observationBatch } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { fakeParts, serviceConfig } from '../../helper/service.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+import { aHead, createSink, memoryLedger } from '../../helper/sink.ts';
+
+const auth = { authenticate: () => aTenant() };
+
+/** A service of one receiver in front of the given processors and exporters, started. */
+async function running(
+  t: Test,
+  parts: ReturnType<typeof fakeParts>,
+  declared: Parameters<typeof serviceConfig>[0],
+  pipelines: Record<string, string>,
+  timeout?: number,
+) {
+  const clock = fakeClock();
+  const logger = recordingLogger();
+  const config = serviceConfig(declared, pipelines, timeout);
+  const service = await createService({ config, clock, logger });
+  t.teardown(() => service.shutdown());
+  await service.start();
+  const pipelineOf = (id: string) => {
+    const pipeline = parts.pipelines.get(id)?.at(-1);
+    if (pipeline === undefined) throw new Error(`${id} was given no pipeline`);
+    return pipeline;
+  };
+  return { service, clock, logger, pipelineOf };
+}
+
+/** The value of a point in Prometheus' text, whatever the order of its labels. */
+function point(text: string, name: string, labels: Record<string, string>): number {
+  for (const line of text.split('\n')) {
+    const match = /^(\w+)\{(.*)\} (\S+)$/.exec(line);
+    if (match === null || match[1] !== name) continue;
+    if (Object.entries(labels).every(([key, value]) => match[2]?.includes(`${key}="${value}"`))) {
+      return Number(match[3]);
+    }
+  }
+  return 0;
+}
+
+t.test('components start before whoever sends to them, and stop after', async (t) => {
+  const parts = fakeParts();
+  const { service } = await running(
+    t,
+    parts,
+    {
+      extensions: [parts.extension('store'), parts.extension('admin')],
+      receivers: [parts.receiver('in')],
+      processors: [parts.processor('auth', auth)],
+      connectors: [parts.connector('queue')],
+      exporters: [parts.exporter('out'), parts.exporter('unused')],
+    },
+    { 'traces/accept': 'in > auth > queue', 'traces/store': 'queue > > out' },
+  );
+  await service.shutdown();
+  t.same(parts.events, [
+    ...['start store', 'start admin', 'start out', 'start auth', 'start queue', 'start in'],
+    ...['shutdown in', 'shutdown queue', 'shutdown auth', 'shutdown out'],
+    ...['shutdown admin', 'shutdown store'],
+  ]);
+});
+
+t.test('a component that cannot start is named, and the others are stopped again', async (t) => {
+  const parts = fakeParts();
+  const config = serviceConfig(
+    {
+      extensions: [parts.extension('store')],
+      receivers: [parts.receiver('in')],
+      exporters: [
+        parts.exporter('out', { start: () => Promise.reject(new Error('the disk is gone')) }),
+      ],
+    },
+    { traces: 'in > > out' },
+  );
+  const service = await createService({ config, logger: recordingLogger() });
+  await t.rejects(service.start(), {
+    name: 'ComponentError',
+    componentId: 'out',
+    message: 'cannot start exporter "out": the disk is gone',
+  });
+  t.same(parts.events, ['start store', 'shutdown out', 'shutdown store', 'shutdown in']);
+});
+
+t.test('a service that never started shuts down all the same', async (t) => {
+  const parts = fakeParts();
+  const config = serviceConfig(
+    { receivers: [parts.receiver('in')], exporters: [parts.exporter('out')] },
+    { traces: 'in > > out' },
+  );
+  const service = await createService({ config, logger: recordingLogger() });
+  const [first, second] = await Promise.all([service.shutdown(), service.shutdown()]);
+  t.equal(first, second);
+  t.same(parts.events, ['shutdown in', 'shutdown out']);
+});
+
+t.test('configurations that only the whole shows to be wrong are refused', async (t) => {
+  const parts = fakeParts();
+  const part = {
+    receivers: [parts.receiver('in', { hasProject: true })],
+    processors: [parts.processor('auth', auth, { authenticates: true })],
+    connectors: [parts.connector('a'), parts.connector('b')],
+    exporters: [parts.exporter('out')],
+  };
+  const refused = (pipelines: Record<string, string>, message: RegExp) =>
+    t.rejects(
+      createService({ config: serviceConfig(part, pipelines), logger: recordingLogger() }),
+      {
+        name: 'GraphError',
+        message,
+      },
+    );
+  await refused({ traces: 'in > > out' }, /nobody names the project .* receivers\.in\.project/);
+  await refused({ t1: 'in > auth > out', t2: 'in > auth > out' }, /belongs to one pipeline/);
+  await refused({ t1: 'a > > b', t2: 'b > > a' }, /"a", "b" feed each other in a circle/);
+  await refused({ traces: 'in > auth > nowhere' }, /names "nowhere", which is not declared/);
+});
+
+t.test('a request is authenticated, permitted and admitted before its body', async (t) => {
+  const parts = fakeParts();
+  const log: string[] = [];
+  const admit = (id: string) => ({
+    admit: () => {
+      log.push(`admit ${id}`);
+      return () => void log.push(`release ${id}`);
+    },
+  });
+  const { pipelineOf } = await running(
+    t,
+    parts,
+    {
+      receivers: [parts.receiver('in')],
+      processors: [
+        parts.processor('auth', {
+          storeId: 'sqlite',
+          authenticate: (head) =>
+            aTenant({ permissions: head.path === '/r' ? [] : ['ingest:write'] }),
+        }),
+        parts.processor('first', admit('first')),
+        parts.processor('second', admit('second')),
+      ],
+      exporters: [parts.exporter('out')],
+    },
+    { traces: 'in > auth first second > out' },
+  );
+  const pipeline = pipelineOf('in');
+  t.equal(pipeline.id, 'traces');
+  t.equal(pipeline.storeId, 'sqlite');
+  t.equal(pipeline.idempotency, undefined);
+  t.same(
+    pipeline.branches.map(({ exporterId }) => exporterId),
+    ['out'],
+  );
+  const admission = pipeline.admit(aHead());
+  t.notOk(admission instanceof Promise, 'nothing had to wait');
+  const { tenant, release } = await admission;
+  t.equal(tenant.projectId, 'proj_test');
+  release();
+  release();
+  t.same(log, ['admit first', 'admit second', 'release second', 'release first']);
+  t.throws(() => pipeline.admit(aHead({ path: '/r' })), { name: 'Refusal', code: 'forbidden' });
+  t.throws(() => pipeline.authenticate(aHead(), 'traces:read'), { code: 'forbidden' });
+});
+
+t.test('when one processor refuses, the others get back what they hold', async (t) => {
+  for (const waits of [false, true]) {
+    const parts = fakeParts();
+    const log: string[] = [];
+    const refusal = new Refusal('monthly_limit', 'The month is used up.');
+    const { pipelineOf, service, logger } = await running(
+      t,
+      parts,
+      {
+        receivers: [parts.receiver('in')],
+        processors: [
+          parts.processor('auth', {
+            authenticate: () => (waits ? Promise.resolve(aTenant()) : aTenant()),
+          }),
+          parts.processor('a', {
+            admit: () => () => {
+              log.push('release a');
+              throw new Error('a bug');
+            },
+          }),
+          parts.processor('b', {
+            admit: () => {
+              const release = () => void log.push('release b');
+              return waits ? Promise.resolve(release) : release;
+            },
+          }),
+          parts.processor('c', {
+            admit: () => {
+              throw refusal;
+            },
+          }),
+        ],
+        exporters: [parts.exporter('out')],
+      },
+      { traces: 'in > a b auth c > out' },
+    );
+    await t.rejects(async () => pipelineOf('in').admit(aHead()), refusal);
+    t.same(log, ['release b', 'release a']);
+    t.match(logger.lines.slice(1), [
+      { message: 'A component failed unexpectedly.', fields: { component: 'a' } },
+    ]);
+    const text = await service.metricsText();
+    const labels = { receiver: 'in', pipeline: 'traces' };
+    t.equal(
+      point(text, 'tracectl_receiver_refusals_total', { ...labels, code: 'monthly_limit' }),
+      1,
+    );
+    t.equal(point(text, 'tracectl_receiver_requests_total', { ...labels, outcome: 'refused' }), 1);
+    t.equal(point(text, 'tracectl_receiver_in_flight_requests', labels), 0);
+  }
+});
+
+t.test('without auth the receiver names the tenant', async (t) => {
+  const parts = fakeParts();
+  const { pipelineOf } = await running(
+    t,
+    parts,
+    {
+      receivers: [parts.receiver('in', { hasProject: true }, { project: 'proj_own' })],
+      exporters: [parts.exporter('out')],
+    },
+    { traces: 'in > > out' },
+  );
+  const own = aTenant({ projectId: 'proj_own', permissions: ['ingest:write'] });
+  t.equal((await pipelineOf('in').admit(aHead(), own)).tenant, own);
+  t.throws(() => pipelineOf('in').admit(aHead()), { code: 'unauthorized' });
+});
+
+t.test('what was rejected is cut out before the exporters, and told one by one', async (t) => {
+  const parts = fakeParts();
+  const sink = createSink();
+  const settled: string[] = [];
+  const { pipelineOf, service } = await running(
+    t,
+    parts,
+    {
+      receivers: [parts.receiver('in')],
+      processors: [
+        parts.processor('validation', {
+          process(batch) {
+            reject(batch as RawBatch, [
+              { index: 1, code: 'missing_field', reason: 'events[1].id' },
+            ]);
+            return batch;
+          },
+        }),
+        parts.processor('quotas', {
+          process: (batch) => Promise.resolve(batch),
+          settle: (batch, outcome) => void settled.push(`${batch.id} ${outcome}`),
+        }),
+      ],
+      exporters: [parts.exporter('out', { consume: (batch) => sink.consume(batch) })],
+    },
+    { traces: 'in > validation quotas > out' },
+  );
+  const batch = nativeBatch(3);
+  await pipelineOf('in').consume(batch);
+  t.equal(JSON.parse(batch.body.toString()).events.length, 2);
+  t.same(batch.positions, [0, 2]);
+  t.equal(batch.usage.events, 2);
+  t.ok(batch.usage.bytes > 0);
+  t.same(settled, [`${batch.id} durable`]);
+
+  const text = await service.metricsText();
+  const at = { receiver: 'in', pipeline: 'traces' };
+  t.equal(point(text, 'tracectl_receiver_accepted_items_total', at), 2);
+  t.equal(
+    point(text, 'tracectl_receiver_rejected_items_total', { ...at, code: 'missing_field' }),
+    1,
+  );
+  t.equal(point(text, 'tracectl_receiver_requests_total', { ...at, outcome: 'accepted' }), 1);
+  t.equal(point(text, 'tracectl_processor_incoming_items_total', { processor: 'validation' }), 3);
+  t.equal(point(text, 'tracectl_processor_outgoing_items_total', { processor: 'validation' }), 2);
+  t.equal(point(text, 'tracectl_processor_dropped_items_total', { processor: 'validation' }), 0);
+  t.equal(point(text, 'tracectl_exporter_sent_items_total', { exporter: 'out' }), 2);
+});
+
+t.test('rejected items are out of the body before it is normalized', async (t) => {
+  const parts = fakeParts();
+  const seen: Batch[] = [];
+  const { pipelineOf } = await running(
+    t,
+    parts,
+    {
+      receivers: [parts.receiver('in')],
+      processors: [
+        parts.processor(
+          'normalization',
+          {
+            process(batch) {
+              t.same((batch as RawBatch).positions, [0]);
+              return observationBatch(batch as RawBatch);
+            },
+          },
+          { emits: 'observations' },
+        ),
+      ],
+      exporters: [parts.exporter('out', { consume: async (batch) => void seen.push(batch) })],
+    },
+    { traces: 'in > normalization > out' },
+  );
+  const batch = nativeBatch(2);
+  reject(batch, [{ index: 1, code: 'invalid_field', reason: 'events[1].kind' }]);
+  await pipelineOf('in').consume(batch);
+  t.equal(seen[0]?.kind, 'observations');
+  t.equal(batch.usage.events, 1);
+});
+
+t.test('a batch without accepted items goes only where its answer is kept', async (t) => {
+  const parts = fakeParts();
+  const queue = createSink();
+  const other = createSink();
+  const { pipelineOf } = await running(
+    t,
+    parts,
+    {
+      receivers: [parts.receiver('in')],
+      exporters: [
+        parts.exporter('other', { consume: (batch) => other.consume(batch) }),
+        parts.exporter('queue', {
+          consume: (batch) => queue.consume(batch),
+          idempotency: memoryLedger(),
+        }),
+      ],
+    },
+    { traces: 'in > > other queue' },
+  );
+  const pipeline = pipelineOf('in');
+  t.ok(pipeline.idempotency);
+  const none = () => {
+    const batch = nativeBatch(1);
+    reject(batch, [{ index: 0, code: 'invalid_event', reason: 'events[0]' }]);
+    return batch;
+  };
+  await pipeline.consume(none());
+  t.same([queue.batches.length, other.batches.length], [0, 0]);
+  const kept = {
+    ...none(),
+    idempotency: {
+      key: 'k',
+      requestHash: Buffer.alloc(32),
+      answer: () => ({ status: 400, contentType: 'application/json', body: Buffer.from('{}') }),
+    },
+  };
+  await pipeline.consume(kept);
+  t.same([queue.batches.length, other.batches.length], [1, 0]);
+});
+
+t.test('of several failures the batch may be tried again while one may pass', async (t) => {
+  const parts = fakeParts();
+  const a = createSink();
+  const b = createSink();
+  const settled: string[] = [];
+  const { pipelineOf, service, logger } = await running(
+    t,
+    parts,
+    {
+      receivers: [parts.receiver('in')],
+      processors: [
+        parts.processor('quotas', {
+          process: (batch) => batch,
+          settle: (_batch, outcome) => {
+            settled.push(outcome);
+            throw new Error('told too much');
+          },
+        }),
+      ],
+      exporters: [
+        parts.exporter('a', { consume: (batch) => a.consume(batch) }),
+        parts.exporter('b', { consume: (batch) => b.consume(batch) }),
+      ],
+    },
+    { traces: 'in > quotas > a b' },
+  );
+  const consume = () => pipelineOf('in').consume(nativeBatch(1));
+  a.behave(() => {
+    throw new RetryableError('queue_full', 'The queue is full.', { retryAfterMs: 7 });
+  });
+  await t.rejects(consume(), { name: 'RetryableError', code: 'queue_full', retryAfterMs: 7 });
+  t.equal(b.batches.length, 1, 'the other exporter is not held up');
+  b.behave('permanent');
+  await t.rejects(consume(), { name: 'RetryableError', code: 'queue_full' });
+  a.behave('permanent');
+  await t.rejects(consume(), { name: 'PermanentError', code: 'test_permanent' });
+  a.behave(() => {
+    throw new Error('a bug');
+  });
+  await t.rejects(consume(), { name: 'RetryableError', code: 'internal' });
+  t.same(settled, ['failed', 'failed', 'failed', 'failed']);
+  const faults = logger.lines.filter(
+    ({ message }) => message === 'A component failed unexpectedly.',
+  );
+  t.same(
+    faults.map(({ fields }) => fields.component),
+    ['quotas', 'a'],
+    'one line each',
+  );
+  const text = await service.metricsText();
+  t.equal(point(text, 'tracectl_receiver_refused_items_total', { receiver: 'in' }), 4);
+  t.equal(
+    point(text, 'tracectl_exporter_send_failed_items_total', { exporter: 'a', code: 'queue_full' }),
+    2,
+  );
+  t.equal(point(text, 'tracectl_exporter_sent_items_total', { exporter: 'b' }), 1);
+});
+
+t.test('a queue runs the processors once and delivers to each exporter by itself', async (t) => {
+  const parts = fakeParts();
+  const sink = createSink();
+  const { pipelineOf, service } = await running(
+    t,
+    parts,
+    {
+      receivers: [parts.receiver('in')],
+      connectors: [parts.connector('queue')],
+      processors: [
+        parts.processor(
+          'normalization',
+          {
+            process: (batch) => observationBatch(batch as RawBatch),
+          },
+          { emits: 'observations' },
+        ),
+        parts.processor('sampler', {
+          process: (batch) =>
+            batch.kind === 'raw' ? batch : { ...batch, observations: batch.observations.slice(1) },
+        }),
+      ],
+      exporters: [
+        parts.exporter('good', { consume: (batch) => sink.consume(batch) }),
+        parts.exporter('bad', { consume: () => Promise.reject(new PermanentError('no', 'no')) }),
+      ],
+    },
+    { 'traces/in': 'in > > queue', 'traces/out': 'queue > normalization sampler > good bad' },
+  );
+  const pipeline = pipelineOf('queue');
+  const processed = await pipeline.process(nativeBatch(3));
+  const [good, bad] = pipeline.branches;
+  await good?.consume(processed);
+  await t.rejects(Promise.resolve(bad?.consume(processed)), { code: 'no' });
+  t.equal(sink.batches.length, 1);
+  const text = await service.metricsText();
+  t.equal(point(text, 'tracectl_processor_dropped_items_total', { processor: 'sampler' }), 1);
+  t.equal(point(text, 'tracectl_exporter_sent_items_total', { exporter: 'good' }), 2);
+});
+
+t.test('a shutdown reports what it finished, cut and left on disk', async (t) => {
+  const parts = fakeParts();
+  const finishing = Promise.withResolvers<void>();
+  const { service, pipelineOf, clock, logger } = await running(
+    t,
+    parts,
+    {
+      receivers: [
+        parts.receiver('in', {
+          create(settings, _config, pipeline) {
+            parts.pipelines.set('in', [pipeline]);
+            settings.host.service(HEALTH_REGISTRY).register('queue', () => ({
+              details: { queued_entries: 3, queued_items: 250 },
+            }));
+            return {
+              async start() {},
+              shutdown: (deadline) =>
+                new Promise((resolve) => {
+                  deadline.addEventListener('abort', () => resolve());
+                  finishing.resolve();
+                }),
+            };
+          },
+        }),
+        parts.receiver('stuck', {
+          create: () => ({ start: async () => {}, shutdown: () => new Promise<void>(() => {}) }),
+        }),
+      ],
+      exporters: [parts.exporter('out', { shutdown: () => Promise.reject(new Error('no')) })],
+    },
+    { traces: 'in stuck > > out' },
+    500,
+  );
+  const pipeline = pipelineOf('in');
+  const done = await pipeline.authenticate(aHead(), 'ingest:write', aTenant());
+  t.ok(done);
+  const first = await pipeline.admit(aHead(), aTenant());
+  await pipeline.admit(aHead(), aTenant());
+  t.equal(service.health(false).ready, true);
+  const stopped = service.shutdown();
+  await finishing.promise;
+  t.equal(service.health(false).ready, false, 'not ready while receivers still finish');
+  first.release();
+  clock.advance(500);
+  clock.advance(1000);
+  t.match(await stopped, {
+    inFlight: { finished: 1, aborted: 1 },
+    leftBehind: ['receiver "stuck"'],
+    lost: 0,
+  });
+  t.match(
+    logger.lines.map(({ message }) => message),
+    [
+      'Everything is ready. Begin running and processing data.',
+      'A component did not shut down in time.',
+      'A component failed to shut down.',
+      'Shut down.',
+    ],
+  );
+});
+
+t.test('components find extensions and the service by capability', async (t) => {
+  const STORE = capability<{ answer: number }>('store');
+  const GIVEN = capability<string>('given');
+  const parts = fakeParts();
+  const config = serviceConfig(
+    {
+      extensions: [parts.extension('sqlite', { store: { answer: 42 } })],
+      receivers: [parts.receiver('in')],
+      exporters: [parts.exporter('out')],
+    },
+    { traces: 'in > > out' },
+  );
+  const service = await createService({
+    config,
+    logger: recordingLogger(),
+    offers: [{ capability: GIVEN, offer: 'by the command' }],
+  });
+  t.teardown(() => service.shutdown());
+  const host = parts.settings.get('out')?.host;
+  t.same(host?.extension('sqlite', STORE), { answer: 42 });
+  t.equal(host?.service(GIVEN), 'by the command');
+  t.equal(host?.service(HEALTH).report(true).status, 'starting');
+  t.throws(() => host?.extension('other', STORE), /exporter "out" needs the extension "other"/);
+  t.throws(() => host?.extension('sqlite', GIVEN), /extension "sqlite" offers no given/);
+  t.throws(() => host?.service(STORE), /the service offers no store/);
+  t.same(service.offers(STORE), [{ id: 'sqlite', offer: { answer: 42 } }]);
+  t.same(service.offers(GIVEN), []);
+});
