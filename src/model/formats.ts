@@ -12,7 +12,7 @@ import { runs } from './runs/format.ts';
 export const MAX_BODY_BYTES = 26_214_400;
 
 /** No limit of ours is above this: a stored body was within the limits when it was accepted. */
-const STORED_LIMITS: ScanLimits = { maxItems: Number.MAX_SAFE_INTEGER, maxDepth: 1024 };
+export const STORED_LIMITS: ScanLimits = { maxItems: Number.MAX_SAFE_INTEGER, maxDepth: 1024 };
 
 /** One pass over an inflated body; see `FormatModule.scan`. */
 export function scan(format: Format, bytes: Buffer, limits: ScanLimits): BatchIndex {
@@ -84,15 +84,34 @@ export function positionOf(batch: RawBatch, requestIndex: number): number | unde
   return found === -1 ? undefined : found;
 }
 
-/** Every item of the body in the common form, narrow fields alone. */
+/** Every item of the body in the common form, narrow fields alone. Throws where one cannot be read. */
 export function observe(batch: RawBatch): Observation[] {
+  const { observations, failures } = observeEach(batch);
+  if (failures[0] !== undefined) throw failures[0].error;
+  return observations;
+}
+
+/** An item that cannot be read, by its request position. */
+export type UnreadableItem = { readonly index: number; readonly error: unknown };
+
+/** As `observe`, but an item that cannot be read does not take its siblings with it. */
+export function observeEach(batch: RawBatch): {
+  observations: Observation[];
+  failures: UnreadableItem[];
+} {
   const index = indexOf(batch);
   const format = moduleOf(index);
   const observations: Observation[] = [];
+  const failures: UnreadableItem[] = [];
   for (let position = 0; position < index.count; position++) {
-    observations.push(format.observe(index, position, requestIndexOf(batch, position)));
+    const requestIndex = requestIndexOf(batch, position);
+    try {
+      observations.push(format.observe(index, position, requestIndex));
+    } catch (error) {
+      failures.push({ index: requestIndex, error });
+    }
   }
-  return observations;
+  return { observations, failures };
 }
 
 /** Payload fields of one item as JSON text. */

@@ -98,7 +98,7 @@ function inflaterOver(handle: InflateHandle, state: Uint32Array): Gunzip {
     failure = undefined;
     handle.reset();
     // One byte more than expected: room left over is how the end of the output is told.
-    let output = Buffer.allocUnsafeSlow(firstOutput(hint, maxBytes));
+    let output: Buffer = Buffer.allocUnsafeSlow(firstOutput(hint, maxBytes));
     let read = 0;
     let written = 0;
     for (;;) {

@@ -1,0 +1,14 @@
+import { defineProcessor } from '../../src/component/component.ts';
+import { config } from './config.ts';
+import { createNormalization } from './processor.ts';
+
+export const factory = defineProcessor({
+  kind: 'processor',
+  type: 'normalization',
+  stability: 'beta',
+  description: 'Turns events, runs and spans into observations, the one form that stores keep.',
+  config,
+  accepts: ['raw'],
+  emits: 'observations',
+  create: (settings) => createNormalization(settings),
+});

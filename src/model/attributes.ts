@@ -1,0 +1,470 @@
+import type { ObservationKind } from './observation.ts';
+
+/**
+ * How span attributes of the conventions in use become fields of an observation, as data. The lists are
+ * in order of precedence: of the attributes that a span has, the first with a value that is not empty
+ * gives the field. Every other attribute stays in the metadata, whatever list it is in.
+ *
+ * The conventions: the service's own six, OpenTelemetry GenAI (current, deprecated, and its events),
+ * OpenInference, OpenLLMetry (Traceloop), Vercel AI SDK, MLflow, Langfuse, LangSmith, Laminar and others.
+ */
+
+/** A key that ends in `.*` stands for a family: `llm.input_messages.0.message.role` and its like. */
+const INPUTS = [
+  'input',
+  'llm.input_messages',
+  'langfuse.observation.input',
+  'input.value',
+  'gen_ai.input.messages',
+  'gen_ai.prompt',
+  'gen_ai.prompt.*',
+  'llm.input_messages.*',
+  'llm.prompts',
+  'llm.prompts.*',
+  'ai.prompt.messages',
+  'ai.prompt',
+  'ai.toolCall.args',
+  'ai.values',
+  'ai.value',
+  'gen_ai.tool.call.arguments',
+  'traceloop.entity.input',
+  'lmnr.span.input',
+  'mlflow.spanInputs',
+  'genkit:input',
+  'gcp.vertex.agent.llm_request',
+  'gcp.vertex.agent.tool_call_args',
+  'tool_arguments',
+  'prompt',
+  'gen_ai.retrieval.query.text',
+] as const;
+
+const OUTPUTS = [
+  'output',
+  'llm.output_messages',
+  'langfuse.observation.output',
+  'output.value',
+  'gen_ai.output.messages',
+  'gen_ai.completion',
+  'gen_ai.completion.*',
+  'llm.output_messages.*',
+  'llm.completions.*',
+  'ai.response.text',
+  'ai.response.object',
+  'ai.response.toolCalls',
+  'ai.toolCall.result',
+  'ai.result.text',
+  'ai.result.object',
+  'ai.result.toolCalls',
+  'gen_ai.tool.call.result',
+  'traceloop.entity.output',
+  'lmnr.span.output',
+  'mlflow.spanOutputs',
+  'genkit:output',
+  'gcp.vertex.agent.llm_response',
+  'gcp.vertex.agent.tool_response',
+  'retrieval.documents.*',
+  'gen_ai.retrieval.documents',
+  'tool_response',
+  'final_result',
+] as const;
+
+const MODELS = [
+  'langfuse.observation.model.name',
+  'gen_ai.response.model',
+  'gen_ai.request.model',
+  'ai.response.model',
+  'ai.model.id',
+  'llm.model_name',
+  'embedding.model_name',
+  'reranker.model_name',
+  'langsmith.metadata.ls_model_name',
+  'llm.response.model',
+  'llm.request.model',
+  'model',
+] as const;
+
+const SESSIONS = [
+  'langfuse.session.id',
+  'session.id',
+  'gen_ai.conversation.id',
+  'ai.telemetry.metadata.sessionId',
+  'langsmith.metadata.session_id',
+  'langsmith.metadata.thread_id',
+  'langsmith.metadata.conversation_id',
+  'traceloop.association.properties.session_id',
+  'lmnr.association.properties.session_id',
+  'thread_id',
+] as const;
+
+const USERS = [
+  'langfuse.user.id',
+  'user.id',
+  'enduser.id',
+  'ai.telemetry.metadata.userId',
+  'traceloop.association.properties.user_id',
+  'lmnr.association.properties.user_id',
+  'langsmith.metadata.user_id',
+] as const;
+
+/** By the name of the count in `usage`. */
+const TOKENS = {
+  input_tokens: [
+    'gen_ai.usage.input_tokens',
+    'gen_ai.usage.prompt_tokens',
+    'llm.token_count.prompt',
+    'ai.usage.inputTokens',
+    'ai.usage.promptTokens',
+    'llm.usage.prompt_tokens',
+  ],
+  output_tokens: [
+    'gen_ai.usage.output_tokens',
+    'gen_ai.usage.completion_tokens',
+    'llm.token_count.completion',
+    'ai.usage.outputTokens',
+    'ai.usage.completionTokens',
+    'llm.usage.completion_tokens',
+  ],
+  total_tokens: [
+    'gen_ai.usage.total_tokens',
+    'llm.usage.total_tokens',
+    'llm.token_count.total',
+    'ai.usage.totalTokens',
+    'ai.usage.tokens',
+  ],
+  cache_read_input_tokens: [
+    'gen_ai.usage.cache_read.input_tokens',
+    'gen_ai.usage.cache_read_input_tokens',
+    'llm.token_count.prompt_details.cache_read',
+    'ai.usage.cachedInputTokens',
+  ],
+  cache_creation_input_tokens: [
+    'gen_ai.usage.cache_creation.input_tokens',
+    'gen_ai.usage.cache_creation_input_tokens',
+    'llm.token_count.prompt_details.cache_write',
+  ],
+  reasoning_tokens: [
+    'gen_ai.usage.reasoning.output_tokens',
+    'gen_ai.usage.reasoning_tokens',
+    'llm.token_count.completion_details.reasoning',
+    'ai.usage.reasoningTokens',
+  ],
+} as const;
+
+/** Attributes whose JSON object text holds several counts. */
+const USAGE_OBJECTS = ['langfuse.observation.usage_details', 'langsmith.usage_metadata'] as const;
+
+/** Names that counts go by in such objects. */
+export const USAGE_NAMES: ReadonlyMap<string, string> = new Map([
+  ['input', 'input_tokens'],
+  ['input_tokens', 'input_tokens'],
+  ['prompt_tokens', 'input_tokens'],
+  ['output', 'output_tokens'],
+  ['output_tokens', 'output_tokens'],
+  ['completion_tokens', 'output_tokens'],
+  ['total', 'total_tokens'],
+  ['total_tokens', 'total_tokens'],
+  ['cache_read_input_tokens', 'cache_read_input_tokens'],
+  ['input_cached_tokens', 'cache_read_input_tokens'],
+  ['cache_creation_input_tokens', 'cache_creation_input_tokens'],
+  ['output_reasoning_tokens', 'reasoning_tokens'],
+  ['reasoning_tokens', 'reasoning_tokens'],
+]);
+
+/** An exception event of a span counts after its attributes, its status message last. */
+const ERROR_MESSAGES = [
+  'error',
+  'exception.message',
+  ofEvent('exception.message'),
+  'error.message',
+];
+const ERROR_TYPES = ['exception.type', ofEvent('exception.type'), 'error.type'];
+const ERROR_STACKTRACES = [
+  'exception.stacktrace',
+  ofEvent('exception.stacktrace'),
+  'error.stacktrace',
+  'error.stack',
+];
+
+/** Values are compared in lower case and without the quotes that MLflow puts around them. */
+type KindRule = {
+  readonly key: string;
+  readonly values?: Readonly<Record<string, ObservationKind>>;
+  /** The kind of a span that has this attribute at all. */
+  readonly presence?: ObservationKind;
+  /** Vercel AI SDK operation ids, `ai.generateText.doGenerate` and their like. */
+  readonly vercel?: boolean;
+};
+
+const SAME: Readonly<Record<string, ObservationKind>> = {
+  event: 'event',
+  span: 'span',
+  generation: 'generation',
+  agent: 'agent',
+  tool: 'tool',
+  chain: 'chain',
+  retriever: 'retriever',
+  evaluator: 'evaluator',
+  embedding: 'embedding',
+  guardrail: 'guardrail',
+  graph: 'graph',
+  model: 'model',
+  llm: 'llm',
+};
+
+const KINDS: readonly KindRule[] = [
+  { key: 'langfuse.observation.type', values: SAME },
+  { key: 'langsmith.span.kind', values: { ...SAME, prompt: 'chain', parser: 'chain' } },
+  {
+    key: 'openinference.span.kind',
+    values: {
+      ...SAME,
+      llm: 'generation',
+      reranker: 'retriever',
+      prompt: 'chain',
+      unknown: 'span',
+    },
+  },
+  {
+    key: 'lmnr.span.type',
+    values: {
+      ...SAME,
+      default: 'span',
+      llm: 'generation',
+      executor: 'chain',
+      pipeline: 'chain',
+      evaluation: 'evaluator',
+      human_evaluator: 'evaluator',
+      cached: 'span',
+    },
+  },
+  {
+    key: 'traceloop.span.kind',
+    values: { ...SAME, workflow: 'chain', task: 'span', llm: 'generation' },
+  },
+  {
+    key: 'mlflow.spanType',
+    values: {
+      ...SAME,
+      llm: 'generation',
+      chat_model: 'generation',
+      reranker: 'retriever',
+      workflow: 'chain',
+      task: 'span',
+      parser: 'chain',
+      memory: 'span',
+      unknown: 'span',
+    },
+  },
+  {
+    key: 'gen_ai.operation.name',
+    values: {
+      chat: 'generation',
+      text_completion: 'generation',
+      completion: 'generation',
+      generate_content: 'generation',
+      generate: 'generation',
+      response: 'generation',
+      embeddings: 'embedding',
+      embedding: 'embedding',
+      execute_tool: 'tool',
+      invoke_agent: 'agent',
+      create_agent: 'agent',
+      agent_step: 'chain',
+      invoke_workflow: 'chain',
+      retrieval: 'retriever',
+      chain: 'chain',
+    },
+  },
+  { key: 'ai.operationId', vercel: true },
+  { key: 'operation.name', vercel: true },
+  {
+    key: 'llm.request.type',
+    values: {
+      chat: 'generation',
+      completion: 'generation',
+      embedding: 'embedding',
+      rerank: 'retriever',
+    },
+  },
+  { key: 'gen_ai.tool.name', presence: 'tool' },
+  { key: 'gen_ai.tool.call.id', presence: 'tool' },
+  { key: 'embedding.model_name', presence: 'embedding' },
+  { key: 'reranker.model_name', presence: 'retriever' },
+  ...MODELS.map((key) => ({ key, presence: 'generation' }) as const),
+];
+
+/**
+ * Where custom fields may stand, by layer: 0 is merged first. `extra.metadata` gives way to `metadata`
+ * where a span has both.
+ */
+const CUSTOM_FIELDS: readonly { readonly key: string; readonly layer: CustomFieldLayerName }[] = [
+  { key: 'context_metadata.custom_fields', layer: 'context' },
+  { key: 'extra.metadata.custom_fields', layer: 'extra' },
+  { key: 'metadata.custom_fields', layer: 'metadata' },
+  { key: 'custom_fields', layer: 'event' },
+];
+
+/** Attributes that may hold `custom_fields` within a kvlist, with the path to it. */
+const CUSTOM_FIELDS_WITHIN: readonly {
+  readonly key: string;
+  readonly layer: CustomFieldLayerName;
+  readonly within: readonly string[];
+}[] = [
+  { key: 'context_metadata', layer: 'context', within: ['custom_fields'] },
+  { key: 'extra', layer: 'extra', within: ['metadata', 'custom_fields'] },
+  { key: 'extra.metadata', layer: 'extra', within: ['custom_fields'] },
+  { key: 'metadata', layer: 'metadata', within: ['custom_fields'] },
+];
+
+export type CustomFieldLayerName = 'context' | 'extra' | 'metadata' | 'event';
+export const CUSTOM_FIELD_LAYERS = ['context', 'extra', 'metadata', 'event'] as const;
+
+/** Spans' events that hold what went in or came out, where no attribute does. */
+export const EVENT_ROLES: ReadonlyMap<string, EventRole> = new Map([
+  ['exception', 'exception'],
+  ['gen_ai.system.message', 'input'],
+  ['gen_ai.user.message', 'input'],
+  ['gen_ai.assistant.message', 'input'],
+  ['gen_ai.tool.message', 'input'],
+  ['gen_ai.content.prompt', 'input'],
+  ['gen_ai.choice', 'output'],
+  ['gen_ai.content.completion', 'output'],
+  ['gen_ai.client.inference.operation.details', 'both'],
+]);
+export type EventRole = 'exception' | 'input' | 'output' | 'both';
+
+/** What an attribute can give. `rank` is its place in its list: the lowest that has a value counts. */
+export type AttributeRule =
+  | { readonly role: 'input' | 'output'; readonly rank: number; readonly family: boolean }
+  | {
+      readonly role: 'model' | 'session' | 'user' | 'message' | 'type' | 'stacktrace';
+      readonly rank: number;
+    }
+  | { readonly role: 'tokens'; readonly rank: number; readonly name: string }
+  | { readonly role: 'usage'; readonly rank: number }
+  | { readonly role: 'context_metadata' }
+  | { readonly role: 'kind'; readonly rank: number; readonly kindOf: KindRule }
+  | {
+      readonly role: 'custom_fields';
+      readonly layer: CustomFieldLayerName;
+      /** Steps into the value, for a kvlist that may hold `custom_fields` somewhere inside. */
+      readonly within?: readonly string[];
+      /** The field's name, for the dotted form. */
+      readonly name?: string;
+    };
+
+/** An attribute key, with all that it means. One object a key, so it can be compared by identity. */
+export type AttributeKey = {
+  readonly text: string;
+  readonly rules: readonly AttributeRule[];
+  /** The key as an event's name. */
+  readonly event: EventRole | undefined;
+};
+
+const NO_RULES: readonly AttributeRule[] = [];
+const FAMILIES: { prefix: string; rule: AttributeRule }[] = [];
+const EXACT = buildRules();
+
+/** All that a key means; undefined for an unknown one would be dearer to ask than an empty list. */
+export function attributeKey(text: string): AttributeKey {
+  return {
+    text,
+    rules: EXACT.get(text) ?? rulesOfFamily(text),
+    event: EVENT_ROLES.get(text),
+  };
+}
+
+/** What a kind attribute's text says; undefined where it says nothing that is known. */
+export function kindOf(rule: KindRule, text: string): ObservationKind | undefined {
+  if (rule.presence !== undefined) return rule.presence;
+  if (rule.vercel === true) return vercelKind(text);
+  const value = text.replace(/^"(.*)"$/, '$1').toLowerCase();
+  return rule.values !== undefined && Object.hasOwn(rule.values, value)
+    ? rule.values[value]
+    : undefined;
+}
+
+/** `operation.name` is the operation's id, a space and the function's id. */
+function vercelKind(text: string): ObservationKind | undefined {
+  const [operation = ''] = text.split(' ', 1);
+  if (!operation.startsWith('ai.')) return undefined;
+  if (operation === 'ai.toolCall') return 'tool';
+  if (operation.startsWith('ai.embed'))
+    return operation.endsWith('.doEmbed') ? 'embedding' : 'chain';
+  if (operation.endsWith('.doGenerate') || operation.endsWith('.doStream')) return 'generation';
+  return 'chain';
+}
+
+/** Marks an attribute of an exception event in a list of attributes of the span. */
+function ofEvent(key: string): string {
+  return `event:${key}`;
+}
+
+/** The rules of an exception event's attributes. */
+export function exceptionRules(key: string): readonly AttributeRule[] {
+  return EXACT.get(ofEvent(key)) ?? NO_RULES;
+}
+
+/** After every attribute and event: what a status message ranks. */
+export const STATUS_MESSAGE_RANK = ERROR_MESSAGES.length;
+
+function buildRules(): Map<string, readonly AttributeRule[]> {
+  const rules = new Map<string, AttributeRule[]>();
+  const add = (key: string, rule: AttributeRule) => {
+    if (key.endsWith('.*')) FAMILIES.push({ prefix: key.slice(0, -1), rule });
+    else rules.set(key, [...(rules.get(key) ?? []), rule]);
+  };
+  const addAll = (
+    role: 'input' | 'output' | 'model' | 'session' | 'user' | 'message' | 'type' | 'stacktrace',
+    keys: readonly string[],
+  ) => {
+    for (const [rank, key] of keys.entries()) {
+      if (role === 'input' || role === 'output') {
+        add(key, { role, rank, family: key.endsWith('.*') });
+      } else {
+        add(key, { role, rank });
+      }
+    }
+  };
+  addAll('input', INPUTS);
+  addAll('output', OUTPUTS);
+  addAll('model', MODELS);
+  addAll('session', SESSIONS);
+  addAll('user', USERS);
+  addAll('message', ERROR_MESSAGES);
+  addAll('type', ERROR_TYPES);
+  addAll('stacktrace', ERROR_STACKTRACES);
+  for (const [name, keys] of Object.entries(TOKENS)) {
+    for (const [rank, key] of keys.entries()) add(key, { role: 'tokens', rank, name });
+  }
+  for (const [rank, key] of USAGE_OBJECTS.entries()) add(key, { role: 'usage', rank });
+  for (const [rank, kind] of KINDS.entries()) add(kind.key, { role: 'kind', rank, kindOf: kind });
+  add('context_metadata', { role: 'context_metadata' });
+  for (const { key, layer } of CUSTOM_FIELDS) add(key, { role: 'custom_fields', layer });
+  for (const { key, layer, within } of CUSTOM_FIELDS_WITHIN) {
+    add(key, { role: 'custom_fields', layer, within });
+  }
+  return rules;
+}
+
+function rulesOfFamily(text: string): readonly AttributeRule[] {
+  for (const { key, layer } of CUSTOM_FIELDS) {
+    if (text.length > key.length && text.startsWith(`${key}.`)) {
+      return [{ role: 'custom_fields', layer, name: text.slice(key.length + 1) }];
+    }
+  }
+  for (const { prefix, rule } of FAMILIES) {
+    if (text.startsWith(prefix) && isIndexed(text.slice(prefix.length))) return [rule];
+  }
+  return NO_RULES;
+}
+
+/** `0.message.role`: messages of such a family are numbered, from 0 to 9999. */
+function isIndexed(rest: string): boolean {
+  return /^(?:0|[1-9]\d{0,3})(?:\.|$)/.test(rest);
+}
+
+/** The numbered family that a key belongs to, e.g. `llm.input_messages.`. */
+export function familyOf(text: string): string | undefined {
+  return FAMILIES.find(({ prefix }) => text.startsWith(prefix))?.prefix;
+}

@@ -1,0 +1,235 @@
+import {
+  type AttributeKey,
+  type AttributeRule,
+  CUSTOM_FIELD_LAYERS,
+  type CustomFieldLayerName,
+  exceptionRules,
+  familyOf,
+  kindOf,
+  STATUS_MESSAGE_RANK,
+  USAGE_NAMES,
+} from '../attributes.ts';
+import { mergeCustomFields } from '../custom-fields.ts';
+import type { ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
+import type { OtlpValue } from './span.ts';
+import { scalarOf } from './value.ts';
+
+export type Scalar = string | number | bigint | boolean | undefined;
+
+const NONE = Number.MAX_SAFE_INTEGER;
+
+/** The best value found so far for one field: the one of the lowest rank; of equals, the last. */
+class Best {
+  rank = NONE;
+  /** The attribute that it came from. */
+  key: string | undefined;
+  text: string | undefined;
+
+  offer(rank: number, key: string | undefined, text: string): void {
+    if (rank > this.rank || text === '') return;
+    this.rank = rank;
+    this.key = key;
+    this.text = text;
+  }
+}
+
+/** Whether and from where an input or output comes. */
+class Content {
+  rank = NONE;
+  key: string | undefined;
+  family = false;
+  inEvents = false;
+
+  get present(): boolean {
+    return this.rank !== NONE || this.inEvents;
+  }
+}
+
+/**
+ * What the attributes and events of one span amount to. Both encodings feed it: the protobuf decoder only the
+ * attributes that have rules, so that everything else costs a look-up of its key.
+ */
+export class SpanFacts {
+  readonly input = new Content();
+  readonly output = new Content();
+  readonly model = new Best();
+  readonly session = new Best();
+  readonly user = new Best();
+  readonly message = new Best();
+  readonly type = new Best();
+  readonly stacktrace = new Best();
+  /** The attributes that counts of tokens came from, for each count. */
+  tokens: Map<string, { rank: number; key: string; count: number }> | undefined;
+  hasContextMetadata = false;
+  #kindRank = NONE;
+  kind: ObservationKind | undefined;
+  #customFields: Map<CustomFieldLayerName, [string, unknown][]> | undefined;
+
+  /** Takes an attribute of the span whose value is not empty. */
+  take(key: AttributeKey, value: () => OtlpValue): void {
+    for (const rule of key.rules) this.#apply(rule, key.text, value);
+  }
+
+  /** Takes an attribute of an exception event. */
+  takeFromException(key: string, value: () => OtlpValue): void {
+    for (const rule of exceptionRules(key)) this.#apply(rule, undefined, value);
+  }
+
+  takeStatusMessage(text: string): void {
+    this.message.offer(STATUS_MESSAGE_RANK, undefined, text);
+  }
+
+  #apply(rule: AttributeRule, key: string | undefined, value: () => OtlpValue): void {
+    switch (rule.role) {
+      case 'input':
+      case 'output':
+        takeContent(this[rule.role], rule.rank, key, rule.family);
+        break;
+      case 'kind':
+        this.#takeKind(rule, value);
+        break;
+      case 'tokens':
+        this.#takeTokens(rule.name, rule.rank, key, scalarOf(value()));
+        break;
+      case 'usage':
+        this.#takeUsage(rule.rank, key, scalarOf(value()));
+        break;
+      case 'context_metadata':
+        this.hasContextMetadata = true;
+        break;
+      case 'custom_fields':
+        this.#takeCustomFields(rule, value());
+        break;
+      default:
+        this[rule.role].offer(rule.rank, key, textOf(scalarOf(value()), rule.role));
+    }
+  }
+
+  #takeKind(rule: AttributeRule & { role: 'kind' }, value: () => OtlpValue): void {
+    if (rule.rank > this.#kindRank) return;
+    const kind = kindOf(rule.kindOf, String(scalarOf(value()) ?? ''));
+    if (kind === undefined) return;
+    this.#kindRank = rule.rank;
+    this.kind = kind;
+  }
+
+  #takeTokens(name: string, rank: number, key: string | undefined, value: Scalar): void {
+    const count = countOf(value);
+    if (count === undefined || key === undefined) return;
+    this.tokens ??= new Map();
+    const found = this.tokens.get(name);
+    if (found === undefined || rank <= found.rank) this.tokens.set(name, { rank, key, count });
+  }
+
+  /** Counts in a JSON object come after those that have attributes of their own. */
+  #takeUsage(rank: number, key: string | undefined, value: Scalar): void {
+    if (typeof value !== 'string') return;
+    let counts: unknown;
+    try {
+      counts = JSON.parse(value);
+    } catch {
+      return;
+    }
+    if (typeof counts !== 'object' || counts === null) return;
+    for (const [name, count] of Object.entries(counts)) {
+      const known = USAGE_NAMES.get(name);
+      if (known !== undefined) this.#takeTokens(known, 1000 + rank, key, count as Scalar);
+    }
+  }
+
+  #takeCustomFields(rule: AttributeRule & { role: 'custom_fields' }, value: OtlpValue): void {
+    if (rule.name !== undefined) {
+      this.#addCustomFields(rule.layer, [[rule.name, scalarOf(value)]]);
+      return;
+    }
+    const list = within(value, rule.within ?? [])?.kvlistValue?.values;
+    if (list === undefined || list === null) return;
+    this.#addCustomFields(
+      rule.layer,
+      list.map((entry) => [entry.key ?? '', scalarOf(entry.value)]),
+    );
+  }
+
+  #addCustomFields(layer: CustomFieldLayerName, fields: [string, unknown][]): void {
+    this.#customFields ??= new Map();
+    const found = this.#customFields.get(layer);
+    if (found === undefined) this.#customFields.set(layer, fields);
+    else for (const field of fields) found.push(field);
+  }
+
+  get usage(): TokenUsage | null {
+    if (this.tokens === undefined) return null;
+    const usage: Record<string, number> = {};
+    for (const [name, { count }] of this.tokens) usage[name] = count;
+    return usage;
+  }
+
+  /** Merged over the span's own and those that its resource has, which every other place overrides. */
+  customFields(resource: SpanFacts | undefined): Record<string, string> | null {
+    if (this.#customFields === undefined && resource?.hasCustomFields !== true) return null;
+    return mergeCustomFields([
+      ...(resource?.customFieldLayers() ?? []),
+      ...this.customFieldLayers(),
+    ]);
+  }
+
+  get hasCustomFields(): boolean {
+    return this.#customFields !== undefined;
+  }
+
+  /** `metadata` takes the place of `extra.metadata` (spec 2.6: effective metadata). */
+  customFieldLayers(): [string, unknown][][] {
+    const found = this.#customFields;
+    if (found === undefined) return [];
+    return CUSTOM_FIELD_LAYERS.filter((layer) => layer !== 'extra' || !found.has('metadata')).map(
+      (layer) => found.get(layer) ?? [],
+    );
+  }
+
+  /** What is known of an error, wherever it was said; null where nothing was. */
+  error(): ObservationError | null {
+    const message = this.message.text ?? null;
+    const type = this.type.text ?? null;
+    const stacktrace = this.stacktrace.text ?? null;
+    return message === null && type === null && stacktrace === null
+      ? null
+      : { message, type, stacktrace };
+  }
+}
+
+function takeContent(
+  content: Content,
+  rank: number,
+  key: string | undefined,
+  family: boolean,
+): void {
+  if (rank > content.rank) return;
+  content.rank = rank;
+  content.key = family ? familyOf(key ?? '') : key;
+  content.family = family;
+}
+
+/** `error: true` says that there is one, but nothing about it. */
+function textOf(value: Scalar, role: AttributeRule['role']): string {
+  if (value === undefined || (role === 'message' && typeof value === 'boolean')) return '';
+  return String(value);
+}
+
+/** Counts come as integers, doubles and digits. */
+function countOf(value: Scalar): number | undefined {
+  if (value === '' || typeof value === 'boolean' || value === undefined) return undefined;
+  const count = Number(value);
+  return Number.isSafeInteger(count) && count >= 0 ? count : undefined;
+}
+
+/** The value at a path of keys through kvlists. */
+export function within(
+  value: OtlpValue | undefined,
+  path: readonly string[],
+): OtlpValue | undefined {
+  let found = value;
+  for (const key of path) {
+    found = found?.kvlistValue?.values?.findLast((entry) => entry.key === key)?.value;
+  }
+  return found;
+}

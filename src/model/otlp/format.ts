@@ -1,0 +1,82 @@
+import type { OtlpIndex } from '../batch-index.ts';
+import { PermanentError } from '../errors.ts';
+import type { FormatModule } from '../format-module.ts';
+import type { Observation, Payload, PayloadField } from '../observation.ts';
+import { resourceAt, resourceFacts, scopeAt, spanAt, spanField } from './context.ts';
+import { cutJson, cutProto } from './cut.ts';
+import { OtlpField } from './fields.ts';
+import { scanJson } from './json-scan.ts';
+import { factsOfSpan, headOf, observationOf } from './observe.ts';
+import { observeProto } from './observe-proto.ts';
+import { payloadOf } from './payload.ts';
+import { scanProto } from './scan.ts';
+import { sourceOfSpan } from './source.ts';
+
+/** OTLP in protobuf. A span's index is all that the accept path needs; see `scanProto`. */
+export const otlpProto: FormatModule<OtlpIndex> = {
+  scan: scanProto,
+  itemId,
+  usageBytes,
+  cut: cutProto,
+  observe: (index, position, requestIndex) => {
+    checkIds(index, position);
+    return observeProto(index, position, requestIndex);
+  },
+  payload,
+  source: sourceOfSpan,
+};
+
+/** OTLP in JSON. */
+export const otlpJson: FormatModule<OtlpIndex> = {
+  scan: scanJson,
+  itemId,
+  usageBytes,
+  cut: cutJson,
+  observe: observeJson,
+  payload,
+  source: sourceOfSpan,
+};
+
+function observeJson(index: OtlpIndex, position: number, requestIndex: number): Observation {
+  checkIds(index, position);
+  const span = spanAt(index, position);
+  const resource = resourceFacts(index, spanField(index, position, OtlpField.RESOURCE));
+  return observationOf(headOf(span), factsOfSpan(span), resource, requestIndex);
+}
+
+/** Validation has rejected spans without valid ids; a body that it never saw may still hold them. */
+function checkIds(index: OtlpIndex, position: number): void {
+  if (itemId(index, position) === undefined) {
+    throw new PermanentError('invalid_span', 'A span has no valid trace id and span id.');
+  }
+}
+
+/** `<trace id>:<span id>`; undefined where either is none. */
+function itemId(index: OtlpIndex, position: number): string | undefined {
+  const traceId = spanField(index, position, OtlpField.TRACE_ID);
+  const spanId = spanField(index, position, OtlpField.SPAN_ID);
+  if (traceId === 0 || spanId === 0) return undefined;
+  const { bytes } = index;
+  if (index.type === 'otlp_proto') {
+    return `${bytes.toString('hex', traceId, traceId + 16)}:${bytes.toString('hex', spanId, spanId + 8)}`;
+  }
+  const digits = `${bytes.toString('latin1', traceId, traceId + 32)}:${bytes.toString('latin1', spanId, spanId + 16)}`;
+  return digits.toLowerCase();
+}
+
+/** Attributes and events as received for protobuf, as compact JSON for JSON. */
+function usageBytes(index: OtlpIndex, position: number): number {
+  return (
+    spanField(index, position, OtlpField.ATTRIBUTE_BYTES) +
+    spanField(index, position, OtlpField.EVENT_BYTES)
+  );
+}
+
+function payload(index: OtlpIndex, position: number, fields: readonly PayloadField[]): Payload {
+  const context = {
+    span: spanAt(index, position),
+    resource: resourceAt(index, spanField(index, position, OtlpField.RESOURCE)),
+    scope: scopeAt(index, spanField(index, position, OtlpField.SCOPE)),
+  };
+  return payloadOf(context, fields);
+}

@@ -1,0 +1,358 @@
+import { isUtf8 } from 'node:buffer';
+import type { OtlpIndex } from '../batch-index.ts';
+import { Refusal } from '../errors.ts';
+import type { ScanLimits } from '../format-module.ts';
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  COMMA,
+  deeper,
+  fail,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  skipColon,
+  skipSpace,
+  skipString,
+  skipValue,
+  spaceFrom,
+  type Text,
+  textOf,
+} from '../json/grammar.ts';
+import { mayHoldCustomFields } from './custom-fields.ts';
+import { OtlpField, OtlpFlag } from './fields.ts';
+import {
+  type Field,
+  isScalar,
+  type Message,
+  type Note,
+  REQUEST,
+  type ScalarType,
+} from './json-shape.ts';
+import { Recorder, type RecorderMark } from './recorder.ts';
+import { MAX_VALUE_DEPTH } from './wire.ts';
+
+/**
+ * One pass over an export request in OTLP's JSON form: grammar, nesting, the types of all known fields,
+ * and where spans stand. Like protobuf's own JSON readers it ignores unknown fields, takes null for
+ * absent, 64-bit integers as digits or numbers, and enumerations by number or name. A repeated key
+ * starts over.
+ *
+ * What is no JSON is an `invalid_json`; JSON of another shape an `invalid_request`, told once all of the
+ * body has proved to be JSON.
+ */
+export function scanJson(bytes: Buffer, limits: ScanLimits): OtlpIndex {
+  if (!isUtf8(bytes)) throw new Refusal('invalid_json', 'The body is not valid UTF-8.');
+  const text = textOf(bytes, limits.maxDepth);
+  const walk = newWalk(text, new Recorder(limits.maxItems));
+  const end = walkMessage(walk, spaceFrom(text, 0), 0, REQUEST, 0);
+  const rest = skipSpace(text, end);
+  if (rest < bytes.length) fail(text, rest);
+  if (walk.wrong !== undefined) throw new Refusal('invalid_request', walk.wrong);
+  walk.recorder.checkCount();
+  return walk.recorder.index('otlp_json', bytes);
+}
+
+/** A pass in progress, with what has been noted of the span and its surroundings. */
+type Walk = {
+  readonly text: Text;
+  readonly recorder: Recorder;
+  /** Why the body is no export request, once that is known. */
+  wrong: string | undefined;
+  resourceStart: number;
+  resourceEnd: number;
+  /** `OtlpFlag`s of the resource. */
+  resourceFlags: number;
+  scopeStart: number;
+  scopeEnd: number;
+  traceId: number;
+  spanId: number;
+  parentId: number;
+  badParent: boolean;
+  attributeBytes: number;
+  eventBytes: number;
+  events: number;
+  links: number;
+  /** A key has been seen under which `custom_fields` may stand. */
+  customFields: boolean;
+};
+
+function newWalk(text: Text, recorder: Recorder): Walk {
+  return {
+    text,
+    recorder,
+    wrong: undefined,
+    resourceStart: 0,
+    resourceEnd: 0,
+    resourceFlags: 0,
+    scopeStart: 0,
+    scopeEnd: 0,
+    traceId: 0,
+    spanId: 0,
+    parentId: 0,
+    badParent: false,
+    attributeBytes: 0,
+    eventBytes: 0,
+    events: 0,
+    links: 0,
+    customFields: false,
+  };
+}
+
+const HOLDS_SPANS: ReadonlySet<Message['name']> = new Set([
+  'request',
+  'resource_spans',
+  'scope_spans',
+]);
+
+/** `values` counts the OTLP values that are around this one. */
+function walkMessage(
+  walk: Walk,
+  start: number,
+  outer: number,
+  message: Message,
+  values: number,
+): number {
+  const { text } = walk;
+  const { bytes } = text;
+  if (bytes[start] !== OPEN_BRACE) return mismatch(walk, start, outer, 'an object');
+  const inner = message.name === 'value' ? values + 1 : values;
+  if (inner > MAX_VALUE_DEPTH) {
+    walk.wrong ??= `A value is nested deeper than ${MAX_VALUE_DEPTH} levels.`;
+  }
+  const depth = deeper(text, outer);
+  enter(walk, message, start);
+  let marks: Map<string, RecorderMark> | undefined;
+  let at = spaceFrom(text, start + 1);
+  if (bytes[at] !== CLOSE_BRACE) {
+    for (;;) {
+      if (bytes[at] !== QUOTE) fail(text, at);
+      const keyStart = at;
+      const keyEnd = skipString(text, at + 1);
+      at = skipColon(text, keyEnd);
+      const key = keyText(bytes, keyStart, keyEnd);
+      const field = message.fields.get(key);
+      if (field === undefined) {
+        at = skipValue(text, at, depth);
+      } else {
+        if (field.list && HOLDS_SPANS.has(message.name)) {
+          marks ??= new Map();
+          startOver(walk, marks, key);
+        }
+        at = walkField(walk, at, depth, field, inner);
+      }
+      at = spaceFrom(text, at);
+      if (bytes[at] === CLOSE_BRACE) break;
+      if (bytes[at] !== COMMA) fail(text, at);
+      at = spaceFrom(text, at + 1);
+    }
+  }
+  leave(walk, message, start, at + 1);
+  return at + 1;
+}
+
+/** Of a key that comes again, what was recorded under it is forgotten. */
+function startOver(walk: Walk, marks: Map<string, RecorderMark>, key: string): void {
+  const mark = marks.get(key);
+  if (mark === undefined) marks.set(key, walk.recorder.mark());
+  else walk.recorder.restore(mark);
+}
+
+function walkField(walk: Walk, start: number, depth: number, field: Field, values: number): number {
+  const { text } = walk;
+  const { bytes } = text;
+  if (field.note === 'attributes' || field.note === 'resource') walk.customFields = false;
+  const isNull = bytes[start] === 0x6e;
+  const saved = text.saved;
+  let count = 0;
+  let end: number;
+  if (isNull) {
+    end = skipValue(text, start, depth);
+  } else if (field.list) {
+    end = walkList(walk, start, depth, field.type as Message, values);
+    count = listCount;
+  } else if (typeof field.type === 'string') {
+    end = skipValue(text, start, depth);
+    checkScalar(walk, start, end, field.type);
+  } else {
+    end = walkMessage(walk, start, depth, field.type, values);
+  }
+  if (field.note !== undefined) {
+    const size = isNull ? 0 : end - start - (text.saved - saved);
+    note(walk, field.note, isNull ? 0 : start, isNull ? 0 : end, size, count);
+  }
+  return end;
+}
+
+/** Items of the list walked last. */
+let listCount = 0;
+
+function walkList(
+  walk: Walk,
+  start: number,
+  outer: number,
+  message: Message,
+  values: number,
+): number {
+  const { text } = walk;
+  const { bytes } = text;
+  let count = 0;
+  if (bytes[start] !== OPEN_BRACKET) return mismatch(walk, start, outer, 'an array');
+  const depth = deeper(text, outer);
+  let at = spaceFrom(text, start + 1);
+  if (bytes[at] !== CLOSE_BRACKET) {
+    for (;;) {
+      at = spaceFrom(text, walkMessage(walk, at, depth, message, values));
+      count++;
+      if (bytes[at] === CLOSE_BRACKET) break;
+      if (bytes[at] !== COMMA) fail(text, at);
+      at = spaceFrom(text, at + 1);
+    }
+  }
+  listCount = count;
+  return at + 1;
+}
+
+/** Steps over a value of a foreign type; the scan goes on, as the body may prove to be no JSON at all. */
+function mismatch(walk: Walk, start: number, depth: number, wanted: string): number {
+  walk.wrong ??= `The body is no export request: at byte ${start}, ${wanted} is expected.`;
+  listCount = 0;
+  return skipValue(walk.text, start, depth);
+}
+
+function checkScalar(walk: Walk, start: number, end: number, type: ScalarType): void {
+  if (type === 'string') {
+    if (walk.text.bytes[start] !== QUOTE) mismatchAt(walk, start, type);
+    return;
+  }
+  // No value of these types is longer, so that nothing long is made a string.
+  const isShort = end - start <= 64;
+  if (!isShort || !isScalar(type, walk.text.bytes.toString('latin1', start, end))) {
+    mismatchAt(walk, start, type);
+  }
+}
+
+function mismatchAt(walk: Walk, start: number, type: ScalarType): void {
+  walk.wrong ??= `The body is no export request: at byte ${start}, a ${type} is expected.`;
+}
+
+function enter(walk: Walk, message: Message, start: number): void {
+  switch (message.name) {
+    case 'resource_spans':
+      walk.resourceStart = walk.resourceEnd = walk.resourceFlags = 0;
+      walk.recorder.enterResource(start);
+      break;
+    case 'scope_spans':
+      walk.scopeStart = walk.scopeEnd = 0;
+      walk.recorder.enterScope(start);
+      break;
+    case 'span':
+      walk.traceId = walk.spanId = walk.parentId = 0;
+      walk.attributeBytes = walk.eventBytes = walk.events = walk.links = 0;
+      walk.badParent = walk.customFields = false;
+      break;
+    default:
+  }
+}
+
+function leave(walk: Walk, message: Message, start: number, end: number): void {
+  switch (message.name) {
+    case 'resource_spans':
+      walk.recorder.leaveResource(end, walk.resourceStart, walk.resourceEnd, walk.resourceFlags);
+      break;
+    case 'scope_spans':
+      walk.recorder.leaveScope(end, walk.scopeStart, walk.scopeEnd);
+      break;
+    case 'span':
+      recordSpan(walk, start, end);
+      break;
+    default:
+  }
+}
+
+function note(
+  walk: Walk,
+  what: Note,
+  start: number,
+  end: number,
+  size: number,
+  count: number,
+): void {
+  const { bytes } = walk.text;
+  switch (what) {
+    case 'resource':
+      walk.resourceStart = start;
+      walk.resourceEnd = end;
+      walk.resourceFlags = walk.customFields ? OtlpFlag.CUSTOM_FIELDS : 0;
+      break;
+    case 'scope':
+      walk.scopeStart = start;
+      walk.scopeEnd = end;
+      break;
+    case 'trace_id':
+      walk.traceId = idAt(bytes, start, end, 32);
+      break;
+    case 'span_id':
+      walk.spanId = idAt(bytes, start, end, 16);
+      break;
+    case 'parent_id':
+      walk.parentId = idAt(bytes, start, end, 16);
+      walk.badParent = walk.parentId === 0 && end - start > 2 && !isZero(bytes, start, end);
+      break;
+    case 'attributes':
+      walk.attributeBytes = size;
+      break;
+    case 'events':
+      walk.eventBytes = size;
+      walk.events = count;
+      break;
+    case 'links':
+      walk.links = count;
+      break;
+    case 'key':
+      walk.customFields ||= mayHoldCustomFields(bytes, start + 1, end - 1) || size !== end - start;
+  }
+}
+
+function recordSpan(walk: Walk, start: number, end: number): void {
+  const { recorder } = walk;
+  if (!recorder.addSpan()) return;
+  const { spans, base } = recorder;
+  spans[base + OtlpField.START] = start;
+  spans[base + OtlpField.END] = end;
+  spans[base + OtlpField.TRACE_ID] = walk.traceId;
+  spans[base + OtlpField.SPAN_ID] = walk.spanId;
+  spans[base + OtlpField.PARENT_ID] = walk.parentId;
+  spans[base + OtlpField.RESOURCE] = recorder.resource;
+  spans[base + OtlpField.SCOPE] = recorder.scope;
+  spans[base + OtlpField.ATTRIBUTE_BYTES] = walk.attributeBytes;
+  spans[base + OtlpField.EVENT_BYTES] = walk.eventBytes;
+  spans[base + OtlpField.PARTS] = walk.events + walk.links;
+  spans[base + OtlpField.FLAGS] =
+    (walk.customFields ? OtlpFlag.CUSTOM_FIELDS : 0) | (walk.badParent ? OtlpFlag.BAD_PARENT : 0);
+}
+
+/** Where the digits of a valid id stand; 0 for any other text. The range has its quotes. */
+function idAt(bytes: Buffer, start: number, end: number, digits: number): number {
+  if (end - start !== digits + 2) return 0;
+  let isNonZero = false;
+  for (let at = start + 1; at < end - 1; at++) {
+    const c = bytes[at] as number;
+    const lower = c | 0x20;
+    if (!((c >= 0x30 && c <= 0x39) || (lower >= 0x61 && lower <= 0x66))) return 0;
+    if (c !== 0x30) isNonZero = true;
+  }
+  return isNonZero ? start + 1 : 0;
+}
+
+/** A parent of zeros is how some senders say that there is none. */
+function isZero(bytes: Buffer, start: number, end: number): boolean {
+  return bytes.toString('latin1', start + 1, end - 1) === '0'.repeat(16);
+}
+
+/** A key as text; the few that have escapes are decoded. */
+function keyText(bytes: Buffer, start: number, end: number): string {
+  if (end - start > 64) return '';
+  const text = bytes.toString('latin1', start + 1, end - 1);
+  return text.includes('\\') ? String(JSON.parse(bytes.toString('utf8', start, end))) : text;
+}

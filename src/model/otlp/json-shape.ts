@@ -1,0 +1,150 @@
+/** The export request in OTLP's JSON form, as data: the type of every known field of every message. */
+
+export type ScalarType = 'string' | 'bool' | 'int64' | 'uint64' | 'uint32' | 'double' | 'enum';
+
+/** What the scanner keeps of a field. */
+export type Note =
+  | 'resource'
+  | 'scope'
+  | 'trace_id'
+  | 'span_id'
+  | 'parent_id'
+  | 'attributes'
+  | 'events'
+  | 'links'
+  | 'key';
+
+export type Field = {
+  readonly type: ScalarType | Message;
+  /** An array of messages of this type. */
+  readonly list: boolean;
+  readonly note: Note | undefined;
+};
+
+export type Message = {
+  readonly name: 'request' | 'resource_spans' | 'scope_spans' | 'span' | 'value' | 'other';
+  readonly fields: Map<string, Field>;
+};
+
+function one(type: ScalarType | Message, note?: Note): Field {
+  return { type, list: false, note };
+}
+
+function list(type: Message, note?: Note): Field {
+  return { type, list: true, note };
+}
+
+function message(name: Message['name'], fields: Record<string, Field>): Message {
+  return { name, fields: new Map(Object.entries(fields)) };
+}
+
+const VALUE = message('value', {
+  stringValue: one('string'),
+  boolValue: one('bool'),
+  intValue: one('int64'),
+  doubleValue: one('double'),
+  bytesValue: one('string'),
+});
+const KEY_VALUE = message('other', { key: one('string', 'key'), value: one(VALUE) });
+VALUE.fields.set('arrayValue', one(message('other', { values: list(VALUE) })));
+VALUE.fields.set('kvlistValue', one(message('other', { values: list(KEY_VALUE) })));
+
+const EVENT = message('other', {
+  timeUnixNano: one('uint64'),
+  name: one('string'),
+  attributes: list(KEY_VALUE),
+  droppedAttributesCount: one('uint32'),
+});
+
+const LINK = message('other', {
+  traceId: one('string'),
+  spanId: one('string'),
+  traceState: one('string'),
+  attributes: list(KEY_VALUE),
+  droppedAttributesCount: one('uint32'),
+  flags: one('uint32'),
+});
+
+const SPAN = message('span', {
+  traceId: one('string', 'trace_id'),
+  spanId: one('string', 'span_id'),
+  traceState: one('string'),
+  parentSpanId: one('string', 'parent_id'),
+  flags: one('uint32'),
+  name: one('string'),
+  kind: one('enum'),
+  startTimeUnixNano: one('uint64'),
+  endTimeUnixNano: one('uint64'),
+  attributes: list(KEY_VALUE, 'attributes'),
+  droppedAttributesCount: one('uint32'),
+  events: list(EVENT, 'events'),
+  droppedEventsCount: one('uint32'),
+  links: list(LINK, 'links'),
+  droppedLinksCount: one('uint32'),
+  status: one(message('other', { message: one('string'), code: one('enum') })),
+});
+
+const SCOPE = message('other', {
+  name: one('string'),
+  version: one('string'),
+  attributes: list(KEY_VALUE),
+  droppedAttributesCount: one('uint32'),
+});
+
+const SCOPE_SPANS = message('scope_spans', {
+  scope: one(SCOPE, 'scope'),
+  spans: list(SPAN),
+  schemaUrl: one('string'),
+});
+
+const RESOURCE = message('other', {
+  attributes: list(KEY_VALUE),
+  droppedAttributesCount: one('uint32'),
+});
+
+const RESOURCE_SPANS = message('resource_spans', {
+  resource: one(RESOURCE, 'resource'),
+  scopeSpans: list(SCOPE_SPANS),
+  schemaUrl: one('string'),
+});
+
+export const REQUEST = message('request', { resourceSpans: list(RESOURCE_SPANS) });
+
+/** Whether the JSON text of a string or number is a value of the type; `text` has its quotes. */
+export function isScalar(type: ScalarType, text: string): boolean {
+  const quoted = text.startsWith('"');
+  switch (type) {
+    case 'string':
+      return quoted;
+    case 'bool':
+      return text === 'true' || text === 'false';
+    case 'int64':
+      return isInteger(text, -(2n ** 63n), 2n ** 63n - 1n);
+    case 'uint64':
+      return isInteger(text, 0n, 2n ** 64n - 1n);
+    case 'uint32':
+      return isInteger(text, 0n, 2n ** 32n - 1n);
+    case 'double':
+      return quoted ? DOUBLES.test(text) : isNumber(text);
+    case 'enum':
+      return quoted || isInteger(text, -(2n ** 31n), 2n ** 31n - 1n);
+  }
+}
+
+const DOUBLES = /^"(?:NaN|-?Infinity|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?)"$/;
+
+/** Digits or a number of integral value, quoted or not; long ones are refused before they are parsed. */
+function isInteger(text: string, min: bigint, max: bigint): boolean {
+  const digits = text.startsWith('"') ? text.slice(1, -1) : text;
+  if (digits.length > 32) return false;
+  if (/^-?\d+$/.test(digits)) {
+    const value = BigInt(digits);
+    return value >= min && value <= max;
+  }
+  const value = isNumber(digits) ? Number(digits) : Number.NaN;
+  return Number.isSafeInteger(value) && value >= min && value <= max && !text.startsWith('"');
+}
+
+function isNumber(text: string): boolean {
+  return /^-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?$/.test(text);
+}

@@ -1,0 +1,270 @@
+import type { OtlpIndex } from '../batch-index.ts';
+import type { Instant, Observation } from '../observation.ts';
+import { resourceFacts } from './context.ts';
+import { decodeValue } from './decode.ts';
+import { SpanFacts } from './facts.ts';
+import { OTLP_STRIDE, OtlpField } from './fields.ts';
+import { keyAt, repeatedTextAt } from './keys.ts';
+import { observationOf } from './observe.ts';
+import type { OtlpValue } from './span.ts';
+import { hasValue } from './value.ts';
+import { WireReader } from './wire.ts';
+
+/**
+ * The narrow decode of a protobuf span: one pass that makes strings of nothing but what an observation
+ * has. An attribute costs the look-up of its key unless it means something.
+ */
+export function observeProto(
+  index: OtlpIndex,
+  position: number,
+  requestIndex: number,
+): Observation {
+  const { bytes, spans } = index;
+  const base = position * OTLP_STRIDE;
+  const facts = new SpanFacts();
+  const start = spans[base + OtlpField.START] as number;
+  const end = spans[base + OtlpField.END] as number;
+  let name: string | null = null;
+  let status: 0 | 1 | 2 = 0;
+  let startTime: Instant | null = null;
+  let endTime: Instant | null = null;
+  let hasEvents = false;
+  let p = start;
+  while (p < end) {
+    const tag = varintAt(bytes, p);
+    p = next;
+    switch (tag) {
+      case 74: {
+        const length = varintAt(bytes, p);
+        p = next + length;
+        takeAttribute(facts, bytes, next, p);
+        break;
+      }
+      case 42: {
+        const length = varintAt(bytes, p);
+        p = next + length;
+        name = repeatedTextAt(bytes, next, p);
+        break;
+      }
+      case 57:
+        startTime = instantAt(bytes, p);
+        p += 8;
+        break;
+      case 65:
+        endTime = instantAt(bytes, p);
+        p += 8;
+        break;
+      case 90: {
+        const length = varintAt(bytes, p);
+        p = next + length;
+        hasEvents = true;
+        takeEvent(facts, bytes, next, p);
+        break;
+      }
+      case 122: {
+        const length = varintAt(bytes, p);
+        p = next + length;
+        status = takeStatus(facts, bytes, next, p);
+        break;
+      }
+      default:
+        p = skip(bytes, tag, p);
+    }
+  }
+  const parent = spans[base + OtlpField.PARENT_ID] as number;
+  const spanId = spans[base + OtlpField.SPAN_ID] as number;
+  return observationOf(
+    {
+      traceId: traceIdAt(bytes, spans[base + OtlpField.TRACE_ID] as number),
+      spanId: bytes.toString('hex', spanId, spanId + 8),
+      parentSpanId: parent === 0 ? null : bytes.toString('hex', parent, parent + 8),
+      name,
+      status,
+      startTime,
+      endTime,
+      hasEvents,
+    },
+    facts,
+    resourceFacts(index, spans[base + OtlpField.RESOURCE] as number),
+    requestIndex,
+  );
+}
+
+/** Spans of a trace come together: the last trace id is likely the next one. */
+let lastTraceId = Buffer.alloc(16);
+let lastTraceText = lastTraceId.toString('hex');
+
+function traceIdAt(bytes: Buffer, start: number): string {
+  for (let i = 15; i >= 0; i--) {
+    if (bytes[start + i] !== lastTraceId[i]) {
+      lastTraceId = Buffer.from(bytes.subarray(start, start + 16));
+      lastTraceText = lastTraceId.toString('hex');
+      break;
+    }
+  }
+  return lastTraceText;
+}
+
+function takeAttribute(facts: SpanFacts, bytes: Buffer, start: number, end: number): void {
+  findKeyValue(bytes, start, end);
+  const key = keyAt(bytes, keyStart, keyEnd);
+  if (key.rules.length === 0) return;
+  const from = valueStart;
+  const to = valueEnd;
+  if (isEmptyAt(bytes, from, to)) return;
+  facts.take(key, () => valueAt(bytes, from, to));
+}
+
+/** A value; the strings that most of them are without the general reader. */
+function valueAt(bytes: Buffer, start: number, end: number): OtlpValue {
+  if (bytes[start] === 10) {
+    const length = varintAt(bytes, start + 1);
+    if (next + length === end) return { stringValue: repeatedTextAt(bytes, next, end) };
+  }
+  return decodeValue(new WireReader(bytes, start, end));
+}
+
+let keyStart = 0;
+let keyEnd = 0;
+let valueStart = 0;
+let valueEnd = 0;
+
+function findKeyValue(bytes: Buffer, start: number, end: number): void {
+  keyStart = keyEnd = valueStart = valueEnd = 0;
+  let p = start;
+  while (p < end) {
+    const tag = varintAt(bytes, p);
+    if (tag === 10) {
+      const length = varintAt(bytes, next);
+      keyStart = next;
+      keyEnd = p = next + length;
+    } else if (tag === 18) {
+      const length = varintAt(bytes, next);
+      valueStart = next;
+      valueEnd = p = next + length;
+    } else {
+      p = skip(bytes, tag, next);
+    }
+  }
+}
+
+/** No value, or an empty string. */
+function isEmptyAt(bytes: Buffer, start: number, end: number): boolean {
+  if (start === end) return true;
+  if (end - start === 2) return bytes[start] === 10;
+  if (bytes[start] === 10) {
+    const length = varintAt(bytes, start + 1);
+    if (length > 0 && next + length === end) return false;
+  }
+  return !hasValue(decodeValue(new WireReader(bytes, start, end)));
+}
+
+function takeEvent(facts: SpanFacts, bytes: Buffer, start: number, end: number): void {
+  let nameStart = 0;
+  let nameEnd = 0;
+  let p = start;
+  while (p < end) {
+    const tag = varintAt(bytes, p);
+    if (tag === 18) {
+      const length = varintAt(bytes, next);
+      nameStart = next;
+      nameEnd = p = next + length;
+    } else {
+      p = skip(bytes, tag, next);
+    }
+  }
+  const role = keyAt(bytes, nameStart, nameEnd).event;
+  if (role === undefined) return;
+  if (role === 'input') facts.input.inEvents = true;
+  else if (role === 'output') facts.output.inEvents = true;
+  else takeEventAttributes(facts, bytes, start, end, role);
+}
+
+function takeEventAttributes(
+  facts: SpanFacts,
+  bytes: Buffer,
+  start: number,
+  end: number,
+  role: 'exception' | 'both',
+): void {
+  let p = start;
+  while (p < end) {
+    const tag = varintAt(bytes, p);
+    if (tag !== 26) {
+      p = skip(bytes, tag, next);
+      continue;
+    }
+    const length = varintAt(bytes, next);
+    p = next + length;
+    findKeyValue(bytes, next, p);
+    const from = valueStart;
+    const to = valueEnd;
+    const key = keyAt(bytes, keyStart, keyEnd).text;
+    if (isEmptyAt(bytes, from, to)) continue;
+    if (role === 'exception') facts.takeFromException(key, () => valueAt(bytes, from, to));
+    else if (key === 'gen_ai.input.messages') facts.input.inEvents = true;
+    else if (key === 'gen_ai.output.messages') facts.output.inEvents = true;
+  }
+}
+
+function takeStatus(facts: SpanFacts, bytes: Buffer, start: number, end: number): 0 | 1 | 2 {
+  const reader = new WireReader(bytes, start, end);
+  let code = 0;
+  let message = '';
+  for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
+    if (tag === 24) code = reader.uint32();
+    else if (tag === 18) message = reader.text();
+    else reader.skip();
+  }
+  if (code === 2) facts.takeStatusMessage(message);
+  return code === 1 || code === 2 ? code : 0;
+}
+
+/** 64 bits of nanoseconds since the epoch, exactly, without big integers; 0 is no time. */
+function instantAt(bytes: Buffer, p: number): Instant | null {
+  const low = bytes.readUInt32LE(p);
+  const high = bytes.readUInt32LE(p + 4);
+  if (low === 0 && high === 0) return null;
+  // 2^32 is 4294 million and 967296: nothing here exceeds 2^53.
+  const rest = high * 967296 + low;
+  const ns = rest % 1_000_000;
+  return { ms: high * 4294 + (rest - ns) / 1_000_000, ns };
+}
+
+/** Where the bytes go on after what was read last. */
+let next = 0;
+
+function varintAt(bytes: Buffer, start: number): number {
+  const first = bytes[start] as number;
+  if (first < 128) {
+    next = start + 1;
+    return first;
+  }
+  let value = first & 127;
+  let scale = 128;
+  let p = start + 1;
+  for (;;) {
+    const byte = bytes[p++] as number;
+    value += (byte & 127) * scale;
+    if (byte < 128) break;
+    scale *= 128;
+  }
+  next = p;
+  return value;
+}
+
+function skip(bytes: Buffer, tag: number, p: number): number {
+  switch (tag & 7) {
+    case 0:
+      varintAt(bytes, p);
+      return next;
+    case 1:
+      return p + 8;
+    case 2: {
+      const length = varintAt(bytes, p);
+      return next + length;
+    }
+    default:
+      return p + 4;
+  }
+}

@@ -1,0 +1,141 @@
+import { attributeKey } from '../attributes.ts';
+import type {
+  Instant,
+  Observation,
+  ObservationOperation,
+  ObservationStatus,
+} from '../observation.ts';
+import { PAYLOAD_FIELDS } from '../observation.ts';
+import { SpanFacts } from './facts.ts';
+import type { OtlpEvent, OtlpKeyValue, OtlpSpan } from './span.ts';
+import { statusCode } from './span.ts';
+import { hasValue } from './value.ts';
+
+/** A span without its attributes, as both encodings give it. Ids are lower-case hex. */
+export type SpanHead = {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId: string | null;
+  readonly name: string | null;
+  /** 0 unset, 1 ok, 2 error. */
+  readonly status: 0 | 1 | 2;
+  readonly startTime: Instant | null;
+  readonly endTime: Instant | null;
+  readonly hasEvents: boolean;
+};
+
+const [INPUTS, OUTPUTS, EVENTS, METADATA, CONTEXT_METADATA] = PAYLOAD_FIELDS.map(
+  (_, i) => 1 << i,
+) as [number, number, number, number, number];
+
+/** The observation that a span is (spec 3: OTLP status mapping). `resource` are its resource's facts. */
+export function observationOf(
+  head: SpanHead,
+  facts: SpanFacts,
+  resource: SpanFacts | undefined,
+  index: number,
+): Observation {
+  const ended = head.endTime !== null;
+  let operation: ObservationOperation = ended ? 'finish' : 'start';
+  let status: ObservationStatus = 'pending';
+  if (head.status === 2) {
+    operation = 'error';
+    status = 'error';
+  } else if (head.status === 1) {
+    operation = 'finish';
+    status = 'success';
+  }
+  const external: Record<string, string> = { trace_id: head.traceId, span_id: head.spanId };
+  if (head.parentSpanId !== null) external.parent_span_id = head.parentSpanId;
+  let payloadMask = METADATA;
+  if (facts.input.present) payloadMask |= INPUTS;
+  if (facts.output.present) payloadMask |= OUTPUTS;
+  if (head.hasEvents) payloadMask |= EVENTS;
+  if (facts.hasContextMetadata) payloadMask |= CONTEXT_METADATA;
+  return {
+    id: `${head.traceId}:${head.spanId}`,
+    traceId: head.traceId,
+    parentId: head.parentSpanId === null ? null : `${head.traceId}:${head.parentSpanId}`,
+    index,
+    operation,
+    version: '0',
+    name: head.name,
+    kind: facts.kind ?? 'span',
+    status,
+    startTime: head.startTime,
+    endTime: head.endTime,
+    ended: ended || head.status !== 0,
+    model: facts.model.text ?? null,
+    usage: facts.usage,
+    sessionId: facts.session.text ?? resource?.session.text ?? null,
+    userId: facts.user.text ?? resource?.user.text ?? null,
+    error: facts.error(),
+    customFields: facts.customFields(resource),
+    external,
+    payloadMask,
+  };
+}
+
+/** What a decoded span's attributes, events and status amount to. */
+export function factsOfSpan(span: OtlpSpan): SpanFacts {
+  const facts = factsOfAttributes(span.attributes);
+  for (const event of span.events ?? []) takeEvent(facts, event);
+  if (statusCode(span.status?.code) === 2) facts.takeStatusMessage(span.status?.message ?? '');
+  return facts;
+}
+
+export function factsOfAttributes(
+  attributes: readonly OtlpKeyValue[] | null | undefined,
+): SpanFacts {
+  const facts = new SpanFacts();
+  for (const { key, value } of attributes ?? []) {
+    if (value !== undefined && hasValue(value)) facts.take(attributeKey(key ?? ''), () => value);
+  }
+  return facts;
+}
+
+export function takeEvent(facts: SpanFacts, event: OtlpEvent): void {
+  switch (attributeKey(event.name ?? '').event) {
+    case 'exception':
+      for (const { key, value } of event.attributes ?? []) {
+        if (value !== undefined && hasValue(value)) facts.takeFromException(key ?? '', () => value);
+      }
+      break;
+    case 'input':
+      facts.input.inEvents = true;
+      break;
+    case 'output':
+      facts.output.inEvents = true;
+      break;
+    case 'both':
+      for (const { key, value } of event.attributes ?? []) {
+        if (!hasValue(value)) continue;
+        if (key === 'gen_ai.input.messages') facts.input.inEvents = true;
+        if (key === 'gen_ai.output.messages') facts.output.inEvents = true;
+      }
+      break;
+    default:
+  }
+}
+
+export function headOf(span: OtlpSpan): SpanHead {
+  const parent = span.parentSpanId ?? '';
+  return {
+    traceId: (span.traceId ?? '').toLowerCase(),
+    spanId: (span.spanId ?? '').toLowerCase(),
+    parentSpanId: /^0*$/.test(parent) ? null : parent.toLowerCase(),
+    name: span.name ?? null,
+    status: statusCode(span.status?.code),
+    startTime: instantOfNanos(span.startTimeUnixNano),
+    endTime: instantOfNanos(span.endTimeUnixNano),
+    hasEvents: (span.events?.length ?? 0) > 0,
+  };
+}
+
+/** Nanoseconds since the epoch; 0 is how OTLP says that there is no time. */
+export function instantOfNanos(nanos: string | number | null | undefined): Instant | null {
+  if (nanos === undefined || nanos === null) return null;
+  const value = BigInt(nanos);
+  if (value === 0n) return null;
+  return { ms: Number(value / 1_000_000n), ns: Number(value % 1_000_000n) };
+}

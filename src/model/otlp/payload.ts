@@ -1,0 +1,177 @@
+import { attributeKey } from '../attributes.ts';
+import type { Payload, PayloadField } from '../observation.ts';
+import type { SpanFacts } from './facts.ts';
+import { contentOfEvents, unflatten } from './messages.ts';
+import { factsOfSpan, instantOfNanos } from './observe.ts';
+import {
+  type OtlpEvent,
+  type OtlpKeyValue,
+  type OtlpLink,
+  type OtlpResource,
+  type OtlpScope,
+  type OtlpSpan,
+  spanKind,
+  statusCode,
+} from './span.ts';
+import { contentText, entriesOf, hasValue, membersText, objectText } from './value.ts';
+
+/** A decoded span with what stands around it. */
+export type SpanContext = {
+  readonly span: OtlpSpan;
+  readonly resource: OtlpResource;
+  readonly scope: OtlpScope;
+};
+
+/** The payload fields of a span as JSON text (docs/otlp.md says what goes where). */
+export function payloadOf(context: SpanContext, fields: readonly PayloadField[]): Payload {
+  const { span } = context;
+  const facts = factsOfSpan(span);
+  const payload: Payload = {};
+  for (const field of fields) {
+    const text = fieldText(context, facts, field);
+    if (text !== undefined) payload[field] = text;
+  }
+  return payload;
+}
+
+function fieldText(
+  context: SpanContext,
+  facts: SpanFacts,
+  field: PayloadField,
+): string | undefined {
+  const { span } = context;
+  switch (field) {
+    case 'inputs':
+      return content(span, facts, 'input');
+    case 'outputs':
+      return content(span, facts, 'output');
+    case 'events':
+      return (span.events?.length ?? 0) === 0
+        ? undefined
+        : `[${(span.events ?? []).map(eventText).join(',')}]`;
+    case 'metadata':
+      return membersText(metadataEntries(context, facts));
+    case 'context_metadata':
+      return facts.hasContextMetadata ? attributeText(span, 'context_metadata') : undefined;
+  }
+}
+
+function content(span: OtlpSpan, facts: SpanFacts, role: 'input' | 'output'): string | undefined {
+  const { key, family } = facts[role];
+  if (key === undefined) return contentOfEvents(span.events ?? [], role);
+  return family ? unflatten(span.attributes ?? [], key) : attributeText(span, key);
+}
+
+function attributeText(span: OtlpSpan, key: string): string | undefined {
+  const found = span.attributes?.findLast(
+    (attribute) => attribute.key === key && hasValue(attribute.value),
+  );
+  return found === undefined ? undefined : contentText(found.value);
+}
+
+/**
+ * Flat: the resource's attributes, the scope's, the span's, and what a span has beside attributes. What
+ * became another field is not repeated, and a resource's value that a span's key covers keeps its place
+ * under `resource.`.
+ */
+function metadataEntries(context: SpanContext, facts: SpanFacts): Map<string, string> {
+  const { span, resource, scope } = context;
+  const own = entriesOf(span.attributes);
+  const entries = new Map<string, string>();
+  for (const [key, text] of entriesOf(resource.attributes)) {
+    entries.set(own.has(key) ? `resource.${key}` : key, text);
+  }
+  addNumber(entries, 'resource.dropped_attributes_count', resource.droppedAttributesCount);
+  addScope(entries, scope);
+  for (const [key, text] of own) if (!isRepeated(key, facts)) entries.set(key, text);
+  for (const [key, text] of spanEntries(span)) if (!entries.has(key)) entries.set(key, text);
+  return entries;
+}
+
+function addScope(entries: Map<string, string>, scope: OtlpScope): void {
+  if (scope.name) entries.set('scope.name', JSON.stringify(scope.name));
+  if (scope.version) entries.set('scope.version', JSON.stringify(scope.version));
+  for (const [key, text] of entriesOf(scope.attributes)) entries.set(`scope.${key}`, text);
+  addNumber(entries, 'scope.dropped_attributes_count', scope.droppedAttributesCount);
+}
+
+/** The attributes that became inputs, outputs, model, usage or context metadata. */
+function isRepeated(key: string, facts: SpanFacts): boolean {
+  if (key === facts.model.key) return true;
+  if (key === 'context_metadata' && facts.hasContextMetadata) return true;
+  if (isContent(key, facts, 'input') || isContent(key, facts, 'output')) return true;
+  for (const { key: counted } of facts.tokens?.values() ?? []) if (counted === key) return true;
+  return false;
+}
+
+function isContent(key: string, facts: SpanFacts, role: 'input' | 'output'): boolean {
+  const { key: from, family } = facts[role];
+  if (!family || from === undefined) return key === from;
+  return (
+    key.startsWith(from) &&
+    attributeKey(key).rules.some((rule) => rule.role === role && rule.family)
+  );
+}
+
+/** What OTLP has no attribute for, under the names that OpenTelemetry gives such things elsewhere. */
+function spanEntries(span: OtlpSpan): Map<string, string> {
+  const entries = new Map<string, string>();
+  const kind = spanKind(span.kind);
+  if (kind !== undefined) entries.set('otel.span.kind', JSON.stringify(kind));
+  if (span.traceState) entries.set('otel.trace_state', JSON.stringify(span.traceState));
+  addNumber(entries, 'otel.flags', span.flags);
+  const message = span.status?.message;
+  if (message && statusCode(span.status?.code) !== 2) {
+    entries.set('otel.status_description', JSON.stringify(message));
+  }
+  if ((span.links?.length ?? 0) > 0) {
+    entries.set('otel.links', `[${(span.links ?? []).map(linkText).join(',')}]`);
+  }
+  addNumber(entries, 'otel.dropped_attributes_count', span.droppedAttributesCount);
+  addNumber(entries, 'otel.dropped_events_count', span.droppedEventsCount);
+  addNumber(entries, 'otel.dropped_links_count', span.droppedLinksCount);
+  return entries;
+}
+
+function linkText(link: OtlpLink): string {
+  const entries = new Map<string, string>();
+  entries.set('trace_id', JSON.stringify((link.traceId ?? '').toLowerCase()));
+  entries.set('span_id', JSON.stringify((link.spanId ?? '').toLowerCase()));
+  if (link.traceState) entries.set('trace_state', JSON.stringify(link.traceState));
+  addAttributes(entries, link.attributes);
+  addNumber(entries, 'dropped_attributes_count', link.droppedAttributesCount);
+  addNumber(entries, 'flags', link.flags);
+  return membersText(entries);
+}
+
+function eventText(event: OtlpEvent): string {
+  const entries = new Map<string, string>();
+  entries.set('name', JSON.stringify(event.name ?? ''));
+  const time = isoNanos(event.timeUnixNano);
+  if (time !== undefined) entries.set('time', JSON.stringify(time));
+  addAttributes(entries, event.attributes);
+  addNumber(entries, 'dropped_attributes_count', event.droppedAttributesCount);
+  return membersText(entries);
+}
+
+function addAttributes(
+  entries: Map<string, string>,
+  attributes: readonly OtlpKeyValue[] | null | undefined,
+): void {
+  if ((attributes?.length ?? 0) > 0) entries.set('attributes', objectText(attributes));
+}
+
+/** Zero is how OTLP says nothing. */
+function addNumber(entries: Map<string, string>, key: string, value: number | undefined): void {
+  // JSON may have it as digits.
+  if (Number(value ?? 0) !== 0) entries.set(key, String(Number(value)));
+}
+
+/** ISO 8601 in UTC, to the millisecond or, where there is more, to the nanosecond. */
+function isoNanos(nanos: string | number | undefined): string | undefined {
+  const instant = instantOfNanos(nanos);
+  if (instant === null) return undefined;
+  const text = new Date(instant.ms).toISOString();
+  if (instant.ns === 0) return text;
+  return `${text.slice(0, -1)}${String(instant.ns).padStart(6, '0')}Z`;
+}

@@ -1,0 +1,144 @@
+import type { OtlpIndex } from '../batch-index.ts';
+import { Refusal } from '../errors.ts';
+import { OTLP_STRIDE, RESOURCE_STRIDE, ResourceField, SCOPE_STRIDE, ScopeField } from './fields.ts';
+
+/**
+ * Collects what a scan finds, for either encoding. It records at most `maxItems` spans but counts all, and only resources
+ * and scopes that hold a span: a body full of empty ones costs no memory.
+ */
+export class Recorder {
+  count = 0;
+  /** Where the current span's record starts in `spans`; the scan writes into it directly. */
+  base = 0;
+  spans = new Uint32Array(OTLP_STRIDE * 128);
+  readonly #maxItems: number;
+  readonly #resources: number[] = [];
+  readonly #scopes: number[] = [];
+  #resource = -1;
+  #scope = -1;
+  #resourceStart = 0;
+  #scopeStart = 0;
+  #resourcePlace = -1;
+  #scopePlace = -1;
+
+  constructor(maxItems: number) {
+    this.#maxItems = maxItems;
+  }
+
+  /** A ResourceSpans starts; its own range and that of its resource are known when it is left. */
+  enterResource(start: number): void {
+    this.#resource = -1;
+    this.#resourceStart = start;
+    this.#resourcePlace++;
+    this.#scopePlace = -1;
+  }
+
+  leaveResource(end: number, resourceStart: number, resourceEnd: number, flags: number): void {
+    if (this.#resource < 0) return;
+    const base = this.#resource * RESOURCE_STRIDE;
+    this.#resources[base + ResourceField.END] = end;
+    this.#resources[base + ResourceField.RESOURCE_START] = resourceStart;
+    this.#resources[base + ResourceField.RESOURCE_END] = resourceEnd;
+    this.#resources[base + ResourceField.FLAGS] = flags;
+    this.#resource = -1;
+  }
+
+  enterScope(start: number): void {
+    this.#scope = -1;
+    this.#scopeStart = start;
+    this.#scopePlace++;
+  }
+
+  leaveScope(end: number, scopeStart: number, scopeEnd: number): void {
+    if (this.#scope < 0) return;
+    const base = this.#scope * SCOPE_STRIDE;
+    this.#scopes[base + ScopeField.END] = end;
+    this.#scopes[base + ScopeField.SCOPE_START] = scopeStart;
+    this.#scopes[base + ScopeField.SCOPE_END] = scopeEnd;
+    this.#scope = -1;
+  }
+
+  /** False when the span is one too many: it is counted, and nothing of it is to be recorded. */
+  addSpan(): boolean {
+    this.count++;
+    if (this.count > this.#maxItems) return false;
+    if (this.#resource < 0) {
+      this.#resource = this.#resources.length / RESOURCE_STRIDE;
+      this.#resources.push(this.#resourceStart, 0, 0, 0, this.#resourcePlace, 0);
+    }
+    if (this.#scope < 0) {
+      this.#scope = this.#scopes.length / SCOPE_STRIDE;
+      const { count } = this;
+      this.#scopes.push(this.#scopeStart, 0, 0, 0, this.#resource, this.#scopePlace, count - 1);
+    }
+    this.base = (this.count - 1) * OTLP_STRIDE;
+    if (this.base === this.spans.length) {
+      const larger = new Uint32Array(this.spans.length * 2);
+      larger.set(this.spans);
+      this.spans = larger;
+    }
+    return true;
+  }
+
+  /** Number of the resource and of the scope that the current span stands in. */
+  get resource(): number {
+    return this.#resource;
+  }
+
+  get scope(): number {
+    return this.#scope;
+  }
+
+  /** Throws when there were more spans than allowed. */
+  checkCount(): void {
+    if (this.count <= this.#maxItems) return;
+    throw new Refusal(
+      'too_many_events',
+      `The request holds ${this.count} spans; at most ${this.#maxItems} are accepted.`,
+    );
+  }
+
+  /** All that was recorded so far, to be forgotten again with `restore`: a repeated key starts over. */
+  mark(): RecorderMark {
+    return {
+      count: this.count,
+      resources: this.#resources.length,
+      scopes: this.#scopes.length,
+      resource: this.#resource,
+      scope: this.#scope,
+      resourcePlace: this.#resourcePlace,
+      scopePlace: this.#scopePlace,
+    };
+  }
+
+  restore(mark: RecorderMark): void {
+    this.count = mark.count;
+    this.#resources.length = mark.resources;
+    this.#scopes.length = mark.scopes;
+    this.#resource = mark.resource;
+    this.#scope = mark.scope;
+    this.#resourcePlace = mark.resourcePlace;
+    this.#scopePlace = mark.scopePlace;
+  }
+
+  index(type: OtlpIndex['type'], bytes: Buffer): OtlpIndex {
+    return {
+      type,
+      bytes,
+      count: this.count,
+      spans: this.spans.subarray(0, this.count * OTLP_STRIDE),
+      resources: Uint32Array.from(this.#resources),
+      scopes: Uint32Array.from(this.#scopes),
+    };
+  }
+}
+
+export type RecorderMark = {
+  readonly count: number;
+  readonly resources: number;
+  readonly scopes: number;
+  readonly resource: number;
+  readonly scope: number;
+  readonly resourcePlace: number;
+  readonly scopePlace: number;
+};

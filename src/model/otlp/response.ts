@@ -1,0 +1,102 @@
+import type { Rejection } from '../batch.ts';
+
+const JSON_TYPE = 'application/json';
+/** An error message tells of the first few rejections, and never grows beyond this many bytes. */
+const MAX_MESSAGE_BYTES = 2048;
+
+/**
+ * An ExportTraceServiceResponse: empty when every span was accepted, else with `partial_success`.
+ * `contentType` chooses JSON or protobuf.
+ */
+export function renderExportResponse(
+  rejections: readonly Rejection[],
+  contentType: string,
+): Buffer {
+  const isJson = contentType === JSON_TYPE;
+  if (rejections.length === 0) return isJson ? Buffer.from('{}') : Buffer.alloc(0);
+  const errorMessage = messageOf(rejections);
+  if (isJson) {
+    return Buffer.from(
+      JSON.stringify({ partialSuccess: { rejectedSpans: rejections.length, errorMessage } }),
+    );
+  }
+  const partialSuccess = Buffer.concat([
+    varintField(1, rejections.length),
+    textField(2, errorMessage),
+  ]);
+  return bytesField(1, partialSuccess);
+}
+
+/** A google.rpc.Status for a request refused with this HTTP status. */
+export function renderRpcStatus(httpStatus: number, message: string, contentType: string): Buffer {
+  const code = rpcCode(httpStatus);
+  const text = bounded(message);
+  if (contentType === JSON_TYPE) return Buffer.from(JSON.stringify({ code, message: text }));
+  return Buffer.concat([varintField(1, code), textField(2, text)]);
+}
+
+/** The google.rpc.Code that goes with an HTTP status; 2 (unknown) for one that is never sent. */
+export function rpcCode(httpStatus: number): number {
+  return RPC_CODES.get(httpStatus) ?? (httpStatus >= 400 && httpStatus < 500 ? 3 : 2);
+}
+
+const RPC_CODES: ReadonlyMap<number, number> = new Map([
+  [400, 3],
+  [401, 16],
+  [402, 8],
+  [403, 7],
+  [404, 5],
+  [405, 12],
+  [408, 4],
+  [409, 10],
+  [413, 3],
+  [415, 3],
+  [429, 8],
+  [503, 14],
+]);
+
+function messageOf(rejections: readonly Rejection[]): string {
+  const lines: string[] = [];
+  let bytes = 0;
+  for (const { code, reason } of rejections) {
+    const line = `${code}: ${reason}`;
+    bytes += Buffer.byteLength(line) + 2;
+    if (bytes > MAX_MESSAGE_BYTES - 32) break;
+    lines.push(line);
+  }
+  if (lines.length === 0) return bounded(`${rejections[0]?.code}: ${rejections[0]?.reason}`);
+  const more = rejections.length - lines.length;
+  return more === 0 ? lines.join('; ') : `${lines.join('; ')}; and ${more} more`;
+}
+
+/** Cut at a whole character. */
+function bounded(text: string): string {
+  const bytes = Buffer.from(text);
+  if (bytes.length <= MAX_MESSAGE_BYTES) return bytes.toString();
+  let end = MAX_MESSAGE_BYTES;
+  while (((bytes[end] ?? 0) & 0xc0) === 0x80) end--;
+  return bytes.toString('utf8', 0, end);
+}
+
+function varintField(field: number, value: number): Buffer {
+  return Buffer.concat([varint(field << 3), varint(value)]);
+}
+
+function textField(field: number, text: string): Buffer {
+  return bytesField(field, Buffer.from(text));
+}
+
+function bytesField(field: number, content: Buffer): Buffer {
+  return Buffer.concat([varint((field << 3) | 2), varint(content.length), content]);
+}
+
+function varint(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  while (rest > 127) {
+    bytes.push((rest & 127) | 128);
+    rest >>>= 7;
+  }
+  bytes.push(rest);
+  return Buffer.from(bytes);
+}

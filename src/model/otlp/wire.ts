@@ -1,0 +1,118 @@
+/** Nesting allowed in an attribute's value; the value itself is the first level. */
+export const MAX_VALUE_DEPTH = 100;
+export const MAX_VARINT_BYTES = 10;
+
+/**
+ * Reads protobuf that `scanProto` has found sound: nothing here checks bounds again. Used where a
+ * message is taken apart field by field; the narrow decode has its own loops.
+ */
+export class WireReader {
+  readonly bytes: Buffer;
+  readonly end: number;
+  #p: number;
+  #tag = 0;
+
+  constructor(bytes: Buffer, start: number, end: number) {
+    this.bytes = bytes;
+    this.#p = start;
+    this.end = end;
+  }
+
+  /** The next field's tag (its number times 8 plus its wire type), or 0 at the end. */
+  nextTag(): number {
+    if (this.#p >= this.end) return 0;
+    this.#tag = this.varint();
+    return this.#tag;
+  }
+
+  skip(): void {
+    switch (this.#tag & 7) {
+      case 0:
+        this.varint();
+        break;
+      case 1:
+        this.#p += 8;
+        break;
+      case 2:
+        this.message();
+        break;
+      default:
+        this.#p += 4;
+    }
+  }
+
+  /** A varint as a number, rounded beyond 2^53. */
+  varint(): number {
+    let value = 0;
+    let scale = 1;
+    for (;;) {
+      const byte = this.bytes[this.#p++] ?? 0;
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+      scale *= 128;
+    }
+  }
+
+  uint32(): number {
+    return Number(BigInt.asUintN(32, this.#bigVarint()));
+  }
+
+  /** A signed 64-bit integer, exactly. */
+  int64(): bigint {
+    return BigInt.asIntN(64, this.#bigVarint());
+  }
+
+  #bigVarint(): bigint {
+    let value = 0n;
+    let shift = 0n;
+    for (;;) {
+      const byte = this.bytes[this.#p++] ?? 0;
+      value |= BigInt(byte & 127) << shift;
+      if (byte < 128) return value;
+      shift += 7n;
+    }
+  }
+
+  fixed32(): number {
+    this.#p += 4;
+    return this.bytes.readUInt32LE(this.#p - 4);
+  }
+
+  fixed64(): bigint {
+    this.#p += 8;
+    return this.bytes.readBigUInt64LE(this.#p - 8);
+  }
+
+  double(): number {
+    this.#p += 8;
+    return this.bytes.readDoubleLE(this.#p - 8);
+  }
+
+  /** A nested message, string or byte sequence, as a reader of its own. */
+  message(): WireReader {
+    const length = this.varint();
+    const start = this.#p;
+    this.#p += length;
+    return new WireReader(this.bytes, start, this.#p);
+  }
+
+  text(): string {
+    const { start, end } = this.message();
+    return this.bytes.toString('utf8', start, end);
+  }
+
+  hex(): string {
+    const { start, end } = this.message();
+    return this.bytes.toString('hex', start, end);
+  }
+
+  base64(): string {
+    const { start, end } = this.message();
+    return this.bytes.toString('base64', start, end);
+  }
+
+  /** Where this reader stands; at first, where its message starts. */
+  get start(): number {
+    return this.#p;
+  }
+}
