@@ -25,14 +25,6 @@ export function mergeCustomFields(
   return empty ? null : merged;
 }
 
-/** The entries of a JSON object's text; nothing where the text is absent or `null`. */
-export function customFieldsOfJson(text: string | undefined): CustomFieldLayer {
-  if (text === undefined) return [];
-  const value: unknown = JSON.parse(text);
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
-  return Object.entries(value);
-}
-
 /** True where a custom field of this name is kept: neither reserved nor secret-like. */
 export function isCustomFieldKey(key: string): boolean {
   return !RESERVED_KEYS.has(key) && !isSecretLike(key);

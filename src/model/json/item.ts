@@ -1,5 +1,5 @@
 import type { JsonIndex } from '../batch-index.ts';
-import { type CustomFieldLayer, customFieldsOfJson, mergeCustomFields } from '../custom-fields.ts';
+import { type CustomFieldLayer, mergeCustomFields } from '../custom-fields.ts';
 import { instantFromEpochMs, parseInstant } from '../instant.ts';
 import type {
   Instant,
@@ -11,7 +11,17 @@ import type {
 import { PAYLOAD_FIELDS } from '../observation.ts';
 import { COMMON, SIZED } from './fields.ts';
 import { isId } from './id.ts';
-import { isPresent, itemRange, stringAt, textAt, typeAt, valueAt } from './read.ts';
+import {
+  isPresent,
+  itemRange,
+  membersOf,
+  startOf,
+  stringAt,
+  textAt,
+  typeAt,
+  typeOfByte,
+  valueAt,
+} from './read.ts';
 import { versionOf } from './version.ts';
 
 /** What native events and runs share: both are JSON objects with the common fields. */
@@ -112,10 +122,22 @@ export function customFieldsOf(
   const layers: CustomFieldLayer[] = [];
   for (const slot of [COMMON['context_metadata.custom_fields'], inMetadata, COMMON.custom_fields]) {
     if (typeAt(index, position, slot) === 'object') {
-      layers.push(customFieldsOfJson(textAt(index, position, slot)));
+      layers.push(scalarMembers(index.bytes, startOf(index, position, slot)));
     }
   }
   return layers.length === 0 ? null : mergeCustomFields(layers);
+}
+
+/**
+ * Members of the object at `start`; nested values are left out, as they are ignored anyway. Keys are read
+ * here and not by JSON.parse, which in V8 14.6 can take a key that ends with an escape for another one.
+ */
+function scalarMembers(bytes: Buffer, start: number): [key: string, value: unknown][] {
+  return membersOf(bytes, start).map(({ key, start, end }) => {
+    const type = typeOfByte(bytes[start]);
+    const isNested = type === 'object' || type === 'array';
+    return [key, isNested ? undefined : JSON.parse(bytes.toString('utf8', start, end))];
+  });
 }
 
 /** The integer members of an object of token counts; null where there are none. */

@@ -1,0 +1,232 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { isId } from '../../../../src/model/json/id.ts';
+import { versionOf } from '../../../../src/model/json/version.ts';
+import { native } from '../../../../src/model/native/format.ts';
+import { PAYLOAD_FIELDS } from '../../../../src/model/observation.ts';
+import { nativeEvent } from '../../../helper/batches.ts';
+
+const scan = (text: string) => native.scan(Buffer.from(text), { maxItems: 1000 });
+const scanEvents = (...events: unknown[]) => scan(JSON.stringify({ events }));
+const observe = (more: Record<string, unknown>) =>
+  native.observe(scanEvents(nativeEvent(more)), 0, 7);
+
+t.test('an event as an observation', (t) => {
+  t.same(
+    observe({
+      parent_id: 'observation-0',
+      event_version: 12,
+      model: 'a-model',
+      session_id: 's',
+      user_id: 'u',
+      usage: { input_tokens: 3, output_tokens: 4, cost: 0.5, note: 'x', cached: null },
+      error: { message: 'm', type: 'T', stacktrace: 'at', code: 5 },
+      context_metadata: { custom_fields: { a: 'context', b: 1 } },
+      custom_fields: { a: 'event', c: true },
+    }),
+    {
+      id: 'observation-1',
+      traceId: 'trace-1',
+      parentId: 'observation-0',
+      index: 7,
+      operation: 'finish',
+      version: '12',
+      name: 'chat',
+      kind: 'generation',
+      status: 'success',
+      startTime: { ms: Date.UTC(2026, 0, 15, 11, 59, 58), ns: 0 },
+      endTime: { ms: Date.UTC(2026, 0, 15, 11, 59, 59, 500), ns: 0 },
+      ended: true,
+      model: 'a-model',
+      usage: { input_tokens: 3, output_tokens: 4 },
+      sessionId: 's',
+      userId: 'u',
+      error: { message: 'm', type: 'T', stacktrace: 'at' },
+      customFields: { a: 'event', b: '1', c: 'true', team: 'search' },
+      external: null,
+      payloadMask: 0b11011,
+    },
+  );
+  t.end();
+});
+
+t.test('null counts as absent', (t) => {
+  const nothing = Object.fromEntries(
+    ['name', 'start_time', 'end_time', 'event_version', 'inputs', 'outputs', 'metadata'].map(
+      (field) => [field, null],
+    ),
+  );
+  const seen = observe({ ...nothing, model: null, usage: null, error: null, parent_id: null });
+  t.match(seen, { name: null, startTime: null, endTime: null, version: '0', model: null });
+  t.match(seen, { usage: null, error: null, parentId: null, payloadMask: 0, customFields: null });
+  t.end();
+});
+
+t.test('which of two names wins', (t) => {
+  t.equal(observe({ observation_id: 'o' }).id, 'o', 'observation_id over id');
+  t.equal(observe({ observation_id: null }).id, 'observation-1');
+  t.equal(observe({ run_type: 'tool' }).kind, 'generation', 'kind over run_type');
+  t.equal(observe({ kind: null, run_type: 'tool' }).kind, 'tool');
+  t.equal(observe({ parent_id: 'p', parent_observation_id: 'q' }).parentId, 'p');
+  t.equal(observe({ parent_observation_id: 'q' }).parentId, 'q');
+  t.equal(observe({ parent_id: '' }).parentId, null, 'an empty parent is none');
+  t.end();
+});
+
+t.test('when an observation has ended', (t) => {
+  t.equal(observe({ operation: 'start', end_time: null }).ended, false);
+  t.equal(observe({ operation: 'start' }).ended, true, 'it has an end time');
+  t.equal(observe({ operation: 'finish', end_time: null }).ended, true);
+  t.equal(observe({ operation: 'error', end_time: null }).ended, true);
+  t.end();
+});
+
+t.test('an error may be text', (t) => {
+  t.same(observe({ error: 'boom' }).error, { message: 'boom', type: null, stacktrace: null });
+  t.equal(observe({ error: '' }).error, null);
+  t.equal(observe({ error: 5 }).error, null);
+  t.end();
+});
+
+t.test('an event that cannot be read goes to the dead letter', (t) => {
+  for (const more of [{ id: 5 }, { trace_id: null }, { operation: 'begin' }]) {
+    t.throws(() => observe(more), { name: 'PermanentError', code: 'unreadable_event' });
+  }
+  t.throws(() => native.observe(scanEvents('x'), 0, 0), { name: 'PermanentError' });
+  t.end();
+});
+
+t.test('payload fields are the very text that was sent', (t) => {
+  const index = scan(
+    '{"events":[{"id":"a","inputs": [1.0, 1e3,"\\u0041"] ,"outputs":null,"metadata":{"b":1,"a":2}}]}',
+  );
+  t.same(native.payload(index, 0, PAYLOAD_FIELDS), {
+    inputs: '[1.0, 1e3,"\\u0041"]',
+    metadata: '{"b":1,"a":2}',
+  });
+  t.same(native.payload(index, 0, ['metadata']), { metadata: '{"b":1,"a":2}' });
+  t.equal(native.source(scan('{"events":[1, {"id" : "a"} ]}'), 1), '{"id" : "a"}');
+  const extra = scanEvents({ extra: { metadata: { custom_fields: { a: 1 } } } });
+  t.same(native.payload(extra, 0, ['metadata']), { metadata: '{"custom_fields":{"a":1}}' });
+  t.end();
+});
+
+t.test('usage counts each of the five fields once, as compact JSON', (t) => {
+  const index = scan(
+    '{"events":[{"id":"long id","inputs":[ 1 ],"outputs":"\\u0041","events":null,' +
+      '"metadata":{},"extra":{"metadata":[1,2,3]},"context_metadata":7}]}',
+  );
+  t.equal(native.usageBytes(index, 0), 3 + 3 + 0 + 2 + 1);
+  const extra = scan('{"events":[{"metadata":null,"extra":{"metadata":[1, 2]}}]}');
+  t.equal(native.usageBytes(extra, 0), 5, 'extra.metadata where there is no metadata');
+  t.equal(native.usageBytes(scan('{"events":["x"]}'), 0), 0);
+  t.end();
+});
+
+t.test('ids that are shown', (t) => {
+  const shown = (id: unknown) => native.itemId(scanEvents({ id }), 0);
+  t.equal(shown('a'), 'a');
+  t.equal(shown('é'.repeat(2048)), 'é'.repeat(2048), 'exactly 4,096 bytes');
+  t.equal(shown(`${'é'.repeat(2048)}a`), undefined);
+  for (const id of ['', 'a\0b', '\ud800', 7, null, {}]) t.equal(shown(id), undefined);
+  t.equal(native.itemId(scan('{"events":["x"]}'), 0), undefined);
+  t.equal(native.itemId(scanEvents({ id: 'a', observation_id: 5 }), 0), undefined);
+  t.end();
+});
+
+t.test('an id is well-formed Unicode of 1 to 4,096 bytes without NUL', (t) => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 20 }), (text) => {
+      const expected = text !== '' && text.isWellFormed() && !text.includes('\0');
+      return isId(text) === expected;
+    }),
+  );
+  t.equal(isId('x'.repeat(4096)), true);
+  t.equal(isId('x'.repeat(4097)), false);
+  t.equal(isId('\u{1f600}'.repeat(1024)), true);
+  t.equal(isId(`${'\u{1f600}'.repeat(1024)}x`), false);
+  t.end();
+});
+
+t.test('cutting keeps everything around the items as it was', (t) => {
+  const text = '{ "a":1, "events": [ {"id":"a"} , 5,\n{"id":"b"} ] , "z": [] } ';
+  const cut = (...keep: number[]) => native.cut(scan(text), keep).toString();
+  t.equal(cut(0, 1, 2), '{ "a":1, "events": [ {"id":"a"},5,{"id":"b"} ] , "z": [] } ');
+  t.equal(cut(0, 2), '{ "a":1, "events": [ {"id":"a"},{"id":"b"} ] , "z": [] } ');
+  t.equal(cut(1), '{ "a":1, "events": [ 5 ] , "z": [] } ');
+  t.equal(cut(), '{ "a":1, "events": [  ] , "z": [] } ');
+  fc.assert(
+    fc.property(fc.array(fc.tuple(fc.jsonValue(), fc.boolean()), { maxLength: 8 }), (items) => {
+      const events = items.map(([event]) => event);
+      const keep = [...items.keys()].filter((position) => items[position]?.[1]);
+      const bytes = native.cut(scanEvents(...events), keep);
+      const expected = JSON.stringify({ events: keep.map((position) => events[position]) });
+      return JSON.stringify(JSON.parse(bytes.toString())) === expected;
+    }),
+    { numRuns: 200 },
+  );
+  t.end();
+});
+
+t.test('event versions are exact', (t) => {
+  const good: [text: string, version: string][] = [
+    ['0', '0'],
+    ['-0', '0'],
+    ['0.0e5', '0'],
+    ['0e99999999999999999999', '0'],
+    ['1', '1'],
+    ['1.0', '1'],
+    ['1e3', '1000'],
+    ['1.25E+2', '125'],
+    ['1200e-2', '12'],
+    ['9007199254740993', '9007199254740993'],
+    ['18446744073709551615', '18446744073709551615'],
+    ['1.8446744073709551615e19', '18446744073709551615'],
+    ['"18446744073709551615"', '18446744073709551615'],
+    ['"007"', '7'],
+    ['"000"', '0'],
+    ['"\\u0035"', '5'],
+    [`"${'0'.repeat(1000)}5"`, '5'],
+    [`1${'0'.repeat(30)}e-30`, '1'],
+  ];
+  for (const [text, version] of good) t.equal(versionOf(text), version, text);
+  const bad = [
+    ...[
+      '-1',
+      '1.5',
+      '1e-1',
+      '18446744073709551616',
+      '1e20',
+      '1.8446744073709551616e19',
+      '1e999999999',
+    ],
+    ...[
+      '""',
+      '"  "',
+      '"-1"',
+      '"1.5"',
+      '"1e3"',
+      '"0x10"',
+      '"5n"',
+      '"1_000"',
+      '"+5"',
+      '" 5"',
+      '"-0"',
+    ],
+    ...['"5\\n"', '"18446744073709551616"', 'true', '[]', '{}', '[1]', `"${'9'.repeat(100_000)}"`],
+  ];
+  for (const text of bad) t.equal(versionOf(text), undefined, text.slice(0, 30));
+  t.equal(versionOf(`"${'\u0661'}"`), undefined, 'a digit of another script');
+  fc.assert(
+    fc.property(fc.bigInt({ min: 0n, max: 2n ** 64n + 5n }), fc.nat({ max: 3 }), (value, zeros) => {
+      const expected = value < 2n ** 64n ? String(value) : undefined;
+      const spellings = [
+        String(value),
+        `"${'0'.repeat(zeros)}${value}"`,
+        `${value}.${'0'.repeat(zeros + 1)}`,
+      ];
+      return spellings.every((text) => versionOf(text) === expected);
+    }),
+  );
+  t.end();
+});

@@ -1,0 +1,242 @@
+import t from 'tap';
+import { MAX_JSON_DEPTH } from '../../../../src/model/json/grammar.ts';
+import type { Observation } from '../../../../src/model/observation.ts';
+import { PAYLOAD_FIELDS } from '../../../../src/model/observation.ts';
+import { runs } from '../../../../src/model/runs/format.ts';
+import { WRAPPED_LEVELS, wrapRun } from '../../../../src/model/runs/wrap.ts';
+
+const scan = (text: string | Buffer) => runs.scan(Buffer.from(text), { maxItems: 1000 });
+const posted = (run: unknown): Observation =>
+  runs.observe(scan(JSON.stringify({ post: [run] })), 0, 0);
+const patched = (run: unknown): Observation =>
+  runs.observe(scan(JSON.stringify({ patch: [run] })), 0, 0);
+
+const ROOT = '01a1fad7-ca5b-7000-8000-02e1b125c183';
+const MIDDLE = '01a1fad7-ca5b-7000-8000-000000000001';
+const OWN = '01a1fad7-ca5c-7000-8000-01c328f92984';
+const TIME = '20261120T212328475001Z';
+
+t.test('a run as an observation', (t) => {
+  t.same(
+    posted({
+      id: OWN,
+      name: 'ChatOpenAI',
+      run_type: 'llm',
+      start_time: '2026-11-20T21:23:28.476002Z',
+      end_time: 1795209809380,
+      trace_id: ROOT,
+      parent_run_id: MIDDLE,
+      session_name: 'default',
+      inputs: { input: 'x' },
+      outputs: {
+        usage_metadata: {
+          input_tokens: 11,
+          output_tokens: 7,
+          total_tokens: 18,
+          input_token_details: { cache_read: 2 },
+          output_token_details: { reasoning: 3 },
+        },
+      },
+      extra: {
+        metadata: { ls_model_name: 'gpt', thread_id: 's', user_id: 'u', custom_fields: { a: 1 } },
+        invocation_params: { model: 'other' },
+      },
+    }),
+    {
+      id: OWN,
+      traceId: ROOT,
+      parentId: MIDDLE,
+      index: 0,
+      operation: 'finish',
+      version: '0',
+      name: 'ChatOpenAI',
+      kind: 'llm',
+      status: 'success',
+      startTime: { ms: Date.UTC(2026, 10, 20, 21, 23, 28, 476), ns: 2000 },
+      endTime: { ms: 1795209809380, ns: 0 },
+      ended: true,
+      model: 'gpt',
+      usage: {
+        input_tokens: 11,
+        output_tokens: 7,
+        total_tokens: 18,
+        cache_read_input_tokens: 2,
+        reasoning_output_tokens: 3,
+      },
+      sessionId: 's',
+      userId: 'u',
+      error: null,
+      customFields: { a: '1' },
+      external: { session_name: 'default' },
+      payloadMask: 0b01011,
+    },
+  );
+  t.end();
+});
+
+t.test('status and operation follow from error and end', (t) => {
+  t.match(posted({ id: 'a' }), { operation: 'start', status: 'running', ended: false });
+  t.match(posted({ id: 'a', outputs: {} }), { operation: 'start' }, 'outputs alone end nothing');
+  t.match(posted({ id: 'a', end_time: 5, error: null }), {
+    operation: 'finish',
+    status: 'success',
+  });
+  t.match(posted({ id: 'a', error: 'boom' }), {
+    operation: 'error',
+    status: 'error',
+    ended: true,
+    error: { message: 'boom', type: null },
+  });
+  t.match(posted({ id: 'a', error: '', end_time: 5 }), { operation: 'finish', error: null });
+  t.match(posted({ id: 'a', error: ['x'] }), { operation: 'error', error: { message: null } });
+  t.end();
+});
+
+t.test('run types outside the kinds become chain, and are kept', (t) => {
+  t.match(posted({ id: 'a', run_type: 'tool' }), { kind: 'tool', external: null });
+  t.match(posted({ id: 'a', run_type: 'prompt' }), {
+    kind: 'chain',
+    external: { run_type: 'prompt' },
+  });
+  t.match(posted({ id: 'a', run_type: 'toString' }), { kind: 'chain' });
+  t.match(posted({ id: 'a' }), { kind: null, external: null });
+  t.end();
+});
+
+t.test('the trace of a run', (t) => {
+  t.equal(posted({ id: OWN, trace_id: ROOT }).traceId, ROOT);
+  t.equal(posted({ id: OWN }).traceId, OWN, 'a creation that names none is its root');
+  t.equal(patched({ id: OWN }).traceId, null, 'an update is found by its id');
+  const order = [ROOT, MIDDLE, OWN].map((id) => `${TIME}${id}`).join('.');
+  t.match(patched({ id: OWN, dotted_order: order }), { traceId: ROOT, parentId: MIDDLE });
+  t.match(posted({ id: ROOT, dotted_order: `${TIME}${ROOT}` }), { traceId: ROOT, parentId: null });
+  t.match(posted({ id: OWN, dotted_order: `${TIME}${ROOT}.${TIME}${OWN}` }), {
+    traceId: ROOT,
+    parentId: ROOT,
+  });
+  t.match(posted({ id: OWN, dotted_order: 'nonsense' }), { traceId: OWN, parentId: null });
+  t.match(posted({ id: OWN, dotted_order: `${TIME}\0.${TIME}x` }), {
+    traceId: OWN,
+    parentId: null,
+  });
+  t.match(posted({ id: OWN, dotted_order: order, parent_run_id: 'p' }), { parentId: 'p' });
+  t.end();
+});
+
+t.test('tokens are counted on model calls alone', (t) => {
+  const usage_metadata = { input_tokens: 1, output_tokens: 2 };
+  const usageOf = (run_type: string | null) =>
+    posted({ id: 'a', run_type, outputs: { usage_metadata } }).usage;
+  t.same(usageOf('llm'), usage_metadata);
+  t.same(usageOf('embedding'), usage_metadata);
+  t.same(usageOf(null), usage_metadata, 'a bare update may be of any type');
+  t.equal(usageOf('chain'), null, 'a parent repeats the sums of its children');
+  const inMetadata = posted({ id: 'a', run_type: 'llm', extra: { metadata: { usage_metadata } } });
+  t.same(inMetadata.usage, usage_metadata);
+  t.equal(posted({ id: 'a', outputs: { usage_metadata: 'x' } }).usage, null);
+  t.end();
+});
+
+t.test('model names in the order of their worth', (t) => {
+  const modelOf = (extra: object) => posted({ id: 'a', extra }).model;
+  t.equal(modelOf({ invocation_params: { model: 'a', model_name: 'b' } }), 'a');
+  t.equal(modelOf({ invocation_params: { model_name: 'b' } }), 'b');
+  t.equal(modelOf({ metadata: { ls_model_name: '' }, invocation_params: { model: 'a' } }), 'a');
+  t.equal(modelOf({}), null);
+  t.end();
+});
+
+t.test('posts come first, whatever their order in the body', (t) => {
+  const index = scan('{"patch":[{"id":"c"}],"x":[9],"post":[{"id":"a"},{"id":"b"}]}');
+  t.equal(index.count, 3);
+  t.equal(index.posts, 2);
+  t.same(
+    [0, 1, 2].map((position) => runs.itemId(index, position)),
+    ['a', 'b', 'c'],
+  );
+  t.equal(runs.observe(index, 2, 2).traceId, null, 'the last one is an update');
+  const cut = (...keep: number[]) => runs.cut(index, keep).toString();
+  t.equal(cut(1, 2), '{"patch":[{"id":"c"}],"x":[9],"post":[{"id":"b"}]}');
+  t.equal(cut(0), '{"patch":[],"x":[9],"post":[{"id":"a"}]}');
+  t.equal(cut(), '{"patch":[],"x":[9],"post":[]}');
+  const again = scan(cut(1, 2));
+  t.match([again.count, again.posts], [2, 1], 'and the rest can be scanned again');
+  t.end();
+});
+
+t.test('missing arrays are empty, others are refused', (t) => {
+  t.equal(scan('{}').count, 0);
+  t.equal(scan('{"post":[],"patch":[]}').count, 0);
+  t.match(scan('{"patch":[{}]}'), { count: 1, posts: 0 });
+  for (const body of ['{"post":{}}', '{"patch":null}', '[]', 'null']) {
+    t.throws(() => scan(body), { code: 'invalid_request' }, body);
+  }
+  t.end();
+});
+
+t.test('metadata is that of extra', (t) => {
+  const index = scan('{"post":[{"extra":{"metadata":{"a": 1}},"inputs":{},"events":[]}]}');
+  t.same(runs.payload(index, 0, PAYLOAD_FIELDS), {
+    metadata: '{"a": 1}',
+    inputs: '{}',
+    events: '[]',
+  });
+  t.equal(runs.usageBytes(index, 0), 7 + 2 + 2);
+  t.equal(runs.source(index, 0).startsWith('{"extra"'), true);
+  t.end();
+});
+
+t.test('a run without an id goes to the dead letter', (t) => {
+  t.throws(() => posted({ name: 'x' }), { name: 'PermanentError', code: 'unreadable_event' });
+  t.end();
+});
+
+t.test('a single run is wrapped into a batch of one', (t) => {
+  const wrapped = (body: string, id?: string) => scan(wrapRun(Buffer.from(body), id));
+  t.match(wrapped('{"id":"a"}'), { count: 1, posts: 1 });
+  t.equal(runs.source(wrapped(' {"id":"a"} '), 0), '{"id":"a"}');
+
+  const ids: [body: string, id: string][] = [
+    ['{"id":"x","observation_id":"y"}', 'p'],
+    ['{"end_time":5} \n', 'p'],
+    ['{}', 'p'],
+    [' { } ', 'p'],
+    ['{"a":"}"}', 'p"\\\u0000é'],
+    ['{"a":{}}', '../x'],
+  ];
+  for (const [body, id] of ids) {
+    const index = wrapped(body, id);
+    t.match([index.count, index.posts], [1, 0], body);
+    t.same(JSON.parse(runs.source(index, 0)).observation_id, id, 'the id of the path wins');
+    t.same(JSON.parse(runs.source(index, 0)).id, id);
+  }
+  t.equal(wrapped('[{"id":"a"}]').count, 1, 'what is no object is one invalid item');
+  t.equal(wrapped('[]', 'p').count, 1);
+  t.end();
+});
+
+t.test('bytes around a run never make a document of what is none', (t) => {
+  const bodies = [
+    '',
+    '{',
+    '{"id":"a"},{"id":"b"}',
+    '{"id":"a"}],"post":[{}',
+    '{"a":"}',
+    '{"id":1}]}',
+  ];
+  for (const body of bodies) {
+    for (const id of [undefined, 'p']) {
+      t.throws(() => wrapRun(Buffer.from(body), id), { code: 'invalid_json' }, body);
+    }
+  }
+  t.end();
+});
+
+t.test('a single run may be nested as deep as any body', (t) => {
+  const run = (levels: number) =>
+    Buffer.from(`{"id":"a","inputs":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`);
+  const maxDepth = MAX_JSON_DEPTH + WRAPPED_LEVELS;
+  t.equal(runs.scan(wrapRun(run(512)), { maxItems: 1, maxDepth }).count, 1);
+  t.throws(() => wrapRun(run(513)), { code: 'invalid_json' });
+  t.end();
+});
