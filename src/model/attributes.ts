@@ -357,6 +357,8 @@ export type AttributeRule =
 export type AttributeKey = {
   readonly text: string;
   readonly rules: readonly AttributeRule[];
+  /** Whether a rule looks at the value, beyond there being one. */
+  readonly needsValue: boolean;
   /** The key as an event's name. */
   readonly event: EventRole | undefined;
 };
@@ -365,20 +367,28 @@ const NO_RULES: readonly AttributeRule[] = [];
 const FAMILIES: { prefix: string; rule: AttributeRule }[] = [];
 const EXACT = buildRules();
 
-/** All that a key means; undefined for an unknown one would be dearer to ask than an empty list. */
+/** All that a key means. */
 export function attributeKey(text: string): AttributeKey {
+  const rules = EXACT.get(text) ?? rulesOfFamily(text);
   return {
     text,
-    rules: EXACT.get(text) ?? rulesOfFamily(text),
+    rules,
+    needsValue: rules.some((rule) => !VALUELESS.has(rule.role)),
     event: EVENT_ROLES.get(text),
   };
 }
+
+const VALUELESS: ReadonlySet<AttributeRule['role']> = new Set([
+  'input',
+  'output',
+  'context_metadata',
+]);
 
 /** What a kind attribute's text says; undefined where it says nothing that is known. */
 export function kindOf(rule: KindRule, text: string): ObservationKind | undefined {
   if (rule.presence !== undefined) return rule.presence;
   if (rule.vercel === true) return vercelKind(text);
-  const value = text.replace(/^"(.*)"$/, '$1').toLowerCase();
+  const value = (text.startsWith('"') ? text.replaceAll('"', '') : text).toLowerCase();
   return rule.values !== undefined && Object.hasOwn(rule.values, value)
     ? rule.values[value]
     : undefined;

@@ -18,20 +18,23 @@ export type Scalar = string | number | bigint | boolean | undefined;
 
 const NONE = Number.MAX_SAFE_INTEGER;
 
-/** The best value found so far for one field: the one of the lowest rank; of equals, the last. */
-class Best {
-  rank = NONE;
-  /** The attribute that it came from. */
-  key: string | undefined;
-  text: string | undefined;
+/** The best value found so far for one field: the one of the lowest rank. */
+type Best = {
+  readonly rank: number;
+  /** The attribute that it came from; undefined for an event's or the status's. */
+  readonly key: string | undefined;
+  readonly text: string;
+};
 
-  offer(rank: number, key: string | undefined, text: string): void {
-    if (rank > this.rank || text === '') return;
-    this.rank = rank;
-    this.key = key;
-    this.text = text;
-  }
-}
+type TextRole = 'model' | 'session' | 'user' | 'message' | 'type' | 'stacktrace';
+
+/** A count of tokens, and the attribute that it came from. */
+type TokenCount = {
+  readonly name: string;
+  readonly rank: number;
+  readonly key: string;
+  readonly count: number;
+};
 
 /** Whether and from where an input or output comes. */
 class Content {
@@ -52,34 +55,42 @@ class Content {
 export class SpanFacts {
   readonly input = new Content();
   readonly output = new Content();
-  readonly model = new Best();
-  readonly session = new Best();
-  readonly user = new Best();
-  readonly message = new Best();
-  readonly type = new Best();
-  readonly stacktrace = new Best();
+  model: Best | undefined = undefined;
+  session: Best | undefined = undefined;
+  user: Best | undefined = undefined;
+  message: Best | undefined = undefined;
+  type: Best | undefined = undefined;
+  stacktrace: Best | undefined = undefined;
   /** The attributes that counts of tokens came from, for each count. */
-  tokens: Map<string, { rank: number; key: string; count: number }> | undefined;
+  tokens: TokenCount[] | undefined = undefined;
   hasContextMetadata = false;
   #kindRank = NONE;
-  kind: ObservationKind | undefined;
-  #customFields: Map<CustomFieldLayerName, [string, unknown][]> | undefined;
+  kind: ObservationKind | undefined = undefined;
+  #customFields: Map<CustomFieldLayerName, [string, unknown][]> | undefined = undefined;
 
-  /** Takes an attribute of the span whose value is not empty. */
-  take(key: AttributeKey, value: () => OtlpValue): void {
-    for (const rule of key.rules) this.#apply(rule, key.text, value);
+  /** Takes an attribute of the span. Its value is not empty, and only needed where the key says so. */
+  take(key: AttributeKey, value: OtlpValue | undefined): void {
+    const { rules } = key;
+    for (let i = 0; i < rules.length; i++) this.#apply(rules[i] as AttributeRule, key.text, value);
   }
 
   /** Takes an attribute of an exception event. */
-  takeFromException(key: string, value: () => OtlpValue): void {
+  takeFromException(key: string, value: OtlpValue): void {
     for (const rule of exceptionRules(key)) this.#apply(rule, undefined, value);
   }
 
   takeStatusMessage(text: string): void {
-    this.message.offer(STATUS_MESSAGE_RANK, undefined, text);
+    this.#offer('message', STATUS_MESSAGE_RANK, undefined, text);
   }
 
-  #apply(rule: AttributeRule, key: string | undefined, value: () => OtlpValue): void {
+  #offer(role: TextRole, rank: number, key: string | undefined, text: string): void {
+    if (text === '') return;
+    const found = this[role];
+    // Of equals, the last one counts.
+    if (found === undefined || rank <= found.rank) this[role] = { rank, key, text };
+  }
+
+  #apply(rule: AttributeRule, key: string | undefined, value: OtlpValue | undefined): void {
     switch (rule.role) {
       case 'input':
       case 'output':
@@ -89,25 +100,26 @@ export class SpanFacts {
         this.#takeKind(rule, value);
         break;
       case 'tokens':
-        this.#takeTokens(rule.name, rule.rank, key, scalarOf(value()));
+        this.#takeTokens(rule.name, rule.rank, key, scalarOf(value));
         break;
       case 'usage':
-        this.#takeUsage(rule.rank, key, scalarOf(value()));
+        this.#takeUsage(rule.rank, key, scalarOf(value));
         break;
       case 'context_metadata':
         this.hasContextMetadata = true;
         break;
       case 'custom_fields':
-        this.#takeCustomFields(rule, value());
+        this.#takeCustomFields(rule, value);
         break;
       default:
-        this[rule.role].offer(rule.rank, key, textOf(scalarOf(value()), rule.role));
+        this.#offer(rule.role, rule.rank, key, textOf(scalarOf(value), rule.role));
     }
   }
 
-  #takeKind(rule: AttributeRule & { role: 'kind' }, value: () => OtlpValue): void {
+  #takeKind(rule: AttributeRule & { role: 'kind' }, value: OtlpValue | undefined): void {
     if (rule.rank > this.#kindRank) return;
-    const kind = kindOf(rule.kindOf, String(scalarOf(value()) ?? ''));
+    const text = scalarOf(value);
+    const kind = kindOf(rule.kindOf, typeof text === 'string' ? text : '');
     if (kind === undefined) return;
     this.#kindRank = rule.rank;
     this.kind = kind;
@@ -116,9 +128,11 @@ export class SpanFacts {
   #takeTokens(name: string, rank: number, key: string | undefined, value: Scalar): void {
     const count = countOf(value);
     if (count === undefined || key === undefined) return;
-    this.tokens ??= new Map();
-    const found = this.tokens.get(name);
-    if (found === undefined || rank <= found.rank) this.tokens.set(name, { rank, key, count });
+    this.tokens ??= [];
+    const at = this.tokens.findIndex((token) => token.name === name);
+    if (at === -1) this.tokens.push({ name, rank, key, count });
+    else if (rank <= (this.tokens[at] as TokenCount).rank)
+      this.tokens[at] = { name, rank, key, count };
   }
 
   /** Counts in a JSON object come after those that have attributes of their own. */
@@ -137,7 +151,10 @@ export class SpanFacts {
     }
   }
 
-  #takeCustomFields(rule: AttributeRule & { role: 'custom_fields' }, value: OtlpValue): void {
+  #takeCustomFields(
+    rule: AttributeRule & { role: 'custom_fields' },
+    value: OtlpValue | undefined,
+  ): void {
     if (rule.name !== undefined) {
       this.#addCustomFields(rule.layer, [[rule.name, scalarOf(value)]]);
       return;
@@ -160,7 +177,7 @@ export class SpanFacts {
   get usage(): TokenUsage | null {
     if (this.tokens === undefined) return null;
     const usage: Record<string, number> = {};
-    for (const [name, { count }] of this.tokens) usage[name] = count;
+    for (const { name, count } of this.tokens) usage[name] = count;
     return usage;
   }
 
@@ -188,9 +205,9 @@ export class SpanFacts {
 
   /** What is known of an error, wherever it was said; null where nothing was. */
   error(): ObservationError | null {
-    const message = this.message.text ?? null;
-    const type = this.type.text ?? null;
-    const stacktrace = this.stacktrace.text ?? null;
+    const message = this.message?.text ?? null;
+    const type = this.type?.text ?? null;
+    const stacktrace = this.stacktrace?.text ?? null;
     return message === null && type === null && stacktrace === null
       ? null
       : { message, type, stacktrace };

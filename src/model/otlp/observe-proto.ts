@@ -112,17 +112,24 @@ function takeAttribute(facts: SpanFacts, bytes: Buffer, start: number, end: numb
   const from = valueStart;
   const to = valueEnd;
   if (isEmptyAt(bytes, from, to)) return;
-  facts.take(key, () => valueAt(bytes, from, to));
+  facts.take(key, key.needsValue ? valueAt(bytes, from, to) : undefined);
 }
 
-/** A value; the strings that most of them are without the general reader. */
+/** A value; strings and small integers, which most are, without the general reader. */
 function valueAt(bytes: Buffer, start: number, end: number): OtlpValue {
-  if (bytes[start] === 10) {
+  const tag = bytes[start];
+  if (tag === 10) {
     const length = varintAt(bytes, start + 1);
     if (next + length === end) return { stringValue: repeatedTextAt(bytes, next, end) };
+  } else if (tag === 24 && end - start <= MAX_SMALL_INTEGER) {
+    const intValue = varintAt(bytes, start + 1);
+    if (next === end) return { intValue };
   }
   return decodeValue(new WireReader(bytes, start, end));
 }
+
+/** A tag and seven bytes of varint: 49 bits, and never negative. */
+const MAX_SMALL_INTEGER = 8;
 
 let keyStart = 0;
 let keyEnd = 0;
@@ -155,6 +162,9 @@ function isEmptyAt(bytes: Buffer, start: number, end: number): boolean {
   if (bytes[start] === 10) {
     const length = varintAt(bytes, start + 1);
     if (length > 0 && next + length === end) return false;
+  } else if (bytes[start] === 24) {
+    varintAt(bytes, start + 1);
+    if (next === end) return false;
   }
   return !hasValue(decodeValue(new WireReader(bytes, start, end)));
 }
@@ -201,7 +211,7 @@ function takeEventAttributes(
     const to = valueEnd;
     const key = keyAt(bytes, keyStart, keyEnd).text;
     if (isEmptyAt(bytes, from, to)) continue;
-    if (role === 'exception') facts.takeFromException(key, () => valueAt(bytes, from, to));
+    if (role === 'exception') facts.takeFromException(key, valueAt(bytes, from, to));
     else if (key === 'gen_ai.input.messages') facts.input.inEvents = true;
     else if (key === 'gen_ai.output.messages') facts.output.inEvents = true;
   }

@@ -65,10 +65,10 @@ export function observationOf(
     startTime: head.startTime,
     endTime: head.endTime,
     ended: ended || head.status !== 0,
-    model: facts.model.text ?? null,
+    model: facts.model?.text ?? null,
     usage: facts.usage,
-    sessionId: facts.session.text ?? resource?.session.text ?? null,
-    userId: facts.user.text ?? resource?.user.text ?? null,
+    sessionId: facts.session?.text ?? resource?.session?.text ?? null,
+    userId: facts.user?.text ?? resource?.user?.text ?? null,
     error: facts.error(),
     customFields: facts.customFields(resource),
     external,
@@ -89,7 +89,7 @@ export function factsOfAttributes(
 ): SpanFacts {
   const facts = new SpanFacts();
   for (const { key, value } of attributes ?? []) {
-    if (value !== undefined && hasValue(value)) facts.take(attributeKey(key ?? ''), () => value);
+    if (value !== undefined && hasValue(value)) facts.take(attributeKey(key ?? ''), value);
   }
   return facts;
 }
@@ -98,7 +98,7 @@ export function takeEvent(facts: SpanFacts, event: OtlpEvent): void {
   switch (attributeKey(event.name ?? '').event) {
     case 'exception':
       for (const { key, value } of event.attributes ?? []) {
-        if (value !== undefined && hasValue(value)) facts.takeFromException(key ?? '', () => value);
+        if (value !== undefined && hasValue(value)) facts.takeFromException(key ?? '', value);
       }
       break;
     case 'input':

@@ -97,11 +97,10 @@ function addScope(entries: Map<string, string>, scope: OtlpScope): void {
 
 /** The attributes that became inputs, outputs, model, usage or context metadata. */
 function isRepeated(key: string, facts: SpanFacts): boolean {
-  if (key === facts.model.key) return true;
+  if (key === facts.model?.key) return true;
   if (key === 'context_metadata' && facts.hasContextMetadata) return true;
   if (isContent(key, facts, 'input') || isContent(key, facts, 'output')) return true;
-  for (const { key: counted } of facts.tokens?.values() ?? []) if (counted === key) return true;
-  return false;
+  return facts.tokens?.some((token) => token.key === key) ?? false;
 }
 
 function isContent(key: string, facts: SpanFacts, role: 'input' | 'output'): boolean {

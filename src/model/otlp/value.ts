@@ -90,6 +90,7 @@ export function scalarOf(
   if (isSet(value.stringValue)) return value.stringValue;
   if (isSet(value.boolValue)) return value.boolValue;
   if (isSet(value.intValue)) {
+    if (typeof value.intValue === 'number') return value.intValue;
     const digits = integerText(value.intValue);
     const number = Number(digits);
     return Number.isSafeInteger(number) ? number : BigInt(digits);
