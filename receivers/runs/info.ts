@@ -1,6 +1,7 @@
 import { renderEnvelopeRefusal } from '../../src/http/envelope.ts';
 import { answer } from '../../src/http/exchange.ts';
 import type { Route } from '../../src/http/routes.ts';
+import { Refusal } from '../../src/model/errors.ts';
 
 /**
  * What LangSmith's clients ask first, without a key. Without `use_multipart_endpoint: false` they would
@@ -26,4 +27,18 @@ export const infoRoute: Route = {
   renderRefusal: renderEnvelopeRefusal,
   handler: (exchange) =>
     answer(exchange, { status: 200, contentType: 'application/json', body: INFO }),
+};
+
+/**
+ * Multipart bodies are not served, and clients that send them all the same must hear 404: on it they turn
+ * to `/runs/batch`, on any other refusal they throw the data away.
+ */
+export const multipartRoute: Route = {
+  method: 'POST',
+  path: '/api/v1/runs/multipart',
+  renderRefusal: renderEnvelopeRefusal,
+  handler(exchange) {
+    const refusal = new Refusal('not_found', 'Send runs to /api/v1/runs/batch instead.');
+    answer(exchange, renderEnvelopeRefusal(refusal));
+  },
 };

@@ -3,7 +3,7 @@ import { nativeProtocol } from '../../src/http/native-protocol.ts';
 import { httpReceiver, projectTenant } from '../../src/http/receiver.ts';
 import { registerReadRoutes } from '../../src/read/routes.ts';
 import type { RunsConfig } from './config.ts';
-import { infoRoute } from './info.ts';
+import { infoRoute, multipartRoute } from './info.ts';
 
 /**
  *   POST  /api/v1/runs        one creation ─┐ wrapped into a batch of one
@@ -30,6 +30,7 @@ export function createRunsReceiver(
       listener.route(serve({ method: 'PATCH', path: '/api/v1/runs/:id', protocol: update }));
       listener.route(serve({ method: 'POST', path: '/api/v1/runs/batch', protocol: batch }));
       listener.route(infoRoute);
+      listener.route(multipartRoute);
       registerReadRoutes(listener, settings, pipeline, fallback);
     },
   });

@@ -1,0 +1,57 @@
+import type { RequestHead } from '../../src/component/component.ts';
+import type { Answer } from '../../src/http/exchange.ts';
+import { refusalHeaders } from '../../src/http/exchange.ts';
+import type { Protocol } from '../../src/http/ingest.ts';
+import { contentEncodingOf, mediaTypeOf } from '../../src/http/media.ts';
+import type { Encoding, Format, RawBatch } from '../../src/model/batch.ts';
+import { Refusal } from '../../src/model/errors.ts';
+import { renderExportResponse, renderRpcStatus } from '../../src/model/otlp/response.ts';
+
+const PROTOBUF = 'application/x-protobuf';
+const JSON_TYPE = 'application/json';
+
+/** OTLP/HTTP: every answer, errors too, is in the encoding of its request (spec 4.2). */
+export function otlpProtocol(maxSpans: number): Protocol {
+  return {
+    maxItems: maxSpans,
+    checkHead,
+    renderRefusal: (refusal, head) => renderRefusal(refusal, answerType(head)),
+    renderEmpty: (head) => renderAccepted([], answerType(head)),
+    renderAccepted: (batch, _index, head) => renderAccepted(batch.rejections, answerType(head)),
+  };
+}
+
+function checkHead(head: RequestHead): { format: Format; encoding: Encoding } {
+  const type = mediaTypeOf(head);
+  if (type !== PROTOBUF && type !== JSON_TYPE) {
+    throw new Refusal(
+      'unsupported_content_type',
+      `The content type must be ${PROTOBUF} or ${JSON_TYPE}.`,
+      { status: 415 },
+    );
+  }
+  const encoding = contentEncodingOf(head);
+  if (encoding !== 'identity' && encoding !== 'gzip') {
+    throw new Refusal('unsupported_encoding', 'The content encoding must be identity or gzip.');
+  }
+  return { format: type === PROTOBUF ? 'otlp_proto' : 'otlp_json', encoding };
+}
+
+/** Protobuf where the request's type is neither. */
+function answerType(head: RequestHead): string {
+  return mediaTypeOf(head) === JSON_TYPE ? JSON_TYPE : PROTOBUF;
+}
+
+function renderAccepted(rejections: RawBatch['rejections'], contentType: string): Answer {
+  return { status: 200, contentType, body: renderExportResponse(rejections, contentType) };
+}
+
+function renderRefusal(refusal: Refusal, contentType: string): Answer {
+  const headers = refusalHeaders(refusal);
+  return {
+    status: refusal.status,
+    contentType,
+    headers,
+    body: renderRpcStatus(refusal.status, refusal.message, contentType),
+  };
+}
