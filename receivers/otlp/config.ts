@@ -19,7 +19,9 @@ export const otlpConfig = z.strictObject({
   protocols: z
     .strictObject({
       // `http:` alone means HTTP with all defaults, as in the Collector.
-      http: z.preprocess((value) => (value === null ? {} : value), httpConfig).describe('OTLP over HTTP'),
+      http: z
+        .preprocess((value) => (value === null ? {} : value), httpConfig)
+        .describe('OTLP over HTTP'),
     })
     .describe('The transports to serve'),
   ...projectField,

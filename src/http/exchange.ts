@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import type { RequestHead } from '../component/component.ts';
+import type { Clock, RequestHead } from '../component/component.ts';
 import type { Refusal } from '../model/errors.ts';
 
 /** What goes over the wire for one request. */
@@ -27,6 +27,7 @@ export type Exchange = {
   readonly expectsContinue: boolean;
   /** True once the listener stops: the connection is not kept. */
   readonly stopping: () => boolean;
+  readonly clock: Clock;
 };
 
 /** Bytes of an unread body that are thrown away, so that its connection may be kept or end cleanly. */
@@ -82,11 +83,11 @@ function answerThenClose(exchange: Exchange, body: Buffer): void {
     if (left < 0 && !request.complete) request.pause();
   };
   const finish = (): void => {
-    clearTimeout(timer);
+    cancel();
     request.off('data', discard);
     response.end();
   };
-  const timer = setTimeout(finish, LINGER_MS);
+  const cancel = exchange.clock.after(LINGER_MS, finish);
   response.write(body);
   request.on('data', discard);
   request.once('end', finish);

@@ -176,7 +176,7 @@ class Servers {
       port,
       limits: settings,
       logger: this.#options.logger,
-      now: this.#options.clock.now,
+      clock: this.#options.clock,
       find: (method, path) => find(holds, method, path),
     });
     return { endpoint, host, server, holds, settings, settingsGraph: graph, listening: undefined };

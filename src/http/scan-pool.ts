@@ -103,6 +103,6 @@ function ownedMemory(body: Buffer): ArrayBuffer[] {
 
 /** Beside this file: the source as it is run, or what it was compiled to. */
 function workerFile(): URL {
-  const name = import.meta.url.endsWith('.ts') ? './scan-worker.ts' : './scan-worker.js';
-  return new URL(name, import.meta.url);
+  const source = new URL('./scan-worker.ts', import.meta.url);
+  return import.meta.url.endsWith('.ts') ? source : new URL('./scan-worker.js', import.meta.url);
 }

@@ -1,7 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
-import type { Logger, RequestHead } from '../component/component.ts';
+import type { Clock, Logger, RequestHead } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';
 import type { Answer, Exchange, RenderRefusal } from './exchange.ts';
@@ -46,8 +46,7 @@ type ServerOptions = {
   readonly port: number;
   readonly limits: ServerLimits;
   readonly logger: Logger;
-  /** Milliseconds since the epoch. */
-  readonly now: () => number;
+  readonly clock: Clock;
   readonly find: (method: string, path: string) => Found;
 };
 
@@ -123,7 +122,8 @@ class Connections {
 
   accept(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const target = parseTarget(request.url ?? '');
-    const head = headOf(request, target?.path ?? '', this.#options.now());
+    const { clock } = this.#options;
+    const head = headOf(request, target?.path ?? '', clock.now());
     const found = target === undefined ? badTarget() : this.#options.find(head.method, head.path);
     const exchange: Exchange = {
       head,
@@ -133,6 +133,7 @@ class Connections {
       response,
       expectsContinue,
       stopping: () => this.#draining,
+      clock,
     };
     const { renderRefusal } = found;
     this.#enter({ exchange, renderRefusal }, 'done' in found ? found.done : undefined);
