@@ -1,0 +1,300 @@
+import { readFileSync } from 'node:fs';
+import t from 'tap';
+import { factory as customFields } from '../../../processors/custom_fields/factory.ts';
+import { factory } from '../../../processors/validation/factory.ts';
+import type { ProcessorFactory } from '../../../src/component/component.ts';
+import type { Format, RawBatch, Rejection } from '../../../src/model/batch.ts';
+import { Refusal } from '../../../src/model/errors.ts';
+import { cutRejected, indexOf, observe, scan } from '../../../src/model/formats.ts';
+import { wrapRun } from '../../../src/model/runs/wrap.ts';
+import { generate } from '../../fixtures/bad-inputs/generators.ts';
+import { nativeBatch, nativeEvent, otlpBatch, rawBatch } from '../../helper/batches.ts';
+import { testSettings } from '../../helper/settings.ts';
+
+const FIELD_LIMIT = 4_194_304;
+
+async function processed(batch: RawBatch, of: ProcessorFactory = factory): Promise<RawBatch> {
+  const processor = await of.create(testSettings('processor', of.type), of.config.parse({}));
+  await processor.process?.(batch);
+  return batch;
+}
+
+/** What becomes of one event: the first thing that is wrong with it, or nothing. */
+async function verdict(more: Record<string, unknown>): Promise<string> {
+  return told((await processed(nativeBatch([nativeEvent(more)]))).rejections);
+}
+
+async function runVerdict(run: unknown, of: 'post' | 'patch' = 'post'): Promise<string> {
+  const body = Buffer.from(JSON.stringify({ [of]: [run] }));
+  return told((await processed(rawBatch('runs', body, 1))).rejections);
+}
+
+function told(rejections: readonly Rejection[]): string {
+  return rejections.map(({ code, reason }) => `${code}: ${reason}`).join('\n');
+}
+
+t.test('a valid event passes, with all of its optional fields or none', async (t) => {
+  t.equal(await verdict({}), '');
+  const minimal = { id: 'a', trace_id: 't', operation: 'start', kind: 'llm', status: 'pending' };
+  t.equal(told((await processed(nativeBatch([minimal]))).rejections), '');
+  const nulls = ['name', 'start_time', 'end_time', 'event_version', 'usage', 'inputs', 'parent_id'];
+  t.equal(await verdict(Object.fromEntries(nulls.map((field) => [field, null]))), '');
+  t.equal(await verdict({ usage: { input_tokens: null, output_tokens: 0, other: 'x' } }), '');
+  t.equal(await verdict({ name: '', parent_id: '', unknown: [] }), '');
+});
+
+t.test('required fields', async (t) => {
+  for (const field of ['id', 'trace_id', 'operation', 'kind', 'status']) {
+    for (const value of [undefined, null]) {
+      t.equal(await verdict({ [field]: value }), `missing_field: events[0].${field} is required`);
+    }
+    for (const value of ['', 7, {}, ['x'], true]) {
+      t.match(await verdict({ [field]: value }), `invalid_field: events[0].${field} must be`);
+    }
+  }
+});
+
+t.test('which of two names is checked', async (t) => {
+  t.equal(await verdict({ id: '', observation_id: 'o' }), '', 'observation_id wins');
+  t.match(await verdict({ observation_id: 7 }), 'invalid_field: events[0].observation_id');
+  t.equal(await verdict({ kind: null, run_type: 'tool' }), '');
+  t.match(await verdict({ kind: 'nope', run_type: 'tool' }), 'invalid_field: events[0].kind');
+  t.match(await verdict({ kind: null, run_type: 'nope' }), 'invalid_field: events[0].run_type');
+  t.match(await verdict({ parent_observation_id: 7 }), 'events[0].parent_observation_id must be');
+});
+
+t.test('enumerations are exact', async (t) => {
+  const wrong = ['OK', 'toString', '__proto__', 'llm\0', ' llm', 'constructor', 'x'.repeat(1000)];
+  for (const value of wrong) {
+    t.match(await verdict({ status: value }), /^invalid_field: .*status must be one of pending, /);
+    t.match(await verdict({ kind: value }), /^invalid_field: .*kind must be one of event, /);
+  }
+  const escaped = JSON.stringify({ events: [nativeEvent()] }).replace('"finish"', '"\\u0066inish"');
+  const batch = await processed(rawBatch('native', Buffer.from(escaped), 1));
+  t.same(batch.rejections, [], 'however a member is spelled');
+});
+
+t.test('ids', async (t) => {
+  for (const field of ['id', 'trace_id', 'parent_id']) {
+    t.equal(await verdict({ [field]: 'x'.repeat(4096) }), '');
+    t.equal(await verdict({ [field]: 'é'.repeat(2048) }), '');
+    t.equal(
+      await verdict({ [field]: '"'.repeat(4096) }),
+      '',
+      'bytes of the id, not of its spelling',
+    );
+    for (const id of [
+      'x'.repeat(4097),
+      `x${'é'.repeat(2048)}`,
+      '"'.repeat(4097),
+      'a\0b',
+      '\ud800',
+    ]) {
+      t.match(await verdict({ [field]: id }), `invalid_field: events[0].${field} must be`);
+    }
+  }
+});
+
+t.test('times, versions, names and usage', async (t) => {
+  for (const field of ['start_time', 'end_time']) {
+    t.equal(await verdict({ [field]: '2024-02-29T00:00:00.123456789+01:00' }), '');
+    for (const value of [
+      '2023-02-29T00:00:00Z',
+      '',
+      5,
+      [],
+      '2024-01-01T00:00:00é',
+      'x'.repeat(1e5),
+    ]) {
+      t.match(
+        await verdict({ [field]: value }),
+        `invalid_field: events[0].${field} must be an ISO`,
+      );
+    }
+  }
+  const escaped = JSON.stringify({ events: [nativeEvent()] }).replace('T11:', '\\u005411:');
+  t.same((await processed(rawBatch('native', Buffer.from(escaped), 1))).rejections, []);
+
+  t.equal(await verdict({ event_version: '18446744073709551615' }), '');
+  t.match(await verdict({ event_version: -1 }), 'invalid_field: events[0].event_version must be');
+  t.match(await verdict({ name: 5 }), 'invalid_field: events[0].name must be a string');
+  t.match(await verdict({ usage: [] }), 'invalid_field: events[0].usage must be an object');
+  for (const value of [1.5, '5', true, {}, 2 ** 53]) {
+    const expected = 'invalid_field: events[0].usage.input_tokens must be an integer';
+    t.equal(await verdict({ usage: { input_tokens: value } }), expected);
+  }
+  t.match(await verdict({ usage: { output_tokens: 1.5 } }), 'usage.output_tokens');
+});
+
+t.test('the size of each field, exactly', async (t) => {
+  const fields = ['inputs', 'outputs', 'events', 'metadata', 'context_metadata'];
+  for (const field of fields) {
+    const exact = 'x'.repeat(FIELD_LIMIT - 2);
+    t.equal(await verdict({ [field]: exact }), '', `${field} of exactly 4 MiB`);
+    const expected = `payload_too_large: events[0].${field} is larger than 4 MiB as compact JSON`;
+    t.equal(await verdict({ [field]: `${exact}x` }), expected);
+  }
+  const extra = { metadata: 'x'.repeat(FIELD_LIMIT) };
+  t.match(await runVerdict({ id: 'a', extra }), 'payload_too_large: post[0].extra.metadata');
+  t.equal(await runVerdict({ id: 'a', extra: { metadata: extra.metadata.slice(2) } }), '');
+});
+
+t.test('the first broken rule is the one that is reported', async (t) => {
+  const order = [
+    ...['id', 'trace_id', 'operation', 'kind', 'status', 'start_time', 'end_time', 'event_version'],
+    ...['name', 'parent_id', 'usage'],
+  ];
+  const broken: Record<string, unknown> = Object.fromEntries(order.map((field) => [field, [true]]));
+  broken.inputs = 'x'.repeat(FIELD_LIMIT);
+  for (const field of order) {
+    t.match(await verdict(broken), `invalid_field: events[0].${field} must be`);
+    broken[field] = nativeEvent()[field];
+  }
+  t.match(await verdict(broken), 'payload_too_large');
+});
+
+t.test('events are decided one by one', async (t) => {
+  const batch = nativeBatch([
+    nativeEvent({ id: 'a' }),
+    nativeEvent({ id: 'b', status: 'nope' }),
+    nativeEvent({ id: '' }),
+    nativeEvent({ id: 'd' }),
+  ]);
+  await processed(batch);
+  t.same(
+    batch.rejections.map(({ index, id }) => [index, id]),
+    [
+      [1, 'b'],
+      [2, undefined],
+    ],
+    'an id is given where it is known',
+  );
+  cutRejected(batch);
+  t.equal(indexOf(batch).count, 2);
+  t.equal(batch.body.includes('"nope"'), false, 'what was refused is not kept');
+
+  const odd = rawBatch('native', Buffer.from('{"events":["x",null,[{}],5]}'), 4);
+  await processed(odd);
+  t.equal(odd.rejections.length, 4);
+  t.match(odd.rejections[3], { code: 'invalid_event', reason: 'events[3] must be an object' });
+});
+
+t.test(
+  'rejections keep the positions of the request where items were cut out before',
+  async (t) => {
+    const batch = nativeBatch([nativeEvent(), nativeEvent({ status: 5 })], { positions: [3, 8] });
+    await processed(batch);
+    t.match(batch.rejections, [{ index: 8 }]);
+  },
+);
+
+t.test('runs', async (t) => {
+  t.equal(await runVerdict({ id: 'a' }), '');
+  t.equal(await runVerdict({ observation_id: 'a', trace_id: null, parent_run_id: '' }), '');
+  t.equal(await runVerdict({ id: 'a', start_time: 1795209809380, end_time: 5.5 }), '');
+  t.equal(await runVerdict({ id: 'a', run_type: 'prompt', status: 7, error: [] }), '');
+  t.equal(await runVerdict({ name: 'x' }), 'missing_field: post[0].id is required');
+  t.equal(await runVerdict({}, 'patch'), 'missing_field: patch[0].id is required');
+  t.match(await runVerdict({ id: 'a', run_type: 5 }), 'post[0].run_type must be a string');
+  t.match(await runVerdict({ id: 'a', name: {} }), 'post[0].name must be a string');
+  t.match(await runVerdict({ id: 'a', trace_id: 'a\0' }), 'post[0].trace_id must be');
+  t.match(await runVerdict({ id: 'a', parent_run_id: 5 }), 'post[0].parent_run_id must be');
+  t.match(await runVerdict({ id: 'a', end_time: '5' }), 'post[0].end_time must be an ISO 8601');
+  t.match(await runVerdict({ id: 'a', end_time: 1e300 }), 'post[0].end_time must be an ISO 8601');
+  t.match(await runVerdict({ id: 'a', event_version: 1.5 }), 'post[0].event_version must be');
+  t.match(await runVerdict([{ id: 'a' }]), 'invalid_event: post[0] must be an object');
+  const both = rawBatch('runs', Buffer.from('{"post":[{"id":"a"}],"patch":[{"id":"a"},{}]}'), 3);
+  await processed(both);
+  t.match(both.rejections, [{ index: 2, reason: 'patch[1].id is required' }]);
+});
+
+t.test('spans are decided by the rules of OTLP', async (t) => {
+  for (const format of ['otlp_proto', 'otlp_json'] as const) {
+    const spans = [{}, { traceId: '0'.repeat(32) }];
+    const batch = await processed(otlpBatch(spans, { format }));
+    t.match(batch.rejections, [{ index: 1, code: 'invalid_field' }], format);
+  }
+});
+
+type Case = {
+  readonly id: string;
+  readonly area: string;
+  readonly description: string;
+  readonly request: {
+    readonly method: string;
+    readonly path: string;
+    readonly headers: Readonly<Record<string, string>>;
+    readonly bodyText?: string;
+    readonly bodyBase64?: string;
+    readonly generator?: { readonly name: string; readonly args?: Record<string, unknown> };
+  };
+  readonly expect: { readonly status: readonly number[]; readonly holds: readonly string[] };
+};
+
+const CASES = new URL('../../fixtures/bad-inputs/cases.json', import.meta.url);
+const AREAS = new Set(['shape', 'count', 'size', 'field', 'version', 'date', 'custom', 'runs']);
+/** Its 500,000 keys make a metadata of 5.9 MB, which is refused for its size whatever the keys are. */
+const TOO_LARGE = 'shape-047';
+const FORMATS: Readonly<Record<string, Format>> = {
+  'POST /api/v1/observations/batch': 'native',
+  'POST /api/v1/runs/batch': 'runs',
+  'POST /api/v1/runs': 'runs',
+};
+
+/** What a receiver would answer, from the scan and the two processors alone. */
+async function answer(format: Format, body: Buffer) {
+  try {
+    const index = scan(format, body, { maxItems: 1000 });
+    const batch = rawBatch(format, body, index.count, { index });
+    await processed(batch);
+    await processed(batch, customFields);
+    const accepted = index.count - batch.rejections.length;
+    cutRejected(batch);
+    const [stored] = observe(batch);
+    return { status: accepted > 0 ? 202 : 400, accepted, rejections: batch.rejections, stored };
+  } catch (error) {
+    if (error instanceof Refusal) return { status: error.status, accepted: 0, rejections: [] };
+    throw error;
+  }
+}
+
+t.test('every bad input that these checks can tell is answered as it should be', async (t) => {
+  const { cases } = JSON.parse(readFileSync(CASES, 'utf8')) as { cases: Case[] };
+  let checked = 0;
+  for (const { id, area, description, request, expect } of cases) {
+    const format = FORMATS[`${request.method} ${request.path}`];
+    const isJson = request.headers['content-type'] === 'application/json';
+    if (!AREAS.has(area) || format === undefined || !isJson || id === TOO_LARGE) continue;
+    const body = bodyOf(request);
+    // Bodies above 25 MiB are the receiver's to refuse.
+    if (body.length > 26_214_400) continue;
+    const sent = request.path.endsWith('/runs') ? wrapRun(body) : body;
+    const { status, accepted, rejections, stored } = await answer(format, sent);
+    const name = `${id}: ${description}`;
+    t.ok(expect.status.includes(status), `${name}: ${status}`);
+    for (const word of expect.holds) {
+      const [shape = '', value = ''] = word.split(/=(.*)/s);
+      if (shape === 'accepted') t.equal(accepted, Number(value), name);
+      if (shape === 'rejected') t.equal(rejections.length, Number(value), name);
+      if (shape === 'code')
+        t.ok(
+          rejections.some(({ code }) => code === value),
+          name,
+        );
+      if (shape === 'reason-contains') t.match(rejections[0]?.reason, value, name);
+      if (shape === 'stored.custom_fields')
+        t.same({ ...stored?.customFields }, JSON.parse(value), name);
+      if (shape === 'reason-excludes') {
+        for (const secret of value.split(',')) t.notMatch(rejections[0]?.reason, secret, name);
+      }
+    }
+    checked++;
+  }
+  t.ok(checked > 150, `${checked} cases`);
+});
+
+function bodyOf(request: Case['request']): Buffer {
+  if (request.bodyText !== undefined) return Buffer.from(request.bodyText);
+  if (request.bodyBase64 !== undefined) return Buffer.from(request.bodyBase64, 'base64');
+  return request.generator === undefined ? Buffer.alloc(0) : generate(request.generator);
+}
