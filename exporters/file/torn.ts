@@ -32,12 +32,19 @@ export async function cutTorn(
 
 const CHUNK = 65_536;
 const NEWLINE = 0x0a;
-const OPEN_BRACE = 0x7b;
+/** How every line begins. */
+const LINE_START = Buffer.from('{"raw_event_id":"');
+const LINE_OPENING = Buffer.from('{');
 
-/** Behind the last newline. */
+/** Behind the last newline; undefined when the file begins, or what follows it is, nothing of ours. */
 async function endOfLines(file: FileHandle, size: number): Promise<number | undefined> {
-  const first = await readAt(file, 0, 1);
-  if (first[0] !== OPEN_BRACE) return undefined;
+  if (!isBegunBy(await readAt(file, 0, 1), LINE_OPENING)) return undefined;
+  const end = await behindLastNewline(file, size);
+  const torn = await readAt(file, end, LINE_START.length);
+  return isBegunBy(torn, LINE_START) || isBlank(torn) ? end : undefined;
+}
+
+async function behindLastNewline(file: FileHandle, size: number): Promise<number> {
   for (let end = size; end > 0; end -= CHUNK) {
     const start = Math.max(0, end - CHUNK);
     const newline = (await readAt(file, start, end - start)).lastIndexOf(NEWLINE);
@@ -46,14 +53,25 @@ async function endOfLines(file: FileHandle, size: number): Promise<number | unde
   return 0;
 }
 
-const FRAME_MAGIC = 0xfd2fb528;
+/** The text begins as expected, as far as both go. */
+function isBegunBy(text: Buffer, expected: Buffer): boolean {
+  const length = Math.min(text.length, expected.length);
+  return text.subarray(0, length).equals(expected.subarray(0, length));
+}
 
-/** Behind the last complete frame; undefined when the file does not begin with one or part of one. */
+/** Some file systems fill what a power cut kept them from writing with zeros. */
+function isBlank(bytes: Buffer): boolean {
+  return bytes.every((byte) => byte === 0);
+}
+
+const FRAME_START = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
+
+/** Behind the last complete frame; undefined when the file holds something that is no frame. */
 async function endOfFrames(file: FileHandle, size: number): Promise<number | undefined> {
   let end = 0;
   while (end < size) {
     const next = await endOfFrame(file, end, size);
-    if (next === 'foreign') return end === 0 ? undefined : end;
+    if (next === 'foreign') return isBlank(await readAt(file, end, CHUNK)) ? end : undefined;
     if (next === 'torn') return end;
     end = next;
   }
@@ -67,8 +85,8 @@ async function endOfFrame(
   size: number,
 ): Promise<number | 'torn' | 'foreign'> {
   const head = await readAt(file, start, 5);
+  if (!isBegunBy(head, FRAME_START)) return 'foreign';
   if (head.length < 5) return 'torn';
-  if (head.readUInt32LE(0) !== FRAME_MAGIC) return 'foreign';
   const descriptor = head[4] ?? 0;
   const isSingleSegment = (descriptor & 0x20) !== 0;
   const dictionaryBytes = [0, 1, 2, 4][descriptor & 3] ?? 0;

@@ -1,0 +1,67 @@
+import t from 'tap';
+import { debugConfig } from '../../../exporters/debug/config.ts';
+import { debug } from '../../../exporters/debug/factory.ts';
+import { reject } from '../../../src/model/batch.ts';
+import { nativeBatch, observationBatch } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { testSettings } from '../../helper/settings.ts';
+
+const NEVER = new AbortController().signal;
+
+async function debugging(config: object) {
+  const clock = fakeClock();
+  const settings = testSettings('exporter', 'debug', { clock });
+  const exporter = await debug.create(settings, debugConfig.parse(config));
+  await exporter.start();
+  return { exporter, clock, lines: settings.logger.lines };
+}
+
+t.test('basic writes a line for each batch and nothing that was sent in it', async (t) => {
+  const { exporter, lines } = await debugging({});
+  const batch = nativeBatch(3);
+  await exporter.consume(batch);
+  t.match(lines, [{ level: 'info', fields: { batch: batch.id, data: 'raw', items: 3 } }]);
+  t.equal(lines.length, 1);
+  t.notMatch(JSON.stringify(lines), 'hello');
+});
+
+t.test('normal writes the items, detailed their payloads too', async (t) => {
+  const normal = await debugging({ verbosity: 'normal' });
+  const raw = nativeBatch(3);
+  reject(raw, [{ index: 1, code: 'invalid_field', reason: 'events[1].kind' }]);
+  await normal.exporter.consume(raw);
+  t.same(
+    normal.lines.slice(1).map(({ fields }) => fields.raw_event),
+    [`raw_${raw.id}_0`, `raw_${raw.id}_2`],
+  );
+  t.notMatch(JSON.stringify(normal.lines), 'hello');
+
+  const detailed = await debugging({ verbosity: 'detailed' });
+  await detailed.exporter.consume(observationBatch());
+  t.match(detailed.lines[1]?.fields, { name: 'chat', kind: 'generation', item: /hello/ });
+});
+
+t.test('it samples by the second', async (t) => {
+  const { exporter, clock, lines } = await debugging({
+    sampling_initial: 2,
+    sampling_thereafter: 3,
+  });
+  for (let i = 0; i < 10; i++) await exporter.consume(nativeBatch(1));
+  t.equal(lines.length, 4, 'the first two, the fifth and the eighth');
+  clock.advance(1000);
+  await exporter.consume(nativeBatch(1));
+  t.equal(lines.length, 5);
+  const none = await debugging({ sampling_initial: 1, sampling_thereafter: 0 });
+  for (let i = 0; i < 3; i++) await none.exporter.consume(nativeBatch(1));
+  t.equal(none.lines.length, 1);
+});
+
+t.test('what cannot be shown holds up nobody', async (t) => {
+  const { exporter, lines } = await debugging({ verbosity: 'detailed' });
+  const broken = nativeBatch(1, { encoding: 'gzip' });
+  broken.body = Buffer.from('no gzip');
+  await exporter.consume(broken);
+  t.match(lines.at(-1), { level: 'warn', message: 'A batch cannot be shown.' });
+  await exporter.shutdown(NEVER);
+  await t.rejects(exporter.consume(nativeBatch(1)), { code: 'shutting_down' });
+});

@@ -1,0 +1,290 @@
+import { execFileSync } from 'node:child_process';
+import {
+  appendFileSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import t, { type Test } from 'tap';
+import { fileConfig } from '../../../exporters/file/config.ts';
+import { file } from '../../../exporters/file/factory.ts';
+import type { ObservationBatch } from '../../../src/model/batch.ts';
+import { nativeBatch, nativeEvent, observationBatch } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { testSettings } from '../../helper/settings.ts';
+
+const NEVER = new AbortController().signal;
+
+/** A started exporter that writes into a directory of the test. */
+async function writing(t: Test, directory: string, more: object = {}) {
+  const clock = fakeClock();
+  const settings = testSettings('exporter', 'file', { clock });
+  const path = join(directory, 'traces.jsonl');
+  const exporter = await file.create(settings, fileConfig.parse({ path, ...more }));
+  t.teardown(() => exporter.shutdown(NEVER));
+  await exporter.start();
+  return { exporter, path, clock, settings };
+}
+
+function linesOf(text: string): Record<string, unknown>[] {
+  t.ok(text === '' || text.endsWith('\n'), 'the file ends with a line');
+  return text
+    .split('\n')
+    .slice(0, -1)
+    .map((line) => JSON.parse(line));
+}
+
+/** A batch whose one line has about this many bytes. */
+function sized(bytes: number): ObservationBatch {
+  const text = 'x'.repeat(bytes);
+  return observationBatch(nativeBatch([nativeEvent({ inputs: text, outputs: null })]), {
+    payloadMask: 1,
+  });
+}
+
+t.test('a batch is in the file when it counts as delivered', async (t) => {
+  const { exporter, path } = await writing(t, t.testdir());
+  const source = nativeBatch([
+    nativeEvent({ id: 'a', inputs: { n: 12345678901234567890n.toString() } }),
+    nativeEvent({ id: 'b' }),
+  ]);
+  await exporter.consume(observationBatch(source));
+  const [first, second] = linesOf(readFileSync(path, 'utf8'));
+  t.match(first, {
+    raw_event_id: `raw_${source.id}_0`,
+    operation: 'finish',
+    id: 'observation-1',
+    trace_id: 'trace-1',
+    project_id: 'proj_test',
+    source: 'native',
+    start_time: '2026-01-15T11:59:58',
+    inputs: { n: '12345678901234567890' },
+    custom_fields: { team: 'search' },
+  });
+  t.equal(second?.raw_event_id, `raw_${source.id}_1`);
+  t.equal(statSync(path).mode & 0o777, 0o600);
+});
+
+t.test('numbers keep the spelling they were sent with', async (t) => {
+  const { exporter, path } = await writing(t, t.testdir());
+  const source = nativeBatch(1);
+  const body = source.body
+    .toString()
+    .replace('{"content":"hi"}', '{"n":1.50e2,"big":9007199254740993}');
+  source.body = Buffer.from(body);
+  await exporter.consume(observationBatch(source));
+  t.match(readFileSync(path, 'utf8'), '"outputs":{"n":1.50e2,"big":9007199254740993}');
+});
+
+t.test('an event that names no trace has a null trace', async (t) => {
+  const { exporter, path } = await writing(t, t.testdir());
+  await exporter.consume(observationBatch(nativeBatch(1), { traceId: null }));
+  t.equal(linesOf(readFileSync(path, 'utf8'))[0]?.trace_id, null);
+});
+
+t.test('raw batches are refused for good, with the way out', async (t) => {
+  const { exporter } = await writing(t, t.testdir());
+  await t.rejects(exporter.consume(nativeBatch(1)), {
+    name: 'PermanentError',
+    code: 'unsupported_batch',
+    message: /normalization/,
+  });
+});
+
+t.test('batches that come together all arrive, whole and in order', async (t) => {
+  const { exporter, path } = await writing(t, t.testdir());
+  const batches = Array.from({ length: 40 }, (_, i) => sized(100 + i * 1000));
+  await Promise.all(batches.map((batch) => exporter.consume(batch)));
+  t.same(
+    linesOf(readFileSync(path, 'utf8')).map(({ raw_event_id }) => raw_event_id),
+    batches.map(({ source }) => `raw_${source.id}_0`),
+  );
+});
+
+t.test('the file is renamed exactly before it would grow too large', async (t) => {
+  const directory = t.testdir();
+  const probe = await writing(t, join(directory, 'probe'));
+  await probe.exporter.consume(sized(1000));
+  const line = statSync(probe.path).size;
+
+  const limit = { max_megabytes: (line * 3) / 1_048_576 };
+  const { exporter, path, clock } = await writing(t, join(directory, 'real'), { rotation: limit });
+  for (let i = 0; i < 3; i++) await exporter.consume(sized(1000));
+  t.equal(statSync(path).size, line * 3, 'full to the last byte');
+  t.same(readdirSync(join(directory, 'real')), ['traces.jsonl']);
+  await exporter.consume(sized(1000));
+  t.equal(statSync(path).size, line);
+  t.same(readdirSync(join(directory, 'real')), [
+    'traces-2026-01-15T12-00-00.000Z.jsonl',
+    'traces.jsonl',
+  ]);
+  for (let i = 0; i < 3; i++) await exporter.consume(sized(1000));
+  t.ok(
+    readdirSync(join(directory, 'real')).includes('traces-2026-01-15T12-00-00.000Z.0001.jsonl'),
+    'a second one in the same millisecond covers nothing',
+  );
+  await exporter.consume(sized(10_000));
+  t.ok(statSync(path).size > line * 3, 'one that is larger than the limit stands alone');
+  clock.advance(1000);
+  await Promise.all([1, 2, 3, 4, 5, 6].map(() => exporter.consume(sized(1000))));
+  for (const name of readdirSync(join(directory, 'real'))) {
+    const { size } = statSync(join(directory, 'real', name));
+    t.ok(size <= line * 3 || size > 10_000, `${name} has ${size} bytes`);
+  }
+});
+
+t.test('renamed files go when they are too many or too old, and no others', async (t) => {
+  const directory = t.testdir({
+    'traces-2026-01-01T00-00-00.000Z.jsonl': '{}\n',
+    'traces-2026-01-14T00-00-00.000Z.jsonl': '{}\n',
+    'traces-of-mine.jsonl': 'kept',
+    'traces-2026-01-01T00-00-00.000Z.txt': 'kept',
+  });
+  const rotation = { max_megabytes: 0.002, max_days: 7, max_backups: 2 };
+  const { exporter, clock } = await writing(t, directory, { rotation });
+  for (let i = 0; i < 4; i++) {
+    clock.advance(1000);
+    await exporter.consume(sized(1500));
+  }
+  t.same(readdirSync(directory).sort(), [
+    'traces-2026-01-01T00-00-00.000Z.txt',
+    'traces-2026-01-15T12-00-03.000Z.jsonl',
+    'traces-2026-01-15T12-00-04.000Z.jsonl',
+    'traces-of-mine.jsonl',
+    'traces.jsonl',
+  ]);
+});
+
+t.test('a compressed file is readable after every write, and after a crash', async (t) => {
+  const directory = t.testdir();
+  const path = join(directory, 'traces.jsonl');
+  {
+    const { exporter } = await writing(t, directory, { compression: 'zstd' });
+    await exporter.consume(sized(200_000));
+    t.equal(linesOf(zstdDecompressSync(readFileSync(path)).toString()).length, 1);
+    await exporter.consume(sized(100));
+    await exporter.shutdown(NEVER);
+  }
+  const whole = readFileSync(path);
+  t.equal(linesOf(zstdDecompressSync(whole).toString()).length, 2);
+  const frame = zstdCompressSync(Buffer.from(JSON.stringify({ torn: 'y'.repeat(300_000) })));
+  for (const cut of [1, 4, 5, 8, frame.length - 1]) {
+    writeFileSync(path, Buffer.concat([whole, frame.subarray(0, cut)]));
+    const { exporter, settings } = await writing(t, directory, { compression: 'zstd' });
+    t.match(settings.logger.lines, [{ fields: { bytes: cut } }]);
+    await exporter.shutdown(NEVER);
+    t.ok(readFileSync(path).equals(whole), `${cut} bytes of a torn frame are cut off`);
+  }
+});
+
+t.test('a torn line is cut off at the start', async (t) => {
+  for (const [before, after] of [
+    ['{"a":1}\n{"raw_event_id":"raw_', '{"a":1}\n'],
+    ['{"a":1}\n{"raw', '{"a":1}\n'],
+    ['{"a":1}\n\0\0\0', '{"a":1}\n'],
+    ['{"raw_ev', ''],
+    ['{"a":1}\n', '{"a":1}\n'],
+  ] as const) {
+    const directory = t.testdir({ 'traces.jsonl': before });
+    const { exporter, path } = await writing(t, directory);
+    t.equal(readFileSync(path, 'utf8'), after);
+    await exporter.shutdown(NEVER);
+  }
+});
+
+t.test('it does not start on what is not its own', async (t) => {
+  const directory = t.testdir({ notes: 'dear diary\n', elsewhere: '{}\n', one: '{"a":1}' });
+  symlinkSync(join(directory, 'elsewhere'), join(directory, 'link'));
+  execFileSync('mkfifo', [join(directory, 'pipe')]);
+  mkdirSync(join(directory, 'folder'));
+  const start = async (name: string, more: object = {}) => {
+    const config = fileConfig.parse({ path: join(directory, name), ...more });
+    const exporter = await file.create(testSettings('exporter', 'file'), config);
+    try {
+      await exporter.start();
+    } finally {
+      await exporter.shutdown(NEVER);
+    }
+  };
+  await t.rejects(start('notes'), /does not hold JSON lines/);
+  await t.rejects(start('elsewhere', { compression: 'zstd' }), /does not hold zstd frames/);
+  await t.rejects(start('one'), /does not hold JSON lines/);
+  await t.rejects(start('link'), { code: 'ELOOP' });
+  await t.rejects(start('pipe'), /no regular file/);
+  await t.rejects(start('folder'), { code: 'EISDIR' });
+  await t.rejects(start('no/such/folder/file', { create_directory: false }), { code: 'ENOENT' });
+  t.equal(readFileSync(join(directory, 'notes'), 'utf8'), 'dear diary\n');
+});
+
+t.test('a file that was moved away is opened anew', async (t) => {
+  const directory = t.testdir();
+  const { exporter, path } = await writing(t, directory);
+  await exporter.consume(sized(10));
+  renameSync(path, `${path}.1`);
+  await exporter.consume(sized(20));
+  t.equal(linesOf(readFileSync(path, 'utf8')).length, 1);
+  appendFileSync(`${path}.1`, '');
+  t.equal(linesOf(readFileSync(`${path}.1`, 'utf8')).length, 1);
+});
+
+t.test('what cannot be written may be tried again, and leaves nothing half written', async (t) => {
+  const directory = t.testdir();
+  const { exporter, path } = await writing(t, directory, { create_directory: false });
+  await exporter.consume(sized(10));
+  const moved = `${directory}-moved`;
+  renameSync(directory, moved);
+  t.teardown(() => execFileSync('rm', ['-rf', moved]));
+  await t.rejects(exporter.consume(sized(10)), {
+    name: 'RetryableError',
+    code: 'file_unwritable',
+  });
+  renameSync(moved, directory);
+  await exporter.consume(sized(10));
+  t.equal(linesOf(readFileSync(path, 'utf8')).length, 2);
+});
+
+t.test('a full disk refuses, keeps the file whole, and goes on when there is room', async (t) => {
+  const directory = t.testdir();
+  const script = `
+    import { file } from '${join(process.cwd(), 'exporters/file/factory.ts')}';
+    import { fileConfig } from '${join(process.cwd(), 'exporters/file/config.ts')}';
+    import { testSettings } from '${join(process.cwd(), 'test/helper/settings.ts')}';
+    import { nativeBatch, nativeEvent, observationBatch } from '${join(process.cwd(), 'test/helper/batches.ts')}';
+    import { readFileSync } from 'node:fs';
+    process.on('SIGXFSZ', () => {});
+    const path = '${join(directory, 'traces.jsonl')}';
+    const exporter = await file.create(testSettings('exporter', 'file'), fileConfig.parse({ path }));
+    await exporter.start();
+    const batch = () => observationBatch(nativeBatch([nativeEvent({ inputs: 'x'.repeat(40000) })]), { payloadMask: 1 });
+    const outcomes = [];
+    for (let i = 0; i < 4; i++) {
+      outcomes.push(await exporter.consume(batch()).then(() => 'written', (error) => error.name));
+    }
+    const lines = readFileSync(path, 'utf8').split('\\n');
+    outcomes.push(lines.length - 1, lines.at(-1));
+    console.log(JSON.stringify(outcomes));
+  `;
+  writeFileSync(join(directory, 'script.ts'), script);
+  // A limit on the size of files stands for the end of the disk: the last write is cut short in the same way.
+  const output = execFileSync(
+    'bash',
+    ['-c', `ulimit -f 100; exec "${process.execPath}" "${join(directory, 'script.ts')}"`],
+    { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] },
+  );
+  t.same(JSON.parse(output), ['written', 'written', 'RetryableError', 'RetryableError', 2, '']);
+});
+
+t.test('after its shutdown it takes nothing', async (t) => {
+  const { exporter } = await writing(t, t.testdir());
+  const underWay = exporter.consume(sized(10));
+  await underWay;
+  await exporter.shutdown(NEVER);
+  await exporter.shutdown(NEVER);
+  await t.rejects(exporter.consume(sized(10)), { name: 'RetryableError', code: 'shutting_down' });
+});
