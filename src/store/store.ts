@@ -162,7 +162,11 @@ export type TraceStore = {
     page: { limit: number; cursor?: string },
   ): Promise<Page<StoredObservation>>;
   /** The newest where the id stands in several traces and none is named. */
-  getObservation(projectId: string, id: string, traceId?: string): Promise<StoredObservation | undefined>;
+  getObservation(
+    projectId: string,
+    id: string,
+    traceId?: string,
+  ): Promise<StoredObservation | undefined>;
   /** Raw batches of the project by id; those it does not hold are left out. */
   getBatches(projectId: string, ids: readonly string[]): Promise<RawBatch[]>;
 };

@@ -1,0 +1,30 @@
+import { z } from 'zod';
+import { byteSize, duration, queueStorageRef, storeRef } from '../../src/config/schema.ts';
+
+export const config = z
+  .strictObject({
+    store: storeRef()
+      .optional()
+      .describe('The store that keeps the queue: its own table of raw batches, nothing is copied.'),
+    storage: queueStorageRef()
+      .optional()
+      .describe('A `file_storage` that keeps the queue, for pipelines without a store.'),
+    max_bytes: byteSize('10GiB').describe(
+      'Bodies that may wait. At the bound new requests are refused (503), nothing is dropped.',
+    ),
+    num_consumers: z
+      .int()
+      .min(1)
+      .max(1000)
+      .default(2)
+      .describe('Batches that are delivered at the same time, for each exporter behind the queue.'),
+    initial_interval: duration('1s').describe(
+      'Wait before the first retry; then twice as long each.',
+    ),
+    max_interval: duration('30s').describe('The longest wait between two tries. They never end.'),
+  })
+  .refine(({ store, storage }) => (store === undefined) !== (storage === undefined), {
+    error: 'name either `store` or `storage`, the extension that keeps the queue',
+  });
+
+export type DiskQueueConfig = z.output<typeof config>;

@@ -1,0 +1,78 @@
+import type {
+  Connector,
+  IdempotencyLedger,
+  Pipeline,
+  Settings,
+} from '../../src/component/component.ts';
+import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import type { Delivery, DeliveryBranch } from '../../src/queue/delivery.ts';
+import { startDelivery } from '../../src/queue/delivery.ts';
+import type { DurableQueue } from '../../src/queue/queue.ts';
+import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import type { DiskQueueConfig } from './config.ts';
+import { queueGauges } from './gauges.ts';
+
+/**
+ *   pipeline before ──consume──▶ append, synced ──▶ answer
+ *                                   │
+ *                   lease, for each exporter behind ──▶ process ──▶ exporter ──▶ ack
+ */
+export function diskQueue(
+  settings: Settings,
+  config: DiskQueueConfig,
+  pipelines: readonly Pipeline[],
+): Connector {
+  const { id, clock, logger } = settings;
+  let queue: DurableQueue | undefined;
+  let delivery: Delivery | undefined;
+  let removeGauges: (() => void) | undefined;
+  const branches = pipelines.flatMap(branchesOf);
+
+  const opened = (): DurableQueue => {
+    if (queue === undefined) throw new RetryableError('starting', `${id} is not open`);
+    return queue;
+  };
+  const idempotency: IdempotencyLedger = {
+    claim: (tenant, key, requestHash) => opened().idempotency.claim(tenant, key, requestHash),
+  };
+
+  return {
+    idempotency,
+    async start() {
+      const storage = settings.host.extension(config.store ?? config.storage ?? '', QUEUE_STORAGE);
+      const names = branches.map(({ name }) => name);
+      queue = await storage.openQueue({ name: id, branches: names, maxBytes: config.max_bytes });
+      removeGauges = queueGauges(settings.metrics, id, queue);
+      delivery = startDelivery(
+        {
+          queue,
+          clock,
+          logger,
+          concurrency: config.num_consumers,
+          initialInterval: config.initial_interval,
+          maxInterval: config.max_interval,
+        },
+        branches,
+      );
+    },
+    async consume(batch) {
+      if (batch.kind !== 'raw') throw new PermanentError('wrong_kind', `${id} keeps raw batches`);
+      await opened().append(batch);
+    },
+    async shutdown(deadline) {
+      removeGauges?.();
+      await delivery?.stop(deadline);
+      queue = undefined;
+    },
+  };
+}
+
+/** The branch's name stands in the file: it must stay the same from start to start. */
+function branchesOf(pipeline: Pipeline): DeliveryBranch[] {
+  const process: DeliveryBranch['process'] = (batch) => pipeline.process(batch);
+  return pipeline.branches.map((branch) => ({
+    name: `${pipeline.id}/${branch.exporterId}`,
+    process,
+    consumer: branch,
+  }));
+}

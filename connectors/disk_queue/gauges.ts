@@ -1,0 +1,41 @@
+import type { Metrics } from '../../src/component/component.ts';
+import type { DurableQueue } from '../../src/queue/queue.ts';
+
+/** Shows what waits; returns a function that removes the gauges. */
+export function queueGauges(metrics: Metrics, id: string, queue: DurableQueue): () => void {
+  const connector = { connector: id };
+  const one = (value: number) => [{ value, labels: connector }];
+  const perBranch = (
+    read: (branch: ReturnType<DurableQueue['stats']>['branches'][number]) => number,
+  ) =>
+    queue.stats().branches.map((branch) => ({
+      value: read(branch),
+      labels: { ...connector, branch: branch.branch },
+    }));
+  const removers = [
+    metrics.gauge('tracectl_queue_entries', 'Batches that wait in the queue', () =>
+      perBranch(({ entries }) => entries),
+    ),
+    metrics.gauge('tracectl_queue_items', 'Items that wait in the queue', () =>
+      perBranch(({ items }) => items),
+    ),
+    metrics.gauge('tracectl_queue_bytes', 'Bytes of bodies that wait in the queue', () =>
+      one(queue.stats().bytes),
+    ),
+    metrics.gauge('tracectl_queue_capacity_bytes', 'Bytes that may wait in the queue', () =>
+      one(queue.stats().maxBytes),
+    ),
+    metrics.gauge('tracectl_dead_letter_entries', 'Batches in the dead letter', () =>
+      one(queue.stats().deadLetters),
+    ),
+    metrics.gauge('tracectl_dead_letter_items', 'Items in the dead letter', () =>
+      one(queue.stats().deadLetterItems),
+    ),
+    metrics.gauge('tracectl_quarantined_entries', 'Damaged entries that were set aside', () =>
+      one(queue.stats().quarantined),
+    ),
+  ];
+  return () => {
+    for (const remove of removers) remove();
+  };
+}

@@ -1,0 +1,8 @@
+import { z } from 'zod';
+import { storeRef } from '../../src/config/schema.ts';
+
+export const config = z.strictObject({
+  store: storeRef().default('sqlite').describe('The `sqlite` extension to write to.'),
+});
+
+export type SqliteExporterConfig = z.output<typeof config>;

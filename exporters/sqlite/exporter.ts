@@ -1,0 +1,25 @@
+import type { Exporter, Settings } from '../../src/component/component.ts';
+import { PermanentError } from '../../src/model/errors.ts';
+import type { Store } from '../../src/store/store.ts';
+import { STORE } from '../../src/store/store.ts';
+import type { SqliteExporterConfig } from './config.ts';
+
+/** observations ──▶ merged into their rows, in one transaction with the raw batch if it is not there */
+export function sqliteExporter(settings: Settings, config: SqliteExporterConfig): Exporter {
+  let store: Store | undefined;
+  return {
+    async start() {
+      store = settings.host.extension(config.store, STORE);
+    },
+    async consume(batch) {
+      if (store === undefined) throw new Error(`exporter ${settings.id} is not started`);
+      if (batch.kind !== 'observations') {
+        throw new PermanentError('wrong_kind', 'only observations can be stored');
+      }
+      await store.traces.write(batch);
+    },
+    async shutdown() {
+      store = undefined;
+    },
+  };
+}

@@ -1,0 +1,14 @@
+import { defineExtension } from '../../src/component/component.ts';
+import { config } from './config.ts';
+import { fileStorageExtension } from './extension.ts';
+
+export const fileStorage = defineExtension({
+  kind: 'extension',
+  type: 'file_storage',
+  stability: 'beta',
+  description: 'A directory that keeps queues: what waits is on disk until it was delivered.',
+  config,
+  provides: ['queue_storage'],
+  dataDirectory: ({ directory }) => directory,
+  create: (settings, parsed) => fileStorageExtension(settings, parsed),
+});

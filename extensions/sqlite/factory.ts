@@ -1,0 +1,14 @@
+import { defineExtension } from '../../src/component/component.ts';
+import { config } from './config.ts';
+import { sqliteExtension } from './extension.ts';
+
+export const sqlite = defineExtension({
+  kind: 'extension',
+  type: 'sqlite',
+  stability: 'beta',
+  description: 'A store in one SQLite file: projects, keys, usage, queues, raw batches and traces.',
+  config,
+  provides: ['store', 'queue_storage', 'bootstrap'],
+  dataDirectory: ({ directory }) => directory,
+  create: (settings, parsed) => sqliteExtension(settings, parsed),
+});

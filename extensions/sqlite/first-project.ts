@@ -1,0 +1,31 @@
+import type { Clock } from '../../src/component/component.ts';
+import type { Database } from '../../src/sqlite/database.ts';
+import type { FirstProject } from '../../src/store/bootstrap.ts';
+import { hashToken, makeId, makeToken, shownPrefix } from '../../src/store/token.ts';
+import { keyOf } from './keys.ts';
+import type { KeyRow } from './operations.ts';
+
+/** An organization, a project and a key that may do everything, where the store has none yet. */
+export async function ensureFirstProject(
+  database: Database,
+  clock: Clock,
+): Promise<FirstProject | undefined> {
+  const token = makeToken();
+  const now = clock.now();
+  const project = {
+    id: makeId('proj'),
+    organizationId: makeId('org'),
+    name: 'default',
+    createdAt: now,
+  };
+  const row = (await database.write('store.first', [
+    project.organizationId,
+    project.id,
+    project.name,
+    makeId('key'),
+    hashToken(token),
+    shownPrefix(token),
+    now,
+  ])) as KeyRow | null;
+  return row === null ? undefined : { project, key: keyOf(row), token };
+}

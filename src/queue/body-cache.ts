@@ -1,0 +1,38 @@
+import type { RawBatch } from '../model/batch.ts';
+
+/**
+ * The newest appended batches as they were appended, scan included, so that a consumer that keeps pace
+ * reads nothing back from disk. Bounded by bytes; what does not fit is read from disk when it is leased.
+ */
+export type BodyCache = {
+  put(seq: number, batch: RawBatch): void;
+  get(seq: number): RawBatch | undefined;
+  delete(seq: number): void;
+};
+
+export function bodyCache(maxBytes: number): BodyCache {
+  const batches = new Map<number, RawBatch>();
+  let bytes = 0;
+  return {
+    put(seq, batch) {
+      const size = sizeOf(batch);
+      // The oldest are the next to be leased: they stay, and the newcomer waits on disk.
+      if (bytes + size > maxBytes) return;
+      bytes += size;
+      batches.set(seq, batch);
+    },
+    get: (seq) => batches.get(seq),
+    delete(seq) {
+      const batch = batches.get(seq);
+      if (batch === undefined) return;
+      bytes -= sizeOf(batch);
+      batches.delete(seq);
+    },
+  };
+}
+
+function sizeOf(batch: RawBatch): number {
+  const inflated = batch.index?.bytes;
+  const shared = inflated === undefined || inflated.buffer === batch.body.buffer;
+  return batch.body.byteLength + (shared ? 0 : inflated.byteLength);
+}

@@ -1,0 +1,281 @@
+import type { Clock, Consumer, Logger } from '../component/component.ts';
+import type { Batch, RawBatch } from '../model/batch.ts';
+import { PermanentError, RetryableError } from '../model/errors.ts';
+import type { DurableQueue, QueueEntry } from './queue.ts';
+
+export type DeliveryOptions = {
+  readonly queue: DurableQueue;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Entries of one branch that are under way at the same time. */
+  readonly concurrency: number;
+  /** Milliseconds before the first retry; each further one waits twice as long, up to the maximum. */
+  readonly initialInterval: number;
+  readonly maxInterval: number;
+  /** From 0 to 1; spreads retries. */
+  readonly random?: () => number;
+};
+
+/** One branch of the queue, and who gets its batches. */
+export type DeliveryBranch = {
+  readonly name: string;
+  /** Turns a batch into what the consumer takes. Branches that share it share its results. */
+  readonly process: (batch: RawBatch) => Promise<Batch>;
+  readonly consumer: Consumer;
+};
+
+export type Delivery = {
+  /** No further leases; what is under way may finish. */
+  pause(): void;
+  resume(): void;
+  /** Waits for what is under way until the deadline; all else stays in the queue. */
+  stop(deadline: AbortSignal): Promise<void>;
+};
+
+/** Bodies leased at once for one branch. */
+const LEASE_BYTES = 32 * 1024 * 1024;
+/** When the queue itself fails (its disk, its file), it is asked again after this. */
+const LEASE_RETRY_MS = 1000;
+
+/**
+ * Takes entries out of a queue and hands them on, each branch by itself:
+ *
+ *   lease ─▶ process ─▶ consume ─▶ ack
+ *               │          │ PermanentError: dead letter
+ *               └──────────┴ anything else: back into the queue, due later, for ever
+ */
+export function startDelivery(
+  options: DeliveryOptions,
+  branches: readonly DeliveryBranch[],
+): Delivery {
+  const processing = new Map<DeliveryBranch['process'], Processing>();
+  for (const { process } of branches) {
+    const known = processing.get(process);
+    if (known === undefined) processing.set(process, new Processing(process));
+    else known.share();
+  }
+  const loops = branches.map((branch) => {
+    const shared = processing.get(branch.process) ?? new Processing(branch.process);
+    return new BranchLoop(options, branch, shared);
+  });
+  for (const loop of loops) loop.resume();
+  return {
+    pause: () => {
+      for (const loop of loops) loop.pause();
+    },
+    resume: () => {
+      for (const loop of loops) loop.resume();
+    },
+    stop: async (deadline) => {
+      await Promise.all(loops.map((loop) => loop.stop(deadline)));
+    },
+  };
+}
+
+class BranchLoop {
+  readonly #options: DeliveryOptions;
+  readonly #branch: DeliveryBranch;
+  readonly #processing: Processing;
+  readonly #unsubscribe: () => void;
+  /** Leased and not ended, with the work on each. */
+  readonly #underWay = new Map<QueueEntry, Promise<void>>();
+  #isLeasing = false;
+  #isPaused = true;
+  #isStopped = false;
+  /** Something may have come while a lease was under way. */
+  #mayHaveMore = false;
+  /** Failed deliveries since the last success. */
+  #failures = 0;
+  #cancelRest: (() => void) | undefined;
+  #idle: (() => void) | undefined;
+
+  constructor(options: DeliveryOptions, branch: DeliveryBranch, processing: Processing) {
+    this.#options = options;
+    this.#branch = branch;
+    this.#processing = processing;
+    this.#unsubscribe = options.queue.onAvailable(branch.name, () => this.#fill());
+  }
+
+  pause(): void {
+    this.#isPaused = true;
+  }
+
+  resume(): void {
+    this.#isPaused = false;
+    this.#fill();
+  }
+
+  /** Leases as much as there is room for. */
+  #fill(): void {
+    if (this.#isLeasing) {
+      this.#mayHaveMore = true;
+      return;
+    }
+    if (this.#isPaused || this.#isStopped || this.#cancelRest !== undefined) return;
+    const room = this.#options.concurrency - this.#underWay.size;
+    if (room <= 0) return;
+    this.#isLeasing = true;
+    this.#mayHaveMore = false;
+    this.#lease(room).then(
+      (entries) => this.#leased(entries),
+      (error: unknown) => {
+        this.#isLeasing = false;
+        this.#options.logger.error(
+          { branch: this.#branch.name, error },
+          'the queue cannot be read',
+        );
+        this.#rest(LEASE_RETRY_MS);
+      },
+    );
+  }
+
+  #lease(room: number): Promise<QueueEntry[]> {
+    return this.#options.queue.lease(this.#branch.name, room, LEASE_BYTES);
+  }
+
+  #leased(entries: readonly QueueEntry[]): void {
+    this.#isLeasing = false;
+    for (const entry of entries) {
+      const work = this.#deliver(entry).finally(() => {
+        this.#underWay.delete(entry);
+        if (this.#underWay.size === 0) this.#idle?.();
+        this.#fill();
+      });
+      this.#underWay.set(entry, work);
+    }
+    if (entries.length === 0 && this.#underWay.size === 0) this.#idle?.();
+    if (entries.length > 0 || this.#mayHaveMore) this.#fill();
+  }
+
+  /** Never rejects: an entry that could not be ended is delivered again after a restart. */
+  async #deliver(entry: QueueEntry): Promise<void> {
+    const { queue, logger } = this.#options;
+    const { name, consumer } = this.#branch;
+    if (this.#isStopped) return this.#return(entry);
+    try {
+      await consumer.consume(await this.#processing.run(entry));
+      this.#failures = 0;
+    } catch (error) {
+      return this.#failed(entry, error);
+    }
+    // Not waited for: the next group of the queue's file takes it along.
+    queue.ack(name, [entry]).catch((error: unknown) => {
+      logger.warn(
+        { branch: name, batch: entry.batch.id, error },
+        'delivered, but not written down',
+      );
+    });
+  }
+
+  async #failed(entry: QueueEntry, error: unknown): Promise<void> {
+    const { queue, logger } = this.#options;
+    const { name } = this.#branch;
+    const message = error instanceof Error ? error.message : String(error);
+    const about = { branch: name, batch: entry.batch.id, attempts: entry.attempts + 1, error };
+    try {
+      if (error instanceof PermanentError) {
+        logger.error(about, 'cannot be delivered: set aside in the dead letter');
+        await queue.deadLetter(name, entry, { code: error.code, message });
+        return;
+      }
+      this.#failures++;
+      const delay = this.#retryDelay(entry, error);
+      logger.warn({ ...about, delay }, 'not delivered: tried again later');
+      if (this.#failures >= this.#options.concurrency)
+        this.#rest(this.#backoff(this.#failures - this.#options.concurrency));
+      await queue.nack(name, entry, delay, message);
+    } catch (failure) {
+      logger.warn({ branch: name, batch: entry.batch.id, error: failure }, 'not written down');
+    }
+  }
+
+  #retryDelay(entry: QueueEntry, error: unknown): number {
+    const asked = error instanceof RetryableError ? (error.retryAfterMs ?? 0) : 0;
+    return Math.max(asked, this.#backoff(entry.attempts));
+  }
+
+  /** Half of it is fixed and half random, so that what failed together is not tried together. */
+  #backoff(step: number): number {
+    const { initialInterval, maxInterval, random = Math.random } = this.#options;
+    const full = Math.min(maxInterval, initialInterval * 2 ** Math.min(step, 30));
+    return full / 2 + (full / 2) * random();
+  }
+
+  /** Everything fails: the branch rests, instead of trying its whole backlog once. */
+  #rest(ms: number): void {
+    if (this.#isStopped) return;
+    this.#cancelRest?.();
+    this.#cancelRest = this.#options.clock.after(ms, () => {
+      this.#cancelRest = undefined;
+      this.#fill();
+    });
+  }
+
+  async stop(deadline: AbortSignal): Promise<void> {
+    this.#isStopped = true;
+    this.#unsubscribe();
+    this.#cancelRest?.();
+    if (this.#underWay.size > 0 || this.#isLeasing) await this.#idleOr(deadline);
+    await Promise.all([...this.#underWay.keys()].map((entry) => this.#return(entry)));
+  }
+
+  #idleOr(deadline: AbortSignal): Promise<void> {
+    if (deadline.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const done = (): void => {
+        deadline.removeEventListener('abort', done);
+        resolve();
+      };
+      this.#idle = done;
+      deadline.addEventListener('abort', done);
+    });
+  }
+
+  /** The queue may outlive this loop (a reload): what is not finished waits again. */
+  async #return(entry: QueueEntry): Promise<void> {
+    const { queue, logger } = this.#options;
+    try {
+      await queue.nack(this.#branch.name, entry, 0, 'the pipeline stopped');
+    } catch (error) {
+      logger.warn({ branch: this.#branch.name, batch: entry.batch.id, error }, 'not given back');
+    }
+  }
+}
+
+/** Results that a slower branch may still come for. */
+const REMEMBERED = 64;
+
+/**
+ * Processes a batch once for all branches that keep pace with each other. One that lags has it processed
+ * again: nothing is remembered for long.
+ */
+class Processing {
+  readonly #process: DeliveryBranch['process'];
+  readonly #results = new Map<number, { result: Promise<Batch>; left: number }>();
+  #sharers = 1;
+
+  constructor(process: DeliveryBranch['process']) {
+    this.#process = process;
+  }
+
+  share(): void {
+    this.#sharers++;
+  }
+
+  run(entry: QueueEntry): Promise<Batch> {
+    if (this.#sharers === 1 || entry.attempts > 0) return this.#process(entry.batch);
+    const known = this.#results.get(entry.seq);
+    if (known !== undefined) {
+      known.left--;
+      if (known.left === 0) this.#results.delete(entry.seq);
+      return known.result;
+    }
+    const result = this.#process(entry.batch);
+    this.#results.set(entry.seq, { result, left: this.#sharers - 1 });
+    if (this.#results.size > REMEMBERED) {
+      const oldest = this.#results.keys().next().value;
+      if (oldest !== undefined) this.#results.delete(oldest);
+    }
+    return result;
+  }
+}

@@ -1,0 +1,103 @@
+import type { Encoding, Format, Permission, RawBatch, Rejection } from '../model/batch.ts';
+import { itemsOf } from '../model/batch.ts';
+
+/** Numbers in the file: append to these lists, never reorder them. */
+const FORMATS: readonly Format[] = ['native', 'runs', 'otlp_proto', 'otlp_json'];
+const ENCODINGS: readonly Encoding[] = ['identity', 'gzip', 'zstd'];
+const PERMISSIONS: readonly Permission[] = ['ingest:write', 'traces:read'];
+
+/** A raw batch as a flat list: what crosses to the database thread, and a row of `raw_batches`. */
+export type BatchRecord = readonly [
+  id: string,
+  organization: string,
+  project: string,
+  key: string,
+  permissions: number,
+  format: number,
+  encoding: number,
+  receivedAt: number,
+  requestItems: number,
+  items: number,
+  usageEvents: number,
+  usageBytes: number,
+  positions: string | null,
+  rejections: string | null,
+  body: Uint8Array,
+];
+
+export const RECORD_COLUMNS =
+  'id, organization, project, key, permissions, format, encoding, received_at, request_items, items, ' +
+  'usage_events, usage_bytes, positions, rejections, body';
+
+export function recordOf(batch: RawBatch): BatchRecord {
+  const { tenant, usage, positions, rejections } = batch;
+  return [
+    batch.id,
+    tenant.organizationId,
+    tenant.projectId,
+    tenant.keyId,
+    permissionBits(tenant.permissions),
+    FORMATS.indexOf(batch.format),
+    ENCODINGS.indexOf(batch.encoding),
+    batch.receivedAt,
+    batch.requestItems,
+    itemsOf(batch),
+    usage.events,
+    usage.bytes,
+    positions === undefined ? null : JSON.stringify(positions),
+    rejections.length === 0 ? null : JSON.stringify(rejections),
+    owned(batch.body),
+  ];
+}
+
+/** The inverse; throws when a value is none that `recordOf` writes. */
+export function batchOf(record: BatchRecord): RawBatch {
+  const [id, organizationId, projectId, keyId, permissions, format, encoding] = record;
+  const [receivedAt, requestItems, , events, bytes, positions, rejections, body] = record.slice(
+    7,
+  ) as unknown as [
+    number,
+    number,
+    number,
+    number,
+    number,
+    string | null,
+    string | null,
+    Uint8Array,
+  ];
+  return {
+    kind: 'raw',
+    id,
+    format: at(FORMATS, format),
+    tenant: { organizationId, projectId, keyId, permissions: permissionList(permissions) },
+    receivedAt,
+    requestItems,
+    body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
+    encoding: at(ENCODINGS, encoding),
+    index: undefined,
+    positions: positions === null ? undefined : (JSON.parse(positions) as number[]),
+    rejections: rejections === null ? [] : (JSON.parse(rejections) as Rejection[]),
+    usage: { events, bytes },
+  };
+}
+
+export function permissionBits(permissions: readonly Permission[]): number {
+  let bits = 0;
+  for (const permission of permissions) bits |= 1 << PERMISSIONS.indexOf(permission);
+  return bits;
+}
+
+export function permissionList(bits: number): Permission[] {
+  return PERMISSIONS.filter((_, i) => (bits & (1 << i)) !== 0);
+}
+
+/** A slice of a shared pool would be cloned with the whole pool behind it. */
+function owned(body: Buffer): Uint8Array {
+  return body.byteLength === body.buffer.byteLength ? body : new Uint8Array(body);
+}
+
+function at<T>(list: readonly T[], index: number): T {
+  const found = list[index];
+  if (found === undefined) throw new Error(`no value has the number ${index}`);
+  return found;
+}

@@ -1,0 +1,208 @@
+import { randomFillSync } from 'node:crypto';
+import { constants } from 'node:fs';
+import {
+  access,
+  chmod,
+  mkdir,
+  open,
+  readFile,
+  rename,
+  rm,
+  stat,
+  statfs,
+  writeFile,
+} from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { Clock, Logger } from '../component/component.ts';
+import { RetryableError } from '../model/errors.ts';
+
+/** Free space is looked at no more often than this. */
+const LOOK_MS = 1000;
+
+export type DirectoryOptions = {
+  readonly directory: string;
+  readonly name: string;
+  readonly createDirectory: boolean;
+  readonly minFreeBytes: number;
+  readonly reserveBytes: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+};
+
+/** A data directory that this process owns, until it closes it or dies. */
+export type DataDirectory = {
+  readonly databaseFile: string;
+  readonly reserveFile: string;
+  /** Asked before every append. Never waits: the answer is at most about a second old. */
+  shortage(): Error | undefined;
+  reserveWasUsed(): void;
+  close(): Promise<void>;
+};
+
+export async function openDirectory(options: DirectoryOptions): Promise<DataDirectory> {
+  const directory = resolve(options.directory);
+  const path = (suffix: string): string => join(directory, options.name + suffix);
+  await ensureDirectory(directory, options.createDirectory);
+  const lock = await takeLock(directory, path('.lock'), path('.pid'));
+  try {
+    // Made before SQLite opens it, because its other files take over these rights.
+    await ensureFile(path('.db'));
+    const space = await watchSpace(directory, path('.reserve'), options);
+    return {
+      databaseFile: path('.db'),
+      reserveFile: path('.reserve'),
+      shortage: space.shortage,
+      reserveWasUsed: space.reserveWasUsed,
+      close: async () => {
+        await space.settled();
+        await rm(path('.pid'), { force: true });
+        lock.close();
+      },
+    };
+  } catch (error) {
+    lock.close();
+    throw error;
+  }
+}
+
+async function ensureDirectory(directory: string, create: boolean): Promise<void> {
+  try {
+    if (create) await mkdir(directory, { recursive: true, mode: 0o700 });
+    if (!(await stat(directory)).isDirectory()) throw new Error('it is not a directory');
+    await access(directory, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    throw new Error(`data directory ${directory} cannot be used: ${reason}`, { cause: error });
+  }
+}
+
+/**
+ * The lock is an exclusive transaction on a small database that stays open: the system ends it with the
+ * process, however that ends. Nothing else may open and close the lock's file, or the lock is lost.
+ */
+async function takeLock(directory: string, file: string, pidFile: string): Promise<DatabaseSync> {
+  await ensureFile(file);
+  const lock = new DatabaseSync(file, { timeout: 0 });
+  try {
+    lock.exec('BEGIN EXCLUSIVE');
+  } catch (error) {
+    lock.close();
+    const pid = await readFile(pidFile, 'utf8').catch(() => '');
+    const owner = /^\d+$/.test(pid) ? ` (pid ${pid})` : '';
+    throw new Error(`data directory ${directory} is in use by another tracectl${owner}`, {
+      cause: error,
+    });
+  }
+  await writeFile(pidFile, String(process.pid), { mode: 0o600 });
+  return lock;
+}
+
+async function ensureFile(file: string): Promise<void> {
+  const exists = await stat(file).then(
+    () => true,
+    () => false,
+  );
+  if (exists) return;
+  const handle = await open(file, 'a', 0o600);
+  await handle.close();
+  await chmod(file, 0o600);
+}
+
+type Space = {
+  shortage(): Error | undefined;
+  reserveWasUsed(): void;
+  settled(): Promise<void>;
+};
+
+async function watchSpace(
+  directory: string,
+  reserveFile: string,
+  options: DirectoryOptions,
+): Promise<Space> {
+  const { minFreeBytes, reserveBytes, clock, logger } = options;
+  let reserved = await reserveExists();
+  let isShort = false;
+  let lookedAt = 0;
+  let looking: Promise<void> | undefined;
+  let filling: Promise<void> | undefined;
+
+  async function reserveExists(): Promise<boolean> {
+    const found = await stat(reserveFile).catch(() => undefined);
+    return found !== undefined && found.size >= reserveBytes;
+  }
+
+  async function look(): Promise<void> {
+    const { bavail, bsize } = await statfs(directory);
+    const free = bavail * bsize;
+    if (free < minFreeBytes !== isShort) {
+      isShort = !isShort;
+      if (isShort)
+        logger.warn(
+          { directory, free, needed: minFreeBytes },
+          'disk space is short: nothing is accepted',
+        );
+      else logger.info({ directory, free }, 'disk space is back: accepting again');
+    }
+    if (!reserved && reserveBytes > 0 && free >= minFreeBytes + 2 * reserveBytes) restoreReserve();
+  }
+
+  /** In the background: nothing waits for it but the closing. */
+  function restoreReserve(): void {
+    filling ??= fillReserve(reserveFile, reserveBytes)
+      .then(() => {
+        reserved = true;
+      })
+      .catch((error: unknown) => logger.warn({ reserveFile, error }, 'no reserve could be made'))
+      .finally(() => {
+        filling = undefined;
+      });
+  }
+
+  function lookAgain(): void {
+    lookedAt = clock.now();
+    looking ??= look()
+      .catch((error: unknown) => logger.warn({ directory, error }, 'free disk space is unknown'))
+      .finally(() => {
+        looking = undefined;
+      });
+  }
+
+  function shortage(): Error | undefined {
+    if (Math.abs(clock.now() - lookedAt) >= LOOK_MS) lookAgain();
+    if (!isShort) return undefined;
+    return new RetryableError('disk_full', 'the disk has too little free space', {
+      retryAfterMs: 5000,
+    });
+  }
+
+  lookAgain();
+  await looking;
+  return {
+    shortage,
+    reserveWasUsed: () => {
+      reserved = false;
+    },
+    settled: async () => {
+      await looking;
+      await filling;
+    },
+  };
+}
+
+/** Written with real and incompressible bytes, so that the space is truly taken. */
+async function fillReserve(file: string, bytes: number): Promise<void> {
+  const temporary = `${file}.new`;
+  const handle = await open(temporary, 'w', 0o600);
+  try {
+    const block = randomFillSync(Buffer.alloc(Math.min(bytes, 1 << 20)));
+    for (let written = 0; written < bytes; written += block.length) await handle.writeFile(block);
+    await handle.sync();
+  } catch (error) {
+    await rm(temporary, { force: true });
+    throw error;
+  } finally {
+    await handle.close();
+  }
+  await rename(temporary, file);
+}

@@ -1,0 +1,195 @@
+import { Worker } from 'node:worker_threads';
+import { PermanentError, RetryableError } from '../model/errors.ts';
+import type { Call, Failure, ThreadData, ThreadMessage } from './operation.ts';
+import { isDamage, isFull, primaryCode } from './result-code.ts';
+
+/** A group is closed at this weight (about bytes), so that one transaction never holds up the next long. */
+const GROUP_WEIGHT = 8 * 1024 * 1024;
+const GROUP_CALLS = 1024;
+/** What a lazy call waits for company at most. */
+const LAZY_MS = 20;
+
+type Waiting = {
+  readonly call: Call;
+  readonly weight: number;
+  readonly resolve: (value: unknown) => void;
+  readonly reject: (error: Error) => void;
+};
+
+export type CallOptions = {
+  /** What the call adds to its group, in bytes or something like it. */
+  readonly weight?: number;
+  /** Nobody waits for the answer: it may wait a little for the next group. */
+  readonly lazy?: boolean;
+};
+
+/**
+ * The main side of a database thread. One group is in flight; what arrives meanwhile forms the next. The
+ * first call of a quiet time waits for the end of the event loop's turn, so that its neighbours join it.
+ */
+export type ThreadClient = {
+  call(call: Call, options?: CallOptions): Promise<unknown>;
+  /** Where the damaged file was moved when the thread found one. */
+  readonly corrupt: string | undefined;
+  close(): Promise<void>;
+  /** Ends the thread as a crash would. */
+  kill(): Promise<void>;
+};
+
+/** Rejects with the thread's reason when the database cannot be opened. */
+export async function startThread(
+  data: ThreadData,
+  onReserveUsed: () => void = () => undefined,
+): Promise<ThreadClient> {
+  // The sources run as they are, and compiled: the thread has the same ending as this file.
+  const here = import.meta.url;
+  const worker = new Worker(new URL(here.endsWith('.ts') ? './thread.ts' : './thread.js', here), {
+    workerData: data,
+    name: `sqlite ${data.access}`,
+    // The parent's flags are for the parent: --input-type, --eval and their like are refused in a worker.
+    execArgv: [],
+  });
+  const corrupt = await started(worker);
+  return new GroupingClient(worker, corrupt, onReserveUsed);
+}
+
+function started(worker: Worker): Promise<string | undefined> {
+  return new Promise((resolve, reject) => {
+    const failed = (error: unknown): void => {
+      worker.off('error', failed).off('exit', exited).off('message', told);
+      worker.on('error', () => undefined);
+      void worker.terminate();
+      reject(error);
+    };
+    const exited = (code: number): void => {
+      failed(new Error(`the database thread ended with ${code}`));
+    };
+    const told = (message: ThreadMessage): void => {
+      if (message.type === 'unusable') failed(errorOf(message.failure));
+      if (message.type !== 'ready') return;
+      worker.off('error', failed).off('exit', exited).off('message', told);
+      resolve(message.corrupt);
+    };
+    worker.on('error', failed).on('exit', exited).on('message', told);
+  });
+}
+
+class GroupingClient implements ThreadClient {
+  readonly corrupt: string | undefined;
+  readonly #worker: Worker;
+  readonly #onReserveUsed: () => void;
+  #waiting: Waiting[] = [];
+  #flying: Waiting[] = [];
+  #isScheduled = false;
+  #lazyTimer: NodeJS.Timeout | undefined;
+  #ended: Error | undefined;
+  #closing: PromiseWithResolvers<void> | undefined;
+
+  constructor(worker: Worker, corrupt: string | undefined, onReserveUsed: () => void) {
+    this.corrupt = corrupt;
+    this.#worker = worker;
+    this.#onReserveUsed = onReserveUsed;
+    worker.on('message', (message: ThreadMessage) => {
+      if (message.type === 'done') this.#settle(message);
+    });
+    worker.on('error', (error) => this.#end(error));
+    worker.on('exit', () => this.#end(new Error('the database is closed')));
+  }
+
+  call(call: Call, options: CallOptions = {}): Promise<unknown> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended);
+    if (this.#closing !== undefined) {
+      return Promise.reject(new RetryableError('storage_failed', 'the database is closing'));
+    }
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ call, weight: options.weight ?? 0, resolve, reject });
+      if (options.lazy !== true) this.#schedule();
+      else if (!this.#isScheduled && this.#flying.length === 0) {
+        this.#lazyTimer ??= setTimeout(() => this.#send(), LAZY_MS);
+      }
+    });
+  }
+
+  #schedule(): void {
+    if (this.#isScheduled || this.#flying.length > 0) return;
+    this.#isScheduled = true;
+    setImmediate(() => this.#send());
+  }
+
+  #send(): void {
+    this.#isScheduled = false;
+    if (this.#ended !== undefined || this.#flying.length > 0 || this.#waiting.length === 0) return;
+    clearTimeout(this.#lazyTimer);
+    this.#lazyTimer = undefined;
+    const count = this.#groupSize();
+    const all = this.#waiting;
+    this.#flying = count === all.length ? all : all.slice(0, count);
+    this.#waiting = count === all.length ? [] : all.slice(count);
+    this.#worker.postMessage(this.#flying.map((each) => each.call));
+  }
+
+  #groupSize(): number {
+    let weight = 0;
+    let count = 0;
+    for (const each of this.#waiting) {
+      if (count === GROUP_CALLS || (count > 0 && weight + each.weight > GROUP_WEIGHT)) break;
+      weight += each.weight;
+      count++;
+    }
+    return count;
+  }
+
+  #settle(message: ThreadMessage & { type: 'done' }): void {
+    const group = this.#flying;
+    this.#flying = [];
+    if (message.reserveUsed) this.#onReserveUsed();
+    for (let i = 0; i < group.length; i++) {
+      const failure = message.failures?.[i];
+      if (failure === undefined) group[i]?.resolve(message.results[i]);
+      else group[i]?.reject(errorOf(failure));
+    }
+    if (this.#waiting.length > 0) this.#schedule();
+    else if (this.#closing !== undefined) this.#worker.postMessage('close');
+  }
+
+  /** Everything that waits for an answer is told: nobody knows whether the last group was written. */
+  #end(reason: unknown): void {
+    if (this.#ended !== undefined) return;
+    const message = reason instanceof Error ? reason.message : String(reason);
+    this.#ended = new RetryableError('storage_failed', message, { cause: reason });
+    clearTimeout(this.#lazyTimer);
+    for (const each of [...this.#flying, ...this.#waiting]) each.reject(this.#ended);
+    this.#flying = [];
+    this.#waiting = [];
+    this.#closing?.resolve();
+  }
+
+  /** Writes what waits, then closes the connection. */
+  close(): Promise<void> {
+    if (this.#ended !== undefined) return Promise.resolve();
+    if (this.#closing === undefined) {
+      this.#closing = Promise.withResolvers<void>();
+      if (this.#waiting.length > 0) this.#schedule();
+      else if (this.#flying.length === 0) this.#worker.postMessage('close');
+    }
+    return this.#closing.promise;
+  }
+
+  async kill(): Promise<void> {
+    await this.#worker.terminate();
+  }
+}
+
+function errorOf(failure: Failure): Error {
+  const { message, errcode } = failure;
+  if (errcode === undefined) return new Error(message);
+  if (isFull(errcode)) {
+    return new RetryableError('disk_full', 'no space is left on the disk', { retryAfterMs: 5000 });
+  }
+  if (isDamage(errcode)) return new RetryableError('storage_failed', `the database: ${message}`);
+  const constraint = 19;
+  const tooBig = 18;
+  const code = primaryCode(errcode);
+  if (code === constraint || code === tooBig) return new PermanentError('storage_refused', message);
+  return new RetryableError('storage_failed', message, { retryAfterMs: 1000 });
+}

@@ -1,0 +1,253 @@
+/**
+ * The thread that owns a database connection. One message is one group of calls:
+ *
+ *   calls ──▶ BEGIN ─▶ each call ─▶ COMMIT (synced) ──▶ results
+ *                          │ an error: ROLLBACK, then each call again in a transaction of its own,
+ *                          ▼ so that only the bad one fails
+ */
+import { rmSync } from 'node:fs';
+import type { StatementSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
+import { parentPort, workerData } from 'node:worker_threads';
+import { failpoint } from './failpoint.ts';
+import type {
+  Call,
+  Failure,
+  Operation,
+  OperationModule,
+  ThreadData,
+  ThreadMessage,
+} from './operation.ts';
+import {
+  errcodeOf,
+  isDamage,
+  isFull,
+  isSyncFailure,
+  primaryCode,
+  SQLITE_IOERR,
+} from './result-code.ts';
+import { salvage } from './salvage.ts';
+
+type Connection = {
+  readonly db: DatabaseSync;
+  readonly begin: StatementSync;
+  readonly commit: StatementSync;
+  readonly calls: ReadonlyMap<string, Operation>;
+  readonly growing: ReadonlySet<string>;
+};
+type Outcome = { results: unknown[]; failures: (Failure | undefined)[] | undefined };
+
+const data = workerData as ThreadData;
+let reserveUsed = false;
+/** Set after a failed sync: nothing more is written by this connection. */
+let broken: Failure | undefined;
+
+await serve();
+
+async function serve(): Promise<void> {
+  const port = parentPort;
+  if (port === null) throw new Error('thread.ts runs in a worker thread alone');
+  const modules = await Promise.all(
+    data.modules.map(async ({ url }) => (await import(url)) as OperationModule),
+  );
+  const opened = open(modules);
+  if ('failure' in opened) {
+    port.postMessage({ type: 'unusable', failure: opened.failure } satisfies ThreadMessage);
+    return;
+  }
+  const { connection } = opened;
+  port.on('message', (calls: readonly Call[] | 'close') => {
+    if (calls === 'close') {
+      close(connection);
+      port.postMessage({ type: 'closed' } satisfies ThreadMessage);
+      port.close();
+      return;
+    }
+    reserveUsed = false;
+    const outcome =
+      data.access === 'write' ? runGroup(connection, calls) : readGroup(connection, calls);
+    const answer: ThreadMessage = { type: 'done', ...outcome, reserveUsed };
+    // What was read is not used here again, so its bytes move instead of being copied.
+    port.postMessage(answer, data.access === 'read' ? ownedBuffers(outcome.results) : []);
+  });
+  port.postMessage({ type: 'ready', corrupt: opened.corrupt } satisfies ThreadMessage);
+}
+
+type Opened = { connection: Connection; corrupt: string | undefined } | { failure: Failure };
+
+function open(modules: readonly OperationModule[]): Opened {
+  try {
+    return { connection: connect(modules), corrupt: undefined };
+  } catch (error) {
+    if (data.access === 'read' || !isDamage(errcodeOf(error))) return { failure: failureOf(error) };
+  }
+  // A start never fails on a damaged file: it is kept beside the new one, with all that can be read copied.
+  try {
+    const corrupt = salvage(data.file, (file) => connect(modules, file).db.close());
+    return { connection: connect(modules), corrupt };
+  } catch (error) {
+    return { failure: failureOf(error) };
+  }
+}
+
+function connect(modules: readonly OperationModule[], file = data.file): Connection {
+  const db = new DatabaseSync(file, { readOnly: data.access === 'read', timeout: 5000 });
+  try {
+    if (data.access === 'write') {
+      db.exec('PRAGMA page_size = 8192');
+      db.exec('PRAGMA journal_mode = WAL');
+      db.exec('PRAGMA synchronous = FULL');
+      db.exec('PRAGMA wal_autocheckpoint = 1000');
+      if (data.maxPages !== undefined) db.exec(`PRAGMA max_page_count = ${data.maxPages}`);
+    }
+    db.exec('PRAGMA cache_size = -16384');
+    const calls = new Map<string, Operation>();
+    const growing = new Set<string>();
+    for (const [i, module] of modules.entries()) {
+      const operations = module.operations(db, data.access, data.modules[i]?.options ?? {});
+      for (const [name, operation] of Object.entries(operations.calls)) calls.set(name, operation);
+      for (const name of operations.growing ?? []) growing.add(name);
+    }
+    const begin = db.prepare(data.access === 'write' ? 'BEGIN IMMEDIATE' : 'BEGIN');
+    return { db, begin, commit: db.prepare('COMMIT'), calls, growing };
+  } catch (error) {
+    db.close();
+    throw error;
+  }
+}
+
+function runGroup(connection: Connection, calls: readonly Call[]): Outcome {
+  if (broken !== undefined) return allFailed(calls, broken);
+  try {
+    return { results: transaction(connection, calls), failures: undefined };
+  } catch (error) {
+    const failure = failureOf(error);
+    if (isFull(failure.errcode)) return drain(connection, calls, failure);
+    if (primaryCode(failure.errcode) === SQLITE_IOERR) return allFailed(calls, failure);
+    if (calls.length === 1) return allFailed(calls, failure);
+    return eachAlone(connection, calls);
+  }
+}
+
+function transaction(connection: Connection, calls: readonly Call[]): unknown[] {
+  connection.begin.run();
+  try {
+    failpoint('before_append');
+    const results = new Array<unknown>(calls.length);
+    for (let i = 0; i < calls.length; i++) results[i] = run(connection, calls[i] as Call);
+    failpoint('after_append');
+    connection.commit.run();
+    failpoint('after_commit');
+    return results;
+  } catch (error) {
+    if (isSyncFailure(errcodeOf(error))) broken = failureOf(error);
+    if (connection.db.isTransaction) connection.db.exec('ROLLBACK');
+    throw error;
+  }
+}
+
+function run(connection: Connection, call: Call): unknown {
+  const [name, ...args] = call;
+  const operation = connection.calls.get(name);
+  if (operation === undefined) throw new Error(`unknown operation ${name}`);
+  return operation(...args);
+}
+
+/**
+ * The disk is full. SQLite cannot even delete without room in its log, so the reserve is given up: then
+ * what frees space goes through, and what needs space fails.
+ */
+function drain(connection: Connection, calls: readonly Call[], full: Failure): Outcome {
+  if (data.reserve !== undefined) {
+    rmSync(data.reserve, { force: true });
+    reserveUsed = true;
+  }
+  const results = new Array<unknown>(calls.length);
+  const failures = new Array<Failure | undefined>(calls.length);
+  let freed = false;
+  for (const [i, call] of calls.entries()) {
+    if (connection.growing.has(call[0])) {
+      failures[i] = full;
+      continue;
+    }
+    try {
+      results[i] = transaction(connection, [call])[0];
+      freed = true;
+    } catch (error) {
+      failures[i] = failureOf(error);
+    }
+  }
+  if (freed) checkpoint(connection);
+  return { results, failures };
+}
+
+/** Moves the log into the file, where freed pages are used again. It may lack room: then the next one does. */
+function checkpoint(connection: Connection): void {
+  try {
+    connection.db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+  } catch (error) {
+    if (isSyncFailure(errcodeOf(error))) broken = failureOf(error);
+  }
+}
+
+function eachAlone(connection: Connection, calls: readonly Call[]): Outcome {
+  const results = new Array<unknown>(calls.length);
+  const failures = new Array<Failure | undefined>(calls.length);
+  for (const [i, call] of calls.entries()) {
+    try {
+      results[i] = transaction(connection, [call])[0];
+    } catch (error) {
+      failures[i] = failureOf(error);
+    }
+  }
+  return { results, failures };
+}
+
+/** Each call of a reading thread sees one state of the database, and holds it no longer than it runs. */
+function readGroup(connection: Connection, calls: readonly Call[]): Outcome {
+  const results = new Array<unknown>(calls.length);
+  let failures: (Failure | undefined)[] | undefined;
+  for (const [i, call] of calls.entries()) {
+    try {
+      connection.begin.run();
+      results[i] = run(connection, call);
+    } catch (error) {
+      failures ??= new Array<Failure | undefined>(calls.length);
+      failures[i] = failureOf(error);
+    } finally {
+      if (connection.db.isTransaction) connection.db.exec('ROLLBACK');
+    }
+  }
+  return { results, failures };
+}
+
+function allFailed(calls: readonly Call[], failure: Failure): Outcome {
+  return { results: new Array<unknown>(calls.length), failures: calls.map(() => failure) };
+}
+
+function failureOf(error: unknown): Failure {
+  return {
+    message: error instanceof Error ? error.message : String(error),
+    errcode: errcodeOf(error),
+  };
+}
+
+function ownedBuffers(results: readonly unknown[]): ArrayBuffer[] {
+  const buffers = new Set<ArrayBuffer>();
+  const visit = (value: unknown): void => {
+    if (value instanceof Uint8Array) {
+      const { buffer } = value;
+      if (buffer instanceof ArrayBuffer && buffer.byteLength === value.byteLength)
+        buffers.add(buffer);
+    } else if (Array.isArray(value)) {
+      for (const part of value) visit(part);
+    }
+  };
+  visit(results);
+  return [...buffers];
+}
+
+function close(connection: Connection): void {
+  if (data.access === 'write' && broken === undefined) checkpoint(connection);
+  connection.db.close();
+}

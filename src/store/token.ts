@@ -1,0 +1,56 @@
+import { createHash, randomBytes } from 'node:crypto';
+import { crc32 } from 'node:zlib';
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
+const PREFIX = 'ws_';
+/** 62^43 > 2^256 and 62^6 > 2^32: every value fits into this many digits. */
+const BODY_DIGITS = 43;
+const CHECK_DIGITS = 6;
+const SHAPE = /^ws_[0-9A-Za-z]{49}$/;
+/** How much of a token may be shown: far too little to find the rest. */
+const SHOWN = 11;
+
+/**
+ * A project key: `ws_`, 256 random bits in base 62, and the CRC-32 of all before it, so that a mistyped or
+ * made-up token is refused without asking a store. 52 characters.
+ */
+export function makeToken(): string {
+  const body = PREFIX + base62(BigInt(`0x${randomBytes(32).toString('hex')}`), BODY_DIGITS);
+  return body + checksum(body);
+}
+
+/** True when the text has a token's shape and its checksum fits. Says nothing about whether it is known. */
+export function hasValidChecksum(token: string): boolean {
+  if (!SHAPE.test(token)) return false;
+  const body = token.slice(0, -CHECK_DIGITS);
+  return checksum(body) === token.slice(-CHECK_DIGITS);
+}
+
+/** What is stored of a token: its SHA-256, 32 bytes. It is random enough that a slow hash adds nothing. */
+export function hashToken(token: string): Buffer {
+  return createHash('sha256').update(token).digest();
+}
+
+/** The first characters, for display. */
+export function shownPrefix(token: string): string {
+  return token.slice(0, SHOWN);
+}
+
+/** A random public id, such as `proj_…` or `key_…`; 119 random bits. */
+export function makeId(prefix: string): string {
+  return `${prefix}_${base62(BigInt(`0x${randomBytes(15).toString('hex')}`) >> 1n, 20)}`;
+}
+
+function checksum(text: string): string {
+  return base62(BigInt(crc32(text)), CHECK_DIGITS);
+}
+
+function base62(value: bigint, digits: number): string {
+  let text = '';
+  let rest = value;
+  for (let i = 0; i < digits; i++) {
+    text = (BASE62[Number(rest % 62n)] ?? '') + text;
+    rest /= 62n;
+  }
+  return text;
+}
