@@ -1,0 +1,171 @@
+import zlib from 'node:zlib';
+import fc from 'fast-check';
+import t from 'tap';
+import {
+  gunzipWithHandle,
+  gunzipWithPublicApi,
+  InflateError,
+  inflatedSizeHint,
+  inflateSync,
+} from '../../../src/model/inflate.ts';
+
+const MiB = 1024 * 1024;
+const text = Buffer.from('a request body that compresses well '.repeat(3000));
+const gzipped = zlib.gzipSync(text);
+
+function reasonOf(run: () => unknown): string {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof InflateError) return error.reason;
+    throw error;
+  }
+  return 'inflated';
+}
+
+const handle = gunzipWithHandle();
+t.ok(handle, 'this Node has the inflate handle, so both ways are tested');
+
+for (const [way, gunzip] of [
+  ['the reused handle', handle ?? gunzipWithPublicApi],
+  ['the public API', gunzipWithPublicApi],
+] as const) {
+  const inflate = (body: Buffer, maxBytes = 25 * MiB) =>
+    gunzip(body, maxBytes, inflatedSizeHint(body, 'gzip'));
+
+  t.test(`gzip through ${way}`, async (t) => {
+    t.test('gives back what was compressed, whatever it was', async () => {
+      fc.assert(
+        fc.property(
+          fc.uint8Array({ maxLength: 5000 }),
+          fc.integer({ min: 0, max: 9 }),
+          fc.nat(20_000),
+          (bytes, level, hint) => {
+            const body = zlib.gzipSync(bytes, { level });
+            return gunzip(body, 25 * MiB, hint).equals(bytes);
+          },
+        ),
+        { numRuns: 200 },
+      );
+    });
+
+    t.test('results stay as they are when other bodies are inflated after them', async (t) => {
+      const first = inflate(gzipped);
+      const other = inflate(zlib.gzipSync(Buffer.alloc(text.length, 'x')));
+      t.ok(first.equals(text));
+      t.equal(other[0], 0x78);
+    });
+
+    t.test('accepts exactly the limit and not one byte more', async (t) => {
+      t.equal(inflate(gzipped, text.length).length, text.length);
+      t.equal(
+        reasonOf(() => inflate(gzipped, text.length - 1)),
+        'too_large',
+      );
+      t.equal(inflate(zlib.gzipSync(Buffer.alloc(0)), 0).length, 0);
+      t.equal(
+        reasonOf(() => inflate(zlib.gzipSync(Buffer.from('a')), 0)),
+        'too_large',
+      );
+    });
+
+    t.test('stops a bomb at the limit, also one of many members', async (t) => {
+      const zeros = zlib.gzipSync(Buffer.alloc(4 * MiB));
+      t.equal(
+        reasonOf(() => inflate(zeros, MiB)),
+        'too_large',
+      );
+      t.equal(
+        reasonOf(() => inflate(Buffer.concat(Array(40).fill(zeros)), 25 * MiB)),
+        'too_large',
+      );
+    });
+
+    t.test('reads several members as one body', async (t) => {
+      const members = Buffer.concat([zlib.gzipSync('a'), zlib.gzipSync(''), gzipped]);
+      t.ok(inflate(members).equals(Buffer.concat([Buffer.from('a'), text])));
+    });
+
+    t.test('refuses every truncation', async (t) => {
+      const body = zlib.gzipSync('short');
+      for (let length = 0; length < body.length; length++) {
+        t.equal(
+          reasonOf(() => inflate(body.subarray(0, length))),
+          'damaged',
+          `${length} bytes`,
+        );
+      }
+    });
+
+    t.test('refuses bytes after the end, zeros too', async (t) => {
+      for (const trailing of ['junk', '\0\0\0\0', '\x1f\x8b\x08']) {
+        const body = Buffer.concat([gzipped, Buffer.from(trailing, 'latin1')]);
+        t.equal(
+          reasonOf(() => inflate(body)),
+          'damaged',
+        );
+      }
+    });
+
+    t.test('refuses a wrong checksum and a wrong length, and goes on working', async (t) => {
+      for (const at of [gzipped.length - 8, gzipped.length - 4]) {
+        const body = Buffer.from(gzipped);
+        body.writeUInt8((body.readUInt8(at) ^ 1) & 0xff, at);
+        t.equal(
+          reasonOf(() => inflate(body)),
+          'damaged',
+        );
+        t.ok(inflate(gzipped).equals(text));
+      }
+    });
+
+    t.test('a hint that lies costs nothing but time', async (t) => {
+      for (const hint of [0, 1, text.length - 1, text.length, text.length + 1, 0xffffffff]) {
+        t.ok(gunzip(gzipped, 25 * MiB, hint).equals(text), `hint ${hint}`);
+      }
+    });
+  });
+}
+
+t.test('zstd has the same limits', async (t) => {
+  const body = zlib.zstdCompressSync(text);
+  t.ok(inflateSync(body, 'zstd', text.length).equals(text));
+  t.equal(
+    reasonOf(() => inflateSync(body, 'zstd', text.length - 1)),
+    'too_large',
+  );
+  t.equal(
+    reasonOf(() => inflateSync(body.subarray(0, -5), 'zstd', 25 * MiB)),
+    'damaged',
+  );
+  t.equal(
+    reasonOf(() => inflateSync(Buffer.concat([body, Buffer.from('junk')]), 'zstd', 25 * MiB)),
+    'damaged',
+  );
+  t.equal(
+    reasonOf(() => inflateSync(Buffer.alloc(0), 'zstd', 25 * MiB)),
+    'damaged',
+  );
+  t.ok(inflateSync(body, 'zstd', Number.MAX_SAFE_INTEGER).equals(text));
+});
+
+t.test('an uncompressed body is passed on as it is, within the limit', async (t) => {
+  t.equal(inflateSync(text, 'identity', text.length), text);
+  t.equal(
+    reasonOf(() => inflateSync(text, 'identity', text.length - 1)),
+    'too_large',
+  );
+});
+
+t.test('a compressed body tells how large it will be', async (t) => {
+  t.equal(inflatedSizeHint(gzipped, 'gzip'), text.length);
+  t.equal(inflatedSizeHint(zlib.zstdCompressSync(text), 'zstd'), text.length);
+  t.equal(inflatedSizeHint(zlib.zstdCompressSync(Buffer.alloc(100)), 'zstd'), 100);
+  t.equal(inflatedSizeHint(zlib.zstdCompressSync(Buffer.alloc(100_000)), 'zstd'), 100_000);
+  t.equal(inflatedSizeHint(text, 'identity'), text.length);
+  t.equal(inflatedSizeHint(Buffer.from('no stream at all'), 'gzip'), 0);
+  t.equal(inflatedSizeHint(Buffer.from('no zstd'), 'zstd'), 28);
+  const lying = Buffer.from(zlib.gzipSync('a'));
+  lying.writeUInt32LE(0xffffffff, lying.length - 4);
+  t.ok(inflatedSizeHint(lying, 'gzip') <= lying.length * 1032, 'no more than deflate can make');
+});
