@@ -1,6 +1,11 @@
 import type { Meter } from '@opentelemetry/api';
 import { PrometheusSerializer } from '@opentelemetry/exporter-prometheus';
-import { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics';
+import {
+  AggregationTemporality,
+  InstrumentType,
+  MeterProvider,
+  MetricReader,
+} from '@opentelemetry/sdk-metrics';
 import type { Counter, Histogram, Labels, Metrics } from '../component/component.ts';
 
 /** Own metrics of one service, and their text for Prometheus. */
@@ -77,6 +82,15 @@ export function labelled(metrics: Metrics, own: Labels): Metrics {
 type GaugeReader = () => { value: number; labels?: Labels }[];
 
 class PullReader extends MetricReader {
+  constructor() {
+    super({
+      // Cumulative gauges would show the last value of what is gone for ever.
+      aggregationTemporalitySelector: (instrument) =>
+        instrument === InstrumentType.OBSERVABLE_GAUGE
+          ? AggregationTemporality.DELTA
+          : AggregationTemporality.CUMULATIVE,
+    });
+  }
   protected override async onForceFlush(): Promise<void> {}
   protected override async onShutdown(): Promise<void> {}
 }

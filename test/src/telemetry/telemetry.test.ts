@@ -1,0 +1,240 @@
+import { execFileSync } from 'node:child_process';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { RetryableError } from '../../../src/model/errors.ts';
+import { createHealth } from '../../../src/telemetry/health.ts';
+import { createLogger, withFields } from '../../../src/telemetry/logger.ts';
+import { createMetrics, labelled } from '../../../src/telemetry/metrics.ts';
+import { startMetricsServer } from '../../../src/telemetry/metrics-server.ts';
+import { registerProcessMetrics } from '../../../src/telemetry/process-metrics.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+
+const LOOPBACK = { host: '127.0.0.1', port: 0 };
+
+t.test('a line is one JSON object with the sentence and its fields', async (t) => {
+  const lines: string[] = [];
+  const logger = createLogger({
+    level: 'info',
+    encoding: 'json',
+    write: (line) => void lines.push(line),
+  });
+  withFields(logger, { component: 'sqlite' }).info({ path: 'data' }, 'Store opened.');
+  logger.debug({}, 'Not written.');
+  logger.setLevel('debug');
+  logger.debug({}, 'Written.');
+  logger.flush();
+  t.equal(lines.length, 2);
+  t.match(JSON.parse(lines[0] ?? ''), {
+    time: /^\d{4}-.*Z$/,
+    level: 'info',
+    component: 'sqlite',
+    path: 'data',
+    message: 'Store opened.',
+  });
+});
+
+t.test('credentials never reach the log, wherever they stand', async (t) => {
+  for (const encoding of ['json', 'console'] as const) {
+    const lines: string[] = [];
+    const logger = createLogger({
+      level: 'debug',
+      encoding,
+      write: (line) => void lines.push(line),
+    });
+    const key = 'ws_0123456789abcdefghijABCDEFGHIJ0123456789abcdefghi';
+    logger.warn({ authorization: `Bearer ${key}`, headers: { 'x-api-key': 'hunter2' } }, 'One.');
+    logger.warn({ token: 'hunter2', request: { cookie: 'hunter2' }, note: `sent ${key}` }, 'Two.');
+    logger.warn(
+      { note: 'authorization: bearer hunter2', url: 'redis://me:hunter2@db:6379' },
+      'Three.',
+    );
+    logger.error({ error: new Error(`refused ${key}`, { cause: new Error(key) }) }, 'Four.');
+    t.equal(lines.length, 4);
+    t.notMatch(lines.join(''), 'hunter2');
+    t.notMatch(lines.join(''), key);
+    t.match(lines.join(''), '[REDACTED]');
+  }
+});
+
+t.test(
+  'an error is told with its code and causes, with a stack where it is a fault of ours',
+  async (t) => {
+    const lines: string[] = [];
+    const logger = createLogger({
+      level: 'info',
+      encoding: 'json',
+      write: (line) => void lines.push(line),
+    });
+    const cause = new RetryableError('disk_full', 'No room.');
+    logger.error({ error: new Error('broken', { cause }) }, 'Failed.');
+    logger.error({ error: 'text' }, 'Failed.');
+    const [first, second] = lines.map((line) => JSON.parse(line));
+    t.match(first.error, {
+      message: 'broken',
+      stack: /telemetry\.test/,
+      cause: { code: 'disk_full' },
+    });
+    t.notOk(first.error.cause.stack);
+    t.equal(second.error, 'text');
+  },
+);
+
+t.test('the console form is for people', async (t) => {
+  const lines: string[] = [];
+  const logger = createLogger({
+    level: 'info',
+    encoding: 'console',
+    write: (line) => void lines.push(line),
+  });
+  const error = new RetryableError('disk_full', 'No room.', { cause: new Error('why') });
+  logger.warn({ component: 'file', path: 'a b', count: 3, list: [1], error }, 'Cannot write.');
+  logger.error({ error: 'plain' }, 'Odd.');
+  t.match(
+    lines[0],
+    /^\S+Z {2}WARN {3}file {2}Cannot write\. {2}path="a b" {2}count=3 {2}list=\[1\] {2}error="disk_full: No room\." {2}cause=why\n/,
+  );
+  t.match(lines[1], /error=plain\n$/);
+});
+
+t.test('the log goes to standard error, and standard output stays clean', async (t) => {
+  const script = `
+    import { createLogger } from '${join(process.cwd(), 'src/telemetry/logger.ts')}';
+    const logger = createLogger({ level: 'info', encoding: 'json' });
+    logger.info({}, 'Here.');
+    logger.flush();
+  `;
+  const file = join(t.testdir({ 'script.ts': script }), 'script.ts');
+  const output = execFileSync('bash', ['-c', `"${process.execPath}" "${file}" 2>&1 >/dev/null`]);
+  t.match(JSON.parse(output.toString()), { message: 'Here.' });
+});
+
+t.test('counters, gauges and histograms are served as text', async (t) => {
+  const metrics = createMetrics();
+  t.teardown(() => metrics.shutdown());
+  const counter = metrics.counter('tracectl_test_items_total', 'Items.');
+  counter.add(2, { a: '1', b: '2' });
+  counter.add(3, { b: '2', a: '1' });
+  counter.add(1);
+  labelled(metrics, { receiver: 'otlp' }).counter('tracectl_test_items_total', 'Items.').add(7);
+  const own = labelled(metrics, { store: 'sqlite' });
+  own.counter('tracectl_test_items_total', 'Items.').add(4, { a: '9' });
+  const remove = own.gauge('tracectl_test_size_bytes', 'Size.', () => [{ value: 5 }]);
+  metrics.gauge('tracectl_test_size_bytes', 'Size.', () => [{ value: 6, labels: { x: 'y' } }]);
+  own.histogram('tracectl_test_wait_seconds', 'Wait.').record(0.2, { a: 'b' });
+  metrics.histogram('tracectl_test_body_bytes', 'Body.').record(4096);
+  metrics.histogram('tracectl_test_group_items', 'Group.').record(12);
+  const text = await metrics.text();
+  t.match(text, 'tracectl_test_items_total{a="1",b="2"} 5\n');
+  t.match(text, 'tracectl_test_items_total 1\n');
+  t.match(text, 'tracectl_test_items_total{receiver="otlp"} 7\n');
+  t.match(text, 'tracectl_test_items_total{store="sqlite",a="9"} 4\n');
+  t.match(text, 'tracectl_test_size_bytes{store="sqlite"} 5\n');
+  t.match(text, 'tracectl_test_size_bytes{x="y"} 6\n');
+  t.match(text, 'tracectl_test_wait_seconds_bucket{store="sqlite",a="b",le="0.25"} 1\n');
+  t.match(text, 'tracectl_test_body_bytes_bucket{le="4096"} 1\n');
+  t.match(text, 'tracectl_test_group_items_bucket{le="20"} 1\n');
+  t.equal(text.match(/# TYPE tracectl_test_items_total counter/g)?.length, 1);
+  remove();
+  t.notMatch(await metrics.text(), 'tracectl_test_size_bytes{store="sqlite"}');
+});
+
+t.test('the process says what it costs', async (t) => {
+  const clock = fakeClock();
+  const metrics = createMetrics();
+  t.teardown(() => metrics.shutdown());
+  registerProcessMetrics(metrics, clock, '1.2.3');
+  clock.advance(90_000);
+  const text = await metrics.text();
+  t.match(text, 'tracectl_build_info{version="1.2.3"');
+  t.match(text, 'tracectl_process_uptime_seconds 90\n');
+  t.match(text, /tracectl_process_cpu_seconds_total \d/);
+  t.match(text, /tracectl_process_memory_rss_bytes \d{7}/);
+  t.match(text, /tracectl_process_event_loop_utilization_ratio [01]/);
+});
+
+async function serving(t: Test) {
+  const metrics = createMetrics();
+  metrics.counter('tracectl_test_items_total', 'Items.').add(1);
+  const server = await startMetricsServer({
+    metrics,
+    endpoint: LOOPBACK,
+    isConfigured: true,
+    logger: recordingLogger(),
+  });
+  t.teardown(() => server.close());
+  t.teardown(() => metrics.shutdown());
+  return server.address ?? '';
+}
+
+/** What the server answers to bytes of any kind. */
+function raw(address: string, bytes: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(address.split(':')[1]), '127.0.0.1', () => socket.write(bytes));
+    let answer = '';
+    socket.setEncoding('latin1');
+    socket.on('data', (text) => {
+      answer += text;
+    });
+    socket.on('error', reject);
+    socket.on('close', () => resolve(answer));
+  });
+}
+
+t.test(
+  'only GET and HEAD of /metrics are answered, and nothing that is sent ends the server',
+  async (t) => {
+    const address = await serving(t);
+    const ask = (line: string) => raw(address, `${line}\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    t.match(await ask('GET // HTTP/1.1'), /^HTTP\/1.1 404/);
+    t.match(await ask('GET http://[ HTTP/1.1'), /^HTTP\/1.1 404/);
+    t.match(await ask('GET /metricsx HTTP/1.1'), /^HTTP\/1.1 404/);
+    t.match(await ask('POST /metrics HTTP/1.1'), /^HTTP\/1.1 405[\s\S]*allow: GET, HEAD/);
+    t.match(await ask('HEAD /metrics HTTP/1.1'), /^HTTP\/1.1 200[\s\S]*\r\n\r\n$/);
+    t.match(await raw(address, '\u0000\u0001 nonsense\r\n\r\n'), /^HTTP\/1.1 400/);
+    const answer = await ask('GET /metrics?name=x HTTP/1.1');
+    t.match(answer, 'content-type: text/plain; version=0.0.4; charset=utf-8');
+    t.match(answer, 'tracectl_test_items_total 1\n');
+  },
+);
+
+t.test('a default address that is taken is a warning, a configured one an error', async (t) => {
+  const taken = await serving(t);
+  const endpoint = { host: '127.0.0.1', port: Number(taken.split(':')[1]) };
+  const metrics = createMetrics();
+  t.teardown(() => metrics.shutdown());
+  const logger = recordingLogger();
+  await t.rejects(startMetricsServer({ metrics, endpoint, isConfigured: true, logger }), {
+    message: /cannot serve metrics on 127\.0\.0\.1:\d+: .*EADDRINUSE/,
+  });
+  const none = await startMetricsServer({ metrics, endpoint, isConfigured: false, logger });
+  t.equal(none.address, undefined);
+  t.match(logger.lines, [{ level: 'warn', message: /address is taken/ }]);
+  await none.close();
+});
+
+t.test('health tells whether the service can accept, and whether work progresses', async (t) => {
+  const clock = fakeClock();
+  const health = createHealth(clock);
+  t.match(health.report(false), { ready: false, status: 'starting', components: [] });
+  health.enter('running');
+  clock.advance(5000);
+  t.match(health.report(false), { ready: true, status: 'running', uptime: 5000 });
+
+  const state = { ready: true, healthy: true };
+  const forget = health.register('queue', () => ({ ...state, details: { queued_entries: 2 } }));
+  t.same(health.report(false).components, [], 'the quiet report names only those that are unwell');
+  t.match(health.report(true).components, [{ id: 'queue', details: { queued_entries: 2 } }]);
+  state.healthy = false;
+  t.match(health.report(false), { ready: true, status: 'degraded', components: [{ id: 'queue' }] });
+  state.ready = false;
+  t.match(health.report(false), { ready: false, status: 'degraded' });
+  forget();
+  health.register('odd', () => {
+    throw new Error('broken');
+  });
+  t.match(health.report(false).components, [{ id: 'odd', healthy: false, message: 'broken' }]);
+  health.enter('stopping');
+  t.match(health.report(false), { ready: false, status: 'stopping' });
+});
