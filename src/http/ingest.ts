@@ -3,6 +3,7 @@ import type { Admission, Logger, Pipeline, RequestHead } from '../component/comp
 import type { Encoding, Format, Idempotency, RawBatch, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { PermanentError, Refusal, RetryableError, refusalOf } from '../model/errors.ts';
+import { MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import { ulid } from '../model/ulid.ts';
 import type { BytesInFlight, Reservation } from './admission.ts';
@@ -208,7 +209,7 @@ async function prepareWithin(
 ): Promise<Prepared> {
   const inflates = wanted.encoding !== 'identity' || wanted.singleRun !== undefined;
   if (!inflates) return scanner.prepare(body, wanted);
-  const expected = inflatedSizeHint(body, wanted.encoding);
+  const expected = Math.min(inflatedSizeHint(body, wanted.encoding), MAX_BODY_BYTES);
   reservation.grow(expected);
   const prepared = await scanner.prepare(body, wanted);
   const more = prepared.index.bytes.length - expected;

@@ -95,8 +95,10 @@ async function index(batch: RawBatch, scanner: Scanner): Promise<void> {
   }
   const { format, encoding } = batch;
   const wanted = { format, encoding, ...STORED_LIMITS };
-  const prepared = await scanner.prepare(batch.body, wanted);
-  batch.body = prepared.body;
+  // The scanner takes over what it is given, and the store may still hold this body.
+  const copy = Buffer.allocUnsafeSlow(batch.body.length);
+  batch.body.copy(copy);
+  const prepared = await scanner.prepare(copy, wanted);
   batch.index = prepared.index;
 }
 

@@ -250,6 +250,26 @@ t.test('a page of a thousand observations streams whole', async (t) => {
   t.equal(listeners.bytesInFlight.held, 0);
 });
 
+t.test('a large batch is read in the worker and left as the store holds it', async (t) => {
+  const large = 'x'.repeat(3_000_000);
+  const plain = Buffer.from(JSON.stringify({ events: [nativeEvent({ inputs: large })] }));
+  for (const [encoding, body] of [
+    ['identity', plain],
+    ['gzip', gzipSync(plain)],
+  ] as const) {
+    const batch = rawBatch('native', body, 1, { encoding });
+    const ref = { batchId: batch.id, position: 0 };
+    const before = Buffer.from(body);
+    const { get } = await reading(t, {
+      traces: [TRACE],
+      observations: [observation({ payload: { inputs: ref } })],
+      batches: [batch],
+    });
+    t.equal((await get('/observations/o-1')).json.inputs, large, encoding);
+    t.ok(batch.body.equals(before));
+  }
+});
+
 t.test('what is unknown, gone or of another project is 404', async (t) => {
   const batch = nativeBatch(1);
   const ref = { batchId: 'gone', position: 0 };
