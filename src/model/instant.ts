@@ -15,39 +15,59 @@ const MAX_FRACTION_DIGITS = 30;
 
 /** Undefined where the text is no such date and time, or not within the years 0000 to 9999 in UTC. */
 export function parseInstant(text: string): Instant | undefined {
-  const days = parseDate(text);
-  if (days === undefined || text[10] !== 'T' || text[13] !== ':' || text[16] !== ':')
-    return undefined;
-  const hour = digits(text, 11, 2);
-  const minute = digits(text, 14, 2);
-  const second = digits(text, 17, 2);
+  if (text.length > LONGEST) return undefined;
+  return instantIn(SCRATCH, 0, SCRATCH.write(text));
+}
+
+/** 19 characters, a fraction of 31 and an offset of 6. */
+const LONGEST = 56;
+/** Room for the longest text, were each of its characters three bytes. */
+const SCRATCH = Buffer.alloc(3 * LONGEST);
+
+/** As `parseInstant`, for the text that stands at [start, end). */
+export function instantIn(bytes: Uint8Array, start: number, end: number): Instant | undefined {
+  const days = dateIn(bytes, start);
+  if (days === undefined || end - start < 19 || bytes[start + 10] !== LETTER_T) return undefined;
+  if (bytes[start + 13] !== COLON || bytes[start + 16] !== COLON) return undefined;
+  const hour = digits(bytes, start + 11, 2);
+  const minute = digits(bytes, start + 14, 2);
+  const second = digits(bytes, start + 17, 2);
   if (!(hour <= 23 && minute <= 59 && second <= 59)) return undefined;
-  let at = 19;
+  let at = start + 19;
   let nanos = 0;
-  if (text[at] === '.' || text[at] === ',') {
-    const start = ++at;
-    while (at - start <= MAX_FRACTION_DIGITS && isDigit(text, at)) at++;
-    if (at === start || at - start > MAX_FRACTION_DIGITS) return undefined;
-    nanos = Number(text.slice(start, Math.min(at, start + 9)).padEnd(9, '0'));
+  if (at < end && (bytes[at] === DOT || bytes[at] === COMMA)) {
+    const first = ++at;
+    while (at < end && at - first <= MAX_FRACTION_DIGITS && isDigit(bytes[at])) at++;
+    if (at === first || at - first > MAX_FRACTION_DIGITS) return undefined;
+    const kept = Math.min(at - first, 9);
+    nanos = digits(bytes, first, kept) * (POWERS_OF_TEN[9 - kept] ?? 1);
   }
-  const offset = parseOffset(text, at);
+  const offset = offsetIn(bytes, at, end);
   if (offset === undefined) return undefined;
   const seconds = (days * 24 + hour) * 3600 + minute * 60 + second;
   const ms = seconds * 1000 - offset * MINUTE_MS + Math.floor(nanos / 1_000_000);
   return withinYears(ms, nanos % 1_000_000);
 }
 
-/** Days since the epoch of the `YYYY-MM-DD` that the text starts with. */
-function parseDate(text: string): number | undefined {
-  if (text[4] !== '-' || text[7] !== '-') return undefined;
-  const year = digits(text, 0, 4);
-  const month = digits(text, 5, 2);
-  const day = digits(text, 8, 2);
+const COMMA = 0x2c;
+const MINUS = 0x2d;
+const DOT = 0x2e;
+const PLUS = 0x2b;
+const COLON = 0x3a;
+const LETTER_T = 0x54;
+const LETTER_Z = 0x5a;
+const POWERS_OF_TEN = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
+
+/** Days since the epoch of the `YYYY-MM-DD` that starts there. */
+function dateIn(bytes: Uint8Array, start: number): number | undefined {
+  if (bytes[start + 4] !== MINUS || bytes[start + 7] !== MINUS) return undefined;
+  const year = digits(bytes, start, 4);
+  const month = digits(bytes, start + 5, 2);
+  const day = digits(bytes, start + 8, 2);
   if (!(year >= 0 && month >= 1 && month <= 12)) return undefined;
   if (!(day >= 1 && day <= daysIn(year, month))) return undefined;
-  return (
-    daysBefore(year) + (DAYS_BEFORE_MONTH[month - 1] ?? 0) + (month > 2 ? leap(year) : 0) + day - 1
-  );
+  const past = (DAYS_BEFORE_MONTH[month - 1] ?? 0) + (month > 2 ? leap(year) : 0);
+  return daysBefore(year) + past + day - 1;
 }
 
 const DAYS_BEFORE_MONTH = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334];
@@ -68,33 +88,33 @@ function daysBefore(year: number): number {
   return year * 365 + leapDays - 719_527;
 }
 
-/** Minutes east of UTC of what the text ends with; undefined where that is no zone. */
-function parseOffset(text: string, at: number): number | undefined {
-  if (at === text.length) return 0;
-  const sign = text[at];
-  if (sign === 'Z') return at + 1 === text.length ? 0 : undefined;
-  if (sign !== '+' && sign !== '-') return undefined;
-  const hours = digits(text, at + 1, 2);
-  const isLong = text.length === at + 6 && text[at + 3] === ':';
-  const minutes = isLong ? digits(text, at + 4, 2) : 0;
-  if (!isLong && text.length !== at + 3) return undefined;
+/** Minutes east of UTC of what stands at [at, end); undefined where that is no zone. */
+function offsetIn(bytes: Uint8Array, at: number, end: number): number | undefined {
+  if (at === end) return 0;
+  const sign = bytes[at];
+  if (sign === LETTER_Z) return at + 1 === end ? 0 : undefined;
+  if (sign !== PLUS && sign !== MINUS) return undefined;
+  const hours = digits(bytes, at + 1, 2);
+  const isLong = end === at + 6 && bytes[at + 3] === COLON;
+  const minutes = isLong ? digits(bytes, at + 4, 2) : 0;
+  if (!isLong && end !== at + 3) return undefined;
   if (!(hours <= 23 && minutes <= 59)) return undefined;
-  return (sign === '+' ? 1 : -1) * (hours * 60 + minutes);
+  return (sign === PLUS ? 1 : -1) * (hours * 60 + minutes);
 }
 
 /** The number that `count` ASCII digits make; NaN where one of them is none. */
-function digits(text: string, start: number, count: number): number {
+function digits(bytes: Uint8Array, start: number, count: number): number {
   let value = 0;
   for (let at = start; at < start + count; at++) {
-    if (!isDigit(text, at)) return Number.NaN;
-    value = value * 10 + text.charCodeAt(at) - 48;
+    const digit = bytes[at];
+    if (digit === undefined || !isDigit(digit)) return Number.NaN;
+    value = value * 10 + digit - 0x30;
   }
   return value;
 }
 
-function isDigit(text: string, at: number): boolean {
-  const code = text.charCodeAt(at);
-  return code >= 48 && code <= 57;
+function isDigit(byte: number | undefined): boolean {
+  return byte !== undefined && byte >= 0x30 && byte <= 0x39;
 }
 
 /**

@@ -1,6 +1,6 @@
 import type { JsonIndex } from '../batch-index.ts';
 import { type CustomFieldLayer, mergeCustomFields } from '../custom-fields.ts';
-import { instantFromEpochMs, parseInstant } from '../instant.ts';
+import { instantFromEpochMs, instantIn, parseInstant } from '../instant.ts';
 import type {
   Instant,
   ObservationError,
@@ -10,13 +10,16 @@ import type {
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
 import { COMMON, SIZED } from './fields.ts';
+import { QUOTE } from './grammar.ts';
 import { isId } from './id.ts';
 import {
+  endOf,
   isPresent,
   itemRange,
   membersOf,
   startOf,
   stringAt,
+  stringIn,
   textAt,
   typeAt,
   typeOfByte,
@@ -48,11 +51,20 @@ export function instantAt(
   slot: number,
   epochMs: boolean,
 ): Instant | undefined {
-  const text = stringAt(index, position, slot);
-  if (text !== undefined) return parseInstant(text);
+  const start = startOf(index, position, slot);
+  if (start !== 0 && index.bytes[start] === QUOTE) {
+    const end = endOf(index, position, slot);
+    const plain = instantIn(index.bytes, start + 1, end - 1);
+    // What is no instant as it stands may be one that is spelled with escapes, if it is short enough.
+    if (plain !== undefined || end - start > LONGEST_ESCAPED) return plain;
+    return parseInstant(stringIn(index.bytes, start, end));
+  }
   if (!epochMs || typeAt(index, position, slot) !== 'number') return undefined;
   return instantFromEpochMs(textAt(index, position, slot) ?? '');
 }
+
+/** The longest instant has 56 characters, each of them an escape, and two quotes. */
+const LONGEST_ESCAPED = 6 * 56 + 2;
 
 /** The event's version in decimal digits; `0` where none was sent. */
 export function versionAt(index: JsonIndex, position: number): string {
