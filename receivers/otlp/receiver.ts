@@ -29,7 +29,8 @@ export function createOtlpReceiver(
     register(listener, serve) {
       for (const path of PATHS) {
         listener.route(serve({ method: 'POST', path, protocol }));
-        listener.route(serve({ method: 'POST', path: `${path}/`, protocol }));
+        const alias = serve({ method: 'POST', path: `${path}/`, protocol });
+        listener.route({ ...alias, hidden: true });
       }
       registerReadRoutes(listener, settings, pipeline, fallback);
     },

@@ -36,6 +36,7 @@ export const infoRoute: Route = {
 export const multipartRoute: Route = {
   method: 'POST',
   path: '/api/v1/runs/multipart',
+  hidden: true,
   renderRefusal: renderEnvelopeRefusal,
   handler(exchange) {
     const refusal = new Refusal('not_found', 'Send runs to /api/v1/runs/batch instead.');

@@ -359,6 +359,7 @@ function servedBy(entry: Shared): { url: string; routes: string[] }[] {
   if (url === undefined) return [];
   const routes = entry.holds
     .filter(({ state }) => state === 'open')
-    .flatMap((hold) => hold.routes.map(({ route }) => `${route.method} ${route.path}`));
+    .flatMap((hold) => hold.routes.filter(({ route }) => route.hidden !== true))
+    .map(({ route }) => `${route.method} ${route.path}`);
   return [{ url, routes: [...new Set(routes)] }];
 }

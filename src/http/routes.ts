@@ -14,6 +14,8 @@ export type Route = {
    * the highest rank serves it.
    */
   readonly sharedRank?: number;
+  /** Served, but not shown to people: another spelling of a path, or one that is only refused well. */
+  readonly hidden?: boolean;
 };
 
 /** The target of a request line, taken apart; undefined when it is malformed. */
