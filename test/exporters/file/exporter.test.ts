@@ -92,7 +92,7 @@ t.test('raw batches are refused for good, with the way out', async (t) => {
   const { exporter } = await writing(t, t.testdir());
   await t.rejects(exporter.consume(nativeBatch(1)), {
     name: 'PermanentError',
-    code: 'unsupported_batch',
+    code: 'wrong_kind',
     message: /normalization/,
   });
 });

@@ -1,0 +1,356 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t, { type Test } from 'tap';
+import { parse as parseYaml } from 'yaml';
+import { z } from 'zod';
+import type {
+  Capability,
+  Component,
+  ConnectorFactory,
+  DataKind,
+  Exporter,
+  ExporterFactory,
+  Factory,
+  Host,
+  Settings,
+} from '../../src/component/component.ts';
+import { createListeners, LISTENERS } from '../../src/http/listener.ts';
+import type { Batch, RawBatch } from '../../src/model/batch.ts';
+import { rawOf } from '../../src/model/batch.ts';
+import { RetryableError } from '../../src/model/errors.ts';
+import { REGISTRY } from '../../src/registry.ts';
+import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
+import { nativeBatch, observationBatch, otlpBatch } from '../helper/batches.ts';
+import { type FakeClock, fakeClock } from '../helper/clock.ts';
+import { recordingLogger, recordingMetrics } from '../helper/settings.ts';
+import { createSink, type Sink, sinkPipeline } from '../helper/sink.ts';
+
+/** The rules that hold for every component that is registered; docs/component.md says them in prose. */
+
+const NEVER = new AbortController().signal;
+const folderOf = (factory: Factory) => `${factory.kind}s/${factory.type}`;
+
+function jsonSchemaOf(factory: Factory) {
+  return z.toJSONSchema(factory.config, { io: 'input', unrepresentable: 'any' });
+}
+
+/** The component's part of the README's example, as YAML gives it. */
+function exampleOf(factory: Factory): Record<string, unknown> {
+  const readme = readFileSync(join(folderOf(factory), 'README.md'), 'utf8');
+  const [, text] = /```yaml\n([\s\S]*?)```/.exec(readme) ?? [];
+  if (text === undefined) throw new Error(`${folderOf(factory)}/README.md has no YAML example`);
+  const parsed = parseYaml(text) as Record<string, unknown>;
+  const key = Object.keys(parsed).find((id) => id.split('/')[0] === factory.type);
+  if (key === undefined)
+    throw new Error(`the example of ${folderOf(factory)} lacks ${factory.type}`);
+  return (parsed[key] ?? {}) as Record<string, unknown>;
+}
+
+/** The example, moved into the test's directory and to ports that nobody else has. */
+function runnable(value: unknown, directory: string, key = ''): unknown {
+  if (key === 'endpoint') return '127.0.0.1:0';
+  if (key === 'directory' || key === 'path') return join(directory, 'data', 'file');
+  if (typeof value === 'string') return value.replace(/^\$\{.*\}$/, 'from-the-environment');
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([name, inner]) => [name, runnable(inner, directory, name)]),
+  );
+}
+
+type Bench = {
+  readonly settings: Settings;
+  readonly clock: FakeClock;
+  readonly config: unknown;
+  readonly sink: Sink;
+  create(): Promise<Component>;
+};
+
+/** One component with a service around it: real listeners, real extensions, a sink behind it. */
+async function benchOf(t: Test, factory: Factory): Promise<Bench> {
+  const directory = t.testdir();
+  const clock = fakeClock();
+  const logger = recordingLogger();
+  const metrics = recordingMetrics();
+  const listeners = createListeners({
+    logger,
+    clock,
+    metrics,
+    limits: { in_flight_bytes: 64 * 1_048_576 },
+  });
+  t.teardown(() => listeners.close());
+  const health = createHealth(clock);
+  const services = new Map<string, unknown>([
+    [LISTENERS.name, listeners],
+    [HEALTH.name, health],
+    [HEALTH_REGISTRY.name, health],
+  ]);
+  const host: Host = {
+    extension<T>(id: string, wanted: Capability<T>): T {
+      const offer = extensions.get(id)?.provide(wanted);
+      if (offer === undefined) throw new Error(`no extension "${id}" offers ${wanted.name}`);
+      return offer;
+    },
+    service<T>(wanted: Capability<T>): T {
+      const offer = services.get(wanted.name);
+      if (offer === undefined) throw new Error(`the service offers no ${wanted.name}`);
+      return offer as T;
+    },
+  };
+  const settings: Settings = { id: factory.type, kind: factory.kind, logger, clock, metrics, host };
+  const example = exampleOf(factory);
+  const extensions = await startExtensions(t, example, settings, directory);
+  const config = factory.config.parse(runnable(example, directory));
+  const sink = createSink();
+  const pipeline = sinkPipeline(sink);
+  return {
+    settings,
+    clock,
+    config,
+    sink,
+    async create() {
+      switch (factory.kind) {
+        case 'receiver':
+          return factory.create(settings, config, pipeline);
+        case 'connector':
+          return factory.create(settings, config, [pipeline]);
+        default:
+          return factory.create(settings, config);
+      }
+    },
+  };
+}
+
+/** Extensions that the example refers to by the name of their type. */
+async function startExtensions(
+  t: Test,
+  example: Record<string, unknown>,
+  settings: Settings,
+  directory: string,
+) {
+  const words = new Set(Object.values(example));
+  const started = new Map<string, Awaited<ReturnType<typeof startExtension>>>();
+  for (const factory of REGISTRY) {
+    if (factory.kind !== 'extension' || !words.has(factory.type)) continue;
+    const extension = await startExtension(factory, settings, join(directory, factory.type));
+    t.teardown(() => extension.shutdown(NEVER));
+    started.set(factory.type, extension);
+  }
+  return started;
+}
+
+async function startExtension(
+  factory: Extract<Factory, { kind: 'extension' }>,
+  settings: Settings,
+  directory: string,
+) {
+  const config = factory.config.parse(runnable(exampleOf(factory), directory));
+  const extension = await factory.create(
+    { ...settings, id: factory.type, kind: 'extension' },
+    config,
+  );
+  await extension.start();
+  return extension;
+}
+
+/** What holds the process open, but for what was there before. */
+function handles(): string[] {
+  const held = [
+    'TCPServerWrap',
+    'TCPSocketWrap',
+    'PipeWrap',
+    'FSEventWrap',
+    'MessagePort',
+    'Timeout',
+  ];
+  return process.getActiveResourcesInfo().filter((name) => held.includes(name));
+}
+
+/** Closing takes a few turns of the event loop. */
+async function settles(condition: () => boolean, turns = 2_000): Promise<boolean> {
+  for (let turn = 0; turn < turns && !condition(); turn++) await new Promise(setImmediate);
+  return condition();
+}
+
+function batchFor(kind: DataKind): Batch {
+  return kind === 'raw' ? nativeBatch(2) : observationBatch(nativeBatch(2));
+}
+
+t.test('types and aliases are unique within their kind', async (t) => {
+  const names = REGISTRY.flatMap(({ kind, type, aliases = [] }) =>
+    [type, ...aliases].map((name) => `${kind} ${name}`),
+  );
+  t.same([...new Set(names)], names);
+});
+
+for (const factory of REGISTRY) {
+  t.test(`${factory.kind} ${factory.type}`, async (t) => {
+    t.test('is described, and so is each of its fields', async (t) => {
+      t.match(factory.type, /^[a-z][a-z0-9_]*$/);
+      t.match(factory.description, /^\S.{10,140}$/);
+      const readme = readFileSync(join(folderOf(factory), 'README.md'), 'utf8');
+      for (const [name, field] of Object.entries(jsonSchemaOf(factory).properties ?? {})) {
+        t.ok(typeof field === 'object' && field.description, `${name} has a description`);
+        t.match(readme, new RegExp(`\`${name}[.\`]`), `${name} stands in the README`);
+      }
+    });
+
+    t.test('takes its defaults, or says what is missing', async (t) => {
+      const fields = new Set(Object.keys(jsonSchemaOf(factory).properties ?? {}));
+      for (const { path, message } of factory.config.safeParse({}).error?.issues ?? []) {
+        const named = [...path.map(String), ...(message.match(/\w+/g) ?? [])];
+        t.ok(
+          named.some((word) => fields.has(word)),
+          `"${message}" says which field is missing`,
+        );
+      }
+    });
+
+    t.test('refuses a key it does not know, at every depth', async (t) => {
+      const refuse = (config: unknown, path: string[]) => {
+        const { error } = factory.config.safeParse(config);
+        const found = error?.issues.find(({ code }) => code === 'unrecognized_keys');
+        t.same(found?.path, path, `in ${path.join('.') || 'the component'}`);
+      };
+      const example = exampleOf(factory);
+      refuse({ ...example, no_such_key: 1 }, []);
+      for (const [name, value] of Object.entries(example)) {
+        if (typeof value !== 'object' || value === null || Array.isArray(value)) continue;
+        refuse({ ...example, [name]: { ...value, no_such_key: 1 } }, [name]);
+      }
+    });
+
+    t.test('starts and stops, twice if asked, and leaves nothing open', async (t) => {
+      const bench = await benchOf(t, factory);
+      await settles(() => false, 20);
+      const before = handles();
+      for (let round = 0; round < 2; round++) {
+        const component = await bench.create();
+        await component.start();
+        await component.shutdown(NEVER);
+        await component.shutdown(NEVER);
+      }
+      t.equal(bench.clock.pending(), 0, 'no timer waits');
+      await settles(() => handles().length <= before.length);
+      t.same(handles().sort(), before.sort());
+    });
+
+    t.test('shuts down without a start', async (t) => {
+      const bench = await benchOf(t, factory);
+      const before = handles();
+      const component = await bench.create();
+      await component.shutdown(AbortSignal.abort());
+      await settles(() => handles().length <= before.length);
+      t.same(handles().sort(), before.sort());
+    });
+
+    if (factory.kind === 'exporter' || factory.kind === 'connector') takesOver(t, factory);
+    if (factory.kind === 'connector') delivers(t, factory);
+    if (factory.kind === 'processor') {
+      t.test('hands on what it says it does', async (t) => {
+        const bench = await benchOf(t, factory);
+        const processor = await factory.create(bench.settings, bench.config);
+        await processor.start();
+        t.teardown(() => processor.shutdown(NEVER));
+        t.equal(processor.authenticate !== undefined, factory.authenticates === true);
+        if (processor.process === undefined) return;
+        for (const kind of factory.accepts) {
+          for (const batch of kind === 'raw' ? [nativeBatch(2), otlpBatch(2)] : [batchFor(kind)]) {
+            const result = await processor.process(batch);
+            t.equal(result.kind, factory.emits === 'same' ? kind : factory.emits);
+            t.equal(rawOf(result).id, rawOf(batch).id, 'it is the same batch');
+            t.same(rawOf(result).rejections, [], 'valid items pass');
+            t.equal(rawOf(result).tenant, rawOf(batch).tenant);
+          }
+        }
+      });
+    }
+  });
+}
+
+/** Exporters and connectors: who has the batch is never in doubt. */
+function takesOver(t: Test, factory: ExporterFactory | ConnectorFactory): void {
+  t.test('takes over what it accepts, and nothing after its shutdown', async (t) => {
+    const bench = await benchOf(t, factory);
+    const exporter = (await bench.create()) as Exporter;
+    await exporter.start();
+    for (const kind of factory.accepts) await exporter.consume(batchFor(kind));
+    await exporter.shutdown(NEVER);
+    for (const kind of factory.accepts) {
+      await t.rejects(exporter.consume(batchFor(kind)), { name: /^(Retryable)?Error$/ });
+    }
+  });
+
+  t.test('refuses for good what it does not accept', async (t) => {
+    const bench = await benchOf(t, factory);
+    const exporter = (await bench.create()) as Exporter;
+    await exporter.start();
+    t.teardown(() => exporter.shutdown(NEVER));
+    for (const kind of ['raw', 'observations'] as const) {
+      if (factory.accepts.includes(kind)) continue;
+      await t.rejects(exporter.consume(batchFor(kind)), { name: 'PermanentError' });
+    }
+  });
+}
+
+/** Connectors: every batch they took over arrives, whatever those behind them do. */
+function delivers(t: Test, factory: ConnectorFactory): void {
+  async function running(t: Test) {
+    const bench = await benchOf(t, factory);
+    const connector = (await bench.create()) as Exporter;
+    await connector.start();
+    t.teardown(() => connector.shutdown(NEVER));
+    const took: string[] = [];
+    const send = async (count: number) => {
+      const batches: RawBatch[] = Array.from({ length: count }, () => nativeBatch(1));
+      await Promise.all(batches.map((batch) => connector.consume(batch)));
+      took.push(...batches.map(({ id }) => id));
+    };
+    const arrives = (count: number) =>
+      settles(() => {
+        bench.clock.advance(1_000);
+        return bench.sink.batches.length >= count;
+      }, 20_000);
+    return { ...bench, took, send, arrives };
+  }
+
+  t.test('delivers every batch once to those who take it', async (t) => {
+    const { send, arrives, sink, took } = await running(t);
+    await send(20);
+    await arrives(20);
+    t.same(sink.ids().sort(), took.sort());
+  });
+
+  t.test('delivers later what could not be delivered at first', async (t) => {
+    const { send, arrives, sink, took } = await running(t);
+    sink.behave('retryable');
+    await send(5);
+    await settles(() => false, 50);
+    t.equal(sink.batches.length, 0);
+    sink.behave('ok');
+    await arrives(5);
+    t.same(sink.ids().sort(), took.sort());
+  });
+
+  t.test('sets aside what can never be delivered, and goes on', async (t) => {
+    const { send, arrives, sink, took } = await running(t);
+    sink.behave('permanent');
+    await send(3);
+    await settles(() => false, 500);
+    sink.behave('ok');
+    const before = took.length;
+    await send(5);
+    await arrives(5);
+    t.same(sink.ids().sort(), took.slice(before).sort());
+  });
+
+  t.test('loses and repeats nothing while deliveries fail now and then', async (t) => {
+    const { send, arrives, sink, took } = await running(t);
+    let turn = 0;
+    sink.behave(() => {
+      if (turn++ % 3 !== 0) throw new RetryableError('test', 'now and then');
+    });
+    await send(15);
+    await arrives(15);
+    t.same(sink.ids().sort(), took.sort());
+  });
+}
