@@ -117,6 +117,7 @@ class Daemon {
       say({ at: issue.at, path: issue.path }, formatIssue(issue));
     }
     if (config === undefined) {
+      service.reloadRefused();
       logger.error({}, 'The configuration is wrong; the former one goes on running.');
       throw new ControlError('invalid_configuration', issues.map(formatIssue).join('\n'));
     }

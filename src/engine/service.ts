@@ -53,6 +53,8 @@ export type Service = {
    * cannot be made or started; the old one runs then, unless the error is a `BrokenReloadError`.
    */
   reload(config: ServiceConfig): Promise<void>;
+  /** Notes that a configuration was given which cannot even be read: the running one goes on. */
+  reloadRefused(): void;
   health(verbose: boolean): HealthReport;
   /** Every extension that offers the capability, in the order of their start. */
   offers<T>(wanted: Capability<T>): { readonly id: string; readonly offer: T }[];
@@ -185,6 +187,9 @@ function runService(frame: Frame, config: ServiceConfig, running: Build): Servic
         if (error instanceof BrokenReloadError) void shutdownOnce();
       });
       return reloading;
+    },
+    reloadRefused() {
+      state.isReloadGood = false;
     },
     health: (verbose) => frame.health.report(verbose),
     offers: (wanted) => offersOf(state.running, wanted),

@@ -53,6 +53,10 @@ t.test('a reload of the same file touches nothing', async (t) => {
   await service.reload(embedded(parts));
   t.same(parts.events, []);
   t.match(await service.metricsText(), /tracectl_config_reload_success 1/);
+  service.reloadRefused();
+  t.match(await service.metricsText(), /tracectl_config_reload_success 0/);
+  await service.reload(embedded(parts));
+  t.match(await service.metricsText(), /tracectl_config_reload_success 1/);
 });
 
 t.test('what changed is replaced, what did not goes on running', async (t) => {
