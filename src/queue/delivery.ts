@@ -198,7 +198,7 @@ class BranchLoop {
   #backoff(step: number): number {
     const { initialInterval, maxInterval, random = Math.random } = this.#options;
     const full = Math.min(maxInterval, initialInterval * 2 ** Math.min(step, 30));
-    return full / 2 + (full / 2) * random();
+    return Math.round(full / 2 + (full / 2) * random());
   }
 
   /** Everything fails: the branch rests, instead of trying its whole backlog once. */
