@@ -126,7 +126,9 @@ export function anyValueOf(value: unknown): object {
     case 'bigint':
       return { intValue: String(value) };
     case 'number':
-      return Number.isInteger(value) ? { intValue: String(value) } : { doubleValue: value };
+      return Number.isInteger(value)
+        ? { intValue: String(value) }
+        : { doubleValue: Number.isFinite(value) ? value : String(value) };
     default:
       if (value === null || value === undefined) return {};
       if (Array.isArray(value)) return { arrayValue: { values: value.map(anyValueOf) } };

@@ -1,5 +1,5 @@
 import type { OtlpEvent, OtlpKeyValue } from './span.ts';
-import { contentText, entriesOf, hasValue, membersText, valueText } from './value.ts';
+import { contentText, hasValue, membersText, objectText, valueText } from './value.ts';
 
 /** Steps that a key may have; what follows stays one dotted step, so that no key nests without end. */
 const MAX_STEPS = 16;
@@ -97,6 +97,7 @@ export function contentOfEvents(
   const legacyEvent = role === 'input' ? 'gen_ai.content.prompt' : 'gen_ai.content.completion';
   const legacyKey = role === 'input' ? 'gen_ai.prompt' : 'gen_ai.completion';
   const messages: string[] = [];
+  let legacy: string | undefined;
   for (const event of events) {
     const name = event.name ?? '';
     if (name === 'gen_ai.client.inference.operation.details') {
@@ -104,24 +105,19 @@ export function contentOfEvents(
       if (hasValue(value)) return contentText(value);
     } else if (name === legacyEvent) {
       const value = attributeOf(event, legacyKey);
-      messages.push(
-        hasValue(value) ? contentText(value) : membersText(entriesOf(event.attributes)),
-      );
+      legacy = hasValue(value) ? contentText(value) : objectText(event.attributes);
     } else if (role === 'input' ? INPUT_MESSAGE.test(name) : name === 'gen_ai.choice') {
       messages.push(messageText(event, INPUT_MESSAGE.exec(name)?.[1]));
     }
   }
-  if (messages.length === 0) return undefined;
-  const [first] = messages;
-  const isWhole = messages.length === 1 && events.some((event) => event.name === legacyEvent);
-  return isWhole ? first : `[${messages.join(',')}]`;
+  return messages.length === 0 ? legacy : `[${messages.join(',')}]`;
 }
 
 function messageText(event: OtlpEvent, role: string | undefined): string {
   const members = new Map<string, string>();
   if (role !== undefined) members.set('role', JSON.stringify(role));
   for (const { key, value } of event.attributes ?? []) {
-    if (key !== undefined && key !== 'gen_ai.system') members.set(key, contentText(value));
+    if (key !== 'gen_ai.system') members.set(key ?? '', contentText(value));
   }
   return membersText(members);
 }

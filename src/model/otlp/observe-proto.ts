@@ -43,7 +43,7 @@ export function observeProto(
       case 42: {
         const length = varintAt(bytes, p);
         p = next + length;
-        name = repeatedTextAt(bytes, next, p);
+        name = p === next ? null : repeatedTextAt(bytes, next, p);
         break;
       }
       case 57:

@@ -124,7 +124,7 @@ export function headOf(span: OtlpSpan): SpanHead {
     traceId: (span.traceId ?? '').toLowerCase(),
     spanId: (span.spanId ?? '').toLowerCase(),
     parentSpanId: /^0*$/.test(parent) ? null : parent.toLowerCase(),
-    name: span.name ?? null,
+    name: span.name || null,
     status: statusCode(span.status?.code),
     startTime: instantOfNanos(span.startTimeUnixNano),
     endTime: instantOfNanos(span.endTimeUnixNano),
