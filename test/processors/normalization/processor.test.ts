@@ -1,0 +1,62 @@
+import t from 'tap';
+import { factory } from '../../../processors/normalization/factory.ts';
+import { createNormalization } from '../../../processors/normalization/processor.ts';
+import type { ObservationBatch, RawBatch } from '../../../src/model/batch.ts';
+import { nativeBatch, observationBatch, otlpBatch, rawBatch } from '../../helper/batches.ts';
+import { testSettings } from '../../helper/settings.ts';
+
+const FAILED = 'tracectl_processor_normalization_failed_items_total';
+
+async function normalized(batch: RawBatch) {
+  const settings = testSettings('processor', 'normalization');
+  const processor = createNormalization(settings);
+  await processor.start();
+  const result = (await processor.process?.(batch)) as ObservationBatch;
+  await processor.shutdown(AbortSignal.abort());
+  return { result, settings };
+}
+
+t.test('its factory turns raw batches into observations', async (t) => {
+  t.match(factory, { type: 'normalization', accepts: ['raw'], emits: 'observations' });
+  t.ok(factory.config.safeParse({}).success);
+  t.notOk(factory.config.safeParse({ extra: 1 }).success);
+});
+
+t.test('every format becomes observations that keep their raw batch', async (t) => {
+  const run = { id: 'run-1', trace_id: 'run-1', name: 'a run', run_type: 'llm', inputs: {} };
+  const runs = rawBatch('runs', Buffer.from(JSON.stringify({ post: [run], patch: [] })), 1);
+  const batches = [nativeBatch(2), runs, otlpBatch(3), otlpBatch(2, { format: 'otlp_json' })];
+  for (const batch of batches) {
+    const { result, settings } = await normalized(batch);
+    t.equal(result.kind, 'observations');
+    t.equal(result.source, batch);
+    t.equal(result.observations.length, batch.requestItems);
+    t.same(
+      result.observations.map((observation) => observation.index),
+      Array.from({ length: batch.requestItems }, (_, i) => i),
+    );
+    t.equal(settings.metrics.value(FAILED), 0);
+  }
+});
+
+t.test('a span that cannot be read does not take its siblings with it', async (t) => {
+  for (const format of ['otlp_proto', 'otlp_json'] as const) {
+    const spans = [{ name: 'first' }, { name: 'bad', spanId: '00'.repeat(8) }, { name: 'last' }];
+    const { result, settings } = await normalized(otlpBatch(spans, { format }));
+    t.same(
+      result.observations.map(({ name, index }) => [name, index]),
+      [
+        ['first', 0],
+        ['last', 2],
+      ],
+    );
+    t.equal(settings.metrics.value(FAILED), 1);
+    t.match(settings.logger.lines, [{ level: 'warn', fields: { failed: 1, index: 1 } }]);
+  }
+});
+
+t.test('observations pass as they are', async (t) => {
+  const processor = createNormalization(testSettings('processor', 'normalization'));
+  const batch = observationBatch();
+  t.equal(await processor.process?.(batch), batch);
+});
