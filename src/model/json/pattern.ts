@@ -5,17 +5,29 @@
 export type PatternNode = {
   /** The key's bytes. */
   readonly key: Uint8Array;
+  /** The key as compact JSON has it: in quotes, and with its colon. */
+  readonly token: Uint8Array;
+  /**
+   * The known key that followed this one last time. A client sends its keys in one order, so it is tried
+   * before any other; a wrong guess costs a comparison and changes nothing.
+   */
+  next: PatternNode | undefined;
   /** Place of this field in the list. */
   readonly slot: number;
   /** Place of this field among those whose compact length is kept; -1 for the others. */
   readonly sized: number;
   /** Slots and sized places below this field, forgotten when the field comes again. */
   readonly slotsBelow: readonly number[];
+  readonly sizedBelow: readonly number[];
   readonly children: KeyTable | undefined;
 };
 
-/** Nodes by the length of their key, and under each length in the order of the list. */
-export type KeyTable = readonly (readonly PatternNode[] | undefined)[];
+export type KeyTable = {
+  /** Nodes by the length of their key, and under each length in the order of the list. */
+  readonly byLength: readonly (readonly PatternNode[] | undefined)[];
+  /** The known key that came first last time. */
+  next: PatternNode | undefined;
+};
 
 export type Pattern = {
   readonly fields: number;
@@ -31,7 +43,7 @@ export function compilePattern(paths: readonly string[], sized: readonly string[
   return {
     fields: paths.length,
     sized: sized.length,
-    root: tableOf('', paths, sized) ?? [],
+    root: tableOf('', paths, sized) ?? { byLength: [], next: undefined },
   };
 }
 
@@ -49,9 +61,12 @@ function tableOf(
     const below = `${path}.`;
     const node: PatternNode = {
       key,
+      token: Buffer.from(`"${name}":`),
+      next: undefined,
       slot,
       sized: sized.indexOf(path),
       slotsBelow: [...paths.keys()].filter((other) => paths[other]?.startsWith(below)),
+      sizedBelow: [...sized.keys()].filter((place) => sized[place]?.startsWith(below)),
       children: tableOf(below, paths, sized),
     };
     const sameLength = table[key.length] ?? [];
@@ -61,7 +76,8 @@ function tableOf(
   }
   if (!found) return undefined;
   // Without holes, a look-up by length stays a plain array access.
-  return Array.from({ length: table.length }, (_, length) => table[length]);
+  const byLength = Array.from({ length: table.length }, (_, length) => table[length]);
+  return { byLength, next: undefined };
 }
 
 /** The node for the key that stands at [start, end) without escapes; undefined for any other key. */
@@ -72,8 +88,8 @@ export function nodeFor(
   end: number,
 ): PatternNode | undefined {
   const length = end - start;
-  if (length >= table.length) return undefined;
-  const candidates = table[length];
+  if (length >= table.byLength.length) return undefined;
+  const candidates = table.byLength[length];
   if (candidates === undefined) return undefined;
   next: for (let i = 0; i < candidates.length; i++) {
     const node = candidates[i] as PatternNode;
@@ -84,4 +100,13 @@ export function nodeFor(
     return node;
   }
   return undefined;
+}
+
+/** Whether the key of `node` stands at `start` as compact JSON has it, colon included. */
+export function isTokenAt(node: PatternNode, bytes: Uint8Array, start: number): boolean {
+  const token = node.token;
+  for (let i = 1; i < token.length; i++) {
+    if (token[i] !== bytes[start + i]) return false;
+  }
+  return true;
 }

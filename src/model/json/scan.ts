@@ -22,6 +22,7 @@ import {
 } from './grammar.ts';
 import {
   compilePattern,
+  isTokenAt,
   type KeyTable,
   nodeFor,
   type Pattern,
@@ -84,6 +85,8 @@ type ItemTable = {
   maxItems: number;
   found: 'nothing' | 'array' | 'other';
   count: number;
+  /** Records that have been written since the table was last cleared. */
+  used: number;
   ranges: Uint32Array;
   sizes: Uint32Array;
 };
@@ -97,6 +100,7 @@ function newTable(key: string, pattern: Pattern): ItemTable {
     maxItems: 0,
     found: 'nothing',
     count: 0,
+    used: 0,
     ranges: new Uint32Array(FIRST_ITEMS * stride),
     sizes: new Uint32Array(FIRST_ITEMS * pattern.sized),
   };
@@ -105,6 +109,14 @@ function newTable(key: string, pattern: Pattern): ItemTable {
 function reset(table: ItemTable, limits: ScanLimits): void {
   table.maxItems = limits.maxItems;
   table.found = 'nothing';
+  clear(table);
+}
+
+/** All at once: a fill for each record would cost more than reading a short item. */
+function clear(table: ItemTable): void {
+  table.ranges.fill(0, 0, table.used * table.stride);
+  table.sizes.fill(0, 0, table.used * table.pattern.sized);
+  table.used = 0;
   table.count = 0;
 }
 
@@ -130,7 +142,7 @@ function scanRoot(
     if (table === undefined) {
       at = skipValue(text, at, depth);
     } else {
-      table.count = 0;
+      clear(table);
       table.found = bytes[at] === OPEN_BRACKET ? 'array' : 'other';
       at = table.found === 'array' ? scanArray(text, at, table) : skipValue(text, at, depth);
     }
@@ -162,9 +174,8 @@ function scanItem(text: Text, start: number, depth: number, table: ItemTable): n
   if (position >= table.maxItems) return skipValue(text, start, depth);
   const record = position * table.stride;
   const sizes = position * table.pattern.sized;
+  if (position >= table.used) table.used = position + 1;
   makeRoom(table, position);
-  table.ranges.fill(0, record, record + table.stride);
-  table.sizes.fill(0, sizes, sizes + table.pattern.sized);
   const isObject = text.bytes[start] === OPEN_BRACE;
   const end = isObject
     ? scanObject(text, start, depth, table, table.pattern.root, record, sizes)
@@ -188,16 +199,19 @@ function scanObject(
   const depth = deeper(text, outer);
   let at = spaceFrom(text, start + 1);
   if (bytes[at] === CLOSE_BRACE) return at + 1;
+  let before: KeyTable | PatternNode = keys;
   for (;;) {
     if (bytes[at] !== QUOTE) fail(text, at);
-    const keyStart = at + 1;
-    const saved = text.saved;
-    const keyEnd = skipString(text, keyStart);
-    const node =
-      text.saved === saved
-        ? nodeFor(keys, bytes, keyStart, keyEnd - 1)
-        : nodeForAny(keys, bytes, keyStart, keyEnd - 1);
-    at = skipColon(text, keyEnd);
+    let node: PatternNode | undefined = before.next;
+    if (node !== undefined && isTokenAt(node, bytes, at)) {
+      at = spaceFrom(text, at + node.token.length);
+      before = node;
+    } else {
+      const keyEnd = skipString(text, at + 1);
+      node = nodeForAny(keys, bytes, at + 1, keyEnd - 1);
+      at = skipColon(text, keyEnd);
+      if (node !== undefined) before = before.next = node;
+    }
     at =
       node === undefined
         ? skipValue(text, at, depth)
@@ -220,12 +234,17 @@ function scanField(
   sizes: number,
 ): number {
   const slot = record + 2 * (node.slot + 1);
-  if (table.ranges[slot] !== 0) forgetBelow(table, node, record);
+  if (table.ranges[slot] !== 0) forgetBelow(table, node, record, sizes);
   const saved = text.saved;
-  const end =
-    node.children !== undefined && text.bytes[start] === OPEN_BRACE
-      ? scanObject(text, start, depth, table, node.children, record, sizes)
-      : skipValue(text, start, depth);
+  const first = text.bytes[start];
+  let end: number;
+  if (first === QUOTE) {
+    end = skipString(text, start + 1);
+  } else if (first === OPEN_BRACE && node.children !== undefined) {
+    end = scanObject(text, start, depth, table, node.children, record, sizes);
+  } else {
+    end = skipValue(text, start, depth);
+  }
   table.ranges[slot] = start;
   table.ranges[slot + 1] = end;
   if (node.sized >= 0) table.sizes[sizes + node.sized] = end - start - (text.saved - saved);
@@ -233,11 +252,12 @@ function scanField(
 }
 
 /** A key that comes again takes the place of the earlier one, and of all that stood in it. */
-function forgetBelow(table: ItemTable, node: PatternNode, record: number): void {
+function forgetBelow(table: ItemTable, node: PatternNode, record: number, sizes: number): void {
   for (const slot of node.slotsBelow) {
     table.ranges[record + 2 * (slot + 1)] = 0;
     table.ranges[record + 2 * (slot + 1) + 1] = 0;
   }
+  for (const place of node.sizedBelow) table.sizes[sizes + place] = 0;
 }
 
 /** As `nodeFor`, for a key that may hold escapes; they are rare enough to decode it. */
@@ -247,9 +267,17 @@ function nodeForAny(
   start: number,
   end: number,
 ): PatternNode | undefined {
-  if (!bytes.subarray(start, end).includes(BACKSLASH)) return nodeFor(keys, bytes, start, end);
+  const node = nodeFor(keys, bytes, start, end);
+  if (node !== undefined || !hasEscapes(bytes, start, end)) return node;
   const key = Buffer.from(String(JSON.parse(bytes.toString('utf8', start - 1, end + 1))));
   return nodeFor(keys, key, 0, key.length);
+}
+
+function hasEscapes(bytes: Buffer, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    if (bytes[at] === BACKSLASH) return true;
+  }
+  return false;
 }
 
 function makeRoom(table: ItemTable, position: number): void {

@@ -137,6 +137,8 @@ t.test('the size of each field, exactly', async (t) => {
   const extra = { metadata: 'x'.repeat(FIELD_LIMIT) };
   t.match(await runVerdict({ id: 'a', extra }), 'payload_too_large: post[0].extra.metadata');
   t.equal(await runVerdict({ id: 'a', extra: { metadata: extra.metadata.slice(2) } }), '');
+  const replaced = Buffer.from(`{"post":[{"id":"a","extra":${JSON.stringify(extra)},"extra":{}}]}`);
+  t.same((await processed(rawBatch('runs', replaced, 1))).rejections, [], 'one that was replaced');
 });
 
 t.test('the first broken rule is the one that is reported', async (t) => {

@@ -245,6 +245,35 @@ t.test(
   },
 );
 
+t.test('what one body held never shows in the next', (t) => {
+  const full = '{"id":"a","metadata":{"custom_fields":{}},"inputs":[1],"extra":{"metadata":{}}}';
+  t.throws(() => native(`{"events":[${full},${full}`), { code: 'invalid_json' });
+  const index = native('{"events":[{},{"id":"b"}]}');
+  t.same([...index.sizes], Array(2 * SIZED_FIELDS.length).fill(0));
+  for (const path of NATIVE_FIELDS) t.equal(typeAt(index, 0, NATIVE[path]), 'absent', path);
+  const again = native(`{"events":[${full},${full}],"events":[{"name":"x"}]}`);
+  t.equal(typeAt(again, 0, COMMON.id), 'absent', 'nor what an earlier array of the same body held');
+  t.end();
+});
+
+t.test('keys are known in any order, whatever order came before', (t) => {
+  native('{"events":[{"id":"a","name":"b","status":"c"}]}');
+  const spellings = [
+    '{"id":"1","name":"2","status":"3"}',
+    '{"status":"3","name":"2","id":"1"}',
+    '{"id" : "1", "name" :"2","status"\n:\t"3"}',
+    '{"id":"1","nam":0,"names":0,"name":"2","status":"3"}',
+  ];
+  for (const text of spellings) {
+    const index = native(`{"events":[${text},${text}]}`);
+    const found = [COMMON.id, COMMON.name, NATIVE.status].map((slot) => stringAt(index, 1, slot));
+    t.same(found, ['1', '2', '3'], text);
+  }
+  t.throws(() => native('{"events":[{"id":"a","name"'), { code: 'invalid_json' });
+  t.throws(() => native('{"events":[{"id":"a","name":'), { code: 'invalid_json' });
+  t.end();
+});
+
 t.test('ranges lead to the values that JSON.parse gives, however keys are spelled', (t) => {
   const known = fc
     .constantFrom(...new Set(NATIVE_FIELDS.flatMap((path) => path.split('.'))))
