@@ -25,7 +25,10 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   },
   'src/control': { values: ['src/component', 'src/model'], types: ['src/queue', 'src/store'] },
   'src/engine': {
-    values: ['src/component', 'src/model', 'src/config', 'src/http', 'src/telemetry'],
+    values: [
+      ...['src/component', 'src/model', 'src/config', 'src/http', 'src/telemetry'],
+      'src/control/queues.ts',
+    ],
     types: ['src/queue', 'src/store'],
   },
   receivers: {
@@ -53,7 +56,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   connectors: {
     values: [
       ...['src/component', 'src/model', 'src/config/schema.ts', 'src/queue', 'src/store'],
-      'src/telemetry/health.ts',
+      ...['src/telemetry/health.ts', 'src/control/queues.ts'],
     ],
   },
   extensions: {

@@ -4,13 +4,16 @@ import type {
   Pipeline,
   Settings,
 } from '../../src/component/component.ts';
+import { QUEUE_REGISTRY } from '../../src/control/queues.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import type { Delivery, DeliveryBranch } from '../../src/queue/delivery.ts';
 import { startDelivery } from '../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import type { DiskQueueConfig } from './config.ts';
 import { queueGauges } from './gauges.ts';
+import { queueHealth } from './health.ts';
 
 /**
  *   pipeline before ──consume──▶ append, synced ──▶ answer
@@ -25,7 +28,8 @@ export function diskQueue(
   const { id, clock, logger } = settings;
   let queue: DurableQueue | undefined;
   let delivery: Delivery | undefined;
-  let removeGauges: (() => void) | undefined;
+  /** Takes back gauges, health and the entry among the queues that commands see. */
+  let removers: (() => void)[] = [];
   const branches = pipelines.flatMap(branchesOf);
 
   const opened = (): DurableQueue => {
@@ -42,7 +46,11 @@ export function diskQueue(
       const storage = settings.host.extension(config.store ?? config.storage ?? '', QUEUE_STORAGE);
       const names = branches.map(({ name }) => name);
       queue = await storage.openQueue({ name: id, branches: names, maxBytes: config.max_bytes });
-      removeGauges = queueGauges(settings.metrics, id, queue);
+      removers = [
+        queueGauges(settings.metrics, id, queue),
+        settings.host.service(HEALTH_REGISTRY).register(id, queueHealth(queue, clock)),
+        settings.host.service(QUEUE_REGISTRY).register(id, queue),
+      ];
       delivery = startDelivery(
         {
           queue,
@@ -60,7 +68,7 @@ export function diskQueue(
       await opened().append(batch);
     },
     async shutdown(deadline) {
-      removeGauges?.();
+      for (const remove of removers.splice(0)) remove();
       await delivery?.stop(deadline);
       queue = undefined;
     },

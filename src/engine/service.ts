@@ -3,6 +3,7 @@ import { systemClock } from '../component/clock.ts';
 import type { Capability, Clock, Extension, Logger } from '../component/component.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { parseEndpoint } from '../config/schema.ts';
+import { createQueues, QUEUE_REGISTRY } from '../control/queues.ts';
 import type { Listeners } from '../http/listener.ts';
 import { createListeners, LISTENERS } from '../http/listener.ts';
 import type { Health, HealthReport } from '../telemetry/health.ts';
@@ -121,6 +122,7 @@ function createFrame({
   const services = new Map<string, unknown>([
     [HEALTH.name, health],
     [HEALTH_REGISTRY.name, health],
+    [QUEUE_REGISTRY.name, createQueues()],
     ...(given.offers ?? []).map(({ capability, offer }) => [capability.name, offer] as const),
   ]);
   return {

@@ -14,6 +14,7 @@ import type {
   Host,
   Settings,
 } from '../../src/component/component.ts';
+import { createQueues, QUEUE_REGISTRY } from '../../src/control/queues.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
 import type { Batch, RawBatch } from '../../src/model/batch.ts';
 import { rawOf } from '../../src/model/batch.ts';
@@ -83,6 +84,7 @@ async function benchOf(t: Test, factory: Factory): Promise<Bench> {
     [LISTENERS.name, listeners],
     [HEALTH.name, health],
     [HEALTH_REGISTRY.name, health],
+    [QUEUE_REGISTRY.name, createQueues()],
   ]);
   const host: Host = {
     extension<T>(id: string, wanted: Capability<T>): T {
