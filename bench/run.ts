@@ -2,7 +2,7 @@ import { parseArgs } from 'node:util';
 import { attackMemory, delayOfOthers } from './attack.ts';
 import { type Comparison, compare, type Effort, type Result } from './compare.ts';
 import { native, otlp, runs } from './payloads.ts';
-import { startFloor, startTracectl } from './servers.ts';
+import { startAccepting, startFloor, startTracectl } from './servers.ts';
 
 /**
  * Prints the tables of bench/README.md.
@@ -23,7 +23,7 @@ const thousand = native(1000);
 const hundredRuns = runs(100);
 
 /** Nothing takes the batches out of the queue, so that a window holds the accepting alone. */
-const accepting = () => startTracectl({ edit: leaveInQueue });
+const accepting = () => startAccepting();
 const whole = () => startTracectl({});
 
 const rows: readonly Comparison[] = [
@@ -94,11 +94,6 @@ if (!flags['skip-attack']) {
   print('\n| attack | measured | target |\n|---|---|---|');
   await attackMemory(print, flags.quick);
   await delayOfOthers(print, flags.quick);
-}
-
-/** The queue's branch has an exporter that is never content, and hours until it is tried again. */
-function leaveInQueue(config: Record<string, unknown>): void {
-  void config;
 }
 
 function line(result: Result): string {

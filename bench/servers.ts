@@ -1,7 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { eventually, send } from '../test/e2e/client.ts';
-import { type DaemonOptions, prepareDaemon, total } from '../test/e2e/daemon.ts';
+import {
+  type Daemon,
+  type DaemonOptions,
+  prepareDaemon,
+  type Tree,
+  total,
+} from '../test/e2e/daemon.ts';
 
 /** A server under load: its process, its port, its key, and how to know that it has nothing left to do. */
 export type Server = {
@@ -35,9 +44,51 @@ export async function startFloor(mode: 'otlp' | 'native' | 'store'): Promise<Ser
   };
 }
 
+/**
+ * A daemon that accepts and keeps what it accepted in its queue, as it does while a destination is away:
+ * the exporter behind the queue has a store of its own, which this process keeps locked, and the queue
+ * waits an hour before it tries again. So a window holds the way to the acknowledgement and nothing else.
+ */
+export async function startAccepting(): Promise<Server> {
+  const daemon = await prepareDaemon({
+    queue: { initial_interval: '1h', max_interval: '1h' },
+    edit: (config) => {
+      const { extensions, service } = config as Record<string, Tree>;
+      const { directory } = (extensions?.sqlite ?? {}) as { directory: string };
+      Object.assign(extensions ?? {}, { 'sqlite/away': { directory: `${directory}-away` } });
+      config.exporters = { sqlite: { store: 'sqlite/away' } };
+      Object.assign(service ?? {}, { extensions: ['sqlite', 'sqlite/away', 'health_check'] });
+    },
+  });
+  await daemon.start();
+  const locks = lockDatabases(join(daemon.directory, 'data-away'));
+  const server = serverOf(daemon);
+  return {
+    ...server,
+    stop: async () => {
+      for (const lock of locks) lock.close();
+      await server.stop();
+    },
+  };
+}
+
+function lockDatabases(directory: string): DatabaseSync[] {
+  const files = readdirSync(directory).filter((file) => /\.(db|sqlite3?)$/.test(file));
+  if (files.length === 0) throw new Error(`no database in ${directory}`);
+  return files.map((file) => {
+    const database = new DatabaseSync(join(directory, file), { timeout: 5000 });
+    database.exec('BEGIN IMMEDIATE');
+    return database;
+  });
+}
+
 export async function startTracectl(options: DaemonOptions): Promise<Server> {
   const daemon = await prepareDaemon(options);
   await daemon.start();
+  return serverOf(daemon);
+}
+
+function serverOf(daemon: Daemon): Server {
   return {
     pid: daemon.pid(),
     port: Number(new URL(daemon.base).port),

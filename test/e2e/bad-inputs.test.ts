@@ -96,7 +96,7 @@ t.test('the daemon holds whatever arrives', async (t) => {
       'the last stored item',
     );
     t.equal(total(samples, STORED, { exporter: 'sqlite' }), total(samples, ACCEPTED));
-    t.equal(total(samples, 'tracectl_queue_dead_letter_items'), 0, 'nothing is set aside');
+    t.equal(total(samples, 'tracectl_dead_letter_items'), 0, 'nothing is set aside');
   });
 
   await t.test('memory comes back', async (t) => {
