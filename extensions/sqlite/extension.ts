@@ -3,6 +3,7 @@ import type { SqliteQueueStorage } from '../../src/queue/storage.ts';
 import { queueOperations, queueStorage } from '../../src/queue/storage.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import { openDatabase } from '../../src/sqlite/database.ts';
+import type { OperationSource } from '../../src/sqlite/operation.ts';
 import type { Bootstrap, FirstProject } from '../../src/store/bootstrap.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { SqliteConfig } from './config.ts';
@@ -56,15 +57,17 @@ type Parts = {
 
 async function openStore(settings: Settings, config: SqliteConfig): Promise<Parts> {
   const { clock, logger } = settings;
-  const here = import.meta.url;
-  const url = new URL(here.endsWith('.ts') ? './operations.ts' : './operations.js', here).href;
   const database = await openDatabase({
     directory: config.directory,
     name: 'store',
     createDirectory: true,
     minFreeBytes: config.min_free_bytes,
     reserveBytes: config.reserve_bytes,
-    modules: [queueOperations({ keepsBodies: true }), { url, options: {} }],
+    modules: [
+      queueOperations({ keepsBodies: true }),
+      moduleAt('./operations'),
+      moduleAt('./trace-operations'),
+    ],
     clock,
     logger,
   });
@@ -74,7 +77,7 @@ async function openStore(settings: Settings, config: SqliteConfig): Promise<Part
     const store: Store = {
       projects: sqliteProjects(database, clock),
       keys,
-      traces: sqliteTraces(database, clock),
+      traces: sqliteTraces(database),
       openQueue: queues.openQueue,
     };
     const first = await ensureFirstProject(database, clock);
@@ -83,6 +86,11 @@ async function openStore(settings: Settings, config: SqliteConfig): Promise<Part
     await database.close();
     throw error;
   }
+}
+
+function moduleAt(path: string): OperationSource {
+  const here = import.meta.url;
+  return { url: new URL(path + (here.endsWith('.ts') ? '.ts' : '.js'), here).href, options: {} };
 }
 
 async function closeAll(

@@ -1,15 +1,252 @@
-import type { Clock } from '../../src/component/component.ts';
+import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
+import { sourceOf } from '../../src/model/formats.ts';
+import type { Instant, PayloadField } from '../../src/model/observation.ts';
+import {
+  OBSERVATION_KINDS,
+  OBSERVATION_STATUSES,
+  PAYLOAD_FIELDS,
+} from '../../src/model/observation.ts';
+import type { BatchRecord } from '../../src/queue/record.ts';
+import { batchOf, recordOf } from '../../src/queue/record.ts';
 import type { Database } from '../../src/sqlite/database.ts';
-import type { TraceStore } from '../../src/store/store.ts';
+import type {
+  EventRef,
+  Page,
+  StoredObservation,
+  StoredTrace,
+  TraceFilter,
+  TraceStore,
+} from '../../src/store/store.ts';
+import { StoreError } from '../../src/store/store.ts';
+import type { Key } from './observation-row.ts';
+import {
+  externalFromColumn,
+  idOf,
+  isEnded,
+  keyOfId,
+  kindOf,
+  observationKey,
+  parentFromColumn,
+  rowOf,
+  sourceOfFlags,
+  statusOf,
+} from './observation-row.ts';
+import { NEEDS_BATCH } from './trace-operations.ts';
+import type { StoredRow, TraceQuery, TraceRow } from './trace-reading.ts';
+import { splitRow, sumsOf } from './trace-statements.ts';
 
-export function sqliteTraces(_database: Database, _clock: Clock): TraceStore {
-  const missing = () => Promise.reject(new Error('traces are not stored yet'));
+/** What a row weighs in its group beside the others', in something like bytes. */
+const ROW_WEIGHT = 1024;
+
+export function sqliteTraces(database: Database): TraceStore {
   return {
-    write: missing,
-    listTraces: missing,
-    getTrace: missing,
-    listObservations: missing,
-    getObservation: missing,
-    getBatches: missing,
+    write: (batch) => write(database, batch),
+    listTraces: (projectId, filter) => listTraces(database, projectId, filter),
+    async getTrace(projectId, traceId) {
+      const args = [projectId, keyOfId(traceId)];
+      const row = (await database.search('traces.get', args)) as TraceRow | null;
+      return row === null ? undefined : traceOf(row);
+    },
+    listObservations: (projectId, traceId, page) =>
+      listObservations(database, projectId, traceId, page),
+    getObservation: (projectId, id, traceId) => getObservation(database, projectId, id, traceId),
+    async getBatches(projectId, ids) {
+      const records = await database.search('batches.get', [projectId, ids]);
+      return (records as BatchRecord[]).map(batchOf);
+    },
   };
+}
+
+async function write(database: Database, batch: ObservationBatch): Promise<void> {
+  const { source, observations } = batch;
+  if (observations.length === 0) return;
+  const { traces, updates } = rowsOf(batch);
+  const weight = observations.length * ROW_WEIGHT;
+  const call = (record: BatchRecord | null, size: number): Promise<unknown> => {
+    const { projectId } = source.tenant;
+    const args = [projectId, source.id, record, source.receivedAt, traces, updates];
+    return database.write('traces.write', args, { weight: weight + size });
+  };
+  // The batch stands in this store already when the queue before is the store's own: it is not sent twice.
+  const answer = await call(null, 0);
+  if (answer === NEEDS_BATCH) await call(recordOf(source), source.body.byteLength);
+}
+
+type Rows = { traces: [key: Key, longId: string | null, rows: unknown[]][]; updates: unknown[] };
+
+/** Rows by trace, one after another in flat lists, which cost least on their way to the thread. */
+function rowsOf({ source, observations }: ObservationBatch): Rows {
+  const traces = new Map<string, [Key, string | null, unknown[]]>();
+  const updates: unknown[] = [];
+  const positions = positionsOf(source);
+  const protocol = sourceOf(source.format);
+  for (const observation of observations) {
+    const { traceId, index } = observation;
+    const position = positions === undefined ? index : (positions.get(index) ?? index);
+    const row = rowOf(observation, traceId ?? '', position, protocol);
+    if (traceId === null) {
+      updates.push(...row);
+      continue;
+    }
+    let rows = traces.get(traceId);
+    if (rows === undefined) {
+      const key = keyOfId(traceId);
+      rows = [key, typeof key === 'string' ? null : traceId, []];
+      traces.set(traceId, rows);
+    }
+    rows[2].push(...row);
+  }
+  return { traces: [...traces.values()], updates };
+}
+
+function positionsOf(source: RawBatch): Map<number, number> | undefined {
+  if (source.positions === undefined) return undefined;
+  return new Map(source.positions.map((index, position) => [index, position]));
+}
+
+async function listTraces(
+  database: Database,
+  projectId: string,
+  filter: TraceFilter,
+): Promise<Page<StoredTrace>> {
+  const query: TraceQuery = {
+    limit: filter.limit + 1,
+    before: placeOf(filter.cursor),
+    from: filter.from === undefined ? null : [filter.from.ms, filter.from.ns],
+    to: filter.to === undefined ? null : [filter.to.ms, filter.to.ns],
+    status: filter.status === undefined ? null : OBSERVATION_STATUSES.indexOf(filter.status),
+    kind: filter.kind === undefined ? null : OBSERVATION_KINDS.indexOf(filter.kind),
+    name: filter.name ?? null,
+    query: filter.query === undefined || filter.query === '' ? null : filter.query,
+  };
+  const rows = (await database.search('traces.list', [projectId, query])) as TraceRow[];
+  const items = rows.slice(0, filter.limit);
+  const last = items.at(-1);
+  const more = rows.length > filter.limit && last !== undefined;
+  return {
+    items: items.map(traceOf),
+    nextCursor: more ? cursorOf([last[3], last[4], last[0]]) : null,
+  };
+}
+
+async function listObservations(
+  database: Database,
+  projectId: string,
+  traceId: string,
+  page: { limit: number; cursor?: string },
+): Promise<Page<StoredObservation>> {
+  const args = [projectId, keyOfId(traceId), placeOf(page.cursor), page.limit + 1];
+  const rows = (await database.search('traces.observations', args)) as StoredRow[];
+  const items = rows.slice(0, page.limit);
+  const last = items.at(-1);
+  let nextCursor: string | null = null;
+  if (rows.length > page.limit && last !== undefined) {
+    const [n, row] = splitRow([...last[0]]);
+    nextCursor = cursorOf([row[9] ?? Number.MAX_SAFE_INTEGER, row[10] ?? 0, n]);
+  }
+  return { items: items.map((row) => observationOf(projectId, row)), nextCursor };
+}
+
+async function getObservation(
+  database: Database,
+  projectId: string,
+  id: string,
+  traceId: string | undefined,
+): Promise<StoredObservation | undefined> {
+  const inTrace = (trace: string): Promise<unknown> =>
+    database.search('observations.inTrace', [projectId, keyOfId(trace), observationKey(trace, id)]);
+  if (traceId !== undefined) {
+    const row = (await inTrace(traceId)) as StoredRow | null;
+    return row === null ? undefined : observationOf(projectId, row);
+  }
+  // A span's id begins with its trace's.
+  const colon = id.length - 17;
+  if (colon > 0 && id[colon] === ':') {
+    const row = (await inTrace(id.slice(0, colon))) as StoredRow | null;
+    if (row !== null) return observationOf(projectId, row);
+  }
+  const args = [projectId, keyOfId(id)];
+  const row = (await database.search('observations.anywhere', args)) as StoredRow | null;
+  return row === null ? undefined : observationOf(projectId, row);
+}
+
+type Place = readonly [ms: number, ns: number, n: number];
+
+function cursorOf(place: Place): string {
+  return Buffer.from(place.join('.')).toString('base64url');
+}
+
+function placeOf(cursor: string | undefined): Place | null {
+  if (cursor === undefined) return null;
+  const match = /^(-?\d{1,16})\.(\d{1,6})\.(\d{1,16})$/.exec(
+    Buffer.from(cursor, 'base64url').toString('latin1'),
+  );
+  if (match === null) throw new StoreError('invalid_cursor', 'the cursor is none of this listing');
+  return [Number(match[1]), Number(match[2]), Number(match[3])];
+}
+
+function traceOf(row: TraceRow): StoredTrace {
+  const [, key, longId, , , name, status, startMs, startNs, endMs, endNs, count, model, other] =
+    row;
+  return {
+    id: longId ?? (typeof key === 'string' ? key : ''),
+    name,
+    status: statusOf(status),
+    startTime: instantOf(startMs, startNs),
+    endTime: instantOf(endMs, endNs),
+    observationCount: count,
+    usage: model === null && other === null ? null : sumsOf(model ?? other),
+  };
+}
+
+function observationOf(projectId: string, stored: StoredRow): StoredObservation {
+  const [cells, traceKey, traceLongId, payloadRefs] = stored;
+  const [, row, state] = splitRow([...cells]);
+  const [key, longId, , version, flags, parent, name, kind, status] = row;
+  const [startMs, startNs, endMs, endNs] = row.slice(9, 13) as (number | null)[];
+  const [model, usage, session, user, error, custom, external] = row.slice(13) as (string | null)[];
+  const traceId = traceLongId ?? (typeof traceKey === 'string' ? traceKey : '');
+  const id = idOf(traceId, key, longId);
+  const parentId = parentFromColumn(traceId, parent);
+  return {
+    projectId,
+    traceId,
+    id,
+    parentId,
+    name,
+    kind: kindOf(kind),
+    status: statusOf(status),
+    startTime: instantOf(startMs, startNs),
+    endTime: instantOf(endMs, endNs),
+    ended: isEnded(flags),
+    model: model ?? null,
+    usage: parsed(usage),
+    sessionId: session ?? null,
+    userId: user ?? null,
+    error: parsed(error),
+    customFields: parsed(custom),
+    external: externalFromColumn(external ?? null, traceId, id, parentId),
+    version: String(version),
+    source: sourceOfFlags(flags),
+    payload: payloadOf(payloadRefs),
+    createdAt: state.createdAt,
+    updatedAt: state.updatedAt,
+  };
+}
+
+function payloadOf(refs: StoredRow[3]): Partial<Record<PayloadField, EventRef>> {
+  const payload: Partial<Record<PayloadField, EventRef>> = {};
+  for (const [i, field] of PAYLOAD_FIELDS.entries()) {
+    const ref = refs[i];
+    if (ref !== null && ref !== undefined) payload[field] = { batchId: ref[0], position: ref[1] };
+  }
+  return payload;
+}
+
+function instantOf(ms: number | null | undefined, ns: number | null | undefined): Instant | null {
+  return ms === null || ms === undefined ? null : { ms, ns: ns ?? 0 };
+}
+
+function parsed<T>(text: string | null | undefined): T | null {
+  return text === null || text === undefined ? null : (JSON.parse(text) as T);
 }

@@ -28,7 +28,12 @@ export const STORE = capability<Store>('store');
 /** A request that contradicts what the store holds, e.g. `unknown_project`. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
-  readonly code: 'unknown_project' | 'unknown_key' | 'invalid_name' | 'invalid_permissions';
+  readonly code:
+    | 'unknown_project'
+    | 'unknown_key'
+    | 'invalid_name'
+    | 'invalid_permissions'
+    | 'invalid_cursor';
 
   constructor(code: StoreError['code'], message: string) {
     super(message);

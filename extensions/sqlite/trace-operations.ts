@@ -1,0 +1,200 @@
+/** What writes observations, in the database thread. */
+import type { DatabaseSync } from 'node:sqlite';
+import { keepBatch } from '../../src/queue/operations.ts';
+import type { BatchRecord } from '../../src/queue/record.ts';
+import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
+import { merge } from './merge.ts';
+import type { Key, ObservationRow, RowState } from './observation-row.ts';
+import { fromMerged, ROW_LENGTH, toMerged } from './observation-row.ts';
+import { traceReadingCalls } from './trace-reading.ts';
+import { Statements } from './trace-statements.ts';
+import { TraceState } from './trace-sums.ts';
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS traces (
+    n INTEGER PRIMARY KEY,
+    project TEXT NOT NULL,
+    key ANY NOT NULL,
+    long_id TEXT,
+    at_ms INTEGER NOT NULL,
+    at_ns INTEGER NOT NULL,
+    start_ms INTEGER,
+    start_ns INTEGER,
+    end_ms INTEGER,
+    end_ns INTEGER,
+    root INTEGER,
+    name TEXT,
+    status INTEGER,
+    observations INTEGER NOT NULL,
+    model_usage TEXT,
+    other_usage TEXT,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    UNIQUE (project, key)
+  ) STRICT;
+  CREATE INDEX IF NOT EXISTS traces_by_time ON traces (project, at_ms, at_ns, n);
+  CREATE TABLE IF NOT EXISTS observations (
+    n INTEGER PRIMARY KEY,
+    trace INTEGER NOT NULL,
+    key ANY NOT NULL,
+    long_id TEXT,
+    batch INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    version ANY NOT NULL,
+    flags INTEGER NOT NULL,
+    parent ANY,
+    name TEXT,
+    kind INTEGER,
+    status INTEGER,
+    start_ms INTEGER,
+    start_ns INTEGER,
+    end_ms INTEGER,
+    end_ns INTEGER,
+    model TEXT,
+    usage TEXT,
+    session TEXT,
+    user TEXT,
+    error TEXT,
+    custom TEXT,
+    external TEXT,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    merged TEXT,
+    UNIQUE (trace, key)
+  ) STRICT;
+  -- The id of a span begins with its trace's, which finds it; every other id is found here.
+  CREATE INDEX IF NOT EXISTS observations_by_key ON observations (key)
+    WHERE substr(key, 1, 1) <> ':';
+  CREATE TABLE IF NOT EXISTS pending_updates (
+    project TEXT NOT NULL,
+    key ANY NOT NULL,
+    batch INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    row TEXT NOT NULL,
+    received_at INTEGER NOT NULL,
+    PRIMARY KEY (project, key, batch, position)
+  ) STRICT, WITHOUT ROWID;
+`;
+
+/** Answered when the batch is not stored yet and did not come along. */
+export const NEEDS_BATCH = 'needs batch';
+
+/** Rows of one write: per trace its key, its id where that is long, and its rows one after another. */
+export type TraceRows = readonly [key: Key, longId: string | null, rows: readonly unknown[]];
+
+export function operations(
+  db: DatabaseSync,
+  access: Access,
+  _options: OperationOptions,
+): Operations {
+  if (access === 'read') return { calls: traceReadingCalls(db) };
+  db.exec(SCHEMA);
+  const keep = keepBatch(db);
+  const statements = new Statements(db);
+  const write = (
+    project: string,
+    batchId: string,
+    record: BatchRecord | null,
+    receivedAt: number,
+    traces: readonly TraceRows[],
+    updates: readonly unknown[],
+  ): typeof NEEDS_BATCH | undefined => {
+    const known = statements.seqOf(batchId);
+    if (known === undefined && record === null) return NEEDS_BATCH;
+    const batch = known ?? (record === null ? 0 : keep(record)[0]);
+    const run = new Write(statements, project, batch, receivedAt);
+    for (const rows of traces) run.writeTrace(rows);
+    run.writeUpdates(updates);
+    run.finish();
+    return undefined;
+  };
+  return { calls: { 'traces.write': write }, growing: ['traces.write'] };
+}
+
+/** One batch's observations: each trace is read once, and written once at the end. */
+class Write {
+  readonly #statements: Statements;
+  readonly #project: string;
+  readonly #state: RowState;
+  readonly #traces = new Map<number, TraceState>();
+  readonly #hasPending: boolean;
+
+  constructor(statements: Statements, project: string, batch: number, receivedAt: number) {
+    this.#statements = statements;
+    this.#project = project;
+    this.#state = { batch, createdAt: receivedAt, updatedAt: receivedAt, merged: null };
+    this.#hasPending = statements.hasPending();
+  }
+
+  writeTrace([key, longId, rows]: TraceRows): void {
+    const trace = this.#traceOf(key, longId);
+    trace.seen(this.#state.createdAt);
+    for (let at = 0; at < rows.length; at += ROW_LENGTH) {
+      const row = rows.slice(at, at + ROW_LENGTH) as ObservationRow;
+      const n = this.#statements.insert(trace.n, row, this.#state);
+      if (n === undefined) this.#mergeInto(trace, row, this.#state);
+      else trace.added(n, row);
+      if (this.#hasPending) this.#applyPending(trace, row[0]);
+    }
+  }
+
+  /** Updates that name no trace: the run's own row says where it stands; until it comes, they wait. */
+  writeUpdates(rows: readonly unknown[]): void {
+    for (let at = 0; at < rows.length; at += ROW_LENGTH) {
+      const row = rows.slice(at, at + ROW_LENGTH) as ObservationRow;
+      const n = this.#statements.traceOfRun(this.#project, row[0]);
+      if (n === undefined) {
+        this.#statements.addPending(this.#project, row, this.#state);
+        continue;
+      }
+      const trace = this.#stateOf(n);
+      trace.seen(this.#state.createdAt);
+      this.#mergeInto(trace, row, this.#state);
+    }
+  }
+
+  #applyPending(trace: TraceState, key: Key): void {
+    for (const [row, state] of this.#statements.takePending(this.#project, key)) {
+      trace.seen(state.createdAt);
+      this.#mergeInto(trace, row, state);
+    }
+  }
+
+  #mergeInto(trace: TraceState, event: ObservationRow, state: RowState): void {
+    const [n, before, beforeState] = this.#statements.row(trace.n, event[0]);
+    const merged = merge(toMerged(before, beforeState), toMerged(event, state), (batch) =>
+      this.#statements.batchId(batch),
+    );
+    const after = fromMerged(merged, before[0], before[1]);
+    this.#statements.update(n, after.row, after.state);
+    trace.changed(n, before, after.row);
+  }
+
+  #traceOf(key: Key, longId: string | null): TraceState {
+    const n =
+      this.#statements.traceNumber(this.#project, key) ??
+      this.#statements.addTrace(this.#project, key, longId, this.#state.createdAt);
+    return this.#stateOf(n);
+  }
+
+  #stateOf(n: number): TraceState {
+    const known = this.#traces.get(n);
+    if (known !== undefined) return known;
+    const state = this.#statements.traceState(n);
+    this.#traces.set(n, state);
+    return state;
+  }
+
+  finish(): void {
+    for (const trace of this.#traces.values()) {
+      this.#statements.saveTrace(trace.mustRecount ? this.#recount(trace) : trace);
+    }
+  }
+
+  #recount(old: TraceState): TraceState {
+    const trace = new TraceState(old.n, old.createdAt);
+    trace.seen(old.updatedAt);
+    for (const [n, row] of this.#statements.rowsOf(old.n)) trace.added(n, row);
+    return trace;
+  }
+}
