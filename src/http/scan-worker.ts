@@ -1,3 +1,5 @@
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { parentPort } from 'node:worker_threads';
 import { Refusal } from '../model/errors.ts';
 import { prepare } from './prepare.ts';
@@ -12,8 +14,14 @@ parentPort?.on('message', ({ id, body, wanted }: ScanRequest) => {
     parentPort?.postMessage(reply, memoryOf(prepared));
   } catch (error) {
     parentPort?.postMessage(failure(id, error));
+    // What a refused body was inflated into is tens of megabytes that V8, which sees a nearly empty heap,
+    // would let pile up.
+    collectGarbage();
   }
 });
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
 
 function failure(id: number, error: unknown): ScanReply {
   if (error instanceof Refusal) {
