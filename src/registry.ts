@@ -1,8 +1,13 @@
+import { diskQueue } from '../connectors/disk_queue/factory.ts';
+import { debug } from '../exporters/debug/factory.ts';
+import { file } from '../exporters/file/factory.ts';
+import { sqlite as sqliteExporter } from '../exporters/sqlite/factory.ts';
 import { fileStorage } from '../extensions/file_storage/factory.ts';
 import { healthCheck } from '../extensions/health_check/factory.ts';
 import { sqlite as sqliteStore } from '../extensions/sqlite/factory.ts';
 import { auth } from '../processors/auth/factory.ts';
 import { factory as customFields } from '../processors/custom_fields/factory.ts';
+import { factory as normalization } from '../processors/normalization/factory.ts';
 import { factory as validation } from '../processors/validation/factory.ts';
 import { native } from '../receivers/native/factory.ts';
 import { otlp } from '../receivers/otlp/factory.ts';
@@ -20,4 +25,9 @@ export const REGISTRY: Registry = [
   auth,
   validation,
   customFields,
+  normalization,
+  diskQueue,
+  sqliteExporter,
+  file,
+  debug,
 ];

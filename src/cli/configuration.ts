@@ -44,10 +44,19 @@ export function load(options: ConfigOptions, terminal: Terminal): Loaded {
   return loadConfig({ files, sets: options.set, env, cwd, registry: REGISTRY });
 }
 
-/** Loads a configuration that must be right; its issues go to stderr. */
-export function loadOrFail(options: ConfigOptions, terminal: Terminal): ServiceConfig {
+/**
+ * Loads a configuration that must be right; its errors go to stderr. Its warnings too, unless the command
+ * is not about the configuration.
+ */
+export function loadOrFail(
+  options: ConfigOptions,
+  terminal: Terminal,
+  { warns = false }: { readonly warns?: boolean } = {},
+): ServiceConfig {
   const { config, issues } = load(options, terminal);
-  for (const issue of issues) terminal.err(formatIssue(issue));
+  for (const issue of issues) {
+    if (warns || config === undefined) terminal.err(formatIssue(issue));
+  }
   if (config !== undefined) return config;
   const errors = issues.filter((issue) => issue.severity === 'error').length;
   throw new CommandError(

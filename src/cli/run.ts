@@ -26,7 +26,7 @@ export function addRun(program: Command, terminal: Terminal, end: (status: numbe
  *   load ──▶ create ──▶ start ──▶ control socket ──▶ … SIGHUP: reload … ──▶ SIGTERM: stop
  */
 async function run(options: ConfigOptions, terminal: Terminal): Promise<number> {
-  const config = loadOrFail(options, terminal);
+  const config = loadOrFail(options, terminal, { warns: true });
   const logger = createLogger(config.service.telemetry.logs);
   const queues = createQueues();
   const events = watchProcess(logger);
@@ -112,9 +112,10 @@ class Daemon {
   private async reloadNow(): Promise<unknown> {
     const { options, terminal, logger, service } = this.parts;
     const { config, issues } = load(options, terminal);
-    for (const issue of issues) {
-      const say = issue.severity === 'error' ? logger.error : logger.warn;
-      say({ at: issue.at, path: issue.path }, formatIssue(issue));
+    for (const { severity, at, path, message } of issues) {
+      const fields = { at, path, issue: message };
+      if (severity === 'error') logger.error(fields, 'The configuration has an error.');
+      else logger.warn(fields, 'The configuration has an oddity.');
     }
     if (config === undefined) {
       service.reloadRefused();

@@ -13,7 +13,7 @@ export function addValidate(program: Command, terminal: Terminal, end: (status: 
 
 function validate(options: ConfigOptions & { json?: boolean }, terminal: Terminal): number {
   if (options.json !== true) {
-    loadOrFail(options, terminal);
+    loadOrFail(options, terminal, { warns: true });
     return EXIT.ok;
   }
   const { config, issues } = load(options, terminal);

@@ -1,0 +1,314 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, statSync } from 'node:fs';
+import { connect } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import t from 'tap';
+import { callDaemon, NoDaemonError } from '../../../src/control/client.ts';
+import { createControlHandler } from '../../../src/control/commands.ts';
+import { ControlError } from '../../../src/control/protocol.ts';
+import { createQueues } from '../../../src/control/queues.ts';
+import { type ControlHandler, startControlServer } from '../../../src/control/server.ts';
+import type { DeadLetter, DurableQueue } from '../../../src/queue/queue.ts';
+import { type ApiKey, type Store, StoreError } from '../../../src/store/store.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+
+type Test = { teardown(clean: () => unknown): unknown };
+
+function dataDirectory(t: Test, ...below: string[]): string {
+  const root = mkdtempSync(join(tmpdir(), 'tracectl-control-'));
+  t.teardown(() => rmSync(root, { recursive: true, force: true }));
+  const directory = join(root, ...below);
+  mkdirSync(directory, { recursive: true });
+  return directory;
+}
+
+async function serving(t: Test, handler: ControlHandler, directory = dataDirectory(t)) {
+  const logger = recordingLogger();
+  const server = await startControlServer(directory, handler, logger);
+  t.teardown(() => server.close());
+  return { directory, server, logger };
+}
+
+const echo: ControlHandler = async ({ command, arguments: args }) => ({ command, args });
+
+t.test('a command reaches the daemon and its result comes back', async (t) => {
+  const { directory } = await serving(t, echo);
+  const results = await Promise.all(
+    [1, 2, 3].map((n) => callDaemon(directory, 'say', { n, text: 'a\nb ü' })),
+  );
+  t.same(
+    results,
+    [1, 2, 3].map((n) => ({ command: 'say', args: { n, text: 'a\nb ü' } })),
+  );
+});
+
+t.test('only the user who runs the daemon can open its socket', async (t) => {
+  const { server } = await serving(t, echo);
+  t.equal(statSync(server.path).mode & 0o777, 0o600);
+});
+
+t.test('what a command refuses keeps its code; a fault of ours is logged', async (t) => {
+  const { directory, logger } = await serving(t, async ({ command }) => {
+    if (command === 'refuse') throw new ControlError('no_such', 'There is none.');
+    if (command === 'store') throw new StoreError('unknown_key', 'no such key');
+    throw new TypeError('broken');
+  });
+  await t.rejects(callDaemon(directory, 'refuse'), { code: 'no_such', message: 'There is none.' });
+  await t.rejects(callDaemon(directory, 'store'), { code: 'unknown_key' });
+  t.equal(logger.lines.length, 0);
+  await t.rejects(callDaemon(directory, 'fault'), { code: 'internal' });
+  t.match(logger.lines, [{ level: 'error', message: 'A control command failed.' }]);
+});
+
+t.test('without a daemon the client says so', async (t) => {
+  const directory = dataDirectory(t);
+  await t.rejects(callDaemon(directory, 'x'), NoDaemonError);
+  await t.rejects(callDaemon(join(directory, 'none'), 'x'), NoDaemonError);
+  const { server } = await serving(t, echo, directory);
+  await server.close();
+  await t.rejects(callDaemon(directory, 'x'), NoDaemonError);
+  t.notOk(existsSync(server.path), 'the socket is gone');
+});
+
+t.test('a socket left by a killed daemon is replaced, a living one is not', async (t) => {
+  const directory = dataDirectory(t);
+  const child = await listenAndBeKilled(join(directory, 'control.sock'));
+  t.equal(child.signalCode, 'SIGKILL');
+  t.ok(existsSync(join(directory, 'control.sock')), 'it was left behind');
+  await serving(t, echo, directory);
+  t.same(await callDaemon(directory, 'x'), { command: 'x', args: {} });
+  await t.rejects(startControlServer(directory, echo, recordingLogger()), /another daemon answers/);
+  t.same(await callDaemon(directory, 'x'), { command: 'x', args: {} });
+});
+
+async function listenAndBeKilled(path: string): Promise<ChildProcess> {
+  const script = `require('net').createServer().listen(process.argv[1], () => console.log('up'))`;
+  const child = spawn(process.execPath, ['-e', script, path], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  await once(child.stdout, 'data');
+  child.kill('SIGKILL');
+  await once(child, 'exit');
+  return child;
+}
+
+t.test('a directory with a path too long for a socket works all the same', async (t) => {
+  const long = dataDirectory(t, 'd'.repeat(120));
+  const { server, directory } = await serving(t, echo, long);
+  t.ok(Buffer.byteLength(server.path) <= 103);
+  t.equal(statSync(server.path).mode & 0o777, 0o600);
+  t.same(await callDaemon(directory, 'x'), { command: 'x', args: {} });
+  await server.close();
+  await t.rejects(callDaemon(directory, 'x'), NoDaemonError);
+});
+
+t.test('a directory for sockets that others can enter is not used', async (t) => {
+  const shared = dataDirectory(t, `tracectl-${process.getuid?.() ?? 0}`);
+  chmodSync(shared, 0o755);
+  const before = process.env.TMPDIR;
+  t.teardown(() => {
+    if (before === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = before;
+  });
+  const long = dataDirectory(t, 'd'.repeat(120));
+  process.env.TMPDIR = join(shared, '..');
+  await t.rejects(startControlServer(long, echo, recordingLogger()), /not a private directory/);
+});
+
+t.test('requests that are none are answered, and do not stop the server', async (t) => {
+  const { directory, server } = await serving(t, echo);
+  const cases: [string, RegExp][] = [
+    ['no json\n', /"invalid_request".*not JSON/],
+    ['null\n', /"invalid_request".*names no command/],
+    ['{"command":5}\n', /"invalid_request".*names no command/],
+    [`{"command":"${'x'.repeat(70_000)}"}\n`, /"invalid_request".*too large/],
+    ['y'.repeat(70_000), /"invalid_request".*too large/],
+    ['{"command":"x"}', /^$/],
+  ];
+  for (const [sent, expected] of cases)
+    t.match(await raw(server.path, sent), expected, sent.slice(0, 20));
+  t.same(await callDaemon(directory, 'x'), { command: 'x', args: {} });
+});
+
+async function raw(path: string, text: string): Promise<string> {
+  const socket = connect(path);
+  let received = '';
+  socket.setEncoding('utf8').on('data', (chunk) => {
+    received += chunk;
+  });
+  socket.on('error', () => {});
+  socket.end(text);
+  await once(socket, 'close');
+  return received;
+}
+
+t.test('closing the server ends a client that waits', async (t) => {
+  let asked = () => {};
+  const isAsked = new Promise<void>((resolve) => {
+    asked = resolve;
+  });
+  const { directory, server } = await serving(t, () => {
+    asked();
+    return new Promise(() => {});
+  });
+  const answer = callDaemon(directory, 'x');
+  answer.catch(() => {});
+  await isAsked;
+  await server.close();
+  await t.rejects(answer, { code: 'no_answer' });
+});
+
+t.test('keys of a store can be listed, made and revoked', async (t) => {
+  const store = fakeStore(['proj_1']);
+  const handle = handlerFor({ store });
+  const made = await handle({ command: 'keys.create', arguments: { store: 's', name: 'ci' } });
+  t.match(made, {
+    id: 'key_0',
+    project_id: 'proj_1',
+    name: 'ci',
+    token: 'token_0',
+    revoked_at: null,
+  });
+  const listed = await handle({ command: 'keys.list', arguments: { store: 's' } });
+  t.match(listed, { keys: [{ id: 'key_0', created_at: '1970-01-01T00:00:01.000Z' }] });
+  t.notMatch(JSON.stringify(listed), /token/);
+  const revoked = await handle({ command: 'keys.revoke', arguments: { store: 's', id: 'key_0' } });
+  t.match(revoked, { id: 'key_0', revoked_at: '1970-01-01T00:00:02.000Z' });
+});
+
+t.test('a key is never made for a project that was not meant', async (t) => {
+  const create = (projects: string[], args: object) =>
+    handlerFor({ store: fakeStore(projects) })({
+      command: 'keys.create',
+      arguments: { store: 's', ...args },
+    });
+  await t.rejects(create([], {}), { code: 'no_project' });
+  await t.rejects(create(['a', 'b'], {}), { code: 'unknown_project', message: /--project: a .*b/ });
+  await t.rejects(create(['a', 'b'], { project: 'c' }), { code: 'unknown_project' });
+  t.match(await create(['a', 'b'], { project: 'name of b' }), { project_id: 'b' });
+  await t.rejects(create(['a'], { permissions: ['admin'] }), { code: 'invalid_request' });
+  await t.rejects(create(['a'], { nonsense: 1 }), { code: 'invalid_request' });
+});
+
+t.test('commands and stores that the daemon does not have are refused', async (t) => {
+  const handle = handlerFor({ store: fakeStore([]) });
+  for (const command of ['x', 'toString', 'keys', '__proto__']) {
+    await t.rejects(handle({ command, arguments: {} }), { code: 'unknown_command' }, command);
+  }
+  await t.rejects(handle({ command: 'keys.list', arguments: {} }), { code: 'unknown_store' });
+  await t.rejects(handle({ command: 'keys.list', arguments: { store: 'x' } }), {
+    code: 'unknown_store',
+  });
+  t.same(await handle({ command: 'reload', arguments: {} }), { reloaded: true });
+});
+
+t.test('dead letters are listed, shown, put back and dropped, queue by queue', async (t) => {
+  const one = fakeQueue([1, 2, 3]);
+  const two = fakeQueue([1]);
+  const alone = handlerFor({ queues: [['q1', one]] });
+  t.match(await alone({ command: 'dead_letters.list', arguments: { limit: 2 } }), {
+    dead_letters: [{ queue: 'q1', id: 1, exporter: 'sqlite', code: 'broken' }, { id: 2 }],
+  });
+  t.match(await alone({ command: 'dead_letters.show', arguments: { id: 2 } }), { id: 2 });
+  await t.rejects(alone({ command: 'dead_letters.show', arguments: { id: 9 } }), {
+    code: 'unknown_dead_letter',
+  });
+  t.same(await alone({ command: 'dead_letters.replay', arguments: { ids: [1, 2] } }), {
+    replayed: 2,
+  });
+  t.same(await alone({ command: 'dead_letters.drop', arguments: { ids: 'all' } }), { dropped: 1 });
+  const both = handlerFor({
+    queues: [
+      ['q1', one],
+      ['q2', two],
+    ],
+  });
+  await t.rejects(both({ command: 'dead_letters.drop', arguments: { ids: 'all' } }), {
+    code: 'unknown_queue',
+  });
+  t.same(await both({ command: 'dead_letters.drop', arguments: { queue: 'q2', ids: [1] } }), {
+    dropped: 1,
+  });
+  await t.rejects(handlerFor({})({ command: 'dead_letters.drop', arguments: { ids: 'all' } }), {
+    code: 'no_queue',
+  });
+  await t.rejects(alone({ command: 'dead_letters.drop', arguments: { ids: [] } }), {
+    code: 'invalid_request',
+  });
+});
+
+t.test('a queue that is taken back is no longer found', async (t) => {
+  const queues = createQueues();
+  const [first, second] = [fakeQueue([]), fakeQueue([])];
+  const forget = queues.register('q', first);
+  queues.register('q', second);
+  forget();
+  t.equal(queues.all.get('q'), second, 'the successor stays');
+});
+
+function handlerFor({ store, queues = [] }: { store?: Store; queues?: [string, DurableQueue][] }) {
+  return createControlHandler({
+    stores: () => new Map(store === undefined ? [] : [['s', store]]),
+    queues: () => new Map(queues),
+    reload: async () => ({ reloaded: true }),
+  });
+}
+
+function fakeStore(projects: readonly string[]): Store {
+  const keys: ApiKey[] = [];
+  const partial = {
+    projects: {
+      list: async () =>
+        projects.map((id) => ({ id, organizationId: 'o', name: `name of ${id}`, createdAt: 0 })),
+    },
+    keys: {
+      list: async () => keys,
+      async create({ projectId, name = 'key' }: { projectId: string; name?: string }) {
+        const key: ApiKey = {
+          id: `key_${keys.length}`,
+          projectId,
+          organizationId: 'o',
+          name,
+          prefix: 'ws_x',
+          permissions: ['ingest:write'],
+          createdAt: 1000,
+          lastUsedAt: null,
+          revokedAt: null,
+        };
+        keys.push(key);
+        return { key, token: `token_${keys.length - 1}` };
+      },
+      revoke: async (id: string) => ({ ...keys.find((key) => key.id === id), revokedAt: 2000 }),
+    },
+  };
+  return partial as unknown as Store;
+}
+
+function fakeQueue(ids: readonly number[]): DurableQueue {
+  let left = ids.map(
+    (id): DeadLetter => ({
+      id,
+      branch: 'sqlite',
+      batchId: 'b',
+      projectId: 'p',
+      items: 1,
+      bytes: 10,
+      reason: { code: 'broken', message: 'It is broken.' },
+      failedAt: 0,
+    }),
+  );
+  const take = async (wanted: readonly number[] | 'all') => {
+    const before = left.length;
+    left = left.filter(({ id }) => wanted !== 'all' && !wanted.includes(id));
+    return before - left.length;
+  };
+  const partial = {
+    deadLetters: async ({ limit = 100, after = 0 }: { limit?: number; after?: number }) =>
+      left.filter(({ id }) => id > after).slice(0, limit),
+    replay: take,
+    drop: take,
+  };
+  return partial as unknown as DurableQueue;
+}
