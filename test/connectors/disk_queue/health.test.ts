@@ -1,0 +1,61 @@
+import t from 'tap';
+import { queueHealth } from '../../../connectors/disk_queue/health.ts';
+import type { DurableQueue, QueueStats } from '../../../src/queue/queue.ts';
+import { fakeClock } from '../../helper/clock.ts';
+
+const EMPTY: QueueStats = {
+  branches: [{ branch: 'a', entries: 0, items: 0, leased: 0, oldestAt: undefined }],
+  bytes: 0,
+  maxBytes: 1000,
+  deadLetters: 0,
+  deadLetterItems: 0,
+  quarantined: 0,
+};
+
+/** A queue as far as its health looks at it. */
+function queueWith(stats: { now: QueueStats }): DurableQueue {
+  return { stats: () => stats.now } as DurableQueue;
+}
+
+t.test('a queue says how much waits, and is not ready when it is full', async (t) => {
+  const clock = fakeClock();
+  const stats = { now: EMPTY };
+  const read = queueHealth(queueWith(stats), clock);
+  t.match(read(), {
+    ready: true,
+    healthy: true,
+    details: { queued_entries: 0, queued_items: 0, oldest_age_ms: null },
+  });
+  const branch = { branch: 'a', entries: 2, items: 50, leased: 0, oldestAt: clock.now() - 700 };
+  stats.now = { ...EMPTY, branches: [branch, { ...branch, branch: 'b' }], bytes: 1000 };
+  t.match(read(), {
+    ready: false,
+    message: 'The queue is full.',
+    details: { queued_entries: 4, queued_items: 100, oldest_age_ms: 700, bytes: 1000 },
+  });
+});
+
+t.test('a backlog is healthy for as long as something is delivered from it', async (t) => {
+  const clock = fakeClock();
+  const stats = { now: EMPTY };
+  const read = queueHealth(queueWith(stats), clock);
+  const waitingSince = (oldestAt: number | undefined) => {
+    stats.now = {
+      ...EMPTY,
+      branches: [{ branch: 'a', entries: 9, items: 9, leased: 0, oldestAt }],
+    };
+  };
+  const old = clock.now() - 3_600_000;
+  waitingSince(old);
+  t.ok(read().healthy, 'what waited through a restart had no chance yet');
+  clock.advance(60_000);
+  t.ok(read().healthy);
+  clock.advance(1);
+  t.match(read(), { ready: true, healthy: false, message: 'Nothing is delivered to a.' });
+  waitingSince(old + 1);
+  t.ok(read().healthy, 'the oldest went');
+  clock.advance(60_001);
+  t.notOk(read().healthy);
+  waitingSince(undefined);
+  t.ok(read().healthy);
+});
