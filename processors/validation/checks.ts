@@ -4,8 +4,16 @@ import { COMMON, MAX_FIELD_BYTES, SIZED, SIZED_FIELDS } from '../../src/model/js
 import { isId, MAX_ID_BYTES } from '../../src/model/json/id.ts';
 import { compactSize, idSlot, instantAt } from '../../src/model/json/item.ts';
 import { compilePattern, nodeFor } from '../../src/model/json/pattern.ts';
-import { endOf, isPresent, startOf, stringAt, textAt, typeAt } from '../../src/model/json/read.ts';
-import { versionOf } from '../../src/model/json/version.ts';
+import {
+  endOf,
+  isPresent,
+  lengthAt,
+  startOf,
+  stringAt,
+  textAt,
+  typeAt,
+} from '../../src/model/json/read.ts';
+import { MAX_SPELLING, versionOf } from '../../src/model/json/version.ts';
 
 /**
  * Rules about one field of one item. `reason` goes on from the item's path and names the field; it never
@@ -100,8 +108,11 @@ export function optionalInstant(name: string, slot: number, epochMs: boolean): R
 
 export const eventVersion: Rule = (index, position) => {
   if (isSmallInteger(index, position, COMMON.event_version)) return undefined;
-  const text = textAt(index, position, COMMON.event_version);
-  if (text === undefined || versionOf(text) !== undefined) return undefined;
+  if (!isPresent(index, position, COMMON.event_version)) return undefined;
+  // Nothing longer is decoded only to be refused.
+  const isShort = lengthAt(index, position, COMMON.event_version) <= MAX_SPELLING;
+  const text = isShort ? textAt(index, position, COMMON.event_version) : undefined;
+  if (text !== undefined && versionOf(text) !== undefined) return undefined;
   return invalid('event_version', 'must be an integer from 0 through 18446744073709551615');
 };
 
@@ -118,7 +129,8 @@ export function optionalInteger(name: string, slot: number): Rule {
   return (index, position) => {
     if (!isPresent(index, position, slot) || isSmallInteger(index, position, slot))
       return undefined;
-    const isNumber = typeAt(index, position, slot) === 'number';
+    const isNumber =
+      typeAt(index, position, slot) === 'number' && lengthAt(index, position, slot) <= MAX_SPELLING;
     const value = isNumber ? Number(textAt(index, position, slot)) : Number.NaN;
     return Number.isSafeInteger(value) ? undefined : invalid(name, 'must be an integer');
   };

@@ -236,6 +236,48 @@ function hex4(text: Text, start: number): number {
   return unit;
 }
 
+/**
+ * Writes what stands between the quotes at [start, end) into `target`, escapes resolved, and gives its
+ * length; undefined where it does not fit or an escape stands for something outside ASCII.
+ */
+export function unescapeAscii(
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+  target: Uint8Array,
+): number | undefined {
+  let length = 0;
+  for (let at = start; at < end; at++) {
+    let c = bytes[at] ?? 0;
+    if (c === BACKSLASH) {
+      const kind = bytes[++at] ?? 0;
+      if (kind === 0x75) {
+        c = 0;
+        for (const last = at + 4; at < last; ) {
+          const digit = bytes[++at] ?? 0;
+          // The low half of a letter's code is its place in the alphabet: a is 1.
+          c = c * 16 + (digit & 0x0f) + (digit > NINE ? 9 : 0);
+        }
+      } else {
+        c = SHORT_ESCAPES.get(kind) ?? kind;
+      }
+      if (c > 0x7f) return undefined;
+    }
+    if (length === target.length) return undefined;
+    target[length++] = c;
+  }
+  return length;
+}
+
+/** What the letters b, f, n, r and t stand for behind a backslash. */
+const SHORT_ESCAPES: ReadonlyMap<number, number> = new Map([
+  [0x62, 8],
+  [0x66, 12],
+  [0x6e, 10],
+  [0x72, 13],
+  [0x74, 9],
+]);
+
 /** A number, `true`, `false` or `null`. */
 export function skipScalar(text: Text, start: number): number {
   switch (text.bytes[start]) {

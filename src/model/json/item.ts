@@ -11,11 +11,12 @@ import type {
 import { PAYLOAD_FIELDS } from '../observation.ts';
 import { COMMON, SIZED } from './fields.ts';
 import { QUOTE } from './grammar.ts';
-import { isId } from './id.ts';
+import { isId, MAX_ID_BYTES } from './id.ts';
 import {
   endOf,
   isPresent,
   itemRange,
+  lengthAt,
   membersOf,
   startOf,
   stringAt,
@@ -31,7 +32,10 @@ import { versionOf } from './version.ts';
 
 /** `observation_id` wins over `id`. Undefined where the id is none that may be shown. */
 export function ownId(index: JsonIndex, position: number): string | undefined {
-  const id = stringAt(index, position, idSlot(index, position));
+  const slot = idSlot(index, position);
+  // What is longer than any id, were it all escapes, is not decoded to learn that.
+  if (lengthAt(index, position, slot) > 6 * MAX_ID_BYTES + 2) return undefined;
+  const id = stringAt(index, position, slot);
   return id !== undefined && isId(id) ? id : undefined;
 }
 
@@ -60,6 +64,7 @@ export function instantAt(
     return parseInstant(stringIn(index.bytes, start, end));
   }
   if (!epochMs || typeAt(index, position, slot) !== 'number') return undefined;
+  if (lengthAt(index, position, slot) > LONGEST_ESCAPED) return undefined;
   return instantFromEpochMs(textAt(index, position, slot) ?? '');
 }
 

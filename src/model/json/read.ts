@@ -51,6 +51,11 @@ export function endOf(index: JsonIndex, position: number, slot: number): number 
   return index.ranges[position * index.stride + 2 * (slot + 1) + 1] ?? 0;
 }
 
+/** Bytes of the field's source text. */
+export function lengthAt(index: JsonIndex, position: number, slot: number): number {
+  return endOf(index, position, slot) - startOf(index, position, slot);
+}
+
 export function typeAt(index: JsonIndex, position: number, slot: number): JsonType {
   const start = startOf(index, position, slot);
   return start === 0 ? 'absent' : typeOfByte(index.bytes[start]);
@@ -81,15 +86,9 @@ export function stringIn(bytes: Buffer, start: number, end: number): string {
   return inside.includes('\\') ? String(JSON.parse(`"${inside}"`)) : inside;
 }
 
-/** A field's value, decoded; undefined where absent, null or longer than `maxBytes`. */
-export function valueAt(
-  index: JsonIndex,
-  position: number,
-  slot: number,
-  maxBytes = Number.POSITIVE_INFINITY,
-): unknown {
-  const length = endOf(index, position, slot) - startOf(index, position, slot);
-  const text = length <= maxBytes ? textAt(index, position, slot) : undefined;
+/** A field's value, decoded; undefined where absent or null. */
+export function valueAt(index: JsonIndex, position: number, slot: number): unknown {
+  const text = textAt(index, position, slot);
   return text === undefined ? undefined : JSON.parse(text);
 }
 

@@ -19,6 +19,7 @@ import {
   spaceFrom,
   type Text,
   textOf,
+  unescapeAscii,
 } from './grammar.ts';
 import {
   compilePattern,
@@ -260,7 +261,7 @@ function forgetBelow(table: ItemTable, node: PatternNode, record: number, sizes:
   for (const place of node.sizedBelow) table.sizes[sizes + place] = 0;
 }
 
-/** As `nodeFor`, for a key that may hold escapes; they are rare enough to decode it. */
+/** As `nodeFor`, for a key that may hold escapes. */
 function nodeForAny(
   keys: KeyTable,
   bytes: Buffer,
@@ -269,9 +270,12 @@ function nodeForAny(
 ): PatternNode | undefined {
   const node = nodeFor(keys, bytes, start, end);
   if (node !== undefined || !hasEscapes(bytes, start, end)) return node;
-  const key = Buffer.from(String(JSON.parse(bytes.toString('utf8', start - 1, end + 1))));
-  return nodeFor(keys, key, 0, key.length);
+  const length = unescapeAscii(bytes, start, end, UNESCAPED);
+  return length === undefined ? undefined : nodeFor(keys, UNESCAPED, 0, length);
 }
+
+/** Room for the longest known key; only ASCII stands in one. */
+const UNESCAPED = Buffer.alloc(64);
 
 function hasEscapes(bytes: Buffer, start: number, end: number): boolean {
   for (let at = start; at < end; at++) {

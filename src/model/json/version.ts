@@ -1,11 +1,15 @@
 const MAX_VERSION = '18446744073709551615';
 
+/** Characters a version may be spelled with, leading zeros and all: more is an attack, not a number. */
+export const MAX_SPELLING = 4096;
+
 /**
  * An event version in plain decimal digits, from the JSON text of its value: a number of integral value
  * however it is spelled (`5`, `1.0`, `1e3`), or a string of decimal digits. Undefined for everything else
  * and beyond 2^64-1. Exact: the text is never turned into a double.
  */
 export function versionOf(json: string): string | undefined {
+  if (json.length > MAX_SPELLING) return undefined;
   if (json.startsWith('"')) {
     // A digit may be spelled as an escape; only then is the string decoded.
     const text = json.includes('\\') ? String(JSON.parse(json)) : json.slice(1, -1);

@@ -269,6 +269,11 @@ t.test('keys are known in any order, whatever order came before', (t) => {
     const found = [COMMON.id, COMMON.name, NATIVE.status].map((slot) => stringAt(index, 1, slot));
     t.same(found, ['1', '2', '3'], text);
   }
+  const foreign = native(
+    '{"events":[{"i\\u0164":1,"i\\td":1,"\\u0069\\u0064":"1","i\\\\d":1,"nam\\u0065":"2"}]}',
+  );
+  t.equal(stringAt(foreign, 0, COMMON.id), '1', 'escapes are resolved and nothing else is');
+  t.equal(stringAt(foreign, 0, COMMON.name), '2');
   t.throws(() => native('{"events":[{"id":"a","name"'), { code: 'invalid_json' });
   t.throws(() => native('{"events":[{"id":"a","name":'), { code: 'invalid_json' });
   t.end();

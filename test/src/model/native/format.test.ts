@@ -192,6 +192,7 @@ t.test('event versions are exact', (t) => {
     ['"000"', '0'],
     ['"\\u0035"', '5'],
     [`"${'0'.repeat(1000)}5"`, '5'],
+    [`1.${'0'.repeat(4094)}`, '1'],
     [`1${'0'.repeat(30)}e-30`, '1'],
   ];
   for (const [text, version] of good) t.equal(versionOf(text), version, text);
@@ -221,6 +222,7 @@ t.test('event versions are exact', (t) => {
     ...['"5\\n"', '"18446744073709551616"', 'true', '[]', '{}', '[1]', `"${'9'.repeat(100_000)}"`],
   ];
   for (const text of bad) t.equal(versionOf(text), undefined, text.slice(0, 30));
+  t.equal(versionOf(`1.${'0'.repeat(4095)}`), undefined, 'a spelling longer than any need be');
   t.equal(versionOf(`"${'\u0661'}"`), undefined, 'a digit of another script');
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 2n ** 64n + 5n }), fc.nat({ max: 3 }), (value, zeros) => {
