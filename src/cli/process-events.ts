@@ -17,7 +17,7 @@ const SAME_SIGNAL_MS = 1_000;
 /** How long stopping may take after a fault, when nothing can be relied on. */
 const FAULT_MS = 10_000;
 
-export function watchProcess(logger: ServiceLogger): Ending {
+export function watchProcess(logger: ServiceLogger, now: () => number = Date.now): Ending {
   const ended = Promise.withResolvers<number>();
   const cutShort = Promise.withResolvers<number>();
   let stoppedAt: number | undefined;
@@ -26,9 +26,9 @@ export function watchProcess(logger: ServiceLogger): Ending {
 
   const onStop = (signal: NodeJS.Signals) => {
     if (stoppedAt === undefined) {
-      stoppedAt = Date.now();
+      stoppedAt = now();
       ended.resolve(EXIT.ok);
-    } else if (Date.now() - stoppedAt > SAME_SIGNAL_MS) {
+    } else if (now() - stoppedAt > SAME_SIGNAL_MS) {
       logger.warn({ signal }, 'Stopped at once by a second signal.');
       cutShort.resolve(128 + constants.signals[signal]);
     }

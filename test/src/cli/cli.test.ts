@@ -1,0 +1,299 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { parse } from 'yaml';
+import { watchProcess } from '../../../src/cli/process-events.ts';
+import { runCli } from '../../../src/cli/program.ts';
+import { createLogger } from '../../../src/telemetry/logger.ts';
+
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
+const EMBEDDED = join(ROOT, 'config', 'embedded.yaml');
+
+type Test = { teardown(clean: () => unknown): unknown };
+
+function workDirectory(t: Test): string {
+  const directory = mkdtempSync(join(tmpdir(), 'tracectl-cli-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** Carries out a command line in this process. */
+async function cli(cwd: string, argv: readonly string[], env: Record<string, string> = {}) {
+  const out: string[] = [];
+  const err: string[] = [];
+  const status = await runCli(argv, {
+    cwd,
+    env,
+    out: (text) => out.push(text),
+    err: (text) => err.push(text),
+  });
+  return { status, out: out.join('\n'), err: err.join('\n') };
+}
+
+/** Ports of the configurations below: never listened on, except for port 0, which the system chooses. */
+const ANYWHERE = [
+  '--set=extensions.health_check.endpoint=127.0.0.1:0',
+  '--set=receivers.native.endpoint=127.0.0.1:0',
+  '--set=receivers.runs.endpoint=127.0.0.1:0',
+  '--set=receivers.otlp.protocols.http.endpoint=127.0.0.1:0',
+  '--set=service.telemetry.metrics.level=none',
+  '--set=extensions.sqlite.reserve_bytes=0',
+];
+
+t.test('every configuration that comes with the package is valid', async (t) => {
+  for (const name of readdirSync(join(ROOT, 'config'))) {
+    const run = await cli(ROOT, ['validate', '--config', join('config', name)]);
+    t.same(run, { status: 0, out: '', err: '' }, name);
+  }
+});
+
+t.test('validate tells all that is wrong and ends with 78', async (t) => {
+  const cwd = workDirectory(t);
+  writeFileSync(join(cwd, 'a.yaml'), 'receivers:\n  natve:\nexporters:\n  debg:\n');
+  const run = await cli(cwd, ['validate', '--config', 'a.yaml']);
+  t.equal(run.status, 78);
+  t.equal(run.out, '');
+  t.match(run.err, 'a.yaml:2:3: error: receivers.natve: unknown type "natve"');
+  t.match(run.err, 'did you mean "native"?');
+  t.match(run.err, 'a.yaml:4:3: error: exporters.debg: unknown type "debg"');
+  const json = await cli(cwd, ['validate', '--config', 'a.yaml', '--json']);
+  t.equal(json.status, 78);
+  const { valid, issues } = JSON.parse(json.out) as { valid: boolean; issues: { path: string }[] };
+  t.notOk(valid);
+  const natve = issues.find(({ path }) => path === 'receivers.natve');
+  t.match(natve, { severity: 'error', at: 'a.yaml:2:3' });
+});
+
+t.test('run and keys end with 78 too when the configuration is wrong', async (t) => {
+  const cwd = workDirectory(t);
+  for (const command of [['run'], ['keys', 'list'], ['print-config'], ['reload']]) {
+    const run = await cli(cwd, [...command, '--config', 'none.yaml']);
+    t.equal(run.status, 78, command.join(' '));
+    t.match(run.err, 'none.yaml: error: cannot be read: there is no such file');
+  }
+});
+
+t.test('a warning goes to stderr and does not fail validate', async (t) => {
+  const set = '--set=exporters.debug.verbosity=basic';
+  const run = await cli(ROOT, ['validate', '--config', EMBEDDED, set]);
+  t.equal(run.status, 0);
+  t.match(run.err, 'warning: exporters.debug: no pipeline names this exporter');
+});
+
+t.test('a command line that cannot be understood ends with 64', async (t) => {
+  const cwd = workDirectory(t);
+  for (const argv of [['bogus'], ['validate', '--nope'], ['validate'], ['keys', 'revoke'], []]) {
+    const run = await cli(cwd, argv);
+    t.equal(run.status, 64, argv.join(' '));
+    t.not(run.err, '');
+  }
+  t.match((await cli(cwd, ['validat'])).err, 'Did you mean validate?');
+  t.match(await cli(cwd, ['--version']), { status: 0, out: /^\d+\.\d+\.\d+$/, err: '' });
+  t.match(await cli(cwd, ['run', '--help']), { status: 0, out: /--config/ });
+});
+
+t.test('init writes a file that validate takes, and never overwrites one', async (t) => {
+  const cwd = workDirectory(t);
+  t.match(await cli(cwd, ['init']), { status: 0, out: /tracectl run$/ });
+  t.match(await cli(cwd, ['validate']), { status: 0 });
+  writeFileSync(join(cwd, 'mine.yaml'), 'mine');
+  t.match(await cli(cwd, ['init', 'mine.yaml']), { status: 1, err: /exists and is left as it is/ });
+  t.equal(readFileSync(join(cwd, 'mine.yaml'), 'utf8'), 'mine');
+});
+
+t.test(
+  'print-config shows what runs, in YAML or JSON, without what came from outside',
+  async (t) => {
+    const env = { TRACECTL_DATA: '/somewhere/private' };
+    const yaml = await cli(ROOT, ['print-config', '--config', EMBEDDED], env);
+    const json = await cli(ROOT, ['print-config', '--config', EMBEDDED, '--format', 'json'], env);
+    t.equal(yaml.status, 0);
+    t.same(parse(yaml.out), JSON.parse(json.out));
+    t.match(JSON.parse(json.out), {
+      extensions: { sqlite: { directory: '[REDACTED]' } },
+      service: { shutdown_timeout: '20s' },
+    });
+  },
+);
+
+t.test('components and schema name everything that is built in', async (t) => {
+  const listed = JSON.parse((await cli(ROOT, ['components', '--json'])).out);
+  t.match(listed, { receivers: [{ type: 'native' }, { type: 'runs' }, { type: 'otlp' }] });
+  t.same(parse((await cli(ROOT, ['components'])).out), listed);
+  const schema = (await cli(ROOT, ['schema'])).out;
+  t.match(JSON.parse(schema), { properties: { service: { type: ['object', 'null'] } } });
+  for (const section of ['receivers', 'processors', 'connectors', 'exporters', 'extensions']) {
+    for (const { type } of listed[section]) t.match(schema, `^(${type})(/.+)?$`, type);
+  }
+});
+
+t.test('keys work on the store when no daemon runs', async (t) => {
+  const cwd = workDirectory(t);
+  const options = ['--config', EMBEDDED, ...ANYWHERE];
+  const env = { TRACECTL_DATA: join(cwd, 'data') };
+  const first = await cli(cwd, ['keys', 'create', '--json', ...options], env);
+  t.equal(first.status, 0);
+  const { id, token } = JSON.parse(first.out) as { id: string; token: string };
+  t.match(token, /^ws_/);
+  t.match(first.err, /The store is new: .*ws_/, 'the key of a new store is not lost');
+  const second = await cli(cwd, ['keys', 'create', ...options], env);
+  t.match(second, { status: 0, out: /^ws_\w+$/, err: /keep the token/ });
+  t.match(await cli(cwd, ['keys', 'revoke', id, ...options], env), { status: 0 });
+  const listed = await cli(cwd, ['keys', 'list', '--json', ...options], env);
+  t.notMatch(listed.out, token);
+  const { keys } = JSON.parse(listed.out) as { keys: { id: string; revoked_at: string | null }[] };
+  t.same(
+    keys.filter((key) => key.revoked_at !== null).map((key) => key.id),
+    [id],
+  );
+  t.match(await cli(cwd, ['keys', 'revoke', 'key_none', ...options], env), {
+    status: 1,
+    err: /^error: /,
+  });
+  t.match(await cli(cwd, ['keys', 'create', '--project', 'x', ...options], env), { status: 1 });
+  t.match(await cli(cwd, ['reload', ...options], env), { status: 1, err: /no daemon runs/ });
+});
+
+t.test('a daemon starts, is managed and stops', async (t) => {
+  const cwd = workDirectory(t);
+  writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
+  const daemon = startDaemon(t, cwd);
+  await daemon.says(/Read it back:\s+curl .*\n/);
+  const key = /^ {2}(ws_\w+)$/m.exec(daemon.stdout())?.[1] ?? '';
+  t.not(key, '', 'the first start prints a key');
+  t.notMatch(daemon.stderr(), key, 'and never logs it');
+
+  await t.test('the printed request works as it is, and is read back', async (t) => {
+    const base = /^ {2}(http:\/\/\S+)$/m.exec(daemon.stdout())?.[1] ?? '';
+    const body = / -d '(.*)'$/m.exec(daemon.stdout())?.[1] ?? '';
+    const headers = { 'x-api-key': key, 'content-type': 'application/json' };
+    const url = `${base}/api/v1/observations/batch`;
+    t.ok(daemon.stdout().includes(`curl -s ${url} -H 'x-api-key: ${key}'`));
+    const sent = await fetch(url, { method: 'POST', headers, body });
+    t.equal(sent.status, 202);
+    t.match(await sent.json(), { status: 'queued', accepted: 1 });
+  });
+
+  await t.test('keys made beside it work at once', async (t) => {
+    await daemon.socket();
+    const made = await cli(cwd, ['keys', 'create', '--json']);
+    const { token } = JSON.parse(made.out) as { token: string };
+    const base = /^ {2}(http:\/\/\S+)$/m.exec(daemon.stdout())?.[1] ?? '';
+    const me = await fetch(`${base}/api/v1/me`, { headers: { 'x-api-key': token } });
+    t.equal(me.status, 200);
+  });
+
+  await t.test('dead letters can be asked for', async (t) => {
+    t.match(JSON.parse((await cli(cwd, ['dead-letter', 'list', '--json'])).out), {
+      dead_letters: [],
+    });
+    t.match(await cli(cwd, ['dead-letter', 'drop']), { status: 64, err: /give ids, or --all/ });
+  });
+
+  await t.test('a bad file leaves it running, a good one is taken', async (t) => {
+    const good = readFileSync(EMBEDDED, 'utf8');
+    writeFileSync(
+      join(cwd, 'tracectl.yaml'),
+      good.replace('exporters: [sqlite]', 'exporters: [sqlit]'),
+    );
+    daemon.child.kill('SIGHUP');
+    await daemon.logs(/The configuration is wrong/);
+    writeFileSync(join(cwd, 'tracectl.yaml'), good);
+    const reload = await cli(cwd, ['reload', ...ANYWHERE]);
+    t.match(reload, { status: 0, out: 'Reloaded.' });
+  });
+
+  const ended = once(daemon.child, 'exit');
+  daemon.child.kill('SIGTERM');
+  daemon.child.kill('SIGINT');
+  t.same(await ended, [0, null], 'two signals at once are one');
+  t.notOk(existsSync(join(cwd, 'data', 'control.sock')));
+
+  const again = startDaemon(t, cwd);
+  await again.says(/Keys: tracectl keys/);
+  t.notMatch(again.stdout(), 'ws_', 'a later start prints no key');
+  const killed = once(again.child, 'exit');
+  again.child.kill('SIGINT');
+  t.same(await killed, [0, null]);
+});
+
+function startDaemon(t: Test, cwd: string) {
+  const child = spawn(process.execPath, [join(ROOT, 'src/main.ts'), 'run', ...ANYWHERE], {
+    cwd,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  t.teardown(() => child.kill('SIGKILL'));
+  const stdout = collect(child, 'stdout');
+  const stderr = collect(child, 'stderr');
+  return {
+    child,
+    stdout: stdout.text,
+    stderr: stderr.text,
+    says: stdout.until,
+    logs: stderr.until,
+    /** The control socket is opened right after the start has been announced. */
+    async socket() {
+      while (!existsSync(join(cwd, 'data', 'control.sock'))) {
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    },
+  };
+}
+
+function collect(child: ChildProcess, name: 'stdout' | 'stderr') {
+  let text = '';
+  const stream = child[name];
+  stream?.setEncoding('utf8').on('data', (chunk: string) => {
+    text += chunk;
+  });
+  return {
+    text: () => text,
+    async until(pattern: RegExp) {
+      while (!pattern.test(text)) {
+        if (stream === null || stream.readableEnded) throw new Error(`it ended: ${text}`);
+        await Promise.race([once(stream, 'data'), once(stream, 'end')]);
+      }
+    },
+  };
+}
+
+t.test('signals', async (t) => {
+  const quiet = createLogger({ level: 'error', encoding: 'json', write: () => {} });
+  const isPending = async (promise: Promise<unknown>) =>
+    (await Promise.race([promise, new Promise((resolve) => setImmediate(resolve, 'pending'))])) ===
+    'pending';
+
+  await t.test(
+    'one within a second of the first is the same, a later one cuts the stop short',
+    async (t) => {
+      let now = 1000;
+      const events = watchProcess(quiet, () => now);
+      t.teardown(() => events.close());
+      t.ok(await isPending(events.ended));
+      process.emit('SIGINT', 'SIGINT');
+      t.equal(await events.ended, 0);
+      now += 900;
+      process.emit('SIGTERM', 'SIGTERM');
+      t.ok(await isPending(events.cutShort));
+      now += 200;
+      process.emit('SIGTERM', 'SIGTERM');
+      t.equal(await events.cutShort, 128 + 15);
+    },
+  );
+
+  await t.test('a hangup reads the configuration again', async (t) => {
+    const events = watchProcess(quiet);
+    t.teardown(() => events.close());
+    let reloads = 0;
+    events.onReload(() => {
+      reloads += 1;
+    });
+    process.emit('SIGHUP', 'SIGHUP');
+    t.equal(reloads, 1);
+    t.ok(await isPending(events.ended));
+  });
+});
