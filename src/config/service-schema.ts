@@ -48,7 +48,7 @@ export const serviceSchema = z.strictObject({
     .describe('What the service tells about itself.'),
   limits: z
     .strictObject({
-      in_flight_bytes: byteSize('256MiB').describe(
+      in_flight_bytes: byteSize('96MiB').describe(
         'Bytes of requests held in memory at once, over all receivers; what exceeds it is refused with 503.',
       ),
     })
