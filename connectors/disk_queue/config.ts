@@ -9,6 +9,11 @@ export const config = z
     storage: queueStorageRef()
       .optional()
       .describe('A `file_storage` that keeps the queue, for pipelines without a store.'),
+    directory: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("A directory of the queue's own, instead of `store` or `storage`."),
     max_bytes: byteSize('10GiB').describe(
       'Bodies that may wait. At the bound new requests are refused (503), nothing is dropped.',
     ),
@@ -23,8 +28,15 @@ export const config = z
     ),
     max_interval: duration('30s').describe('The longest wait between two tries. They never end.'),
   })
-  .refine(({ store, storage }) => (store === undefined) !== (storage === undefined), {
-    error: 'name either `store` or `storage`, the extension that keeps the queue',
-  });
+  .refine(
+    ({ store, storage, directory }) => [store, storage, directory].filter(isNamed).length === 1,
+    {
+      error: 'name exactly one of `store`, `storage` and `directory`, where the queue is kept',
+    },
+  );
+
+function isNamed(place: string | undefined): boolean {
+  return place !== undefined;
+}
 
 export type DiskQueueConfig = z.output<typeof config>;

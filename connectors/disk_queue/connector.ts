@@ -8,12 +8,17 @@ import { QUEUE_REGISTRY } from '../../src/control/queues.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import type { Delivery, DeliveryBranch } from '../../src/queue/delivery.ts';
 import { startDelivery } from '../../src/queue/delivery.ts';
-import type { DurableQueue } from '../../src/queue/queue.ts';
+import type { DirectoryStorage } from '../../src/queue/directory-storage.ts';
+import { openDirectoryStorage } from '../../src/queue/directory-storage.ts';
+import type { DurableQueue, QueueStorage } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import type { DiskQueueConfig } from './config.ts';
 import { queueGauges } from './gauges.ts';
 import { queueHealth } from './health.ts';
+
+/** What `file_storage` takes by default. */
+const OWN_DIRECTORY = { minFreeBytes: 64 * 1024 * 1024, reserveBytes: 16 * 1024 * 1024 };
 
 /**
  *   pipeline before ──consume──▶ append, synced ──▶ answer
@@ -28,6 +33,8 @@ export function diskQueue(
   const { id, clock, logger } = settings;
   let queue: DurableQueue | undefined;
   let delivery: Delivery | undefined;
+  /** The queue's own directory, where it has one. */
+  let own: DirectoryStorage | undefined;
   /** Takes back gauges, health and the entry among the queues that commands see. */
   let removers: (() => void)[] = [];
   const branches = pipelines.flatMap(branchesOf);
@@ -43,7 +50,8 @@ export function diskQueue(
   return {
     idempotency,
     async start() {
-      const storage = settings.host.extension(config.store ?? config.storage ?? '', QUEUE_STORAGE);
+      const storage = await storageOf(settings, config);
+      if ('close' in storage) own = storage;
       const names = branches.map(({ name }) => name);
       queue = await storage.openQueue({ name: id, branches: names, maxBytes: config.max_bytes });
       removers = [
@@ -71,8 +79,24 @@ export function diskQueue(
       for (const remove of removers.splice(0)) remove();
       await delivery?.stop(deadline);
       queue = undefined;
+      await own?.close();
+      own = undefined;
     },
   };
+}
+
+async function storageOf(
+  { host, clock, logger }: Settings,
+  { directory, store, storage }: DiskQueueConfig,
+): Promise<QueueStorage | DirectoryStorage> {
+  if (directory === undefined) return host.extension(store ?? storage ?? '', QUEUE_STORAGE);
+  return openDirectoryStorage({
+    directory,
+    createDirectory: true,
+    ...OWN_DIRECTORY,
+    clock,
+    logger,
+  });
 }
 
 /** The branch's name stands in the file: it must stay the same from start to start. */

@@ -1,14 +1,14 @@
 import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { DirectoryStorage } from '../../src/queue/directory-storage.ts';
+import { openDirectoryStorage } from '../../src/queue/directory-storage.ts';
 import type { QueueStorage } from '../../src/queue/queue.ts';
-import { queueOperations, queueStorage } from '../../src/queue/storage.ts';
-import { openDatabase } from '../../src/sqlite/database.ts';
+import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import type { FileStorageConfig } from './config.ts';
 
-type Open = QueueStorage & { close(): Promise<void> };
-
-/** Queues in a directory of their own: a body is deleted when the last branch has acknowledged it. */
+/** Offers queues in a directory of their own; see src/queue/directory-storage.ts. */
 export function fileStorageExtension(settings: Settings, config: FileStorageConfig): Extension {
-  let open: Open | undefined;
+  const { clock, logger } = settings;
+  let open: DirectoryStorage | undefined;
   // The offer exists before the start, because components look it up while they are created.
   const storage: QueueStorage = {
     async openQueue(options) {
@@ -18,7 +18,14 @@ export function fileStorageExtension(settings: Settings, config: FileStorageConf
   };
   return {
     async start() {
-      open = await openStorage(settings, config);
+      open = await openDirectoryStorage({
+        directory: config.directory,
+        createDirectory: config.create_directory,
+        minFreeBytes: config.min_free_bytes,
+        reserveBytes: config.reserve_bytes,
+        clock,
+        logger,
+      });
     },
     async shutdown() {
       const closing = open;
@@ -26,27 +33,6 @@ export function fileStorageExtension(settings: Settings, config: FileStorageConf
       await closing?.close();
     },
     provide: <T>(wanted: Capability<T>) =>
-      wanted.name === 'queue_storage' ? (storage as T) : undefined,
-  };
-}
-
-async function openStorage({ clock, logger }: Settings, config: FileStorageConfig): Promise<Open> {
-  const database = await openDatabase({
-    directory: config.directory,
-    name: 'queue',
-    createDirectory: config.create_directory,
-    minFreeBytes: config.min_free_bytes,
-    reserveBytes: config.reserve_bytes,
-    modules: [queueOperations({ keepsBodies: false })],
-    clock,
-    logger,
-  });
-  const queues = queueStorage(database, clock, logger);
-  return {
-    openQueue: queues.openQueue,
-    async close() {
-      queues.close();
-      await database.close();
-    },
+      wanted.name === QUEUE_STORAGE.name ? (storage as T) : undefined,
   };
 }

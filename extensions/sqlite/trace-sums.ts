@@ -1,3 +1,4 @@
+import type { ObservationKind } from '../../src/model/observation.ts';
 import { OBSERVATION_KINDS } from '../../src/model/observation.ts';
 import type { ObservationRow } from './observation-row.ts';
 
@@ -136,9 +137,8 @@ function isLater(
   return ms > thanMs || (ms === thanMs && (ns ?? 0) > (thanNs ?? 0));
 }
 
-const MODEL_CALLS = new Set(
-  ['generation', 'llm', 'model', 'embedding'].map((kind) => OBSERVATION_KINDS.indexOf(kind)),
-);
+const CALLS: readonly ObservationKind[] = ['generation', 'llm', 'model', 'embedding'];
+const MODEL_CALLS = new Set(CALLS.map((kind) => OBSERVATION_KINDS.indexOf(kind)));
 
 function isModelCall(kind: number | null): boolean {
   return kind !== null && MODEL_CALLS.has(kind);

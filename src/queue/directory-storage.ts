@@ -1,0 +1,31 @@
+import type { Clock, Logger } from '../component/component.ts';
+import { openDatabase } from '../sqlite/database.ts';
+import type { QueueStorage } from './queue.ts';
+import { queueOperations, queueStorage } from './storage.ts';
+
+export type DirectoryStorageOptions = {
+  readonly directory: string;
+  readonly createDirectory: boolean;
+  readonly minFreeBytes: number;
+  readonly reserveBytes: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+};
+
+export type DirectoryStorage = QueueStorage & { close(): Promise<void> };
+
+/** Queues in a directory of their own: a body is deleted when the last branch has acknowledged it. */
+export async function openDirectoryStorage(
+  options: DirectoryStorageOptions,
+): Promise<DirectoryStorage> {
+  const modules = [queueOperations({ keepsBodies: false })];
+  const database = await openDatabase({ ...options, name: 'queue', modules });
+  const queues = queueStorage(database, options.clock, options.logger);
+  return {
+    openQueue: queues.openQueue,
+    async close() {
+      queues.close();
+      await database.close();
+    },
+  };
+}
