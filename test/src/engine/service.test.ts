@@ -465,11 +465,8 @@ t.test('a shutdown reports what it finished, cut and left on disk', async (t) =>
     {
       receivers: [
         parts.receiver('in', {
-          create(settings, _config, pipeline) {
+          create(_settings, _config, pipeline) {
             parts.pipelines.set('in', [pipeline]);
-            settings.host.service(HEALTH_REGISTRY).register('queue', () => ({
-              details: { queued_entries: 3, queued_items: 250 },
-            }));
             return {
               async start() {},
               shutdown: (deadline) =>
@@ -489,6 +486,14 @@ t.test('a shutdown reports what it finished, cut and left on disk', async (t) =>
     { traces: 'in stuck > > out' },
     500,
   );
+  parts.settings
+    .get('out')
+    ?.host.service(HEALTH_REGISTRY)
+    .register('queue', () => ({ details: { queued_entries: 3, queued_items: 250 } }));
+  parts.settings
+    .get('out')
+    ?.host.service(HEALTH_REGISTRY)
+    .register('other', () => ({}));
   const pipeline = pipelineOf('in');
   const done = await pipeline.authenticate(aHead(), 'ingest:write', aTenant());
   t.ok(done);
@@ -503,6 +508,7 @@ t.test('a shutdown reports what it finished, cut and left on disk', async (t) =>
   clock.advance(1000);
   t.match(await stopped, {
     inFlight: { finished: 1, aborted: 1 },
+    queued: [{ id: 'queue', entries: 3, items: 250 }],
     leftBehind: ['receiver "stuck"'],
     lost: 0,
   });
