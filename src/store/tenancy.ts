@@ -1,0 +1,155 @@
+import { capability } from '../component/component.ts';
+import type { Permission, RejectionCode, Tenant, Usage } from '../model/batch.ts';
+import type { RefusalCode } from '../model/errors.ts';
+
+/**
+ * The service around the pipeline: organization, plan, usage, audit and the log of rejections. Part of the
+ * `Store` contract (store.ts), held by test/contract/store.ts.
+ */
+
+export const PLAN_NAMES = ['free', 'pro', 'scale', 'enterprise'] as const;
+export type PlanName = (typeof PLAN_NAMES)[number];
+
+/** What a plan, an organization or a project allows; null is unlimited. */
+export type Limits = {
+  readonly projects: number | null;
+  readonly eventsPerMonth: number | null;
+  readonly bytesPerHour: number | null;
+  readonly retentionDays: number | null;
+};
+
+export type Organization = {
+  /** `org_…` */
+  readonly id: string;
+  readonly name: string;
+  readonly plan: PlanName;
+  /** In force: the plan's, less what the organization overrides. */
+  readonly limits: Limits;
+  /** Milliseconds since the epoch. */
+  readonly createdAt: number;
+};
+
+export type OrganizationStore = {
+  get(): Promise<Organization>;
+  /** Rejects with `StoreError('plan_limit')`, saying how many projects to delete first. */
+  update(change: { name?: string; plan?: PlanName }): Promise<Organization>;
+};
+
+/** What is counted toward limits within a window. Windows are UTC calendar months and clock hours. */
+export type UsageInForce = {
+  readonly month: { readonly events: number; readonly resetsAt: number };
+  readonly hour: { readonly bytes: number; readonly resetsAt: number };
+};
+
+export type Reservation = {
+  readonly tenant: Tenant;
+  readonly usage: Usage;
+  /** Milliseconds since the epoch: decides the windows; the ledger entry has the same. */
+  readonly at: number;
+};
+
+export type QuotaLimits = {
+  readonly eventsPerMonth: number | null;
+  readonly bytesPerHour: number | null;
+};
+
+export type QuotaVerdict =
+  | { readonly admitted: true }
+  | {
+      readonly admitted: false;
+      readonly code: 'monthly_limit' | 'hourly_limit' | 'exceeds_hourly_limit';
+      /** Milliseconds since the epoch. */
+      readonly resetsAt: number;
+    };
+
+/**
+ * Counters of what is accepted or on its way: the ledger's sums plus what is reserved. A reservation is
+ * whole or not at all, and never admits one event or byte above a limit, however many ask at once.
+ */
+export type UsageCounters = {
+  /** Whether the month or the hour is already exhausted; looks at headers' time alone, reserves nothing. */
+  peek(tenant: Tenant, limits: QuotaLimits, at: number): QuotaVerdict | Promise<QuotaVerdict>;
+  reserve(reservation: Reservation, limits: QuotaLimits): QuotaVerdict | Promise<QuotaVerdict>;
+  /** Gives back what was not made durable. What was made durable stays counted: nothing to call. */
+  release(reservation: Reservation): void;
+  /** Without a project: the organization's. */
+  read(organizationId: string, projectId?: string): UsageInForce | Promise<UsageInForce>;
+};
+
+/** Offered by whatever keeps a usage ledger: stores, and `file_storage`. */
+export const USAGE_COUNTERS = capability<UsageCounters>('usage_counters');
+
+export type UsageRow = {
+  /** `2026-11-20` (UTC), or the hour `2026-11-20T21`. */
+  readonly period: string;
+  readonly projectId: string;
+  readonly keyId: string;
+  readonly events: number;
+  readonly bytes: number;
+  /** Rejected items by code, and refused requests by code. */
+  readonly rejected: Readonly<Record<string, number>>;
+};
+
+export type UsageStore = {
+  /** Kept after projects and keys are gone. */
+  history(range: {
+    from: number;
+    to: number;
+    by: 'hour' | 'day';
+    projectId?: string;
+  }): Promise<UsageRow[]>;
+  /** Recomputes every sum from the ledger and compares; an empty list is what should come back. */
+  verify(): Promise<{ what: string; expected: number; found: number }[]>;
+};
+
+/** One refusal, without any payload. */
+export type RejectionEntry = {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  readonly projectId: string;
+  readonly keyId: string;
+  /** Request path. */
+  readonly path: string;
+  readonly code: RejectionCode | RefusalCode;
+  readonly reason: string;
+  /** Id of the item, where known. */
+  readonly itemId: string | null;
+  /** Items this entry stands for. */
+  readonly count: number;
+};
+
+export type RejectionStore = {
+  /** Written in the background, bounded in memory and per project; never delays an answer. */
+  record(entry: RejectionEntry): void;
+  /** Newest first. */
+  list(
+    projectId: string,
+    page: { limit: number; cursor?: string },
+  ): Promise<{ items: RejectionEntry[]; nextCursor: string | null }>;
+};
+
+export type AuditEntry = {
+  /** Milliseconds since the epoch. */
+  readonly at: number;
+  /** `admin-token`, `session:<id>`, `cli`. */
+  readonly actor: string;
+  readonly address: string | null;
+  /** `project.create`, `key.revoke`, … */
+  readonly action: string;
+  readonly subject: string;
+  readonly details: Readonly<Record<string, string | number | boolean | null>>;
+};
+
+export type AuditStore = {
+  record(entry: AuditEntry): Promise<void>;
+  list(page: {
+    limit: number;
+    cursor?: string;
+  }): Promise<{ items: AuditEntry[]; nextCursor: string | null }>;
+};
+
+export type KeyRequest = {
+  readonly projectId: string;
+  readonly name?: string;
+  readonly permissions?: readonly Permission[];
+};
