@@ -86,6 +86,21 @@ export function runs(count: number, inputBytes = 400): Payload {
   );
 }
 
+/** The same few bodies over and over, where nothing reads the rows: compressing is dear. */
+export function pooled(payload: Payload, size: number): Payload {
+  const bodies: Buffer[] = [];
+  let count = 0;
+  return {
+    ...payload,
+    next: () => {
+      const at = count++ % size;
+      const body = bodies[at] ?? payload.next();
+      bodies[at] = body;
+      return body;
+    },
+  };
+}
+
 /** The whole request as it goes over the wire, keep-alive. */
 export function wireRequest(payload: Payload, body: Buffer, key: string): Buffer {
   const headers = Object.entries(payload.headers).map(([name, value]) => `${name}: ${value}\r\n`);

@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { attackMemory, delayOfOthers } from './attack.ts';
 import { type Comparison, compare, type Effort, type Result } from './compare.ts';
-import { native, otlp, runs } from './payloads.ts';
+import { native, otlp, pooled, runs } from './payloads.ts';
 import { startAccepting, startFloor, startTracectl } from './servers.ts';
 
 /**
@@ -16,11 +16,12 @@ const { values: flags } = parseArgs({
   },
 });
 
-const light = otlp(100, 560);
-const heavy = otlp(20, 19_600);
-const hundred = native(100);
-const thousand = native(1000);
-const hundredRuns = runs(100);
+const fresh = otlp(100, 560);
+const light = pooled(fresh, 64);
+const heavy = pooled(otlp(20, 19_600), 64);
+const hundred = pooled(native(100), 64);
+const thousand = pooled(native(1000), 64);
+const hundredRuns = pooled(runs(100), 64);
 
 /** Nothing takes the batches out of the queue, so that a window holds the accepting alone. */
 const accepting = () => startAccepting();
@@ -68,12 +69,12 @@ const rows: readonly Comparison[] = [
     name: `socket to readable row, ${light.name}`,
     target: 2,
     perItem: true,
-    subject: { start: whole, payload: light, untilIdle: true },
-    floor: { start: () => startFloor('store'), payload: light, untilIdle: true },
+    subject: { start: whole, payload: fresh, untilIdle: true },
+    floor: { start: () => startFloor('store'), payload: fresh, untilIdle: true },
   },
   {
     name: `draining: accept and store against accept alone, ${light.name}`,
-    subject: { start: whole, payload: light, untilIdle: true },
+    subject: { start: whole, payload: fresh, untilIdle: true },
     floor: { start: accepting, payload: light },
   },
 ];
