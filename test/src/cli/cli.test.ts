@@ -10,6 +10,9 @@ import { watchProcess } from '../../../src/cli/process-events.ts';
 import { runCli } from '../../../src/cli/program.ts';
 import { createLogger } from '../../../src/telemetry/logger.ts';
 
+// It starts whole daemons, which takes long where many tests run at once.
+t.setTimeout(90_000);
+
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const EMBEDDED = join(ROOT, 'config', 'embedded.yaml');
 
