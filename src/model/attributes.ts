@@ -304,6 +304,8 @@ const CUSTOM_FIELDS: readonly { readonly key: string; readonly layer: CustomFiel
   { key: 'custom_fields', layer: 'event' },
 ];
 
+const CUSTOM_FIELD_PREFIXES = CUSTOM_FIELDS.map(({ key, layer }) => ({ prefix: `${key}.`, layer }));
+
 /** Attributes that may hold `custom_fields` within a kvlist, with the path to it. */
 const CUSTOM_FIELDS_WITHIN: readonly {
   readonly key: string;
@@ -367,15 +369,24 @@ const NO_RULES: readonly AttributeRule[] = [];
 const FAMILIES: { prefix: string; rule: AttributeRule }[] = [];
 const EXACT = buildRules();
 
+/** Keys asked for lately; they are few, and the same with every span. */
+const known = new Map<string, AttributeKey>();
+const MAX_KNOWN = 4096;
+
 /** All that a key means. */
 export function attributeKey(text: string): AttributeKey {
+  const found = known.get(text);
+  if (found !== undefined) return found;
   const rules = EXACT.get(text) ?? rulesOfFamily(text);
-  return {
+  const key = {
     text,
     rules,
     needsValue: rules.some((rule) => !VALUELESS.has(rule.role)),
     event: EVENT_ROLES.get(text),
   };
+  if (known.size >= MAX_KNOWN) known.clear();
+  if (text.length <= 256) known.set(text, key);
+  return key;
 }
 
 const VALUELESS: ReadonlySet<AttributeRule['role']> = new Set([
@@ -458,9 +469,9 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
 }
 
 function rulesOfFamily(text: string): readonly AttributeRule[] {
-  for (const { key, layer } of CUSTOM_FIELDS) {
-    if (text.length > key.length && text.startsWith(`${key}.`)) {
-      return [{ role: 'custom_fields', layer, name: text.slice(key.length + 1) }];
+  for (const { prefix, layer } of CUSTOM_FIELD_PREFIXES) {
+    if (text.startsWith(prefix)) {
+      return [{ role: 'custom_fields', layer, name: text.slice(prefix.length) }];
     }
   }
   for (const { prefix, rule } of FAMILIES) {

@@ -29,6 +29,7 @@ import {
   REQUEST,
   type ScalarType,
 } from './json-shape.ts';
+import { repeatedTextAt } from './keys.ts';
 import { Recorder, type RecorderMark } from './recorder.ts';
 import { MAX_VALUE_DEPTH } from './wire.ts';
 
@@ -225,11 +226,30 @@ function checkScalar(walk: Walk, start: number, end: number, type: ScalarType): 
     if (walk.text.bytes[start] !== QUOTE) mismatchAt(walk, start, type);
     return;
   }
+  if (isPlainInteger(walk.text.bytes, start, end, type)) return;
   // No value of these types is longer, so that nothing long is made a string.
   const isShort = end - start <= 64;
   if (!isShort || !isScalar(type, walk.text.bytes.toString('latin1', start, end))) {
     mismatchAt(walk, start, type);
   }
+}
+
+/** Digits alone, quoted or not, and few enough to be in the range of the type: what most integers are. */
+function isPlainInteger(bytes: Buffer, start: number, end: number, type: ScalarType): boolean {
+  if (type === 'bool' || type === 'double') return false;
+  const isQuoted = bytes[start] === QUOTE;
+  const from = isQuoted ? start + 1 : start;
+  const to = isQuoted ? end - 1 : end;
+  const length = to - from;
+  // A time of our days in nanoseconds has 19 digits, the first of them a 1.
+  const most =
+    type === 'int64' || type === 'uint64' ? ((bytes[from] as number) < 0x39 ? 19 : 18) : 9;
+  if (length === 0 || length > most) return false;
+  for (let at = from; at < to; at++) {
+    const c = bytes[at] as number;
+    if (c < 0x30 || c > 0x39) return false;
+  }
+  return true;
 }
 
 function mismatchAt(walk: Walk, start: number, type: ScalarType): void {
@@ -352,7 +372,6 @@ function isZero(bytes: Buffer, start: number, end: number): boolean {
 
 /** A key as text; the few that have escapes are decoded. */
 function keyText(bytes: Buffer, start: number, end: number): string {
-  if (end - start > 64) return '';
-  const text = bytes.toString('latin1', start + 1, end - 1);
+  const text = repeatedTextAt(bytes, start + 1, end - 1);
   return text.includes('\\') ? String(JSON.parse(bytes.toString('utf8', start, end))) : text;
 }

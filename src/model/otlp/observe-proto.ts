@@ -1,4 +1,5 @@
 import type { OtlpIndex } from '../batch-index.ts';
+import { instantFromUnixNanos } from '../instant.ts';
 import type { Instant, Observation } from '../observation.ts';
 import { resourceFacts } from './context.ts';
 import { decodeValue } from './decode.ts';
@@ -230,15 +231,11 @@ function takeStatus(facts: SpanFacts, bytes: Buffer, start: number, end: number)
   return code === 1 || code === 2 ? code : 0;
 }
 
-/** 64 bits of nanoseconds since the epoch, exactly, without big integers; 0 is no time. */
+/** 64 bits of nanoseconds since the epoch; 0 is no time. */
 function instantAt(bytes: Buffer, p: number): Instant | null {
   const low = bytes.readUInt32LE(p);
   const high = bytes.readUInt32LE(p + 4);
-  if (low === 0 && high === 0) return null;
-  // 2^32 is 4294 million and 967296: nothing here exceeds 2^53.
-  const rest = high * 967296 + low;
-  const ns = rest % 1_000_000;
-  return { ms: high * 4294 + (rest - ns) / 1_000_000, ns };
+  return low === 0 && high === 0 ? null : instantFromUnixNanos(high, low);
 }
 
 /** Where the bytes go on after what was read last. */

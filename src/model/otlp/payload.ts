@@ -1,4 +1,5 @@
 import { attributeKey } from '../attributes.ts';
+import { formatInstant } from '../instant.ts';
 import type { Payload, PayloadField } from '../observation.ts';
 import type { SpanFacts } from './facts.ts';
 import { contentOfEvents, unflatten } from './messages.ts';
@@ -22,7 +23,7 @@ export type SpanContext = {
   readonly scope: OtlpScope;
 };
 
-/** The payload fields of a span as JSON text (docs/otlp.md says what goes where). */
+/** The payload fields of a span as JSON text. */
 export function payloadOf(context: SpanContext, fields: readonly PayloadField[]): Payload {
   const { span } = context;
   const facts = factsOfSpan(span);
@@ -146,8 +147,8 @@ function linkText(link: OtlpLink): string {
 function eventText(event: OtlpEvent): string {
   const entries = new Map<string, string>();
   entries.set('name', JSON.stringify(event.name ?? ''));
-  const time = isoNanos(event.timeUnixNano);
-  if (time !== undefined) entries.set('time', JSON.stringify(time));
+  const time = instantOfNanos(event.timeUnixNano);
+  if (time !== null) entries.set('time', JSON.stringify(formatInstant(time)));
   addAttributes(entries, event.attributes);
   addNumber(entries, 'dropped_attributes_count', event.droppedAttributesCount);
   return membersText(entries);
@@ -164,13 +165,4 @@ function addAttributes(
 function addNumber(entries: Map<string, string>, key: string, value: number | undefined): void {
   // JSON may have it as digits.
   if (Number(value ?? 0) !== 0) entries.set(key, String(Number(value)));
-}
-
-/** ISO 8601 in UTC, to the millisecond or, where there is more, to the nanosecond. */
-function isoNanos(nanos: string | number | undefined): string | undefined {
-  const instant = instantOfNanos(nanos);
-  if (instant === null) return undefined;
-  const text = new Date(instant.ms).toISOString();
-  if (instant.ns === 0) return text;
-  return `${text.slice(0, -1)}${String(instant.ns).padStart(6, '0')}Z`;
 }
