@@ -66,7 +66,9 @@ class Daemon {
 
   async run(events: Ending): Promise<number> {
     const { service, terminal, logger } = this.parts;
-    await service.start();
+    const started = service.start();
+    const cut = await Promise.race([started.then(() => undefined), events.cutShort]);
+    if (cut !== undefined) return cut;
     terminal.out(welcome(service, packageVersion()));
     await this.openControl();
     const broken = Promise.withResolvers<number>();

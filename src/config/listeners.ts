@@ -9,8 +9,8 @@ type Claim = {
   readonly endpoint: Endpoint;
   /** As written. */
   readonly shown: string;
-  /** Receivers share one listener; nothing else does. */
-  readonly isShared: boolean;
+  /** Receivers of different types share one listener; nothing else does. */
+  readonly receiverType: string | undefined;
   /** Only a default, which gives way. */
   readonly isDefault: boolean;
 };
@@ -25,18 +25,29 @@ export function checkListeners(draft: Draft): void {
     draft.report(
       severity,
       claim.path,
-      `${claim.shown} is taken by ${pathText(rival.path)}; the two cannot share a listener, give one another port`,
+      `${claim.shown} is taken by ${pathText(rival.path)}; ${reasonFor(claim, rival)}, give one another port`,
     );
   }
 }
 
+function reasonFor(claim: Claim, rival: Claim): string {
+  return claim.receiverType !== undefined && claim.receiverType === rival.receiverType
+    ? `two receivers of type ${claim.receiverType} would serve the same requests`
+    : 'the two cannot share a listener';
+}
+
 function claimsOf(draft: Draft): Claim[] {
   const claims: Claim[] = [];
-  const add = (path: Path, value: unknown, isShared: boolean, isDefault: boolean) => {
+  const add = (
+    path: Path,
+    value: unknown,
+    receiverType: string | undefined,
+    isDefault: boolean,
+  ) => {
     const shown = String(value);
     const endpoint = parseEndpoint(shown);
     if (endpoint !== undefined && endpoint.port !== 0) {
-      claims.push({ path, endpoint, shown, isShared, isDefault });
+      claims.push({ path, endpoint, shown, receiverType, isDefault });
     }
   };
   for (const section of ['receivers', 'extensions'] as const) {
@@ -47,15 +58,21 @@ function claimsOf(draft: Draft): Claim[] {
           : draft.pipelines.some((pipeline) => pipeline.receivers.includes(id));
       if (!isStarted || config === undefined) continue;
       visit(factory.config, config, (field, value, marks) => {
-        if (marks.listens === true)
-          add([section, id, ...field], value, section === 'receivers', false);
+        if (marks.listens === true) {
+          add(
+            [section, id, ...field],
+            value,
+            factory.kind === 'receiver' ? factory.type : undefined,
+            false,
+          );
+        }
       });
     }
   }
   const { metrics } = draft.service.telemetry;
   const path: Path = ['service', 'telemetry', 'metrics', 'address'];
   if (metrics.level !== 'none') {
-    add(path, metrics.address, false, !isWritten(draft));
+    add(path, metrics.address, undefined, !isWritten(draft));
   }
   return claims;
 }
@@ -73,8 +90,14 @@ const EVERY_INTERFACE = ['0.0.0.0', '::'];
 function collide(a: Claim, b: Claim): boolean {
   if (a.endpoint.port !== b.endpoint.port) return false;
   const [hostA, hostB] = [normalized(a.endpoint.host), normalized(b.endpoint.host)];
-  if (hostA === hostB) return !(a.isShared && b.isShared);
+  if (hostA === hostB) return !sharesListener(a, b);
   return EVERY_INTERFACE.includes(hostA) || EVERY_INTERFACE.includes(hostB);
+}
+
+function sharesListener(a: Claim, b: Claim): boolean {
+  if (a.receiverType === undefined || b.receiverType === undefined) return false;
+  // One receiver may name an endpoint more than once, for several protocols.
+  return a.receiverType !== b.receiverType || a.path[1] === b.path[1];
 }
 
 function normalized(host: string): string {

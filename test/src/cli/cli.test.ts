@@ -288,6 +288,21 @@ t.test('signals', async (t) => {
     },
   );
 
+  await t.test('a fault of the program is logged, and ends it with 70', async (t) => {
+    const script = `
+      import { watchProcess } from './src/cli/process-events.ts';
+      import { createLogger } from './src/telemetry/logger.ts';
+      const logger = createLogger({ level: 'info', encoding: 'json', write: console.log });
+      const events = watchProcess(logger);
+      setInterval(() => {}, 1000);
+      Promise.reject(new Error('boom'));
+      process.exit(await events.ended);`;
+    const child = spawn(process.execPath, ['--input-type=module', '-e', script], { cwd: ROOT });
+    const stdout = collect(child, 'stdout');
+    t.same(await once(child, 'close'), [70, null]);
+    t.match(stdout.text(), /A fault of the program.*|.*boom/);
+  });
+
   await t.test('a hangup reads the configuration again', async (t) => {
     const events = watchProcess(quiet);
     t.teardown(() => events.close());

@@ -40,6 +40,16 @@ export const REGISTRY: Registry = [
         .prefault({ http: {} }),
     }),
   }),
+  defineReceiver({
+    ...common,
+    kind: 'receiver',
+    type: 'hook',
+    hasProject: true,
+    config: z.strictObject({
+      endpoint: endpoint('127.0.0.1:4318'),
+      project: z.string().optional(),
+    }),
+  }),
   defineReceiver({ ...common, kind: 'receiver', type: 'jobs', config: z.strictObject({}) }),
   defineProcessor({
     ...common,
