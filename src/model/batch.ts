@@ -85,7 +85,20 @@ export type RawBatch = {
   rejections: readonly Rejection[];
   /** Filled by the engine after the last processor of an accepting pipeline. */
   usage: Usage;
+  /**
+   * Milliseconds since the epoch at which the usage counts, set where it was reserved against limits; the
+   * ledger's entry has the same. Unset: `receivedAt`.
+   */
+  usageAt?: number;
   readonly idempotency?: Idempotency;
+};
+
+/** An accepted item that cannot be normalized: its siblings go on, it goes to the dead letter. */
+export type ItemFailure = {
+  /** Request position of the item. */
+  readonly index: number;
+  readonly code: string;
+  readonly message: string;
 };
 
 /** Normalized observations of one raw batch, in order of their position. */
@@ -94,6 +107,8 @@ export type ObservationBatch = {
   /** The raw batch they come from; exporters that do not hold its payload yet keep it first. */
   readonly source: RawBatch;
   readonly observations: readonly Observation[];
+  /** Items of the batch that no observation could be made of. */
+  readonly failures?: readonly ItemFailure[];
 };
 
 export type Batch = RawBatch | ObservationBatch;

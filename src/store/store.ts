@@ -9,6 +9,13 @@ import type {
   TokenUsage,
 } from '../model/observation.ts';
 import type { QueueStorage } from '../queue/queue.ts';
+import type {
+  AuditStore,
+  OrganizationStore,
+  RejectionStore,
+  UsageCounters,
+  UsageStore,
+} from './tenancy.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made of them. Asynchronous throughout; every
@@ -20,6 +27,11 @@ export type Store = QueueStorage & {
   readonly projects: ProjectStore;
   readonly keys: KeyStore;
   readonly traces: TraceStore;
+  readonly organization: OrganizationStore;
+  readonly usage: UsageStore;
+  readonly counters: UsageCounters;
+  readonly rejections: RejectionStore;
+  readonly audit: AuditStore;
 };
 
 /** Offered by extensions that are a store. */
@@ -33,7 +45,12 @@ export class StoreError extends Error {
     | 'unknown_key'
     | 'invalid_name'
     | 'invalid_permissions'
-    | 'invalid_cursor';
+    | 'invalid_cursor'
+    | 'invalid_retention'
+    | 'unknown_plan'
+    | 'plan_limit'
+    | 'project_limit'
+    | 'last_project';
 
   constructor(code: StoreError['code'], message: string) {
     super(message);
@@ -46,14 +63,33 @@ export type Project = {
   readonly id: string;
   readonly organizationId: string;
   readonly name: string;
+  /** Traces whose newest event is still inside the retention window. */
+  readonly retainedTraces: number;
+  /** In force: the project's own, or the plan's; null keeps for ever. */
+  readonly retention: { readonly days: number | null };
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
 };
 
 export type ProjectStore = {
+  /** Rejects with `StoreError('project_limit')` when the plan allows no further project. */
   create(name: string): Promise<Project>;
+  /** Oldest first. */
   list(): Promise<Project[]>;
   get(id: string): Promise<Project | undefined>;
+  /**
+   * `retentionDays: null` goes back to the plan's. Rejects with `StoreError`: `unknown_project`,
+   * `invalid_name`, `invalid_retention` (none of 1 to 36,500 whole days, or more than the plan's).
+   */
+  update(id: string, change: { name?: string; retentionDays?: number | null }): Promise<Project>;
+  /**
+   * Resolved: the project, its keys and everything it holds are gone for every reader and writer. The
+   * bytes leave the files in steps after that, which a restart continues. Usage stays.
+   * Rejects with `StoreError`: `unknown_project`, `last_project`.
+   */
+  delete(id: string): Promise<void>;
+  /** Told at once of every project deleted through this store, for whoever holds data of it elsewhere. */
+  onDelete(listener: (projectId: string) => void): () => void;
 };
 
 export type ApiKey = {

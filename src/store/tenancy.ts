@@ -42,19 +42,32 @@ export type UsageInForce = {
 };
 
 export type Reservation = {
+  readonly batchId: string;
   readonly tenant: Tenant;
   readonly usage: Usage;
-  /** Milliseconds since the epoch: decides the windows; the ledger entry has the same. */
+  /** Milliseconds since the epoch, when the request was received: decides the windows. */
   readonly at: number;
 };
 
+/** Of the organization, and where `project` is set, of the project besides. Null is unlimited. */
 export type QuotaLimits = {
   readonly eventsPerMonth: number | null;
   readonly bytesPerHour: number | null;
+  readonly project?: {
+    readonly eventsPerMonth: number | null;
+    readonly bytesPerHour: number | null;
+  };
 };
 
 export type QuotaVerdict =
-  | { readonly admitted: true }
+  | {
+      readonly admitted: true;
+      /**
+       * The time it counts at: the reservation's, or the start of the newest hour seen when the clock has
+       * gone back behind it. `reserve`'s goes into `batch.usageAt`, so that the ledger counts there too.
+       */
+      readonly at: number;
+    }
   | {
       readonly admitted: false;
       readonly code: 'monthly_limit' | 'hourly_limit' | 'exceeds_hourly_limit';
@@ -70,8 +83,13 @@ export type UsageCounters = {
   /** Whether the month or the hour is already exhausted; looks at headers' time alone, reserves nothing. */
   peek(tenant: Tenant, limits: QuotaLimits, at: number): QuotaVerdict | Promise<QuotaVerdict>;
   reserve(reservation: Reservation, limits: QuotaLimits): QuotaVerdict | Promise<QuotaVerdict>;
-  /** Gives back what was not made durable. What was made durable stays counted: nothing to call. */
-  release(reservation: Reservation): void;
+  /**
+   * Ends a reservation that was admitted, once: what was made durable stays counted, what was not is given
+   * back. Where the batch was made durable by a queue of the same storage, its ledger entry is written
+   * already and counts, whatever the rest of the pipeline made of it; else the entry is written now, in
+   * the background.
+   */
+  settle(reservation: Reservation, isDurable: boolean): void;
   /** Without a project: the organization's. */
   read(organizationId: string, projectId?: string): UsageInForce | Promise<UsageInForce>;
 };
