@@ -8,11 +8,17 @@ export type DirectoryStorageOptions = {
   readonly createDirectory: boolean;
   readonly minFreeBytes: number;
   readonly reserveBytes: number;
+  /** Upper bound of the file in pages, for tests of a full disk. */
+  readonly maxPages?: number;
   readonly clock: Clock;
   readonly logger: Logger;
 };
 
-export type DirectoryStorage = QueueStorage & { close(): Promise<void> };
+export type DirectoryStorage = QueueStorage & {
+  close(): Promise<void>;
+  /** Ends as a crash would: nothing more is written. */
+  crash(): Promise<void>;
+};
 
 /** Queues in a directory of their own: a body is deleted when the last branch has acknowledged it. */
 export async function openDirectoryStorage(
@@ -26,6 +32,10 @@ export async function openDirectoryStorage(
     async close() {
       queues.close();
       await database.close();
+    },
+    async crash() {
+      queues.close();
+      await database.crash();
     },
   };
 }

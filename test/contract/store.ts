@@ -1,0 +1,650 @@
+import fc from 'fast-check';
+import type { Test } from 'tap';
+import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
+import type { Observation } from '../../src/model/observation.ts';
+import type { Store, StoredObservation } from '../../src/store/store.ts';
+import { hashToken, hasValidChecksum } from '../../src/store/token.ts';
+import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../helper/batches.ts';
+import type { FakeClock } from '../helper/clock.ts';
+
+/** A store under test: opened, closed, broken off, and opened again. */
+export type StorePlace = { readonly clock: FakeClock; open(): Promise<OpenStorePlace> };
+export type OpenStorePlace = {
+  readonly store: Store;
+  close(): Promise<void>;
+  crash(): Promise<void>;
+};
+
+const P = aTenant().projectId;
+const T0 = Date.UTC(2026, 0, 15, 12);
+
+/** The rules for every store; its queues have rules of their own in test/contract/queue.ts. */
+export function storeContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
+  async function open(t: Test) {
+    const at = await place(t);
+    let opened = await at.open();
+    t.teardown(() => opened.close());
+    const reopen = async (how: 'close' | 'crash' = 'crash'): Promise<Store> => {
+      await opened[how]();
+      opened = await at.open();
+      return opened.store;
+    };
+    return { clock: at.clock, store: opened.store, reopen };
+  }
+
+  t.test('projects and keys', (t) => {
+    projectsAndKeys(t, open);
+    t.end();
+  });
+  t.test('observations', (t) => {
+    observations(t, open);
+    t.end();
+  });
+  t.test('merging', (t) => {
+    merging(t, open);
+    t.end();
+  });
+  t.test('listings', (t) => {
+    listings(t, open);
+    t.end();
+  });
+}
+
+type Open = (
+  t: Test,
+) => Promise<{ clock: FakeClock; store: Store; reopen(how?: 'close' | 'crash'): Promise<Store> }>;
+
+function projectsAndKeys(t: Test, open: Open): void {
+  t.test('a project is created, found and listed', async (t) => {
+    const { store, clock, reopen } = await open(t);
+    const before = await store.projects.list();
+    const project = await store.projects.create('Zürich');
+    t.match(project, { id: /^proj_\w+$/, name: 'Zürich', createdAt: clock.now() });
+    const after = await reopen();
+    t.same(await after.projects.get(project.id), project);
+    t.same(await after.projects.list(), [...before, project]);
+    t.equal(await after.projects.get('proj_none'), undefined);
+  });
+
+  t.test('names have 1 to 200 characters', async (t) => {
+    const { store } = await open(t);
+    for (const name of ['', '   ', 'x'.repeat(201), 'lone \ud800']) {
+      await t.rejects(store.projects.create(name), { name: 'StoreError', code: 'invalid_name' });
+    }
+    await store.projects.create('😀'.repeat(200));
+  });
+
+  t.test('a key is shown once and found by the hash of its token', async (t) => {
+    const { store, clock, reopen } = await open(t);
+    const project = await store.projects.create('p');
+    const changes: string[] = [];
+    store.keys.onChange((keyId) => changes.push(keyId));
+    const { key, token } = await store.keys.create({ projectId: project.id, name: 'ci' });
+    t.match(key, {
+      id: /^key_\w+$/,
+      projectId: project.id,
+      organizationId: project.organizationId,
+      name: 'ci',
+      permissions: ['ingest:write', 'traces:read'],
+      createdAt: clock.now(),
+      lastUsedAt: null,
+      revokedAt: null,
+    });
+    t.ok(hasValidChecksum(token));
+    t.ok(token.startsWith(key.prefix) && key.prefix.length < 16, 'the prefix tells little');
+    t.same(changes, [key.id]);
+    const after = await reopen();
+    t.same(await after.keys.findByHash(hashToken(token)), key);
+    t.equal(await after.keys.findByHash(hashToken(`${token}x`)), undefined);
+    t.same(await after.keys.list(project.id), [key]);
+  });
+
+  t.test('keys have the permissions they were given, and at least one', async (t) => {
+    const { store } = await open(t);
+    const { id: projectId } = await store.projects.create('p');
+    const { key } = await store.keys.create({ projectId, permissions: ['traces:read'] });
+    t.same(key.permissions, ['traces:read']);
+    const none = store.keys.create({ projectId, permissions: [] });
+    await t.rejects(none, { name: 'StoreError', code: 'invalid_permissions' });
+    const unknown = store.keys.create({ projectId: 'proj_none' });
+    await t.rejects(unknown, { name: 'StoreError', code: 'unknown_project' });
+  });
+
+  t.test('a revoked key stays listed, and revoking twice changes nothing', async (t) => {
+    const { store, clock, reopen } = await open(t);
+    const { id: projectId } = await store.projects.create('p');
+    const { key, token } = await store.keys.create({ projectId });
+    const changes: string[] = [];
+    const stop = store.keys.onChange((keyId) => changes.push(keyId));
+    const revokedAt = clock.now();
+    const revoked = await store.keys.revoke(key.id);
+    t.same(revoked, { ...key, revokedAt });
+    t.same(changes, [key.id]);
+    clock.advance(1000);
+    t.same(await store.keys.revoke(key.id), revoked);
+    stop();
+    await t.rejects(store.keys.revoke('key_none'), { name: 'StoreError', code: 'unknown_key' });
+    const after = await reopen();
+    t.same(await after.keys.findByHash(hashToken(token)), revoked);
+    t.same(await after.keys.list(projectId), [revoked]);
+  });
+
+  t.test('keys are listed newest first, of one project or all', async (t) => {
+    const { store, clock } = await open(t);
+    const made: string[] = [];
+    for (const name of ['one', 'two']) {
+      const { id: projectId } = await store.projects.create(name);
+      for (let i = 0; i < 2; i++) {
+        clock.advance(10);
+        made.unshift((await store.keys.create({ projectId, name })).key.id);
+      }
+    }
+    const all = await store.keys.list();
+    t.same(
+      all.map(({ id }) => id).filter((id) => made.includes(id)),
+      made,
+    );
+    const [first] = all;
+    t.equal((await store.keys.list(first?.projectId)).length, 2);
+  });
+
+  t.test('the last use is written within ten seconds, then at most once a minute', async (t) => {
+    const { store, clock, reopen } = await open(t);
+    const { id: projectId } = await store.projects.create('p');
+    const { key } = await store.keys.create({ projectId });
+    const lastUse = async () => (await store.keys.list(projectId))[0]?.lastUsedAt;
+    const used = clock.now();
+    store.keys.touch(key.id, used);
+    clock.advance(10_000);
+    while ((await lastUse()) === null) await new Promise(setImmediate);
+    t.equal(await lastUse(), used);
+    store.keys.touch(key.id, used + 11_000);
+    clock.advance(10_000);
+    await store.projects.create('something else is written');
+    t.equal(await lastUse(), used, 'within the minute it is not written again');
+    const [after] = await (await reopen('close')).keys.list(projectId);
+    t.equal(after?.lastUsedAt, used + 11_000, 'a stop writes what was noted');
+  });
+
+  t.test('a token or its hash stands nowhere in what is listed', async (t) => {
+    const { store } = await open(t);
+    const { id: projectId } = await store.projects.create('p');
+    const { token } = await store.keys.create({ projectId });
+    const shown = JSON.stringify([await store.keys.list(), await store.projects.list()]);
+    t.notMatch(shown, token.slice(12));
+    t.notMatch(shown, hashToken(token).toString('hex'));
+  });
+}
+
+/** A batch of observations; one raw batch each, later ones with later ids. */
+function write(store: Store, list: readonly Observation[], more: Partial<RawBatch> = {}) {
+  return store.traces.write(batchWith(list, more));
+}
+
+function batchWith(list: readonly Observation[], more: Partial<RawBatch> = {}): ObservationBatch {
+  const source = nativeBatch(list.length, more);
+  const observations = list.map((observation, index) => ({ ...observation, index }));
+  return { kind: 'observations', source, observations };
+}
+
+function observations(t: Test, open: Open): void {
+  t.test('an observation comes back field by field', async (t) => {
+    const { store, reopen } = await open(t);
+    const observation = anObservation({
+      parentId: 'parent',
+      version: '18446744073709551615',
+      startTime: { ms: -62_167_219_200_000, ns: 999_999 },
+      endTime: { ms: 253_402_300_799_999, ns: 1 },
+      model: 'm',
+      usage: { input_tokens: 1, output_tokens: 2 },
+      sessionId: 's',
+      userId: 'u',
+      error: { message: 'no', type: null, stacktrace: 'at x' },
+      customFields: { team: 'a', ['__proto__']: 'b', 'q"uote': '\\' },
+      external: { run_type: 'prompt' },
+    });
+    const batch = batchWith([observation]);
+    await store.traces.write(batch);
+    const after = await reopen();
+    const found = await after.traces.getObservation(P, 'observation-1', 'trace-1');
+    const ref = { batchId: batch.source.id, position: 0 };
+    const { index: _, operation: __, payloadMask: ___, ...fields } = observation;
+    t.same(found, {
+      ...fields,
+      projectId: P,
+      source: 'native',
+      payload: { inputs: ref, outputs: ref, metadata: ref },
+      createdAt: batch.source.receivedAt,
+      updatedAt: batch.source.receivedAt,
+    });
+  });
+
+  t.test('absent fields are null', async (t) => {
+    const { store } = await open(t);
+    const none = { name: null, kind: null, status: null, startTime: null, endTime: null };
+    await write(store, [
+      anObservation({ ...none, ended: false, customFields: null, payloadMask: 0 }),
+    ]);
+    const found = await store.traces.getObservation(P, 'observation-1');
+    t.match(found, { ...none, ended: false, customFields: null, error: null, external: null });
+    t.same(found?.payload, {});
+  });
+
+  t.test('ids of any form keep their identity', async (t) => {
+    const { store } = await open(t);
+    const long = 'é'.repeat(2048);
+    const otlp = { traceId: 'a'.repeat(32), id: `${'a'.repeat(32)}:${'b'.repeat(16)}` };
+    const list: Pick<Observation, 'id' | 'traceId' | 'parentId'>[] = [
+      { ...otlp, parentId: `${'a'.repeat(32)}:${'c'.repeat(16)}` },
+      { id: ':starts-with-a-colon', traceId: ':trace', parentId: ':parent' },
+      { id: `t:${'d'.repeat(16)}`, traceId: 't', parentId: `t:${'e'.repeat(16)}` },
+      { id: `:${'d'.repeat(16)}`, traceId: 't', parentId: `:${'e'.repeat(16)}` },
+      { id: long, traceId: long, parentId: `${long}x` },
+      { id: `${long}y`, traceId: long, parentId: null },
+      { id: "'; DROP TABLE observations; --", traceId: '__proto__', parentId: '%' },
+      { id: 'x'.repeat(64), traceId: 'x'.repeat(65), parentId: 'x'.repeat(66) },
+      { id: '😀'.repeat(40), traceId: ' ', parentId: '\n' },
+    ];
+    await write(
+      store,
+      list.map((ids) => anObservation(ids)),
+    );
+    for (const { id, traceId, parentId } of list) {
+      const found = await store.traces.getObservation(P, id, traceId ?? '');
+      t.same([found?.id, found?.traceId, found?.parentId], [id, traceId, parentId]);
+      const anywhere = await store.traces.getObservation(P, id);
+      t.equal(anywhere?.traceId, traceId, `${id.slice(0, 20)} is found without its trace`);
+      const page = await store.traces.listObservations(P, traceId ?? '', { limit: 10 });
+      t.ok(page.items.some((item) => item.id === id));
+      t.equal((await store.traces.getTrace(P, traceId ?? ''))?.id, traceId);
+    }
+  });
+
+  t.test('external ids of spans come back as they were sent', async (t) => {
+    const { store } = await open(t);
+    const trace = 'a'.repeat(32);
+    const spans = [
+      {
+        id: `${trace}:${'1'.repeat(16)}`,
+        parentId: null,
+        external: { trace_id: trace, span_id: '1'.repeat(16) },
+      },
+      {
+        id: `${trace}:${'2'.repeat(16)}`,
+        parentId: `${trace}:${'1'.repeat(16)}`,
+        external: { trace_id: trace, span_id: '2'.repeat(16), parent_span_id: '1'.repeat(16) },
+      },
+      {
+        id: `${trace}:${'3'.repeat(16)}`,
+        parentId: null,
+        external: { trace_id: 'A'.repeat(32), span_id: '3'.repeat(16) },
+      },
+    ];
+    const source = otlpBatch(3);
+    const list = spans.map((span, index) => anObservation({ ...span, traceId: trace, index }));
+    await store.traces.write({ kind: 'observations', source, observations: list });
+    const { items } = await store.traces.listObservations(P, trace, { limit: 10 });
+    t.same(
+      items.map(({ external }) => external),
+      spans.map(({ external }) => external),
+    );
+    t.same(
+      items.map(({ source: from }) => from),
+      ['otlp', 'otlp', 'otlp'],
+    );
+  });
+
+  t.test('one project never sees another', async (t) => {
+    const { store } = await open(t);
+    const other = aTenant({ projectId: 'proj_other' });
+    await write(store, [anObservation({ name: 'mine' })]);
+    await write(store, [anObservation({ name: 'theirs' })], { tenant: other });
+    const theirs = await store.traces.getObservation('proj_other', 'observation-1', 'trace-1');
+    t.equal(theirs?.name, 'theirs');
+    t.equal((await store.traces.getObservation(P, 'observation-1'))?.name, 'mine');
+    t.equal((await store.traces.listTraces(P, { limit: 9 })).items.length, 1);
+    const ref = theirs?.payload.inputs?.batchId ?? '';
+    t.same(await store.traces.getBatches(P, [ref]), []);
+    t.equal((await store.traces.getBatches('proj_other', [ref])).length, 1);
+    t.equal(await store.traces.getTrace('proj_none', 'trace-1'), undefined);
+  });
+
+  t.test('the raw batch is kept with its observations, once', async (t) => {
+    const { store } = await open(t);
+    const body = Buffer.from('{"events":[{},{}]}');
+    const source = rawBatch('native', body, 3, {
+      positions: [0, 2],
+      rejections: [{ index: 1, code: 'invalid_event', reason: 'events[1]' }],
+    });
+    const list = [anObservation({ index: 0 }), anObservation({ id: 'second', index: 2 })];
+    const batch: ObservationBatch = { kind: 'observations', source, observations: list };
+    await store.traces.write(batch);
+    await store.traces.write(batch);
+    const [kept, ...more] = await store.traces.getBatches(P, [source.id, 'none']);
+    t.same(
+      [kept?.body, kept?.positions, kept?.rejections, more],
+      [body, [0, 2], source.rejections, []],
+    );
+    const second = await store.traces.getObservation(P, 'second', 'trace-1');
+    t.same(second?.payload.inputs, { batchId: source.id, position: 1 }, 'positions are the body’s');
+  });
+
+  t.test('a batch that waits in a queue of the store is not stored again', async (t) => {
+    const { store } = await open(t);
+    const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+    const source = nativeBatch(1);
+    await queue.append(source);
+    await store.traces.write({ kind: 'observations', source, observations: [anObservation()] });
+    await queue.ack('a', await queue.lease('a', 9, 1e9));
+    const [kept] = await store.traces.getBatches(P, [source.id]);
+    t.same(kept?.body, source.body, 'and stays when the queue is done with it');
+  });
+
+  t.test('the newest is found where an id stands in several traces', async (t) => {
+    const { store } = await open(t);
+    await write(store, [anObservation({ traceId: 'old' })], { receivedAt: T0 });
+    await write(store, [anObservation({ traceId: 'new' })], { receivedAt: T0 + 1 });
+    t.equal((await store.traces.getObservation(P, 'observation-1'))?.traceId, 'new');
+    t.equal(await store.traces.getObservation(P, 'observation-1', 'none'), undefined);
+    t.equal(await store.traces.getObservation(P, 'none'), undefined);
+  });
+}
+
+const START: Partial<Observation> = {
+  operation: 'start',
+  status: 'running',
+  endTime: null,
+  ended: false,
+};
+
+function merging(t: Test, open: Open): void {
+  const read = (store: Store) => store.traces.getObservation(P, 'observation-1', 'trace-1');
+
+  t.test('a finish adds to its start, and wins where both speak', async (t) => {
+    for (const order of ['start first', 'finish first']) {
+      const { store } = await open(t);
+      const start = batchWith([
+        anObservation({ ...START, name: 'begun', sessionId: 's', payloadMask: 0b00001 }),
+      ]);
+      const finish = batchWith([
+        anObservation({
+          name: null,
+          startTime: null,
+          payloadMask: 0b00010,
+          usage: { input_tokens: 3 },
+        }),
+      ]);
+      const batches = order === 'start first' ? [start, finish] : [finish, start];
+      for (const batch of batches) await store.traces.write(batch);
+      t.match(
+        await read(store),
+        {
+          name: 'begun',
+          sessionId: 's',
+          status: 'success',
+          ended: true,
+          startTime: anObservation().startTime,
+          endTime: anObservation().endTime,
+          usage: { input_tokens: 3 },
+          payload: {
+            inputs: { batchId: start.source.id, position: 0 },
+            outputs: { batchId: finish.source.id, position: 0 },
+          },
+        },
+        order,
+      );
+    }
+  });
+
+  t.test('the higher version wins, exactly, whatever the operation', async (t) => {
+    const { store } = await open(t);
+    const versions = [
+      '9007199254740993',
+      '18446744073709551615',
+      '18446744073709551614',
+      '9',
+      '10',
+    ];
+    for (const version of versions) {
+      const operation = version.startsWith('18446744073709551615') ? 'start' : 'finish';
+      await write(store, [anObservation({ version, name: version, operation })]);
+    }
+    t.match(await read(store), { version: '18446744073709551615', name: '18446744073709551615' });
+  });
+
+  t.test('an event that is repeated changes nothing', async (t) => {
+    const { store } = await open(t);
+    const batches = [
+      batchWith([anObservation({ ...START })]),
+      batchWith([anObservation({ usage: { input_tokens: 3 } }), anObservation({ name: 'again' })]),
+    ];
+    for (const batch of batches) await store.traces.write(batch);
+    const before = [await read(store), await store.traces.getTrace(P, 'trace-1')];
+    for (const batch of [...batches, ...batches]) await store.traces.write(batch);
+    t.same([await read(store), await store.traces.getTrace(P, 'trace-1')], before);
+  });
+
+  t.test('every order of up to five events gives the same row and the same trace', async (t) => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(anEvent(), { minLength: 2, maxLength: 5 }), async (events) => {
+        const { store } = await open(t);
+        const batches = events.map((event, i) => batchWith([event], { receivedAt: T0 + i }));
+        const rows: unknown[] = [];
+        for (const [i, order] of permutations(batches).entries()) {
+          // Every order has a project of its own, and raw batches that sort as the first order's do.
+          const tenant = aTenant({ projectId: `proj_${i}` });
+          for (const batch of order) {
+            const place = batches.indexOf(batch);
+            const id = `${String(i).padStart(6, '0')}${String(place).padStart(20, '0')}`;
+            await store.traces.write({ ...batch, source: { ...batch.source, id, tenant } });
+          }
+          const row = await store.traces.getObservation(
+            tenant.projectId,
+            'observation-1',
+            'trace-1',
+          );
+          const trace = await store.traces.getTrace(tenant.projectId, 'trace-1');
+          rows.push([comparable(row), trace]);
+        }
+        for (const row of rows) if (!t.same(row, rows[0])) throw new Error('the order shows');
+      }),
+      { numRuns: 6, endOnFailure: true },
+    );
+  });
+
+  t.test('an update of a run finds its trace, before or after the creation', async (t) => {
+    for (const order of ['creation first', 'update first']) {
+      const { store } = await open(t);
+      const asRun = { format: 'runs' as const };
+      const creation = batchWith([anObservation({ ...START, id: 'run', traceId: 'T' })], asRun);
+      const update = batchWith(
+        [anObservation({ id: 'run', traceId: null, name: 'patched' })],
+        asRun,
+      );
+      const batches = order === 'creation first' ? [creation, update] : [update, creation];
+      for (const batch of batches) await store.traces.write(batch);
+      const found = await store.traces.getObservation(P, 'run');
+      t.match(found, { traceId: 'T', name: 'patched', status: 'success', source: 'runs' }, order);
+      t.equal((await store.traces.getTrace(P, 'T'))?.observationCount, 1);
+      for (const batch of batches) await store.traces.write(batch);
+      t.same(await store.traces.getObservation(P, 'run'), found, 'repeated, it changes nothing');
+    }
+  });
+
+  t.test('an update waits for a creation of its own project alone', async (t) => {
+    const { store, reopen } = await open(t);
+    const update = anObservation({ id: 'run', traceId: null, name: 'patched' });
+    await write(store, [update], { tenant: aTenant({ projectId: 'proj_other' }) });
+    await write(store, [anObservation({ id: 'run', name: 'mine' })]);
+    t.equal((await store.traces.getObservation(P, 'run'))?.name, 'mine');
+    const after = await reopen();
+    await write(after, [anObservation({ ...START, id: 'run' })], {
+      tenant: aTenant({ projectId: 'proj_other' }),
+    });
+    t.equal((await after.traces.getObservation('proj_other', 'run'))?.name, 'patched');
+  });
+}
+
+function listings(t: Test, open: Open): void {
+  const at = (ms: number, ns = 0) => ({ ms: T0 + ms, ns });
+
+  t.test('a trace sums up its observations', async (t) => {
+    const { store } = await open(t);
+    const usage = { input_tokens: 10, output_tokens: 1 };
+    await write(store, [
+      anObservation({ id: 'late', parentId: 'root', startTime: at(5), endTime: at(90), usage }),
+      anObservation({ id: 'early', parentId: 'root', startTime: at(1), endTime: at(2), usage }),
+    ]);
+    t.match(await store.traces.getTrace(P, 'trace-1'), { observationCount: 2, startTime: at(1) });
+    await write(store, [
+      anObservation({
+        id: 'root',
+        kind: 'chain',
+        name: 'top',
+        status: 'error',
+        startTime: at(3),
+        usage,
+      }),
+    ]);
+    t.same(await store.traces.getTrace(P, 'trace-1'), {
+      id: 'trace-1',
+      name: 'top',
+      status: 'error',
+      startTime: at(1),
+      endTime: at(90),
+      observationCount: 3,
+      usage: { input_tokens: 20, output_tokens: 2 },
+    });
+  });
+
+  t.test('corrections reach the trace, also those that take something back', async (t) => {
+    const { store } = await open(t);
+    const one = { id: 'one', startTime: at(1), endTime: at(9), usage: { input_tokens: 5 } };
+    const two = { id: 'two', startTime: at(3), endTime: at(4), usage: { input_tokens: 1 } };
+    await write(store, [anObservation(one), anObservation({ ...two, name: 'second' })]);
+    await write(store, [
+      anObservation({
+        ...one,
+        version: '1',
+        startTime: at(6),
+        endTime: at(7),
+        parentId: 'x',
+        usage: { output_tokens: 2 },
+      }),
+    ]);
+    t.match(await store.traces.getTrace(P, 'trace-1'), {
+      name: 'second',
+      startTime: at(3),
+      endTime: at(7),
+      observationCount: 2,
+      usage: { input_tokens: 1, output_tokens: 2 },
+    });
+  });
+
+  t.test('traces are listed newest first, page by page', async (t) => {
+    const { store } = await open(t);
+    const times = [at(3), at(1, 1), at(1, 2), at(1, 1), at(2)];
+    for (const [i, startTime] of times.entries()) {
+      await write(store, [anObservation({ traceId: `t${i}`, startTime })]);
+    }
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await store.traces.listTraces(P, { limit: 2, ...(cursor && { cursor }) });
+      seen.push(...page.items.map(({ id }) => id));
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
+    t.same(seen, ['t0', 't4', 't2', 't3', 't1']);
+    for (const bad of ['', 'x', '!!', Buffer.from('1.2').toString('base64url')]) {
+      const listing = store.traces.listTraces(P, { limit: 2, cursor: bad });
+      await t.rejects(listing, { name: 'StoreError', code: 'invalid_cursor' });
+    }
+  });
+
+  t.test('filters choose', async (t) => {
+    const { store } = await open(t);
+    const make = (traceId: string, more: Partial<Observation>) =>
+      anObservation({ traceId, id: traceId, customFields: null, ...more });
+    await write(store, [
+      make('a', { startTime: at(1), name: 'Alpha', status: 'error', kind: 'agent' }),
+      make('b', { startTime: at(2), name: 'Beta', model: 'gpt-4o', kind: 'llm' }),
+      make('c', { startTime: at(3), name: '100%', customFields: { team: 'say "hi"_' } }),
+      make('d', { startTime: null, endTime: null, name: 'Delta' }),
+    ]);
+    await write(store, [make('a', { id: 'a2', parentId: 'a', startTime: at(2), kind: 'tool' })]);
+    const list = async (filter: object) =>
+      (await store.traces.listTraces(P, { limit: 9, ...filter })).items.map(({ id }) => id).sort();
+    t.same(await list({ status: 'error' }), ['a']);
+    t.same(await list({ kind: 'tool' }), ['a']);
+    t.same(await list({ kind: 'llm' }), ['b']);
+    t.same(await list({ name: 'Beta' }), ['b']);
+    t.same(await list({ query: 'GPT' }), ['b']);
+    t.same(await list({ query: '%' }), ['c']);
+    t.same(await list({ query: 'say "hi"_' }), ['c']);
+    t.same(await list({ query: 'ALPH', status: 'success' }), []);
+    t.same(await list({ from: at(2), to: at(3) }), ['b']);
+    t.same(await list({ query: '' }), ['a', 'b', 'c', 'd']);
+  });
+
+  t.test(
+    'observations are listed by start, then arrival, those without a start last',
+    async (t) => {
+      const { store } = await open(t);
+      const starts = [null, at(5), at(1, 7), at(5), null, at(-1e12)];
+      await write(
+        store,
+        starts.map((startTime, i) => anObservation({ id: `o${i}`, startTime })),
+      );
+      const seen: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const page: { items: readonly StoredObservation[]; nextCursor: string | null } =
+          await store.traces.listObservations(P, 'trace-1', {
+            limit: 1,
+            ...(cursor && { cursor }),
+          });
+        seen.push(...page.items.map(({ id }) => id));
+        cursor = page.nextCursor ?? undefined;
+      } while (cursor !== undefined);
+      t.same(seen, ['o5', 'o2', 'o1', 'o3', 'o0', 'o4']);
+      const none = await store.traces.listObservations(P, 'none', { limit: 1 });
+      t.same(none, { items: [], nextCursor: null });
+    },
+  );
+}
+
+/** An event of one observation, with every field there or not. */
+function anEvent(): fc.Arbitrary<Observation> {
+  const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
+  const time = fc.integer({ min: 0, max: 9 }).map((ms) => ({ ms: T0 + ms, ns: ms }));
+  return fc
+    .record({
+      operation: fc.constantFrom('start' as const, 'finish' as const, 'error' as const),
+      version: fc.constantFrom('0', '0', '1', '18446744073709551615'),
+      parentId: maybe(fc.constantFrom('p', 'q')),
+      name: maybe(fc.constantFrom('n', 'm')),
+      kind: maybe(fc.constantFrom('llm' as const, 'chain' as const)),
+      status: maybe(fc.constantFrom('running' as const, 'ok' as const)),
+      startTime: maybe(time),
+      endTime: maybe(time),
+      ended: fc.boolean(),
+      usage: maybe(fc.record({ input_tokens: fc.integer({ min: 0, max: 9 }) })),
+      customFields: maybe(fc.constantFrom({ a: '1' }, { b: '2' })),
+      payloadMask: fc.integer({ min: 0, max: 31 }),
+    })
+    .map((fields) => anObservation(fields));
+}
+
+function permutations<T>(list: readonly T[]): T[][] {
+  if (list.length <= 1) return [[...list]];
+  return list.flatMap((first, i) =>
+    permutations([...list.slice(0, i), ...list.slice(i + 1)]).map((rest) => [first, ...rest]),
+  );
+}
+
+/** A row without what names the order's own project and batches. */
+function comparable(row: StoredObservation | undefined): unknown {
+  if (row === undefined) return undefined;
+  const { projectId: _, payload, ...rest } = row;
+  return { ...rest, payload: Object.entries(payload).map(([f, ref]) => [f, ref.batchId.slice(6)]) };
+}
