@@ -181,7 +181,11 @@ async function ask(
 /** Ids of their own per case, so that one case's observation is not merged into another's. */
 function bodyOf({ id, request }: Case, fill: (text: string) => string): Buffer | undefined {
   if (request.bodyText !== undefined) {
-    return Buffer.from(fill(request.bodyText).replaceAll('"bt-1"', `"bt-${id}"`));
+    const trace = createHash('md5').update(id).digest('hex');
+    const body = fill(request.bodyText)
+      .replaceAll('"bt-1"', `"bt-${id}"`)
+      .replaceAll('"00000000000000000000000000000001"', `"${trace}"`);
+    return Buffer.from(body);
   }
   if (request.bodyBase64 !== undefined) return Buffer.from(request.bodyBase64, 'base64');
   if (request.generator === undefined || request.generator.name === 'rawHttp') return undefined;

@@ -3,8 +3,8 @@ import { parseArgs } from 'node:util';
 import { type Answer, json, list, record } from './client.ts';
 import { type Daemon, prepareDaemon, total } from './daemon.ts';
 import {
+  countSpans,
   decodeResponse,
-  decodeTraces,
   encodeTraces,
   spansOf,
   type WireTraces,
@@ -44,8 +44,11 @@ export async function fuzz(seconds: number): Promise<Findings> {
   }
 }
 
+const NATIVE = '/api/v1/observations/batch';
+const OTLP = '/api/public/otel/v1/traces';
+
 /** What another reader of the same bytes says: the number of items, or that they are broken. */
-type Opinion = number | 'broken' | 'unsure';
+type Opinion = number | 'broken';
 type Attempt = {
   readonly path: string;
   readonly contentType: string;
@@ -62,42 +65,36 @@ async function attempt(daemon: Daemon, one: Attempt, problems: string[]): Promis
     problems.push(`${path} ${contentType}: ${sentence}: ${body.toString('base64').slice(0, 1500)}`);
   };
   try {
-    const answer = await daemon.call({
-      method: 'POST',
-      path,
-      headers: { 'content-type': contentType },
-      body,
-    });
+    const headers = { 'content-type': contentType };
+    const answer = await daemon.call({ method: 'POST', path, headers, body });
     if (![200, 202, 400].includes(answer.status)) say(`answered ${answer.status}`);
-    const [accepted, rejected] = outcome(answer, opinion);
-    const items = accepted + rejected;
-    if (opinion === 'broken' && items > 0) say(`broken, and ${items} items found`);
-    if (typeof opinion === 'number' && items !== opinion) say(`${opinion} items, ${items} found`);
-    return accepted;
+    if (answer.status !== 400 && opinion === 'broken') say('broken for another reader, and taken');
+    return path === NATIVE ? nativeItems(answer, opinion, say) : otlpItems(answer, opinion);
   } catch (error) {
     say(`no answer: ${String(error)}`);
     return 0;
   }
 }
 
-/** OTLP does not say how many it accepted: what the other reader found, less what was rejected. */
-function outcome(answer: Answer, opinion: Opinion): [accepted: number, rejected: number] {
-  const type = String(answer.headers['content-type']);
-  if (answer.status === 400 && !type.includes('json')) return [0, 0];
-  if (!type.includes('json')) return split(opinion, decodeResponse(answer.body).rejectedSpans);
-  const body = record(json(answer));
-  if (body.results !== undefined) {
-    const results = list(body.results).map(record);
-    const queued = results.filter((one) => one.status === 'queued').length;
-    return [queued, results.length - queued];
-  }
-  if (answer.status === 400) return [0, 0];
-  const partial = body.partialSuccess;
-  return split(opinion, partial === undefined ? 0 : Number(record(partial).rejectedSpans));
+/** The envelope says how many items it found. */
+function nativeItems(answer: Answer, opinion: Opinion, say: (sentence: string) => void): number {
+  const results = list(record(json(answer)).results).map(record);
+  const wanted = opinion === 'broken' ? 0 : opinion;
+  if (results.length !== wanted) say(`${wanted} items, ${results.length} found`);
+  return results.filter((one) => one.status === 'queued').length;
 }
 
-function split(opinion: Opinion, rejected: number): [accepted: number, rejected: number] {
-  return [typeof opinion === 'number' ? opinion - rejected : 0, rejected];
+/**
+ * OTLP does not say how many it accepted: what the other reader found, less what was rejected; the sum is
+ * held against the counter at the end. What is refused here may be taken there: a library is more lenient.
+ */
+function otlpItems(answer: Answer, opinion: Opinion): number {
+  if (answer.status !== 200 || opinion === 'broken') return 0;
+  if (!String(answer.headers['content-type']).includes('json')) {
+    return opinion - decodeResponse(answer.body).rejectedSpans;
+  }
+  const partial = record(json(answer)).partialSuccess;
+  return opinion - (partial === undefined ? 0 : Number(record(partial).rejectedSpans));
 }
 
 function nativeAttempt(): Attempt {
@@ -117,28 +114,31 @@ function nativeAttempt(): Attempt {
   const found =
     typeof parsed === 'object' && parsed !== null && 'events' in parsed ? parsed.events : undefined;
   const opinion = Array.isArray(found) ? found.length : 'broken';
-  return { path: '/api/v1/observations/batch', contentType: 'application/json', body, opinion };
+  return { path: NATIVE, contentType: 'application/json', body, opinion };
 }
 
 function otlpJsonAttempt(): Attempt {
   const body = mutate(Buffer.from(JSON.stringify(traces())), '{}[]",:\\u0e-+.1tfn \x00\x1f');
-  const parsed = parseJson(body);
-  // Shapes that JSON.parse takes and OTLP does not are judged by the unit tests of the reader.
-  const opinion = parsed === undefined ? 'broken' : 'unsure';
-  return otlpAttempt('application/json', body, opinion);
+  return {
+    path: OTLP,
+    contentType: 'application/json',
+    body,
+    opinion: opinionOf(() => spansOf(parseJson(body) as WireTraces).length),
+  };
 }
 
 function otlpProtoAttempt(): Attempt {
   const body = mutate(encodeTraces(traces()), '\x00\x01\x0a\x12\x1a\x22\x2a\x4a\x7f\x80\xff');
-  try {
-    return otlpAttempt('application/x-protobuf', body, spansOf(decodeTraces(body)).length);
-  } catch {
-    return otlpAttempt('application/x-protobuf', body, 'unsure');
-  }
+  const opinion = opinionOf(() => countSpans(body));
+  return { path: OTLP, contentType: 'application/x-protobuf', body, opinion };
 }
 
-function otlpAttempt(contentType: string, body: Buffer, opinion: Opinion): Attempt {
-  return { path: '/api/public/otel/v1/traces', contentType, body, opinion };
+function opinionOf(count: () => number): Opinion {
+  try {
+    return count();
+  } catch {
+    return 'broken';
+  }
 }
 
 function traces(): WireTraces {
