@@ -33,6 +33,8 @@ export type OrganizationStore = {
   get(): Promise<Organization>;
   /** Rejects with `StoreError('plan_limit')`, saying how many projects to delete first. */
   update(change: { name?: string; plan?: PlanName }): Promise<Organization>;
+  /** Told at once of every change made through this store. */
+  onChange(listener: (organization: Organization) => void): () => void;
 };
 
 /** What is counted toward limits within a window. Windows are UTC calendar months and clock hours. */
