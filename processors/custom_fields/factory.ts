@@ -2,7 +2,7 @@ import { defineProcessor } from '../../src/component/component.ts';
 import { config } from './config.ts';
 import { createCustomFields } from './processor.ts';
 
-export const factory = defineProcessor({
+export const customFields = defineProcessor({
   kind: 'processor',
   type: 'custom_fields',
   stability: 'beta',

@@ -2,7 +2,7 @@ import { defineProcessor } from '../../src/component/component.ts';
 import { config } from './config.ts';
 import { createNormalization } from './processor.ts';
 
-export const factory = defineProcessor({
+export const normalization = defineProcessor({
   kind: 'processor',
   type: 'normalization',
   stability: 'beta',

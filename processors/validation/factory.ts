@@ -2,7 +2,7 @@ import { defineProcessor } from '../../src/component/component.ts';
 import { config } from './config.ts';
 import { createValidation } from './processor.ts';
 
-export const factory = defineProcessor({
+export const validation = defineProcessor({
   kind: 'processor',
   type: 'validation',
   stability: 'beta',

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { factory } from '../../../processors/normalization/factory.ts';
+import { normalization as factory } from '../../../processors/normalization/factory.ts';
 import { createNormalization } from '../../../processors/normalization/processor.ts';
 import type { ObservationBatch, RawBatch } from '../../../src/model/batch.ts';
 import { nativeBatch, observationBatch, otlpBatch, rawBatch } from '../../helper/batches.ts';
