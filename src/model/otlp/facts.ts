@@ -34,6 +34,8 @@ type TokenCount = {
   readonly rank: number;
   readonly key: string;
   readonly count: number;
+  /** The attribute holds more than this count, so it stays in the metadata. */
+  readonly isPart: boolean;
 };
 
 /** Whether and from where an input or output comes. */
@@ -125,14 +127,20 @@ export class SpanFacts {
     this.kind = kind;
   }
 
-  #takeTokens(name: string, rank: number, key: string | undefined, value: Scalar): void {
+  #takeTokens(
+    name: string,
+    rank: number,
+    key: string | undefined,
+    value: Scalar,
+    isPart = false,
+  ): void {
     const count = countOf(value);
     if (count === undefined || key === undefined) return;
     this.tokens ??= [];
     const at = this.tokens.findIndex((token) => token.name === name);
-    if (at === -1) this.tokens.push({ name, rank, key, count });
-    else if (rank <= (this.tokens[at] as TokenCount).rank)
-      this.tokens[at] = { name, rank, key, count };
+    const found = { name, rank, key, count, isPart };
+    if (at === -1) this.tokens.push(found);
+    else if (rank <= (this.tokens[at] as TokenCount).rank) this.tokens[at] = found;
   }
 
   /** Counts in a JSON object come after those that have attributes of their own. */
@@ -147,7 +155,7 @@ export class SpanFacts {
     if (typeof counts !== 'object' || counts === null) return;
     for (const [name, count] of Object.entries(counts)) {
       const known = USAGE_NAMES.get(name);
-      if (known !== undefined) this.#takeTokens(known, 1000 + rank, key, count as Scalar);
+      if (known !== undefined) this.#takeTokens(known, 1000 + rank, key, count as Scalar, true);
     }
   }
 

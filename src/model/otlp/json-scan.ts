@@ -3,6 +3,7 @@ import type { OtlpIndex } from '../batch-index.ts';
 import { Refusal } from '../errors.ts';
 import type { ScanLimits } from '../format-module.ts';
 import {
+  BACKSLASH,
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COMMA,
@@ -19,6 +20,7 @@ import {
   type Text,
   textOf,
 } from '../json/grammar.ts';
+import { stringIn } from '../json/read.ts';
 import { mayHoldCustomFields } from './custom-fields.ts';
 import { OtlpField, OtlpFlag } from './fields.ts';
 import {
@@ -106,18 +108,18 @@ const HOLDS_SPANS: ReadonlySet<Message['name']> = new Set([
   'scope_spans',
 ]);
 
-/** `values` counts the OTLP values that are around this one. */
+/** `lists` counts the arrays and kvlists that are around this message. */
 function walkMessage(
   walk: Walk,
   start: number,
   outer: number,
   message: Message,
-  values: number,
+  lists: number,
 ): number {
   const { text } = walk;
   const { bytes } = text;
   if (bytes[start] !== OPEN_BRACE) return mismatch(walk, start, outer, 'an object');
-  const inner = message.name === 'value' ? values + 1 : values;
+  const inner = message.name === 'list' ? lists + 1 : lists;
   if (inner > MAX_VALUE_DEPTH) {
     walk.wrong ??= `A value is nested deeper than ${MAX_VALUE_DEPTH} levels.`;
   }
@@ -159,7 +161,7 @@ function startOver(walk: Walk, marks: Map<string, RecorderMark>, key: string): v
   else walk.recorder.restore(mark);
 }
 
-function walkField(walk: Walk, start: number, depth: number, field: Field, values: number): number {
+function walkField(walk: Walk, start: number, depth: number, field: Field, lists: number): number {
   const { text } = walk;
   const { bytes } = text;
   if (field.note === 'attributes' || field.note === 'resource') walk.customFields = false;
@@ -170,13 +172,13 @@ function walkField(walk: Walk, start: number, depth: number, field: Field, value
   if (isNull) {
     end = skipValue(text, start, depth);
   } else if (field.list) {
-    end = walkList(walk, start, depth, field.type as Message, values);
+    end = walkList(walk, start, depth, field.type as Message, lists);
     count = listCount;
   } else if (typeof field.type === 'string') {
     end = skipValue(text, start, depth);
     checkScalar(walk, start, end, field.type);
   } else {
-    end = walkMessage(walk, start, depth, field.type, values);
+    end = walkMessage(walk, start, depth, field.type, lists);
   }
   if (field.note !== undefined) {
     const size = isNull ? 0 : end - start - (text.saved - saved);
@@ -193,7 +195,7 @@ function walkList(
   start: number,
   outer: number,
   message: Message,
-  values: number,
+  lists: number,
 ): number {
   const { text } = walk;
   const { bytes } = text;
@@ -203,7 +205,7 @@ function walkList(
   let at = spaceFrom(text, start + 1);
   if (bytes[at] !== CLOSE_BRACKET) {
     for (;;) {
-      at = spaceFrom(text, walkMessage(walk, at, depth, message, values));
+      at = spaceFrom(text, walkMessage(walk, at, depth, message, lists));
       count++;
       if (bytes[at] === CLOSE_BRACKET) break;
       if (bytes[at] !== COMMA) fail(text, at);
@@ -224,6 +226,10 @@ function mismatch(walk: Walk, start: number, depth: number, wanted: string): num
 function checkScalar(walk: Walk, start: number, end: number, type: ScalarType): void {
   if (type === 'string') {
     if (walk.text.bytes[start] !== QUOTE) mismatchAt(walk, start, type);
+    return;
+  }
+  if (type === 'bytes') {
+    if (!isBase64(walk.text.bytes, start, end)) mismatchAt(walk, start, type);
     return;
   }
   if (isPlainInteger(walk.text.bytes, start, end, type)) return;
@@ -250,6 +256,33 @@ function isPlainInteger(bytes: Buffer, start: number, end: number, type: ScalarT
     if (c < 0x30 || c > 0x39) return false;
   }
   return true;
+}
+
+/** Base64, or its form for URLs, with or without padding: what protobuf's own JSON readers take. */
+function isBase64(bytes: Buffer, start: number, end: number): boolean {
+  if (bytes[start] !== QUOTE) return false;
+  let last = end - 2;
+  while (last > start && end - 2 - last < 2 && bytes[last] === EQUALS) last--;
+  for (let at = start + 1; at <= last; at++) {
+    if (BASE64[bytes[at] as number] === 0) {
+      // Only what needs no escape is base64, yet senders may escape a slash.
+      return bytes[at] === BACKSLASH && isBase64Text(stringIn(bytes, start, end));
+    }
+  }
+  const digits = last - start;
+  const padding = end - 2 - last;
+  return digits % 4 !== 1 && (padding === 0 || (digits + padding) % 4 === 0);
+}
+
+function isBase64Text(text: string): boolean {
+  const plain = Buffer.from(JSON.stringify(text));
+  return !plain.includes(BACKSLASH) && isBase64(plain, 0, plain.length);
+}
+
+const EQUALS = 0x3d;
+const BASE64 = new Uint8Array(256);
+for (const c of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/-_') {
+  BASE64[c.charCodeAt(0)] = 1;
 }
 
 function mismatchAt(walk: Walk, start: number, type: ScalarType): void {

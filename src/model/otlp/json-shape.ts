@@ -1,6 +1,14 @@
 /** The export request in OTLP's JSON form, as data: the type of every known field of every message. */
 
-export type ScalarType = 'string' | 'bool' | 'int64' | 'uint64' | 'uint32' | 'double' | 'enum';
+export type ScalarType =
+  | 'string'
+  | 'bytes'
+  | 'bool'
+  | 'int64'
+  | 'uint64'
+  | 'uint32'
+  | 'double'
+  | 'enum';
 
 /** What the scanner keeps of a field. */
 export type Note =
@@ -22,7 +30,7 @@ export type Field = {
 };
 
 export type Message = {
-  readonly name: 'request' | 'resource_spans' | 'scope_spans' | 'span' | 'value' | 'other';
+  readonly name: 'request' | 'resource_spans' | 'scope_spans' | 'span' | 'list' | 'other';
   readonly fields: Map<string, Field>;
 };
 
@@ -38,16 +46,16 @@ function message(name: Message['name'], fields: Record<string, Field>): Message 
   return { name, fields: new Map(Object.entries(fields)) };
 }
 
-const VALUE = message('value', {
+const VALUE = message('other', {
   stringValue: one('string'),
   boolValue: one('bool'),
   intValue: one('int64'),
   doubleValue: one('double'),
-  bytesValue: one('string'),
+  bytesValue: one('bytes'),
 });
 const KEY_VALUE = message('other', { key: one('string', 'key'), value: one(VALUE) });
-VALUE.fields.set('arrayValue', one(message('other', { values: list(VALUE) })));
-VALUE.fields.set('kvlistValue', one(message('other', { values: list(KEY_VALUE) })));
+VALUE.fields.set('arrayValue', one(message('list', { values: list(VALUE) })));
+VALUE.fields.set('kvlistValue', one(message('list', { values: list(KEY_VALUE) })));
 
 const EVENT = message('other', {
   timeUnixNano: one('uint64'),
@@ -115,6 +123,7 @@ export function isScalar(type: ScalarType, text: string): boolean {
   const quoted = text.startsWith('"');
   switch (type) {
     case 'string':
+    case 'bytes':
       return quoted;
     case 'bool':
       return text === 'true' || text === 'false';

@@ -101,7 +101,7 @@ function isRepeated(key: string, facts: SpanFacts): boolean {
   if (key === facts.model?.key) return true;
   if (key === 'context_metadata' && facts.hasContextMetadata) return true;
   if (isContent(key, facts, 'input') || isContent(key, facts, 'output')) return true;
-  return facts.tokens?.some((token) => token.key === key) ?? false;
+  return facts.tokens?.some((token) => token.key === key && !token.isPart) ?? false;
 }
 
 function isContent(key: string, facts: SpanFacts, role: 'input' | 'output'): boolean {

@@ -1,5 +1,6 @@
 import type { Rejection } from '../batch.ts';
 import type { OtlpIndex } from '../batch-index.ts';
+import { MAX_FIELD_BYTES } from '../json/fields.ts';
 import { skipSpace, skipValue, textOf } from '../json/grammar.ts';
 import { PAYLOAD_FIELDS, type PayloadField } from '../observation.ts';
 import { resourceAt, resourceField, scopeAt, scopeField, spanAt, spanField } from './context.ts';
@@ -7,9 +8,6 @@ import { wrongCustomFields } from './custom-fields.ts';
 import { OtlpField, OtlpFlag, ResourceField, ScopeField } from './fields.ts';
 import { payloadOf } from './payload.ts';
 import { entriesOf } from './value.ts';
-
-/** Spec 8: exactly this many bytes of JSON are accepted in one field. */
-export const MAX_FIELD_BYTES = 4_194_304;
 
 /** A byte of protobuf, or of JSON, becomes at most this many of a field's JSON. */
 const GROWTH = { otlp_proto: 6, otlp_json: 2 } as const;

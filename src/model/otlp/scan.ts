@@ -66,7 +66,7 @@ function scanResource(bytes: Buffer, start: number, end: number): number {
     const tag = readTag(bytes, p, end);
     if (tag === 10) {
       p = enter(bytes, next, end);
-      if (scanKeyValue(bytes, next, p, 1)) flags = OtlpFlag.CUSTOM_FIELDS;
+      if (scanKeyValue(bytes, next, p, 0)) flags = OtlpFlag.CUSTOM_FIELDS;
     } else {
       p = skip(bytes, tag, next, end);
     }
@@ -104,7 +104,7 @@ function scanAttributed(bytes: Buffer, start: number, end: number, attributesTag
     const tag = readTag(bytes, p, end);
     if (tag === attributesTag) {
       p = enter(bytes, next, end);
-      scanKeyValue(bytes, next, p, 1);
+      scanKeyValue(bytes, next, p, 0);
     } else {
       p = skip(bytes, tag, next, end);
     }
@@ -127,7 +127,7 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
         const from = next;
         p = enter(bytes, from, end);
         attributeBytes += p - next;
-        if (scanKeyValue(bytes, next, p, 1)) flags |= OtlpFlag.CUSTOM_FIELDS;
+        if (scanKeyValue(bytes, next, p, 0)) flags |= OtlpFlag.CUSTOM_FIELDS;
         break;
       }
       case 10:
@@ -225,13 +225,8 @@ function scanUnusualKeyValue(bytes: Buffer, start: number, end: number, depth: n
   return mayHoldCustomFields(bytes, keyStart, keyEnd);
 }
 
+/** `depth` counts the arrays and kvlists around the value. */
 function scanValue(bytes: Buffer, start: number, end: number, depth: number): void {
-  if (depth > MAX_VALUE_DEPTH) {
-    throw new Refusal(
-      'invalid_request',
-      `A value is nested deeper than ${MAX_VALUE_DEPTH} levels.`,
-    );
-  }
   let p = start;
   while (p < end) {
     const tag = readTag(bytes, p, end);
@@ -252,6 +247,12 @@ function scanValues(
   depth: number,
   keyed: boolean,
 ): void {
+  if (depth > MAX_VALUE_DEPTH) {
+    throw new Refusal(
+      'invalid_request',
+      `A value is nested deeper than ${MAX_VALUE_DEPTH} levels.`,
+    );
+  }
   let p = start;
   while (p < end) {
     const tag = readTag(bytes, p, end);

@@ -1,4 +1,4 @@
-/** Nesting allowed in an attribute's value; the value itself is the first level. */
+/** Arrays and kvlists that may stand in one another in an attribute's value. */
 export const MAX_VALUE_DEPTH = 100;
 export const MAX_VARINT_BYTES = 10;
 

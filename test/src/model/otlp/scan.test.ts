@@ -126,7 +126,7 @@ t.test('the wire scan', async (t) => {
     t.equal(scanProto(Buffer.concat([unknown, everything, unknown])).count, 2);
   });
 
-  t.test('bounds the nesting of values to 100 levels', async (t) => {
+  t.test('bounds the arrays and kvlists in one another to 100', async (t) => {
     for (const kind of ['array', 'kvlist'] as const) {
       t.equal(
         codeOf(() => scanProto(nested(100, kind))),
@@ -204,6 +204,10 @@ t.test('the JSON scan', async (t) => {
       span({ attributes: [{ key: 'a', value: { intValue: '9223372036854775808' } }] }),
       span({ attributes: [{ key: 'a', value: { doubleValue: 'much' } }] }),
       span({ attributes: [{ key: 'a', value: { boolValue: 1 } }] }),
+      ...['!!', 'A', 'AAAAA', 'AA=', 'AAA==', 'AA AA', '=', 'A=A=', 'AAAA====', 'é', '"'].map(
+        (bytesValue) => span({ attributes: [{ key: 'a', value: { bytesValue } }] }),
+      ),
+      span({ attributes: [{ key: 'a', value: { bytesValue: 1 } }] }),
       span({ startTimeUnixNano: 'abc' }),
       span({ startTimeUnixNano: '-1' }),
       span({ kind: 1.5 }),
@@ -233,6 +237,13 @@ t.test('the JSON scan', async (t) => {
       span({ attributes: [{ key: 'a', value: { intValue: '-9223372036854775808' } }] }),
       span({ attributes: [{ key: 'a', value: { doubleValue: 'NaN' } }] }),
       span({ attributes: [{ key: 'a', value: { doubleValue: '-Infinity' } }] }),
+      ...['', 'AA', 'AA==', 'AAA', 'AAA=', 'AAAA', '-_+/'].map((bytesValue) =>
+        span({ attributes: [{ key: 'a', value: { bytesValue } }] }),
+      ),
+      span({ attributes: [{ key: 'a', value: { bytesValue: 'AA//' } }] }).replace(
+        '//',
+        '\\/\\u002f',
+      ),
       span({ kind: 'SPAN_KIND_SERVER', status: { code: 'STATUS_CODE_OK' } }),
       span({ kind: 99, status: { code: 99 } }),
       span({ startTimeUnixNano: 1704067200000000000 }),
@@ -259,12 +270,24 @@ t.test('the JSON scan', async (t) => {
       codeOf(() => scanJson(deep(1_000_000))),
       'invalid_json',
     );
-    let value: object = {};
-    for (let i = 1; i < 101; i++) value = { arrayValue: { values: [value] } };
-    t.equal(
-      codeOf(() => scanJson(span({ attributes: [{ key: 'a', value }] }))),
-      'invalid_request',
-    );
+    const wrappers = [
+      (value: object) => ({ arrayValue: { values: [value] } }),
+      (value: object) => ({ kvlistValue: { values: [{ key: 'k', value }] } }),
+    ];
+    for (const wrap of wrappers) {
+      let value: object = { intValue: 1 };
+      for (let i = 0; i < 100; i++) value = wrap(value);
+      const within = span({ attributes: [{ key: 'a', value }] });
+      t.equal(
+        codeOf(() => scanJson(within)),
+        'accepted',
+      );
+      const beyond = span({ attributes: [{ key: 'a', value: wrap(value) }] });
+      t.equal(
+        codeOf(() => scanJson(beyond)),
+        'invalid_request',
+      );
+    }
     const spans = Array.from({ length: 1001 }, (_, i) => spanOf(i));
     t.equal(scanJson(json(requestOf(spans.slice(1)))).count, 1000);
     t.equal(
@@ -332,7 +355,7 @@ function nested(levels: number, kind: 'array' | 'kvlist'): Buffer {
     chunks.push(head);
     length += head.length;
   };
-  for (let level = 1; level < levels; level++) {
+  for (let level = 0; level < levels; level++) {
     if (kind === 'kvlist') wrap(0x12);
     wrap(0x0a);
     wrap(kind === 'kvlist' ? 0x32 : 0x2a);
