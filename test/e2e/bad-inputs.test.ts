@@ -33,6 +33,11 @@ const LARGE = MIB;
 const ACCEPTED = 'tracectl_receiver_accepted_items_total';
 const STORED = 'tracectl_exporter_sent_items_total';
 const SLOW_HEADERS = 'http-036';
+/**
+ * After the first large free, glibc keeps blocks of up to 32 MiB for itself instead of giving them back. A
+ * fixed threshold leaves in the resident size what the daemon holds, which is what is looked at here.
+ */
+const KEEP_NO_FREE_MEMORY = { MALLOC_MMAP_THRESHOLD_: '1048576' };
 const only = process.env.BAD_INPUTS_ONLY;
 
 const { cases } = JSON.parse(
@@ -48,10 +53,10 @@ t.test('the daemon holds whatever arrives', async (t) => {
   const slow = cases.find(({ id }) => id === SLOW_HEADERS);
   const slowAnswers = slow === undefined ? [] : slowClients(daemon, slow, variables);
 
-  let accepted = total(await daemon.metrics(), ACCEPTED);
   for (const one of cases) {
     if (one.id === SLOW_HEADERS || (only !== undefined && !new RegExp(only).test(one.id))) continue;
     await t.test(`${one.id}: ${one.description}`, async (t) => {
+      const before = total(await daemon.metrics(), ACCEPTED);
       const fill = (text: string) => substitute(text, variables);
       const sent = bodyOf(one, fill);
       const during = (sent?.length ?? 0) >= LARGE ? control.beside() : undefined;
@@ -71,12 +76,11 @@ t.test('the daemon holds whatever arrives', async (t) => {
       }
       if (answer.status >= 400) noSecret(t, shown, variables);
 
-      const now = total(await daemon.metrics(), ACCEPTED);
+      const after = total(await daemon.metrics(), ACCEPTED);
       if (one.expect.effects !== null) {
-        t.equal(now - accepted - controls, one.expect.effects.acceptedDelta, 'accepted items');
+        t.equal(after - before - controls, one.expect.effects.acceptedDelta, 'accepted items');
       }
       await control.once();
-      accepted = now + 1;
       t.equal(daemon.pid(), pid);
       t.ok(daemon.running(), 'the process lives');
     });
@@ -122,7 +126,7 @@ async function warmDaemon(t: Test): Promise<{
   variables: Map<string, string>;
   projectId: string;
 }> {
-  const daemon = await startDaemon(t);
+  const daemon = await startDaemon(t, { env: KEEP_NO_FREE_MEMORY });
   const key = daemon.key;
   await daemon.end('SIGTERM');
   await daemon.start();
