@@ -2,6 +2,7 @@ import { diskQueue } from '../connectors/disk_queue/factory.ts';
 import { debug } from '../exporters/debug/factory.ts';
 import { file } from '../exporters/file/factory.ts';
 import { sqlite as sqliteExporter } from '../exporters/sqlite/factory.ts';
+import { admin } from '../extensions/admin/factory.ts';
 import { fileStorage } from '../extensions/file_storage/factory.ts';
 import { healthCheck } from '../extensions/health_check/factory.ts';
 import { sqlite as sqliteStore } from '../extensions/sqlite/factory.ts';
@@ -18,6 +19,7 @@ import type { Registry } from './config/registry.ts';
 export const REGISTRY: Registry = [
   sqliteStore,
   fileStorage,
+  admin,
   healthCheck,
   native,
   runs,

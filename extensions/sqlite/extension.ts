@@ -1,5 +1,7 @@
+import { resolve } from 'node:path';
 import type { Capability, Extension, Settings } from '../../src/component/component.ts';
 import type { Bootstrap } from '../../src/store/bootstrap.ts';
+import type { DataDirectory } from '../../src/store/data-directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { SqliteConfig } from './config.ts';
 import type { OpenStore } from './open-store.ts';
@@ -22,10 +24,12 @@ export function sqliteExtension(settings: Settings, config: SqliteConfig): Exten
       return parts?.first;
     },
   };
+  const dataDirectory: DataDirectory = { path: resolve(config.directory) };
   const offers = new Map<string, unknown>([
     ['store', store],
     ['queue_storage', store],
     ['bootstrap', bootstrap],
+    ['data_directory', dataDirectory],
   ]);
 
   return {

@@ -1,0 +1,20 @@
+import { z } from 'zod';
+import { endpoint, secret, storeRef } from '../../src/config/schema.ts';
+
+export const adminConfig = z.strictObject({
+  endpoint: endpoint('127.0.0.1:4319').describe('Where to listen'),
+  store: storeRef().describe('The store whose projects and keys are managed'),
+  token: secret()
+    .refine((token) => !token.startsWith('ws_'), {
+      error: 'a project key cannot be the admin token; take a secret of its own',
+    })
+    .refine((token) => /^[\x21-\x7e]*$/.test(token), {
+      error: 'a token has printable ASCII characters alone, without spaces',
+    })
+    .default('')
+    .describe(
+      'The admin token. Without one, or with an empty one, it is made at the first start and kept in the data directory of the store',
+    ),
+});
+
+export type AdminConfig = z.output<typeof adminConfig>;

@@ -1,0 +1,62 @@
+import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { AdminApi } from '../../src/control/admin-api.ts';
+import { ADMIN_API } from '../../src/control/admin-api.ts';
+import type { DataDirectory } from '../../src/store/data-directory.ts';
+import { DATA_DIRECTORY } from '../../src/store/data-directory.ts';
+import { STORE } from '../../src/store/store.ts';
+import { HEALTH } from '../../src/telemetry/health.ts';
+import { guardAccess } from './access.ts';
+import type { AdminConfig } from './config.ts';
+import type { AdminServer } from './server.ts';
+import { createServer } from './server.ts';
+import { keepToken } from './token.ts';
+
+/**
+ *   socket ─▶ fastify ─▶ server.ts  path, method ─▶ credential ─▶ body ─▶ query and body by their schema
+ *                          └▶ operations.ts ─▶ src/control/management.ts ─▶ store, audit
+ */
+export function createAdmin(settings: Settings, config: AdminConfig): Extension {
+  const { host, logger, clock } = settings;
+  let server: AdminServer | undefined;
+  let tokenFile: string | undefined;
+  const api: AdminApi = {
+    get url() {
+      return server?.url();
+    },
+    get tokenFile() {
+      return tokenFile;
+    },
+  };
+
+  return {
+    async start() {
+      const store = host.extension(config.store, STORE);
+      const kept = config.token === '' ? await keepToken(directoryOf(settings, config)) : undefined;
+      tokenFile = kept?.file;
+      const access = guardAccess(kept?.token ?? config.token, clock);
+      server = await createServer({ store, access, health: host.service(HEALTH), logger, clock });
+      await server.listen(config.endpoint);
+      // The token stands in its file alone: never in a log.
+      logger.info({ url: server.url(), token_file: tokenFile }, 'The admin API is served.');
+    },
+    async shutdown(deadline) {
+      const closing = server;
+      server = undefined;
+      await closing?.close(deadline);
+    },
+    provide: <T>(wanted: Capability<T>) =>
+      wanted.name === ADMIN_API.name ? (api as T) : undefined,
+  };
+}
+
+function directoryOf({ host }: Settings, { store }: AdminConfig): string {
+  let directory: DataDirectory;
+  try {
+    directory = host.extension(store, DATA_DIRECTORY);
+  } catch {
+    throw new Error(
+      `admin needs a token: ${store} has no data directory to keep one in; set "token", for example to \${env:TRACECTL_ADMIN_TOKEN}`,
+    );
+  }
+  return directory.path;
+}

@@ -1,0 +1,211 @@
+import { z } from 'zod';
+import { REFUSAL_STATUS } from '../../src/model/errors.ts';
+import {
+  OBSERVATION_KINDS,
+  OBSERVATION_OPERATIONS,
+  OBSERVATION_STATUSES,
+} from '../../src/model/observation.ts';
+
+/**
+ * The shapes of the other listener, for the OpenAPI document alone: its receivers scan bytes and check no
+ * request against these. A test holds their answers to them.
+ */
+
+const time = z.string().describe('ISO 8601; without an offset it is read as UTC.');
+const payload = z.unknown().describe('Any JSON, up to 4 MiB as compact JSON.');
+const kind = z.enum(OBSERVATION_KINDS);
+const status = z.enum(OBSERVATION_STATUSES);
+const version = z
+  .union([z.int().nonnegative(), z.string().regex(/^\d+$/)])
+  .describe('0 to 18446744073709551615; the higher one wins.');
+const tokenUsage = z
+  .looseObject({ input_tokens: z.int().optional(), output_tokens: z.int().optional() })
+  .describe('Counts of tokens.');
+const customFields = z
+  .record(z.string(), z.unknown())
+  .nullable()
+  .describe('Scalars become strings; what is nested is ignored.');
+
+const payloads = {
+  inputs: payload.optional(),
+  outputs: payload.optional(),
+  events: payload.optional(),
+  metadata: payload.optional(),
+  context_metadata: payload.optional(),
+};
+
+const event = z
+  .looseObject({
+    observation_id: z.string().optional().describe('This or `id`.'),
+    id: z.string().optional(),
+    trace_id: z.string(),
+    operation: z.enum(OBSERVATION_OPERATIONS),
+    kind: kind.optional().describe('This or `run_type`.'),
+    run_type: kind.optional(),
+    status,
+    name: z.string().nullish(),
+    parent_id: z.string().nullish(),
+    start_time: time.nullish(),
+    end_time: time.nullish(),
+    event_version: version.nullish(),
+    model: z.string().nullish(),
+    usage: tokenUsage.nullish(),
+    custom_fields: customFields.optional(),
+    ...payloads,
+  })
+  .meta({ id: 'ObservationEvent' });
+const eventBatch = z
+  .looseObject({ events: z.array(event).min(1).max(1000) })
+  .meta({ id: 'ObservationBatch' });
+
+const run = z
+  .looseObject({
+    id: z.string().optional().describe('This or `observation_id`; a patch takes it of the path.'),
+    observation_id: z.string().optional(),
+    trace_id: z.string().nullish(),
+    name: z.string().nullish(),
+    run_type: z.string().nullish(),
+    start_time: z.union([z.string(), z.number()]).nullish(),
+    end_time: z.union([z.string(), z.number()]).nullish(),
+    parent_run_id: z.string().nullish(),
+    inputs: payload.optional(),
+    outputs: payload.optional(),
+    extra: z.looseObject({ metadata: payload.optional() }).nullish(),
+  })
+  .meta({ id: 'Run' });
+const runBatch = z
+  .looseObject({ post: z.array(run).optional(), patch: z.array(run).optional() })
+  .meta({ id: 'RunBatch' });
+
+const itemResult = z
+  .strictObject({
+    index: z.int().nonnegative(),
+    id: z.string().optional(),
+    status: z.enum(['queued', 'rejected']),
+    raw_event_id: z.string().optional(),
+    code: z
+      .enum([
+        ...(['invalid_event', 'missing_field', 'invalid_field'] as const),
+        ...(['invalid_custom_fields', 'payload_too_large'] as const),
+      ])
+      .optional(),
+    reason: z.string().optional(),
+  })
+  .meta({ id: 'ItemResult' });
+const envelope = z
+  .strictObject({
+    status: z.enum(['queued', 'rejected']),
+    accepted: z.int().nonnegative(),
+    rejected: z.int().nonnegative(),
+    results: z.array(itemResult),
+    code: z.enum(Object.keys(REFUSAL_STATUS) as [string, ...string[]]).optional(),
+    message: z.string().optional(),
+    hourly_ingest_reset_at: z.iso.datetime().optional().describe('With `hourly_limit` alone.'),
+  })
+  .meta({ id: 'Envelope' });
+
+const otlpRequest = z
+  .looseObject({ resourceSpans: z.array(z.looseObject({})).optional() })
+  .meta({ id: 'ExportTraceServiceRequest' });
+const otlpResponse = z
+  .strictObject({
+    partialSuccess: z
+      .strictObject({
+        rejectedSpans: z.union([z.string(), z.int()]),
+        errorMessage: z.string(),
+      })
+      .optional(),
+  })
+  .meta({ id: 'ExportTraceServiceResponse' });
+const rpcStatus = z.strictObject({ code: z.int(), message: z.string() }).meta({ id: 'RpcStatus' });
+
+const info = z.looseObject({ batch_ingest_config: z.looseObject({}) }).meta({ id: 'Info' });
+
+const nextCursor = z.string().nullable();
+const trace = z
+  .strictObject({
+    id: z.string(),
+    name: z.string().nullable(),
+    status: status.nullable(),
+    start_time: time.nullable(),
+    end_time: time.nullable(),
+    observation_count: z.int(),
+    usage: tokenUsage.nullable(),
+  })
+  .meta({ id: 'Trace' });
+const traces = z
+  .strictObject({ traces: z.array(trace), next_cursor: nextCursor })
+  .meta({ id: 'Traces' });
+const observation = z
+  .strictObject({
+    id: z.string(),
+    trace_id: z.string().nullable(),
+    parent_id: z.string().nullable(),
+    name: z.string().nullable(),
+    kind: kind.nullable(),
+    status: status.nullable(),
+    start_time: time.nullable(),
+    end_time: time.nullable(),
+    custom_fields: z.record(z.string(), z.string()),
+    usage: tokenUsage.nullable(),
+    model: z.string().nullable(),
+    error: z
+      .strictObject({
+        message: z.string().nullable(),
+        type: z.string().nullable(),
+        stacktrace: z.string().nullable(),
+      })
+      .nullable(),
+    event_version: z.string(),
+    ended: z.boolean(),
+    session_id: z.string().nullable(),
+    user_id: z.string().nullable(),
+    external: z.record(z.string(), z.string()).nullable(),
+    source: z.enum(['native', 'runs', 'otlp']),
+    project_id: z.string(),
+    created_at: time,
+    updated_at: time,
+    ...payloads,
+  })
+  .meta({ id: 'Observation' });
+const traceDetail = z
+  .strictObject({ trace, observations: z.array(observation), next_cursor: nextCursor })
+  .meta({ id: 'TraceDetail' });
+const rawEvent = z
+  .strictObject({
+    id: z.string(),
+    accepted_at: time,
+    source: z.enum(['native', 'runs', 'otlp']),
+    key_id: z.string(),
+    event: z.unknown(),
+  })
+  .meta({ id: 'RawEvent' });
+const me = z
+  .strictObject({
+    project: z.strictObject({ id: z.string(), name: z.string() }),
+    key: z.strictObject({
+      id: z.string(),
+      prefix: z.string().nullable(),
+      permissions: z.array(z.enum(['ingest:write', 'traces:read'])),
+    }),
+  })
+  .meta({ id: 'Me' });
+
+export const INGESTION = {
+  event,
+  eventBatch,
+  run,
+  runBatch,
+  itemResult,
+  envelope,
+  otlpRequest,
+  otlpResponse,
+  rpcStatus,
+  info,
+  trace,
+  traces,
+  observation,
+  traceDetail,
+  rawEvent,
+  me,
+};

@@ -1,0 +1,172 @@
+import type { z } from 'zod';
+import { REFUSAL_STATUS } from '../../src/model/errors.ts';
+import { INGESTION } from './ingestion-schemas.ts';
+import type { Json } from './json-schema.ts';
+import { reference } from './json-schema.ts';
+
+/** The paths of the ingestion listener, for the OpenAPI document. */
+export function ingestionPaths(): Json {
+  const batch = ingest('sendObservations', 'Send observation events', INGESTION.eventBatch);
+  const run = ingest('createRun', 'Create a run', INGESTION.run);
+  const patch = ingest('updateRun', 'Update a run', INGESTION.run, [pathParameter('id')]);
+  const runs = ingest('sendRuns', 'Create and update runs', INGESTION.runBatch);
+  return {
+    '/api/v1/observations/batch': item({ post: batch }),
+    '/api/v1/runs': item({ post: run }),
+    '/api/v1/runs/{id}': item({ patch }),
+    '/api/v1/runs/batch': item({ post: runs }),
+    '/api/v1/info': item({ get: info() }),
+    '/api/public/otel/v1/traces': item({ post: exportTraces('exportTraces') }),
+    '/v1/traces': item({ post: exportTraces('exportTracesOfCollector') }),
+    '/api/v1/otel/v1/traces': item({ post: exportTraces('exportTracesOfLangSmith') }),
+    ...readingPaths(),
+  };
+}
+
+function readingPaths(): Json {
+  const page = [
+    query('limit', { type: 'integer', minimum: 1, maximum: 1000 }),
+    query('cursor', { type: 'string' }),
+  ];
+  const filter = ['from', 'to', 'status', 'kind', 'name', 'q'].map((name) =>
+    query(name, { type: 'string' }),
+  );
+  const flag = query('payloads', { type: 'boolean' });
+  const traceId = query('trace_id', { type: 'string' });
+  return {
+    '/api/v1/traces': item({
+      get: read('listTraces', 'Traces, newest first', INGESTION.traces, [...page, ...filter]),
+    }),
+    '/api/v1/traces/{trace_id}': item({
+      get: read('getTrace', 'A trace and its observations', INGESTION.traceDetail, [
+        pathParameter('trace_id'),
+        ...page,
+        flag,
+      ]),
+    }),
+    '/api/v1/observations/{id}': item({
+      get: read('getObservation', 'One observation', INGESTION.observation, [
+        pathParameter('id'),
+        traceId,
+      ]),
+    }),
+    '/api/v1/raw-events/{raw_event_id}': item({
+      get: read('getRawEvent', 'An event as it was accepted', INGESTION.rawEvent, [
+        pathParameter('raw_event_id'),
+      ]),
+    }),
+    '/api/v1/me': item({
+      get: read('getMe', 'The project and key this is', INGESTION.me, []),
+    }),
+  };
+}
+
+function item(operations: Json): Json {
+  const description = 'The ingestion listener';
+  const variables = { base_url: { default: 'http://127.0.0.1:4318', description } };
+  return { servers: [{ url: '{base_url}', description, variables }], ...operations };
+}
+
+const SECURITY = [{ project_key: [] }, { project_key_header: [] }];
+
+/** What an ingestion request may be refused with as a whole, in the envelope. */
+const REFUSED = refusalsOf([400, 401, 402, 403, 408, 409, 413, 415, 429, 503], INGESTION.envelope);
+
+function ingest(id: string, summary: string, body: z.ZodType, parameters: Json[] = []): Json {
+  const accepted = {
+    description: 'At least one item is accepted and safe; results itemizes every one.',
+    content: json(INGESTION.envelope),
+  };
+  return {
+    operationId: id,
+    tags: ['ingestion'],
+    summary,
+    security: SECURITY,
+    parameters: [...parameters, IDEMPOTENCY_KEY, CONTENT_ENCODING],
+    requestBody: { required: true, content: json(body) },
+    responses: { 202: accepted, ...REFUSED },
+  };
+}
+
+function exportTraces(id: string): Json {
+  const protobuf = { 'application/x-protobuf': { schema: { type: 'string', format: 'binary' } } };
+  const done = {
+    description: 'All spans accepted, or some rejected (partialSuccess).',
+    content: { ...json(INGESTION.otlpResponse), ...protobuf },
+  };
+  const refusals = refusalsOf(
+    [400, 401, 402, 403, 408, 409, 413, 415, 429, 503],
+    INGESTION.rpcStatus,
+    protobuf,
+  );
+  return {
+    operationId: id,
+    tags: ['ingestion'],
+    summary: 'Export spans (OTLP/HTTP)',
+    security: SECURITY,
+    parameters: [IDEMPOTENCY_KEY, CONTENT_ENCODING],
+    requestBody: { required: true, content: { ...json(INGESTION.otlpRequest), ...protobuf } },
+    responses: { 200: done, ...refusals },
+  };
+}
+
+function read(id: string, summary: string, answer: z.ZodType, parameters: Json[]): Json {
+  return {
+    operationId: id,
+    tags: ['reading'],
+    summary,
+    security: SECURITY,
+    ...(parameters.length === 0 ? {} : { parameters }),
+    responses: {
+      200: { description: 'Done', content: json(answer) },
+      ...refusalsOf([400, 401, 403, 404, 503], INGESTION.envelope),
+    },
+  };
+}
+
+function info(): Json {
+  return {
+    operationId: 'getInfo',
+    tags: ['ingestion'],
+    summary: 'What LangSmith’s clients ask before they send',
+    security: [],
+    responses: { 200: { description: 'Done', content: json(INGESTION.info) } },
+  };
+}
+
+function refusalsOf(statuses: readonly number[], schema: z.ZodType, more: Json = {}): Json {
+  return Object.fromEntries(
+    statuses.map((status) => {
+      const codes = Object.entries(REFUSAL_STATUS).filter(([, usual]) => usual === status);
+      const description = codes.map(([code]) => `\`${code}\``).join(', ') || 'Refused';
+      return [status, { description, content: { ...json(schema), ...more } }];
+    }),
+  );
+}
+
+function json(schema: z.ZodType): Json {
+  return { 'application/json': { schema: reference(schema) } };
+}
+
+function pathParameter(name: string): Json {
+  return { name, in: 'path', required: true, schema: { type: 'string' } };
+}
+
+function query(name: string, schema: Json): Json {
+  return { name, in: 'query', required: false, schema };
+}
+
+const IDEMPOTENCY_KEY: Json = {
+  name: 'Idempotency-Key',
+  in: 'header',
+  required: false,
+  description: 'The same key and body get the first answer again, for 24 hours.',
+  schema: { type: 'string', minLength: 1, maxLength: 255 },
+};
+const CONTENT_ENCODING: Json = {
+  name: 'Content-Encoding',
+  in: 'header',
+  required: false,
+  description: 'gzip; the native and run endpoints take zstd too.',
+  schema: { type: 'string' },
+};

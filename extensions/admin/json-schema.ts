@@ -1,0 +1,54 @@
+import { z } from 'zod';
+
+export type Json = Record<string, unknown>;
+
+const COMPONENTS = '#/components/schemas/';
+
+/** Schemas with an id are components of the document, referred to by it. */
+export function reference(schema: z.ZodType): Json {
+  return { $ref: `${COMPONENTS}${idOf(schema)}` };
+}
+
+/** The components of a document: JSON Schema by id, each referring to the others. */
+export function componentsOf(all: readonly z.ZodType[]): Json {
+  const registry = z.registry<{ id: string }>();
+  for (const schema of all) registry.add(schema, { ...schema.meta(), id: idOf(schema) });
+  const made = z.toJSONSchema(registry, { uri: (id) => `${COMPONENTS}${id}` });
+  return Object.fromEntries(
+    Object.entries(made.schemas).map(([id, schema]) => {
+      const { $id, $schema, id: _id, ...rest } = plain(schema) as Json;
+      return [id, rest];
+    }),
+  );
+}
+
+/** The fields of a flat schema, for the parameters of a query. */
+export function fieldsOf(schema: z.ZodType): { name: string; isRequired: boolean; field: Json }[] {
+  const { properties = {}, required = [] } = z.toJSONSchema(schema, { io: 'input' });
+  return Object.entries(properties).map(([name, field]) => ({
+    name,
+    isRequired: required.includes(name),
+    field: plain(field) as Json,
+  }));
+}
+
+function idOf(schema: z.ZodType): string {
+  const id = schema.meta()?.id;
+  if (id === undefined) throw new Error('a schema of the API has no id');
+  return id;
+}
+
+/** Without the patterns that say once more what a format, or a number's type, says already. */
+function plain(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(plain);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  const entries = Object.entries(schema).map(([key, value]) => [key, plain(value)] as const);
+  const { pattern, ...rest } = Object.fromEntries(entries) as Json;
+  const isSaid = rest.format !== undefined || rest.type === 'integer';
+  return typeof pattern !== 'string' || isSaid ? withPattern(rest, pattern) : { ...rest, pattern };
+}
+
+/** A property may be named `pattern` as well. */
+function withPattern(rest: Json, pattern: unknown): Json {
+  return typeof pattern === 'object' && pattern !== null ? { ...rest, pattern } : rest;
+}

@@ -1,0 +1,139 @@
+import type { z } from 'zod';
+import { API_CODES, type ApiCode } from './errors.ts';
+import { ingestionPaths } from './ingestion.ts';
+import { INGESTION } from './ingestion-schemas.ts';
+import type { Json } from './json-schema.ts';
+import { componentsOf, fieldsOf, reference } from './json-schema.ts';
+import type { Operation } from './operation.ts';
+import { SCHEMAS } from './schemas.ts';
+
+const TITLE = 'tracectl';
+const ABOUT = `Two listeners: management, with the admin token, and ingestion and reading, with the key of a project.
+
+Every management error is \`{"code","message"}\`. Beside the answers listed for each operation: 404 \`not_found\` for a path that is not served, 405 \`method_not_allowed\` with \`Allow\`, 408 \`request_timeout\` and 431 \`headers_too_large\`. HEAD is answered as GET is, without a body. Times are ISO 8601 in UTC.`;
+
+/** The OpenAPI 3.1 document of both listeners, made of the schemas that requests are checked against. */
+export function openApiDocument(operations: readonly Operation[]): Json {
+  return {
+    openapi: '3.1.0',
+    info: { title: TITLE, version: '1', description: ABOUT },
+    servers: [{ url: '/', description: 'The admin listener, which serves this document' }],
+    tags: ['organization', 'projects', 'keys', 'usage', 'service', 'ingestion', 'reading'].map(
+      (name) => ({ name }),
+    ),
+    security: [{ admin_token: [] }],
+    paths: { ...managementPaths(operations), ...ingestionPaths() },
+    components: {
+      securitySchemes: {
+        admin_token: { type: 'http', scheme: 'bearer', description: 'The admin token' },
+        project_key: { type: 'http', scheme: 'bearer', description: 'The key of a project, ws_…' },
+        project_key_header: { type: 'apiKey', in: 'header', name: 'x-api-key' },
+      },
+      schemas: componentsOf([...Object.values(SCHEMAS), ...Object.values(INGESTION)]),
+    },
+  };
+}
+
+const WITH_BODY = [
+  'invalid_json',
+  'body_too_large',
+  'unsupported_content_type',
+  'unsupported_encoding',
+] as const;
+const WITH_CREDENTIAL = ['unauthorized', 'rate_limited', 'unavailable'] as const;
+
+/** The codes an operation may answer, its own and those of its parts. */
+function codesOf(operation: Operation): ApiCode[] {
+  const { isOpen, body, codes } = operation;
+  return [
+    'invalid_request',
+    ...(body === undefined ? [] : WITH_BODY),
+    ...(isOpen === true ? [] : WITH_CREDENTIAL),
+    ...codes,
+  ];
+}
+
+function managementPaths(operations: readonly Operation[]): Json {
+  const paths: Record<string, Json> = {};
+  for (const operation of operations) {
+    const path = operation.path.replaceAll(/:(\w+)/g, '{$1}');
+    const item = paths[path] ?? {};
+    paths[path] = item;
+    item[operation.method.toLowerCase()] = described(operation);
+  }
+  return paths;
+}
+
+function described(operation: Operation): Json {
+  const parameters = [...pathParameters(operation.path), ...queryParameters(operation.query)];
+  return {
+    operationId: operation.id,
+    tags: [operation.tag],
+    summary: operation.summary,
+    ...(operation.isOpen === true ? { security: [] } : {}),
+    ...(parameters.length === 0 ? {} : { parameters }),
+    ...(operation.body === undefined
+      ? {}
+      : {
+          requestBody: {
+            required: operation.bodyIsOptional !== true,
+            content: { 'application/json': { schema: reference(operation.body) } },
+          },
+        }),
+    responses: { [operation.status]: success(operation), ...refusals(operation) },
+  };
+}
+
+function success({ status, answer }: Operation): Json {
+  const description = { 200: 'Done', 201: 'Created', 204: 'Gone; no body' }[status];
+  if (answer === undefined) return { description };
+  const content = { 'application/json': { schema: reference(answer) } };
+  return { description, content };
+}
+
+/** One response for each status; its schema holds the codes it may have. */
+function refusals(operation: Operation): Json {
+  const byStatus = new Map<number, ApiCode[]>();
+  for (const code of codesOf(operation)) {
+    const { status } = API_CODES[code];
+    byStatus.set(status, [...(byStatus.get(status) ?? []), code]);
+  }
+  const entries = [...byStatus].sort(([a], [b]) => a - b);
+  return Object.fromEntries(entries.map(([status, codes]) => [status, refusal(status, codes)]));
+}
+
+function refusal(status: number, codes: readonly ApiCode[]): Json {
+  const description = codes.map((code) => `\`${code}\`: ${API_CODES[code].meaning}`).join(' ');
+  const schema = {
+    allOf: [
+      { $ref: '#/components/schemas/Error' },
+      { type: 'object', properties: { code: { enum: [...codes] } } },
+    ],
+  };
+  const retries = status === 429 || status === 503;
+  const seconds = { description: 'Seconds', schema: { type: 'integer', minimum: 1 } };
+  return {
+    description,
+    ...(retries ? { headers: { 'Retry-After': seconds } } : {}),
+    content: { 'application/json': { schema } },
+  };
+}
+
+function pathParameters(path: string): Json[] {
+  return [...path.matchAll(/:(\w+)/g)].map(([, name]) => ({
+    name,
+    in: 'path',
+    required: true,
+    schema: { type: 'string' },
+  }));
+}
+
+function queryParameters(query: z.ZodType): Json[] {
+  return fieldsOf(query).map(({ name, isRequired, field: { description, ...schema } }) => ({
+    name,
+    in: 'query',
+    required: isRequired,
+    ...(description === undefined ? {} : { description }),
+    schema,
+  }));
+}

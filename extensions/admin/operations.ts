@@ -1,0 +1,299 @@
+import {
+  shownAuditEntry,
+  shownKey,
+  shownOrganization,
+  shownProject,
+  shownRejection,
+  shownUsage,
+} from '../../src/control/public-form.ts';
+import type { Project, Store } from '../../src/store/store.ts';
+import { StoreError } from '../../src/store/store.ts';
+import type { Context, Operation, OperationAnswer } from './operation.ts';
+import { operation } from './operation.ts';
+import { QUERIES, SCHEMAS } from './schemas.ts';
+import { usageHistory } from './usage.ts';
+
+const DEFAULT_PAGE = 100;
+
+const showOrganization = operation({
+  id: 'getOrganization',
+  method: 'GET',
+  path: '/api/v1/organization',
+  tag: 'organization',
+  summary: 'The organization, its plan, the limits in force and what is used of them',
+  status: 200,
+  answer: SCHEMAS.organization,
+  run: (_request, { store }) => organizationAnswer(store),
+});
+
+const changeOrganization = operation({
+  id: 'updateOrganization',
+  method: 'PATCH',
+  path: '/api/v1/organization',
+  tag: 'organization',
+  summary: 'Rename the organization or change its plan',
+  body: SCHEMAS.organizationChange,
+  status: 200,
+  answer: SCHEMAS.organization,
+  codes: ['invalid_name', 'unknown_plan', 'plan_limit'],
+  async run({ body: { name, plan } }, { store, management }) {
+    await management.updateOrganization({
+      ...(name === undefined ? {} : { name }),
+      ...(plan === undefined ? {} : { plan }),
+    });
+    return organizationAnswer(store);
+  },
+});
+
+const listProjects = operation({
+  id: 'listProjects',
+  method: 'GET',
+  path: '/api/v1/projects',
+  tag: 'projects',
+  summary: 'All projects, oldest first',
+  status: 200,
+  answer: SCHEMAS.projects,
+  async run(_request, { store }) {
+    return { body: { projects: (await store.projects.list()).map(shownProject) } };
+  },
+});
+
+const createProject = operation({
+  id: 'createProject',
+  method: 'POST',
+  path: '/api/v1/projects',
+  tag: 'projects',
+  summary: 'Create a project',
+  body: SCHEMAS.newProject,
+  status: 201,
+  answer: SCHEMAS.project,
+  codes: ['invalid_name', 'project_limit'],
+  async run({ body }, { management }) {
+    const project = await management.createProject(body.name);
+    const location = `/api/v1/projects/${project.id}`;
+    return { body: shownProject(project), headers: { location } };
+  },
+});
+
+const showProject = operation({
+  id: 'getProject',
+  method: 'GET',
+  path: '/api/v1/projects/:id',
+  tag: 'projects',
+  summary: 'One project',
+  status: 200,
+  answer: SCHEMAS.project,
+  codes: ['unknown_project'],
+  run: async ({ id }, { store }) => ({ body: shownProject(await projectOf(store, id)) }),
+});
+
+const changeProject = operation({
+  id: 'updateProject',
+  method: 'PATCH',
+  path: '/api/v1/projects/:id',
+  tag: 'projects',
+  summary: 'Rename a project, or set how long it keeps traces',
+  body: SCHEMAS.projectChange,
+  status: 200,
+  answer: SCHEMAS.project,
+  codes: ['invalid_name', 'invalid_retention', 'unknown_project'],
+  async run({ id, body: { name, retention } }, { management }) {
+    const project = await management.updateProject(id, {
+      ...(name === undefined ? {} : { name }),
+      ...(retention === undefined ? {} : { retentionDays: retention.days }),
+    });
+    return { body: shownProject(project) };
+  },
+});
+
+const deleteProject = operation({
+  id: 'deleteProject',
+  method: 'DELETE',
+  path: '/api/v1/projects/:id',
+  tag: 'projects',
+  summary: 'Delete a project with its keys, traces and payloads; what it used stays counted',
+  status: 204,
+  answer: undefined,
+  codes: ['unknown_project', 'last_project'],
+  async run({ id }, { management }) {
+    await management.deleteProject(id);
+    return {};
+  },
+});
+
+const showProjectUsage = operation({
+  id: 'getProjectUsage',
+  method: 'GET',
+  path: '/api/v1/projects/:id/usage',
+  tag: 'usage',
+  summary: 'What the project has used of this month and hour',
+  status: 200,
+  answer: SCHEMAS.usageInForce,
+  codes: ['unknown_project'],
+  async run({ id }, { store }) {
+    const { organizationId } = await projectOf(store, id);
+    return { body: shownUsage(await store.counters.read(organizationId, id)) };
+  },
+});
+
+const listKeys = operation({
+  id: 'listKeys',
+  method: 'GET',
+  path: '/api/v1/projects/:id/keys',
+  tag: 'keys',
+  summary: 'The keys of a project, newest first, revoked ones too',
+  status: 200,
+  answer: SCHEMAS.keys,
+  codes: ['unknown_project'],
+  async run({ id }, { store }) {
+    await projectOf(store, id);
+    return { body: { keys: (await store.keys.list(id)).map(shownKey) } };
+  },
+});
+
+const createKey = operation({
+  id: 'createKey',
+  method: 'POST',
+  path: '/api/v1/projects/:id/keys',
+  tag: 'keys',
+  summary: 'Create a key; its token is in this answer and nowhere else',
+  body: SCHEMAS.newKey,
+  bodyIsOptional: true,
+  status: 201,
+  answer: SCHEMAS.createdKey,
+  codes: ['invalid_name', 'invalid_permissions', 'unknown_project'],
+  async run({ id, body: { name, permissions } }, { management }) {
+    const { key, token } = await management.createKey({
+      projectId: id,
+      ...(name === undefined ? {} : { name }),
+      ...(permissions === undefined ? {} : { permissions: [...new Set(permissions)] }),
+    });
+    return { body: { token, ...shownKey(key) } };
+  },
+});
+
+const revokeKey = operation({
+  id: 'revokeKey',
+  method: 'DELETE',
+  path: '/api/v1/keys/:id',
+  tag: 'keys',
+  summary: 'Revoke a key; it stops working at once, and stays listed',
+  status: 200,
+  answer: SCHEMAS.key,
+  codes: ['unknown_key'],
+  run: async ({ id }, { management }) => ({ body: shownKey(await management.revokeKey(id)) }),
+});
+
+const showUsage = operation({
+  id: 'getUsage',
+  method: 'GET',
+  path: '/api/v1/usage',
+  tag: 'usage',
+  summary: 'Usage by day or hour, project and key; kept when those are gone',
+  query: QUERIES.usage,
+  status: 200,
+  answer: SCHEMAS.usageHistory,
+  run: async ({ query }, { store, clock }) => ({ body: await usageHistory(store, clock, query) }),
+});
+
+const listRejections = operation({
+  id: 'listRejections',
+  method: 'GET',
+  path: '/api/v1/projects/:id/rejections',
+  tag: 'usage',
+  summary: 'What was lately rejected or refused, newest first, without payloads',
+  query: QUERIES.page,
+  status: 200,
+  answer: SCHEMAS.rejections,
+  codes: ['unknown_project', 'invalid_cursor'],
+  async run({ id, query }, { store }) {
+    await projectOf(store, id);
+    const { items, nextCursor } = await store.rejections.list(id, pageOf(query));
+    return { body: { rejections: items.map(shownRejection), next_cursor: nextCursor } };
+  },
+});
+
+const listAudit = operation({
+  id: 'listAudit',
+  method: 'GET',
+  path: '/api/v1/audit',
+  tag: 'organization',
+  summary: 'Who changed what, newest first',
+  query: QUERIES.page,
+  status: 200,
+  answer: SCHEMAS.audit,
+  codes: ['invalid_cursor'],
+  async run({ query }, { store }) {
+    const { items, nextCursor } = await store.audit.list(pageOf(query));
+    return { body: { audit: items.map(shownAuditEntry), next_cursor: nextCursor } };
+  },
+});
+
+const showStatus = operation({
+  id: 'getStatus',
+  method: 'GET',
+  path: '/api/v1/status',
+  tag: 'service',
+  summary: 'How the service is, component by component',
+  status: 200,
+  answer: SCHEMAS.status,
+  run: async (_request, context) => statusAnswer(context),
+});
+
+/** Every operation but the document that describes them. */
+export const OPERATIONS: readonly Operation[] = [
+  showOrganization,
+  changeOrganization,
+  listProjects,
+  createProject,
+  showProject,
+  changeProject,
+  deleteProject,
+  showProjectUsage,
+  listKeys,
+  createKey,
+  revokeKey,
+  showUsage,
+  listRejections,
+  listAudit,
+  showStatus,
+];
+
+async function organizationAnswer(store: Store): Promise<OperationAnswer> {
+  const organization = await store.organization.get();
+  const inForce = await store.counters.read(organization.id);
+  return { body: shownOrganization(organization, inForce) };
+}
+
+async function projectOf(store: Store, id: string): Promise<Project> {
+  const project = await store.projects.get(id);
+  // The id is not repeated: it may be anything that fits into a path.
+  if (project === undefined) throw new StoreError('unknown_project', 'there is no such project');
+  return project;
+}
+
+function pageOf(query: { limit?: string | undefined; cursor?: string | undefined }): {
+  limit: number;
+  cursor?: string;
+} {
+  const limit = query.limit === undefined ? DEFAULT_PAGE : Number(query.limit);
+  return { limit, ...(query.cursor === undefined ? {} : { cursor: query.cursor }) };
+}
+
+function statusAnswer({ health }: Context): OperationAnswer {
+  const { ready, status, upSince, components } = health.report(true);
+  return {
+    body: {
+      ready,
+      status,
+      up_since: new Date(upSince).toISOString(),
+      components: components.map((component) => ({
+        id: component.id,
+        ready: component.ready ?? true,
+        healthy: component.healthy ?? true,
+        message: component.message ?? null,
+        details: component.details ?? {},
+      })),
+    },
+  };
+}

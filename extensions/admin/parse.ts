@@ -1,0 +1,86 @@
+import type { z } from 'zod';
+import type { ApiCode } from './errors.ts';
+import { ApiError } from './errors.ts';
+
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+/** The JSON of a body; undefined where it is empty. Throws `invalid_json`. */
+export function parseBody(bytes: Buffer): unknown {
+  if (bytes.length === 0) return undefined;
+  let value: unknown;
+  try {
+    value = JSON.parse(utf8.decode(bytes));
+  } catch {
+    // What JSON.parse says repeats what was sent.
+    throw new ApiError('invalid_json', 'The body is no well-formed JSON in UTF-8.');
+  }
+  if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')) {
+    throw new ApiError('invalid_request', 'The body has a field that this request does not take.');
+  }
+  return value;
+}
+
+/** Fields whose faults have a code of their own. */
+const CODES: Readonly<Record<string, ApiCode>> = {
+  name: 'invalid_name',
+  plan: 'unknown_plan',
+  permissions: 'invalid_permissions',
+  retention: 'invalid_retention',
+};
+
+/** Query or body as its schema gives it. Throws an `ApiError` that names the field and not its value. */
+export function parseWith<T>(schema: z.ZodType<T>, given: unknown, part: 'query' | 'body'): T {
+  const parsed = schema.safeParse(given);
+  if (parsed.success) return parsed.data;
+  const [issue] = parsed.error.issues;
+  if (issue === undefined) throw new ApiError('invalid_request', `The ${part} is not understood.`);
+  if (issue.code === 'unrecognized_keys') {
+    throw new ApiError('invalid_request', unknownField(issue, part));
+  }
+  const [field] = issue.path;
+  const path = issue.path.map(String).join('.');
+  const isMissing = field !== undefined && valueAt(given, issue.path) === undefined;
+  const code = (part === 'body' && !isMissing && CODES[String(field)]) || 'invalid_request';
+  const subject = path === '' ? `The ${part}` : `${part}.${path}`;
+  const problem = isMissing ? 'is required' : problemOf(issue);
+  throw new ApiError(code, `${subject} ${problem}.`);
+}
+
+/** The name of a field is the client's own text: it is repeated only where it is a plain word. */
+function unknownField(issue: z.core.$ZodIssueUnrecognizedKeys, part: string): string {
+  const at = [part, ...issue.path.map(String)].join('.');
+  const [key = ''] = issue.keys;
+  const shown = /^\w{1,40}$/.test(key) && !key.startsWith('ws_') ? ` "${key}"` : '';
+  return `${at} has a field${shown} that this request does not take.`;
+}
+
+function problemOf(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return `must be ${TYPES[issue.expected] ?? issue.expected}`;
+    case 'invalid_value':
+      return `must be one of ${issue.values.map(String).join(', ')}`;
+    case 'too_small':
+      return `must be at least ${issue.minimum}${issue.origin === 'array' ? ' long' : ''}`;
+    case 'too_big':
+      return `must be at most ${issue.maximum}${issue.origin === 'string' ? ' long' : ''}`;
+    default:
+      return issue.message;
+  }
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  string: 'a text',
+  int: 'a whole number',
+  number: 'a number',
+  array: 'a list',
+  object: 'an object',
+};
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  let at = value;
+  for (const step of path) {
+    at = typeof at === 'object' && at !== null ? Reflect.get(at, step) : undefined;
+  }
+  return at;
+}

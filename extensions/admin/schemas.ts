@@ -1,0 +1,246 @@
+import { z } from 'zod';
+import { PLAN_NAMES } from '../../src/store/tenancy.ts';
+import { API_CODES, type ApiCode } from './errors.ts';
+
+/**
+ * The shapes of the admin API. Requests are checked against them, and the OpenAPI document is made of
+ * them; those with an `id` are its components.
+ */
+
+const time = z.iso.datetime().describe('ISO 8601, UTC');
+const count = z.int().nonnegative();
+const limit = count.nullable().describe('Null is unlimited.');
+
+export const MAX_NAME = 200;
+const name = z
+  .string()
+  .refine((text) => isName(text), { error: `must have 1 to ${MAX_NAME} characters` })
+  .meta({ minLength: 1, maxLength: MAX_NAME, pattern: '\\S' });
+
+function isName(text: string): boolean {
+  const { length } = [...text];
+  return length >= 1 && length <= MAX_NAME && text.trim() !== '' && text.isWellFormed();
+}
+
+function changesSomething(change: object): boolean {
+  return Object.keys(change).length > 0;
+}
+
+const permission = z.enum(['ingest:write', 'traces:read']);
+
+const usageInForce = z
+  .strictObject({
+    month: z.strictObject({
+      events: count.describe('Accepted events of this UTC calendar month.'),
+      resets_at: time,
+    }),
+    hour: z.strictObject({
+      bytes: count.describe('Accepted payload bytes of this UTC clock hour.'),
+      resets_at: time,
+    }),
+  })
+  .meta({ id: 'UsageInForce', description: 'What counts toward limits now.' });
+
+const organization = z
+  .strictObject({
+    id: z.string().meta({ examples: ['org_4fE3x0aQ9LrT7uVwXyZ1'] }),
+    name: z.string(),
+    plan: z.enum(PLAN_NAMES),
+    limits: z
+      .strictObject({
+        projects: limit,
+        events_per_month: limit,
+        bytes_per_hour: limit,
+        retention_days: limit,
+      })
+      .describe('Those in force.'),
+    usage: usageInForce,
+  })
+  .meta({ id: 'Organization' });
+
+const organizationChange = z
+  .strictObject({ name: name.optional(), plan: z.enum(PLAN_NAMES).optional() })
+  .refine(changesSomething, { error: 'must change something' })
+  .meta({ id: 'OrganizationChange', minProperties: 1 });
+
+const project = z
+  .strictObject({
+    id: z.string().meta({ examples: ['proj_4fE3x0aQ9LrT7uVwXyZ1'] }),
+    name: z.string(),
+    retained_traces: count.describe('Traces that are still inside the retention window.'),
+    retention: z
+      .strictObject({ days: limit })
+      .describe('In force: the project’s own, or the plan’s.'),
+    created_at: time,
+  })
+  .meta({ id: 'Project' });
+
+const projects = z.strictObject({ projects: z.array(project) }).meta({ id: 'Projects' });
+
+const newProject = z.strictObject({ name }).meta({ id: 'NewProject' });
+
+export const MAX_RETENTION_DAYS = 36_500;
+const projectChange = z
+  .strictObject({
+    name: name.optional(),
+    retention: z
+      .strictObject({
+        days: z
+          .int()
+          .min(1)
+          .max(MAX_RETENTION_DAYS)
+          .nullable()
+          .describe('Null goes back to the plan’s.'),
+      })
+      .optional(),
+  })
+  .refine(changesSomething, { error: 'must change something' })
+  .meta({ id: 'ProjectChange', minProperties: 1 });
+
+const keyFields = {
+  id: z.string().meta({ examples: ['key_4fE3x0aQ9LrT7uVwXyZ1'] }),
+  name: z.string(),
+  prefix: z.string().describe('The first characters of the token.'),
+  permissions: z.array(permission),
+  created_at: time,
+  last_used_at: time.nullable(),
+  revoked_at: time.nullable(),
+};
+const key = z.strictObject(keyFields).meta({ id: 'Key' });
+const keys = z.strictObject({ keys: z.array(key) }).meta({ id: 'Keys' });
+const newKey = z
+  .strictObject({
+    name: name.optional(),
+    permissions: z.array(permission).min(1).optional().describe('Default: both.'),
+  })
+  .meta({ id: 'NewKey' });
+const createdKey = z
+  .strictObject({
+    token: z.string().describe('Shown this once. Whoever has it can send data to the project.'),
+    ...keyFields,
+  })
+  .meta({ id: 'CreatedKey' });
+
+const usageRow = z
+  .strictObject({
+    period: z.string().meta({ examples: ['2026-11-20', '2026-11-20T21'] }),
+    project_id: z.string(),
+    key_id: z.string(),
+    events: count,
+    bytes: count,
+    rejected: z.record(z.string(), count).describe('Rejected items and refused requests by code.'),
+  })
+  .meta({ id: 'UsageRow' });
+const usageHistory = z
+  .strictObject({
+    from: time,
+    to: time,
+    by: z.enum(['day', 'hour']),
+    usage: z.array(usageRow),
+  })
+  .meta({ id: 'UsageHistory' });
+
+const rejection = z
+  .strictObject({
+    at: time,
+    project_id: z.string(),
+    key_id: z.string(),
+    path: z.string(),
+    code: z.string(),
+    reason: z.string().describe('Names a path, never a value.'),
+    item_id: z.string().nullable(),
+    count: count.describe('Items that this entry stands for.'),
+  })
+  .meta({ id: 'Rejection' });
+const nextCursor = z.string().nullable().describe('For the next page; null on the last.');
+const rejections = z
+  .strictObject({ rejections: z.array(rejection), next_cursor: nextCursor })
+  .meta({ id: 'Rejections' });
+
+const auditEntry = z
+  .strictObject({
+    at: time,
+    actor: z.string().meta({ examples: ['admin-token', 'cli'] }),
+    address: z.string().nullable(),
+    action: z.string().meta({ examples: ['project.create', 'key.revoke'] }),
+    subject: z.string().describe('Id of what was changed.'),
+    details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
+  })
+  .meta({ id: 'AuditEntry' });
+const audit = z
+  .strictObject({ audit: z.array(auditEntry), next_cursor: nextCursor })
+  .meta({ id: 'Audit' });
+
+const status = z
+  .strictObject({
+    ready: z.boolean(),
+    status: z.enum(['starting', 'running', 'degraded', 'stopping', 'stopped']),
+    up_since: time,
+    components: z.array(
+      z.strictObject({
+        id: z.string(),
+        ready: z.boolean(),
+        healthy: z.boolean(),
+        message: z.string().nullable(),
+        details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
+      }),
+    ),
+  })
+  .meta({ id: 'Status' });
+
+const error = z
+  .strictObject({
+    code: z.enum(Object.keys(API_CODES) as [ApiCode, ...ApiCode[]]),
+    message: z.string().describe('A sentence for people.'),
+  })
+  .meta({ id: 'Error' });
+
+const document = z.looseObject({ openapi: z.string() }).meta({ id: 'Document' });
+
+export const SCHEMAS = {
+  organization,
+  organizationChange,
+  project,
+  projects,
+  newProject,
+  projectChange,
+  key,
+  keys,
+  newKey,
+  createdKey,
+  usageInForce,
+  usageRow,
+  usageHistory,
+  rejection,
+  rejections,
+  auditEntry,
+  audit,
+  status,
+  error,
+  document,
+};
+
+const cursor = z.string().min(1).max(1000).optional().describe('`next_cursor` of the page before.');
+const moment = z
+  .union([z.iso.date(), z.iso.datetime({ offset: true })], {
+    error: 'must be an ISO 8601 date, or date and time with offset',
+  })
+  .optional();
+
+export const QUERIES = {
+  none: z.strictObject({}),
+  page: z.strictObject({
+    limit: z
+      .string()
+      .regex(/^([1-9]\d{0,2}|1000)$/, { error: 'must be 1 to 1000' })
+      .optional()
+      .meta({ type: 'integer', minimum: 1, maximum: 1000, default: 100 }),
+    cursor,
+  }),
+  usage: z.strictObject({
+    from: moment.describe('Included. Default: 30 days, or 48 hours, before `to`.'),
+    to: moment.describe('Not included. Default: now.'),
+    by: z.enum(['day', 'hour']).optional().describe('Default: day.'),
+    project: z.string().min(1).max(200).optional().describe('Id; also of a deleted project.'),
+  }),
+};

@@ -1,0 +1,215 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Clock, Logger } from '../../src/component/component.ts';
+import { parseEndpoint } from '../../src/config/schema.ts';
+import { management } from '../../src/control/management.ts';
+import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { HealthSource } from '../../src/telemetry/health.ts';
+import type { Access } from './access.ts';
+import { damageAnswer } from './damage.ts';
+import { ApiError, apiErrorOf } from './errors.ts';
+import { openApiDocument } from './openapi.ts';
+import type { Context, Operation } from './operation.ts';
+import { operation } from './operation.ts';
+import { OPERATIONS } from './operations.ts';
+import { parseBody, parseWith } from './parse.ts';
+import { SCHEMAS } from './schemas.ts';
+
+export type AdminServer = {
+  /** Rejects with a clear sentence when the address cannot be bound. */
+  listen(endpoint: string): Promise<void>;
+  url(): string | undefined;
+  /** Lets requests under way finish; what is left at the deadline is cut. */
+  close(deadline: AbortSignal): Promise<void>;
+};
+
+export type ServerParts = {
+  readonly store: Store;
+  readonly access: Access;
+  readonly health: HealthSource;
+  readonly logger: Logger;
+  readonly clock: Clock;
+};
+
+/** Nothing that is managed takes more. */
+const MAX_BODY_BYTES = 64 * 1024;
+const MAX_HEADER_BYTES = 16_384;
+const MAX_CONNECTIONS = 256;
+/** The longest a path's id may be; longer ones stand for nothing. */
+const MAX_ID_LENGTH = 500;
+
+/** The answers are data: no browser may run, frame or guess anything in them, or keep them. */
+const HEADERS = {
+  'cache-control': 'no-store',
+  'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+  'cross-origin-resource-policy': 'same-origin',
+  'referrer-policy': 'no-referrer',
+  'x-content-type-options': 'nosniff',
+  'x-frame-options': 'DENY',
+} as const;
+
+export async function createServer(parts: ServerParts): Promise<AdminServer> {
+  const app = await createApp(parts);
+  const served = [...OPERATIONS, documentOperation()];
+  for (const each of served) addOperation(app, each, parts);
+  app.setNotFoundHandler((request) => {
+    throw nothingServed(request, served);
+  });
+  return {
+    listen: (endpoint) => listen(app, endpoint),
+    url: () => urlOf(app),
+    async close(deadline) {
+      const cut = (): void => app.server.closeAllConnections();
+      if (deadline.aborted) cut();
+      deadline.addEventListener('abort', cut, { once: true });
+      await app.close();
+      deadline.removeEventListener('abort', cut);
+    },
+  };
+}
+
+/** Loaded only where it is used: most of the ways to run the service manage nothing. */
+async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
+  const { fastify } = await import('fastify');
+  const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
+    const failure = apiErrorOf(error);
+    if (failure.code === 'unavailable') {
+      const { method, routeOptions } = request;
+      const fields = { err: failure.cause ?? failure, method, path: routeOptions.url };
+      logger.error(fields, 'A management request could not be carried out.');
+    }
+    const { status, code, message, headers } = failure;
+    reply
+      .code(status)
+      .headers({ ...HEADERS, ...headers })
+      .send({ code, message });
+  };
+  const app = fastify({
+    bodyLimit: MAX_BODY_BYTES,
+    routerOptions: { maxParamLength: MAX_ID_LENGTH },
+    requestTimeout: 30_000,
+    keepAliveTimeout: 60_000,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    http: { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: 10_000 },
+    frameworkErrors: answer,
+    clientErrorHandler: damageAnswer(HEADERS),
+  });
+  app.server.maxConnections = MAX_CONNECTIONS;
+  app.setErrorHandler(answer);
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    async (_request: FastifyRequest, bytes: Buffer) => parseBody(bytes),
+  );
+  return app;
+}
+
+function addOperation(app: FastifyInstance, each: Operation, parts: ServerParts): void {
+  const actors = new WeakMap<FastifyRequest, string>();
+  app.route({
+    method: each.method,
+    url: each.path,
+    // Before the body is read, whoever sends it is known.
+    async onRequest(request) {
+      if (each.isOpen !== true) {
+        const authorization = request.raw.headersDistinct.authorization ?? [];
+        actors.set(request, parts.access.check(authorization, request.ip));
+      }
+      checkHead(request, each);
+    },
+    async handler(request, reply) {
+      const { id = '' } = request.params as { id?: string };
+      const query = parseWith(each.query, request.query, 'query');
+      const body = each.body && parseWith(each.body, bodyOf(request, each), 'body');
+      const actor = { name: actors.get(request) ?? 'anybody', address: request.ip };
+      const answer = await each.run({ id, query, body }, contextFor(parts, actor));
+      reply.code(each.status).headers({ ...HEADERS, ...answer.headers });
+      return reply.send(answer.body);
+    },
+  });
+}
+
+function contextFor(parts: ServerParts, actor: { name: string; address: string }): Context {
+  const { store, health, clock, logger } = parts;
+  const onUnrecorded = (error: unknown, { action, subject }: { action: string; subject: string }) =>
+    logger.error(
+      { err: error, action, subject },
+      'A change could not be written to the audit log.',
+    );
+  return { store, health, clock, management: management({ store, actor, clock, onUnrecorded }) };
+}
+
+function checkHead({ headers }: FastifyRequest, { body }: Operation): void {
+  const declared = headers['content-length'] ?? '0';
+  const hasBody = headers['transfer-encoding'] !== undefined || declared !== '0';
+  if (hasBody && body === undefined) {
+    throw new ApiError('invalid_request', 'This request takes no body.');
+  }
+  const encoding = headers['content-encoding'] ?? 'identity';
+  if (hasBody && encoding.trim().toLowerCase() !== 'identity') {
+    throw new ApiError('unsupported_encoding', 'The body must not be compressed.');
+  }
+  // A client that names a type for a body it does not send means no harm.
+  if (!hasBody) delete headers['content-type'];
+}
+
+function bodyOf(request: FastifyRequest, { bodyIsOptional }: Operation): unknown {
+  if (request.body !== undefined) return request.body;
+  if (bodyIsOptional === true) return {};
+  throw new ApiError('invalid_json', 'The request needs a body of JSON.');
+}
+
+/** Not there at all, or not with this method. */
+function nothingServed(request: FastifyRequest, served: readonly Operation[]): ApiError {
+  const path = parseTarget(request.raw.url ?? '')?.path ?? '';
+  const segments = path.split('/');
+  const methods = served
+    .filter((each) => matchPath(compilePath(each.path), path, segments) !== undefined)
+    .map(({ method }) => method as string);
+  if (methods.includes('GET')) methods.push('HEAD');
+  if (methods.length === 0 || methods.includes(request.method)) {
+    return new ApiError('not_found', 'Nothing is served at this path.');
+  }
+  const allow = methods.sort().join(', ');
+  return new ApiError('method_not_allowed', `This path takes ${allow}.`, { allow });
+}
+
+function documentOperation(): Operation {
+  let text: object | undefined;
+  const self: Operation = operation({
+    id: 'getDocument',
+    method: 'GET',
+    path: '/api/v1/openapi.json',
+    tag: 'service',
+    summary: 'This document',
+    isOpen: true,
+    status: 200,
+    answer: SCHEMAS.document,
+    async run() {
+      text ??= openApiDocument([...OPERATIONS, self]);
+      return { body: text };
+    },
+  });
+  return self;
+}
+
+async function listen(app: FastifyInstance, endpoint: string): Promise<void> {
+  const { host, port } = parseEndpoint(endpoint) ?? { host: '127.0.0.1', port: 4319 };
+  try {
+    await app.listen({ host, port });
+  } catch (error) {
+    await app.close();
+    throw new Error(`admin cannot listen on ${endpoint}: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+function urlOf(app: FastifyInstance): string | undefined {
+  const address = app.server.address();
+  if (typeof address !== 'object' || address === null) return undefined;
+  const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
+  return `http://${host}:${address.port}`;
+}

@@ -1,0 +1,45 @@
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** How many periods one answer may have. */
+const MAX_PERIODS = { day: 400, hour: 31 * 24 } as const;
+const DEFAULT_PERIODS = { day: 30, hour: 48 } as const;
+
+export type UsageRange = {
+  /** Milliseconds since the epoch, at the beginning of a period. */
+  readonly from: number;
+  /** The end of a period; not included. */
+  readonly to: number;
+  readonly by: 'day' | 'hour';
+};
+
+/** A range that cannot be answered; the message says why, without repeating it. */
+export class UsageRangeError extends Error {
+  override readonly name = 'UsageRangeError';
+}
+
+/**
+ * The whole UTC periods that `from` (included) and `to` (not included) touch. Both are ISO 8601 dates, or
+ * dates and times with offset, and have been checked to be; by default the range ends now.
+ */
+export function usageRange(
+  asked: { from?: string | undefined; to?: string | undefined; by?: 'day' | 'hour' | undefined },
+  now: number,
+): UsageRange {
+  const by = asked.by ?? 'day';
+  const period = by === 'day' ? DAY_MS : HOUR_MS;
+  const end = asked.to === undefined ? now : Date.parse(asked.to);
+  const to = Math.ceil(end / period) * period;
+  const from =
+    asked.from === undefined
+      ? to - DEFAULT_PERIODS[by] * period
+      : Math.floor(Date.parse(asked.from) / period) * period;
+  if (Number.isNaN(from) || Number.isNaN(to)) {
+    throw new UsageRangeError('from and to must be ISO 8601 dates, or dates and times');
+  }
+  if (from >= to) throw new UsageRangeError('from must be before to');
+  if ((to - from) / period > MAX_PERIODS[by]) {
+    throw new UsageRangeError(`a range has at most ${MAX_PERIODS[by]} ${by}s`);
+  }
+  return { from, to, by };
+}
