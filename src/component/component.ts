@@ -63,7 +63,11 @@ export type Pipeline = Consumer & {
    * Authenticates and checks the permission. Rejects with a `Refusal` (401, 403, 503).
    * `fallback` is the tenant of a receiver with a `project` of its own, for a pipeline without `auth`.
    */
-  authenticate(head: RequestHead, permission: Permission, fallback?: Tenant): Promise<Tenant> | Tenant;
+  authenticate(
+    head: RequestHead,
+    permission: Permission,
+    fallback?: Tenant,
+  ): Promise<Tenant> | Tenant;
   /** Authenticates for `ingest:write`, then asks every processor that admits. Rejects with a `Refusal`. */
   admit(head: RequestHead, fallback?: Tenant): Promise<Admission> | Admission;
   /** Runs the processors alone; with `branches`, for a queue that delivers by itself. */
@@ -86,8 +90,15 @@ export type Processor = Component & {
   authenticate?(head: RequestHead): Promise<Tenant> | Tenant;
   /** The store that holds the tenants, for reading requests. */
   readonly storeId?: string;
+  /** Asked before anybody authenticates, wherever the processor stands. May throw a `Refusal`. */
+  admitUnauthenticated?(head: RequestHead): void;
+  /** Told that a request had no valid credential. */
+  authenticationFailed?(head: RequestHead): void;
   /** May throw a `Refusal`; what it returns is called once when the request is over. */
-  admit?(head: RequestHead, tenant: Tenant): Promise<(() => void) | undefined> | (() => void) | undefined;
+  admit?(
+    head: RequestHead,
+    tenant: Tenant,
+  ): Promise<(() => void) | undefined> | (() => void) | undefined;
   /** Resolves with the batch to hand on: the same one, changed or not, or another one. */
   process?(batch: Batch): Promise<Batch> | Batch;
   /** Told once per batch it processed what became of it: durable downstream, or not. */
@@ -141,7 +152,11 @@ export type Metrics = {
   counter(name: string, description: string): Counter;
   histogram(name: string, description: string, unit?: string): Histogram;
   /** `read` is asked at every scrape; returns a function that removes the gauge. */
-  gauge(name: string, description: string, read: () => { value: number; labels?: Labels }[]): () => void;
+  gauge(
+    name: string,
+    description: string,
+    read: () => { value: number; labels?: Labels }[],
+  ): () => void;
 };
 
 /** What a running service offers its components. */
@@ -180,13 +195,23 @@ type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
   readonly config: Schema;
 };
 
-export type ReceiverFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<'receiver', Schema> & {
+export type ReceiverFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
+  'receiver',
+  Schema
+> & {
   /** True where `config.project` can name the tenant of a pipeline without `auth`. */
   readonly hasProject?: boolean;
-  create(settings: Settings, config: z.output<Schema>, pipeline: Pipeline): Receiver | Promise<Receiver>;
+  create(
+    settings: Settings,
+    config: z.output<Schema>,
+    pipeline: Pipeline,
+  ): Receiver | Promise<Receiver>;
 };
 
-export type ProcessorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<'processor', Schema> & {
+export type ProcessorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
+  'processor',
+  Schema
+> & {
   readonly accepts: readonly DataKind[];
   /** What it hands on; `same` is what it was given. */
   readonly emits: DataKind | 'same';
@@ -199,12 +224,18 @@ export type ProcessorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
   create(settings: Settings, config: z.output<Schema>): Processor | Promise<Processor>;
 };
 
-export type ExporterFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<'exporter', Schema> & {
+export type ExporterFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
+  'exporter',
+  Schema
+> & {
   readonly accepts: readonly DataKind[];
   create(settings: Settings, config: z.output<Schema>): Exporter | Promise<Exporter>;
 };
 
-export type ConnectorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<'connector', Schema> & {
+export type ConnectorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
+  'connector',
+  Schema
+> & {
   readonly accepts: readonly DataKind[];
   readonly emits: DataKind | 'same';
   /** `pipelines` are those it is the receiver of. */
@@ -215,7 +246,10 @@ export type ConnectorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
   ): Connector | Promise<Connector>;
 };
 
-export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<'extension', Schema> & {
+export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
+  'extension',
+  Schema
+> & {
   /** Names of the capabilities that `provide` answers. */
   readonly provides: readonly string[];
   /** The data directory it would own, for commands that look for a running daemon. */
@@ -237,15 +271,21 @@ export type Factory =
 export function defineReceiver<S extends z.ZodType>(factory: ReceiverFactory<S>): ReceiverFactory {
   return factory as unknown as ReceiverFactory;
 }
-export function defineProcessor<S extends z.ZodType>(factory: ProcessorFactory<S>): ProcessorFactory {
+export function defineProcessor<S extends z.ZodType>(
+  factory: ProcessorFactory<S>,
+): ProcessorFactory {
   return factory as unknown as ProcessorFactory;
 }
 export function defineExporter<S extends z.ZodType>(factory: ExporterFactory<S>): ExporterFactory {
   return factory as unknown as ExporterFactory;
 }
-export function defineConnector<S extends z.ZodType>(factory: ConnectorFactory<S>): ConnectorFactory {
+export function defineConnector<S extends z.ZodType>(
+  factory: ConnectorFactory<S>,
+): ConnectorFactory {
   return factory as unknown as ConnectorFactory;
 }
-export function defineExtension<S extends z.ZodType>(factory: ExtensionFactory<S>): ExtensionFactory {
+export function defineExtension<S extends z.ZodType>(
+  factory: ExtensionFactory<S>,
+): ExtensionFactory {
   return factory as unknown as ExtensionFactory;
 }

@@ -120,18 +120,41 @@ function authenticate(
   permission: Permission,
   fallback: Tenant | undefined,
 ): Promise<Tenant> | Tenant {
+  for (const { processor } of chain.steps) processor.admitUnauthenticated?.(head);
   const step = chain.steps.find(({ processor }) => processor.authenticate !== undefined);
-  const named = step === undefined ? fallback : step.processor.authenticate?.(head);
-  if (named === undefined) {
-    throw new Refusal('unauthorized', 'Nobody here can say whose data this is.');
+  try {
+    const named = step === undefined ? fallback : step.processor.authenticate?.(head);
+    if (named === undefined) {
+      throw new Refusal('unauthorized', 'Nobody here can say whose data this is.');
+    }
+    if (!isPromise(named)) return permitted(named, permission);
+    return named.then(
+      (tenant) => permitted(tenant, permission),
+      (error: unknown) => unauthenticated(chain, head, error),
+    );
+  } catch (error) {
+    return unauthenticated(chain, head, error);
   }
-  if (isPromise(named)) return named.then((tenant) => permitted(tenant, permission));
-  return permitted(named, permission);
+}
+
+/** Tells those who count failed authentications. */
+function unauthenticated(chain: Chain, head: RequestHead, error: unknown): never {
+  if (error instanceof Refusal && error.code === 'unauthorized') {
+    for (const { processor } of chain.steps) processor.authenticationFailed?.(head);
+  }
+  throw error;
 }
 
 function permitted(tenant: Tenant, permission: Permission): Tenant {
   if (tenant.permissions.includes(permission)) return tenant;
-  throw new Refusal('forbidden', `This key does not have the permission ${permission}.`);
+  const message = `This key does not have the permission ${permission}.`;
+  throw attributed(tenant, new Refusal('forbidden', message));
+}
+
+/** The same error, which now says whose request was refused. */
+function attributed(tenant: Tenant, error: unknown): unknown {
+  if (error instanceof Refusal) error.tenant ??= tenant;
+  return error;
 }
 
 /** Stays synchronous for as long as no processor has to wait, which is the usual case. */
@@ -178,7 +201,7 @@ function askAll(
       if (call !== undefined) releases.push({ edge: step.edge, call });
     } catch (error) {
       releaseAll(releases);
-      throw error;
+      throw attributed(tenant, error);
     }
   }
   return admitted(edge, tenant, releases);
@@ -202,7 +225,7 @@ async function askRest(
     }
   } catch (error) {
     releaseAll(releases);
-    throw error;
+    throw attributed(tenant, error);
   }
   return admitted(edge, tenant, releases);
 }
@@ -270,10 +293,13 @@ async function run(
   return batch;
 }
 
-/** What the accepted items cost, and a body without the rejected ones: nothing refused is ever stored. */
+/**
+ * What the accepted items cost, and a body without the rejected ones: nothing refused is ever stored. What
+ * was reserved against limits stays as it was reserved, so that the ledger says the same.
+ */
 function seal(batch: Batch): void {
   if (batch.kind !== 'raw') return;
-  batch.usage = measure(batch);
+  if (batch.usage.events === 0) batch.usage = measure(batch);
   cutRejected(batch);
 }
 

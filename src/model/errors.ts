@@ -1,3 +1,5 @@
+import type { Tenant } from './batch.ts';
+
 /**
  * What an error says about the data it concerns. A rejected `consume` means that nobody took over the
  * batch; the error's class says what may be done next. docs/errors.md lists every code.
@@ -10,7 +12,11 @@ export class RetryableError extends Error {
   /** Milliseconds after which a retry makes sense; undefined leaves it to the caller's backoff. */
   readonly retryAfterMs: number | undefined;
 
-  constructor(code: string, message: string, options: { retryAfterMs?: number; cause?: unknown } = {}) {
+  constructor(
+    code: string,
+    message: string,
+    options: { retryAfterMs?: number; cause?: unknown } = {},
+  ) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined);
     this.code = code;
     this.retryAfterMs = options.retryAfterMs;
@@ -72,6 +78,8 @@ export class Refusal extends Error {
   readonly retryAfterMs: number | undefined;
   readonly hourlyIngestResetAt: string | undefined;
   readonly allow: string | undefined;
+  /** Whose request it was, where the pipeline knew: for the log of rejections, never for the client. */
+  tenant: Tenant | undefined;
 
   constructor(code: RefusalCode, message: string, options: RefusalOptions = {}) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined);
@@ -80,6 +88,7 @@ export class Refusal extends Error {
     this.retryAfterMs = options.retryAfterMs;
     this.hourlyIngestResetAt = options.hourlyIngestResetAt;
     this.allow = options.allow;
+    this.tenant = undefined;
   }
 }
 
