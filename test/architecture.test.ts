@@ -16,7 +16,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   'src/queue': { values: ['src/component', 'src/model', 'src/sqlite'], types: ['src/store'] },
   'src/store': { values: ['src/component', 'src/model'], types: ['src/queue'] },
   'src/http': {
-    values: ['src/component', 'src/model', 'src/config/schema.ts'],
+    values: ['src/component', 'src/model', 'src/config/schema.ts', 'src/store/store.ts'],
     types: ['src/queue', 'src/store'],
   },
   'src/read': {
@@ -43,7 +43,10 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
     types: ['src/queue', 'src/telemetry'],
   },
   processors: {
-    values: ['src/component', 'src/model', 'src/config/schema.ts', 'src/store'],
+    values: [
+      ...['src/component', 'src/model', 'src/config/schema.ts', 'src/store'],
+      'src/telemetry/health.ts',
+    ],
     types: ['src/queue', 'src/telemetry'],
   },
   exporters: {

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Admission, Logger, Pipeline, RequestHead } from '../component/component.ts';
+import type { Admission, Counter, Logger, Pipeline, RequestHead } from '../component/component.ts';
 import type { Encoding, Format, Idempotency, RawBatch, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { PermanentError, Refusal, RetryableError, refusalOf } from '../model/errors.ts';
@@ -11,6 +11,7 @@ import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize, readBody } from
 import type { Answer, Exchange, RenderRefusal } from './exchange.ts';
 import { answer } from './exchange.ts';
 import type { Preparation, Prepared } from './prepare.ts';
+import type { RejectionLog } from './rejection-log.ts';
 import type { Scanner } from './scan-pool.ts';
 
 /**
@@ -29,6 +30,10 @@ export type Ingestion = {
   readonly bytesInFlight: BytesInFlight;
   readonly scanner: Scanner;
   readonly logger: Logger;
+  /** Undefined where no store keeps it. */
+  readonly rejections: RejectionLog | undefined;
+  /** Counts requests that were refused, at whatever stage, by code. */
+  readonly refusals: Counter;
 };
 
 /** What one wire protocol knows of its requests. */
@@ -51,21 +56,36 @@ type Holdings = {
   admission?: Admission;
   reservation?: Reservation;
   releaseClaim?: () => void;
+  /** Set once somebody has taken it over. */
+  accepted?: RawBatch;
 };
 
 export async function ingest(exchange: Exchange, ingestion: Ingestion): Promise<void> {
   const held: Holdings = {};
   try {
     answer(exchange, await take(exchange, ingestion, held));
+    if (held.accepted !== undefined) ingestion.rejections?.rejected(exchange.head, held.accepted);
   } catch (error) {
     if (error instanceof ClientGone) return;
     logFault(error, ingestion.logger, exchange.head);
-    answer(exchange, ingestion.protocol.renderRefusal(refusalOf(error), exchange.head));
+    refuse(exchange, ingestion, held.admission?.tenant, refusalOf(error));
   } finally {
     held.releaseClaim?.();
     held.reservation?.release();
     held.admission?.release();
   }
+}
+
+function refuse(
+  exchange: Exchange,
+  { protocol, refusals, rejections }: Ingestion,
+  tenant: Tenant | undefined,
+  refusal: Refusal,
+): void {
+  const { head } = exchange;
+  answer(exchange, protocol.renderRefusal(refusal, head));
+  refusals.add(1, { code: refusal.code });
+  rejections?.refused(head, tenant ?? refusal.tenant, refusal);
 }
 
 async function take(exchange: Exchange, ingestion: Ingestion, held: Holdings): Promise<Answer> {
@@ -94,7 +114,7 @@ async function take(exchange: Exchange, ingestion: Ingestion, held: Holdings): P
     singleRun === undefined ? wanted : { ...wanted, singleRun },
   );
   if (prepared.index.count === 0) return protocol.renderEmpty(head);
-  return accept(ingestion, head, tenant, prepared, key, requestHash);
+  return accept(ingestion, head, tenant, prepared, key, requestHash, held);
 }
 
 /** Hands the batch on and renders its answer once: the one that is kept is the one that is sent. */
@@ -105,6 +125,7 @@ async function accept(
   prepared: Prepared,
   key: string | undefined,
   requestHash: Buffer | undefined,
+  held: Holdings,
 ): Promise<Answer> {
   const { index } = prepared;
   let rendered: Answer | undefined;
@@ -132,6 +153,7 @@ async function accept(
     ...(idempotency === undefined ? {} : { idempotency }),
   };
   await pipeline.consume(batch);
+  held.accepted = batch;
   return render(batch);
 }
 

@@ -2,13 +2,15 @@ import { randomBytes } from 'node:crypto';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
-import type { Pipeline } from '../../../src/component/component.ts';
+import type { Labels, Pipeline } from '../../../src/component/component.ts';
 import { ingest } from '../../../src/http/ingest.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import { nativeProtocol } from '../../../src/http/native-protocol.ts';
+import { rejectionLog } from '../../../src/http/rejection-log.ts';
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { rawOf, reject } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
+import type { RejectionEntry } from '../../../src/store/tenancy.ts';
 import { aTenant, nativeEvent } from '../../helper/batches.ts';
 import type { TestListeners } from '../../helper/http.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
@@ -27,6 +29,10 @@ type Served = {
   readonly listener: Listener;
   /** Admissions and bodies that are still held. */
   held(): { admissions: number; bytes: number };
+  /** What was noted of refusals, oldest first. */
+  readonly log: RejectionEntry[];
+  /** Refusals that were counted, by code. */
+  readonly refusals: string[];
 };
 
 async function served(
@@ -52,6 +58,8 @@ async function served(
     ...more.pipeline?.(sink),
   });
   const protocol = nativeProtocol('native');
+  const log: RejectionEntry[] = [];
+  const refusals: string[] = [];
   const ingestion = {
     pipeline,
     protocol,
@@ -59,6 +67,11 @@ async function served(
     bytesInFlight: listeners.bytesInFlight,
     scanner: listeners.scanner,
     logger: listeners.logger,
+    rejections: rejectionLog({
+      record: (entry) => void log.push(entry),
+      list: () => Promise.reject(new Error('not used here')),
+    }),
+    refusals: { add: (_amount: number, labels?: Labels) => void refusals.push(labels?.code ?? '') },
   };
   listener.route({
     method: 'POST',
@@ -77,6 +90,8 @@ async function served(
     listeners,
     listener,
     held: () => ({ admissions, bytes: listeners.bytesInFlight.held }),
+    log,
+    refusals,
   };
 }
 
@@ -483,4 +498,73 @@ t.test('a claim is given back when the request fails', async (t) => {
   t.equal((await post(url, '{', key)).status, 400);
   sink.behave('ok');
   t.equal((await post(url, events(), key)).status, 202);
+});
+
+t.test('what was refused is noted for the key it came with, without what was sent', async (t) => {
+  const tenant = aTenant({ keyId: 'key_known' });
+  const turnedAway = (code: 'unauthorized' | 'forbidden', known: boolean) => {
+    const refusal = new Refusal(code, 'no');
+    if (known) refusal.tenant = tenant;
+    return refusal;
+  };
+  const { url, log, refusals } = await served(t, {
+    pipeline: () => ({
+      admit({ headers }) {
+        const who = headers.get('x-api-key')?.[0];
+        if (who === 'unknown') throw turnedAway('unauthorized', false);
+        if (who === 'reader') throw turnedAway('forbidden', true);
+        return { tenant, release() {} };
+      },
+      async consume(batch) {
+        const raw = rawOf(batch);
+        const faulty = raw.requestItems > 20 ? raw.requestItems : raw.requestItems - 1;
+        const rejections = Array.from({ length: faulty }, (_, index) => ({
+          index,
+          id: `id-${index}`,
+          code: index % 2 === 0 ? ('invalid_field' as const) : ('missing_field' as const),
+          reason: `events[${index}].kind is wrong`,
+        }));
+        reject(raw, rejections);
+      },
+    }),
+  });
+  const post = async (body: string, headers: Record<string, string> = {}) => {
+    log.length = 0;
+    refusals.length = 0;
+    const all = { 'content-type': 'application/json', ...headers };
+    await (await fetch(url, { method: 'POST', headers: all, body })).arrayBuffer();
+    return { log: [...log], refusals: [...refusals] };
+  };
+  const events = (count: number) =>
+    JSON.stringify({ events: Array.from({ length: count }, () => nativeEvent()) });
+  const common = { projectId: 'proj_test', keyId: 'key_known', path: PATH };
+
+  t.same(await post(events(1), { 'x-api-key': 'unknown' }), {
+    log: [],
+    refusals: ['unauthorized'],
+  });
+  t.match(await post(events(1), { 'x-api-key': 'reader' }), {
+    log: [{ ...common, code: 'forbidden', reason: 'no', itemId: null, count: 1 }],
+    refusals: ['forbidden'],
+  });
+  const broken = await post('{"events":[{"secret":"S3CR3T"');
+  t.match(broken, {
+    log: [{ ...common, code: 'invalid_json', itemId: null, count: 1 }],
+    refusals: ['invalid_json'],
+  });
+  t.notMatch(JSON.stringify(broken.log), /S3CR3T/);
+  t.match(await post(events(3)), {
+    log: [
+      { ...common, code: 'invalid_field', reason: /events\[0\]/, itemId: 'id-0', count: 1 },
+      { ...common, code: 'missing_field', reason: /events\[1\]/, itemId: 'id-1', count: 1 },
+    ],
+    refusals: [],
+  });
+  const many = await post(events(101));
+  t.equal(many.log.length, 2, 'many of a kind are one entry');
+  t.match(many.log, [
+    { code: 'invalid_field', reason: 'events[*].kind is wrong', itemId: 'id-0', count: 51 },
+    { code: 'missing_field', reason: 'events[*].kind is wrong', itemId: 'id-1', count: 50 },
+  ]);
+  t.same(many.refusals, [], 'items that are rejected refuse no request');
 });
