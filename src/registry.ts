@@ -9,6 +9,7 @@ import { sqlite as sqliteStore } from '../extensions/sqlite/factory.ts';
 import { auth } from '../processors/auth/factory.ts';
 import { customFields } from '../processors/custom_fields/factory.ts';
 import { normalization } from '../processors/normalization/factory.ts';
+import { quotas } from '../processors/quotas/factory.ts';
 import { validation } from '../processors/validation/factory.ts';
 import { native } from '../receivers/native/factory.ts';
 import { otlp } from '../receivers/otlp/factory.ts';
@@ -27,6 +28,7 @@ export const REGISTRY: Registry = [
   auth,
   validation,
   customFields,
+  quotas,
   normalization,
   diskQueue,
   sqliteExporter,

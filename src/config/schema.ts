@@ -148,3 +148,14 @@ const queueStoragePiece = z
 export function queueStorageRef() {
   return queueStoragePiece;
 }
+
+const usageCountersPiece = z
+  .string({
+    error: 'expected the id of an extension that keeps a usage ledger, such as file_storage',
+  })
+  .meta({ capability: 'usage_counters' });
+
+/** The id of an extension that keeps a usage ledger: a store, or a directory. */
+export function usageCountersRef() {
+  return usageCountersPiece;
+}

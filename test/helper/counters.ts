@@ -1,0 +1,148 @@
+import type {
+  Organization,
+  OrganizationStore,
+  QuotaLimits,
+  QuotaVerdict,
+  Reservation,
+  UsageCounters,
+  UsageInForce,
+} from '../../src/store/tenancy.ts';
+
+/** Counters in memory with a ledger that a test reads; as simple as the contract allows. */
+export type MemoryCounters = UsageCounters & {
+  /** What was made durable, with the time it counts at. */
+  readonly ledger: (Reservation & { countsAt: number })[];
+  /** Reservations that were admitted and not settled. */
+  readonly open: Set<Reservation>;
+  /** Answers asynchronously, as counters elsewhere do. */
+  later: boolean;
+};
+
+const HOUR = 3_600_000;
+
+export function memoryCounters(): MemoryCounters {
+  const sums = new Map<string, number>();
+  const ledger: MemoryCounters['ledger'] = [];
+  const open = new Set<Reservation>();
+  const times = new Map<Reservation, number>();
+  let newestHour = Number.NEGATIVE_INFINITY;
+  const counters: MemoryCounters = {
+    ledger,
+    open,
+    later: false,
+    peek: (_tenant, limits, at) => answer(check(limits, timeOf(at), 0, 0)),
+    reserve(reservation, limits) {
+      const { usage } = reservation;
+      const at = timeOf(reservation.at);
+      const verdict = check(limits, at, usage.events, usage.bytes);
+      if (verdict.admitted) {
+        add(at, usage.events, usage.bytes);
+        open.add(reservation);
+        times.set(reservation, at);
+      }
+      return answer(verdict);
+    },
+    settle(reservation, isDurable) {
+      if (!open.delete(reservation)) throw new Error('settled twice, or never admitted');
+      const at = times.get(reservation) ?? reservation.at;
+      if (isDurable) ledger.push({ ...reservation, countsAt: at });
+      else add(at, -reservation.usage.events, -reservation.usage.bytes);
+    },
+    read() {
+      const at = Math.max(newestHour, 0);
+      const used: UsageInForce = {
+        month: { events: sums.get(monthOf(at)) ?? 0, resetsAt: monthEnd(at) },
+        hour: { bytes: sums.get(hourOf(at)) ?? 0, resetsAt: hourEnd(at) },
+      };
+      return answer(used);
+    },
+  };
+
+  function answer<T>(value: T): T | Promise<T> {
+    return counters.later ? Promise.resolve(value) : value;
+  }
+
+  /** A clock that goes back stays in the newest hour. */
+  function timeOf(at: number): number {
+    newestHour = Math.max(newestHour, Math.floor(at / HOUR) * HOUR);
+    return Math.max(at, newestHour);
+  }
+
+  function add(at: number, events: number, bytes: number): void {
+    sums.set(monthOf(at), (sums.get(monthOf(at)) ?? 0) + events);
+    sums.set(hourOf(at), (sums.get(hourOf(at)) ?? 0) + bytes);
+  }
+
+  function check(limits: QuotaLimits, at: number, events: number, bytes: number): QuotaVerdict {
+    const { eventsPerMonth, bytesPerHour } = limits;
+    const isFull = (used: number, more: number, limit: number | null) =>
+      limit !== null && (more === 0 ? used >= limit : used + more > limit);
+    if (isFull(sums.get(monthOf(at)) ?? 0, events, eventsPerMonth)) {
+      return { admitted: false, code: 'monthly_limit', resetsAt: monthEnd(at) };
+    }
+    if (bytesPerHour !== null && bytes > bytesPerHour) {
+      return { admitted: false, code: 'exceeds_hourly_limit', resetsAt: hourEnd(at) };
+    }
+    if (isFull(sums.get(hourOf(at)) ?? 0, bytes, bytesPerHour)) {
+      return { admitted: false, code: 'hourly_limit', resetsAt: hourEnd(at) };
+    }
+    return { admitted: true, at };
+  }
+  return counters;
+}
+
+const monthOf = (at: number) => new Date(at).toISOString().slice(0, 7);
+const hourOf = (at: number) => new Date(at).toISOString().slice(0, 13);
+const hourEnd = (at: number) => (Math.floor(at / HOUR) + 1) * HOUR;
+
+function monthEnd(at: number): number {
+  const date = new Date(at);
+  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);
+}
+
+/** One organization whose limits a test changes. */
+export function memoryOrganization(limits: Partial<Organization['limits']> = {}): {
+  store: OrganizationStore;
+  change(limits: Partial<Organization['limits']>, silently?: boolean): void;
+  readonly asked: number;
+  fails: boolean;
+} {
+  const listeners = new Set<(organization: Organization) => void>();
+  const unlimited = {
+    projects: null,
+    eventsPerMonth: null,
+    bytesPerHour: null,
+    retentionDays: null,
+  };
+  let organization: Organization = {
+    id: 'org_a',
+    name: 'a',
+    plan: 'scale',
+    limits: { ...unlimited, ...limits },
+    createdAt: 0,
+  };
+  let asked = 0;
+  const made = {
+    fails: false,
+    get asked() {
+      return asked;
+    },
+    change(changed: Partial<Organization['limits']>, silently = false) {
+      organization = { ...organization, limits: { ...organization.limits, ...changed } };
+      if (!silently) for (const listener of listeners) listener(organization);
+    },
+    store: {
+      async get() {
+        asked++;
+        if (made.fails) throw new Error('away');
+        return organization;
+      },
+      update: () => Promise.reject(new Error('not used here')),
+      onChange(listener: (organization: Organization) => void) {
+        listeners.add(listener);
+        return () => listeners.delete(listener);
+      },
+    },
+  };
+  return made;
+}

@@ -1,0 +1,521 @@
+import fc from 'fast-check';
+import t from 'tap';
+import { origin } from '../../../processors/quotas/address-limits.ts';
+import type { QuotasConfig } from '../../../processors/quotas/config.ts';
+import { quotasConfig } from '../../../processors/quotas/config.ts';
+import { createQuotasProcessor } from '../../../processors/quotas/processor.ts';
+import { tokenBuckets } from '../../../processors/quotas/token-buckets.ts';
+import type { Processor } from '../../../src/component/component.ts';
+import type { RawBatch } from '../../../src/model/batch.ts';
+import { Refusal } from '../../../src/model/errors.ts';
+import { measure } from '../../../src/model/formats.ts';
+import { createHealth } from '../../../src/telemetry/health.ts';
+import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { memoryCounters, memoryOrganization } from '../../helper/counters.ts';
+import { NO_DEADLINE } from '../../helper/http.ts';
+import { fakeHost, testSettings } from '../../helper/settings.ts';
+import { aHead } from '../../helper/sink.ts';
+
+const NOON = Date.UTC(2026, 0, 15, 12, 0, 0);
+const MINUTE = 60_000;
+const HOUR = 60 * MINUTE;
+
+type Written = Omit<Partial<QuotasConfig>, 'edge'> & { edge?: unknown };
+
+/** A started processor over counters and an organization that the test holds. */
+async function quotas(
+  written: Written = {},
+  plan: Parameters<typeof memoryOrganization>[0] = {},
+  start: number = NOON,
+) {
+  const clock = fakeClock(start);
+  const counters = memoryCounters();
+  const organization = memoryOrganization(plan);
+  const health = createHealth(clock);
+  const settings = testSettings('processor', 'quotas', {
+    clock,
+    host: fakeHost({
+      services: { health_registry: health },
+      extensions: {
+        sqlite: { store: { organization: organization.store }, usage_counters: counters },
+        file_storage: { usage_counters: counters },
+      },
+    }),
+  });
+  const place = written.storage === undefined ? { store: 'sqlite' } : {};
+  const config = quotasConfig.parse({ ...place, ...written });
+  const processor = createQuotasProcessor(settings, config);
+  await processor.start();
+  return { clock, counters, organization, health, settings, processor };
+}
+
+type Quotas = Awaited<ReturnType<typeof quotas>>;
+
+function batchAt(clock: { now(): number }, events = 1): RawBatch {
+  return nativeBatch(events, { receivedAt: clock.now() });
+}
+
+/** What the processor answers: nothing, or the code it refused with. */
+async function offer({ processor }: { processor: Processor }, batch: RawBatch): Promise<string> {
+  try {
+    await processor.process?.(batch);
+    return 'ok';
+  } catch (error) {
+    if (error instanceof Refusal) return error.code;
+    throw error;
+  }
+}
+
+async function refusalOf(work: () => unknown): Promise<Refusal> {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof Refusal) return error;
+    throw error;
+  }
+  throw new Error('it was not refused');
+}
+
+const admit = ({ processor, clock }: Quotas, keyId = 'key_test') =>
+  processor.admit?.(aHead({ receivedAt: clock.now() }), aTenant({ keyId }));
+
+t.test('the configuration', async (t) => {
+  const problems = (config: unknown) =>
+    quotasConfig.safeParse(config).error?.issues.map(({ message }) => message) ?? [];
+
+  t.test('needs a store or a ledger of its own, and not both', async (t) => {
+    t.match(problems({}), [/name either `store`.* or `storage`/]);
+    t.match(problems({ store: 'sqlite', storage: 'file_storage' }), [/name either/]);
+    t.same(problems({ storage: 'file_storage', monthly_events: 1, hourly_bytes: '10GiB' }), []);
+  });
+
+  t.test('says that counters of several processes are not there yet', async (t) => {
+    t.match(problems({ store: 'postgres', counters: 'redis' }), [/not available yet/]);
+  });
+
+  t.test('takes a burst only where there is a rate to exceed', async (t) => {
+    t.match(problems({ store: 'sqlite', edge: { burst: 5 } }), [/requests_per_second/]);
+    t.same(problems({ store: 'sqlite', edge: { burst: 5, requests_per_second: 1 } }), []);
+  });
+});
+
+t.test('events of a month', async (t) => {
+  t.test('are admitted up to the limit and not one beyond, whole requests only', async (t) => {
+    const q = await quotas({ monthly_events: 10 });
+    t.equal(await offer(q, batchAt(q.clock, 8)), 'ok');
+    t.equal(await offer(q, batchAt(q.clock, 3)), 'monthly_limit');
+    t.equal(await offer(q, batchAt(q.clock, 2)), 'ok');
+    t.equal(await offer(q, batchAt(q.clock, 1)), 'monthly_limit');
+    t.match(q.counters.read('org_a'), { month: { events: 10 } });
+  });
+
+  t.test(
+    'that are used up refuse every request on its head, 402 until the month ends',
+    async (t) => {
+      const q = await quotas({ monthly_events: 1 });
+      t.equal(await admit(q), undefined);
+      await offer(q, batchAt(q.clock));
+      const refusal = await refusalOf(() => admit(q));
+      t.match(refusal, { code: 'monthly_limit', status: 402, hourlyIngestResetAt: undefined });
+      t.equal(refusal.retryAfterMs, Date.UTC(2026, 1, 1) - NOON);
+      t.match(refusal.message, /2026-02-01T00:00:00.000Z/);
+      t.equal(
+        q.settings.metrics.value('tracectl_quota_refusals_total', { limit: 'monthly_events' }),
+        1,
+      );
+    },
+  );
+
+  t.test('are given back when they were not made durable, and stay when they were', async (t) => {
+    const q = await quotas({ monthly_events: 10 });
+    const lost = batchAt(q.clock, 10);
+    const kept = batchAt(q.clock, 10);
+    t.equal(await offer(q, lost), 'ok');
+    t.equal(await offer(q, kept), 'monthly_limit');
+    q.processor.settle?.(kept, 'failed');
+    t.equal(await offer(q, kept), 'monthly_limit', 'a refused batch has nothing to give back');
+    q.processor.settle?.(lost, 'failed');
+    t.equal(await offer(q, kept), 'ok');
+    q.processor.settle?.(kept, 'durable');
+    q.processor.settle?.(kept, 'durable');
+    t.equal(await offer(q, batchAt(q.clock)), 'monthly_limit');
+    t.same(
+      q.counters.ledger.map(({ batchId, usage }) => [batchId, usage.events]),
+      [[kept.id, 10]],
+    );
+    t.equal(q.counters.open.size, 0);
+  });
+
+  t.test('begin anew with the month, at its end, in a leap year and at new year', async (t) => {
+    const ends = [
+      [Date.UTC(2026, 0, 31, 23, 59, 59, 999), Date.UTC(2026, 1, 1)],
+      [Date.UTC(2028, 1, 28, 23, 59, 59, 999), Date.UTC(2028, 2, 1)],
+      [Date.UTC(2028, 1, 29, 23, 59, 59, 999), Date.UTC(2028, 2, 1)],
+      [Date.UTC(2026, 11, 31, 23, 59, 59, 999), Date.UTC(2027, 0, 1)],
+      // Clocks in Europe skip an hour on this night; UTC does not.
+      [Date.UTC(2026, 2, 29, 1, 30), Date.UTC(2026, 3, 1)],
+    ] as const;
+    for (const [before, end] of ends) {
+      const q = await quotas({ monthly_events: 1 }, {}, before);
+      t.equal(await offer(q, batchAt(q.clock)), 'ok');
+      const { retryAfterMs } = await refusalOf(() => admit(q));
+      t.equal(retryAfterMs, Math.max(1000, end - before));
+      q.clock.set(end - 1);
+      t.equal(await offer(q, batchAt(q.clock)), 'monthly_limit');
+      q.clock.set(end);
+      t.equal(await offer(q, batchAt(q.clock)), 'ok', new Date(end).toISOString());
+    }
+  });
+});
+
+t.test('bytes of an hour', async (t) => {
+  const one = measure(nativeBatch(1)).bytes;
+
+  t.test('are 429 when used up, with the time they come back', async (t) => {
+    const q = await quotas({ hourly_bytes: 2 * one });
+    t.equal(await offer(q, batchAt(q.clock, 2)), 'ok');
+    for (const refuse of [() => admit(q), () => q.processor.process?.(batchAt(q.clock))]) {
+      const refusal = await refusalOf(refuse);
+      t.match(refusal, {
+        code: 'hourly_limit',
+        status: 429,
+        retryAfterMs: HOUR,
+        hourlyIngestResetAt: '2026-01-15T13:00:00.000Z',
+      });
+    }
+    q.clock.advance(HOUR - 1);
+    t.equal((await refusalOf(() => admit(q))).retryAfterMs, 1000, 'never at once');
+    q.clock.advance(1);
+    t.equal(await offer(q, batchAt(q.clock, 2)), 'ok');
+  });
+
+  t.test('refuse a request for good that an hour cannot hold', async (t) => {
+    const q = await quotas({ hourly_bytes: 2 * one });
+    const refusal = await refusalOf(() => q.processor.process?.(batchAt(q.clock, 3)));
+    t.match(refusal, { code: 'exceeds_hourly_limit', status: 413, retryAfterMs: undefined });
+    t.equal(await offer(q, batchAt(q.clock, 2)), 'ok', 'it took nothing');
+  });
+
+  t.test('are those of accepted items alone', async (t) => {
+    const q = await quotas({ hourly_bytes: one });
+    const batch = batchAt(q.clock, 3);
+    batch.rejections = [0, 2].map((index) => ({ index, code: 'invalid_field', reason: 'x' }));
+    t.equal(await offer(q, batch), 'ok');
+    t.same(batch.usage, { events: 1, bytes: one });
+    const rejected = batchAt(q.clock, 1);
+    rejected.rejections = [{ index: 0, code: 'invalid_field', reason: 'x' }];
+    t.equal(await offer(q, rejected), 'ok', 'nothing accepted, nothing reserved');
+    t.equal(q.counters.open.size, 1);
+  });
+
+  t.test(
+    'belong to the hour in which the request came, on both sides of the boundary',
+    async (t) => {
+      const q = await quotas({ hourly_bytes: 500 * one }, {}, NOON + HOUR - 1);
+      const results: string[] = [];
+      for (let i = 0; i < 1000; i++) {
+        if (i === 400) q.clock.set(NOON + HOUR);
+        const batch = batchAt(q.clock);
+        results.push(await offer(q, batch));
+        q.processor.settle?.(batch, 'durable');
+      }
+      t.equal(results.filter((result) => result === 'ok').length, 400 + 500);
+      const hours = Map.groupBy(q.counters.ledger, ({ countsAt }) => Math.floor(countsAt / HOUR));
+      t.same(
+        [...hours.values()].map((entries) => entries.length),
+        [400, 500],
+      );
+    },
+  );
+
+  t.test(
+    'a clock that goes back opens no closed hour and asks nobody to come back before',
+    async (t) => {
+      const q = await quotas({ hourly_bytes: one });
+      q.clock.advance(HOUR);
+      t.equal(await offer(q, batchAt(q.clock)), 'ok');
+      q.clock.set(NOON - HOUR);
+      t.equal(await offer(q, batchAt(q.clock)), 'hourly_limit');
+      const refusal = await refusalOf(() => admit(q));
+      t.equal(refusal.hourlyIngestResetAt, '2026-01-15T14:00:00.000Z');
+      t.equal(refusal.retryAfterMs, 3 * HOUR);
+    },
+  );
+
+  t.test('the batch carries the time it counts at, for the ledger', async (t) => {
+    const q = await quotas({});
+    q.clock.advance(HOUR);
+    await offer(q, batchAt(q.clock));
+    q.clock.set(NOON);
+    const late = batchAt(q.clock);
+    await offer(q, late);
+    t.equal(late.usageAt, NOON + HOUR);
+  });
+});
+
+t.test('the plan', async (t) => {
+  t.test('gives the limits, and another one counts at once', async (t) => {
+    const q = await quotas({}, { eventsPerMonth: 1 });
+    await offer(q, batchAt(q.clock));
+    t.equal(await offer(q, batchAt(q.clock)), 'monthly_limit');
+    q.organization.change({ eventsPerMonth: 2 });
+    t.equal(await offer(q, batchAt(q.clock)), 'ok');
+    q.organization.change({ eventsPerMonth: null });
+    t.equal(await offer(q, batchAt(q.clock, 50)), 'ok');
+    q.organization.change({ eventsPerMonth: 10 });
+    t.equal((await refusalOf(() => admit(q))).code, 'monthly_limit');
+  });
+
+  t.test('yields to the configuration', async (t) => {
+    const q = await quotas({ monthly_events: 3 }, { eventsPerMonth: 1, bytesPerHour: 1 });
+    q.organization.change({ eventsPerMonth: 1 });
+    t.equal(await offer(q, batchAt(q.clock, 3)), 'exceeds_hourly_limit', 'the rest is the plan');
+    q.organization.change({ bytesPerHour: null });
+    t.equal(await offer(q, batchAt(q.clock, 3)), 'ok');
+  });
+
+  t.test(
+    'changed elsewhere is seen within seconds, and outlives a store that is away',
+    async (t) => {
+      const q = await quotas({}, { eventsPerMonth: 0 });
+      q.organization.change({ eventsPerMonth: 5 }, true);
+      t.equal(await offer(q, batchAt(q.clock)), 'monthly_limit');
+      q.clock.advance(5_000);
+      await offer(q, batchAt(q.clock));
+      await new Promise(setImmediate);
+      t.equal(await offer(q, batchAt(q.clock)), 'ok');
+      q.organization.fails = true;
+      q.clock.advance(5_000);
+      t.equal(await offer(q, batchAt(q.clock)), 'ok');
+      await new Promise(setImmediate);
+      t.equal(await offer(q, batchAt(q.clock)), 'ok');
+      t.match(q.settings.logger.lines, [{ level: 'warn' }]);
+    },
+  );
+
+  t.test('is not asked for each request', async (t) => {
+    const q = await quotas();
+    const before = q.organization.asked;
+    for (let i = 0; i < 100; i++) await offer(q, batchAt(q.clock));
+    t.equal(q.organization.asked, before);
+  });
+
+  t.test('is not there without a store: what is not configured is unlimited', async (t) => {
+    const q = await quotas({ storage: 'file_storage', monthly_events: 1 });
+    t.equal(await offer(q, batchAt(q.clock)), 'ok');
+    t.equal(await offer(q, batchAt(q.clock)), 'monthly_limit');
+  });
+});
+
+t.test('counters that answer later admit no more than those that answer at once', async (t) => {
+  const q = await quotas({ monthly_events: 7 });
+  q.counters.later = true;
+  const results = await Promise.all(Array.from({ length: 20 }, () => offer(q, batchAt(q.clock))));
+  t.equal(results.filter((result) => result === 'ok').length, 7);
+  t.equal((await refusalOf(() => admit(q))).code, 'monthly_limit');
+  t.same(q.health.report(true).components[0]?.details, undefined, 'not read yet');
+  await new Promise(setImmediate);
+  t.match(q.health.report(true).components[0]?.details, { month_events: 7 });
+});
+
+t.test('requests of a key', async (t) => {
+  const rateOf = ({ code, retryAfterMs, hourlyIngestResetAt }: Refusal) => ({
+    code,
+    retryAfterMs,
+    hourlyIngestResetAt,
+  });
+
+  t.test('may come in a burst, then at their rate, each key for itself', async (t) => {
+    const q = await quotas({ edge: { requests_per_second: 2, burst: 3 } });
+    for (let i = 0; i < 3; i++) await admit(q);
+    t.same(rateOf(await refusalOf(() => admit(q))), {
+      code: 'rate_limited',
+      retryAfterMs: 500,
+      hourlyIngestResetAt: undefined,
+    });
+    await admit(q, 'key_other');
+    q.clock.advance(500);
+    await admit(q);
+    t.equal((await refusalOf(() => admit(q))).code, 'rate_limited');
+    q.clock.advance(MINUTE);
+    for (let i = 0; i < 3; i++) await admit(q);
+    t.equal((await refusalOf(() => admit(q))).code, 'rate_limited', 'no more than the burst');
+    t.equal(
+      q.settings.metrics.value('tracectl_quota_refusals_total', { limit: 'request_rate' }),
+      3,
+    );
+  });
+
+  t.test('may be so many at the same time', async (t) => {
+    const q = await quotas({ edge: { max_in_flight: 2 } });
+    const releases = [await admit(q), await admit(q)];
+    t.match(rateOf(await refusalOf(() => admit(q))), { code: 'rate_limited', retryAfterMs: 1000 });
+    await admit(q, 'key_other');
+    releases[0]?.();
+    await admit(q);
+    t.equal((await refusalOf(() => admit(q))).code, 'rate_limited');
+  });
+
+  t.test('do not count against the rate while the month is used up', async (t) => {
+    const q = await quotas({ monthly_events: 0, edge: { requests_per_second: 1, burst: 1 } });
+    for (let i = 0; i < 5; i++) t.equal((await refusalOf(() => admit(q))).code, 'monthly_limit');
+  });
+});
+
+t.test('an address', async (t) => {
+  const guarded = () =>
+    quotas({ edge: { failed_authentications: { per_minute: 60, burst: 2, max_addresses: 100 } } });
+  const from = (remoteAddress: string) => aHead({ remoteAddress });
+  const tries = ({ processor }: Quotas, address: string) =>
+    processor.admitUnauthenticated?.(from(address));
+  const fails = ({ processor }: Quotas, address: string) => {
+    tries({ processor } as Quotas, address);
+    processor.authenticationFailed?.(from(address));
+  };
+
+  t.test('that fails too often is refused before anybody looks at its key', async (t) => {
+    const q = await guarded();
+    fails(q, '192.0.2.1');
+    fails(q, '192.0.2.1');
+    const refusal = await refusalOf(() => tries(q, '192.0.2.1'));
+    t.match(refusal, { code: 'rate_limited', status: 429, retryAfterMs: 1000 });
+    tries(q, '192.0.2.2');
+    q.clock.advance(1000);
+    tries(q, '192.0.2.1');
+    const limit = { limit: 'failed_authentications' };
+    t.equal(q.settings.metrics.value('tracectl_quota_refusals_total', limit), 1);
+  });
+
+  t.test('whose requests are good is never limited', async (t) => {
+    const q = await guarded();
+    for (let i = 0; i < 1000; i++) tries(q, '192.0.2.1');
+    t.pass();
+  });
+
+  t.test('is one party, however it is written', async (t) => {
+    t.equal(origin('::ffff:192.0.2.1'), '192.0.2.1');
+    t.equal(origin('192.0.2.1'), '192.0.2.1');
+    t.equal(origin('2001:db8:0:1::1'), '2001:db8:0:1::/64');
+    t.equal(origin('2001:0db8:0000:0001:aaaa:bbbb:cccc:dddd'), '2001:db8:0:1::/64');
+    t.equal(origin('fe80::1%eth0'), 'fe80:0:0:0::/64');
+    t.equal(origin('::1'), '0:0:0:0::/64');
+    t.equal(origin(''), '');
+  });
+});
+
+t.test('token buckets', async (t) => {
+  t.test('remember so many names and forget the one used longest ago', async (t) => {
+    const clock = fakeClock(NOON);
+    const buckets = tokenBuckets({ perSecond: 1, burst: 1, maxNames: 3 }, clock);
+    for (const name of ['a', 'b', 'c', 'a', 'd']) buckets.take(name);
+    t.equal(buckets.size, 3);
+    t.ok(buckets.wait('a') > 0, 'a was used again');
+    t.equal(buckets.wait('b'), 0, 'b was forgotten');
+    for (let i = 0; i < 10_000; i++) buckets.take(`name-${i}`);
+    t.equal(buckets.size, 3);
+  });
+
+  t.test('go on filling after the clock went back', async (t) => {
+    const clock = fakeClock(NOON);
+    const buckets = tokenBuckets({ perSecond: 1, burst: 1, maxNames: 3 }, clock);
+    t.equal(buckets.take('a'), 0);
+    clock.set(NOON - HOUR);
+    t.equal(buckets.take('a'), 1000, 'nothing is given for the jump');
+    clock.advance(1000);
+    t.equal(buckets.take('a'), 0);
+  });
+
+  t.test('never give more than the burst and the rate allow', async () => {
+    const step = fc.record({ ms: fc.integer({ min: -5_000, max: 5_000 }), takes: fc.nat(20) });
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 50 }), (steps) => {
+        const clock = fakeClock(NOON);
+        const buckets = tokenBuckets({ perSecond: 3, burst: 5, maxNames: 2 }, clock);
+        let taken = 0;
+        let elapsed = 0;
+        for (const { ms, takes } of steps) {
+          clock.set(clock.now() + ms);
+          elapsed += Math.max(0, ms);
+          for (let i = 0; i < takes; i++) if (buckets.take('a') === 0) taken++;
+        }
+        return taken <= 5 + (elapsed * 3) / 1000 + 1e-6;
+      }),
+    );
+  });
+});
+
+t.test('in every order of requests, successes and failures the limits hold exactly', async () => {
+  const step = fc.oneof(
+    fc.record({ do: fc.constant('offer' as const), events: fc.integer({ min: 1, max: 5 }) }),
+    fc.record({ do: fc.constant('settle' as const), which: fc.nat(), durable: fc.boolean() }),
+    fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: -HOUR, max: 30 * HOUR }) }),
+    fc.record({ do: fc.constant('plan' as const), events: fc.integer({ min: 0, max: 30 }) }),
+  );
+  const one = measure(nativeBatch(1)).bytes;
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      const q = await quotas({ hourly_bytes: 8 * one }, { eventsPerMonth: 20 });
+      const underWay: RawBatch[] = [];
+      let limit = 20;
+      for (const now of steps) {
+        if (now.do === 'wait') q.clock.set(q.clock.now() + now.ms);
+        else if (now.do === 'plan') {
+          limit = now.events;
+          q.organization.change({ eventsPerMonth: limit });
+        } else if (now.do === 'settle') {
+          const [batch] = underWay.splice(now.which % (underWay.length || 1), 1);
+          if (batch) q.processor.settle?.(batch, now.durable ? 'durable' : 'failed');
+        } else {
+          const batch = batchAt(q.clock, now.events);
+          if ((await offer(q, batch)) !== 'ok') continue;
+          underWay.push(batch);
+          const { month, hour } = await q.counters.read('org_a');
+          if (month.events > limit) throw new Error(`${month.events} events of ${limit}`);
+          if (hour.bytes > 8 * one) throw new Error(`${hour.bytes} bytes of ${8 * one}`);
+        }
+      }
+      for (const batch of underWay) q.processor.settle?.(batch, 'failed');
+      const { month, hour } = await q.counters.read('org_a');
+      const sum = (from: number, to: number, of: 'events' | 'bytes') =>
+        q.counters.ledger
+          .filter(({ countsAt }) => countsAt >= from && countsAt < to)
+          .reduce((total, { usage }) => total + usage[of], 0);
+      const end = new Date(month.resetsAt);
+      const begin = Date.UTC(end.getUTCFullYear(), end.getUTCMonth() - 1, 1);
+      return (
+        q.counters.open.size === 0 &&
+        month.events === sum(begin, month.resetsAt, 'events') &&
+        hour.bytes === sum(hour.resetsAt - HOUR, hour.resetsAt, 'bytes')
+      );
+    }),
+    { numRuns: 200 },
+  );
+});
+
+t.test('what is used of what is allowed stands in the health report and the metrics', async (t) => {
+  const q = await quotas({ monthly_events: 3 });
+  await offer(q, batchAt(q.clock, 2));
+  const { bytes } = measure(nativeBatch(2));
+  t.match(q.health.report(true).components, [
+    {
+      id: 'quotas',
+      details: {
+        month_events: 2,
+        month_events_limit: 3,
+        month_resets_at: '2026-02-01T00:00:00.000Z',
+        hour_bytes: bytes,
+        hour_bytes_limit: null,
+        hour_resets_at: '2026-01-15T13:00:00.000Z',
+      },
+    },
+  ]);
+  t.equal(q.settings.metrics.value('tracectl_quota_month_events'), 2);
+  t.equal(q.settings.metrics.value('tracectl_quota_month_events_limit'), 3);
+  t.equal(q.settings.metrics.value('tracectl_quota_hour_bytes'), bytes);
+  await offer(q, batchAt(q.clock, 1));
+  const [report] = q.health.report(true).components;
+  t.equal(report?.message, 'The events of this month are used up.');
+  t.not(report?.ready, false, 'a client over its limit takes nobody out of rotation');
+  await q.processor.shutdown(NO_DEADLINE);
+});
