@@ -114,8 +114,9 @@ class Runner {
 
   async window(count: number): Promise<Window> {
     const { payload } = this.#side;
-    const requests = Array.from({ length: count }, () =>
-      wireRequest(payload, payload.next(), this.#server.key),
+    const { key, keys = [] } = this.#server;
+    const requests = Array.from({ length: count }, (_, i) =>
+      wireRequest(payload, payload.next(), keys[i % keys.length] ?? key),
     );
     const started = performance.now();
     const before = cpuMicros(this.#server.pid);

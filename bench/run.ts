@@ -26,6 +26,9 @@ const hundredRuns = pooled(runs(100), 64);
 /** Nothing takes the batches out of the queue, so that a window holds the accepting alone. */
 const accepting = () => startAccepting();
 const whole = () => startTracectl({});
+const senders = 1000;
+const small = { projects: 1, keysPerProject: senders, senders };
+const large = { projects: 10_000, keysPerProject: 10, senders };
 
 const rows: readonly Comparison[] = [
   {
@@ -64,6 +67,18 @@ const rows: readonly Comparison[] = [
     perItem: true,
     subject: { start: accepting, payload: hundredRuns },
     floor: { start: accepting, payload: hundred },
+  },
+  {
+    name: `keys and quotas: accept with against without, ${light.name}`,
+    target: 1.05,
+    subject: { start: accepting, payload: light },
+    floor: { start: () => startAccepting({ isOpen: true }), payload: light },
+  },
+  {
+    name: `10,000 projects with 100,000 keys against 1 with 1,000; 1,000 send, ${light.name}`,
+    target: 1,
+    subject: { start: () => startAccepting({ population: large }), payload: light },
+    floor: { start: () => startAccepting({ population: small }), payload: light },
   },
   {
     name: `socket to readable row, ${light.name}`,

@@ -11,12 +11,15 @@ import {
   type Tree,
   total,
 } from '../test/e2e/daemon.ts';
+import { type Population, populate } from './population.ts';
 
 /** A server under load: its process, its port, its key, and how to know that it has nothing left to do. */
 export type Server = {
   readonly pid: number;
   readonly port: number;
   readonly key: string;
+  /** Set where many send: their keys, to be used in turn. */
+  readonly keys?: readonly string[];
   /** Resolves when nothing that was accepted still waits to be stored. */
   idle(): Promise<void>;
   stop(): Promise<void>;
@@ -49,7 +52,7 @@ export async function startFloor(mode: 'otlp' | 'native' | 'store'): Promise<Ser
  * the exporter behind the queue has a store of its own, which this process keeps locked, and the queue
  * waits an hour before it tries again. So a window holds the way to the acknowledgement and nothing else.
  */
-export async function startAccepting(): Promise<Server> {
+export async function startAccepting(options: AcceptingOptions = {}): Promise<Server> {
   const daemon = await prepareDaemon({
     queue: { initial_interval: '1h', max_interval: '1h' },
     edit: (config) => {
@@ -58,18 +61,38 @@ export async function startAccepting(): Promise<Server> {
       Object.assign(extensions ?? {}, { 'sqlite/away': { directory: `${directory}-away` } });
       config.exporters = { sqlite: { store: 'sqlite/away' } };
       Object.assign(service ?? {}, { extensions: ['sqlite', 'sqlite/away', 'health_check'] });
+      if (options.isOpen === true) removeGuards(config);
     },
   });
+  const { population } = options;
+  const keys =
+    population === undefined ? [] : await populate(join(daemon.directory, 'data'), population);
   await daemon.start();
   const locks = lockDatabases(join(daemon.directory, 'data-away'));
   const server = serverOf(daemon);
   return {
     ...server,
+    key: keys[0] ?? server.key,
+    keys,
     stop: async () => {
       for (const lock of locks) lock.close();
       await server.stop();
     },
   };
+}
+
+export type AcceptingOptions = {
+  /** Without keys, limits and their accounting: whatever comes belongs to one project. */
+  readonly isOpen?: boolean;
+  readonly population?: Population;
+};
+
+function removeGuards(config: Tree): void {
+  const { receivers, service } = config as Record<string, Record<string, Tree>>;
+  for (const receiver of Object.values(receivers ?? {})) receiver.project = 'proj_bench';
+  const accept = service?.pipelines?.['traces/accept'] as Tree;
+  const guards = ['auth', 'quotas'];
+  accept.processors = (accept.processors as string[]).filter((id) => !guards.includes(id));
 }
 
 function lockDatabases(directory: string): DatabaseSync[] {
