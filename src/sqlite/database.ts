@@ -2,6 +2,7 @@ import type { Clock, Logger } from '../component/component.ts';
 import type { DataDirectory } from './directory.ts';
 import { openDirectory } from './directory.ts';
 import type { Access, OperationSource } from './operation.ts';
+import { keepShrinking, SHRINK } from './shrinking.ts';
 import type { CallOptions, ThreadClient } from './thread-client.ts';
 import { startThread } from './thread-client.ts';
 
@@ -65,6 +66,11 @@ function database(
 ): Database {
   let searcher: Promise<ThreadClient> | undefined;
   let closed: Promise<void> | undefined;
+  const stopShrinking = keepShrinking(
+    () => writer.call([SHRINK], { lazy: true }),
+    options.clock,
+    options.logger,
+  );
 
   async function search(name: string, args: readonly unknown[]): Promise<unknown> {
     searcher ??= startThread(threadData(options, directory, 'read'));
@@ -72,6 +78,7 @@ function database(
   }
 
   async function close(): Promise<void> {
+    stopShrinking();
     // Readers first, so that the writer's last checkpoint reaches the end of the log.
     await reader.close();
     if (searcher !== undefined) await (await searcher).close();
@@ -80,6 +87,7 @@ function database(
   }
 
   async function crash(): Promise<void> {
+    stopShrinking();
     await Promise.all([writer.kill(), reader.kill(), searcher?.then((thread) => thread.kill())]);
     await directory.close();
   }

@@ -123,6 +123,9 @@ async function watchSpace(
   const { minFreeBytes, reserveBytes, clock, logger } = options;
   let reserved = await reserveExists();
   let isShort = false;
+  /** The reserve was given up and is not there again. */
+  let isDraining = false;
+  let cancelLook: (() => void) | undefined;
   let lookedAt = 0;
   let looking: Promise<void> | undefined;
   let filling: Promise<void> | undefined;
@@ -144,7 +147,8 @@ async function watchSpace(
         );
       else logger.info({ directory, free }, 'disk space is back: accepting again');
     }
-    if (!reserved && reserveBytes > 0 && free >= minFreeBytes + 2 * reserveBytes) restoreReserve();
+    if (!reserved && reserveBytes > 0 && free >= minFreeBytes + 1.5 * reserveBytes)
+      restoreReserve();
   }
 
   /** In the background: nothing waits for it but the closing. */
@@ -152,6 +156,8 @@ async function watchSpace(
     filling ??= fillReserve(reserveFile, reserveBytes)
       .then(() => {
         reserved = true;
+        if (isDraining) logger.info({ directory }, 'the reserve is filled again: accepting again');
+        isDraining = false;
       })
       .catch((error: unknown) => logger.warn({ reserveFile, error }, 'no reserve could be made'))
       .finally(() => {
@@ -168,12 +174,20 @@ async function watchSpace(
       });
   }
 
+  /** Nobody may ask meanwhile: the service is not ready, and would never be. */
+  function lookWhileDraining(): void {
+    cancelLook?.();
+    cancelLook = clock.after(LOOK_MS, () => {
+      if (!isDraining) return;
+      lookAgain();
+      lookWhileDraining();
+    });
+  }
+
   function shortage(): Error | undefined {
     if (Math.abs(clock.now() - lookedAt) >= LOOK_MS) lookAgain();
-    if (!isShort) return undefined;
-    return new RetryableError('disk_full', 'the disk has too little free space', {
-      retryAfterMs: 5000,
-    });
+    if (!isShort && !isDraining) return undefined;
+    return diskFull();
   }
 
   lookAgain();
@@ -182,12 +196,20 @@ async function watchSpace(
     shortage,
     reserveWasUsed: () => {
       reserved = false;
+      isDraining = true;
+      lookWhileDraining();
     },
     settled: async () => {
+      cancelLook?.();
       await looking;
       await filling;
     },
   };
+}
+
+function diskFull(): RetryableError {
+  const message = 'the disk has too little free space';
+  return new RetryableError('disk_full', message, { retryAfterMs: 5000 });
 }
 
 /** Written with real and incompressible bytes, so that the space is truly taken. */

@@ -42,7 +42,9 @@ function copyTable(fresh: DatabaseSync, aside: string, table: string): void {
   let old: DatabaseSync | undefined;
   fresh.exec('BEGIN');
   try {
-    old = new DatabaseSync(aside);
+    old = new DatabaseSync(aside, { defensive: false });
+    // Lets SQLite open a file that is shorter than its header says.
+    old.exec('PRAGMA writable_schema = ON');
     for (const direction of ['ASC', 'DESC']) copyRows(old, insert, table, columns, direction);
   } catch {
     // Not even the schema can be read: there is nothing to copy.

@@ -5,7 +5,7 @@
  *                          │ an error: ROLLBACK, then each call again in a transaction of its own,
  *                          ▼ so that only the bad one fails
  */
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import type { StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
@@ -24,9 +24,11 @@ import {
   isFull,
   isSyncFailure,
   primaryCode,
+  SQLITE_FULL,
   SQLITE_IOERR,
 } from './result-code.ts';
 import { salvage } from './salvage.ts';
+import { giveBack, SHRINK, shrinkOperation } from './shrinking.ts';
 
 type Connection = {
   readonly db: DatabaseSync;
@@ -39,6 +41,8 @@ type Outcome = { results: unknown[]; failures: (Failure | undefined)[] | undefin
 
 const data = workerData as ThreadData;
 let reserveUsed = false;
+/** From when the disk was full until there is a reserve again: nothing grows, everything may shrink. */
+let isDraining = false;
 /** Set after a failed sync: nothing more is written by this connection. */
 let broken: Failure | undefined;
 
@@ -95,6 +99,8 @@ function connect(modules: readonly OperationModule[], file = data.file): Connect
   try {
     if (data.access === 'write') {
       db.exec('PRAGMA page_size = 8192');
+      // Costs an append nothing that can be measured, and lets a file shrink after a backlog.
+      db.exec('PRAGMA auto_vacuum = INCREMENTAL');
       db.exec('PRAGMA journal_mode = WAL');
       db.exec('PRAGMA synchronous = FULL');
       db.exec('PRAGMA wal_autocheckpoint = 1000');
@@ -108,6 +114,7 @@ function connect(modules: readonly OperationModule[], file = data.file): Connect
       for (const [name, operation] of Object.entries(operations.calls)) calls.set(name, operation);
       for (const name of operations.growing ?? []) growing.add(name);
     }
+    if (data.access === 'write') calls.set(SHRINK, shrinkOperation(db));
     const begin = db.prepare(data.access === 'write' ? 'BEGIN IMMEDIATE' : 'BEGIN');
     return { db, begin, commit: db.prepare('COMMIT'), calls, growing };
   } catch (error) {
@@ -118,11 +125,15 @@ function connect(modules: readonly OperationModule[], file = data.file): Connect
 
 function runGroup(connection: Connection, calls: readonly Call[]): Outcome {
   if (broken !== undefined) return allFailed(calls, broken);
+  if (isDraining) return drain(connection, calls);
   try {
     return { results: transaction(connection, calls), failures: undefined };
   } catch (error) {
     const failure = failureOf(error);
-    if (isFull(failure.errcode)) return drain(connection, calls, failure);
+    if (isFull(failure.errcode)) {
+      giveUpReserve();
+      return drain(connection, calls);
+    }
     if (primaryCode(failure.errcode) === SQLITE_IOERR) return allFailed(calls, failure);
     if (calls.length === 1) return allFailed(calls, failure);
     return eachAlone(connection, calls);
@@ -153,18 +164,19 @@ function run(connection: Connection, call: Call): unknown {
   return operation(...args);
 }
 
-/**
- * The disk is full. SQLite cannot even delete without room in its log, so the reserve is given up: then
- * what frees space goes through, and what needs space fails.
- */
-function drain(connection: Connection, calls: readonly Call[], full: Failure): Outcome {
-  if (data.reserve !== undefined) {
-    rmSync(data.reserve, { force: true });
-    reserveUsed = true;
-  }
+/** The disk is full. SQLite cannot even delete without room in its log, so the reserve makes some. */
+function giveUpReserve(): void {
+  if (data.reserve === undefined) return;
+  rmSync(data.reserve, { force: true });
+  reserveUsed = true;
+  isDraining = true;
+}
+
+/** What frees space goes through and gives it back to the disk; what needs space fails. */
+function drain(connection: Connection, calls: readonly Call[]): Outcome {
+  const full = { message: 'database or disk is full', errcode: SQLITE_FULL };
   const results = new Array<unknown>(calls.length);
   const failures = new Array<Failure | undefined>(calls.length);
-  let freed = false;
   for (const [i, call] of calls.entries()) {
     if (connection.growing.has(call[0])) {
       failures[i] = full;
@@ -172,19 +184,29 @@ function drain(connection: Connection, calls: readonly Call[], full: Failure): O
     }
     try {
       results[i] = transaction(connection, [call])[0];
-      freed = true;
     } catch (error) {
       failures[i] = failureOf(error);
     }
   }
-  if (freed) checkpoint(connection);
+  shrink(connection);
+  if (data.reserve !== undefined && existsSync(data.reserve)) isDraining = false;
   return { results, failures };
 }
 
-/** Moves the log into the file, where freed pages are used again. It may lack room: then the next one does. */
-function checkpoint(connection: Connection): void {
+function shrink(connection: Connection): void {
   try {
-    connection.db.exec('PRAGMA wal_checkpoint(TRUNCATE)');
+    giveBack(connection.db);
+  } catch (error) {
+    if (isSyncFailure(errcodeOf(error))) broken = failureOf(error);
+  }
+  // The log keeps its size: on a disk that others fill, its own bytes are the only room there is.
+  checkpoint(connection, 'RESTART');
+}
+
+/** Moves the log into the file, where freed pages are used again. It may lack room: then the next one does. */
+function checkpoint(connection: Connection, mode: 'RESTART' | 'TRUNCATE'): void {
+  try {
+    connection.db.exec(`PRAGMA wal_checkpoint(${mode})`);
   } catch (error) {
     if (isSyncFailure(errcodeOf(error))) broken = failureOf(error);
   }
@@ -248,6 +270,6 @@ function ownedBuffers(results: readonly unknown[]): ArrayBuffer[] {
 }
 
 function close(connection: Connection): void {
-  if (data.access === 'write' && broken === undefined) checkpoint(connection);
+  if (data.access === 'write' && broken === undefined) checkpoint(connection, 'TRUNCATE');
   connection.db.close();
 }
