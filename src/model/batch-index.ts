@@ -38,6 +38,8 @@ export type OtlpIndex = {
   readonly resources: Uint32Array;
   /** Per scope: the range of its ScopeSpans message or object, of its `scope` in it, and its resource's number. */
   readonly scopes: Uint32Array;
+  /** A known field's name is spelled with escapes somewhere (JSON alone): JSON.parse is not to be trusted. */
+  readonly escapedKeys?: boolean;
 };
 
 export type BatchIndex = JsonIndex | OtlpIndex;

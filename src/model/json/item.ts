@@ -9,6 +9,7 @@ import type {
   TokenUsage,
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
+import { decodedAt } from './decode.ts';
 import { COMMON, SIZED } from './fields.ts';
 import { QUOTE } from './grammar.ts';
 import { isId, MAX_ID_BYTES } from './id.ts';
@@ -24,7 +25,6 @@ import {
   textAt,
   typeAt,
   typeOfByte,
-  valueAt,
 } from './read.ts';
 import { versionOf } from './version.ts';
 
@@ -157,10 +157,18 @@ function scalarMembers(bytes: Buffer, start: number): [key: string, value: unkno
   });
 }
 
-/** The integer members of an object of token counts; null where there are none. */
+/** Names of counts that one event may have; clients have about ten. */
+const MAX_COUNTS = 64;
+
+/** The integer members of an object of token counts, the first 64; null where there are none. */
 export function tokenUsageOf(value: unknown): TokenUsage | null {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
-  const counts = Object.entries(value).filter(([, count]) => Number.isSafeInteger(count));
+  const counts: [string, number][] = [];
+  for (const name in value) {
+    const count = (value as Record<string, unknown>)[name];
+    if (typeof count === 'number' && Number.isSafeInteger(count)) counts.push([name, count]);
+    if (counts.length === MAX_COUNTS) break;
+  }
   return counts.length === 0 ? null : Object.fromEntries(counts);
 }
 
@@ -172,7 +180,7 @@ export function errorAt(index: JsonIndex, position: number): ObservationError | 
     return message === '' ? null : { message: message ?? null, type: null, stacktrace: null };
   }
   if (type !== 'object') return null;
-  const value = valueAt(index, position, COMMON.error) as Record<string, unknown>;
+  const value = decodedAt(index, position, COMMON.error) as Record<string, unknown>;
   return {
     message: textOrNull(value.message),
     type: textOrNull(value.type),

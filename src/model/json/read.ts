@@ -86,12 +86,6 @@ export function stringIn(bytes: Buffer, start: number, end: number): string {
   return inside.includes('\\') ? String(JSON.parse(`"${inside}"`)) : inside;
 }
 
-/** A field's value, decoded; undefined where absent or null. */
-export function valueAt(index: JsonIndex, position: number, slot: number): unknown {
-  const text = textAt(index, position, slot);
-  return text === undefined ? undefined : JSON.parse(text);
-}
-
 /** Where the item itself stands in the body. */
 export function itemRange(
   index: JsonIndex,

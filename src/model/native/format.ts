@@ -2,6 +2,7 @@ import type { JsonIndex } from '../batch-index.ts';
 import { PermanentError } from '../errors.ts';
 import type { FormatModule } from '../format-module.ts';
 import { cutItems } from '../json/cut.ts';
+import { decodedAt } from '../json/decode.ts';
 import { COMMON } from '../json/fields.ts';
 import {
   customFieldsOf,
@@ -16,7 +17,7 @@ import {
   usageBytesOf,
   versionAt,
 } from '../json/item.ts';
-import { isPresent, stringAt, valueAt } from '../json/read.ts';
+import { isPresent, stringAt } from '../json/read.ts';
 import { documentScanner } from '../json/scan.ts';
 import {
   OBSERVATION_KINDS,
@@ -65,7 +66,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     endTime,
     ended: operation !== 'start' || endTime !== null,
     model: stringAt(index, position, NATIVE.model) ?? null,
-    usage: tokenUsageOf(valueAt(index, position, NATIVE.usage)),
+    usage: tokenUsageOf(decodedAt(index, position, NATIVE.usage)),
     sessionId: firstText(index, position, SESSION_SLOTS),
     userId: firstText(index, position, USER_SLOTS),
     error: errorAt(index, position),

@@ -31,7 +31,7 @@ export function spanAt(index: OtlpIndex, position: number): OtlpSpan {
   const end = spanField(index, position, OtlpField.END);
   return index.type === 'otlp_proto'
     ? decodeSpan(index.bytes, start, end)
-    : parseSpan(index.bytes, start, end);
+    : parseSpan(index, start, end);
 }
 
 export function resourceAt(index: OtlpIndex, resource: number): OtlpResource {
@@ -39,7 +39,7 @@ export function resourceAt(index: OtlpIndex, resource: number): OtlpResource {
   const end = resourceField(index, resource, ResourceField.RESOURCE_END);
   return index.type === 'otlp_proto'
     ? decodeResource(index.bytes, start, end)
-    : parseResource(index.bytes, start, end);
+    : parseResource(index, start, end);
 }
 
 export function scopeAt(index: OtlpIndex, scope: number): OtlpScope {
@@ -47,7 +47,7 @@ export function scopeAt(index: OtlpIndex, scope: number): OtlpScope {
   const end = scopeField(index, scope, ScopeField.SCOPE_END);
   return index.type === 'otlp_proto'
     ? decodeScope(index.bytes, start, end)
-    : parseScope(index.bytes, start, end);
+    : parseScope(index, start, end);
 }
 
 /** What an index's resources amount to, made when the first of their spans asks. */

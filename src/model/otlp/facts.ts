@@ -10,6 +10,8 @@ import {
   USAGE_NAMES,
 } from '../attributes.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
+import { decodeJson } from '../json/decode.ts';
+import { checkJson } from '../json/scan.ts';
 import type { ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
@@ -148,7 +150,9 @@ export class SpanFacts {
     if (typeof value !== 'string') return;
     let counts: unknown;
     try {
-      counts = JSON.parse(value);
+      const bytes = Buffer.from(value);
+      checkJson(bytes);
+      counts = decodeJson(bytes, 0, bytes.length);
     } catch {
       return;
     }

@@ -53,7 +53,8 @@ export function scanJson(bytes: Buffer, limits: ScanLimits): OtlpIndex {
   if (rest < bytes.length) fail(text, rest);
   if (walk.wrong !== undefined) throw new Refusal('invalid_request', walk.wrong);
   walk.recorder.checkCount();
-  return walk.recorder.index('otlp_json', bytes);
+  const index = walk.recorder.index('otlp_json', bytes);
+  return walk.escapedKeys ? { ...index, escapedKeys: true } : index;
 }
 
 /** A pass in progress, with what has been noted of the span and its surroundings. */
@@ -76,6 +77,8 @@ type Walk = {
   eventBytes: number;
   events: number;
   links: number;
+  /** A key has been seen that is spelled with escapes. */
+  escapedKeys: boolean;
   /** A key has been seen under which `custom_fields` may stand. */
   customFields: boolean;
 };
@@ -98,6 +101,7 @@ function newWalk(text: Text, recorder: Recorder): Walk {
     eventBytes: 0,
     events: 0,
     links: 0,
+    escapedKeys: false,
     customFields: false,
   };
 }
@@ -133,7 +137,7 @@ function walkMessage(
       const keyStart = at;
       const keyEnd = skipString(text, at + 1);
       at = skipColon(text, keyEnd);
-      const key = keyText(bytes, keyStart, keyEnd);
+      const key = keyText(walk, keyStart, keyEnd);
       const field = message.fields.get(key);
       if (field === undefined) {
         at = skipValue(text, at, depth);
@@ -404,7 +408,10 @@ function isZero(bytes: Buffer, start: number, end: number): boolean {
 }
 
 /** A key as text; the few that have escapes are decoded. */
-function keyText(bytes: Buffer, start: number, end: number): string {
+function keyText(walk: Walk, start: number, end: number): string {
+  const { bytes } = walk.text;
   const text = repeatedTextAt(bytes, start + 1, end - 1);
-  return text.includes('\\') ? String(JSON.parse(bytes.toString('utf8', start, end))) : text;
+  if (!text.includes('\\')) return text;
+  walk.escapedKeys = true;
+  return stringIn(bytes, start, end);
 }

@@ -1,7 +1,11 @@
+import type { OtlpIndex } from '../batch-index.ts';
+import { decodeSafely } from '../json/decode.ts';
 import type { OtlpResource, OtlpScope, OtlpSpan } from './span.ts';
 
 /** Text of a scanned OTLP message in JSON. 64-bit integers that a JavaScript number cannot hold stay digits. */
-export function parseJson(bytes: Buffer, start: number, end: number): unknown {
+export function parseJson(index: OtlpIndex, start: number, end: number): unknown {
+  const { bytes } = index;
+  if (index.escapedKeys === true) return decodeSafely(bytes, start, exactNumber);
   const text = bytes.toString('utf8', start, end);
   // Digits in quotes are exact anyhow; this only decides whether the slower way is needed.
   if (!/[:[,\s]-?\d{16,}/.test(text)) return JSON.parse(text);
@@ -14,21 +18,26 @@ export function parseJson(bytes: Buffer, start: number, end: number): unknown {
   );
 }
 
+function exactNumber(text: string): number | string {
+  const number = Number(text);
+  return Number.isSafeInteger(number) || !/^-?\d+$/.test(text) ? number : text;
+}
+
 /** JSON.parse with access to a number's text, which the library's types do not know yet. */
 const parseWithSource = JSON.parse as (
   text: string,
   reviver: (key: string, value: unknown, context?: { source?: string }) => unknown,
 ) => unknown;
 
-export function parseSpan(bytes: Buffer, start: number, end: number): OtlpSpan {
-  return parseJson(bytes, start, end) as OtlpSpan;
+export function parseSpan(index: OtlpIndex, start: number, end: number): OtlpSpan {
+  return parseJson(index, start, end) as OtlpSpan;
 }
 
 /** A range of nothing is an absent resource or scope. */
-export function parseResource(bytes: Buffer, start: number, end: number): OtlpResource {
-  return start === end ? {} : (parseJson(bytes, start, end) as OtlpResource);
+export function parseResource(index: OtlpIndex, start: number, end: number): OtlpResource {
+  return start === end ? {} : (parseJson(index, start, end) as OtlpResource);
 }
 
-export function parseScope(bytes: Buffer, start: number, end: number): OtlpScope {
-  return start === end ? {} : (parseJson(bytes, start, end) as OtlpScope);
+export function parseScope(index: OtlpIndex, start: number, end: number): OtlpScope {
+  return start === end ? {} : (parseJson(index, start, end) as OtlpScope);
 }

@@ -60,7 +60,52 @@ function fieldText(
 function content(span: OtlpSpan, facts: SpanFacts, role: 'input' | 'output'): string | undefined {
   const { key, family } = facts[role];
   if (key === undefined) return contentOfEvents(span.events ?? [], role);
-  return family ? unflatten(span.attributes ?? [], key) : attributeText(span, key);
+  if (family) return unflatten(span.attributes ?? [], key);
+  const text = attributeText(span, key);
+  const companion = companionOf(span, facts, role);
+  return companion === undefined || text === undefined
+    ? text
+    : companion.join(text, attributeText(span, companion.key) ?? 'null');
+}
+
+/** An attribute that belongs to an input or output beside the one that gives it. */
+type Companion = { readonly key: string; readonly join: (text: string, other: string) => string };
+
+/** By the attribute that gives the input or output. */
+const COMPANIONS: ReadonlyMap<string, Companion> = new Map([
+  ['gen_ai.input.messages', { key: 'gen_ai.system_instructions', join: withInstructions }],
+  ['ai.response.text', { key: 'ai.response.toolCalls', join: withToolCalls }],
+  ['ai.result.text', { key: 'ai.result.toolCalls', join: withToolCalls }],
+]);
+
+function companionOf(
+  span: OtlpSpan,
+  facts: SpanFacts,
+  role: 'input' | 'output',
+): Companion | undefined {
+  const companion = COMPANIONS.get(facts[role].key ?? '');
+  if (companion === undefined || attributeText(span, companion.key) === undefined) return undefined;
+  // Instructions go in front of a list of messages; in front of anything else they would say something else.
+  const isList =
+    attributeText(span, facts[role].key ?? '')
+      ?.trimStart()
+      .startsWith('[') === true;
+  return companion.join === withInstructions && !isList ? undefined : companion;
+}
+
+/** The conventions keep instructions apart from the chat; they are what its system message says. */
+function withInstructions(messages: string, instructions: string): string {
+  const parts = instructions.trimStart().startsWith('[')
+    ? instructions
+    : `[{"type":"text","content":${instructions}}]`;
+  const rest = messages.slice(messages.indexOf('[') + 1);
+  const isEmpty = rest.trimStart().startsWith(']');
+  return `[{"role":"system","parts":${parts}}${isEmpty ? '' : ','}${rest}`;
+}
+
+/** One message, as models answer it. */
+function withToolCalls(text: string, toolCalls: string): string {
+  return `{"role":"assistant","content":${text},"tool_calls":${toolCalls}}`;
 }
 
 function attributeText(span: OtlpSpan, key: string): string | undefined {
@@ -84,7 +129,11 @@ function metadataEntries(context: SpanContext, facts: SpanFacts): Map<string, st
   }
   addNumber(entries, 'resource.dropped_attributes_count', resource.droppedAttributesCount);
   addScope(entries, scope);
-  for (const [key, text] of own) if (!isRepeated(key, facts)) entries.set(key, text);
+  const companions = [companionOf(span, facts, 'input'), companionOf(span, facts, 'output')];
+  for (const [key, text] of own) {
+    const isPart = companions.some((companion) => companion?.key === key);
+    if (!isPart && !isRepeated(key, facts)) entries.set(key, text);
+  }
   for (const [key, text] of spanEntries(span)) if (!entries.has(key)) entries.set(key, text);
   return entries;
 }

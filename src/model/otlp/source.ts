@@ -58,7 +58,7 @@ function schemaUrlText(index: OtlpIndex, start: number, end: number): string | u
   const url =
     index.type === 'otlp_proto'
       ? decodeSchemaUrl(index.bytes, start, end)
-      : (parseJson(index.bytes, start, end) as { schemaUrl?: string | null }).schemaUrl;
+      : (parseJson(index, start, end) as { schemaUrl?: string | null }).schemaUrl;
   return url ? JSON.stringify(url) : undefined;
 }
 

@@ -2,6 +2,7 @@ import type { JsonIndex } from '../batch-index.ts';
 import { PermanentError } from '../errors.ts';
 import type { FormatModule } from '../format-module.ts';
 import { cutItems } from '../json/cut.ts';
+import { decodedAt } from '../json/decode.ts';
 import { COMMON } from '../json/fields.ts';
 import { isId } from '../json/id.ts';
 import {
@@ -17,7 +18,7 @@ import {
   usageBytesOf,
   versionAt,
 } from '../json/item.ts';
-import { stringAt, typeAt, valueAt } from '../json/read.ts';
+import { stringAt, typeAt } from '../json/read.ts';
 import { documentScanner } from '../json/scan.ts';
 import {
   OBSERVATION_KINDS,
@@ -153,8 +154,8 @@ function firstText(index: JsonIndex, position: number, slots: readonly number[])
 function usageOf(index: JsonIndex, position: number, runType: string | null): TokenUsage | null {
   if (runType !== null && !MODEL_RUN_TYPES.has(runType)) return null;
   const sent =
-    valueAt(index, position, RUN['outputs.usage_metadata']) ??
-    valueAt(index, position, RUN['extra.metadata.usage_metadata']);
+    decodedAt(index, position, RUN['outputs.usage_metadata']) ??
+    decodedAt(index, position, RUN['extra.metadata.usage_metadata']);
   return tokenUsageOf(withDetails(sent));
 }
 

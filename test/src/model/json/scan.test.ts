@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import type { JsonIndex } from '../../../../src/model/batch-index.ts';
 import { Refusal } from '../../../../src/model/errors.ts';
+import { decodedAt, decodeJson, decodeJsonText } from '../../../../src/model/json/decode.ts';
 import { COMMON, SIZED_FIELDS } from '../../../../src/model/json/fields.ts';
 import {
   findMember,
@@ -10,7 +11,6 @@ import {
   stringAt,
   textAt,
   typeAt,
-  valueAt,
 } from '../../../../src/model/json/read.ts';
 import { checkJson, documentScanner } from '../../../../src/model/json/scan.ts';
 import { NATIVE, NATIVE_FIELDS, NATIVE_PATTERN } from '../../../../src/model/native/fields.ts';
@@ -330,7 +330,7 @@ function agrees(index: JsonIndex, position: number, expected: unknown): boolean 
       if (type !== 'absent') return false;
     } else if (value === null) {
       if (type !== 'null') return false;
-    } else if (JSON.stringify(valueAt(index, position, NATIVE[path])) !== JSON.stringify(value)) {
+    } else if (JSON.stringify(decodedAt(index, position, NATIVE[path])) !== JSON.stringify(value)) {
       return false;
     }
   }
@@ -402,5 +402,32 @@ t.test('reasons say where a body stops being JSON, and never what stands there',
   });
   t.throws(() => native('{"events":["SECRET'), { message: 'The body ends too early.' });
   t.equal(textAt(native('{"events":[{"id":null}]}'), 0, COMMON.id), undefined, 'null is absent');
+  t.end();
+});
+
+t.test('keys are the sender’s own, whatever keys were read before', (t) => {
+  const keys = ['b\\u0000', 'b\\n', 'b\\"', 'b\\/', 'b\\u0063', 'valu\\u0065'];
+  for (const key of keys) {
+    const prefix = key.slice(0, key.indexOf('\\'));
+    for (let i = 0; i < 3; i++) JSON.parse(`{"a":1,"${prefix}\\\\":1}`);
+    const bytes = Buffer.from(`{"a":1,"${key}":2}`);
+    const read = decodeJson(bytes, 0, bytes.length) as object;
+    t.same(Object.keys(read), ['a', JSON.parse(`"${key}"`)], key);
+  }
+  t.end();
+});
+
+t.test('decodes as JSON.parse does', (t) => {
+  fc.assert(
+    fc.property(valueText, (text) => {
+      t.equal(JSON.stringify(decodeJsonText(text)), JSON.stringify(JSON.parse(text)));
+      const escaped = ` { "\\u0061" : ${text} , "b" : [ ] , "" : { } } `;
+      t.equal(JSON.stringify(decodeJsonText(escaped)), JSON.stringify(JSON.parse(escaped)));
+    }),
+  );
+  const own = decodeJsonText('{"__proto__":{"a":"\\n"},"a":1,"a":2}') as { a: number };
+  t.equal(Object.getPrototypeOf(own), Object.prototype);
+  t.ok(Object.hasOwn(own, '__proto__'));
+  t.equal(own.a, 2);
   t.end();
 });

@@ -346,6 +346,15 @@ t.test('custom fields', async (t) => {
     t.same(otlpCustomFieldRejections(protoIndex(requestOf([spanOf(0, { attributes })]))), []);
   });
 
+  t.test('are found under a field name that JSON.parse takes for another one', async (t) => {
+    for (let i = 0; i < 3; i++) JSON.parse('{"odd":1,"key":"custom_fields","valu\\\\":1}');
+    const request = JSON.stringify(
+      requestOf([spanOf(0, { attributes: attributesOf({ custom_fields: 'text' }) })]),
+    ).replace('"key":"custom_fields","value":', '"odd":1,"key":"custom_fields","valu\\u0065":');
+    const index = jsonIndex(request);
+    t.equal(otlpCustomFieldRejections(index).length, 1);
+  });
+
   t.test('escaped in JSON are found all the same', async (t) => {
     const text = JSON.stringify(
       requestOf([spanOf(0, { attributes: attributesOf({ custom_fields: 1 }) })]),
@@ -546,6 +555,55 @@ t.test('payloads', async (t) => {
     t.same(read(spanOf(0, { events: [details] })).payload.outputs, [{ role: 'assistant' }]);
     const attributes = attributesOf({ input: 'attribute' });
     t.equal(read(spanOf(0, { events, attributes })).payload.inputs, 'attribute');
+  });
+
+  t.test('put system instructions in front of the messages they are for', async (t) => {
+    const messages = [{ role: 'user', parts: [{ type: 'text', content: 'hi' }] }];
+    const instructions = [{ type: 'text', content: 'be brief' }];
+    const both = withAttributes({
+      'gen_ai.input.messages': JSON.stringify(messages),
+      'gen_ai.system_instructions': JSON.stringify(instructions),
+    });
+    t.same(both.payload.inputs, [{ role: 'system', parts: instructions }, ...messages]);
+    t.notOk('gen_ai.system_instructions' in (both.payload.metadata as object));
+    const asText = withAttributes({
+      'gen_ai.input.messages': '[ ]',
+      'gen_ai.system_instructions': 'be brief',
+    });
+    t.same(asText.payload.inputs, [{ role: 'system', parts: instructions }]);
+    for (const [key, value] of [
+      ['input', 'hi'],
+      ['gen_ai.input.messages', 'no list'],
+    ]) {
+      const { payload } = withAttributes({
+        [key as string]: value,
+        'gen_ai.system_instructions': 'be brief',
+      });
+      t.equal(payload.inputs, value);
+      t.match(payload.metadata, { 'gen_ai.system_instructions': 'be brief' });
+    }
+  });
+
+  t.test('have a model’s text and its tool calls as one message', async (t) => {
+    const calls = [{ toolCallId: 'c', toolName: 'search', args: {} }];
+    const { payload } = withAttributes({
+      'ai.response.text': 'Let me look.',
+      'ai.response.toolCalls': JSON.stringify(calls),
+    });
+    t.same(payload.outputs, { role: 'assistant', content: 'Let me look.', tool_calls: calls });
+    t.same(payload.metadata, { 'otel.span.kind': 'INTERNAL' });
+    const callsAlone = withAttributes({
+      'ai.response.text': '',
+      'ai.response.toolCalls': JSON.stringify(calls),
+    });
+    t.same(callsAlone.payload.outputs, calls);
+  });
+
+  t.test('keep an object of token counts beside the usage it gave', async (t) => {
+    const details = JSON.stringify({ input: 1, output: 2, input_audio: 3 });
+    const seen = withAttributes({ 'langfuse.observation.usage_details': details });
+    t.same(seen.observation.usage, { input_tokens: 1, output_tokens: 2 });
+    t.match(seen.payload.metadata, { 'langfuse.observation.usage_details': details });
   });
 
   t.test('have context metadata of their own', async (t) => {
