@@ -22,5 +22,10 @@ export function renderLine(source: RawBatch, observation: Observation): string {
     position === undefined ? {} : payload(source, position),
   );
   const lead = JSON.stringify({ raw_event_id: rawEventId(source.id, index), operation });
-  return `${lead.slice(0, -1)},${text.slice(1)}\n`;
+  return `${lead.slice(0, -1)},${onOneLine(text.slice(1))}\n`;
+}
+
+/** Payload text is spliced in as it was sent. In JSON, line ends only stand where white space may. */
+function onOneLine(json: string): string {
+  return /[\r\n]/.test(json) ? json.replaceAll(/[\r\n]\s*/g, '') : json;
 }

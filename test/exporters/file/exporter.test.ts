@@ -288,3 +288,18 @@ t.test('after its shutdown it takes nothing', async (t) => {
   await exporter.shutdown(NEVER);
   await t.rejects(exporter.consume(sized(10)), { name: 'RetryableError', code: 'shutting_down' });
 });
+
+t.test('an observation is one line, however its payload was spelled', async (t) => {
+  const { exporter, path } = await writing(t, t.testdir());
+  const inputs = { text: 'a\nb  c\u2028', list: [1, { deep: '\r\n' }] };
+  const spelled = JSON.stringify(inputs, null, '\r\n  ').replace('1', '1.50e1');
+  const source = nativeBatch([nativeEvent({ inputs: 'PLACE', outputs: null })]);
+  source.body = Buffer.from(source.body.toString().replace('"PLACE"', spelled));
+  source.index = undefined;
+  await exporter.consume(observationBatch(source, { payloadMask: 1 }));
+  const text = readFileSync(path, 'utf8');
+  const [line] = linesOf(text);
+  t.equal(text.split(/\r|\n/).length, 2);
+  t.same(line?.inputs, { ...inputs, list: [15, { deep: '\r\n' }] });
+  t.match(text, '1.50e1', 'numbers keep their spelling');
+});
