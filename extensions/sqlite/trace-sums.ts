@@ -1,3 +1,4 @@
+import { decodeJsonText } from '../../src/model/json/decode.ts';
 import type { ObservationKind } from '../../src/model/observation.ts';
 import { OBSERVATION_KINDS } from '../../src/model/observation.ts';
 import type { ObservationRow } from './observation-row.ts';
@@ -84,8 +85,9 @@ export class TraceState {
     const usage = row[14];
     if (usage === null) return;
     const sums = isModelCall(row[7]) ? this.modelUsage : this.otherUsage;
-    for (const [name, count] of Object.entries(JSON.parse(usage) as Sums)) {
-      sums[name] = (sums[name] ?? 0) + sign * count;
+    for (const [name, count] of Object.entries(decodeJsonText(usage) as Sums)) {
+      const before = Object.hasOwn(sums, name) ? (sums[name] ?? 0) : 0;
+      sums[name] = before + sign * count;
       // Whether a name without tokens left still stands in another row, only all rows can tell.
       if (sign === -1 && sums[name] === 0) this.mustRecount = true;
     }
