@@ -1,5 +1,5 @@
 import type { Clock, Logger } from '../component/component.ts';
-import type { DataDirectory } from './directory.ts';
+import type { DataDirectory, DiskHealth } from './directory.ts';
 import { openDirectory } from './directory.ts';
 import type { Access, OperationSource } from './operation.ts';
 import { keepShrinking, SHRINK } from './shrinking.ts';
@@ -37,6 +37,8 @@ export type Database = {
   search(name: string, args: readonly unknown[]): Promise<unknown>;
   /** Why nothing should be appended now; undefined when all is well. */
   shortage(): Error | undefined;
+  /** Whether the disk has room, and how much. */
+  health(): DiskHealth;
   close(): Promise<void>;
   /** Ends the threads and gives up the lock as a crash would. */
   crash(): Promise<void>;
@@ -97,6 +99,7 @@ function database(
     read: (name, args) => reader.call([name, ...args]),
     search,
     shortage: directory.shortage,
+    health: directory.health,
     close: () => (closed ??= close()),
     crash: () => (closed ??= crash()),
   };

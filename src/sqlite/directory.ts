@@ -36,8 +36,21 @@ export type DataDirectory = {
   readonly reserveFile: string;
   /** Asked before every append. Never waits: the answer is at most about a second old. */
   shortage(): Error | undefined;
+  /** For reports; what it says is at most about a second old where it is asked regularly. */
+  health(): DiskHealth;
   reserveWasUsed(): void;
   close(): Promise<void>;
+};
+
+/** Whether there is room to accept anything, and how much. */
+export type DiskHealth = {
+  readonly ready: boolean;
+  readonly message?: string;
+  readonly details: {
+    /** Null where the system did not say. */
+    readonly disk_free_bytes: number | null;
+    readonly disk_min_free_bytes: number;
+  };
 };
 
 export async function openDirectory(options: DirectoryOptions): Promise<DataDirectory> {
@@ -53,6 +66,7 @@ export async function openDirectory(options: DirectoryOptions): Promise<DataDire
       databaseFile: path('.db'),
       reserveFile: path('.reserve'),
       shortage: space.shortage,
+      health: space.health,
       reserveWasUsed: space.reserveWasUsed,
       close: async () => {
         await space.settled();
@@ -111,6 +125,7 @@ async function ensureFile(file: string): Promise<void> {
 
 type Space = {
   shortage(): Error | undefined;
+  health(): DiskHealth;
   reserveWasUsed(): void;
   settled(): Promise<void>;
 };
@@ -123,6 +138,7 @@ async function watchSpace(
   const { minFreeBytes, reserveBytes, clock, logger } = options;
   let reserved = await reserveExists();
   let isShort = false;
+  let freeBytes: number | undefined;
   /** The reserve was given up and is not there again. */
   let isDraining = false;
   let cancelLook: (() => void) | undefined;
@@ -138,6 +154,7 @@ async function watchSpace(
   async function look(): Promise<void> {
     const { bavail, bsize } = await statfs(directory);
     const free = bavail * bsize;
+    freeBytes = free;
     if (free < minFreeBytes !== isShort) {
       isShort = !isShort;
       if (isShort)
@@ -194,6 +211,14 @@ async function watchSpace(
   await looking;
   return {
     shortage,
+    health() {
+      const ready = shortage() === undefined;
+      return {
+        ready,
+        ...(ready ? {} : { message: 'The disk has too little free space.' }),
+        details: { disk_free_bytes: freeBytes ?? null, disk_min_free_bytes: minFreeBytes },
+      };
+    },
     reserveWasUsed: () => {
       reserved = false;
       isDraining = true;
