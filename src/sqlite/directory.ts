@@ -136,7 +136,7 @@ async function watchSpace(
   options: DirectoryOptions,
 ): Promise<Space> {
   const { minFreeBytes, reserveBytes, clock, logger } = options;
-  let reserved = await reserveExists();
+  let reserved = await reserveExists(reserveFile, reserveBytes);
   let isShort = false;
   let freeBytes: number | undefined;
   /** The reserve was given up and is not there again. */
@@ -145,11 +145,6 @@ async function watchSpace(
   let lookedAt = 0;
   let looking: Promise<void> | undefined;
   let filling: Promise<void> | undefined;
-
-  async function reserveExists(): Promise<boolean> {
-    const found = await stat(reserveFile).catch(() => undefined);
-    return found !== undefined && found.size >= reserveBytes;
-  }
 
   async function look(): Promise<void> {
     const { bavail, bsize } = await statfs(directory);
@@ -211,14 +206,7 @@ async function watchSpace(
   await looking;
   return {
     shortage,
-    health() {
-      const ready = shortage() === undefined;
-      return {
-        ready,
-        ...(ready ? {} : { message: 'The disk has too little free space.' }),
-        details: { disk_free_bytes: freeBytes ?? null, disk_min_free_bytes: minFreeBytes },
-      };
-    },
+    health: () => healthOf(shortage() === undefined, freeBytes ?? null, minFreeBytes),
     reserveWasUsed: () => {
       reserved = false;
       isDraining = true;
@@ -229,6 +217,19 @@ async function watchSpace(
       await looking;
       await filling;
     },
+  };
+}
+
+async function reserveExists(file: string, bytes: number): Promise<boolean> {
+  const found = await stat(file).catch(() => undefined);
+  return found !== undefined && found.size >= bytes;
+}
+
+function healthOf(ready: boolean, free: number | null, min: number): DiskHealth {
+  return {
+    ready,
+    ...(ready ? {} : { message: 'The disk has too little free space.' }),
+    details: { disk_free_bytes: free, disk_min_free_bytes: min },
   };
 }
 
