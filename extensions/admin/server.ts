@@ -6,6 +6,7 @@ import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { HealthSource } from '../../src/telemetry/health.ts';
 import type { Access } from './access.ts';
+import { trackConnections } from './connections.ts';
 import { damageAnswer } from './damage.ts';
 import { ApiError, apiErrorOf } from './errors.ts';
 import { openApiDocument } from './openapi.ts';
@@ -50,6 +51,7 @@ const HEADERS = {
 
 export async function createServer(parts: ServerParts): Promise<AdminServer> {
   const app = await createApp(parts);
+  const connections = trackConnections(app.server);
   const served = [...OPERATIONS, documentOperation()];
   for (const each of served) addOperation(app, each, parts);
   app.setNotFoundHandler((request) => {
@@ -59,11 +61,12 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
     listen: (endpoint) => listen(app, endpoint),
     url: () => urlOf(app),
     async close(deadline) {
-      const cut = (): void => app.server.closeAllConnections();
-      if (deadline.aborted) cut();
-      deadline.addEventListener('abort', cut, { once: true });
-      await app.close();
-      deadline.removeEventListener('abort', cut);
+      const closed = app.close();
+      connections.drain();
+      if (deadline.aborted) connections.cut();
+      deadline.addEventListener('abort', connections.cut, { once: true });
+      await closed;
+      deadline.removeEventListener('abort', connections.cut);
     },
   };
 }
@@ -89,7 +92,7 @@ async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
     routerOptions: { maxParamLength: MAX_ID_LENGTH },
     requestTimeout: 30_000,
     keepAliveTimeout: 60_000,
-    forceCloseConnections: 'idle',
+    forceCloseConnections: false,
     return503OnClosing: false,
     http: { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: 10_000 },
     frameworkErrors: answer,
@@ -141,7 +144,10 @@ function contextFor(parts: ServerParts, actor: { name: string; address: string }
   return { store, health, clock, management: management({ store, actor, clock, onUnrecorded }) };
 }
 
-function checkHead({ headers }: FastifyRequest, { body }: Operation): void {
+function checkHead({ headers, params }: FastifyRequest, { body }: Operation): void {
+  if ((params as { id?: string }).id === '') {
+    throw new ApiError('not_found', 'Nothing is served at this path.');
+  }
   const declared = headers['content-length'] ?? '0';
   const hasBody = headers['transfer-encoding'] !== undefined || declared !== '0';
   if (hasBody && body === undefined) {

@@ -1,15 +1,20 @@
 import { Command, CommanderError } from 'commander';
+import { addAudit } from './audit.ts';
 import { addComponents } from './components.ts';
 import { addDeadLetter } from './dead-letter.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import { addInit } from './init.ts';
 import { addKeys } from './keys.ts';
+import { addOrganization } from './organization.ts';
 import { packageVersion } from './package-root.ts';
 import { addPrintConfig } from './print-config.ts';
+import { addProjects } from './projects.ts';
+import { addRejections } from './rejections.ts';
 import { addReload } from './reload.ts';
 import { addRun } from './run.ts';
 import { addSchema } from './schema.ts';
 import type { Terminal } from './terminal.ts';
+import { addUsage } from './usage.ts';
 import { addValidate } from './validate.ts';
 
 /** Carries out one command line and gives the exit status. Never rejects. */
@@ -46,7 +51,12 @@ function createProgram(terminal: Terminal, end: (status: number) => void): Comma
   addSchema(program, terminal);
   addPrintConfig(program, terminal, end);
   addInit(program, terminal);
+  addOrganization(program, terminal);
+  addProjects(program, terminal);
   addKeys(program, terminal);
+  addUsage(program, terminal, end);
+  addRejections(program, terminal);
+  addAudit(program, terminal);
   addReload(program, terminal);
   addDeadLetter(program, terminal);
   return program;

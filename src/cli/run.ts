@@ -11,6 +11,7 @@ import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
 import { type ConfigOptions, load, loadOrFail, withConfigOptions } from './configuration.ts';
 import { dataDirectoryOf } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
+import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
 import type { Terminal } from './terminal.ts';
@@ -30,6 +31,7 @@ async function run(options: ConfigOptions, terminal: Terminal): Promise<number> 
   const logger = createLogger(config.service.telemetry.logs);
   const queues = createQueues();
   const events = watchProcess(logger);
+  const leaveHeap = tuneHeap();
   try {
     const service = await createService({
       config,
@@ -40,6 +42,7 @@ async function run(options: ConfigOptions, terminal: Terminal): Promise<number> 
     const daemon = new Daemon({ service, config, queues, logger, options, terminal });
     return await daemon.run(events);
   } finally {
+    leaveHeap();
     events.close();
     logger.flush();
   }
@@ -96,6 +99,7 @@ class Daemon {
       stores: () => new Map(service.offers(STORE).map(({ id, offer }) => [id, offer])),
       queues: () => queues.all,
       reload: () => this.reload(),
+      logger,
     });
     try {
       this.control = await startControlServer(directory, handler, logger);

@@ -1,3 +1,4 @@
+import { ADMIN_API } from '../control/admin-api.ts';
 import type { Service } from '../engine/service.ts';
 import { BOOTSTRAP } from '../store/bootstrap.ts';
 
@@ -14,6 +15,7 @@ export function welcome(service: Service, version: string): string {
   const metrics = service.metricsAddress();
   if (metrics !== undefined)
     lines.push(`  http://${metrics.replace(/^https?:\/\//, '')}  (metrics)`);
+  lines.push(...managed(service));
   const url = endpoints.find(({ routes }) => routes.includes(NATIVE))?.url;
   const [first] = service.offers(BOOTSTRAP).flatMap(({ offer }) => offer.first ?? []);
   if (first === undefined) {
@@ -29,6 +31,15 @@ export function welcome(service: Service, version: string): string {
     );
   }
   return `${lines.join('\n')}\n`;
+}
+
+/** Where it is managed. The token itself is for those who may read its file. */
+function managed(service: Service): string[] {
+  return service.offers(ADMIN_API).flatMap(({ offer: { url, tokenFile } }) => {
+    if (url === undefined) return [];
+    const token = tokenFile === undefined ? 'token: as configured' : `token: ${tokenFile}`;
+    return [`  ${url}  (management API; ${token})`];
+  });
 }
 
 /** A listener on every interface is reached on this one. */

@@ -1,9 +1,11 @@
+import type { Logger } from '../component/component.ts';
 import type { DurableQueue } from '../queue/queue.ts';
 import type { Store } from '../store/store.ts';
 import { DEAD_LETTER_COMMANDS, type DeadLetterCommand } from './dead-letters.ts';
-import { KEY_COMMANDS, type KeyCommand } from './keys.ts';
 import { ControlError } from './protocol.ts';
 import type { ControlHandler } from './server.ts';
+import { STORE_COMMANDS, type StoreCommandName } from './store-commands.ts';
+import { storeWork } from './store-work.ts';
 
 /** What commands work on: the running service, as far as they need it. */
 export type ControlTargets = {
@@ -11,6 +13,7 @@ export type ControlTargets = {
   stores(): ReadonlyMap<string, Store>;
   /** By id of the component that owns the queue. */
   queues(): ReadonlyMap<string, DurableQueue>;
+  readonly logger: Logger;
   /** Reads the configuration again; rejects with a `ControlError` when it is not taken. */
   reload(): Promise<unknown>;
 };
@@ -19,9 +22,12 @@ export type ControlTargets = {
 export function createControlHandler(targets: ControlTargets): ControlHandler {
   return async ({ command, arguments: args }) => {
     if (command === 'reload') return targets.reload();
-    if (Object.hasOwn(KEY_COMMANDS, command)) {
+    if (Object.hasOwn(STORE_COMMANDS, command)) {
       const { store, ...rest } = args;
-      return KEY_COMMANDS[command as KeyCommand](storeFor(targets, store), rest);
+      const work = storeWork(storeFor(targets, store), (error, { action, subject }) =>
+        targets.logger.error({ error, action, subject }, 'A change could not be audited.'),
+      );
+      return STORE_COMMANDS[command as StoreCommandName](work, rest);
     }
     if (Object.hasOwn(DEAD_LETTER_COMMANDS, command)) {
       return DEAD_LETTER_COMMANDS[command as DeadLetterCommand](targets.queues(), args);

@@ -1,0 +1,122 @@
+import type { Command } from 'commander';
+import type { Capability } from '../component/component.ts';
+import type { ServiceConfig } from '../config/config.ts';
+import { callDaemon, NoDaemonError } from '../control/client.ts';
+import { STORE_COMMANDS, type StoreCommandName } from '../control/store-commands.ts';
+import { storeWork } from '../control/store-work.ts';
+import { createService, type Service } from '../engine/service.ts';
+import { BOOTSTRAP } from '../store/bootstrap.ts';
+import { STORE } from '../store/store.ts';
+import { type ConfigOptions, loadOrFail, withConfigOptions } from './configuration.ts';
+import { dataDirectoryOf } from './daemon.ts';
+import { CommandError, EXIT } from './exit-status.ts';
+import type { Terminal } from './terminal.ts';
+
+/** What every command about a store takes. */
+export type StoreOptions = ConfigOptions & { readonly store?: string; readonly json?: boolean };
+
+export function withStoreOptions(command: Command): Command {
+  return withConfigOptions(command)
+    .option('--store <id>', 'the store extension, where there are several')
+    .option('--json', 'print JSON');
+}
+
+/** By the running daemon where there is one, so that its caches know at once; else in the store itself. */
+export async function carryOut(
+  command: StoreCommandName,
+  args: Readonly<Record<string, unknown>>,
+  options: StoreOptions,
+  terminal: Terminal,
+): Promise<unknown> {
+  const config = loadOrFail(options, terminal);
+  const store = storeOf(config, options.store);
+  const directory = dataDirectoryOf(config, terminal.cwd);
+  if (directory !== undefined) {
+    try {
+      return await callDaemon(directory, command, { store, ...args });
+    } catch (error) {
+      if (!(error instanceof NoDaemonError)) throw error;
+    }
+  }
+  return inStore(config, store, command, args, terminal);
+}
+
+/** The fields that were given, for the arguments of a command. */
+export function given(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+}
+
+/** The answer for programs, or what `text` makes of it for people. */
+export function print<T>(
+  answer: T,
+  options: StoreOptions,
+  terminal: Terminal,
+  text: (answer: T) => string,
+): void {
+  terminal.out(options.json === true ? JSON.stringify(answer, null, 2) : text(answer));
+}
+
+function storeOf(config: ServiceConfig, wanted: string | undefined): string {
+  const stores = config.service.extensions.filter((id) =>
+    config.extensions.get(id)?.factory.provides.includes(STORE.name),
+  );
+  if (wanted !== undefined && stores.includes(wanted)) return wanted;
+  const [only] = stores;
+  if (wanted === undefined && only !== undefined && stores.length === 1) return only;
+  if (stores.length === 0) throw new CommandError(EXIT.failed, 'this configuration has no store');
+  throw new CommandError(EXIT.usage, `say which store with --store: ${stores.join(', ')}`);
+}
+
+/** Starts the store's extension alone, for as long as the command takes. */
+async function inStore(
+  config: ServiceConfig,
+  id: string,
+  command: StoreCommandName,
+  args: Readonly<Record<string, unknown>>,
+  terminal: Terminal,
+): Promise<unknown> {
+  const service = await createService({ config: onlyExtension(config, id) });
+  await service.start();
+  try {
+    const store = offerOf(service, STORE, id);
+    if (store === undefined)
+      throw new CommandError(EXIT.failed, `the store ${id} cannot be opened`);
+    const first = offerOf(service, BOOTSTRAP, id)?.first;
+    if (first !== undefined) {
+      const { project, token } = first;
+      terminal.err(
+        `The store is new: made the project ${project.name} (${project.id}) with the key ${token}, shown this once.`,
+      );
+    }
+    const work = storeWork(store, (error, { action, subject }) =>
+      terminal.err(`warning: ${action} of ${subject} could not be audited: ${String(error)}`),
+    );
+    return await STORE_COMMANDS[command](work, args);
+  } finally {
+    await service.shutdown();
+  }
+}
+
+function offerOf<T>(service: Service, wanted: Capability<T>, id: string): T | undefined {
+  return service.offers(wanted).find((each) => each.id === id)?.offer;
+}
+
+function onlyExtension(config: ServiceConfig, id: string): ServiceConfig {
+  const extension = config.extensions.get(id);
+  return {
+    receivers: new Map(),
+    processors: new Map(),
+    exporters: new Map(),
+    connectors: new Map(),
+    extensions: new Map(extension === undefined ? [] : [[id, extension]]),
+    service: {
+      ...config.service,
+      extensions: [id],
+      pipelines: [],
+      telemetry: {
+        logs: { level: 'warn', encoding: 'console' },
+        metrics: { ...config.service.telemetry.metrics, level: 'none' },
+      },
+    },
+  };
+}

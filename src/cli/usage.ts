@@ -1,0 +1,86 @@
+import type { Command } from 'commander';
+import type { ShownOrganization } from '../control/public-form.ts';
+import type { Difference, ShownHistory } from '../control/usage.ts';
+import { EXIT } from './exit-status.ts';
+import { carryOut, given, print, type StoreOptions, withStoreOptions } from './store-command.ts';
+import { table } from './table.ts';
+import type { Terminal } from './terminal.ts';
+
+type HistoryOptions = StoreOptions & {
+  readonly from?: string;
+  readonly to?: string;
+  readonly by?: string;
+  readonly project?: string;
+};
+
+export function addUsage(program: Command, terminal: Terminal, end: (status: number) => void) {
+  const usage = program.command('usage').description('what is used of the plan, and was before');
+  withStoreOptions(usage.command('show', { isDefault: true }))
+    .description('the plan, its limits and what this month and hour have used')
+    .action((options: StoreOptions) => show(options, terminal));
+  withStoreOptions(usage.command('history'))
+    .description('usage by day or hour (UTC), project and key')
+    .option('--from <time>', 'ISO 8601 date or time (default: 30 days or 48 hours before --to)')
+    .option('--to <time>', 'ISO 8601 date or time, not included (default: now)')
+    .option('--by <period>', 'day or hour', 'day')
+    .option('--project <project>', 'of one project alone, by id or name')
+    .action((options: HistoryOptions) => history(options, terminal));
+  withStoreOptions(usage.command('verify'))
+    .description('recompute every sum from the ledger and compare; ends with 1 where they differ')
+    .action(async (options: StoreOptions) => end(await verify(options, terminal)));
+}
+
+async function show(options: StoreOptions, terminal: Terminal): Promise<void> {
+  const answer = await carryOut('usage.show', {}, options, terminal);
+  print(answer as ShownOrganization, options, terminal, usageTable);
+}
+
+/** Also what `organization` shows. */
+export function usageTable({ name, plan, limits, usage }: ShownOrganization): string {
+  const rows = [
+    ['events this month', usage.month.events, limits.events_per_month, usage.month.resets_at],
+    ['bytes this hour', usage.hour.bytes, limits.bytes_per_hour, usage.hour.resets_at],
+  ] as const;
+  const lines = rows.map(([what, used, limit, resetsAt]) => [
+    what,
+    String(used),
+    limit === null ? 'unlimited' : String(limit),
+    resetsAt,
+  ]);
+  return `${name}, on the plan ${plan}\n\n${table(['', 'USED', 'LIMIT', 'RESETS'], lines)}`;
+}
+
+async function history(options: HistoryOptions, terminal: Terminal): Promise<void> {
+  const { from, to, by, project } = options;
+  const args = given({ from, to, by, project });
+  const answer = await carryOut('usage.history', args, options, terminal);
+  print(answer as ShownHistory, options, terminal, ({ usage }) =>
+    table(
+      ['PERIOD', 'PROJECT', 'KEY', 'EVENTS', 'BYTES', 'REJECTED'],
+      usage.map((row) => [
+        row.period,
+        row.project_id,
+        row.key_id,
+        String(row.events),
+        String(row.bytes),
+        Object.entries(row.rejected)
+          .map(([code, count]) => `${code} ${count}`)
+          .join(', ') || '-',
+      ]),
+    ),
+  );
+}
+
+async function verify(options: StoreOptions, terminal: Terminal): Promise<number> {
+  const answer = await carryOut('usage.verify', {}, options, terminal);
+  const { differences } = answer as { differences: Difference[] };
+  print({ differences }, options, terminal, () =>
+    differences.length === 0
+      ? 'Every sum is that of the ledger.'
+      : table(
+          ['WHAT', 'LEDGER', 'FOUND'],
+          differences.map(({ what, expected, found }) => [what, String(expected), String(found)]),
+        ),
+  );
+  return differences.length === 0 ? EXIT.ok : EXIT.failed;
+}

@@ -1,0 +1,25 @@
+import { z } from 'zod';
+import { readArguments } from './protocol.ts';
+import { type ShownOrganization, shownOrganization } from './public-form.ts';
+import type { StoreCommand, StoreWork } from './store-work.ts';
+
+export const ORGANIZATION_COMMANDS = {
+  'organization.update': updateOrganization,
+} as const satisfies Record<string, StoreCommand>;
+
+const updateArguments = z.strictObject({
+  name: z.string().optional(),
+  plan: z.enum(['free', 'pro', 'scale', 'enterprise']).optional(),
+});
+
+async function updateOrganization(
+  { store, management }: StoreWork,
+  args: unknown,
+): Promise<ShownOrganization> {
+  const { name, plan } = readArguments(updateArguments, args);
+  const organization = await management.updateOrganization({
+    ...(name === undefined ? {} : { name }),
+    ...(plan === undefined ? {} : { plan }),
+  });
+  return shownOrganization(organization, await store.counters.read(organization.id));
+}

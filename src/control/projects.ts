@@ -1,0 +1,47 @@
+import { z } from 'zod';
+import { readArguments } from './protocol.ts';
+import { type ShownProject, shownProject } from './public-form.ts';
+import { projectFor, type StoreCommand, type StoreWork } from './store-work.ts';
+
+export const PROJECT_COMMANDS = {
+  'projects.list': listProjects,
+  'projects.show': showProject,
+  'projects.create': createProject,
+  'projects.rename': renameProject,
+  'projects.delete': deleteProject,
+} as const satisfies Record<string, StoreCommand>;
+
+const showArguments = z.strictObject({ project: z.string() });
+const createArguments = z.strictObject({ name: z.string() });
+const renameArguments = z.strictObject({ project: z.string(), name: z.string() });
+const deleteArguments = z.strictObject({ id: z.string() });
+
+async function listProjects({ store }: StoreWork): Promise<{ projects: ShownProject[] }> {
+  return { projects: (await store.projects.list()).map(shownProject) };
+}
+
+async function showProject({ store }: StoreWork, args: unknown): Promise<ShownProject> {
+  const { project } = readArguments(showArguments, args);
+  return shownProject(await projectFor(store, project));
+}
+
+async function createProject({ management }: StoreWork, args: unknown): Promise<ShownProject> {
+  const { name } = readArguments(createArguments, args);
+  return shownProject(await management.createProject(name));
+}
+
+async function renameProject(
+  { store, management }: StoreWork,
+  args: unknown,
+): Promise<ShownProject> {
+  const { project, name } = readArguments(renameArguments, args);
+  const { id } = await projectFor(store, project);
+  return shownProject(await management.updateProject(id, { name }));
+}
+
+/** By id alone: whoever asks has said which one, and has been shown it. */
+async function deleteProject({ management }: StoreWork, args: unknown): Promise<{ id: string }> {
+  const { id } = readArguments(deleteArguments, args);
+  await management.deleteProject(id);
+  return { id };
+}

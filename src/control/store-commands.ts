@@ -1,0 +1,14 @@
+import { KEY_COMMANDS } from './keys.ts';
+import { ORGANIZATION_COMMANDS } from './organization.ts';
+import { PROJECT_COMMANDS } from './projects.ts';
+import type { StoreCommand } from './store-work.ts';
+import { USAGE_COMMANDS } from './usage.ts';
+
+/** The commands about a store, the same over the control socket and where no daemon owns the store. */
+export const STORE_COMMANDS = {
+  ...ORGANIZATION_COMMANDS,
+  ...PROJECT_COMMANDS,
+  ...KEY_COMMANDS,
+  ...USAGE_COMMANDS,
+} as const satisfies Record<string, StoreCommand>;
+export type StoreCommandName = keyof typeof STORE_COMMANDS;

@@ -1,0 +1,109 @@
+import { z } from 'zod';
+import { ControlError, readArguments } from './protocol.ts';
+import {
+  type ShownAuditEntry,
+  type ShownOrganization,
+  type ShownRejection,
+  type ShownUsageRow,
+  shownAuditEntry,
+  shownOrganization,
+  shownRejection,
+  shownUsageRow,
+} from './public-form.ts';
+import { projectFor, type StoreCommand, type StoreWork } from './store-work.ts';
+import { UsageRangeError, usageRange } from './usage-range.ts';
+
+export const USAGE_COMMANDS = {
+  'usage.show': showUsage,
+  'usage.history': usageHistory,
+  'usage.verify': verifyUsage,
+  'rejections.list': listRejections,
+  'audit.list': listAudit,
+} as const satisfies Record<string, StoreCommand>;
+
+const historyArguments = z.strictObject({
+  from: z.string().optional(),
+  to: z.string().optional(),
+  by: z.enum(['day', 'hour']).optional(),
+  project: z.string().optional(),
+});
+const page = {
+  limit: z.int().min(1).max(1000).default(100),
+  cursor: z.string().optional(),
+};
+const rejectionArguments = z.strictObject({ project: z.string().optional(), ...page });
+const auditArguments = z.strictObject(page);
+
+export type ShownHistory = {
+  readonly from: string;
+  readonly to: string;
+  readonly by: 'day' | 'hour';
+  readonly usage: readonly ShownUsageRow[];
+};
+
+/** Where the ledger and a sum of it differ. */
+export type Difference = {
+  readonly what: string;
+  readonly expected: number;
+  readonly found: number;
+};
+
+async function showUsage({ store }: StoreWork): Promise<ShownOrganization> {
+  const organization = await store.organization.get();
+  return shownOrganization(organization, await store.counters.read(organization.id));
+}
+
+async function usageHistory({ store, clock }: StoreWork, args: unknown): Promise<ShownHistory> {
+  const { project, ...asked } = readArguments(historyArguments, args);
+  const { from, to, by } = rangeOf(asked, clock.now());
+  const filter = project === undefined ? {} : { projectId: await idOf({ store }, project) };
+  const rows = await store.usage.history({ from, to, by, ...filter });
+  return {
+    from: new Date(from).toISOString(),
+    to: new Date(to).toISOString(),
+    by,
+    usage: rows.map(shownUsageRow),
+  };
+}
+
+function rangeOf(
+  asked: Parameters<typeof usageRange>[0],
+  now: number,
+): ReturnType<typeof usageRange> {
+  try {
+    return usageRange(asked, now);
+  } catch (error) {
+    if (!(error instanceof UsageRangeError)) throw error;
+    throw new ControlError('invalid_request', error.message);
+  }
+}
+
+/** Usage outlives its project, whose id is then all that is known of it. */
+async function idOf({ store }: Pick<StoreWork, 'store'>, project: string): Promise<string> {
+  return project.startsWith('proj_') ? project : (await projectFor(store, project)).id;
+}
+
+async function verifyUsage({ store }: StoreWork): Promise<{ differences: Difference[] }> {
+  return { differences: await store.usage.verify() };
+}
+
+async function listRejections(
+  { store }: StoreWork,
+  args: unknown,
+): Promise<{ rejections: ShownRejection[]; next_cursor: string | null }> {
+  const { project, limit, cursor } = readArguments(rejectionArguments, args);
+  const { id } = await projectFor(store, project);
+  const asked = { limit, ...(cursor === undefined ? {} : { cursor }) };
+  const { items, nextCursor } = await store.rejections.list(id, asked);
+  return { rejections: items.map(shownRejection), next_cursor: nextCursor };
+}
+
+async function listAudit(
+  { store }: StoreWork,
+  args: unknown,
+): Promise<{ audit: ShownAuditEntry[]; next_cursor: string | null }> {
+  const { limit, cursor } = readArguments(auditArguments, args);
+  const asked = { limit, ...(cursor === undefined ? {} : { cursor }) };
+  const { items, nextCursor } = await store.audit.list(asked);
+  return { audit: items.map(shownAuditEntry), next_cursor: nextCursor };
+}

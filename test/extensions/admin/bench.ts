@@ -1,0 +1,82 @@
+import type { Test } from 'tap';
+import { adminConfig } from '../../../extensions/admin/config.ts';
+import { createAdmin } from '../../../extensions/admin/extension.ts';
+import type { PlanName } from '../../../src/store/tenancy.ts';
+import { createHealth } from '../../../src/telemetry/health.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { type FakeStore, fakeStore } from '../../helper/fake-store.ts';
+import { NO_DEADLINE } from '../../helper/http.ts';
+import { fakeHost, testSettings } from '../../helper/settings.ts';
+
+export const TOKEN = 'the-admin-token-of-this-test';
+
+export type Asked = {
+  readonly token?: string | null;
+  readonly body?: unknown;
+  /** Sent as it is, in place of `body`. */
+  readonly raw?: string | Buffer<ArrayBuffer>;
+  readonly headers?: Readonly<Record<string, string>>;
+};
+
+export type Answered = {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: what an answer holds is what the test is about.
+  readonly json: any;
+};
+
+export type Ask = (method: string, path: string, asked?: Asked) => Promise<Answered>;
+
+/** The extension, with a store in memory and a clock that the test moves. */
+export async function serving(
+  t: Test,
+  options: { config?: object; plan?: PlanName; store?: FakeStore; directory?: string } = {},
+) {
+  const store = options.store ?? fakeStore(options.plan);
+  const clock = fakeClock(Date.UTC(2026, 10, 20, 21, 30));
+  const directory = options.directory;
+  const settings = testSettings('extension', 'admin', {
+    clock,
+    host: fakeHost({
+      services: { health: createHealth(clock) },
+      extensions: {
+        sqlite: {
+          store,
+          ...(directory === undefined ? {} : { data_directory: { path: directory } }),
+        },
+      },
+    }),
+  });
+  const config = adminConfig.parse({
+    endpoint: '127.0.0.1:0',
+    store: 'sqlite',
+    token: TOKEN,
+    ...options.config,
+  });
+  const admin = createAdmin(settings, config);
+  await admin.start();
+  t.teardown(() => admin.shutdown(NO_DEADLINE));
+  const url = admin.provide<{ url: string }>({ name: 'admin_api' })?.url ?? '';
+  return { admin, store, clock, settings, url, ask: asker(url) };
+}
+
+/** Sends requests with the admin token, or another, or none. */
+export function asker(url: string, usual: string = TOKEN): Ask {
+  return async (method, path, { token = usual, body, raw, headers = {} } = {}) => {
+    const sent = raw ?? (body === undefined ? undefined : JSON.stringify(body));
+    const answered = await fetch(url + path, {
+      method,
+      headers: {
+        ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+        ...(sent === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(sent === undefined ? {} : { body: sent }),
+    });
+    const text = await answered.text();
+    const isJson = text !== '' && answered.headers.get('content-type')?.includes('json') === true;
+    const { status, headers: given } = answered;
+    return { status, headers: given, text, json: isJson ? JSON.parse(text) : undefined };
+  };
+}

@@ -1,0 +1,495 @@
+import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { adminConfig } from '../../../extensions/admin/config.ts';
+import { fakeStore } from '../../helper/fake-store.ts';
+import { NO_DEADLINE } from '../../helper/http.ts';
+import { dial } from '../../helper/wire.ts';
+import { serving, TOKEN } from './bench.ts';
+
+t.test('an organization is shown with limits in force and usage, and changed', async (t) => {
+  const { ask } = await serving(t);
+  const shown = await ask('GET', '/api/v1/organization');
+  t.equal(shown.status, 200);
+  t.same(shown.json, {
+    id: 'org_1',
+    name: 'organization',
+    plan: 'scale',
+    limits: {
+      projects: null,
+      events_per_month: 50_000,
+      bytes_per_hour: null,
+      retention_days: 14,
+    },
+    usage: {
+      month: { events: 7, resets_at: '2026-12-01T00:00:00.000Z' },
+      hour: { bytes: 70, resets_at: '2026-11-20T01:00:00.000Z' },
+    },
+  });
+  const changed = await ask('PATCH', '/api/v1/organization', { body: { name: 'Ours' } });
+  t.match(changed, { status: 200, json: { name: 'Ours', plan: 'scale' } });
+});
+
+t.test('a project lives from its creation to its deletion', async (t) => {
+  const { ask } = await serving(t);
+  const made = await ask('POST', '/api/v1/projects', { body: { name: 'staging' } });
+  t.equal(made.status, 201);
+  const { id } = made.json as { id: string };
+  t.same(made.json, {
+    id,
+    name: 'staging',
+    retained_traces: 0,
+    retention: { days: 14 },
+    created_at: '2026-11-20T00:00:00.000Z',
+  });
+  const at = made.headers.get('location') ?? '';
+  t.same((await ask('GET', at)).json, made.json);
+  const changed = await ask('PATCH', at, { body: { name: 'old', retention: { days: 3 } } });
+  t.match(changed, { status: 200, json: { name: 'old', retention: { days: 3 } } });
+  const back = await ask('PATCH', at, { body: { retention: { days: null } } });
+  t.match(back.json, { name: 'old', retention: { days: 14 } });
+  const gone = await ask('DELETE', at);
+  t.same([gone.status, gone.text], [204, '']);
+  t.match(await ask('DELETE', at), { status: 404, json: { code: 'unknown_project' } });
+  const { projects } = (await ask('GET', '/api/v1/projects')).json;
+  t.equal(projects.length, 1);
+  const last = await ask('DELETE', `/api/v1/projects/${projects[0].id}`);
+  t.match(last, { status: 409, json: { code: 'last_project' } });
+});
+
+t.test('the token of a key is in one answer, which nobody may keep', async (t) => {
+  const { ask, store, settings } = await serving(t);
+  const [{ id }] = (await ask('GET', '/api/v1/projects')).json.projects;
+  const path = `/api/v1/projects/${id}/keys`;
+  const made = await ask('POST', path, { body: { name: 'ci', permissions: ['ingest:write'] } });
+  t.equal(made.status, 201);
+  t.equal(made.headers.get('cache-control'), 'no-store');
+  const { token, ...key } = made.json as { token: string; id: string };
+  t.match(token, /^ws_/);
+  t.same((await ask('GET', path)).json, { keys: [key] });
+  const revoked = await ask('DELETE', `/api/v1/keys/${key.id}`);
+  t.match(revoked, { status: 200, json: { id: key.id, revoked_at: '2026-11-20T00:00:00.000Z' } });
+  t.same((await ask('DELETE', `/api/v1/keys/${key.id}`)).json, revoked.json, 'twice is the same');
+  for (const path of ['/organization', '/projects', '/audit', '/usage', '/status']) {
+    t.notMatch((await ask('GET', `/api/v1${path}`)).text, token, path);
+  }
+  t.notMatch(JSON.stringify([settings.logger.lines, store.entries]), token);
+});
+
+t.test('a key without a body has both permissions', async (t) => {
+  const { ask } = await serving(t);
+  const [{ id }] = (await ask('GET', '/api/v1/projects')).json.projects;
+  const made = await ask('POST', `/api/v1/projects/${id}/keys`);
+  t.match(made, { status: 201, json: { permissions: ['ingest:write', 'traces:read'] } });
+});
+
+t.test('every change is audited, with who made it from where', async (t) => {
+  const { ask } = await serving(t);
+  const made = await ask('POST', '/api/v1/projects', { body: { name: 'a' } });
+  const { id } = made.json as { id: string };
+  await ask('PATCH', `/api/v1/projects/${id}`, { body: { name: 'b', retention: { days: 2 } } });
+  const key = (await ask('POST', `/api/v1/projects/${id}/keys`, { body: { name: 'k' } })).json;
+  await ask('DELETE', `/api/v1/keys/${key.id}`);
+  await ask('DELETE', `/api/v1/projects/${id}`);
+  await ask('PATCH', '/api/v1/organization', { body: { plan: 'pro' } });
+  await ask('PATCH', '/api/v1/organization', { body: { plan: 'none' } });
+  const by = {
+    at: '2026-11-20T21:30:00.000Z',
+    actor: 'admin-token',
+    address: '127.0.0.1',
+  };
+  const permissions = 'ingest:write,traces:read';
+  t.same((await ask('GET', '/api/v1/audit')).json, {
+    audit: [
+      { ...by, action: 'organization.update', subject: 'org_1', details: { plan: 'pro' } },
+      { ...by, action: 'project.delete', subject: id, details: { name: 'b' } },
+      { ...by, action: 'key.revoke', subject: key.id, details: { project_id: id, name: 'k' } },
+      {
+        ...by,
+        action: 'key.create',
+        subject: key.id,
+        details: { project_id: id, name: 'k', permissions },
+      },
+      { ...by, action: 'project.update', subject: id, details: { name: 'b', retention_days: 2 } },
+      { ...by, action: 'project.create', subject: id, details: { name: 'a' } },
+    ],
+    next_cursor: null,
+  });
+});
+
+t.test('a change that cannot be audited stands, is answered and logged', async (t) => {
+  const { ask, store, settings } = await serving(t);
+  Object.defineProperty(store, 'audit', {
+    value: { record: async () => Promise.reject(new Error('disk full')) },
+  });
+  t.match(await ask('POST', '/api/v1/projects', { body: { name: 'a' } }), { status: 201 });
+  t.match(
+    settings.logger.lines.filter(({ level }) => level === 'error'),
+    [{ fields: { action: 'project.create' } }],
+  );
+});
+
+t.test('history covers the whole periods asked for', async (t) => {
+  const { ask, store } = await serving(t);
+  const row = { period: '2026-11-20', projectId: 'proj_1', keyId: 'key_1', events: 5, bytes: 50 };
+  store.rows.push({ ...row, rejected: { missing_field: 2 } });
+  t.same((await ask('GET', '/api/v1/usage')).json, {
+    from: '2026-10-22T00:00:00.000Z',
+    to: '2026-11-21T00:00:00.000Z',
+    by: 'day',
+    usage: [
+      {
+        period: '2026-11-20',
+        project_id: 'proj_1',
+        key_id: 'key_1',
+        events: 5,
+        bytes: 50,
+        rejected: { missing_field: 2 },
+      },
+    ],
+  });
+  const ranges = {
+    'by=hour': ['2026-11-18T22:00:00.000Z', '2026-11-20T22:00:00.000Z'],
+    'from=2026-11-01&to=2026-11-02': ['2026-11-01T00:00:00.000Z', '2026-11-02T00:00:00.000Z'],
+    'from=2026-11-01T10:30:00Z&to=2026-11-01T12:00:00.001%2B01:00&by=hour': [
+      '2026-11-01T10:00:00.000Z',
+      '2026-11-01T12:00:00.000Z',
+    ],
+  };
+  for (const [query, [from, to]] of Object.entries(ranges)) {
+    t.match((await ask('GET', `/api/v1/usage?${query}`)).json, { from, to }, query);
+  }
+  t.same((await ask('GET', '/api/v1/usage?project=proj_2')).json.usage, []);
+  for (const query of [
+    'from=2026-11-02&to=2026-11-01',
+    'from=2026-11-01&to=2026-11-01',
+    'from=yesterday',
+    'from=2026-02-30',
+    'by=week',
+    'from=2000-01-01',
+    'by=hour&from=2026-01-01',
+    'from=2026-11-01&from=2026-11-02',
+    'form=2026-11-01',
+  ]) {
+    const refused = await ask('GET', `/api/v1/usage?${query}`);
+    t.match(refused, { status: 400, json: { code: 'invalid_request' } }, query);
+  }
+});
+
+t.test('long listings come in pages', async (t) => {
+  const { ask, store } = await serving(t);
+  const [{ id }] = (await ask('GET', '/api/v1/projects')).json.projects;
+  for (const index of [1, 2, 3]) {
+    store.refused.push({
+      at: Date.UTC(2026, 10, 20) + index,
+      projectId: id,
+      keyId: 'key_1',
+      path: '/api/v1/runs',
+      code: 'missing_field',
+      reason: 'post[0].id is missing',
+      itemId: null,
+      count: index,
+    });
+  }
+  const path = `/api/v1/projects/${id}/rejections?limit=2`;
+  const first = (await ask('GET', path)).json;
+  t.match(first.rejections, [{ count: 3, at: '2026-11-20T00:00:00.003Z' }, { count: 2 }]);
+  const rest = (await ask('GET', `${path}&cursor=${first.next_cursor}`)).json;
+  t.match(rest, { rejections: [{ count: 1, item_id: null }], next_cursor: null });
+  for (const query of ['limit=0', 'limit=1001', 'limit=a', 'limit=1.5', 'cursor=']) {
+    const refused = await ask('GET', `/api/v1/audit?${query}`);
+    t.match(refused, { status: 400, json: { code: 'invalid_request' } }, query);
+  }
+});
+
+t.test('only the admin token manages', async (t) => {
+  const { ask, url, clock } = await serving(t);
+  const path = '/api/v1/projects';
+  const refused = await ask('GET', path, { token: null });
+  t.match(refused, { status: 401, json: { code: 'unauthorized' } });
+  t.equal(refused.headers.get('www-authenticate'), 'Bearer');
+  t.match(await ask('GET', path, { token: `ws_${'a'.repeat(49)}` }), {
+    status: 401,
+    json: { code: 'unauthorized', message: /project key/ },
+  });
+  const others = [TOKEN.slice(0, -1), `${TOKEN}x`, '', 'x'.repeat(8000)];
+  for (const token of others) t.equal((await ask('GET', path, { token })).status, 401);
+  for (const authorization of [`Basic ${TOKEN}`, TOKEN, `Bearer ${TOKEN} ${TOKEN}`]) {
+    const answer = await ask('GET', path, { token: null, headers: { authorization } });
+    t.equal(answer.status, 401, authorization);
+  }
+  t.equal((await ask('GET', path, { token: null, headers: { 'x-api-key': TOKEN } })).status, 401);
+  const wire = await dial(url);
+  const header = `Authorization: Bearer ${TOKEN}\r\n`;
+  wire.send(`GET ${path} HTTP/1.1\r\nHost: a\r\n${header}${header}\r\n`);
+  t.equal((await wire.answer()).status, 401, 'a repeated header');
+  wire.close();
+  clock.advance(3_600_000);
+  const lower = { authorization: `bearer ${TOKEN}` };
+  t.equal((await ask('GET', path, { token: null, headers: lower })).status, 200);
+});
+
+t.test('an address that guesses has to wait, and is let in again', async (t) => {
+  const { ask, clock } = await serving(t);
+  for (let attempt = 0; attempt < 10; attempt++) {
+    t.equal((await ask('GET', '/api/v1/projects', { token: `no${attempt}` })).status, 401);
+  }
+  for (const token of ['no', TOKEN]) {
+    const blocked = await ask('GET', '/api/v1/projects', { token });
+    t.match(blocked, { status: 429, json: { code: 'rate_limited' } });
+    t.equal(blocked.headers.get('retry-after'), '6');
+  }
+  t.equal((await ask('GET', '/api/v1/projects', { token: null })).status, 401, 'no guess');
+  clock.advance(6_000);
+  t.equal((await ask('GET', '/api/v1/projects')).status, 200);
+});
+
+t.test('a body is read only when it is known who sends it', async (t) => {
+  const { url } = await serving(t);
+  const wire = await dial(url);
+  wire.send('POST /api/v1/projects HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n');
+  wire.send('Content-Length: 1000\r\n\r\n');
+  t.equal((await wire.answer()).status, 401);
+});
+
+t.test('malformed requests have a code and a sentence that repeats nothing', async (t) => {
+  const { ask } = await serving(t);
+  const [{ id }] = (await ask('GET', '/api/v1/projects')).json.projects;
+  const project = `/api/v1/projects/${id}`;
+  const post = (body: unknown) => ({ method: 'POST', path: '/api/v1/projects', body });
+  const cases: [what: object, status: number, code: string][] = [
+    [{ ...post(undefined), raw: '{"name":' }, 400, 'invalid_json'],
+    [{ ...post(undefined), raw: '' }, 400, 'invalid_json'],
+    [post(undefined), 400, 'invalid_json'],
+    [{ ...post(undefined), raw: Buffer.from([0x22, 0xff, 0x22]) }, 400, 'invalid_json'],
+    [{ ...post(undefined), raw: '[]' }, 400, 'invalid_request'],
+    [{ ...post(undefined), raw: 'null' }, 400, 'invalid_request'],
+    [{ ...post(undefined), raw: '"a"' }, 400, 'invalid_request'],
+    [{ ...post(undefined), raw: '['.repeat(60_000) }, 400, 'invalid_json'],
+    [{ ...post(undefined), raw: '{"name":"a","__proto__":{}}' }, 400, 'invalid_request'],
+    [post({}), 400, 'invalid_request'],
+    [post({ name: 'a', nmae: 'b' }), 400, 'invalid_request'],
+    [post({ name: 1 }), 400, 'invalid_name'],
+    [post({ name: null }), 400, 'invalid_name'],
+    [post({ name: '' }), 400, 'invalid_name'],
+    [post({ name: '  ' }), 400, 'invalid_name'],
+    [post({ name: 'ö'.repeat(201) }), 400, 'invalid_name'],
+    [post({ name: '\ud800' }), 400, 'invalid_name'],
+    [{ ...post({ name: 'x'.repeat(65_536) }) }, 413, 'body_too_large'],
+    [
+      { ...post({ name: 'a' }), headers: { 'content-type': 'text/plain' } },
+      415,
+      'unsupported_content_type',
+    ],
+    [
+      { ...post({ name: 'a' }), headers: { 'content-type': 'nonsense' } },
+      415,
+      'unsupported_content_type',
+    ],
+    [
+      { ...post({ name: 'a' }), headers: { 'content-encoding': 'gzip' } },
+      415,
+      'unsupported_encoding',
+    ],
+    [{ method: 'PATCH', path: project, body: {} }, 400, 'invalid_request'],
+    [{ method: 'PATCH', path: project, body: { id: 'proj_x' } }, 400, 'invalid_request'],
+    [{ method: 'PATCH', path: project, body: { retention: 5 } }, 400, 'invalid_retention'],
+    [
+      { method: 'PATCH', path: project, body: { retention: { days: 0 } } },
+      400,
+      'invalid_retention',
+    ],
+    [
+      { method: 'PATCH', path: project, body: { retention: { days: 1.5 } } },
+      400,
+      'invalid_retention',
+    ],
+    [
+      { method: 'PATCH', path: project, body: { retention: { days: 15 } } },
+      400,
+      'invalid_retention',
+    ],
+    [{ method: 'PATCH', path: project, body: { retention: {} } }, 400, 'invalid_request'],
+    [
+      { method: 'POST', path: `${project}/keys`, body: { permissions: [] } },
+      400,
+      'invalid_permissions',
+    ],
+    [
+      { method: 'POST', path: `${project}/keys`, body: { permissions: ['admin'] } },
+      400,
+      'invalid_permissions',
+    ],
+    [
+      { method: 'POST', path: `${project}/keys`, body: { permissions: 'traces:read' } },
+      400,
+      'invalid_permissions',
+    ],
+    [
+      { method: 'PATCH', path: '/api/v1/organization', body: { plan: 'gold' } },
+      400,
+      'unknown_plan',
+    ],
+    [{ method: 'PATCH', path: '/api/v1/organization', body: { plan: null } }, 400, 'unknown_plan'],
+    [{ method: 'DELETE', path: project, body: {} }, 400, 'invalid_request'],
+    [{ method: 'GET', path: `${project}?a=b` }, 400, 'invalid_request'],
+    [{ method: 'GET', path: '/api/v1/projects/%zz' }, 400, 'invalid_request'],
+    [{ method: 'GET', path: '/api/v1/projects/proj_none' }, 404, 'unknown_project'],
+    [{ method: 'GET', path: '/api/v1/projects/%00' }, 404, 'unknown_project'],
+    [{ method: 'GET', path: `/api/v1/projects/${'x'.repeat(600)}` }, 404, 'not_found'],
+    [{ method: 'GET', path: '/api/v1/projects/proj_none/keys' }, 404, 'unknown_project'],
+    [{ method: 'POST', path: '/api/v1/projects/proj_none/keys', body: {} }, 404, 'unknown_project'],
+    [{ method: 'DELETE', path: '/api/v1/keys/key_none' }, 404, 'unknown_key'],
+    [{ method: 'GET', path: '/api/v1/nothing' }, 404, 'not_found'],
+    [{ method: 'GET', path: '/' }, 404, 'not_found'],
+    [{ method: 'GET', path: '/api/v1/projects/' }, 404, 'not_found'],
+    [{ method: 'PUT', path: project, body: {} }, 405, 'method_not_allowed'],
+    [{ method: 'OPTIONS', path: project }, 405, 'method_not_allowed'],
+    [{ method: 'GET', path: '/api/v1/keys/key_1' }, 405, 'method_not_allowed'],
+  ];
+  for (const [asked, status, code] of cases) {
+    const { method, path, ...more } = asked as { method: string; path: string };
+    const answer = await ask(method, path, more);
+    const what = JSON.stringify(asked).slice(0, 120);
+    t.match(answer, { status, json: { code, message: /^[A-Zbq].*[.]$/ } }, what);
+    t.same(Object.keys(answer.json ?? {}), ['code', 'message'], what);
+    t.equal(answer.headers.get('x-content-type-options'), 'nosniff', what);
+  }
+  const allowed = await ask('PUT', project, { body: {} });
+  t.equal(allowed.headers.get('allow'), 'DELETE, GET, HEAD, PATCH');
+  const name = 'ö'.repeat(200);
+  t.equal((await ask('POST', '/api/v1/projects', { body: { name } })).status, 201);
+  t.equal((await ask('HEAD', project)).status, 200);
+});
+
+t.test('a message never repeats a value', async (t) => {
+  const { ask } = await serving(t);
+  const canary = 'ws_canary';
+  for (const body of [{ name: 'x', [canary]: 1 }, { name: { a: canary } }, { plan: canary }]) {
+    for (const [method, path] of [
+      ['POST', '/api/v1/projects'],
+      ['PATCH', '/api/v1/organization'],
+    ] as const) {
+      const answer = await ask(method, path, { body });
+      t.equal(answer.status, 400);
+      t.notMatch(answer.text, canary);
+    }
+  }
+});
+
+t.test('what the plan forbids is a conflict that says what to do', async (t) => {
+  const { ask } = await serving(t);
+  for (const name of ['b', 'c']) await ask('POST', '/api/v1/projects', { body: { name } });
+  const refused = await ask('PATCH', '/api/v1/organization', { body: { plan: 'free' } });
+  t.match(refused, {
+    status: 409,
+    json: { code: 'plan_limit', message: 'Delete 2 projects first.' },
+  });
+  const free = await serving(t, { plan: 'free' });
+  const more = await free.ask('POST', '/api/v1/projects', { body: { name: 'b' } });
+  t.match(more, { status: 409, json: { code: 'project_limit' } });
+});
+
+t.test('no browser may keep, frame or read an answer from elsewhere', async (t) => {
+  const { ask } = await serving(t);
+  const origin = { origin: 'https://elsewhere.example' };
+  for (const path of ['/api/v1/projects', '/api/v1/openapi.json', '/api/v1/nothing']) {
+    const { headers } = await ask('GET', path, { headers: origin });
+    t.equal(headers.get('access-control-allow-origin'), null);
+    t.equal(headers.get('cache-control'), 'no-store');
+    t.equal(headers.get('x-content-type-options'), 'nosniff');
+    t.equal(headers.get('x-frame-options'), 'DENY');
+    t.match(headers.get('content-security-policy'), "default-src 'none'");
+  }
+  const preflight = await ask('OPTIONS', '/api/v1/projects', { headers: origin });
+  t.equal(preflight.status, 405);
+});
+
+t.test('the Host header decides nothing', async (t) => {
+  const { url } = await serving(t);
+  for (const host of ['evil.example', '127.0.0.1:1', '']) {
+    const wire = await dial(url);
+    wire.send(`GET /api/v1/projects HTTP/1.1\r\nHost: ${host}\r\n`);
+    wire.send(`Authorization: Bearer ${TOKEN}\r\n\r\n`);
+    const answer = await wire.answer();
+    t.equal(answer.status, 200, host);
+    t.notMatch(String(answer.body), 'evil');
+    wire.close();
+  }
+});
+
+t.test('what is no HTTP is answered in the same form', async (t) => {
+  const { url, ask } = await serving(t);
+  const long = 'x'.repeat(20_000);
+  const cases: [string, number, string][] = [
+    ['nonsense\r\n\r\n', 400, 'invalid_request'],
+    [`GET / HTTP/1.1\r\nHost: a\r\nX: ${long}\r\n\r\n`, 431, 'headers_too_large'],
+  ];
+  for (const [sent, status, code] of cases) {
+    const wire = await dial(url);
+    wire.send(sent);
+    const answer = await wire.answer();
+    t.equal(answer.status, status);
+    t.match(String(answer.body), `"code":"${code}"`);
+    await wire.ended();
+  }
+  t.equal((await ask('GET', '/api/v1/projects')).status, 200);
+});
+
+t.test('a store that is away is 503, logged without what was asked', async (t) => {
+  const store = fakeStore();
+  const { ask, settings } = await serving(t, { store });
+  store.fail(new Error('no such table: secrets'));
+  const answer = await ask('POST', '/api/v1/projects', { body: { name: 'canary' } });
+  t.match(answer, { status: 503, json: { code: 'unavailable' } });
+  t.equal(answer.headers.get('retry-after'), '5');
+  t.notMatch(answer.text, 'secrets');
+  const errors = settings.logger.lines.filter(({ level }) => level === 'error');
+  t.equal(errors.length, 1);
+  t.notMatch(JSON.stringify(errors), 'canary');
+});
+
+t.test('without a token one is made at the first start, for this user alone', async (t) => {
+  const directory = join(t.testdir(), 'data');
+  const first = await serving(t, { config: { token: '' }, directory });
+  const file = join(directory, 'admin-token');
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  const token = readFileSync(file, 'utf8').trim();
+  t.match(token, /^admin_[\w-]{43}$/);
+  t.equal((await first.ask('GET', '/api/v1/projects', { token })).status, 200);
+  t.notMatch(JSON.stringify(first.settings.logger.lines), token);
+  await first.admin.shutdown(NO_DEADLINE);
+
+  chmodSync(file, 0o644);
+  const second = await serving(t, { config: { token: '' }, directory });
+  t.equal((await second.ask('GET', '/api/v1/projects', { token })).status, 200, 'it is kept');
+  t.equal(statSync(file).mode & 0o777, 0o600, 'and closed again');
+});
+
+t.test('a link in place of the token file is not followed', async (t) => {
+  const directory = t.testdir({ elsewhere: 'somebody-elses' });
+  symlinkSync(join(directory, 'elsewhere'), join(directory, 'admin-token'));
+  await t.rejects(serving(t, { config: { token: '' }, directory }), /cannot read the admin token/);
+  writeFileSync(join(directory, 'elsewhere'), '');
+});
+
+t.test('without a data directory a token has to be given', async (t) => {
+  await t.rejects(serving(t, { config: { token: '' } }), /admin needs a token/);
+  t.match(adminConfig.safeParse({ store: 's', token: 'ws_abc' }).error?.issues, [
+    { path: ['token'], message: /project key/ },
+  ]);
+  t.match(adminConfig.safeParse({ store: 's', token: 'a b' }).error?.issues, [{ path: ['token'] }]);
+});
+
+t.test('an address that is taken is an error with a sentence', async (t) => {
+  const { url } = await serving(t);
+  const endpoint = new URL(url).host;
+  await t.rejects(serving(t, { config: { endpoint } }), /admin cannot listen on .*EADDRINUSE/);
+});
+
+t.test('a stop ends idle connections, and nothing is served after it', async (t) => {
+  const { admin, ask, url } = await serving(t);
+  await ask('GET', '/api/v1/projects');
+  await admin.shutdown(NO_DEADLINE);
+  await t.rejects(dial(url));
+});

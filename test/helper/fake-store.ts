@@ -1,0 +1,185 @@
+import type { ApiKey, Project, Store } from '../../src/store/store.ts';
+import { StoreError } from '../../src/store/store.ts';
+import type {
+  AuditEntry,
+  Organization,
+  PlanName,
+  RejectionEntry,
+  UsageRow,
+} from '../../src/store/tenancy.ts';
+import { hashToken, makeId, makeToken, shownPrefix } from '../../src/store/token.ts';
+
+/** A store in memory, for tests of what manages one; it keeps no traces. */
+export type FakeStore = Store & {
+  readonly entries: AuditEntry[];
+  readonly rows: UsageRow[];
+  readonly refused: RejectionEntry[];
+  /** From now on every call rejects with this; undefined ends it. */
+  fail(error: Error | undefined): void;
+};
+
+const PROJECTS = { free: 1, pro: null, scale: null, enterprise: null } as const;
+const AT = Date.UTC(2026, 10, 20);
+
+export function fakeStore(plan: PlanName = 'scale'): FakeStore {
+  const projects = new Map<string, Project>();
+  const keys: ApiKey[] = [];
+  const entries: AuditEntry[] = [];
+  const rows: UsageRow[] = [];
+  const refused: RejectionEntry[] = [];
+  let failure: Error | undefined;
+  let name = 'organization';
+  let current = plan;
+
+  const organization = (): Organization => ({
+    id: 'org_1',
+    name,
+    plan: current,
+    limits: {
+      projects: PROJECTS[current],
+      eventsPerMonth: 50_000,
+      bytesPerHour: null,
+      retentionDays: 14,
+    },
+    createdAt: AT,
+  });
+  const found = (id: string): Project => {
+    const project = projects.get(id);
+    if (project === undefined) throw new StoreError('unknown_project', 'there is no such project');
+    return project;
+  };
+  const add = (given: string): Project => {
+    const project: Project = {
+      id: makeId('proj'),
+      organizationId: 'org_1',
+      name: given,
+      retainedTraces: 0,
+      retention: { days: 14 },
+      createdAt: AT,
+    };
+    projects.set(project.id, project);
+    return project;
+  };
+  const page = <T>(all: readonly T[], { limit, cursor }: { limit: number; cursor?: string }) => {
+    const from = cursor === undefined ? 0 : Number(cursor);
+    if (!Number.isInteger(from)) throw new StoreError('invalid_cursor', 'no such cursor');
+    const items = all.toReversed().slice(from, from + limit);
+    const isLast = from + limit >= all.length;
+    return { items, nextCursor: isLast ? null : String(from + limit) };
+  };
+  const guarded = <T extends object>(part: T): T =>
+    new Proxy(part, {
+      get(target, property) {
+        const value = Reflect.get(target, property) as (...args: unknown[]) => unknown;
+        return (...args: unknown[]) => {
+          if (failure !== undefined) return Promise.reject(failure);
+          return value(...args);
+        };
+      },
+    });
+
+  add('default');
+  const parts = {
+    organization: guarded({
+      get: async () => organization(),
+      async update(change: { name?: string; plan?: PlanName }) {
+        const allowed = PROJECTS[change.plan ?? current];
+        if (allowed !== null && projects.size > allowed) {
+          const surplus = projects.size - allowed;
+          throw new StoreError('plan_limit', `delete ${surplus} projects first`);
+        }
+        name = change.name ?? name;
+        current = change.plan ?? current;
+        return organization();
+      },
+    }),
+    projects: guarded({
+      async create(given: string) {
+        const allowed = PROJECTS[current];
+        if (allowed !== null && projects.size >= allowed) {
+          throw new StoreError('project_limit', `the plan ${current} allows ${allowed} project`);
+        }
+        return add(given);
+      },
+      list: async () => [...projects.values()],
+      get: async (id: string) => projects.get(id),
+      async update(id: string, change: { name?: string; retentionDays?: number | null }) {
+        const project = found(id);
+        const days = change.retentionDays ?? 14;
+        if (days > 14) throw new StoreError('invalid_retention', 'the plan keeps 14 days at most');
+        const changed = { ...project, name: change.name ?? project.name, retention: { days } };
+        projects.set(id, changed);
+        return changed;
+      },
+      async delete(id: string) {
+        found(id);
+        if (projects.size === 1) throw new StoreError('last_project', 'the last project stays');
+        projects.delete(id);
+      },
+    }),
+    keys: guarded({
+      async create(request: Parameters<Store['keys']['create']>[0]) {
+        found(request.projectId);
+        const token = makeToken();
+        const key: ApiKey = {
+          id: makeId('key'),
+          projectId: request.projectId,
+          organizationId: 'org_1',
+          name: request.name ?? 'key',
+          prefix: shownPrefix(token),
+          permissions: request.permissions ?? ['ingest:write', 'traces:read'],
+          createdAt: AT,
+          lastUsedAt: null,
+          revokedAt: null,
+        };
+        hashToken(token);
+        keys.unshift(key);
+        return { key, token };
+      },
+      list: async (projectId?: string) =>
+        keys.filter((key) => projectId === undefined || key.projectId === projectId),
+      async revoke(id: string) {
+        const at = keys.findIndex((key) => key.id === id);
+        const key = keys[at];
+        if (key === undefined) throw new StoreError('unknown_key', 'there is no such key');
+        const revoked = { ...key, revokedAt: key.revokedAt ?? AT };
+        keys[at] = revoked;
+        return revoked;
+      },
+    }),
+    counters: guarded({
+      read: () => ({
+        month: { events: 7, resetsAt: Date.UTC(2026, 11, 1) },
+        hour: { bytes: 70, resetsAt: AT + 3_600_000 },
+      }),
+    }),
+    usage: guarded({
+      history: async ({ projectId }: Parameters<Store['usage']['history']>[0]) =>
+        rows.filter((row) => projectId === undefined || row.projectId === projectId),
+      verify: async () => [],
+    }),
+    rejections: guarded({
+      list: async (id: string, asked: { limit: number; cursor?: string }) =>
+        page(
+          refused.filter(({ projectId }) => projectId === id),
+          asked,
+        ),
+    }),
+    audit: guarded({
+      async record(entry: AuditEntry) {
+        entries.push(entry);
+      },
+      list: async (asked: { limit: number; cursor?: string }) => page(entries, asked),
+    }),
+  };
+  const fake = {
+    ...parts,
+    entries,
+    rows,
+    refused,
+    fail(error: Error | undefined) {
+      failure = error;
+    },
+  };
+  return fake as unknown as FakeStore;
+}
