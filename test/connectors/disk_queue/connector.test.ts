@@ -1,0 +1,93 @@
+import type { Test } from 'tap';
+import t from 'tap';
+import { config } from '../../../connectors/disk_queue/config.ts';
+import { diskQueue } from '../../../connectors/disk_queue/connector.ts';
+import { createQueues, QUEUE_REGISTRY } from '../../../src/control/queues.ts';
+import { createHealth, HEALTH_REGISTRY } from '../../../src/telemetry/health.ts';
+import { nativeBatch } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { fakeHost, testSettings } from '../../helper/settings.ts';
+import { createSink, sinkPipeline } from '../../helper/sink.ts';
+
+const NEVER = new AbortController().signal;
+
+async function running(t: Test, more: object = {}) {
+  const clock = fakeClock();
+  const queues = createQueues();
+  const services = {
+    [HEALTH_REGISTRY.name]: createHealth(clock),
+    [QUEUE_REGISTRY.name]: queues,
+  };
+  const settings = testSettings('connector', 'disk_queue', { clock, host: fakeHost({ services }) });
+  const sink = createSink();
+  const parsed = config.parse({ directory: t.testdir({}), ...more });
+  const connector = diskQueue(settings, parsed, [sinkPipeline(sink, { id: 'traces/store' })]);
+  t.teardown(() => connector.shutdown(NEVER));
+  return { connector, sink, settings, queues, clock };
+}
+
+t.test('exactly one place keeps the queue', async (t) => {
+  const place = /exactly one of `store`, `storage` and `directory`/;
+  for (const wrong of [
+    {},
+    { store: 'sqlite', storage: 'file_storage' },
+    { store: 'a', directory: 'b' },
+  ]) {
+    t.match(config.safeParse(wrong).error?.issues[0]?.message, place);
+  }
+  for (const right of [
+    { store: 'sqlite' },
+    { storage: 'file_storage' },
+    { directory: './queue' },
+  ]) {
+    t.ok(config.safeParse(right).success);
+  }
+});
+
+t.test('a queue with a directory of its own delivers, and shows what waits', async (t) => {
+  const { connector, sink, settings, queues } = await running(t, { num_consumers: 1 });
+  await t.rejects(connector.consume(nativeBatch(1)), { name: 'RetryableError' });
+  const gate = Promise.withResolvers<void>();
+  sink.behave(() => gate.promise);
+  await connector.start();
+  const batch = nativeBatch(3);
+  await connector.consume(batch);
+  const labels = { connector: 'disk_queue', branch: 'traces/store/sink' };
+  t.equal(settings.metrics.value('tracectl_queue_items', labels), 3);
+  t.equal(
+    settings.metrics.value('tracectl_queue_bytes', { connector: 'disk_queue' }),
+    batch.body.length,
+  );
+  t.ok(queues.all.has('disk_queue'));
+  gate.resolve();
+  await sink.holds(1);
+  t.same(sink.ids(), [batch.id]);
+});
+
+t.test('a full queue is refused as retryable', async (t) => {
+  const { connector, sink } = await running(t, { max_bytes: nativeBatch(1).body.length });
+  sink.behave('retryable');
+  await connector.start();
+  await connector.consume(nativeBatch(1));
+  await t.rejects(connector.consume(nativeBatch(1)), {
+    name: 'RetryableError',
+    code: 'queue_full',
+  });
+});
+
+t.test('what was not delivered before a stop is delivered after the next start', async (t) => {
+  const directory = t.testdir({});
+  const first = await running(t, { directory });
+  first.sink.behave('retryable');
+  await first.connector.start();
+  const batches = [nativeBatch(1), nativeBatch(2)];
+  for (const batch of batches) await first.connector.consume(batch);
+  await first.connector.shutdown(NEVER);
+  const second = await running(t, { directory });
+  await second.connector.start();
+  while (second.sink.batches.length < 2) {
+    second.clock.advance(1000);
+    await new Promise(setImmediate);
+  }
+  t.same(second.sink.ids().sort(), batches.map(({ id }) => id).sort());
+});

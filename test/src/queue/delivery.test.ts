@@ -1,0 +1,265 @@
+import type { Test } from 'tap';
+import t from 'tap';
+import type { Batch, RawBatch } from '../../../src/model/batch.ts';
+import { rawOf } from '../../../src/model/batch.ts';
+import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
+import type { DeliveryBranch } from '../../../src/queue/delivery.ts';
+import { startDelivery } from '../../../src/queue/delivery.ts';
+import { leaseAll } from '../../contract/queue.ts';
+import { nativeBatch } from '../../helper/batches.ts';
+import { directoryQueues } from '../../helper/places.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+import { createSink } from '../../helper/sink.ts';
+
+const NEVER = new AbortController().signal;
+
+/** A queue with a sink behind each branch; `start` begins to deliver. */
+async function bench(t: Test, names: readonly string[] = ['a']) {
+  const place = await directoryQueues(t);
+  const open = await place.open();
+  t.teardown(() => open.close());
+  const queue = await open.storage.openQueue({ name: 'q', branches: names, maxBytes: 1e9 });
+  const sinks = names.map(() => createSink());
+  const processed: string[] = [];
+  const process = async (batch: RawBatch): Promise<Batch> => {
+    processed.push(batch.id);
+    return batch;
+  };
+  const { clock } = place;
+  const start = (concurrency = 2, branches?: readonly DeliveryBranch[]) => {
+    const own = names.map((name, i) => ({ name, process, consumer: sinks[i] ?? createSink() }));
+    const delivery = startDelivery(
+      {
+        queue,
+        clock,
+        logger: recordingLogger(),
+        concurrency,
+        initialInterval: 100,
+        maxInterval: 1000,
+        random: () => 1,
+      },
+      branches ?? own,
+    );
+    t.teardown(() => delivery.stop(AbortSignal.abort()));
+    return delivery;
+  };
+  const append = async (count: number): Promise<string[]> => {
+    const batches = Array.from({ length: count }, () => nativeBatch(1));
+    for (const batch of batches) await queue.append(batch);
+    return batches.map(({ id }) => id);
+  };
+  return { queue, clock, sinks, sink: sinks[0] ?? createSink(), processed, start, append };
+}
+
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await new Promise(setImmediate);
+}
+
+t.test('what waits and what comes is delivered in order, once, and leaves the queue', async (t) => {
+  const { queue, sink, start, append } = await bench(t);
+  const before = await append(5);
+  start(1);
+  const after = await append(5);
+  await sink.holds(10);
+  t.same(sink.ids(), [...before, ...after]);
+  await until(() => queue.stats().bytes === 0);
+});
+
+t.test('retries wait twice as long each time, up to the maximum, and never end', async (t) => {
+  const { queue, clock, sink, start, append } = await bench(t);
+  const tried: number[] = [];
+  sink.behave(() => {
+    tried.push(clock.now());
+    throw new Error('a fault of ours counts as retryable');
+  });
+  // Room enough: time runs faster here than the disk that notes each failure.
+  start(50);
+  await append(1);
+  for (let i = 1; i <= 12; i++) {
+    await until(() => tried.length === i && queue.stats().branches[0]?.leased === 0);
+    while (tried.length === i) {
+      clock.advance(10);
+      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+    }
+  }
+  const waits = tried.slice(1, 12).map((at, i) => at - (tried[i] ?? 0));
+  t.same(waits, [100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000]);
+  t.same(await queue.deadLetters(), []);
+});
+
+t.test('a processor is told that it saw a batch before, by whichever branch', async (t) => {
+  const { clock, sinks, start, append } = await bench(t, ['a', 'b']);
+  const told: boolean[] = [];
+  const process = async (batch: RawBatch, again: boolean): Promise<Batch> => {
+    told.push(again);
+    return batch;
+  };
+  let failures = 2;
+  sinks[0]?.behave(() => {
+    if (failures-- > 0) throw new Error('not yet');
+  });
+  const branches = ['a', 'b'].map((name, i) => ({
+    name,
+    process,
+    consumer: sinks[i] ?? createSink(),
+  }));
+  start(50, branches);
+  await append(1);
+  await sinks[1]?.holds(1);
+  while (sinks[0]?.batches.length === 0) {
+    clock.advance(10);
+    await new Promise(setImmediate);
+  }
+  t.same(told, [false, true, true]);
+  await append(1);
+  await sinks[1]?.holds(2);
+  await sinks[0]?.holds(2);
+  t.same(told, [false, true, true, false]);
+});
+
+t.test('a consumer that says when to come back is heard', async (t) => {
+  const { clock, sink, start, append } = await bench(t);
+  let tries = 0;
+  sink.behave(() => {
+    if (tries++ === 0) throw new RetryableError('busy', 'later', { retryAfterMs: 5000 });
+  });
+  start();
+  await append(1);
+  await until(() => clock.pending() > 0 && tries === 1);
+  clock.advance(4999);
+  for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
+  t.equal(tries, 1);
+  clock.advance(1);
+  await sink.holds(1);
+});
+
+t.test('what can never be delivered becomes a dead letter, the others go on', async (t) => {
+  const { queue, sink, start, append } = await bench(t);
+  const [bad, ...good] = await append(3);
+  sink.behave((batch) => {
+    if (rawOf(batch).id === bad) throw new PermanentError('too_bad', 'it is too bad');
+  });
+  start();
+  await sink.holds(2);
+  t.same(sink.ids(), good);
+  await until(() => queue.stats().bytes === 0);
+  t.match(await queue.deadLetters(), [
+    { batchId: bad, reason: { code: 'too_bad', message: 'it is too bad' } },
+  ]);
+});
+
+t.test('one bad entry does not hold up its branch', async (t) => {
+  const { sink, start, append } = await bench(t);
+  const [bad, ...good] = await append(20);
+  sink.behave((batch) => {
+    if (rawOf(batch).id === bad) throw new Error('always');
+  });
+  start(2);
+  await sink.holds(19);
+  t.same(sink.ids().sort(), good.sort());
+});
+
+t.test(
+  'where everything fails the branch rests, and the backlog is not tried at once',
+  async (t) => {
+    const { clock, sink, start, append } = await bench(t);
+    await append(50);
+    let tries = 0;
+    sink.behave(() => {
+      tries++;
+      throw new RetryableError('away', 'the exporter is away');
+    });
+    start(2);
+    await until(() => tries === 2);
+    for (let turn = 0; turn < 200; turn++) await new Promise(setImmediate);
+    t.equal(tries, 2);
+    sink.behave('ok');
+    while (sink.batches.length < 50) {
+      clock.advance(100);
+      await new Promise(setImmediate);
+    }
+    t.equal(new Set(sink.ids()).size, 50);
+  },
+);
+
+t.test('no more are under way than allowed', async (t) => {
+  const { sink, start, append } = await bench(t);
+  let underWay = 0;
+  let most = 0;
+  sink.behave(async () => {
+    most = Math.max(most, ++underWay);
+    await new Promise(setImmediate);
+    underWay--;
+  });
+  start(3);
+  await append(20);
+  await sink.holds(20);
+  t.equal(most, 3);
+});
+
+t.test('a branch that fails neither stalls nor repeats the other', async (t) => {
+  const { queue, sinks, start, append } = await bench(t, ['a', 'b']);
+  const [a, b] = sinks;
+  a?.behave('retryable');
+  start();
+  const sent = await append(10);
+  await b?.holds(10);
+  t.same(b?.ids(), sent);
+  await until(() => queue.stats().branches[1]?.entries === 0);
+  t.equal(queue.stats().branches[0]?.entries, 10);
+  t.equal(a?.batches.length, 0);
+});
+
+t.test('a batch is processed once for branches that keep pace', async (t) => {
+  const { sinks, processed, start, append } = await bench(t, ['a', 'b']);
+  start(1);
+  const sent = await append(10);
+  for (const sink of sinks) await sink.holds(10);
+  t.same(processed, sent);
+});
+
+t.test('a pause takes nothing new, and resuming goes on', async (t) => {
+  const { sink, start, append } = await bench(t);
+  const delivery = start();
+  delivery.pause();
+  await append(3);
+  for (let turn = 0; turn < 100; turn++) await new Promise(setImmediate);
+  t.equal(sink.batches.length, 0);
+  delivery.resume();
+  await sink.holds(3);
+});
+
+t.test('a stop lets what is under way finish, and leaves the rest in the queue', async (t) => {
+  const { queue, sink, start, append } = await bench(t);
+  const gate = Promise.withResolvers<void>();
+  sink.behave(() => gate.promise);
+  const delivery = start(2);
+  const sent = await append(5);
+  await until(() => queue.stats().branches[0]?.leased === 2);
+  const stopped = delivery.stop(NEVER);
+  gate.resolve();
+  await stopped;
+  t.same(sink.ids(), sent.slice(0, 2));
+  await until(() => queue.stats().branches[0]?.entries === 3);
+  t.same(
+    (await leaseAll(queue, 'a')).map(({ batch }) => batch.id),
+    sent.slice(2),
+  );
+});
+
+t.test('at the deadline what is not finished waits again', async (t) => {
+  const { queue, sink, start, append } = await bench(t);
+  sink.behave(() => new Promise(() => undefined));
+  const delivery = start(2);
+  const sent = await append(3);
+  await until(() => queue.stats().branches[0]?.leased === 2);
+  const deadline = new AbortController();
+  const stopped = delivery.stop(deadline.signal);
+  deadline.abort();
+  await stopped;
+  t.equal(queue.stats().branches[0]?.leased, 0);
+  t.same(
+    (await leaseAll(queue, 'a')).map(({ batch }) => batch.id),
+    sent,
+  );
+});
