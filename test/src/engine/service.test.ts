@@ -261,7 +261,7 @@ t.test('processors guard authentication and are told when it failed', async (t) 
   );
   const refused = async (path: string) => {
     log.length = 0;
-    const tenant = await Promise.try(() => pipelineOf('in').admit(aHead({ path }))).then(
+    const tenant = await (async () => pipelineOf('in').admit(aHead({ path })))().then(
       () => 'admitted',
       (error: unknown) => (error instanceof Refusal ? error.tenant?.keyId : 'away'),
     );
@@ -525,7 +525,9 @@ t.test('a queue runs the processors once and delivers to each exporter by itself
     { 'traces/in': 'in > > queue', 'traces/out': 'queue > normalization sampler > good bad' },
   );
   const pipeline = pipelineOf('queue');
-  const processed = await pipeline.process(nativeBatch(3));
+  const batch = nativeBatch(3);
+  const processed = await pipeline.process(batch);
+  t.equal(itemsOf(await pipeline.process(batch, true)), 2, 'a retry is processed, and not counted');
   const [good, bad] = pipeline.branches;
   await good?.consume(processed);
   await t.rejects(Promise.resolve(bad?.consume(processed)), { code: 'no' });
