@@ -11,7 +11,7 @@ import { createSink, sinkPipeline } from '../../helper/sink.ts';
 
 const NEVER = new AbortController().signal;
 
-async function running(t: Test, more: object = {}) {
+async function running(t: Test, more: { directory?: string; [field: string]: unknown } = {}) {
   const clock = fakeClock();
   const queues = createQueues();
   const services = {
@@ -20,7 +20,7 @@ async function running(t: Test, more: object = {}) {
   };
   const settings = testSettings('connector', 'disk_queue', { clock, host: fakeHost({ services }) });
   const sink = createSink();
-  const parsed = config.parse({ directory: t.testdir({}), ...more });
+  const parsed = config.parse({ ...more, directory: more.directory ?? t.testdir({}) });
   const connector = diskQueue(settings, parsed, [sinkPipeline(sink, { id: 'traces/store' })]);
   t.teardown(() => connector.shutdown(NEVER));
   return { connector, sink, settings, queues, clock };

@@ -191,8 +191,8 @@ t.test('no more are under way than allowed', async (t) => {
     await new Promise(setImmediate);
     underWay--;
   });
-  start(3);
   await append(20);
+  start(3);
   await sink.holds(20);
   t.equal(most, 3);
 });
