@@ -40,15 +40,17 @@ const WITH_BODY = [
   'unsupported_content_type',
   'unsupported_encoding',
 ] as const;
-const WITH_CREDENTIAL = ['unauthorized', 'rate_limited', 'unavailable'] as const;
+const WITH_CREDENTIAL = ['unauthorized', 'rate_limited'] as const;
+const WITH_STORE = ['unavailable'] as const;
 
 /** The codes an operation may answer, its own and those of its parts. */
 function codesOf(operation: Operation): ApiCode[] {
-  const { isOpen, body, codes } = operation;
+  const { isOpen, body, usesStore, codes } = operation;
   return [
     'invalid_request',
     ...(body === undefined ? [] : WITH_BODY),
     ...(isOpen === true ? [] : WITH_CREDENTIAL),
+    ...(usesStore === false ? [] : WITH_STORE),
     ...codes,
   ];
 }

@@ -36,6 +36,8 @@ export type Operation<Query = unknown, Body = unknown> = {
   readonly summary: string;
   /** Served without a credential. */
   readonly isOpen?: boolean;
+  /** False where no store is asked. */
+  readonly usesStore?: boolean;
   readonly query: z.ZodType<Query>;
   /** Undefined where the request has none. */
   readonly body: z.ZodType<Body> | undefined;

@@ -235,6 +235,7 @@ const showStatus = operation({
   path: '/api/v1/status',
   tag: 'service',
   summary: 'How the service is, component by component',
+  usesStore: false,
   status: 200,
   answer: SCHEMAS.status,
   run: async (_request, context) => statusAnswer(context),

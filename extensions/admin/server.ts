@@ -191,6 +191,7 @@ function documentOperation(): Operation {
     tag: 'service',
     summary: 'This document',
     isOpen: true,
+    usesStore: false,
     status: 200,
     answer: SCHEMAS.document,
     async run() {

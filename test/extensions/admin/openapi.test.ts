@@ -1,0 +1,251 @@
+import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import t from 'tap';
+import { type Answered, type Ask, type Asked, serving } from './bench.ts';
+
+/**
+ * The OpenAPI document is held against the running server: every status it names is asked for, every
+ * answer has the shape it says, and nothing else is served.
+ */
+
+type Operation = {
+  readonly operationId: string;
+  readonly security?: readonly object[];
+  readonly parameters?: readonly { name: string; in: string; schema: AnySchemaObject }[];
+  readonly requestBody?: { content: Record<string, { schema: AnySchemaObject }> };
+  readonly responses: Record<string, { content?: Record<string, { schema: AnySchemaObject }> }>;
+};
+type PathItem = Record<string, Operation> & { readonly servers?: readonly object[] };
+type Document = {
+  readonly openapi: string;
+  readonly paths: Record<string, PathItem>;
+  readonly components: { readonly schemas: Record<string, AnySchemaObject> };
+};
+
+const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
+
+async function described(t: Parameters<typeof serving>[0]) {
+  const bench = await serving(t);
+  const answer = await bench.ask('GET', '/api/v1/openapi.json', { token: null });
+  const document = answer.json as Document;
+  const ajv = new Ajv2020({ strict: true, strictTypes: false, allErrors: true });
+  addFormats.default(ajv);
+  ajv.addVocabulary(Object.keys(document));
+  ajv.addSchema({ $id: 'doc', ...document });
+  const compiled = new Map<string, ValidateFunction>();
+  const schemaAt = (...steps: string[]): ValidateFunction => {
+    const pointer = steps.map((step) => step.replaceAll('~', '~0').replaceAll('/', '~1'));
+    const ref = `doc#/${pointer.map(encodeURIComponent).join('/')}`;
+    const found = compiled.get(ref) ?? ajv.compile({ $ref: ref });
+    compiled.set(ref, found);
+    return found;
+  };
+  return { ...bench, document, schemaAt };
+}
+
+/** Operations of the admin listener; those of the other one name their servers. */
+function managed(document: Document): { path: string; method: string; operation: Operation }[] {
+  return Object.entries(document.paths)
+    .filter(([, item]) => item.servers === undefined)
+    .flatMap(([path, item]) =>
+      METHODS.flatMap((method) => {
+        const operation = item[method];
+        return operation === undefined ? [] : [{ path, method, operation }];
+      }),
+    );
+}
+
+type Ids = { project: string; key: string };
+type Scene = { ask: Ask; send(more?: Asked, path?: string): Promise<Answered> } & Bench & Ids;
+type Bench = Awaited<ReturnType<typeof serving>>;
+
+/** Bodies that the operation takes. */
+const BODIES: Record<string, unknown> = {
+  updateOrganization: { name: 'Ours' },
+  createProject: { name: 'a' },
+  updateProject: { name: 'b', retention: { days: 3 } },
+  createKey: { name: 'k', permissions: ['traces:read'] },
+};
+
+/** How to bring every operation to each of the statuses it may answer. */
+const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = {
+  200: (scene, id) => scene.send({ body: BODIES[id] }),
+  201: (scene, id) => scene.send({ body: BODIES[id] }),
+  204: (scene) => scene.send(),
+  400: (scene) => scene.send({ body: BODIES.none }, '?unknown=1'),
+  401: (scene, id) => scene.send({ token: 'wrong', body: BODIES[id] }),
+  404: (scene, id) => scene.send({ body: BODIES[id] }, 'unknown'),
+  409: async (scene, id) => {
+    const { ask, store } = scene;
+    if (id === 'deleteProject') {
+      const { projects } = (await ask('GET', '/api/v1/projects')).json;
+      for (const each of projects) {
+        if (each.id !== scene.project) await ask('DELETE', `/api/v1/projects/${each.id}`);
+      }
+      return scene.send();
+    }
+    if (id === 'updateOrganization') return scene.send({ body: { plan: 'free' } });
+    for (const each of (await store.projects.list()).slice(1)) await store.projects.delete(each.id);
+    await ask('PATCH', '/api/v1/organization', { body: { plan: 'free' } });
+    return scene.send({ body: BODIES[id] });
+  },
+  413: (scene) => scene.send({ body: { name: 'x'.repeat(70_000) } }),
+  415: (scene) => scene.send({ raw: 'a', headers: { 'content-type': 'text/plain' } }),
+  429: async (scene, id) => {
+    for (let guess = 0; guess < 10; guess++) await scene.send({ token: 'wrong' });
+    return scene.send({ token: 'wrong', body: BODIES[id] });
+  },
+  503: (scene, id) => {
+    scene.store.fail(new Error('away'));
+    return scene.send({ body: BODIES[id] });
+  },
+};
+
+async function sceneFor(bench: Bench, method: string, path: string): Promise<Scene> {
+  const { ask } = bench;
+  const project = (await ask('POST', '/api/v1/projects', { body: { name: 'scene' } })).json.id;
+  const key = (await ask('POST', `/api/v1/projects/${project}/keys`, { body: {} })).json.id;
+  const id = path.startsWith('/api/v1/keys') ? key : project;
+  return {
+    ...bench,
+    project,
+    key,
+    send(more = {}, change = '') {
+      const filled = path.replace('{id}', change === 'unknown' ? 'proj_none' : id);
+      const { body, ...rest } = more;
+      const asked = body === undefined ? rest : more;
+      return ask(method.toUpperCase(), change.startsWith('?') ? filled + change : filled, asked);
+    },
+  };
+}
+
+t.test(
+  'every operation answers every status it is documented with, and in its shape',
+  async (t) => {
+    const first = await described(t);
+    const operations = managed(first.document);
+    t.ok(operations.length >= 16);
+    for (const { path, method, operation } of operations) {
+      for (const status of Object.keys(operation.responses)) {
+        const what = `${operation.operationId} ${status}`;
+        const scene = await sceneFor(await serving(t), method, path);
+        const play = SCENES[status];
+        if (play === undefined) {
+          t.fail(`${what} is documented, and nobody knows how it comes about`);
+          continue;
+        }
+        const answer = await play(scene, operation.operationId);
+        t.equal(String(answer.status), status, `${what} ${answer.text}`);
+        const { content } = operation.responses[status] ?? {};
+        if (content === undefined) {
+          t.equal(answer.text, '', `${what} has no body`);
+          continue;
+        }
+        t.match(answer.headers.get('content-type'), 'application/json', what);
+        const validate = first.schemaAt(
+          ...['paths', path, method, 'responses', status],
+          ...['content', 'application/json', 'schema'],
+        );
+        t.ok(validate(answer.json), `${what}: ${JSON.stringify(validate.errors)}`);
+      }
+    }
+  },
+);
+
+t.test('codes that an operation answers are those of its document', async (t) => {
+  const { document, schemaAt, ask } = await described(t);
+  const { projects } = (await ask('GET', '/api/v1/projects')).json;
+  const project = `/api/v1/projects/${projects[0].id}`;
+  const cases: [method: string, path: string, documented: string, body?: unknown][] = [
+    ['POST', '/api/v1/projects', '/api/v1/projects', { name: '' }],
+    ['POST', '/api/v1/projects', '/api/v1/projects', 5],
+    ['PATCH', project, '/api/v1/projects/{id}', { retention: { days: 0 } }],
+    ['POST', `${project}/keys`, '/api/v1/projects/{id}/keys', { permissions: [] }],
+    ['PATCH', '/api/v1/organization', '/api/v1/organization', { plan: 'gold' }],
+    ['GET', '/api/v1/audit?cursor=x', '/api/v1/audit'],
+    ['GET', `${project}/rejections?cursor=x`, '/api/v1/projects/{id}/rejections'],
+  ];
+  for (const [method, path, documented, body] of cases) {
+    const answer = await ask(method, path, body === undefined ? {} : { body });
+    const at = ['paths', documented, method.toLowerCase(), 'responses', String(answer.status)];
+    t.ok(document.paths[documented], documented);
+    const validate = schemaAt(...at, 'content', 'application/json', 'schema');
+    t.ok(validate(answer.json), `${path}: ${answer.text}`);
+  }
+});
+
+t.test('bodies that the document refuses are refused, and the other way round', async (t) => {
+  const { document, schemaAt, ask } = await described(t);
+  const { projects } = (await ask('GET', '/api/v1/projects')).json;
+  const candidates: unknown[] = [
+    ...[{}, { name: 'a' }, { name: '' }, { name: ' ' }, { name: 1 }, { name: null }, [], null, 'a'],
+    ...[{ plan: 'pro' }, { plan: 'no' }, { name: 'a', plan: 'scale' }, { name: 'a', more: 1 }],
+    ...[{ retention: { days: 3 } }, { retention: { days: null } }, { retention: { days: 0 } }],
+    ...[{ permissions: ['traces:read'] }, { permissions: [] }, { permissions: ['x'] }],
+    { name: 'ü'.repeat(200) },
+    { name: 'ü'.repeat(201) },
+  ];
+  let taken = 0;
+  for (const { path, method, operation } of managed(document)) {
+    if (operation.requestBody === undefined) continue;
+    const at = ['paths', path, method, 'requestBody', 'content', 'application/json', 'schema'];
+    const validate = schemaAt(...at);
+    for (const body of candidates) {
+      const answer = await ask(method.toUpperCase(), path.replace('{id}', projects[0].id), {
+        body,
+      });
+      const isTaken = answer.status < 400;
+      if (isTaken) taken++;
+      t.equal(isTaken, validate(body), `${operation.operationId} ${JSON.stringify(body)}`);
+    }
+  }
+  t.ok(taken > 8);
+});
+
+t.test('nothing is served that is not documented', async (t) => {
+  const { document, ask } = await described(t);
+  for (const [path, item] of Object.entries(document.paths)) {
+    if (item.servers !== undefined) continue;
+    const documented = METHODS.filter((method) => item[method] !== undefined);
+    for (const method of METHODS) {
+      const answer = await ask(method.toUpperCase(), path.replace('{id}', 'none'));
+      t.equal(answer.status !== 405, documented.includes(method), `${method} ${path}`);
+      if (answer.status !== 405) continue;
+      const allowed = answer.headers.get('allow')?.toLowerCase().split(', ') ?? [];
+      t.same(allowed.filter((each) => each !== 'head').sort(), documented.sort(), path);
+    }
+  }
+  for (const path of Object.keys(document.paths)) {
+    if (document.paths[path]?.servers === undefined) continue;
+    t.equal(
+      (await ask('GET', path.replaceAll(/\{\w+\}/g, 'a'))).status,
+      404,
+      `${path} is not here`,
+    );
+  }
+});
+
+t.test('the document is one, whole', async (t) => {
+  const { document, schemaAt } = await described(t);
+  t.equal(document.openapi, '3.1.0');
+  for (const id of Object.keys(document.components.schemas)) {
+    t.doesNotThrow(() => schemaAt('components', 'schemas', id), id);
+  }
+  const ids = Object.values(document.paths).flatMap((item) =>
+    METHODS.flatMap((method) => item[method]?.operationId ?? []),
+  );
+  t.same([...new Set(ids)], ids, 'operations have names of their own');
+  const text = JSON.stringify(document);
+  for (const [, id = ''] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+    t.ok(document.components.schemas[id], id);
+  }
+  for (const { path, operation } of managed(document)) {
+    const parameters = (operation.parameters ?? []).filter((each) => each.in === 'path');
+    const named = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name);
+    t.same(
+      parameters.map(({ name }) => name),
+      named,
+      path,
+    );
+  }
+});
