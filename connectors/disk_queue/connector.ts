@@ -101,7 +101,7 @@ async function storageOf(
 
 /** The branch's name stands in the file: it must stay the same from start to start. */
 function branchesOf(pipeline: Pipeline): DeliveryBranch[] {
-  const process: DeliveryBranch['process'] = (batch) => pipeline.process(batch);
+  const process: DeliveryBranch['process'] = (batch, again) => pipeline.process(batch, again);
   return pipeline.branches.map((branch) => ({
     name: `${pipeline.id}/${branch.exporterId}`,
     process,

@@ -70,8 +70,11 @@ export type Pipeline = Consumer & {
   ): Promise<Tenant> | Tenant;
   /** Authenticates for `ingest:write`, then asks every processor that admits. Rejects with a `Refusal`. */
   admit(head: RequestHead, fallback?: Tenant): Promise<Admission> | Admission;
-  /** Runs the processors alone; with `branches`, for a queue that delivers by itself. */
-  process(batch: Batch): Promise<Batch>;
+  /**
+   * Runs the processors alone; with `branches`, for a queue that delivers by itself. `again` says that the
+   * same batch went through before, so that nothing of it is counted twice.
+   */
+  process(batch: Batch, again?: boolean): Promise<Batch>;
   readonly branches: readonly Branch[];
   /** Undefined where nothing behind this pipeline can keep an answer. */
   readonly idempotency: IdempotencyLedger | undefined;

@@ -53,11 +53,11 @@ export function createPipeline(line: Line, edge: ReceiverEdge, seals: boolean): 
       if (line.gate !== undefined) return line.gate.then(() => admit(line, edge, head, fallback));
       return admit(line, edge, head, fallback);
     },
-    async process(batch) {
+    async process(batch, again = false) {
       const chain = await enter(line);
       const done: Settled[] = [];
       try {
-        const processed = await run(chain.steps, batch, done, false);
+        const processed = await run(chain.steps, batch, done, false, !again);
         settle(done, 'durable');
         return processed;
       } catch (error) {
@@ -267,6 +267,7 @@ async function run(
   given: Batch,
   done: Settled[],
   seals: boolean,
+  counts = true,
 ): Promise<Batch> {
   let batch = given;
   let isSealed = !seals;
@@ -278,19 +279,28 @@ async function run(
       isSealed = true;
     }
     const incoming = itemsOf(batch);
-    edge.incoming(incoming);
+    if (counts) edge.incoming(incoming);
     const before = rawOf(batch);
     const rejectedBefore = before.rejections.length;
+    const unreadableBefore = unreadable(batch);
     const result = processor.process(batch);
     batch = isPromise(result) ? await result : result;
     if (processor.settle !== undefined) done.push({ step, batch: before });
     const outgoing = itemsOf(batch);
     const rejected = before.rejections.length - rejectedBefore;
+    if (!counts) continue;
     edge.outgoing(outgoing);
-    if (incoming - rejected > outgoing) edge.dropped(incoming - rejected - outgoing);
+    const setAside = unreadable(batch) - unreadableBefore;
+    const dropped = incoming - rejected - outgoing - setAside;
+    if (dropped > 0) edge.dropped(dropped);
   }
   if (!isSealed) seal(batch);
   return batch;
+}
+
+/** Items that could not be normalized: whoever delivers the batch sets them aside, so they are no drop. */
+function unreadable(batch: Batch): number {
+  return batch.kind === 'observations' ? (batch.failures?.length ?? 0) : 0;
 }
 
 /**
