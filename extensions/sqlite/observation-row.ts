@@ -156,17 +156,29 @@ const DERIVED = 's';
 const DERIVED_WITH_PARENT = 'p';
 
 function externalToColumn(observation: Observation, traceId: string): string | null {
-  const { external } = observation;
+  const { external, id, parentId } = observation;
   if (external === null) return null;
-  const parent = observation.parentId;
-  const derived = derivedExternal(traceId, observation.id, parent);
-  const names = Object.keys(external);
-  const fits =
-    derived !== undefined &&
-    names.length === Object.keys(derived).length &&
-    names.every((name) => external[name] === derived[name]);
-  if (!fits) return JSON.stringify(external);
-  return parent === null ? DERIVED : DERIVED_WITH_PARENT;
+  return isDerivedExternal(external, traceId, id, parentId)
+    ? parentId === null
+      ? DERIVED
+      : DERIVED_WITH_PARENT
+    : JSON.stringify(external);
+}
+
+/** `derivedExternal` gives the same; compared here field by field, for every span there is. */
+function isDerivedExternal(
+  external: Readonly<Record<string, string>>,
+  traceId: string,
+  id: string,
+  parentId: string | null,
+): boolean {
+  if (external.trace_id !== traceId || !isDerived(traceId, id)) return false;
+  const start = traceId.length + 1;
+  if (external.span_id !== id.slice(start)) return false;
+  if (parentId === null) return Object.keys(external).length === 2;
+  if (!isDerived(traceId, parentId) || external.parent_span_id !== parentId.slice(start))
+    return false;
+  return Object.keys(external).length === 3;
 }
 
 export function externalFromColumn(
