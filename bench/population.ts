@@ -1,7 +1,7 @@
 import { config } from '../extensions/sqlite/config.ts';
 import { openStore } from '../extensions/sqlite/open-store.ts';
 import { systemClock } from '../src/component/clock.ts';
-import type { Logger } from '../src/component/component.ts';
+import type { Logger, Metrics } from '../src/component/component.ts';
 
 /** How many projects and keys a store holds before the daemon starts, and how many of them send. */
 export type Population = {
@@ -13,12 +13,17 @@ export type Population = {
 /** Keys that are made at the same time: they share transactions. */
 const TOGETHER = 1000;
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
+const UNCOUNTED: Metrics = {
+  counter: () => ({ add() {} }),
+  histogram: () => ({ record() {} }),
+  gauge: () => () => undefined,
+};
 
 /** Makes a store in the directory; resolves with the keys of those who send, from all over it. */
 export async function populate(directory: string, population: Population): Promise<string[]> {
   const { projects, keysPerProject, senders } = population;
   const opened = await openStore(
-    { clock: systemClock, logger: SILENT },
+    { clock: systemClock, logger: SILENT, metrics: UNCOUNTED },
     config.parse({ directory }),
   );
   try {

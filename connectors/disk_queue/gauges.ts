@@ -1,7 +1,7 @@
 import type { Metrics } from '../../src/component/component.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 
-/** Shows what waits; returns a function that removes the gauges. */
+/** Shows what waits, and counts what is dropped; returns a function that removes the gauges. */
 export function queueGauges(metrics: Metrics, id: string, queue: DurableQueue): () => void {
   const connector = { connector: id };
   const one = (value: number) => [{ value, labels: connector }];
@@ -35,6 +35,15 @@ export function queueGauges(metrics: Metrics, id: string, queue: DurableQueue): 
       one(queue.stats().quarantined),
     ),
   ];
+  const dropped = metrics.counter(
+    'tracectl_queue_dropped_items_total',
+    'Items that left the queue without being delivered, by reason: project_deleted, retention',
+  );
+  removers.push(
+    queue.onDrop(({ branch, items, reason, wasDead }) => {
+      dropped.add(items, { ...connector, branch, reason, from: wasDead ? 'dead_letter' : 'queue' });
+    }),
+  );
   return () => {
     for (const remove of removers) remove();
   };

@@ -3,9 +3,12 @@ import type { DirectoryStorage } from '../../src/queue/directory-storage.ts';
 import { openDirectoryStorage } from '../../src/queue/directory-storage.ts';
 import type { QueueStorage } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import { lateCounters } from '../../src/store/late-counters.ts';
+import { USAGE_COUNTERS } from '../../src/store/tenancy.ts';
+import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import type { FileStorageConfig } from './config.ts';
 
-/** Offers queues in a directory of their own; see src/queue/directory-storage.ts. */
+/** Offers queues in a directory of their own, and counters over what they accepted; see src/queue/directory-storage.ts. */
 export function fileStorageExtension(settings: Settings, config: FileStorageConfig): Extension {
   const { clock, logger } = settings;
   let open: DirectoryStorage | undefined;
@@ -16,6 +19,14 @@ export function fileStorageExtension(settings: Settings, config: FileStorageConf
       return open.openQueue(options);
     },
   };
+  const counters = lateCounters(() => {
+    if (open === undefined) throw new Error(`extension ${settings.id} is not started`);
+    return open.usage;
+  });
+  const offers = new Map<string, unknown>([
+    [QUEUE_STORAGE.name, storage],
+    [USAGE_COUNTERS.name, counters],
+  ]);
   return {
     async start() {
       open = await openDirectoryStorage({
@@ -26,13 +37,13 @@ export function fileStorageExtension(settings: Settings, config: FileStorageConf
         clock,
         logger,
       });
+      settings.host.service(HEALTH_REGISTRY).register(settings.id, open.health);
     },
     async shutdown() {
       const closing = open;
       open = undefined;
       await closing?.close();
     },
-    provide: <T>(wanted: Capability<T>) =>
-      wanted.name === QUEUE_STORAGE.name ? (storage as T) : undefined,
+    provide: <T>(wanted: Capability<T>) => offers.get(wanted.name) as T | undefined,
   };
 }

@@ -8,7 +8,7 @@ export const fileStorage = defineExtension({
   stability: 'beta',
   description: 'A directory that keeps queues: what waits is on disk until it was delivered.',
   config,
-  provides: ['queue_storage'],
+  provides: ['queue_storage', 'usage_counters'],
   dataDirectory: ({ directory }) => directory,
   create: (settings, parsed) => fileStorageExtension(settings, parsed),
 });

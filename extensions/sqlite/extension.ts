@@ -2,7 +2,9 @@ import { resolve } from 'node:path';
 import type { Capability, Extension, Settings } from '../../src/component/component.ts';
 import type { Bootstrap } from '../../src/store/bootstrap.ts';
 import type { DataDirectory } from '../../src/store/data-directory.ts';
+import { lateCounters } from '../../src/store/late-counters.ts';
 import type { Store } from '../../src/store/store.ts';
+import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import type { SqliteConfig } from './config.ts';
 import type { OpenStore } from './open-store.ts';
 import { openStore } from './open-store.ts';
@@ -28,6 +30,7 @@ export function sqliteExtension(settings: Settings, config: SqliteConfig): Exten
   const offers = new Map<string, unknown>([
     ['store', store],
     ['queue_storage', store],
+    ['usage_counters', lateCounters(() => store.counters)],
     ['bootstrap', bootstrap],
     ['data_directory', dataDirectory],
   ]);
@@ -35,6 +38,7 @@ export function sqliteExtension(settings: Settings, config: SqliteConfig): Exten
   return {
     async start() {
       parts = await openStore(settings, config);
+      settings.host.service(HEALTH_REGISTRY).register(settings.id, parts.health);
     },
     async shutdown() {
       const closing = parts;
@@ -55,6 +59,21 @@ function lateStore(store: () => Store): Store {
     },
     get traces() {
       return store().traces;
+    },
+    get organization() {
+      return store().organization;
+    },
+    get usage() {
+      return store().usage;
+    },
+    get counters() {
+      return store().counters;
+    },
+    get rejections() {
+      return store().rejections;
+    },
+    get audit() {
+      return store().audit;
     },
     openQueue: (options) => store().openQueue(options),
   };

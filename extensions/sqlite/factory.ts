@@ -8,7 +8,7 @@ export const sqlite = defineExtension({
   stability: 'beta',
   description: 'A store in one SQLite file: projects, keys, usage, queues, raw batches and traces.',
   config,
-  provides: ['store', 'queue_storage', 'bootstrap', 'data_directory'],
+  provides: ['store', 'queue_storage', 'usage_counters', 'bootstrap', 'data_directory'],
   dataDirectory: ({ directory }) => directory,
   create: (settings, parsed) => sqliteExtension(settings, parsed),
 });

@@ -7,24 +7,26 @@ import { StoreError } from '../../src/store/store.ts';
 import { hashToken, makeId, makeToken, shownPrefix } from '../../src/store/token.ts';
 import { lastUse } from './last-use.ts';
 import type { KeyRow } from './operations.ts';
-import { checkName } from './projects.ts';
+import { checkName, unknownProject } from './projects.ts';
 
 const ALL: readonly Permission[] = ['ingest:write', 'traces:read'];
 
 export type SqliteKeys = KeyStore & {
+  /** Many changed at once: their project is gone. */
+  forgetAll(): void;
   /** Writes what was noted, before the database is closed. */
   close(): Promise<void>;
 };
 
 export function sqliteKeys(database: Database, clock: Clock, logger: Logger): SqliteKeys {
-  const listeners = new Set<(keyId: string) => void>();
+  const listeners = new Set<(keyId: string | undefined) => void>();
   const uses = lastUse(
     (rows) => database.write('keys.touch', [rows], { lazy: true }).then(() => undefined),
     clock,
     logger,
   );
 
-  const changed = (keyId: string): void => {
+  const changed = (keyId: string | undefined): void => {
     for (const listener of listeners) listener(keyId);
   };
 
@@ -47,7 +49,7 @@ export function sqliteKeys(database: Database, clock: Clock, logger: Logger): Sq
       clock.now(),
     ];
     const row = (await database.write('keys.create', args)) as KeyRow | null;
-    if (row === null) throw new StoreError('unknown_project', `there is no project ${projectId}`);
+    if (row === null) throw unknownProject(projectId);
     const key = keyOf(row);
     changed(key.id);
     return { key, token };
@@ -71,6 +73,7 @@ export function sqliteKeys(database: Database, clock: Clock, logger: Logger): Sq
       return row === null ? undefined : keyOf(row);
     },
     touch: uses.note,
+    forgetAll: () => changed(undefined),
     onChange(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

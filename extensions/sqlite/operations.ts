@@ -1,6 +1,9 @@
 /** What the store asks of its database thread, beside the queue's operations. */
 import type { DatabaseSync } from 'node:sqlite';
+import { addColumn } from '../../src/sqlite/columns.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
+import type { PlanName } from '../../src/store/tenancy.ts';
+import type { AllowedProjects } from './plans.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS organizations (
@@ -13,7 +16,8 @@ const SCHEMA = `
     id TEXT PRIMARY KEY,
     organization TEXT NOT NULL,
     name TEXT NOT NULL,
-    created_at INTEGER NOT NULL
+    created_at INTEGER NOT NULL,
+    retention_days INTEGER
   ) STRICT;
   CREATE TABLE IF NOT EXISTS api_keys (
     id TEXT PRIMARY KEY,
@@ -29,11 +33,18 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS api_keys_by_project ON api_keys (project);
 `;
 
+export type OrganizationRow = readonly [
+  id: string,
+  name: string,
+  plan: PlanName,
+  createdAt: number,
+];
 export type ProjectRow = readonly [
   id: string,
   organization: string,
   name: string,
   createdAt: number,
+  retentionDays: number | null,
 ];
 export type KeyRow = readonly [
   id: string,
@@ -47,7 +58,8 @@ export type KeyRow = readonly [
   revokedAt: number | null,
 ];
 
-const PROJECT_COLUMNS = 'id, organization, name, created_at';
+const ORGANIZATION_COLUMNS = 'id, name, plan, created_at';
+const PROJECT_COLUMNS = 'id, organization, name, created_at, retention_days';
 const KEYS = `
   SELECT k.id, k.project, p.organization, k.name, k.prefix, k.permissions, k.created_at,
     k.last_used_at, k.revoked_at
@@ -60,21 +72,25 @@ export function operations(
 ): Operations {
   if (access === 'read') return { calls: readingCalls(db) };
   db.exec(SCHEMA);
+  addColumn(db, 'projects', 'retention_days', 'INTEGER');
+  // What is deleted must be gone from the pages too. The store deletes little while it accepts: what it
+  // frees there are cells in pages that are written anyway.
+  db.exec('PRAGMA secure_delete = ON');
   return {
-    calls: { ...projectCalls(db), ...keyCalls(db) },
+    calls: { ...organizationCalls(db), ...projectCalls(db), ...keyCalls(db) },
     growing: ['store.first', 'projects.create', 'keys.create'],
   };
 }
 
-function projectCalls(db: DatabaseSync): Operations['calls'] {
-  const organization = db.prepare('SELECT id FROM organizations LIMIT 1');
-  organization.setReturnArrays(true);
+function organizationCalls(db: DatabaseSync): Operations['calls'] {
   const found = db.prepare("INSERT INTO organizations VALUES (?, ?, 'scale', ?)");
-  const create = db.prepare(
-    `INSERT INTO projects VALUES (?, ?, ?, ?) RETURNING ${PROJECT_COLUMNS}`,
-  );
-  create.setReturnArrays(true);
+  const organization = organizationReading(db);
+  const projects = projectCount(db);
+  const create = projectCreation(db);
   const createKey = keyCreation(db);
+  const update = db.prepare(
+    'UPDATE organizations SET name = coalesce(?, name), plan = coalesce(?, plan)',
+  );
   return {
     /** Makes the organization, project and key that a new store starts with; null when it is not new. */
     'store.first': (
@@ -86,14 +102,85 @@ function projectCalls(db: DatabaseSync): Operations['calls'] {
       prefix: string,
       now: number,
     ): KeyRow | null => {
-      if (organization.get() !== undefined) return null;
+      if (organization() !== undefined) return null;
       found.run(organizationId, name, now);
-      create.get(projectId, organizationId, name, now);
+      create(projectId, organizationId, name, now);
       return createKey(keyId, projectId, name, hash, prefix, 3, now);
     },
-    'projects.create': (id: string, name: string, now: number) => {
-      const [organizationId] = organization.get() as unknown as [string];
-      return create.get(id, organizationId, name, now);
+    /** Changes nothing where the plan allows fewer projects than there are; returns how many fewer. */
+    'organization.update': (
+      name: string | null,
+      plan: PlanName | null,
+      allowed: AllowedProjects,
+    ): [OrganizationRow | undefined, tooMany: number] => {
+      const limit = plan === null ? null : allowed[plan];
+      const tooMany = limit === null ? 0 : Math.max(0, projects() - limit);
+      if (tooMany === 0) update.run(name, plan);
+      return [organization(), tooMany];
+    },
+  };
+}
+
+function organizationReading(db: DatabaseSync): () => OrganizationRow | undefined {
+  const find = db.prepare(`SELECT ${ORGANIZATION_COLUMNS} FROM organizations LIMIT 1`);
+  find.setReturnArrays(true);
+  return () => find.get() as unknown as OrganizationRow | undefined;
+}
+
+function projectCount(db: DatabaseSync): () => number {
+  const count = db.prepare('SELECT count(*) AS count FROM projects');
+  return () => Number(count.get()?.count);
+}
+
+function projectCreation(
+  db: DatabaseSync,
+): (id: string, organization: string, name: string, now: number) => ProjectRow {
+  const create = db.prepare(
+    `INSERT INTO projects VALUES (?, ?, ?, ?, NULL) RETURNING ${PROJECT_COLUMNS}`,
+  );
+  create.setReturnArrays(true);
+  return (...values) => create.get(...values) as unknown as ProjectRow;
+}
+
+function projectCalls(db: DatabaseSync): Operations['calls'] {
+  const organization = organizationReading(db);
+  const count = projectCount(db);
+  const create = projectCreation(db);
+  const rename = db.prepare('UPDATE projects SET name = ? WHERE id = ?');
+  const retain = db.prepare('UPDATE projects SET retention_days = ? WHERE id = ?');
+  const find = db.prepare(`SELECT ${PROJECT_COLUMNS} FROM projects WHERE id = ?`);
+  find.setReturnArrays(true);
+  const remove = db.prepare('DELETE FROM projects WHERE id = ?');
+  const mark = db.prepare('INSERT OR IGNORE INTO deleted_projects VALUES (?, ?, 0)');
+  return {
+    /** Null where the plan allows no more. */
+    'projects.create': (
+      id: string,
+      name: string,
+      now: number,
+      allowed: AllowedProjects,
+    ): ProjectRow | null => {
+      const row = organization();
+      if (row === undefined) throw new Error('the store has no organization');
+      const limit = allowed[row[2]];
+      return limit !== null && count() >= limit ? null : create(id, row[0], name, now);
+    },
+    'projects.update': (
+      id: string,
+      name: string | null,
+      days: readonly [number | null] | null,
+    ): unknown => {
+      if (name !== null) rename.run(name, id);
+      if (days !== null) retain.run(days[0], id);
+      return find.get(id) ?? null;
+    },
+    /** Its keys hang on it, so they are found no more; all it holds is taken away afterwards. */
+    'projects.delete': (id: string, now: number): 'deleted' | 'unknown' | 'last' => {
+      if (find.get(id) === undefined) return 'unknown';
+      if (count() <= 1) return 'last';
+      remove.run(id);
+      mark.run(id, now);
+      return 'deleted';
     },
   };
 }
@@ -160,8 +247,17 @@ function readingCalls(db: DatabaseSync): Operations['calls'] {
   list.setReturnArrays(true);
   const byHash = db.prepare(`${KEYS} WHERE k.hash = ?`);
   byHash.setReturnArrays(true);
+  const organization = organizationReading(db);
+  const retained = db.prepare('SELECT count(*) FROM traces WHERE project = ? AND updated_at >= ?');
+  retained.setReturnArrays(true);
   return {
+    'organization.get': () => organization(),
     'projects.list': () => projects.all(),
+    'projects.retained': (windows: readonly [project: string, since: number][]): number[] =>
+      windows.map(([project, since]) => {
+        const [count] = retained.get(project, since) as unknown as [number];
+        return count;
+      }),
     'projects.get': (id: string) => project.get(id) ?? null,
     'keys.list': (projectId: string | null) => list.all(projectId),
     'keys.findByHash': (hash: Uint8Array) => byHash.get(hash) ?? null,

@@ -4,22 +4,82 @@ import type { Project, ProjectStore } from '../../src/store/store.ts';
 import { StoreError } from '../../src/store/store.ts';
 import { makeId } from '../../src/store/token.ts';
 import type { ProjectRow } from './operations.ts';
+import type { PlansConfig } from './plans.ts';
+import { allowedProjects } from './plans.ts';
+import type { Retention } from './retention.ts';
 
 const MAX_NAME = 200;
+/** A hundred years. */
+const MAX_DAYS = 36_500;
 
-export function sqliteProjects(database: Database, clock: Clock): ProjectStore {
+export type ProjectParts = {
+  readonly database: Database;
+  readonly clock: Clock;
+  readonly config: PlansConfig;
+  readonly retention: Retention;
+};
+
+export function sqliteProjects(parts: ProjectParts): ProjectStore {
+  const { database, clock, config, retention } = parts;
+  const listeners = new Set<(projectId: string) => void>();
+
+  /** With their retained traces, counted. */
+  async function counted(rows: readonly ProjectRow[]): Promise<Project[]> {
+    const windows = rows.map(([id]) => [id, retention.since(id)]);
+    const counts = (await database.search('projects.retained', [windows])) as number[];
+    return rows.map((row, i) => projectOf(row, counts[i] ?? 0, retention));
+  }
+
+  async function create(name: string): Promise<Project> {
+    checkName(name);
+    const args = [makeId('proj'), name, clock.now(), allowedProjects(config)];
+    const row = (await database.write('projects.create', args)) as ProjectRow | null;
+    if (row === null) {
+      throw new StoreError('project_limit', 'the plan of the organization allows no more projects');
+    }
+    return projectOf(row, 0, retention);
+  }
+
+  async function update(
+    id: string,
+    change: { name?: string; retentionDays?: number | null },
+  ): Promise<Project> {
+    const { name, retentionDays } = change;
+    if (name !== undefined) checkName(name);
+    if (retentionDays !== undefined && retentionDays !== null) checkDays(retentionDays, retention);
+    const args = [id, name ?? null, retentionDays === undefined ? null : [retentionDays]];
+    const row = (await database.write('projects.update', args)) as ProjectRow | null;
+    if (row === null) throw unknownProject(id);
+    retention.setOwn(id, row[4]);
+    const [project] = await counted([row]);
+    if (project === undefined) throw unknownProject(id);
+    return project;
+  }
+
+  async function remove(id: string): Promise<void> {
+    const outcome = await database.write('projects.delete', [id, clock.now()]);
+    if (outcome === 'unknown') throw unknownProject(id);
+    if (outcome === 'last') {
+      throw new StoreError('last_project', 'the last project of an organization cannot be deleted');
+    }
+    retention.markDeleted(id);
+    for (const listener of listeners) listener(id);
+  }
+
   return {
-    async create(name) {
-      checkName(name);
-      const args = [makeId('proj'), name, clock.now()];
-      return projectOf((await database.write('projects.create', args)) as ProjectRow);
-    },
+    create,
+    update,
+    delete: remove,
     async list() {
-      return ((await database.read('projects.list', [])) as ProjectRow[]).map(projectOf);
+      return counted((await database.read('projects.list', [])) as ProjectRow[]);
     },
     async get(id) {
       const row = (await database.read('projects.get', [id])) as ProjectRow | null;
-      return row === null ? undefined : projectOf(row);
+      return row === null ? undefined : (await counted([row]))[0];
+    },
+    onDelete(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
     },
   };
 }
@@ -31,6 +91,21 @@ export function checkName(name: string): void {
   }
 }
 
-function projectOf([id, organizationId, name, createdAt]: ProjectRow): Project {
-  return { id, organizationId, name, createdAt };
+/** Traces are not kept longer than the plan keeps them; a plan that comes later shortens what was set. */
+function checkDays(days: number, { planDays }: Retention): void {
+  if (!Number.isInteger(days) || days < 1 || days > MAX_DAYS) {
+    throw new StoreError('invalid_retention', `a retention has 1 to ${MAX_DAYS} whole days`);
+  }
+  if (planDays === null || days <= planDays) return;
+  throw new StoreError('invalid_retention', `the plan keeps traces for at most ${planDays} days`);
+}
+
+export function unknownProject(id: string): StoreError {
+  return new StoreError('unknown_project', `there is no project ${id}`);
+}
+
+export function projectOf(row: ProjectRow, retainedTraces: number, retention: Retention): Project {
+  const [id, organizationId, name, createdAt] = row;
+  const days = retention.daysOf(id);
+  return { id, organizationId, name, retainedTraces, retention: { days }, createdAt };
 }

@@ -2,6 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { keepBatch } from '../../src/queue/operations.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
+import { deletedProjects } from '../../src/queue/removal-operations.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
 import { merge } from './merge.ts';
 import type { Key, ObservationRow, RowState } from './observation-row.ts';
@@ -33,6 +34,7 @@ const SCHEMA = `
     UNIQUE (project, key)
   ) STRICT;
   CREATE INDEX IF NOT EXISTS traces_by_time ON traces (project, at_ms, at_ns, n);
+  CREATE INDEX IF NOT EXISTS traces_by_age ON traces (project, updated_at);
   CREATE TABLE IF NOT EXISTS observations (
     n INTEGER PRIMARY KEY,
     trace INTEGER NOT NULL,
@@ -74,10 +76,19 @@ const SCHEMA = `
     received_at INTEGER NOT NULL,
     PRIMARY KEY (project, key, batch, position)
   ) STRICT, WITHOUT ROWID;
+  -- Which traces a raw batch has events of: it goes when none of them is left.
+  CREATE TABLE IF NOT EXISTS batch_traces (
+    batch INTEGER NOT NULL,
+    trace INTEGER NOT NULL,
+    PRIMARY KEY (batch, trace)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS batch_traces_by_trace ON batch_traces (trace);
 `;
 
 /** Answered when the batch is not stored yet and did not come along. */
 export const NEEDS_BATCH = 'needs batch';
+/** Answered when the project was deleted: nothing was written. */
+export const PROJECT_DELETED = 'project deleted';
 
 /** Rows of one write: per trace its key, its id where that is long, and its rows one after another. */
 export type TraceRows = readonly [key: Key, longId: string | null, rows: readonly unknown[]];
@@ -91,6 +102,8 @@ export function operations(
   db.exec(SCHEMA);
   const keep = keepBatch(db);
   const statements = new Statements(db);
+  const isDeleted = deletedProjects(db);
+  /** Returns whether its usage was counted by this call. */
   const write = (
     project: string,
     batchId: string,
@@ -98,15 +111,18 @@ export function operations(
     receivedAt: number,
     traces: readonly TraceRows[],
     updates: readonly unknown[],
-  ): typeof NEEDS_BATCH | undefined => {
+    usageAt: number,
+  ): typeof NEEDS_BATCH | typeof PROJECT_DELETED | boolean => {
+    if (isDeleted(project)) return PROJECT_DELETED;
     const known = statements.seqOf(batchId);
     if (known === undefined && record === null) return NEEDS_BATCH;
-    const batch = known ?? (record === null ? 0 : keep(record)[0]);
+    const kept = known === undefined && record !== null ? keep(record, usageAt) : undefined;
+    const batch = known ?? kept?.[0] ?? 0;
     const run = new Write(statements, project, batch, receivedAt);
     for (const rows of traces) run.writeTrace(rows);
     run.writeUpdates(updates);
     run.finish();
-    return undefined;
+    return kept?.[2] === true;
   };
   return { calls: { 'traces.write': write }, growing: ['traces.write'] };
 }
@@ -155,6 +171,7 @@ class Write {
 
   #applyPending(trace: TraceState, key: Key): void {
     for (const [row, state] of this.#statements.takePending(this.#project, key)) {
+      this.#statements.addPair(state.batch, trace.n);
       trace.seen(state.createdAt);
       this.#mergeInto(trace, row, state);
     }
@@ -181,6 +198,7 @@ class Write {
     const known = this.#traces.get(n);
     if (known !== undefined) return known;
     const state = this.#statements.traceState(n);
+    this.#statements.addPair(this.#state.batch, n);
     this.#traces.set(n, state);
     return state;
   }

@@ -1,4 +1,7 @@
-/** What reads traces, in a reading thread. Every call takes the project it reads for. */
+/**
+ * What reads traces, in a reading thread. Every call takes the project it reads for, and since when a trace
+ * must have had an event to be shown.
+ */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { bodyReader } from '../../src/queue/operations.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
@@ -27,6 +30,9 @@ export type TraceRow = readonly [
 const TRACE_COLUMNS =
   't.n, t.key, t.long_id, t.at_ms, t.at_ns, t.name, t.status, t.start_ms, t.start_ns, t.end_ms, ' +
   't.end_ns, t.observations, t.model_usage, t.other_usage';
+
+/** A project, and milliseconds since the epoch. */
+export type Scope = readonly [project: string, since: number];
 
 /** Where the last page of a listing ended. */
 export type TracePlace = readonly [ms: number, ns: number, n: number];
@@ -59,8 +65,8 @@ const NO_START = Number.MAX_SAFE_INTEGER;
 
 export function traceReadingCalls(db: DatabaseSync): Operations['calls'] {
   return {
-    'traces.list': (project: string, query: TraceQuery): unknown[] => {
-      const { sql, values } = listing(project, query);
+    'traces.list': (scope: Scope, query: TraceQuery): unknown[] => {
+      const { sql, values } = listing(scope, query);
       const statement = rows(db, sql);
       return statement.all(...values);
     },
@@ -77,9 +83,9 @@ function rows(db: DatabaseSync, sql: string): StatementSync {
 }
 
 /** Newest first. Only the conditions that were asked for, so that the index by time carries the order. */
-function listing(project: string, query: TraceQuery): { sql: string; values: SQLInputValue[] } {
-  const where = ['t.project = ?'];
-  const values: SQLInputValue[] = [project];
+function listing(scope: Scope, query: TraceQuery): { sql: string; values: SQLInputValue[] } {
+  const where = ['t.project = ?', 't.updated_at >= ?'];
+  const values: SQLInputValue[] = [...scope];
   const add = (condition: string, ...more: SQLInputValue[]): void => {
     where.push(condition);
     values.push(...more);
@@ -106,7 +112,7 @@ function listing(project: string, query: TraceQuery): { sql: string; values: SQL
   }
   values.push(query.limit);
   return {
-    sql: `SELECT ${TRACE_COLUMNS} FROM traces t WHERE ${where.join(' AND ')}
+    sql: `SELECT ${TRACE_COLUMNS} FROM traces t INDEXED BY traces_by_time WHERE ${where.join(' AND ')}
       ORDER BY t.at_ms DESC, t.at_ns DESC, t.n DESC LIMIT ?`,
     values,
   };
@@ -117,25 +123,29 @@ function escapeLike(text: string): string {
 }
 
 function oneTraceCalls(db: DatabaseSync): Operations['calls'] {
-  const trace = rows(db, `SELECT ${TRACE_COLUMNS} FROM traces t WHERE t.project = ? AND t.key = ?`);
+  const trace = rows(
+    db,
+    `SELECT ${TRACE_COLUMNS} FROM traces t
+     WHERE t.project = ? AND t.updated_at >= ? AND t.key = ?`,
+  );
   const page = rows(
     db,
     `SELECT ${ROWS}, t.key, t.long_id FROM observations o JOIN traces t ON t.n = o.trace
-     WHERE t.project = ?1 AND t.key = ?2
-       AND (coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n) > (?3, ?4, ?5)
-     ORDER BY coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n LIMIT ?6`,
+     WHERE t.project = ?1 AND t.updated_at >= ?2 AND t.key = ?3
+       AND (coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n) > (?4, ?5, ?6)
+     ORDER BY coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n LIMIT ?7`,
   );
   const stored = storedRow(db);
   return {
-    'traces.get': (project: string, key: Key) => trace.get(project, key) ?? null,
+    'traces.get': (scope: Scope, key: Key) => trace.get(...scope, key) ?? null,
     'traces.observations': (
-      project: string,
+      scope: Scope,
       key: Key,
       after: ObservationPlace | null,
       limit: number,
     ): StoredRow[] => {
       const place = after ?? [Number.MIN_SAFE_INTEGER, 0, 0];
-      return page.all(project, key, ...place, limit).map(stored);
+      return page.all(...scope, key, ...place, limit).map(stored);
     },
   };
 }
@@ -144,22 +154,22 @@ function observationCalls(db: DatabaseSync): Operations['calls'] {
   const inTrace = rows(
     db,
     `SELECT ${ROWS}, t.key, t.long_id FROM observations o JOIN traces t ON t.n = o.trace
-     WHERE t.project = ? AND t.key = ? AND o.key = ?`,
+     WHERE t.project = ? AND t.updated_at >= ? AND t.key = ? AND o.key = ?`,
   );
   const anywhere = rows(
     db,
     `SELECT ${ROWS}, t.key, t.long_id FROM observations o JOIN traces t ON t.n = o.trace
-     WHERE o.key = ? AND substr(o.key, 1, 1) <> ':' AND t.project = ?
+     WHERE t.project = ? AND t.updated_at >= ? AND o.key = ? AND substr(o.key, 1, 1) <> ':'
      ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`,
   );
   const stored = storedRow(db);
   return {
-    'observations.inTrace': (project: string, trace: Key, key: Key): StoredRow | null => {
-      const found = inTrace.get(project, trace, key);
+    'observations.inTrace': (scope: Scope, trace: Key, key: Key): StoredRow | null => {
+      const found = inTrace.get(...scope, trace, key);
       return found === undefined ? null : stored(found);
     },
-    'observations.anywhere': (project: string, key: Key): StoredRow | null => {
-      const found = anywhere.get(key, project);
+    'observations.anywhere': (scope: Scope, key: Key): StoredRow | null => {
+      const found = anywhere.get(...scope, key);
       return found === undefined ? null : stored(found);
     },
   };
@@ -189,13 +199,18 @@ function storedRow(db: DatabaseSync): (found: unknown) => StoredRow {
 }
 
 function batchCalls(db: DatabaseSync): Operations['calls'] {
-  const find = rows(db, 'SELECT seq FROM raw_batches WHERE id = ? AND project = ?');
+  const find = rows(
+    db,
+    `SELECT seq FROM raw_batches r WHERE id = ?3 AND project = ?1 AND (received_at >= ?2 OR EXISTS (
+       SELECT 1 FROM batch_traces b JOIN traces t ON t.n = b.trace
+       WHERE b.batch = r.seq AND t.project = ?1 AND t.updated_at >= ?2))`,
+  );
   const body = bodyReader(db);
   return {
-    'batches.get': (project: string, ids: readonly string[]): BatchRecord[] => {
+    'batches.get': (scope: Scope, ids: readonly string[]): BatchRecord[] => {
       const found: BatchRecord[] = [];
       for (const id of ids) {
-        const seq = (find.get(id, project) as unknown as [number] | undefined)?.[0];
+        const seq = (find.get(...scope, id) as unknown as [number] | undefined)?.[0];
         const read = seq === undefined ? undefined : body(seq);
         if (read !== undefined && 'record' in read) found.push(read.record);
       }

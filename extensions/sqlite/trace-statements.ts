@@ -1,4 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { decodeJsonText } from '../../src/model/json/decode.ts';
 import type { Key, ObservationRow, RowState } from './observation-row.ts';
 import { ROW_COLUMNS, ROW_LENGTH } from './observation-row.ts';
 import type { Sums } from './trace-sums.ts';
@@ -25,6 +26,7 @@ export class Statements {
   readonly #anyPending: StatementSync;
   readonly #pending: StatementSync;
   readonly #dropPending: StatementSync;
+  readonly #addPair: StatementSync;
 
   constructor(db: DatabaseSync) {
     const rows = (sql: string): StatementSync => {
@@ -72,6 +74,7 @@ export class Statements {
     this.#pending = rows(
       'SELECT batch, row, received_at FROM pending_updates WHERE project = ? AND key = ?',
     );
+    this.#addPair = db.prepare('INSERT OR IGNORE INTO batch_traces VALUES (?, ?)');
     this.#dropPending = db.prepare('DELETE FROM pending_updates WHERE project = ? AND key = ?');
   }
 
@@ -162,6 +165,11 @@ export class Statements {
     );
   }
 
+  /** The batch has events of the trace. */
+  addPair(batch: number, trace: number): void {
+    this.#addPair.run(batch, trace);
+  }
+
   /** Run ids are unique in a project; where they are not, the newest run is meant. */
   traceOfRun(project: string, key: Key): number | undefined {
     return one<[number]>(this.#traceOfRun.get(key, project))?.[0];
@@ -207,7 +215,7 @@ function one<Row>(found: unknown): Row | undefined {
 }
 
 export function sumsOf(text: unknown): Sums {
-  return typeof text === 'string' ? (JSON.parse(text) as Sums) : {};
+  return typeof text === 'string' ? (decodeJsonText(text) as Sums) : {};
 }
 
 function sumsToText(sums: Sums): string | null {

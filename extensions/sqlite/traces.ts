@@ -1,5 +1,7 @@
 import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
+import { PermanentError } from '../../src/model/errors.ts';
 import { sourceOf } from '../../src/model/formats.ts';
+import { decodeJsonText } from '../../src/model/json/decode.ts';
 import type { Instant, PayloadField } from '../../src/model/observation.ts';
 import {
   OBSERVATION_KINDS,
@@ -8,6 +10,7 @@ import {
 } from '../../src/model/observation.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
 import { batchOf, recordOf } from '../../src/queue/record.ts';
+import type { UsageLedger } from '../../src/queue/usage-ledger.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import type {
   EventRef,
@@ -31,45 +34,67 @@ import {
   sourceOfFlags,
   statusOf,
 } from './observation-row.ts';
-import { NEEDS_BATCH } from './trace-operations.ts';
-import type { StoredRow, TraceQuery, TraceRow } from './trace-reading.ts';
+import type { Retention } from './retention.ts';
+import { NEEDS_BATCH, PROJECT_DELETED } from './trace-operations.ts';
+import type { Scope, StoredRow, TraceQuery, TraceRow } from './trace-reading.ts';
 import { splitRow, sumsOf } from './trace-statements.ts';
 
 /** What a row weighs in its group beside the others', in something like bytes. */
 const ROW_WEIGHT = 1024;
 
-export function sqliteTraces(database: Database): TraceStore {
+export function sqliteTraces(
+  database: Database,
+  usage: UsageLedger,
+  retention: Retention,
+): TraceStore {
+  // What is past its time is gone for readers, removed already or not.
+  const scopeOf = (projectId: string): Scope => [projectId, retention.since(projectId)];
   return {
-    write: (batch) => write(database, batch),
-    listTraces: (projectId, filter) => listTraces(database, projectId, filter),
+    write: (batch) => write(database, usage, batch),
+    listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
     async getTrace(projectId, traceId) {
-      const args = [projectId, keyOfId(traceId)];
+      const args = [scopeOf(projectId), keyOfId(traceId)];
       const row = (await database.search('traces.get', args)) as TraceRow | null;
       return row === null ? undefined : traceOf(row);
     },
     listObservations: (projectId, traceId, page) =>
-      listObservations(database, projectId, traceId, page),
-    getObservation: (projectId, id, traceId) => getObservation(database, projectId, id, traceId),
+      listObservations(database, scopeOf(projectId), traceId, page),
+    getObservation: (projectId, id, traceId) =>
+      getObservation(database, scopeOf(projectId), id, traceId),
     async getBatches(projectId, ids) {
-      const records = await database.search('batches.get', [projectId, ids]);
+      const records = await database.search('batches.get', [scopeOf(projectId), ids]);
       return (records as BatchRecord[]).map(batchOf);
     },
   };
 }
 
-async function write(database: Database, batch: ObservationBatch): Promise<void> {
+async function write(
+  database: Database,
+  usage: UsageLedger,
+  batch: ObservationBatch,
+): Promise<void> {
   const { source, observations } = batch;
   if (observations.length === 0) return;
   const { traces, updates } = rowsOf(batch);
   const weight = observations.length * ROW_WEIGHT;
-  const call = (record: BatchRecord | null, size: number): Promise<unknown> => {
+  const call = async (record: BatchRecord | null, usageAt: number): Promise<unknown> => {
     const { projectId } = source.tenant;
-    const args = [projectId, source.id, record, source.receivedAt, traces, updates];
-    return database.write('traces.write', args, { weight: weight + size });
+    const args = [projectId, source.id, record, source.receivedAt, traces, updates, usageAt];
+    const size = record === null ? 0 : source.body.byteLength;
+    const answer = await database.write('traces.write', args, { weight: weight + size });
+    if (answer !== PROJECT_DELETED) return answer;
+    throw new PermanentError('project_deleted', `the project ${projectId} was deleted`);
   };
   // The batch stands in this store already when the queue before is the store's own: it is not sent twice.
-  const answer = await call(null, 0);
-  if (answer === NEEDS_BATCH) await call(recordOf(source), source.body.byteLength);
+  if ((await call(null, source.receivedAt)) !== NEEDS_BATCH) return;
+  const usageAt = usage.entering(source);
+  try {
+    const isNew = await call(recordOf(source), usageAt);
+    usage.entered(source.id, isNew === true ? 'written' : 'known');
+  } catch (error) {
+    usage.entered(source.id, 'failed');
+    throw error;
+  }
 }
 
 type Rows = { traces: [key: Key, longId: string | null, rows: unknown[]][]; updates: unknown[] };
@@ -106,7 +131,7 @@ function positionsOf(source: RawBatch): Map<number, number> | undefined {
 
 async function listTraces(
   database: Database,
-  projectId: string,
+  scope: Scope,
   filter: TraceFilter,
 ): Promise<Page<StoredTrace>> {
   const query: TraceQuery = {
@@ -119,7 +144,7 @@ async function listTraces(
     name: filter.name ?? null,
     query: filter.query === undefined || filter.query === '' ? null : filter.query,
   };
-  const rows = (await database.search('traces.list', [projectId, query])) as TraceRow[];
+  const rows = (await database.search('traces.list', [scope, query])) as TraceRow[];
   const items = rows.slice(0, filter.limit);
   const last = items.at(-1);
   const more = rows.length > filter.limit && last !== undefined;
@@ -131,11 +156,11 @@ async function listTraces(
 
 async function listObservations(
   database: Database,
-  projectId: string,
+  scope: Scope,
   traceId: string,
   page: { limit: number; cursor?: string },
 ): Promise<Page<StoredObservation>> {
-  const args = [projectId, keyOfId(traceId), placeOf(page.cursor), page.limit + 1];
+  const args = [scope, keyOfId(traceId), placeOf(page.cursor), page.limit + 1];
   const rows = (await database.search('traces.observations', args)) as StoredRow[];
   const items = rows.slice(0, page.limit);
   const last = items.at(-1);
@@ -144,17 +169,18 @@ async function listObservations(
     const [n, row] = splitRow([...last[0]]);
     nextCursor = cursorOf([row[9] ?? Number.MAX_SAFE_INTEGER, row[10] ?? 0, n]);
   }
-  return { items: items.map((row) => observationOf(projectId, row)), nextCursor };
+  return { items: items.map((row) => observationOf(scope[0], row)), nextCursor };
 }
 
 async function getObservation(
   database: Database,
-  projectId: string,
+  scope: Scope,
   id: string,
   traceId: string | undefined,
 ): Promise<StoredObservation | undefined> {
+  const [projectId] = scope;
   const inTrace = (trace: string): Promise<unknown> =>
-    database.search('observations.inTrace', [projectId, keyOfId(trace), observationKey(trace, id)]);
+    database.search('observations.inTrace', [scope, keyOfId(trace), observationKey(trace, id)]);
   if (traceId !== undefined) {
     const row = (await inTrace(traceId)) as StoredRow | null;
     return row === null ? undefined : observationOf(projectId, row);
@@ -165,7 +191,7 @@ async function getObservation(
     const row = (await inTrace(id.slice(0, colon))) as StoredRow | null;
     if (row !== null) return observationOf(projectId, row);
   }
-  const args = [projectId, keyOfId(id)];
+  const args = [scope, keyOfId(id)];
   const row = (await database.search('observations.anywhere', args)) as StoredRow | null;
   return row === null ? undefined : observationOf(projectId, row);
 }
@@ -248,5 +274,5 @@ function instantOf(ms: number | null | undefined, ns: number | null | undefined)
 }
 
 function parsed<T>(text: string | null | undefined): T | null {
-  return text === null || text === undefined ? null : (JSON.parse(text) as T);
+  return text === null || text === undefined ? null : (decodeJsonText(text) as T);
 }

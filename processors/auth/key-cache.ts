@@ -32,7 +32,7 @@ export function cacheKeys(keys: KeyStore, clock: Clock, ttl: number): KeyCache {
   const stopListening = keys.onChange((keyId) => {
     changes++;
     for (const [digest, { key }] of entries) {
-      if (key === undefined || key.id === keyId) entries.delete(digest);
+      if (key === undefined || keyId === undefined || key.id === keyId) entries.delete(digest);
     }
   });
 

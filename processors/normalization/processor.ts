@@ -1,5 +1,7 @@
 import type { Processor, Settings } from '../../src/component/component.ts';
-import type { Batch, ObservationBatch } from '../../src/model/batch.ts';
+import type { Batch, ItemFailure } from '../../src/model/batch.ts';
+import { PermanentError } from '../../src/model/errors.ts';
+import type { UnreadableItem } from '../../src/model/formats.ts';
 import { observeEach } from '../../src/model/formats.ts';
 
 /**
@@ -7,7 +9,7 @@ import { observeEach } from '../../src/model/formats.ts';
  * along as the observations' source.
  *
  *   raw batch ── its items, one by one ─┬─ observation ─────────────▶ observation batch ─▶ exporters
- *                                       └─ cannot be read: counted, logged, and its siblings go on
+ *                                       └─ cannot be read: counted, logged, set aside by the queue; its siblings go on
  */
 export function createNormalization(settings: Settings): Processor {
   const failedItems = settings.metrics.counter(
@@ -34,7 +36,20 @@ export function createNormalization(settings: Settings): Processor {
           'Items could not be normalized.',
         );
       }
-      return { kind: 'observations', source: batch, observations } satisfies ObservationBatch;
+      return failures.length === 0
+        ? { kind: 'observations', source: batch, observations }
+        : {
+            kind: 'observations',
+            source: batch,
+            observations,
+            failures: failures.map(itemFailure),
+          };
     },
   };
+}
+
+function itemFailure({ index, error }: UnreadableItem): ItemFailure {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = error instanceof PermanentError ? error.code : 'unreadable_event';
+  return { index, code, message };
 }

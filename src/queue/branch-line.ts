@@ -26,6 +26,8 @@ export class BranchLine {
   readonly branch: string;
   readonly number: number;
   readonly leased = new Map<number, Waiting>();
+  /** Ended here, and on its way to be ended on disk. */
+  readonly ending = new Set<number>();
   /** Waiting or leased. */
   entries: number;
   items: number;

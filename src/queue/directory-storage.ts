@@ -1,7 +1,9 @@
 import type { Clock, Logger } from '../component/component.ts';
 import { openDatabase } from '../sqlite/database.ts';
+import type { DiskHealth } from '../sqlite/directory.ts';
 import type { QueueStorage } from './queue.ts';
 import { queueOperations, queueStorage } from './storage.ts';
+import type { UsageLedger } from './usage-ledger.ts';
 
 export type DirectoryStorageOptions = {
   readonly directory: string;
@@ -15,6 +17,10 @@ export type DirectoryStorageOptions = {
 };
 
 export type DirectoryStorage = QueueStorage & {
+  /** Counters over the ledger of what was accepted here. */
+  readonly usage: UsageLedger;
+  /** Whether the disk has room for more. */
+  health(): DiskHealth;
   close(): Promise<void>;
   /** Ends as a crash would: nothing more is written. */
   crash(): Promise<void>;
@@ -26,15 +32,17 @@ export async function openDirectoryStorage(
 ): Promise<DirectoryStorage> {
   const modules = [queueOperations({ keepsBodies: false })];
   const database = await openDatabase({ ...options, name: 'queue', modules });
-  const queues = queueStorage(database, options.clock, options.logger);
+  const queues = await queueStorage(database, options.clock, options.logger);
   return {
     openQueue: queues.openQueue,
+    usage: queues.usage,
+    health: database.health,
     async close() {
-      queues.close();
+      await queues.close();
       await database.close();
     },
     async crash() {
-      queues.close();
+      queues.crash();
       await database.crash();
     },
   };

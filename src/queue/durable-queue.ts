@@ -1,7 +1,7 @@
 import type { Clock, IdempotencyLedger, Logger } from '../component/component.ts';
 import type { RawBatch } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
-import { RetryableError } from '../model/errors.ts';
+import { Refusal, RetryableError } from '../model/errors.ts';
 import type { Database } from '../sqlite/database.ts';
 import { bodyCache } from './body-cache.ts';
 import type { Waiting } from './branch-line.ts';
@@ -11,15 +11,20 @@ import type { DeadLetterRow, PendingRow, QueueState, ReplayedRow } from './opera
 import type {
   DeadLetter,
   DeadLetterReason,
+  DropReason,
   DurableQueue,
+  QueueDrop,
   QueueEntry,
   QueueOptions,
   QueueStats,
 } from './queue.ts';
 import type { BatchRecord } from './record.ts';
 import { batchOf, recordOf } from './record.ts';
+import type { RemovedBatch } from './removal-operations.ts';
+import type { UsageLedger } from './usage-ledger.ts';
 
-type Appended = number | readonly [seq: number, added: readonly number[], waited: boolean];
+/** Null: the project was deleted. */
+type Appended = number | readonly [seq: number, added: readonly number[], waited: boolean] | null;
 type BodyRow = readonly [record: BatchRecord | null, damage: string | null];
 type QuarantinedRow = readonly [branch: number, items: number, bytes: number];
 type CheckedPage = readonly [count: number, last: number, damaged: readonly [number, string][]];
@@ -37,6 +42,7 @@ export type QueueParts = {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly idempotency: IdempotencyLedger;
+  readonly usage: UsageLedger;
 };
 
 /** A queue in a database file. What is leased, and what waits next, is in memory; all else on disk. */
@@ -46,6 +52,8 @@ export class SqliteQueue implements DurableQueue {
   readonly #database: Database;
   readonly #clock: Clock;
   readonly #logger: Logger;
+  readonly #usage: UsageLedger;
+  readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
   readonly #cache = bodyCache(CACHE_BYTES);
   readonly #lines = new Map<string, BranchLine>();
   /** The lines that new entries wait in. */
@@ -66,6 +74,7 @@ export class SqliteQueue implements DurableQueue {
     this.#database = parts.database;
     this.#clock = parts.clock;
     this.#logger = parts.logger;
+    this.#usage = parts.usage;
     this.#bytes = state.bytes;
     this.#deadLetters = state.deadLetters;
     this.#deadLetterItems = state.deadLetterItems;
@@ -98,14 +107,17 @@ export class SqliteQueue implements DurableQueue {
     }
     const size = batch.body.byteLength;
     this.#refuseWhenFull(size);
-    const args = [this.#targetNumbers, answer, recordOf(batch)];
+    const args = [this.#targetNumbers, answer, recordOf(batch), this.#usage.entering(batch)];
     // Counted before it is written, so that appends in flight cannot exceed the bound together.
     this.#bytes += size;
     try {
       const options = { weight: size + ENTRY_WEIGHT };
       const written = (await this.#database.write('queue.append', args, options)) as Appended;
+      if (written === null) throw new Refusal('unauthorized', 'The project was deleted.');
+      this.#usage.entered(batch.id, typeof written === 'number' ? 'written' : 'known');
       this.#enterLines(written, batch, size);
     } catch (error) {
+      this.#usage.entered(batch.id, 'failed');
       this.#bytes -= size;
       throw error;
     }
@@ -118,7 +130,7 @@ export class SqliteQueue implements DurableQueue {
     throw new RetryableError('queue_full', 'the queue is full', { retryAfterMs: FULL_RETRY_MS });
   }
 
-  #enterLines(written: Appended, batch: RawBatch, bytes: number): void {
+  #enterLines(written: Exclude<Appended, null>, batch: RawBatch, bytes: number): void {
     const items = itemsOf(batch);
     const entry = { items, bytes, receivedAt: batch.receivedAt, attempts: 0 };
     if (typeof written === 'number') {
@@ -194,10 +206,10 @@ export class SqliteQueue implements DurableQueue {
 
   /** Damage must not stop what stands behind it: the entry leaves every branch, and is counted. */
   async #quarantine(seq: number, reason: string): Promise<void> {
-    this.#logger.error({ queue: this.#name, seq, reason }, 'a damaged entry was set aside');
     const args = [this.#name, seq, reason, this.#clock.now()];
     const rows = (await this.#database.write('queue.quarantine', args)) as QuarantinedRow[];
     if (rows[0] === undefined) return;
+    this.#logger.error({ queue: this.#name, seq, reason }, 'a damaged entry was set aside');
     this.#quarantined++;
     this.#free(seq, rows[0][2]);
     for (const [number, items] of rows) this.#lineNumbered(number)?.remove(seq, items);
@@ -212,7 +224,7 @@ export class SqliteQueue implements DurableQueue {
     const ended = endLeases(line, entries);
     if (ended.length === 0) return;
     const args = [this.#allNumbers, line.number, ended.map(({ seq }) => seq)];
-    const free = (await this.#persist('queue.ack', args)) as number[];
+    const free = (await this.#end(line, ended, 'queue.ack', args)) as number[];
     for (const { seq, bytes } of ended) if (free.includes(seq)) this.#free(seq, bytes);
   }
 
@@ -232,12 +244,73 @@ export class SqliteQueue implements DurableQueue {
     const line = this.#lineOf(branch);
     const [ended] = endLeases(line, [entry]);
     if (ended === undefined) return;
+    const { code, message, items = ended.items } = reason;
     this.#deadLetters++;
-    this.#deadLetterItems += ended.items;
-    const { code, message } = reason;
-    const args = [this.#allNumbers, line.number, ended.seq, code, message, this.#clock.now()];
-    const isFree = await this.#persist('queue.deadLetter', args);
+    this.#deadLetterItems += items;
+    const now = this.#clock.now();
+    const args = [this.#allNumbers, line.number, ended.seq, code, message, now, items];
+    const isFree = await this.#end(line, [ended], 'queue.deadLetter', args);
     if (isFree === true) this.#free(ended.seq, ended.bytes);
+    if (isFree !== null) return;
+    // Its batch was taken away meanwhile, see `forget`.
+    this.#deadLetters--;
+    this.#deadLetterItems -= items;
+    this.#dropped({ branch, items, reason: 'project_deleted', wasDead: false });
+  }
+
+  async #end(
+    line: BranchLine,
+    ended: readonly Waiting[],
+    name: string,
+    args: readonly unknown[],
+  ): Promise<unknown> {
+    for (const { seq } of ended) line.ending.add(seq);
+    try {
+      return await this.#persist(name, args);
+    } finally {
+      for (const { seq } of ended) line.ending.delete(seq);
+    }
+  }
+
+  async discard(branch: string, entry: QueueEntry, reason: DropReason): Promise<void> {
+    const line = this.#lineOf(branch);
+    const leased = line.leased.get(entry.seq);
+    if (leased === undefined) return;
+    this.#dropped({ branch, items: leased.items, reason, wasDead: false });
+    await this.ack(branch, [entry]);
+  }
+
+  onDrop(listener: (drop: QueueDrop) => void): () => void {
+    this.#dropListeners.add(listener);
+    return () => this.#dropListeners.delete(listener);
+  }
+
+  #dropped(drop: QueueDrop): void {
+    for (const listener of this.#dropListeners) listener(drop);
+  }
+
+  /** Batches are gone from the file: what waited, was leased or dead of them is forgotten here. */
+  forget(removed: readonly RemovedBatch[], reason: DropReason): void {
+    for (const [seq, bytes, pending, letters] of removed) {
+      let waited = false;
+      for (const [number, items] of pending) {
+        const line = this.#lineNumbered(number);
+        if (line === undefined) continue;
+        waited = true;
+        // An entry whose end is being written has left its line already.
+        if (line.ending.has(seq)) continue;
+        line.remove(seq, items);
+        this.#dropped({ branch: line.branch, items, reason, wasDead: false });
+      }
+      if (waited) this.#free(seq, bytes);
+      for (const [number, items] of letters) {
+        const line = this.#lineNumbered(number);
+        if (line === undefined) continue;
+        this.#deadLetters--;
+        this.#deadLetterItems -= items;
+        this.#dropped({ branch: line.branch, items, reason, wasDead: true });
+      }
+    }
   }
 
   #free(seq: number, bytes: number): void {

@@ -16,7 +16,15 @@ export function answerRecord(batch: RawBatch, now: number): AnswerRecord | null 
   if (idempotency === undefined) return null;
   const { status, contentType, body } = idempotency.answer(batch);
   const hash = keyHash(batch.tenant, idempotency.key);
-  return [hash, requestHash(idempotency), status, contentType, new Uint8Array(body), now + KEPT_MS];
+  return [
+    hash,
+    requestHash(idempotency),
+    status,
+    contentType,
+    new Uint8Array(body),
+    now + KEPT_MS,
+    batch.tenant.projectId,
+  ];
 }
 
 /** Answers stand on disk; requests whose answer is not known yet are held in memory. */

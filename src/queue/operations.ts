@@ -9,6 +9,14 @@ import type { Access, OperationOptions, Operations } from '../sqlite/operation.t
 import { errcodeOf, isDamage } from '../sqlite/result-code.ts';
 import type { BatchRecord } from './record.ts';
 import { batchOf, RECORD_COLUMNS } from './record.ts';
+import {
+  deletedProjects,
+  REMOVAL_SCHEMA,
+  removalCalls,
+  removalReadingCalls,
+} from './removal-operations.ts';
+import type { LedgerRow } from './usage-operations.ts';
+import { ledgerEntry, USAGE_SCHEMA, usageCalls, usageReadingCalls } from './usage-operations.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS raw_batches (
@@ -64,40 +72,28 @@ const SCHEMA = `
     found_at INTEGER NOT NULL,
     PRIMARY KEY (queue, seq)
   ) STRICT, WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS usage_ledger (
-    batch_id TEXT PRIMARY KEY,
-    organization TEXT NOT NULL,
-    project TEXT NOT NULL,
-    key TEXT NOT NULL,
-    accepted_at INTEGER NOT NULL,
-    hour INTEGER NOT NULL,
-    events INTEGER NOT NULL,
-    bytes INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS usage_hours (
-    organization TEXT NOT NULL,
-    project TEXT NOT NULL,
-    key TEXT NOT NULL,
-    hour INTEGER NOT NULL,
-    events INTEGER NOT NULL,
-    bytes INTEGER NOT NULL,
-    PRIMARY KEY (organization, project, key, hour)
-  ) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS idempotency (
     hash BLOB PRIMARY KEY,
     request_hash BLOB NOT NULL,
     status INTEGER NOT NULL,
     content_type TEXT NOT NULL,
     body BLOB NOT NULL,
-    expires_at INTEGER NOT NULL
+    expires_at INTEGER NOT NULL,
+    project TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS idempotency_by_expiry ON idempotency (expires_at);
 `;
 
-const HOUR_MS = 3_600_000;
-
-/** `hash`, `requestHash`, status, content type, body, expiry: a row of `idempotency`. */
-export type AnswerRecord = readonly [Uint8Array, Uint8Array, number, string, Uint8Array, number];
+/** `hash`, `requestHash`, status, content type, body, expiry, project: a row of `idempotency`. */
+export type AnswerRecord = readonly [
+  Uint8Array,
+  Uint8Array,
+  number,
+  string,
+  Uint8Array,
+  number,
+  string,
+];
 
 /** What is known of a waiting entry without its body. */
 export type PendingRow = readonly [
@@ -135,30 +131,46 @@ export function operations(
   access: Access,
   options: OperationOptions,
 ): Operations {
-  if (access === 'read') return { calls: readingCalls(db) };
+  if (access === 'read') {
+    return {
+      calls: { ...readingCalls(db), ...usageReadingCalls(db), ...removalReadingCalls(db) },
+    };
+  }
   db.exec(SCHEMA);
+  db.exec(USAGE_SCHEMA);
+  db.exec(REMOVAL_SCHEMA);
   const keepsBodies = options.keepsBodies === true;
   return {
-    calls: { ...appendingCalls(db), ...endingCalls(db, keepsBodies), ...tidyingCalls(db) },
+    calls: {
+      ...appendingCalls(db),
+      ...endingCalls(db, keepsBodies),
+      ...tidyingCalls(db),
+      ...usageCalls(db, keepsBodies),
+      ...removalCalls(db),
+    },
     growing: ['queue.append', 'queue.remember'],
   };
 }
 
 function appendingCalls(db: DatabaseSync): Operations['calls'] {
   const keep = keepBatch(db);
+  const isDeleted = deletedProjects(db);
   const pending = db.prepare('INSERT OR IGNORE INTO queue_pending VALUES (?, ?, ?, ?, ?, 0, 0)');
-  const remember = db.prepare('INSERT OR REPLACE INTO idempotency VALUES (?, ?, ?, ?, ?, ?)');
+  const remember = db.prepare('INSERT OR REPLACE INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?)');
   return {
     /**
      * Returns the entry's sequence number. For a batch that is stored here already: its number, the
-     * branches in which it did not wait yet, and whether it waited in another.
+     * branches in which it did not wait yet, and whether it waited in another. Null where the project was
+     * deleted: of that nothing may appear again.
      */
     'queue.append': (
       branches: readonly number[],
       answer: AnswerRecord | null,
       record: BatchRecord,
-    ): number | readonly [seq: number, added: number[], waited: boolean] => {
-      const [seq, isNew] = keep(record);
+      usageAt: number,
+    ): number | readonly [seq: number, added: number[], waited: boolean] | null => {
+      if (isDeleted(record[2])) return null;
+      const [seq, isNew] = keep(record, usageAt);
       const items = record[9];
       const bytes = record[14].byteLength;
       const added: number[] = [];
@@ -170,7 +182,7 @@ function appendingCalls(db: DatabaseSync): Operations['calls'] {
       return isNew ? seq : [seq, added, added.length < branches.length];
     },
     'queue.remember': (answer: AnswerRecord): void => {
-      remember.run(...answer);
+      if (!isDeleted(answer[6])) remember.run(...answer);
     },
   };
 }
@@ -181,32 +193,24 @@ function appendingCalls(db: DatabaseSync): Operations['calls'] {
  */
 export function keepBatch(
   db: DatabaseSync,
-): (record: BatchRecord) => readonly [seq: number, isNew: boolean] {
+): (
+  record: BatchRecord,
+  usageAt: number,
+) => readonly [seq: number, isNew: boolean, isCounted: boolean] {
   const insert = db.prepare(
     `INSERT INTO raw_batches (seq, crc, ${RECORD_COLUMNS})
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`,
   );
-  const ledger = db.prepare('INSERT OR IGNORE INTO usage_ledger VALUES (?, ?, ?, ?, ?, ?, ?, ?)');
+  const count = ledgerEntry(db);
   const find = db.prepare('SELECT seq FROM raw_batches WHERE id = ?');
   const counter = sequence(db);
-  return (record) => {
+  return (record, usageAt) => {
     const seq = counter.next();
     const { changes } = insert.run(seq, crc32(record[14]), ...record);
-    if (changes === 0) return [Number(find.get(record[0])?.seq), false];
-    const hour = Math.floor(record[7] / HOUR_MS);
-    if (record[10] > 0 || record[11] > 0) {
-      ledger.run(
-        record[0],
-        record[1],
-        record[2],
-        record[3],
-        record[7],
-        hour,
-        record[10],
-        record[11],
-      );
-    }
-    return [seq, true];
+    if (changes === 0) return [Number(find.get(record[0])?.seq), false, false];
+    const [id, organization, project, key] = record;
+    const entry: LedgerRow = [id, organization, project, key, usageAt, record[10], record[11]];
+    return [seq, true, count(entry)];
   };
 }
 
@@ -276,7 +280,7 @@ function deadLetterCalls(
 ): Operations['calls'] {
   const bury = db.prepare(
     `INSERT INTO dead_letters (branch, seq, items, bytes, code, message, failed_at)
-     SELECT branch, seq, items, bytes, ?, ?, ? FROM queue_pending WHERE branch = ? AND seq = ?`,
+     SELECT branch, seq, ?, bytes, ?, ?, ? FROM queue_pending WHERE branch = ? AND seq = ?`,
   );
   const unpend = db.prepare('DELETE FROM queue_pending WHERE branch = ? AND seq = ?');
   const letter = db.prepare('SELECT branch, seq, items FROM dead_letters WHERE id = ?');
@@ -291,7 +295,7 @@ function deadLetterCalls(
   const remove = db.prepare('DELETE FROM dead_letters WHERE id = ?');
 
   return {
-    /** Returns true when it waits in none of the queue's branches any more. */
+    /** Returns whether it waits in none of the queue's branches any more; null where it is not here. */
     'queue.deadLetter': (
       branches: readonly number[],
       branch: number,
@@ -299,8 +303,9 @@ function deadLetterCalls(
       code: string,
       message: string,
       failedAt: number,
-    ): boolean => {
-      bury.run(code, message, failedAt, branch, seq);
+      items: number,
+    ): boolean | null => {
+      if (bury.run(items, code, message, failedAt, branch, seq).changes === 0) return null;
       unpend.run(branch, seq);
       return !waits(branches, seq);
     },
@@ -374,35 +379,31 @@ function quarantineCall(db: DatabaseSync): Operations['calls'][string] {
   ): [branch: number, items: number, bytes: number][] => {
     const rows = find.all(queue, seq) as unknown as [number, number, number][];
     for (const [branch] of rows) unpend.run(branch, seq);
-    note.run(queue, seq, reason, foundAt);
+    // Where it waits no more, somebody took it away meanwhile: that is no damage.
+    if (rows.length > 0) note.run(queue, seq, reason, foundAt);
     return rows;
   };
 }
+
+/** Answers that one step forgets. */
+const TIDY_ROWS = 500;
 
 function tidyingCalls(db: DatabaseSync): Operations['calls'] {
   const addBranch = db.prepare(
     'INSERT OR IGNORE INTO queue_branches (queue, branch) VALUES (?, ?)',
   );
-  const expire = db.prepare('DELETE FROM idempotency WHERE expires_at <= ?');
-  const rollUp = db.prepare(
-    `INSERT INTO usage_hours
-     SELECT organization, project, key, hour, sum(events), sum(bytes) FROM usage_ledger
-     WHERE hour < ? GROUP BY organization, project, key, hour
-     ON CONFLICT DO UPDATE SET events = events + excluded.events, bytes = bytes + excluded.bytes`,
+  const expire = db.prepare(
+    `DELETE FROM idempotency WHERE hash IN (
+       SELECT hash FROM idempotency WHERE expires_at <= ? ORDER BY expires_at LIMIT ?)`,
   );
-  const rolledUp = db.prepare('DELETE FROM usage_ledger WHERE hour < ?');
   return {
     'queue.open': (queue: string, branches: readonly string[]): QueueState => {
       for (const branch of branches) addBranch.run(queue, branch);
       return stateOf(db, queue);
     },
-    /** Forgets answers that have expired, and sums up the ledger of hours that are long over. */
-    'queue.tidy': (now: number): void => {
-      expire.run(now);
-      const before = Math.floor(now / HOUR_MS) - 1;
-      rollUp.run(before);
-      rolledUp.run(before);
-    },
+    /** Forgets a bounded number of answers that have expired; returns whether there may be more. */
+    'queue.tidy': (now: number): boolean =>
+      Number(expire.run(now, TIDY_ROWS).changes) === TIDY_ROWS,
   };
 }
 

@@ -32,6 +32,10 @@ export type DurableQueue = {
   nack(branch: string, entry: QueueEntry, delayMs: number, reason: string): Promise<void>;
   /** Sets an entry aside with its reason. */
   deadLetter(branch: string, entry: QueueEntry, reason: DeadLetterReason): Promise<void>;
+  /** Ends an entry that nobody wants any more, e.g. because its project was deleted. */
+  discard(branch: string, entry: QueueEntry, reason: DropReason): Promise<void>;
+  /** Told of every entry that left a branch, or its dead letter, without being delivered. */
+  onDrop(listener: (drop: QueueDrop) => void): () => void;
   deadLetters(filter?: { branch?: string; limit?: number; after?: number }): Promise<DeadLetter[]>;
   /** Puts dead letters back into their branches; resolves with how many. */
   replay(ids: readonly number[] | 'all'): Promise<number>;
@@ -50,7 +54,23 @@ export type QueueEntry = {
   readonly attempts: number;
 };
 
-export type DeadLetterReason = { readonly code: string; readonly message: string };
+export type DeadLetterReason = {
+  readonly code: string;
+  readonly message: string;
+  /** Items it stands for, where the others of the entry were delivered; else all of them. */
+  readonly items?: number;
+};
+
+/** All reasons for which what was accepted may go (design §2.9), beside what the configuration asks for. */
+export type DropReason = 'project_deleted' | 'retention';
+
+export type QueueDrop = {
+  readonly branch: string;
+  readonly items: number;
+  readonly reason: DropReason;
+  /** It stood in the dead letter. */
+  readonly wasDead: boolean;
+};
 
 export type DeadLetter = {
   readonly id: number;

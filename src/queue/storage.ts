@@ -1,13 +1,18 @@
 import type { Clock, Logger } from '../component/component.ts';
+import { Background } from '../sqlite/background.ts';
 import type { Database } from '../sqlite/database.ts';
 import type { OperationSource } from '../sqlite/operation.ts';
 import { SqliteQueue } from './durable-queue.ts';
 import { idempotencyLedger } from './idempotency.ts';
 import type { QueueState } from './operations.ts';
-import type { DurableQueue, QueueOptions, QueueStorage } from './queue.ts';
+import type { DropReason, DurableQueue, QueueOptions, QueueStorage } from './queue.ts';
+import type { RemovedBatch } from './removal-operations.ts';
+import { UsageLedger } from './usage-ledger.ts';
 
 /** How often expired answers go and the usage ledger is summed up. */
 const TIDY_MS = 10 * 60_000;
+/** Between two steps of that. */
+const STEP_MS = 50;
 
 /** The queue's operations, for the thread of the file that will hold the queues. */
 export function queueOperations(options: { keepsBodies: boolean }): OperationSource {
@@ -17,23 +22,41 @@ export function queueOperations(options: { keepsBodies: boolean }): OperationSou
 }
 
 export type SqliteQueueStorage = QueueStorage & {
+  readonly usage: UsageLedger;
+  /** Batches were taken out of the file: the queues forget them. */
+  forget(removed: readonly RemovedBatch[], reason: DropReason): void;
+  /** Forgets expired answers and sums up the ledger, as far as there is anything to do now. */
+  tidy(): Promise<void>;
   /** Before the database is closed. */
-  close(): void;
+  close(): Promise<void>;
+  /** Ends without writing anything more. */
+  crash(): void;
 };
 
 /** Queues in one database file, found again by name: opening an open one reconfigures it. */
-export function queueStorage(database: Database, clock: Clock, logger: Logger): SqliteQueueStorage {
+export async function queueStorage(
+  database: Database,
+  clock: Clock,
+  logger: Logger,
+): Promise<SqliteQueueStorage> {
   const queues = new Map<string, SqliteQueue>();
   // One for all queues: a key is claimed once, whichever queue keeps its answer.
   const idempotency = idempotencyLedger(database, clock);
-  let cancelTidy = clock.after(0, tidy);
-
-  function tidy(): void {
-    cancelTidy = clock.after(TIDY_MS, tidy);
-    database.write('queue.tidy', [clock.now()], { lazy: true }).catch((error: unknown) => {
-      logger.warn({ error }, 'expired answers could not be removed');
-    });
-  }
+  const usage = new UsageLedger(database, clock, logger);
+  await usage.load();
+  const tidying = new Background({
+    clock,
+    logger,
+    everyMs: TIDY_MS,
+    betweenMs: STEP_MS,
+    failure: 'expired answers could not be removed, or usage not summed up',
+    step: async () => {
+      const moreAnswers = await database.write('queue.tidy', [clock.now()], { lazy: true });
+      const moreUsage = await usage.rollUp();
+      return moreAnswers === true || moreUsage;
+    },
+  });
+  tidying.wake();
 
   async function openQueue(options: QueueOptions): Promise<DurableQueue> {
     const args = [options.name, options.branches];
@@ -43,16 +66,30 @@ export function queueStorage(database: Database, clock: Clock, logger: Logger): 
       open.reconfigure(options, state);
       return open;
     }
-    const queue = new SqliteQueue({ database, clock, logger, idempotency }, options, state);
+    const queue = new SqliteQueue({ database, clock, logger, idempotency, usage }, options, state);
     queues.set(options.name, queue);
     return queue;
   }
 
-  function close(): void {
-    cancelTidy();
+  function crash(): void {
+    tidying.stop();
+    usage.crash();
     for (const queue of queues.values()) queue.close();
     queues.clear();
   }
 
-  return { openQueue, close };
+  return {
+    openQueue,
+    usage,
+    forget(removed, reason) {
+      for (const queue of queues.values()) queue.forget(removed, reason);
+    },
+    tidy: () => tidying.finish(),
+    async close() {
+      await tidying.close();
+      await usage.close();
+      crash();
+    },
+    crash,
+  };
 }

@@ -75,22 +75,41 @@ function database(
   );
 
   async function search(name: string, args: readonly unknown[]): Promise<unknown> {
-    searcher ??= startThread(threadData(options, directory, 'read'));
+    searcher ??= startSearcher();
     return (await searcher).call([name, ...args]);
+  }
+
+  function startSearcher(): Promise<ThreadClient> {
+    const starting = startThread(threadData(options, directory, 'read'));
+    starting.catch(() => {
+      if (searcher === starting) searcher = undefined;
+    });
+    return starting;
   }
 
   async function close(): Promise<void> {
     stopShrinking();
     // Readers first, so that the writer's last checkpoint reaches the end of the log.
     await reader.close();
-    if (searcher !== undefined) await (await searcher).close();
+    await searcher?.then(
+      (thread) => thread.close(),
+      () => undefined,
+    );
     await writer.close();
     await directory.close();
   }
 
+  /** One that could not start has told whoever asked it. */
+  async function killSearcher(): Promise<void> {
+    await searcher?.then(
+      (thread) => thread.kill(),
+      () => undefined,
+    );
+  }
+
   async function crash(): Promise<void> {
     stopShrinking();
-    await Promise.all([writer.kill(), reader.kill(), searcher?.then((thread) => thread.kill())]);
+    await Promise.all([writer.kill(), reader.kill(), killSearcher()]);
     await directory.close();
   }
 

@@ -10,6 +10,7 @@ import type { StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 import { failpoint } from './failpoint.ts';
+import { TRUNCATE_LOG, truncateLog } from './log-truncation.ts';
 import type {
   Call,
   Failure,
@@ -114,7 +115,10 @@ function connect(modules: readonly OperationModule[], file = data.file): Connect
       for (const [name, operation] of Object.entries(operations.calls)) calls.set(name, operation);
       for (const name of operations.growing ?? []) growing.add(name);
     }
-    if (data.access === 'write') calls.set(SHRINK, shrinkOperation(db));
+    if (data.access === 'write') {
+      calls.set(SHRINK, shrinkOperation(db));
+      calls.set(TRUNCATE_LOG, () => TRUNCATE_LOG);
+    }
     const begin = db.prepare(data.access === 'write' ? 'BEGIN IMMEDIATE' : 'BEGIN');
     return { db, begin, commit: db.prepare('COMMIT'), calls, growing };
   } catch (error) {
@@ -149,12 +153,23 @@ function transaction(connection: Connection, calls: readonly Call[]): unknown[] 
     failpoint('after_append');
     connection.commit.run();
     failpoint('after_commit');
-    return results;
+    return results.includes(TRUNCATE_LOG) ? withLogTruncated(connection, results) : results;
   } catch (error) {
     if (isSyncFailure(errcodeOf(error))) broken = failureOf(error);
     if (connection.db.isTransaction) connection.db.exec('ROLLBACK');
     throw error;
   }
+}
+
+/** Inside a transaction the log cannot be truncated: it is now, and the answer says whether it is empty. */
+function withLogTruncated(connection: Connection, results: readonly unknown[]): unknown[] {
+  let isEmpty = false;
+  try {
+    isEmpty = truncateLog(connection.db);
+  } catch (error) {
+    if (isSyncFailure(errcodeOf(error))) broken = failureOf(error);
+  }
+  return results.map((result) => (result === TRUNCATE_LOG ? isEmpty : result));
 }
 
 function run(connection: Connection, call: Call): unknown {

@@ -122,8 +122,11 @@ export type KeyStore = {
   findByHash(hash: Buffer): Promise<ApiKey | undefined>;
   /** Notes that keys were used; written in the background, at most once a minute per key. */
   touch(keyId: string, usedAt: number): void;
-  /** Told at once of every change to a key made through this store, with the key's id. */
-  onChange(listener: (keyId: string) => void): () => void;
+  /**
+   * Told at once of every change to a key made through this store, with the key's id; without one where
+   * many changed together, because their project was deleted.
+   */
+  onChange(listener: (keyId: string | undefined) => void): () => void;
 };
 
 /** Points at one event of a stored raw batch. */

@@ -77,7 +77,7 @@ function projectsAndKeys(t: Test, open: Open): void {
   t.test('a key is shown once and found by the hash of its token', async (t) => {
     const { store, clock, reopen } = await open(t);
     const project = await store.projects.create('p');
-    const changes: string[] = [];
+    const changes: (string | undefined)[] = [];
     store.keys.onChange((keyId) => changes.push(keyId));
     const { key, token } = await store.keys.create({ projectId: project.id, name: 'ci' });
     t.match(key, {
@@ -114,7 +114,7 @@ function projectsAndKeys(t: Test, open: Open): void {
     const { store, clock, reopen } = await open(t);
     const { id: projectId } = await store.projects.create('p');
     const { key, token } = await store.keys.create({ projectId });
-    const changes: string[] = [];
+    const changes: (string | undefined)[] = [];
     const stop = store.keys.onChange((keyId) => changes.push(keyId));
     const revokedAt = clock.now();
     const revoked = await store.keys.revoke(key.id);

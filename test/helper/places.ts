@@ -1,10 +1,11 @@
 import type { Test } from 'tap';
+import { config } from '../../extensions/sqlite/config.ts';
 import type { OpenStore } from '../../extensions/sqlite/open-store.ts';
 import { openStore } from '../../extensions/sqlite/open-store.ts';
 import { openDirectoryStorage } from '../../src/queue/directory-storage.ts';
 import type { QueuePlace } from '../contract/queue.ts';
 import { fakeClock } from './clock.ts';
-import { recordingLogger } from './settings.ts';
+import { recordingLogger, recordingMetrics } from './settings.ts';
 
 /** The least that a test of something else needs on its disk. */
 export const SMALL = { min_free_bytes: 0, reserve_bytes: 0 };
@@ -14,11 +15,14 @@ export function sqlitePlace(t: Test) {
   const directory = t.testdir({});
   const clock = fakeClock();
   const logger = recordingLogger();
+  const metrics = recordingMetrics();
   return {
     directory,
     clock,
     logger,
-    open: (): Promise<OpenStore> => openStore({ clock, logger }, { directory, ...SMALL }),
+    metrics,
+    open: (): Promise<OpenStore> =>
+      openStore({ clock, logger, metrics }, config.parse({ directory, ...SMALL })),
   };
 }
 
