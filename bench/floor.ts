@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { gunzipSync } from 'node:zlib';
-import { attributesOf, decodeTraces, spansOf } from '../test/e2e/otlp-messages.ts';
+import { TRACES_TYPE } from '../test/e2e/otlp-messages.ts';
 
 /**
  * What the daemon is measured against: the least a server can do for the same promise.
@@ -100,25 +100,28 @@ function openStore(): { add(body: Buffer): void; pending(): number } {
     database.exec('BEGIN IMMEDIATE');
     for (const body of group) {
       batch += 1;
-      spansOf(decodeTraces(body)).forEach((span, position) => {
-        const a = attributesOf(span.attributes);
+      let position = 0;
+      for (const span of spansIn(body)) {
+        const { kind, model, session, user, usage } = columnsOf(span);
+        const traceId = hex(span.traceId);
         insert.run(
-          span.traceId,
-          `${span.traceId}:${span.spanId}`,
-          span.parentSpanId ?? null,
-          span.name ?? null,
-          String(a['openinference.span.kind'] ?? '').toLowerCase(),
+          traceId,
+          `${traceId}:${hex(span.spanId)}`,
+          span.parentSpanId.length === 0 ? null : hex(span.parentSpanId),
+          span.name,
+          kind,
           'success',
-          BigInt(span.startTimeUnixNano ?? 0),
-          BigInt(span.endTimeUnixNano ?? 0),
-          String(a['llm.model_name'] ?? ''),
-          `{"input_tokens":${a['llm.token_count.prompt']},"output_tokens":${a['llm.token_count.completion']}}`,
-          String(a['session.id'] ?? ''),
-          String(a['user.id'] ?? ''),
+          Number(span.startTimeUnixNano),
+          Number(span.endTimeUnixNano),
+          model,
+          usage,
+          session,
+          user,
           batch,
           position,
         );
-      });
+        position += 1;
+      }
     }
     database.exec('COMMIT');
   };
@@ -128,6 +131,49 @@ function openStore(): { add(body: Buffer): void; pending(): number } {
     },
     pending: () => bodies.length,
   };
+}
+
+type Value = { readonly stringValue: string; readonly intValue: unknown };
+type Span = {
+  readonly traceId: Uint8Array;
+  readonly spanId: Uint8Array;
+  readonly parentSpanId: Uint8Array;
+  readonly name: string;
+  readonly startTimeUnixNano: unknown;
+  readonly endTimeUnixNano: unknown;
+  readonly attributes: readonly { readonly key: string; readonly value: Value }[];
+};
+type Traces = {
+  readonly resourceSpans: readonly {
+    readonly scopeSpans: readonly { readonly spans: readonly Span[] }[];
+  }[];
+};
+
+function* spansIn(body: Buffer): Generator<Span> {
+  const traces = TRACES_TYPE.decode(body) as unknown as Traces;
+  for (const resource of traces.resourceSpans) {
+    for (const scope of resource.scopeSpans) yield* scope.spans;
+  }
+}
+
+function columnsOf(span: Span): Record<'kind' | 'model' | 'session' | 'user' | 'usage', string> {
+  const columns = { kind: 'span', model: '', session: '', user: '', usage: '' };
+  let input = 0;
+  let output = 0;
+  for (const { key, value } of span.attributes) {
+    if (key === 'openinference.span.kind') columns.kind = value.stringValue.toLowerCase();
+    else if (key === 'llm.model_name') columns.model = value.stringValue;
+    else if (key === 'session.id') columns.session = value.stringValue;
+    else if (key === 'user.id') columns.user = value.stringValue;
+    else if (key === 'llm.token_count.prompt') input = Number(value.intValue);
+    else if (key === 'llm.token_count.completion') output = Number(value.intValue);
+  }
+  columns.usage = `{"input_tokens":${input},"output_tokens":${output}}`;
+  return columns;
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('hex');
 }
 
 const server = createServer((request, response) => {

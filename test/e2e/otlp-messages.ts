@@ -72,6 +72,9 @@ export function decodeTraces(bytes: Uint8Array): WireTraces {
   return message;
 }
 
+/** The library's own reader of export requests: its message objects, nothing converted. */
+export const TRACES_TYPE = root.lookupType('TracesData');
+
 /** How many spans a protobuf request holds, whatever its strings are; throws when it is broken. */
 export function countSpans(bytes: Uint8Array): number {
   const type = lenient.lookupType('TracesData');
