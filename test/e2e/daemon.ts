@@ -36,6 +36,7 @@ export type Daemon = {
   readonly base: string;
   readonly health: string;
   readonly metricsBase: string;
+  readonly adminBase: string;
   readonly directory: string;
   readonly configPath: string;
   /** The key that the first start printed. */
@@ -81,25 +82,27 @@ export async function startDaemon(t: Teardown, options: DaemonOptions = {}): Pro
 /** A daemon with its configuration written, not started. */
 export async function prepareDaemon(options: DaemonOptions = {}): Promise<Daemon> {
   const directory = mkdtempSync(join(tmpdir(), 'tracectl-e2e-'));
-  const [ingest, health, metrics] = await freePorts(3);
-  const config = embedded(join(directory, 'data'), ingest ?? 0, health ?? 0, metrics ?? 0, options);
+  const [ingest = 0, health = 0, metrics = 0, admin = 0] = await freePorts(4);
+  const ports = { ingest, health, metrics, admin };
+  const config = embedded(join(directory, 'data'), ports, options);
   const configPath = join(directory, 'tracectl.yaml');
   // JSON is YAML; a test that reads the file sees exactly what runs.
   writeFileSync(configPath, JSON.stringify(config, null, 2));
-  return new ChildDaemon(
-    directory,
-    configPath,
-    ingest ?? 0,
-    health ?? 0,
-    metrics ?? 0,
-    options.env,
-  );
+  return new ChildDaemon(directory, configPath, ports, options.env);
 }
+
+type Ports = {
+  readonly ingest: number;
+  readonly health: number;
+  readonly metrics: number;
+  readonly admin: number;
+};
 
 class ChildDaemon implements Daemon {
   readonly base: string;
   readonly health: string;
   readonly metricsBase: string;
+  readonly adminBase: string;
   readonly directory: string;
   readonly configPath: string;
   #env: Readonly<Record<string, string>>;
@@ -112,9 +115,7 @@ class ChildDaemon implements Daemon {
   constructor(
     directory: string,
     configPath: string,
-    ingest: number,
-    health: number,
-    metrics: number,
+    { ingest, health, metrics, admin }: Ports,
     env: Readonly<Record<string, string>> | undefined,
   ) {
     this.directory = directory;
@@ -122,6 +123,7 @@ class ChildDaemon implements Daemon {
     this.base = `http://127.0.0.1:${ingest}`;
     this.health = `http://127.0.0.1:${health}`;
     this.metricsBase = `http://127.0.0.1:${metrics}`;
+    this.adminBase = `http://127.0.0.1:${admin}`;
     this.#env = env ?? {};
   }
 
@@ -284,15 +286,14 @@ function parseSample(line: string): Sample[] {
 /** The embedded shape: receive → queue in the store → normalize → the store. */
 function embedded(
   data: string,
-  ingest: number,
-  health: number,
-  metrics: number,
+  { ingest, health, metrics, admin }: Ports,
   options: DaemonOptions,
 ): Tree {
   const endpoint = `127.0.0.1:${ingest}`;
   const config: Tree = {
     extensions: {
       sqlite: { directory: data },
+      admin: { endpoint: `127.0.0.1:${admin}`, store: 'sqlite' },
       health_check: { endpoint: `127.0.0.1:${health}` },
     },
     receivers: {
@@ -300,15 +301,21 @@ function embedded(
       runs: { endpoint },
       otlp: { protocols: { http: { endpoint } } },
     },
-    processors: { auth: { store: 'sqlite' }, validation: {}, custom_fields: {}, normalization: {} },
+    processors: {
+      auth: { store: 'sqlite' },
+      validation: {},
+      custom_fields: {},
+      quotas: { store: 'sqlite' },
+      normalization: {},
+    },
     connectors: { disk_queue: { store: 'sqlite', ...options.queue } },
     exporters: { sqlite: { store: 'sqlite' } },
     service: {
-      extensions: ['sqlite', 'health_check'],
+      extensions: ['sqlite', 'admin', 'health_check'],
       pipelines: {
         'traces/accept': {
           receivers: ['native', 'runs', 'otlp'],
-          processors: ['auth', 'validation', 'custom_fields'],
+          processors: ['auth', 'validation', 'custom_fields', 'quotas'],
           exporters: ['disk_queue'],
         },
         'traces/store': {

@@ -25,7 +25,12 @@ function workDirectory(t: Test): string {
 }
 
 /** Carries out a command line in this process. */
-async function cli(cwd: string, argv: readonly string[], env: Record<string, string> = {}) {
+async function cli(
+  cwd: string,
+  argv: readonly string[],
+  env: Record<string, string> = {},
+  ask?: (question: string) => Promise<string>,
+) {
   const out: string[] = [];
   const err: string[] = [];
   const status = await runCli(argv, {
@@ -33,12 +38,14 @@ async function cli(cwd: string, argv: readonly string[], env: Record<string, str
     env,
     out: (text) => out.push(text),
     err: (text) => err.push(text),
+    ...(ask === undefined ? {} : { ask }),
   });
   return { status, out: out.join('\n'), err: err.join('\n') };
 }
 
 /** Ports of the configurations below: never listened on, except for port 0, which the system chooses. */
 const ANYWHERE = [
+  '--set=extensions.admin.endpoint=127.0.0.1:0',
   '--set=extensions.health_check.endpoint=127.0.0.1:0',
   '--set=receivers.native.endpoint=127.0.0.1:0',
   '--set=receivers.runs.endpoint=127.0.0.1:0',
@@ -159,6 +166,32 @@ t.test('keys work on the store when no daemon runs', async (t) => {
   });
   t.match(await cli(cwd, ['keys', 'create', '--project', 'x', ...options], env), { status: 1 });
   t.match(await cli(cwd, ['reload', ...options], env), { status: 1, err: /no daemon runs/ });
+});
+
+t.test('a person is asked before a project is deleted', async (t) => {
+  const cwd = workDirectory(t);
+  const options = ['--config', EMBEDDED, ...ANYWHERE];
+  const env = { TRACECTL_DATA: join(cwd, 'data') };
+  await cli(cwd, ['projects', 'create', 'short', ...options], env);
+  const remove = ['projects', 'delete', 'short', ...options];
+  t.match(await cli(cwd, remove, env), { status: 64, err: /--yes/ });
+  const no = await cli(cwd, remove, env, async () => 'yes');
+  t.match(no, { status: 1, err: /deletes short .* for good\.\n.*nothing was deleted/ });
+  const yes = await cli(cwd, remove, env, async () => 'short');
+  t.match(yes, { status: 0, out: /^proj_\w+ is deleted\.$/ });
+  const last = await cli(cwd, ['projects', 'delete', 'default', '--yes', ...options], env);
+  t.match(last, { status: 1, err: /^error: .*last/ });
+  const listed = JSON.parse((await cli(cwd, ['projects', 'list', '--json', ...options], env)).out);
+  t.match(listed.projects, [{ name: 'default' }]);
+});
+
+t.test('two listeners on one address are found by validate, the admin API too', async (t) => {
+  const set = '--set=extensions.admin.endpoint=127.0.0.1:4318';
+  const run = await cli(ROOT, ['validate', '--config', EMBEDDED, set]);
+  t.match(run, {
+    status: 78,
+    err: /admin\.endpoint: 127\.0\.0\.1:4318 is taken by receivers\.native/,
+  });
 });
 
 t.test('a daemon starts, is managed and stops', async (t) => {

@@ -1,0 +1,246 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import addFormats from 'ajv-formats';
+import t from 'tap';
+import { type Ask, asker } from '../extensions/admin/bench.ts';
+import { eventually, json, record, send } from './client.ts';
+import { type Daemon, startDaemon } from './daemon.ts';
+
+t.setTimeout(180_000);
+
+const BATCH = '/api/v1/observations/batch';
+
+function adminToken(daemon: Daemon): string {
+  return readFileSync(join(daemon.directory, 'data', 'admin-token'), 'utf8').trim();
+}
+
+function adminOf(daemon: Daemon): Ask {
+  return asker(daemon.adminBase, adminToken(daemon));
+}
+
+/** Sends one event with a key; gives the status. */
+async function sendWith(daemon: Daemon, token: string, id: string): Promise<number> {
+  const event = { id, trace_id: `t-${id}`, operation: 'finish', kind: 'llm', status: 'success' };
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+  const body = JSON.stringify({ events: [{ ...event, inputs: { text: `input of ${id}` } }] });
+  return (await send(daemon.base, { method: 'POST', path: BATCH, headers, body })).status;
+}
+
+function filesBelow(directory: string): string[] {
+  return readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => join(entry.parentPath, entry.name));
+}
+
+t.test('tokens are shown once and are nowhere else', async (t) => {
+  const daemon = await startDaemon(t);
+  const ask = adminOf(daemon);
+  const [{ id: first }] = (await ask('GET', '/api/v1/projects')).json.projects;
+  const tokens: string[] = [];
+  for (const name of ['api-1', 'api-2']) {
+    const made = await ask('POST', `/api/v1/projects/${first}/keys`, { body: { name } });
+    t.equal(made.status, 201);
+    tokens.push(made.json.token);
+  }
+  const byCli = await daemon.createKey('--name', 'cli');
+  const plain = (await daemon.cli('keys', 'create', '--project', 'default')).stdout.trim();
+  tokens.push(byCli.token, plain);
+  for (const [at, token] of tokens.entries()) {
+    t.equal(await sendWith(daemon, token, `event-${at}`), 202);
+  }
+  await ask('DELETE', `/api/v1/keys/${byCli.id}`);
+  t.equal(await sendWith(daemon, byCli.token, 'late'), 401, 'revoked at once');
+  const list = await daemon.cli('keys', 'list', '--json');
+  t.equal(JSON.parse(list.stdout).keys.length, 5, 'the first one and four more');
+  const secrets = [...tokens, adminToken(daemon)];
+
+  const seen: [string, string | Buffer][] = [
+    ['stdout', daemon.stdout()],
+    ['keys list', list.stdout + list.stderr],
+    ['audit list', (await daemon.cli('audit', 'list')).stdout],
+    ['metrics', (await send(daemon.metricsBase, { path: '/metrics' })).body],
+    ['health', (await send(daemon.health, { path: '/readyz?verbose' })).body],
+  ];
+  for (const path of [
+    ...['organization', 'projects', 'usage', 'audit', 'status', 'openapi.json'],
+    ...[`projects/${first}`, `projects/${first}/keys`, `projects/${first}/rejections`],
+  ]) {
+    seen.push([path, (await ask('GET', `/api/v1/${path}`)).text]);
+  }
+  for (const path of ['/api/v1/me', '/api/v1/traces']) {
+    seen.push([path, (await daemon.call({ path })).body]);
+  }
+  t.same(await daemon.end('SIGTERM'), { code: 0, signal: null });
+  seen.push(['stderr', daemon.stderr()]);
+  for (const file of filesBelow(daemon.directory)) {
+    if (!file.endsWith('admin-token')) seen.push([file, readFileSync(file)]);
+  }
+  t.ok(seen.length > 15);
+  for (const [where, content] of seen) {
+    for (const secret of secrets) {
+      if (Buffer.from(content).includes(secret)) t.fail(`a token stands in ${where}`);
+    }
+  }
+});
+
+t.test('neither kind of token opens the other door', async (t) => {
+  const daemon = await startDaemon(t);
+  const ask = adminOf(daemon);
+  t.equal(await sendWith(daemon, adminToken(daemon), 'x'), 401);
+  const refused = await ask('GET', '/api/v1/projects', { token: daemon.key });
+  t.match(refused, { status: 401, json: { code: 'unauthorized' } });
+});
+
+t.test('fifty at once leave what the rules leave', async (t) => {
+  const daemon = await startDaemon(t);
+  const ask = adminOf(daemon);
+  const fifty = (work: (index: number) => ReturnType<Ask>) =>
+    Promise.all(Array.from({ length: 50 }, (_, index) => work(index)));
+  const second = (await ask('POST', '/api/v1/projects', { body: { name: 'second' } })).json.id;
+  const [{ id: first }] = (await ask('GET', '/api/v1/projects')).json.projects;
+
+  const deleted = await fifty((index) =>
+    ask('DELETE', `/api/v1/projects/${index % 2 === 0 ? first : second}`),
+  );
+  t.equal(deleted.filter(({ status }) => status === 204).length, 1, 'one is deleted');
+  t.ok(deleted.every(({ status }) => [204, 404, 409].includes(status)));
+  t.equal((await ask('GET', '/api/v1/projects')).json.projects.length, 1);
+
+  t.equal((await ask('PATCH', '/api/v1/organization', { body: { plan: 'free' } })).status, 200);
+  const made = await fifty((index) =>
+    ask('POST', '/api/v1/projects', { body: { name: `p${index}` } }),
+  );
+  t.same([...new Set(made.map(({ json }) => json.code))], ['project_limit']);
+  t.equal((await ask('GET', '/api/v1/projects')).json.projects.length, 1);
+
+  t.equal((await ask('PATCH', '/api/v1/organization', { body: { plan: 'pro' } })).status, 200);
+  const more = await fifty((index) =>
+    ask('POST', '/api/v1/projects', { body: { name: `q${index}` } }),
+  );
+  t.ok(more.every(({ status }) => status === 201));
+  const back = await ask('PATCH', '/api/v1/organization', { body: { plan: 'free' } });
+  t.match(back, { status: 409, json: { code: 'plan_limit', message: /\b50\b/ } });
+
+  const { audit } = (await ask('GET', '/api/v1/audit?limit=1000')).json;
+  const count = (action: string) =>
+    audit.filter((entry: { action: string }) => entry.action === action).length;
+  t.same([count('project.create'), count('project.delete')], [51, 1], 'what was done is audited');
+});
+
+t.test('a deleted project is gone, and what it used is not', async (t) => {
+  const daemon = await startDaemon(t);
+  const ask = adminOf(daemon);
+  const { id } = (await ask('POST', '/api/v1/projects', { body: { name: 'short' } })).json;
+  const { token } = (await ask('POST', `/api/v1/projects/${id}/keys`)).json;
+  for (const each of ['a', 'b', 'c']) t.equal(await sendWith(daemon, token, each), 202);
+  const shown = await eventually(
+    async () => (await ask('GET', `/api/v1/projects/${id}`)).json,
+    (project) => project.retained_traces === 3,
+    'three retained traces',
+  );
+  t.equal(shown.retained_traces, 3);
+  const used = (await ask('GET', '/api/v1/organization')).json.usage.month.events;
+  t.equal(used, 3);
+  t.match((await ask('GET', `/api/v1/projects/${id}/usage`)).json, { month: { events: 3 } });
+
+  const unasked = await daemon.cli('projects', 'delete', 'short');
+  t.match(unasked, { code: 64, stderr: /--yes/ });
+  t.match(await daemon.cli('projects', 'delete', 'short', '--yes'), { code: 0 });
+  t.equal(await sendWith(daemon, token, 'd'), 401, 'its key stops at once');
+  t.equal((await ask('GET', `/api/v1/projects/${id}`)).status, 404);
+  t.equal((await ask('GET', '/api/v1/organization')).json.usage.month.events, 3);
+  const { usage } = (await ask('GET', `/api/v1/usage?project=${id}`)).json;
+  t.match(usage, [{ project_id: id, events: 3 }]);
+  t.match(await daemon.cli('usage', 'verify'), { code: 0 });
+});
+
+t.test('commands print what the API answers', async (t) => {
+  const daemon = await startDaemon(t);
+  const ask = adminOf(daemon);
+  const same = async (path: string, ...command: string[]) => {
+    const run = await daemon.cli(...command, '--json');
+    t.equal(run.code, 0, run.stderr);
+    t.same(JSON.parse(run.stdout), (await ask('GET', `/api/v1/${path}`)).json, path);
+  };
+  const made = JSON.parse((await daemon.cli('projects', 'create', 'b', '--json')).stdout);
+  t.match(await daemon.cli('projects', 'rename', 'b', 'c'), { code: 0, stdout: /is now c/ });
+  await same('projects', 'projects', 'list');
+  await same(`projects/${made.id}/rejections`, 'rejections', 'list', '--project', 'c');
+  await same('organization', 'usage');
+  await same('organization', 'organization', 'show');
+  await same('usage?by=hour', 'usage', 'history', '--by', 'hour');
+  await same('audit', 'audit', 'list');
+  const table = (await daemon.cli('projects', 'list')).stdout;
+  t.match(table, /^ID +NAME +RETAINED TRACES +RETENTION +CREATED\n/);
+  t.match(await daemon.cli('organization', 'update', '--plan', 'free'), {
+    code: 1,
+    stderr: /^error: /,
+  });
+  t.match(await daemon.cli('projects', 'rename', 'none', 'x'), { code: 1 });
+  t.match(await daemon.cli('usage', 'history', '--from', 'yesterday'), { code: 1 });
+  t.match(await daemon.cli('usage', 'history', '--by', 'week'), { code: 1 });
+  t.match(await daemon.cli('rejections', 'list', '--limit', 'x'), { code: 64 });
+});
+
+t.test('the document describes the other listener too', async (t) => {
+  const daemon = await startDaemon(t);
+  const document = (await adminOf(daemon)('GET', '/api/v1/openapi.json')).json;
+  const ajv = new Ajv2020({ strictTypes: false, logger: false });
+  addFormats.default(ajv);
+  ajv.addVocabulary(Object.keys(document));
+  ajv.addSchema({ $id: 'doc', ...document });
+  const holds = (schema: string, value: unknown, what: string) => {
+    const validate = ajv.compile({ $ref: `doc#/components/schemas/${schema}` });
+    t.ok(validate(value), `${what}: ${JSON.stringify(validate.errors)}`);
+  };
+
+  const printed = [...daemon.stdout().matchAll(/^ {4}(POST|PATCH) (\S+)$/gm)];
+  t.ok(printed.length >= 6);
+  for (const [, method = '', path = ''] of printed) {
+    const item = document.paths[path.replaceAll(/:(\w+)/g, '{$1}')];
+    t.ok(item?.[method.toLowerCase()], `${method} ${path}`);
+  }
+  for (const [path, item] of Object.entries<Record<string, unknown>>(document.paths)) {
+    if (item.servers === undefined) continue;
+    for (const method of ['get', 'post', 'patch'].filter((each) => item[each] !== undefined)) {
+      const filled = path.replaceAll(/\{\w+\}/g, 'x');
+      const answer = await daemon.call({ method: method.toUpperCase(), path: filled });
+      t.notMatch(answer.body.toString(), 'Nothing is served', `${method} ${path}`);
+      const documented = (item[method] as { responses: object }).responses;
+      t.ok(String(answer.status) in documented, `${method} ${path} answers ${answer.status}`);
+    }
+  }
+
+  const event = { id: 'e', trace_id: 'tr', operation: 'finish', kind: 'llm', status: 'success' };
+  const body = JSON.stringify({ events: [{ ...event, inputs: { a: 1 } }, {}] });
+  const headers = { 'content-type': 'application/json' };
+  const sent = await daemon.call({ method: 'POST', path: BATCH, headers, body });
+  holds('ObservationEvent', event, 'an event');
+  holds('Envelope', json(sent), 'an envelope');
+  const refused = await daemon.call({ method: 'POST', path: BATCH, headers, body: '{}' });
+  holds('Envelope', json(refused), 'a refusal');
+  const trace = await eventually(
+    () => daemon.call({ path: '/api/v1/traces/tr?payloads=true' }),
+    ({ status }) => status === 200,
+    'the trace',
+  );
+  holds('TraceDetail', json(trace), 'a trace');
+  const rawId = record((record(json(sent)).results as unknown[])[0]).raw_event_id;
+  for (const [schema, path] of [
+    ['Traces', '/api/v1/traces'],
+    ['Observation', '/api/v1/observations/e'],
+    ['RawEvent', `/api/v1/raw-events/${String(rawId)}`],
+    ['Me', '/api/v1/me'],
+    ['Info', '/api/v1/info'],
+  ] as const) {
+    holds(schema, json(await daemon.call({ path })), path);
+  }
+  const otlp = { method: 'POST', path: '/v1/traces', headers };
+  holds('ExportTraceServiceResponse', json(await daemon.call({ ...otlp, body: '{}' })), 'OTLP');
+  const span = { traceId: 'zz', spanId: 'yy', name: 'broken' };
+  const spans = JSON.stringify({ resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] });
+  const partial = await daemon.call({ ...otlp, body: spans });
+  holds('ExportTraceServiceResponse', json(partial), 'a partial success');
+  holds('RpcStatus', json(await daemon.call({ ...otlp, body: '{' })), 'an OTLP refusal');
+});
