@@ -242,7 +242,7 @@ function holds(found: Record<string, unknown>, text: string, key: string, value:
     const quoted = JSON.stringify(value).slice(1, -1);
     return (
       text.includes(quoted) ||
-      compact(text).includes(compact(value)) ||
+      pieces(value).every((piece) => compact(text).includes(compact(piece))) ||
       String(found.kind) === value.replaceAll('"', '').toLowerCase() ||
       kindGroup(found.kind) === kindGroup(value.replaceAll('"', ''))
     );
@@ -368,6 +368,12 @@ function structured(value: unknown): unknown {
 function kindGroup(kind: unknown): string {
   const text = String(kind).toLowerCase();
   return KINDS[text] ?? text;
+}
+
+/** A list may have been joined with another one: its elements are looked for one by one. */
+function pieces(value: string): string[] {
+  const parsed = structured(value);
+  return Array.isArray(parsed) ? parsed.map((one) => JSON.stringify(one)) : [value];
 }
 
 function compact(text: string): string {
