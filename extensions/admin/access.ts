@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Clock } from '../../src/component/component.ts';
+import type { Clock, Logger } from '../../src/component/component.ts';
 import { ApiError } from './errors.ts';
 
 /** Decides who may manage. Throws an `ApiError` (401, 429) for everybody else. */
@@ -14,7 +14,7 @@ const NEXT_ATTEMPT_MS = 6_000;
 /** Addresses that are remembered; the one that failed longest ago is forgotten first. */
 const MAX_ADDRESSES = 10_000;
 
-export function guardAccess(token: string, clock: Clock): Access {
+export function guardAccess(token: string, clock: Clock, logger: Logger): Access {
   const expected = hash(token);
   const failures = new Failures(clock);
   return {
@@ -28,7 +28,8 @@ export function guardAccess(token: string, clock: Clock): Access {
       // Hashes have one length, so that the comparison tells nothing of how much was right.
       const isRight = timingSafeEqual(hash(given ?? ''), expected);
       if (isRight && given !== undefined && authorization.length === 1) return 'admin-token';
-      failures.note(address);
+      const isLast = failures.note(address);
+      if (isLast) logger.warn({ address }, 'Too many wrong admin tokens came from an address.');
       throw new ApiError('unauthorized', reasonFor(given, authorization));
     },
   };
@@ -62,7 +63,8 @@ class Failures {
     throw new ApiError('rate_limited', message, { retryAfterMs });
   }
 
-  note(address: string): void {
+  /** True for the failure after which the address has to wait. */
+  note(address: string): boolean {
     const key = bucketOf(address);
     const level = this.#level(key) + 1;
     this.#byAddress.delete(key);
@@ -71,6 +73,7 @@ class Failures {
     if (this.#byAddress.size > MAX_ADDRESSES && oldest !== undefined) {
       this.#byAddress.delete(oldest);
     }
+    return level > ATTEMPTS - 1;
   }
 
   #level(key: string): number {
@@ -86,7 +89,7 @@ class Failures {
 
 /** Whoever has one address of an IPv6 network has all of it: they count as one. */
 function bucketOf(address: string): string {
-  if (!address.includes(':') || address.startsWith('::ffff:')) return address;
+  if (!address.includes(':')) return address;
   const [head = '', tail] = address.split('::');
   const groups = head === '' ? [] : head.split(':');
   if (tail !== undefined) {

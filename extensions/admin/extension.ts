@@ -1,4 +1,5 @@
 import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import { parseEndpoint } from '../../src/config/schema.ts';
 import type { AdminApi } from '../../src/control/admin-api.ts';
 import { ADMIN_API } from '../../src/control/admin-api.ts';
 import type { DataDirectory } from '../../src/store/data-directory.ts';
@@ -33,9 +34,10 @@ export function createAdmin(settings: Settings, config: AdminConfig): Extension 
       const store = host.extension(config.store, STORE);
       const kept = config.token === '' ? await keepToken(directoryOf(settings, config)) : undefined;
       tokenFile = kept?.file;
-      const access = guardAccess(kept?.token ?? config.token, clock);
+      const access = guardAccess(kept?.token ?? config.token, clock, logger);
       server = await createServer({ store, access, health: host.service(HEALTH), logger, clock });
       await server.listen(config.endpoint);
+      warnOfExposure(settings, config);
       // The token stands in its file alone: never in a log.
       logger.info({ url: server.url(), token_file: tokenFile }, 'The admin API is served.');
     },
@@ -47,6 +49,16 @@ export function createAdmin(settings: Settings, config: AdminConfig): Extension 
     provide: <T>(wanted: Capability<T>) =>
       wanted.name === ADMIN_API.name ? (api as T) : undefined,
   };
+}
+
+/** Who can read along has the token. */
+function warnOfExposure({ logger }: Settings, { endpoint }: AdminConfig): void {
+  const host = parseEndpoint(endpoint)?.host ?? '';
+  if (/^(127\.|localhost$|::1$)/i.test(host)) return;
+  logger.warn(
+    { endpoint },
+    'The admin API is served without TLS where other machines may reach it.',
+  );
 }
 
 function directoryOf({ host }: Settings, { store }: AdminConfig): string {

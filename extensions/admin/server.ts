@@ -94,7 +94,12 @@ async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
     keepAliveTimeout: 60_000,
     forceCloseConnections: false,
     return503OnClosing: false,
-    http: { maxHeaderSize: MAX_HEADER_BYTES, headersTimeout: 10_000 },
+    http: {
+      maxHeaderSize: MAX_HEADER_BYTES,
+      headersTimeout: 10_000,
+      // How late a time-out may be.
+      connectionsCheckingInterval: 5_000,
+    },
     frameworkErrors: answer,
     clientErrorHandler: damageAnswer(HEADERS),
   });
@@ -118,7 +123,7 @@ function addOperation(app: FastifyInstance, each: Operation, parts: ServerParts)
     async onRequest(request) {
       if (each.isOpen !== true) {
         const authorization = request.raw.headersDistinct.authorization ?? [];
-        actors.set(request, parts.access.check(authorization, request.ip));
+        actors.set(request, parts.access.check(authorization, addressOf(request)));
       }
       checkHead(request, each);
     },
@@ -126,12 +131,17 @@ function addOperation(app: FastifyInstance, each: Operation, parts: ServerParts)
       const { id = '' } = request.params as { id?: string };
       const query = parseWith(each.query, request.query, 'query');
       const body = each.body && parseWith(each.body, bodyOf(request, each), 'body');
-      const actor = { name: actors.get(request) ?? 'anybody', address: request.ip };
+      const actor = { name: actors.get(request) ?? 'anybody', address: addressOf(request) };
       const answer = await each.run({ id, query, body }, contextFor(parts, actor));
       reply.code(each.status).headers({ ...HEADERS, ...answer.headers });
       return reply.send(answer.body);
     },
   });
+}
+
+/** An IPv4 address reads the same whatever the listener is bound to. */
+function addressOf({ ip }: FastifyRequest): string {
+  return ip.replace(/^::ffff:(?=\d+\.)/, '');
 }
 
 function contextFor(parts: ServerParts, actor: { name: string; address: string }): Context {

@@ -2,33 +2,40 @@ import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 
 /**
  * How V8's collector is set for a daemon: few objects that live long, and buffers that come and go with
- * every request. Left alone, V8 sees a small heap beside a large young generation, takes its limit for
- * nearly reached and marks the whole heap about once in a hundred requests, which costs as much again as
- * half of accepting them.
+ * every request. Left alone, V8 lets the young generation grow to 64 MiB beside a small heap; it then takes
+ * the heap's limit for nearly reached and marks all of it once in a hundred requests, which costs about as
+ * much as half of accepting them.
  *
- *   growing percent    the old generation may grow to three times what lived, within V8's own range
- *   young generation   stays where it is good enough: what it would hold longer is mostly freed buffers
+ *   old generation     may grow to three times what lived, which is within V8's own range
+ *   young generation   is kept small: what it would hold longer is mostly freed buffers
  */
 const GROWING_PERCENT = 200;
 /** Both halves together. */
-const YOUNG_BYTES = 8 * 1024 * 1024;
+const YOUNG_BYTES = 4 * 1024 * 1024;
+/** V8 shrinks the young generation when it is idle, so it is looked at for as long as the daemon runs. */
 const LOOK_MS = 500;
 
-/** Sets the collector of this process and its threads; the result ends what is still under way. */
+/** For the start of the process, before modules are loaded: the young generation stays as small as it is. */
+export function holdYoungGeneration(): void {
+  setFlagsFromString('--semi-space-growth-factor=1');
+}
+
+/** Sets the collector of a daemon and its threads; the result ends the watch over it. */
 export function tuneHeap(): () => void {
   setFlagsFromString(`--heap-growing-percent=${GROWING_PERCENT}`);
-  if (holdYoungGeneration()) return () => undefined;
+  let grows = false;
+  // It can be told whether to grow, but not up to where.
   const look = setInterval(() => {
-    if (holdYoungGeneration()) clearInterval(look);
+    const small = youngBytes() < YOUNG_BYTES;
+    if (small === grows) return;
+    grows = small;
+    setFlagsFromString(`--semi-space-growth-factor=${grows ? 2 : 1}`);
   }, LOOK_MS);
   look.unref();
   return () => clearInterval(look);
 }
 
-/** False while it still has to grow. It can be told to stop, but not where. */
-function holdYoungGeneration(): boolean {
+function youngBytes(): number {
   const young = getHeapSpaceStatistics().find((space) => space.space_name === 'new_space');
-  if (young !== undefined && young.space_size < YOUNG_BYTES) return false;
-  setFlagsFromString('--semi-space-growth-factor=1');
-  return true;
+  return young?.space_size ?? 0;
 }

@@ -2,7 +2,7 @@ import type { Command } from 'commander';
 import type { ShownProject } from '../control/public-form.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import { carryOut, print, type StoreOptions, withStoreOptions } from './store-command.ts';
-import { table } from './table.ts';
+import { table, visible } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
 type Options = StoreOptions & { readonly yes?: boolean };
@@ -61,7 +61,12 @@ async function rename(
   terminal: Terminal,
 ): Promise<void> {
   const renamed = await carryOut('projects.rename', { project, name }, options, terminal);
-  print(renamed as ShownProject, options, terminal, (each) => `${each.id} is now ${each.name}.`);
+  print(
+    renamed as ShownProject,
+    options,
+    terminal,
+    (each) => `${each.id} is now ${visible(each.name)}.`,
+  );
 }
 
 async function remove(wanted: string, options: Options, terminal: Terminal): Promise<void> {
@@ -78,7 +83,9 @@ async function confirm(project: ShownProject, terminal: Terminal): Promise<void>
     throw new CommandError(EXIT.usage, 'deleting a project needs --yes where nobody can be asked');
   }
   const { id, name, retained_traces: traces } = project;
-  terminal.err(`This deletes ${name} (${id}) with its keys and ${traces} traces, for good.`);
+  terminal.err(
+    `This deletes ${visible(name)} (${id}) with its keys and ${traces} traces, for good.`,
+  );
   const answer = await terminal.ask(`Type the name of the project to delete it: `);
   if (answer !== name) throw new CommandError(EXIT.failed, 'nothing was deleted');
 }

@@ -1,6 +1,6 @@
 /** Columns for people: as wide as their longest cell. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
-  const lines = [head, ...rows];
+  const lines = [head, ...rows.map((row) => row.map(visible))];
   const widths = head.map((_, column) =>
     Math.max(...lines.map((line) => (line[column] ?? '').length)),
   );
@@ -12,4 +12,9 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
         .trimEnd(),
     )
     .join('\n');
+}
+
+/** Without what would move a cursor or change a terminal: names and ids are other people's text. */
+export function visible(text: string): string {
+  return text.replaceAll(/\p{Cc}/gu, '\ufffd');
 }

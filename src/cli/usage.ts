@@ -3,7 +3,7 @@ import type { ShownOrganization } from '../control/public-form.ts';
 import type { Difference, ShownHistory } from '../control/usage.ts';
 import { EXIT } from './exit-status.ts';
 import { carryOut, given, print, type StoreOptions, withStoreOptions } from './store-command.ts';
-import { table } from './table.ts';
+import { table, visible } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
 type HistoryOptions = StoreOptions & {
@@ -47,7 +47,7 @@ export function usageTable({ name, plan, limits, usage }: ShownOrganization): st
     limit === null ? 'unlimited' : String(limit),
     resetsAt,
   ]);
-  return `${name}, on the plan ${plan}\n\n${table(['', 'USED', 'LIMIT', 'RESETS'], lines)}`;
+  return `${visible(name)}, on the plan ${plan}\n\n${table(['', 'USED', 'LIMIT', 'RESETS'], lines)}`;
 }
 
 async function history(options: HistoryOptions, terminal: Terminal): Promise<void> {

@@ -1,9 +1,13 @@
 import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { guardAccess } from '../../../extensions/admin/access.ts';
 import { adminConfig } from '../../../extensions/admin/config.ts';
+import type { ApiError } from '../../../extensions/admin/errors.ts';
+import { fakeClock } from '../../helper/clock.ts';
 import { fakeStore } from '../../helper/fake-store.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
+import { recordingLogger } from '../../helper/settings.ts';
 import { dial } from '../../helper/wire.ts';
 import { serving, TOKEN } from './bench.ts';
 
@@ -230,7 +234,7 @@ t.test('only the admin token manages', async (t) => {
 });
 
 t.test('an address that guesses has to wait, and is let in again', async (t) => {
-  const { ask, clock } = await serving(t);
+  const { ask, clock, settings } = await serving(t);
   for (let attempt = 0; attempt < 10; attempt++) {
     t.equal((await ask('GET', '/api/v1/projects', { token: `no${attempt}` })).status, 401);
   }
@@ -239,9 +243,41 @@ t.test('an address that guesses has to wait, and is let in again', async (t) => 
     t.match(blocked, { status: 429, json: { code: 'rate_limited' } });
     t.equal(blocked.headers.get('retry-after'), '6');
   }
+  t.match(
+    settings.logger.lines.filter(({ level }) => level === 'warn'),
+    [{ fields: { address: '127.0.0.1' } }],
+    'one line says so',
+  );
   t.equal((await ask('GET', '/api/v1/projects', { token: null })).status, 401, 'no guess');
   clock.advance(6_000);
   t.equal((await ask('GET', '/api/v1/projects')).status, 200);
+});
+
+t.test('every address of an IPv6 network counts as one, others count for themselves', async (t) => {
+  const clock = fakeClock();
+  const access = guardAccess(TOKEN, clock, recordingLogger());
+  const attempt = (address: string, token = 'wrong') => {
+    try {
+      access.check([`Bearer ${token}`], address);
+      return 200;
+    } catch (error) {
+      return (error as ApiError).status;
+    }
+  };
+  for (let host = 1; host <= 10; host++) t.equal(attempt(`2001:db8:1:2::${host}`), 401);
+  t.equal(attempt('2001:db8:1:2:a:b:c:d'), 429);
+  t.equal(attempt('2001:db8:1:3::1'), 401, 'another network');
+  t.equal(attempt('::1', TOKEN), 200);
+  clock.set(clock.now() - 86_400_000);
+  t.equal(attempt('2001:db8:1:2::1'), 429, 'a clock that goes back lets nobody in');
+});
+
+t.test('where others may reach it, a warning says that there is no TLS', async (t) => {
+  const { settings } = await serving(t, { config: { endpoint: ':0' } });
+  t.match(
+    settings.logger.lines.filter(({ level }) => level === 'warn'),
+    [{ message: /without TLS/ }],
+  );
 });
 
 t.test('a body is read only when it is known who sends it', async (t) => {
@@ -360,6 +396,10 @@ t.test('malformed requests have a code and a sentence that repeats nothing', asy
   const name = 'ö'.repeat(200);
   t.equal((await ask('POST', '/api/v1/projects', { body: { name } })).status, 201);
   t.equal((await ask('HEAD', project)).status, 200);
+  t.equal((await ask('HEAD', project, { token: null })).status, 401);
+  const typed = { 'content-type': 'application/json; charset=utf-8' };
+  const posted = await ask('POST', '/api/v1/projects', { body: { name: 'a' }, headers: typed });
+  t.equal(posted.status, 201);
 });
 
 t.test('a message never repeats a value', async (t) => {

@@ -8,6 +8,7 @@ import t from 'tap';
 import { parse } from 'yaml';
 import { watchProcess } from '../../../src/cli/process-events.ts';
 import { runCli } from '../../../src/cli/program.ts';
+import { table } from '../../../src/cli/table.ts';
 import { createLogger } from '../../../src/telemetry/logger.ts';
 
 // It starts whole daemons, which takes long where many tests run at once.
@@ -347,4 +348,9 @@ t.test('signals', async (t) => {
     t.equal(reloads, 1);
     t.ok(await isPending(events.ended));
   });
+});
+
+t.test('a table shows no control characters of others', async (t) => {
+  const shown = table(['ID'], [['a\u001b[2Jb\n\u009bc']]);
+  t.equal(shown, 'ID\na\ufffd[2Jb\ufffd\ufffdc');
 });
