@@ -56,7 +56,7 @@ export function diskQueue(
       queue = await storage.openQueue({ name: id, branches: names, maxBytes: config.max_bytes });
       removers = [
         queueGauges(settings.metrics, id, queue),
-        settings.host.service(HEALTH_REGISTRY).register(id, queueHealth(queue, clock)),
+        settings.host.service(HEALTH_REGISTRY).register(id, queueHealth(queue, clock, own?.health)),
         settings.host.service(QUEUE_REGISTRY).register(id, queue),
       ];
       delivery = startDelivery(

@@ -5,8 +5,15 @@ import type { ComponentHealth } from '../../src/telemetry/health.ts';
 /** A backlog whose oldest entry stays the same for this long is not being delivered. */
 const STALLED_MS = 60_000;
 
-/** What the queue says of itself: how much waits, since when, and whether it gets less. */
-export function queueHealth(queue: DurableQueue, clock: Clock): () => ComponentHealth {
+/**
+ * What the queue says of itself: how much waits, since when, and whether it gets less. `disk` is that of a
+ * directory of its own; another place that keeps the queue reports on its disk itself.
+ */
+export function queueHealth(
+  queue: DurableQueue,
+  clock: Clock,
+  disk?: () => ComponentHealth,
+): () => ComponentHealth {
   /** Per branch its oldest entry, and since when it is known to be that. */
   const oldest = new Map<string, { at: number; since: number }>();
 
@@ -29,12 +36,15 @@ export function queueHealth(queue: DurableQueue, clock: Clock): () => ComponentH
     const stalled = stalledBranches(now);
     const waiting = branches.flatMap(({ oldestAt }) => (oldestAt === undefined ? [] : [oldestAt]));
     const isFull = bytes >= maxBytes;
+    const room = disk?.();
     return {
-      ready: !isFull,
+      ...room,
+      ready: !isFull && room?.ready !== false,
       healthy: stalled.length === 0,
       ...(isFull ? { message: 'The queue is full.' } : {}),
       ...(stalled.length > 0 ? { message: `Nothing is delivered to ${stalled.join(', ')}.` } : {}),
       details: {
+        ...room?.details,
         durability: 'synced to disk before the answer',
         queued_entries: branches.reduce((sum, { entries }) => sum + entries, 0),
         queued_items: branches.reduce((sum, { items }) => sum + items, 0),
