@@ -46,6 +46,7 @@ const { cases } = JSON.parse(
 
 t.test('the daemon holds whatever arrives', async (t) => {
   const { daemon, variables, projectId } = await warmDaemon(t);
+  const exhausted = await exhaustedDaemons(t, variables);
   const control = new Control(daemon);
   const pid = daemon.pid();
   const baseline = daemon.rss();
@@ -56,18 +57,26 @@ t.test('the daemon holds whatever arrives', async (t) => {
   for (const one of cases) {
     if (one.id === SLOW_HEADERS || (only !== undefined && !new RegExp(only).test(one.id))) continue;
     await t.test(`${one.id}: ${one.description}`, async (t) => {
-      const before = total(await daemon.metrics(), ACCEPTED);
+      const target = (await exhausted.of(one)) ?? daemon;
+      const before = total(await target.metrics(), ACCEPTED);
       const fill = (text: string) => substitute(text, variables);
       const sent = bodyOf(one, fill);
       const during = (sent?.length ?? 0) >= LARGE ? control.beside() : undefined;
-      const { answer, closed } = await ask(daemon, one, sent, fill);
+      const { answer, closed } = await ask(target, one, sent, fill);
       const controls = (await during?.()) ?? 0;
 
       const shown = answer.body.toString('utf8').slice(0, 400);
       t.ok(one.expect.status.includes(answer.status), `status ${answer.status} ${shown}`);
       const token = one.request.headers.authorization ?? one.request.headers['x-api-key'];
       for (const word of one.expect.holds) {
-        const seen = { daemon, projectId, answer, sent, closed, token: token && fill(token) };
+        const seen = {
+          daemon: target,
+          projectId,
+          answer,
+          sent,
+          closed,
+          token: token && fill(token),
+        };
         const problem = await hold(word, seen).then(
           () => undefined,
           (error: unknown) => `${String(error)}; ${answer.status} ${shown}`,
@@ -76,7 +85,7 @@ t.test('the daemon holds whatever arrives', async (t) => {
       }
       if (answer.status >= 400) noSecret(t, shown, variables);
 
-      const after = total(await daemon.metrics(), ACCEPTED);
+      const after = total(await target.metrics(), ACCEPTED);
       if (one.expect.effects !== null) {
         t.equal(after - before - controls, one.expect.effects.acceptedDelta, 'accepted items');
       }
@@ -120,6 +129,42 @@ t.test('the daemon holds whatever arrives', async (t) => {
   });
 });
 
+/** Daemons whose organizations may send next to nothing, by the name of the key that cases use. */
+async function exhaustedDaemons(
+  t: Test,
+  variables: Map<string, string>,
+): Promise<{ of(one: Case): Promise<Daemon | undefined> }> {
+  const limits = {
+    KEY_MONTHLY_EXHAUSTED: { monthly_events: 1 },
+    KEY_HOURLY_EXHAUSTED: { hourly_bytes: 1 },
+  };
+  const daemons = new Map<string, Daemon>();
+  for (const [name, quotas] of Object.entries(limits)) {
+    const daemon = await startDaemon(t, { config: { processors: { quotas } } });
+    daemons.set(name, daemon);
+    variables.set(name, daemon.key);
+  }
+  return {
+    async of({ request }) {
+      const text = JSON.stringify(request);
+      const name = [...daemons.keys()].find((known) => text.includes(`\${${known}}`));
+      const daemon = daemons.get(name ?? '');
+      // Just before the request: an hour may end at any time.
+      if (daemon !== undefined) await useUp(daemon);
+      return daemon;
+    },
+  };
+}
+
+async function useUp(daemon: Daemon): Promise<void> {
+  const body =
+    '{"events":[{"id":"x","trace_id":"x","operation":"start","kind":"span","status":"ok","inputs":1}]}';
+  const headers = { 'content-type': 'application/json' };
+  const call = { method: 'POST', path: '/api/v1/observations/batch', headers, body };
+  for (let i = 0; i < 3; i++) if ((await daemon.call(call)).status !== 202) return;
+  throw new Error('the limit is never reached');
+}
+
 /** Started twice, so that the key that a first start prints is not in what is searched for keys. */
 async function warmDaemon(t: Test): Promise<{
   daemon: Daemon;
@@ -136,12 +181,14 @@ async function warmDaemon(t: Test): Promise<{
   const reader = await daemon.createKey('--permission', 'traces:read');
   const revoked = await daemon.createKey();
   await daemon.cli('keys', 'revoke', revoked.id);
+  const deleted = await keyOfDeletedProject(daemon);
   const flipped = key.endsWith('a') ? 'b' : 'a';
   const variables = new Map([
     ['KEY', key],
     ['KEY_B', other.token],
     ['KEY_NO_INGEST', reader.token],
     ['KEY_REVOKED', revoked.token],
+    ['KEY_DELETED_PROJECT', deleted],
     ['KEY_UNKNOWN', await keyOfAnotherDaemon(t)],
     ['KEY_BADCRC', key.slice(0, -1) + flipped],
     ['KEY_UPPER', key.toUpperCase()],
@@ -151,6 +198,15 @@ async function warmDaemon(t: Test): Promise<{
   ]);
   for (let i = 0; i < 50; i++) await new Control(daemon).once();
   return { daemon, variables, projectId };
+}
+
+async function keyOfDeletedProject(daemon: Daemon): Promise<string> {
+  const created = await daemon.cli('projects', 'create', 'short-lived', '--json');
+  const id = String(record(JSON.parse(created.stdout)).id);
+  const { token } = await daemon.createKey('--project', id);
+  const removed = await daemon.cli('projects', 'delete', id, '--yes');
+  if (removed.code !== 0) throw new Error(`projects delete: ${removed.stderr}`);
+  return token;
 }
 
 /** Well formed, with a right checksum, and never issued here. */

@@ -47,6 +47,10 @@ const checks: Readonly<Record<string, Check>> = {
   latency: ({ answer }, limit) =>
     must(answer.ms < Number.parseInt(limit, 10), `it took ${answer.ms} ms`),
 
+  'has:hourly_ingest_reset_at': ({ answer }) => {
+    const resets = String(record(json(answer)).hourly_ingest_reset_at);
+    must(/^\d{4}-\d\d-\d\dT\d\d:00:00\.000Z$/.test(resets), `hourly_ingest_reset_at is ${resets}`);
+  },
   'native-envelope': nativeEnvelope,
   'error-object': errorObject,
   accepted: ({ answer }, count) => same(envelope(answer).accepted, Number(count), 'accepted'),

@@ -1,0 +1,213 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import t, { type Test } from 'tap';
+import { type Answer, eventually, json, list, record, send } from './client.ts';
+import { type Daemon, startDaemon, type Tree, total } from './daemon.ts';
+
+/** Limits as a client meets them, over the real daemon. */
+
+t.setTimeout(180_000);
+
+const BATCH = '/api/v1/observations/batch';
+const JSON_TYPE = { 'content-type': 'application/json' };
+const HOUR = 3_600_000;
+
+/** An hour that ends in the middle of a test would give back what the test has just used up. */
+async function clearOfTheHour(): Promise<void> {
+  const left = HOUR - (Date.now() % HOUR);
+  if (left < 30_000) await sleep(left);
+}
+
+async function limited(t: Test, quotas: Readonly<Record<string, unknown>>): Promise<Daemon> {
+  await clearOfTheHour();
+  return startDaemon(t, { config: { processors: { quotas } } });
+}
+
+let sent = 0;
+
+function events(count: number, more: Readonly<Record<string, unknown>> = {}): string {
+  const one = () => {
+    const id = `event-${++sent}`;
+    const known = { operation: 'finish', kind: 'span', status: 'ok' };
+    return { id, trace_id: `trace-${sent}`, ...known, inputs: 'hello', ...more };
+  };
+  return JSON.stringify({ events: Array.from({ length: count }, one) });
+}
+
+const post = (daemon: Daemon, body: string, headers: Readonly<Record<string, string>> = {}) =>
+  daemon.call({ method: 'POST', path: BATCH, headers: { ...JSON_TYPE, ...headers }, body });
+
+/** The facts that the health report holds of one component. */
+async function healthOf(daemon: Daemon, id: string): Promise<Record<string, unknown>> {
+  const report = record(json(await send(daemon.health, { path: '/readyz?verbose' })));
+  const found = list(report.components)
+    .map(record)
+    .find((component) => component.id === id);
+  return record(found?.details ?? {});
+}
+
+const statuses = (answers: readonly Answer[]) => {
+  const counts: Record<string, number> = {};
+  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1;
+  return counts;
+};
+
+t.test(
+  'of many senders at once exactly as many events are admitted as the month has',
+  async (t) => {
+    const limit = 250;
+    const daemon = await limited(t, { monthly_events: limit });
+    const offered = Array.from({ length: 400 }, () => post(daemon, events(1)));
+    t.same(statuses(await Promise.all(offered)), { 202: limit, 402: 400 - limit });
+
+    await t.test('every protocol says so, on the head alone', async (t) => {
+      const native = await post(daemon, 'this is never read');
+      t.equal(native.status, 402);
+      t.match(json(native), { status: 'rejected', code: 'monthly_limit', results: [] });
+      t.ok(Number(native.headers['retry-after']) > 0);
+      const path = '/api/public/otel/v1/traces';
+      const otlp = await daemon.call({ method: 'POST', path, headers: JSON_TYPE, body: '{}' });
+      t.equal(otlp.status, 402);
+      t.match(json(otlp), { code: 8, message: /month/ });
+    });
+
+    await t.test('reading goes on', async (t) => {
+      t.equal((await daemon.call({ path: '/api/v1/traces' })).status, 200);
+    });
+
+    await t.test('health and metrics say how much is used', async (t) => {
+      const used = { month_events: limit, month_events_limit: limit };
+      t.match(await healthOf(daemon, 'quotas'), used);
+      const samples = await daemon.metrics();
+      t.equal(total(samples, 'tracectl_quota_month_events'), limit);
+      t.ok(total(samples, 'tracectl_quota_refusals_total', { limit: 'monthly_events' }) >= 150);
+      t.ok(total(samples, 'tracectl_http_refusals_total', { code: 'monthly_limit' }) >= 150);
+    });
+
+    await t.test('a restart forgets nothing, also one that nobody was told of', async (t) => {
+      for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+        await daemon.end(signal);
+        await daemon.start();
+        t.equal((await post(daemon, events(1))).status, 402, signal);
+        t.match(await healthOf(daemon, 'quotas'), { month_events: limit });
+      }
+    });
+  },
+);
+
+t.test('whole batches of many senders leave no room unused that fits one', async (t) => {
+  const limit = 300;
+  const daemon = await limited(t, { monthly_events: limit });
+  const sizes = Array.from({ length: 120 }, (_, i) => 1 + (i % 7));
+  const answers = await Promise.all(
+    sizes.map(async (size) => ({ size, answer: await post(daemon, events(size)) })),
+  );
+  const admitted = answers.filter(({ answer }) => answer.status === 202);
+  let sum = admitted.reduce((total, { size }) => total + size, 0);
+  t.ok(sum <= limit, `${sum} of ${limit}`);
+  for (; (await post(daemon, events(1))).status === 202; sum++);
+  t.equal(sum, limit);
+  t.match(await healthOf(daemon, 'quotas'), { month_events: limit });
+});
+
+t.test('bytes of an hour', async (t) => {
+  const daemon = await limited(t, { hourly_bytes: 1000 });
+  const large = await post(daemon, events(1, { inputs: 'x'.repeat(2000) }));
+  t.equal(large.status, 413);
+  t.match(json(large), { code: 'exceeds_hourly_limit' });
+  t.match(await healthOf(daemon, 'quotas'), { hour_bytes: 0 }, 'it took nothing');
+
+  t.equal((await post(daemon, events(1, { inputs: 'x'.repeat(900) }))).status, 202);
+  const noRoom = await post(daemon, events(1, { inputs: 'x'.repeat(900) }));
+  t.equal(noRoom.status, 429);
+  const resets = String(record(json(noRoom)).hourly_ingest_reset_at);
+  t.match(resets, /^\d{4}-\d\d-\d\dT\d\d:00:00\.000Z$/);
+  const wait = Number(noRoom.headers['retry-after']);
+  t.ok(wait >= 1 && wait <= 3600);
+
+  const rejected = await post(
+    daemon,
+    `{"events":[{"id":"bad"},${events(1, { inputs: 'ok' }).slice('{"events":['.length)}`,
+  );
+  t.match(json(rejected), { accepted: 1, rejected: 1 }, 'there is room for what is small');
+  t.match(await healthOf(daemon, 'quotas'), { month_events: 2, hour_bytes: 902 + 4 });
+});
+
+t.test('the rate of a key is limited, and another key is not held up by it', async (t) => {
+  const edge = { requests_per_second: 0.001, burst: 5 };
+  const daemon = await limited(t, { edge });
+  const other = await daemon.createKey();
+  const answers = await Promise.all(Array.from({ length: 20 }, () => post(daemon, events(1))));
+  t.same(statuses(answers), { 202: 5, 429: 15 });
+  const refused = answers.find(({ status }) => status === 429);
+  t.match(refused && json(refused), { code: 'rate_limited' });
+  t.notOk(refused?.body.includes('hourly_ingest_reset_at'));
+  t.ok(Number(refused?.headers['retry-after']) > 0);
+  const authorization = `Bearer ${other.token}`;
+  t.equal((await post(daemon, events(1), { authorization })).status, 202);
+});
+
+t.test('an address that keeps failing to authenticate is told to wait', async (t) => {
+  const edge = { failed_authentications: { per_minute: 0.1, burst: 3 } };
+  const daemon = await limited(t, { edge });
+  const wrong = { authorization: 'Bearer ws_nobody' };
+  const seen = [];
+  for (let i = 0; i < 5; i++) seen.push((await post(daemon, events(1), wrong)).status);
+  t.same(seen, [401, 401, 401, 429, 429]);
+  const answer = await post(daemon, events(1));
+  t.equal(answer.status, 429, 'the address, not the key');
+  t.match(json(answer), { code: 'rate_limited' });
+});
+
+t.test(
+  'health says what is promised, how far behind it is, and how much room is left',
+  async (t) => {
+    const daemon = await limited(t, {});
+    await post(daemon, events(3));
+    const queue = await eventually(
+      () => healthOf(daemon, 'disk_queue'),
+      (details) => details.queued_entries === 0,
+      'an empty queue',
+    );
+    t.match(queue, { durability: 'synced to disk before the answer', oldest_age_ms: null });
+    const store = await healthOf(daemon, 'sqlite');
+    t.ok(Number(store.disk_free_bytes) > 0);
+    t.equal(store.disk_min_free_bytes, 64 * 1024 * 1024);
+    t.match(await healthOf(daemon, 'quotas'), {
+      month_events: 3,
+      month_events_limit: 100_000_000,
+      hour_bytes_limit: 128 * 1024 ** 3,
+      month_resets_at: /^\d{4}-\d\d-01T00:00:00\.000Z$/,
+      hour_resets_at: /:00:00\.000Z$/,
+    });
+  },
+);
+
+t.test('without a store the ledger stands beside the queue, and outlives a crash', async (t) => {
+  await clearOfTheHour();
+  const daemon = await startDaemon(t, { edit: withoutStore });
+  const authorization = 'Bearer a-key-of-our-own';
+  const offer = () => post(daemon, events(2), { authorization });
+  t.same(statuses([await offer(), await offer(), await offer()]), { 202: 2, 402: 1 });
+  await daemon.end('SIGKILL');
+  await daemon.start();
+  t.equal((await post(daemon, events(1), { authorization })).status, 202, 'one was left');
+  t.equal((await post(daemon, events(1), { authorization })).status, 402);
+  t.match(await healthOf(daemon, 'quotas'), { month_events: 5, month_events_limit: 5 });
+});
+
+function withoutStore(config: Tree): void {
+  const { extensions, service } = config as Record<string, Record<string, Tree>>;
+  const directory = extensions?.sqlite?.directory;
+  config.extensions = { health_check: extensions?.health_check, file_storage: { directory } };
+  config.processors = {
+    auth: { keys: [{ token: 'a-key-of-our-own', project: 'proj_own' }] },
+    quotas: { storage: 'file_storage', monthly_events: 5 },
+    validation: {},
+    custom_fields: {},
+    normalization: {},
+  };
+  config.connectors = { disk_queue: { storage: 'file_storage' } };
+  config.exporters = { debug: {} };
+  Object.assign(service ?? {}, { extensions: ['health_check', 'file_storage'] });
+  Object.assign(service?.pipelines?.['traces/store'] ?? {}, { exporters: ['debug'] });
+}
