@@ -9,6 +9,8 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   );
   process.exitCode = 1;
 } else {
+  const { holdYoungGeneration } = await import('./cli/heap.ts');
+  holdYoungGeneration();
   const { runCli } = await import('./cli/program.ts');
   const { processTerminal } = await import('./cli/terminal.ts');
   process.exit(await runCli(process.argv.slice(2), processTerminal()));
