@@ -12,6 +12,8 @@ import type { Retention } from './retention.ts';
 const EXPIRE_MS = 60_000;
 /** How often it is looked for batches that no trace ever pointed into. */
 const ORPHANS_MS = 24 * 3_600_000;
+/** How often the log is cut off after something expired: whoever writes waits for it, some ten milliseconds. */
+const TRUNCATE_MS = 10 * 60_000;
 /** What a step, of about a millisecond, leaves to those who wait for an answer. */
 const BETWEEN_MS = 20;
 /** Bodies of a deleted project that one step removes. */
@@ -109,6 +111,9 @@ class Remover {
   readonly #batches;
   readonly #bytes;
   #lookedForOrphansAt: number | undefined;
+  #truncatedAt: number | undefined;
+  /** Something expired whose pages may stand in the log as they were before. */
+  #isInLog = false;
 
   constructor(parts: HousekeepingParts) {
     const { metrics } = parts;
@@ -163,6 +168,17 @@ class Remover {
     }
     yield* this.#expireOthers();
     yield* this.#removeFreeBatches();
+    await this.#truncateLog();
+  }
+
+  async #truncateLog(): Promise<void> {
+    const { database, clock } = this.#parts;
+    const now = clock.now();
+    const last = this.#truncatedAt;
+    if (!this.#isInLog || (last !== undefined && Math.abs(now - last) < TRUNCATE_MS)) return;
+    if ((await database.write(TRUNCATE_LOG, [])) !== true) return;
+    this.#isInLog = false;
+    this.#truncatedAt = now;
   }
 
   async *#expireOthers(): Steps {
@@ -202,6 +218,7 @@ class Remover {
       const [traces, observations, hasMore] = answer as RemovedTraces;
       if (traces > 0) this.#traces.add(traces, { reason });
       if (observations > 0) this.#observations.add(observations, { reason });
+      if (traces + observations > 0) this.#isInLog = true;
       if (!hasMore) return;
       yield;
     }
@@ -252,6 +269,7 @@ class Remover {
 
   #removed(removed: readonly RemovedBatch[], reason: DropReason): void {
     if (removed.length === 0) return;
+    this.#isInLog = true;
     this.#parts.queues.forget(removed, reason);
     this.#batches.add(removed.length, { reason });
     this.#bytes.add(

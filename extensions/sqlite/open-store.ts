@@ -105,8 +105,8 @@ async function storeIn(
     first,
     health: database.health,
     async finish() {
-      await keeper.finish();
       await queues.tidy();
+      await keeper.finish();
     },
     async close() {
       await keeper.close();

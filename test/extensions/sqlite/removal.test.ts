@@ -1,0 +1,257 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { Test } from 'tap';
+import t from 'tap';
+import { config } from '../../../extensions/sqlite/config.ts';
+import type { OpenStore } from '../../../extensions/sqlite/open-store.ts';
+import { openStore } from '../../../extensions/sqlite/open-store.ts';
+import type { QueueEntry } from '../../../src/queue/queue.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
+import { SMALL, sqlitePlace } from '../../helper/places.ts';
+
+const CANARY = 'canary-4f1c9be2';
+const DAY = 86_400_000;
+
+/** How often the canary stands in the files of a directory. */
+function sightings(directory: string): number {
+  let count = 0;
+  for (const name of readdirSync(directory)) {
+    const bytes = readFileSync(join(directory, name));
+    for (let at = bytes.indexOf(CANARY); at !== -1; at = bytes.indexOf(CANARY, at + 1)) count++;
+  }
+  return count;
+}
+
+/** Traces of every size, a queue, dead letters, rejections and answers, all with the canary. */
+async function fill(
+  store: Store,
+  projectId: string,
+  receivedAt: number,
+): Promise<readonly QueueEntry[]> {
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  const tenant = aTenant({ projectId });
+  for (let i = 0; i < 60; i++) {
+    const inputs = { text: `${CANARY} `.repeat(i % 10 === 0 ? 4000 : 1 + i) };
+    const source = nativeBatch([{ id: `o${i}`, trace_id: `t${i % 20}`, inputs }], {
+      tenant,
+      receivedAt: receivedAt + i,
+      ...(i % 2 === 0 ? {} : idempotency(i)),
+    });
+    await queue.append(source);
+    const observation = anObservation({
+      ...{
+        id: `${CANARY}-${i}`,
+        traceId: `${CANARY}-t${i % 20}`,
+        index: 0,
+        name: `${CANARY} name`,
+      },
+      ...{ customFields: { where: CANARY, more: `${i} `.repeat(i * 20) + CANARY } },
+    });
+    await store.traces.write({ kind: 'observations', source, observations: [observation] });
+    // Merged a second time, so that rows are written over.
+    const later = { ...observation, name: `${CANARY} ${i}`, version: '1' };
+    await store.traces.write({ kind: 'observations', source, observations: [later] });
+    store.rejections.record({
+      ...{ at: receivedAt, projectId, keyId: 'k', path: '/x', code: 'invalid_field' },
+      ...{ reason: CANARY, itemId: CANARY, count: 1 },
+    });
+  }
+  const [dead, ...others] = await queue.lease('a', 40, 1e9);
+  await queue.deadLetter('a', dead as QueueEntry, { code: 'bad', message: CANARY });
+  // Some stay leased, and more wait.
+  await queue.ack('a', others.slice(0, 20));
+  return others.slice(20);
+}
+
+function idempotency(i: number) {
+  const answer = { status: 202, contentType: 'application/json', body: Buffer.from(CANARY) };
+  return {
+    idempotency: { key: `k${i}`, requestHash: Buffer.alloc(32, i), answer: () => answer },
+  };
+}
+
+t.test('what a deleted project held stands in no file any more', async (t) => {
+  const place = sqlitePlace(t);
+  const { store, finish, close } = await place.open();
+  t.teardown(close);
+  const project = await store.projects.create(`${CANARY} project`);
+  await store.keys.create({ projectId: project.id, name: `${CANARY} key` });
+  await fill(store, project.id, place.clock.now());
+  await store.usage.history({ from: 0, to: 1, by: 'day' });
+  t.ok(sightings(place.directory) > 100, 'it can be seen before');
+  await store.projects.delete(project.id);
+  await finish();
+  t.equal(sightings(place.directory), 0);
+  t.ok(place.metrics.value('tracectl_store_removed_batches_total', { reason: 'project_deleted' }));
+});
+
+t.test('what a deleted project held is gone also after a crash in between', async (t) => {
+  const place = sqlitePlace(t);
+  let opened = await place.open();
+  t.teardown(() => opened.close());
+  const project = await opened.store.projects.create('doomed');
+  await fill(opened.store, project.id, place.clock.now());
+  await opened.store.projects.delete(project.id);
+  await opened.crash();
+  t.ok(sightings(place.directory) > 100);
+  opened = await place.open();
+  await opened.finish();
+  t.equal(sightings(place.directory), 0);
+});
+
+t.test('what is past its retention stands in no file, and is counted', async (t) => {
+  const place = sqlitePlace(t);
+  const { store, finish, close } = await place.open();
+  t.teardown(close);
+  const [project] = await store.projects.list();
+  const projectId = project?.id ?? '';
+  const leased = await fill(store, projectId, place.clock.now());
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  await queue.ack('a', leased);
+  await queue.ack('a', await queue.lease('a', 100, 1e9));
+  place.clock.set(place.clock.now() + 401 * DAY);
+  await finish();
+  t.equal(sightings(place.directory), 0);
+  const reason = 'retention';
+  t.equal(place.metrics.value('tracectl_store_removed_traces_total', { reason }), 20);
+  t.equal(place.metrics.value('tracectl_store_removed_observations_total', { reason }), 60);
+  t.ok(place.metrics.value('tracectl_store_removed_bytes_total', { reason }) > 100_000);
+});
+
+t.test('removal goes in steps, between which others are served', async (t) => {
+  const place = sqlitePlace(t);
+  const { store, close } = await place.open();
+  t.teardown(close);
+  const project = await store.projects.create('large');
+  for (let i = 0; i < 5; i++) {
+    const source = nativeBatch(1, { tenant: aTenant({ projectId: project.id }) });
+    const observations = Array.from({ length: 300 }, (_, j) =>
+      anObservation({ id: `${i}-${j}`, traceId: `t${i}`, index: j }),
+    );
+    await store.traces.write({ kind: 'observations', source, observations });
+  }
+  await store.projects.delete(project.id);
+  const removed = () =>
+    place.metrics.value('tracectl_store_removed_observations_total', { reason: 'project_deleted' });
+  let steps = 0;
+  for (let before = 0; removed() < 1500; ) {
+    place.clock.advance(20);
+    await store.audit.list({ limit: 1 });
+    if (removed() === before) continue;
+    t.ok(removed() - before <= 400, 'a step is bounded');
+    before = removed();
+    steps++;
+  }
+  t.ok(steps >= 5);
+});
+
+async function withConfig(t: Test, more: object): Promise<OpenStore> {
+  const { directory, clock, logger, metrics } = sqlitePlace(t);
+  const settings = { clock, logger, metrics };
+  const opened = await openStore(settings, config.parse({ directory, ...SMALL, ...more }));
+  t.teardown(opened.close);
+  return opened;
+}
+
+t.test('plans and the organization are what the configuration says', async (t) => {
+  const { store } = await withConfig(t, {
+    plans: { scale: { projects: 2, bytes_per_hour: 'unlimited' } },
+    organization: { events_per_month: 7, retention_days: 'unlimited' },
+  });
+  t.same((await store.organization.get()).limits, {
+    projects: 2,
+    eventsPerMonth: 7,
+    bytesPerHour: null,
+    retentionDays: null,
+  });
+  const results = await Promise.allSettled([1, 2, 3].map(() => store.projects.create('p')));
+  t.equal(results.filter(({ status }) => status === 'fulfilled').length, 1);
+  for (const wrong of [
+    { plans: { gold: {} } },
+    { plans: { free: { projects: -1 } } },
+    { plans: { free: { bytes_per_hour: '1 parsec' } } },
+    { organization: { retention_days: 1.5 } },
+  ]) {
+    t.notOk(config.safeParse(wrong).success, JSON.stringify(wrong));
+  }
+});
+
+t.test('the log of rejections is bounded for each project, the counts are whole', async (t) => {
+  const { store } = await withConfig(t, { rejections: { max_entries: 10 } });
+  const entry = (projectId: string, i: number) => ({
+    ...{ at: i, projectId, keyId: 'k', path: '/x', code: 'invalid_event' as const },
+    ...{ reason: `${i}`, itemId: null, count: 1 },
+  });
+  for (let i = 0; i < 1200; i++) store.rejections.record(entry('proj_a', i));
+  store.rejections.record(entry('proj_b', 0));
+  const history = await store.usage.history({ from: 0, to: 3_600_000, by: 'hour' });
+  t.same(
+    history.map(({ projectId, rejected }) => [projectId, rejected]),
+    [
+      ['proj_a', { invalid_event: 1200 }],
+      ['proj_b', { invalid_event: 1 }],
+    ],
+  );
+});
+
+t.test('a ledger that was tampered with is found out', async (t) => {
+  const place = sqlitePlace(t);
+  let opened = await place.open();
+  t.teardown(() => opened.close());
+  const queue = await opened.store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  await queue.append(nativeBatch(3, { usage: { events: 3, bytes: 30 } }));
+  t.same(await opened.store.usage.verify(), []);
+  const other = new DatabaseSync(join(place.directory, 'store.db'));
+  other.exec('UPDATE usage_ledger SET events = 1');
+  t.same(await opened.store.usage.verify(), [
+    { what: 'events of the month: org_test', expected: 1, found: 3 },
+    { what: 'events of the month: org_test proj_test', expected: 1, found: 3 },
+    {
+      what: 'events in the ledger of proj_test key_test, against its batches',
+      expected: 3,
+      found: 1,
+    },
+  ]);
+  other.close();
+  await opened.close();
+  opened = await place.open();
+  t.equal((await opened.store.usage.verify()).length, 1);
+});
+
+t.test('the audit log can neither be changed nor shortened', async (t) => {
+  const place = sqlitePlace(t);
+  const { store, close } = await place.open();
+  t.teardown(close);
+  const what = { actor: 'cli', address: null, action: 'x', subject: 'y', details: {} };
+  await store.audit.record({ at: 1, ...what });
+  const other = new DatabaseSync(join(place.directory, 'store.db'));
+  t.throws(() => other.exec("UPDATE audit_log SET actor = 'nobody'"), /only added to/);
+  t.throws(() => other.exec('DELETE FROM audit_log'), /only added to/);
+  other.close();
+});
+
+t.test('what is looked up while requests wait is found by an index', async (t) => {
+  const place = sqlitePlace(t);
+  const { close } = await place.open();
+  t.teardown(close);
+  const other = new DatabaseSync(join(place.directory, 'store.db'));
+  const plan = (sql: string) =>
+    other
+      .prepare(`EXPLAIN QUERY PLAN ${sql}`)
+      .all()
+      .map((row) => String(row.detail))
+      .join('; ');
+  for (const sql of [
+    'SELECT k.id FROM api_keys k JOIN projects p ON p.id = k.project WHERE k.hash = ?',
+    'SELECT 1 FROM deleted_projects WHERE project = ?',
+    'SELECT 1 FROM batch_traces WHERE batch = ?',
+    'SELECT batch FROM batch_traces WHERE trace = ?',
+    'SELECT n FROM traces WHERE project = ? AND updated_at < ? ORDER BY updated_at LIMIT 1',
+    'SELECT count(*) FROM traces WHERE project = ? AND updated_at >= ?',
+  ]) {
+    t.notMatch(plan(sql), /SCAN|TEMP B-TREE/, sql);
+  }
+  other.close();
+});
