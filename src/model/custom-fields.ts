@@ -100,24 +100,78 @@ const SECRET_WORDS: ReadonlySet<string> = new Set([
   'bearer',
 ]);
 
-const SECRET_PAIRS: ReadonlySet<string> = new Set([
-  'api key',
-  'private key',
-  'access key',
-  'client secret',
-]);
+/** The words that `key` makes a secret of when they stand in front of it; `client secret` has one already. */
+const SECRET_KEYS: ReadonlySet<string> = new Set(['api', 'private', 'access']);
 
-/** Splits at case changes, `_`, `-`, `.` and spaces: `input_tokens` and `author` are no secrets. */
+const LONGEST_WORD = 'authorization'.length;
+
+const SHORTEST_WORD = 3;
+
+/** What every secret-like key holds somewhere, in any case: most keys are told by this alone. */
+const MAY_BE_SECRET = /passw|pwd|secret|token|key|authoriz|cookie|credential|bearer|\u212a/i;
+
+/**
+ * Splits at case changes, `_`, `-`, `.` and spaces: `input_tokens` and `author` are no secrets. One pass,
+ * which makes no string of a word that is too long or short to be one: keys may have megabytes.
+ */
 function isSecretLike(key: string): boolean {
-  const words = key
-    .replace(/([\p{Ll}\d])(\p{Lu})/gu, '$1 $2')
-    .replace(/(\p{Lu})(\p{Lu}\p{Ll})/gu, '$1 $2')
-    .toLowerCase()
-    .split(/[_\-.\s]+/);
-  for (const [i, word] of words.entries()) {
-    if (SECRET_WORDS.has(word)) return true;
-    const next = words[i + 1];
-    if (next !== undefined && SECRET_PAIRS.has(`${word} ${next}`)) return true;
+  if (!MAY_BE_SECRET.test(key)) return false;
+  let before = '';
+  let start = 0;
+  let kind = Kind.SEPARATOR as number;
+  for (let at = 0; at <= key.length; at++) {
+    const last = kind;
+    kind = at < key.length ? kindAt(key, at, last) : Kind.SEPARATOR;
+    if (kind === Kind.SEPARATOR || isNewWord(key, at, last, kind)) {
+      if (at > start) {
+        const word = wordAt(key, start, at);
+        if (SECRET_WORDS.has(word) || (word === 'key' && SECRET_KEYS.has(before))) return true;
+        before = word;
+      }
+      start = kind === Kind.SEPARATOR ? at + 1 : at;
+    }
   }
   return false;
 }
+
+function wordAt(key: string, start: number, end: number): string {
+  const length = end - start;
+  const isCandidate = length >= SHORTEST_WORD && length <= LONGEST_WORD;
+  return isCandidate ? key.slice(start, end).toLowerCase() : '';
+}
+
+const Kind = { SEPARATOR: 0, LOWER: 1, UPPER: 2, DIGIT: 3, OTHER: 4 } as const;
+
+/** `aB` and `1B` are two words, and so are `A` and `Bc` in `ABc`. */
+function isNewWord(key: string, at: number, last: number, kind: number): boolean {
+  if (kind !== Kind.UPPER || isSecondHalf(key, at)) return false;
+  if (last === Kind.LOWER || last === Kind.DIGIT) return true;
+  const behind = at + ((key.codePointAt(at) as number) > 0xffff ? 2 : 1);
+  return last === Kind.UPPER && behind < key.length && kindAt(key, behind, kind) === Kind.LOWER;
+}
+
+function kindAt(key: string, at: number, last: number): number {
+  const c = key.charCodeAt(at);
+  if (c < 0x80) return ASCII_KINDS[c] as number;
+  if (isSecondHalf(key, at)) return last;
+  const character = String.fromCodePoint(key.codePointAt(at) as number);
+  if (/\p{Ll}/u.test(character)) return Kind.LOWER;
+  if (/\p{Lu}/u.test(character)) return Kind.UPPER;
+  return /\s/.test(character) ? Kind.SEPARATOR : Kind.OTHER;
+}
+
+function isSecondHalf(key: string, at: number): boolean {
+  return (
+    (key.charCodeAt(at) & 0xfc00) === 0xdc00 &&
+    at > 0 &&
+    (key.charCodeAt(at - 1) & 0xfc00) === 0xd800
+  );
+}
+
+const ASCII_KINDS = Uint8Array.from({ length: 0x80 }, (_, c) => {
+  const character = String.fromCharCode(c);
+  if (/[_\-.\s]/.test(character)) return Kind.SEPARATOR;
+  if (/[a-z]/.test(character)) return Kind.LOWER;
+  if (/[A-Z]/.test(character)) return Kind.UPPER;
+  return /\d/.test(character) ? Kind.DIGIT : Kind.OTHER;
+});

@@ -1,4 +1,3 @@
-import type { JsonIndex } from '../batch-index.ts';
 import {
   BACKSLASH,
   CLOSE_BRACE,
@@ -13,7 +12,7 @@ import {
   type Text,
   textOf,
 } from './grammar.ts';
-import { endOf, isPresent, startOf, stringIn } from './read.ts';
+import { stringIn } from './read.ts';
 
 /**
  * Decodes JSON whose keys somebody else chose. V8 14.6 guesses the next key of an object from objects it
@@ -25,12 +24,6 @@ export function decodeJson(bytes: Buffer, start: number, end: number): unknown {
   const isPlain = !bytes.subarray(start, end).includes(BACKSLASH);
   if (isPlain) return JSON.parse(bytes.toString('utf8', start, end));
   return decodeSafely(bytes, start, Number);
-}
-
-/** A field's value; undefined where absent or null. */
-export function decodedAt(index: JsonIndex, position: number, slot: number): unknown {
-  if (!isPresent(index, position, slot)) return undefined;
-  return decodeJson(index.bytes, startOf(index, position, slot), endOf(index, position, slot));
 }
 
 /** As `decodeJson`, for text. */

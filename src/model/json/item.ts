@@ -9,15 +9,17 @@ import type {
   TokenUsage,
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
-import { decodedAt } from './decode.ts';
+import { decodeJson } from './decode.ts';
 import { COMMON, SIZED } from './fields.ts';
 import { QUOTE } from './grammar.ts';
 import { isId, MAX_ID_BYTES } from './id.ts';
 import {
   endOf,
+  findMembers,
   isPresent,
   itemRange,
   lengthAt,
+  type Member,
   membersOf,
   startOf,
   stringAt,
@@ -149,27 +151,44 @@ export function customFieldsOf(
  * Members of the object at `start`; nested values are left out, as they are ignored anyway. Keys are read
  * here and not by JSON.parse, which in V8 14.6 can take a key that ends with an escape for another one.
  */
-function scalarMembers(bytes: Buffer, start: number): [key: string, value: unknown][] {
-  return membersOf(bytes, start).map(({ key, start, end }) => {
-    const type = typeOfByte(bytes[start]);
+function* scalarMembers(bytes: Buffer, start: number): Generator<[string, unknown], void> {
+  for (const member of membersOf(bytes, start)) {
+    const type = typeOfByte(bytes[member.start]);
     const isNested = type === 'object' || type === 'array';
-    return [key, isNested ? undefined : JSON.parse(bytes.toString('utf8', start, end))];
-  });
+    yield [member.key, isNested ? undefined : decodeJson(bytes, member.start, member.end)];
+  }
 }
 
 /** Names of counts that one event may have; clients have about ten. */
 const MAX_COUNTS = 64;
 
-/** The integer members of an object of token counts, the first 64; null where there are none. */
-export function tokenUsageOf(value: unknown): TokenUsage | null {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
-  const counts: [string, number][] = [];
-  for (const name in value) {
-    const count = (value as Record<string, unknown>)[name];
-    if (typeof count === 'number' && Number.isSafeInteger(count)) counts.push([name, count]);
-    if (counts.length === MAX_COUNTS) break;
+/** The integer members of an object of token counts, of the first 64 names; null where there are none. */
+export function tokenUsageAt(index: JsonIndex, position: number, slot: number): TokenUsage | null {
+  if (typeAt(index, position, slot) !== 'object') return null;
+  const counts = countsIn(index.bytes, startOf(index, position, slot));
+  return counts.size === 0 ? null : Object.fromEntries(counts);
+}
+
+/** As `tokenUsageAt`, for the object that starts at `start`. */
+export function countsIn(bytes: Buffer, start: number): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const { key, start: valueStart, end } of membersOf(bytes, start)) {
+    if (!counts.has(key) && counts.size === MAX_COUNTS) continue;
+    const count = countIn(bytes, valueStart, end);
+    // The last value of a repeated key counts, also where it is none.
+    if (count === undefined) counts.delete(key);
+    else counts.set(key, count);
   }
-  return counts.length === 0 ? null : Object.fromEntries(counts);
+  return counts;
+}
+
+/** Spellings of integers are shorter than this, unless they are a joke. */
+const LONGEST_COUNT = 64;
+
+function countIn(bytes: Buffer, start: number, end: number): number | undefined {
+  if (typeOfByte(bytes[start]) !== 'number' || end - start > LONGEST_COUNT) return undefined;
+  const count = Number(bytes.toString('latin1', start, end));
+  return Number.isSafeInteger(count) ? count : undefined;
 }
 
 /** An `error` field: text is its message; of an object the three known members are taken. */
@@ -180,16 +199,19 @@ export function errorAt(index: JsonIndex, position: number): ObservationError | 
     return message === '' ? null : { message: message ?? null, type: null, stacktrace: null };
   }
   if (type !== 'object') return null;
-  const value = decodedAt(index, position, COMMON.error) as Record<string, unknown>;
+  const { bytes } = index;
+  const start = startOf(index, position, COMMON.error);
+  const found = findMembers(bytes, start, ['message', 'type', 'stacktrace']);
   return {
-    message: textOrNull(value.message),
-    type: textOrNull(value.type),
-    stacktrace: textOrNull(value.stacktrace),
+    message: textOf(bytes, found.message),
+    type: textOf(bytes, found.type),
+    stacktrace: textOf(bytes, found.stacktrace),
   };
 }
 
-function textOrNull(value: unknown): string | null {
-  return typeof value === 'string' ? value : null;
+function textOf(bytes: Buffer, member: Member | undefined): string | null {
+  if (member === undefined || bytes[member.start] !== QUOTE) return null;
+  return stringIn(bytes, member.start, member.end);
 }
 
 /** The item's text as it was sent. */

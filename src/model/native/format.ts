@@ -2,7 +2,6 @@ import type { JsonIndex } from '../batch-index.ts';
 import { PermanentError } from '../errors.ts';
 import type { FormatModule } from '../format-module.ts';
 import { cutItems } from '../json/cut.ts';
-import { decodedAt } from '../json/decode.ts';
 import { COMMON } from '../json/fields.ts';
 import {
   customFieldsOf,
@@ -13,7 +12,7 @@ import {
   payloadMaskOf,
   payloadOf,
   sourceOfItem,
-  tokenUsageOf,
+  tokenUsageAt,
   usageBytesOf,
   versionAt,
 } from '../json/item.ts';
@@ -66,7 +65,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     endTime,
     ended: operation !== 'start' || endTime !== null,
     model: stringAt(index, position, NATIVE.model) ?? null,
-    usage: tokenUsageOf(decodedAt(index, position, NATIVE.usage)),
+    usage: tokenUsageAt(index, position, NATIVE.usage),
     sessionId: firstText(index, position, SESSION_SLOTS),
     userId: firstText(index, position, USER_SLOTS),
     error: errorAt(index, position),

@@ -2,10 +2,11 @@ import type { JsonIndex } from '../batch-index.ts';
 import { PermanentError } from '../errors.ts';
 import type { FormatModule } from '../format-module.ts';
 import { cutItems } from '../json/cut.ts';
-import { decodedAt } from '../json/decode.ts';
 import { COMMON } from '../json/fields.ts';
+import { OPEN_BRACE } from '../json/grammar.ts';
 import { isId } from '../json/id.ts';
 import {
+  countsIn,
   customFieldsOf,
   errorAt,
   idAt,
@@ -14,11 +15,10 @@ import {
   payloadMaskOf,
   payloadOf,
   sourceOfItem,
-  tokenUsageOf,
   usageBytesOf,
   versionAt,
 } from '../json/item.ts';
-import { stringAt, typeAt } from '../json/read.ts';
+import { findMembers, isPresent, type Member, startOf, stringAt, typeAt } from '../json/read.ts';
 import { documentScanner } from '../json/scan.ts';
 import {
   OBSERVATION_KINDS,
@@ -153,30 +153,34 @@ function firstText(index: JsonIndex, position: number, slots: readonly number[])
  */
 function usageOf(index: JsonIndex, position: number, runType: string | null): TokenUsage | null {
   if (runType !== null && !MODEL_RUN_TYPES.has(runType)) return null;
-  const sent =
-    decodedAt(index, position, RUN['outputs.usage_metadata']) ??
-    decodedAt(index, position, RUN['extra.metadata.usage_metadata']);
-  return tokenUsageOf(withDetails(sent));
+  const slot = USAGE_SLOTS.find((slot) => isPresent(index, position, slot));
+  if (slot === undefined || typeAt(index, position, slot) !== 'object') return null;
+  const start = startOf(index, position, slot);
+  const counts = countsIn(index.bytes, start);
+  addDetails(counts, index.bytes, start);
+  return counts.size === 0 ? null : Object.fromEntries(counts);
 }
 
 const MODEL_RUN_TYPES: ReadonlySet<string> = new Set(['llm', 'embedding', 'generation', 'model']);
+const USAGE_SLOTS = [RUN['outputs.usage_metadata'], RUN['extra.metadata.usage_metadata']];
 
 /** Cache and reasoning tokens stand one level deeper than the sums they are part of. */
-function withDetails(sent: unknown): unknown {
-  if (typeof sent !== 'object' || sent === null) return sent;
-  const counts = sent as Record<string, unknown>;
-  const input = objectOr(counts.input_token_details);
-  const output = objectOr(counts.output_token_details);
-  return {
-    ...counts,
-    cache_read_input_tokens: input.cache_read,
-    cache_creation_input_tokens: input.cache_creation,
-    reasoning_output_tokens: output.reasoning,
+function addDetails(counts: Map<string, number>, bytes: Buffer, start: number): void {
+  const found = findMembers(bytes, start, ['input_token_details', 'output_token_details']);
+  const detailsIn = (member: Member | undefined) =>
+    member !== undefined && bytes[member.start] === OPEN_BRACE
+      ? countsIn(bytes, member.start)
+      : undefined;
+  const input = detailsIn(found.input_token_details);
+  const output = detailsIn(found.output_token_details);
+  const details = {
+    cache_read_input_tokens: input?.get('cache_read'),
+    cache_creation_input_tokens: input?.get('cache_creation'),
+    reasoning_output_tokens: output?.get('reasoning'),
   };
-}
-
-function objectOr(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+  for (const [name, count] of Object.entries(details)) {
+    if (count !== undefined) counts.set(name, count);
+  }
 }
 
 /** What has no column of its own but is worth finding again: a foreign run type, and the session. */
