@@ -1,6 +1,7 @@
 import type { Clock, Consumer, Logger } from '../component/component.ts';
-import type { Batch, RawBatch } from '../model/batch.ts';
+import type { Batch, ItemFailure, RawBatch } from '../model/batch.ts';
 import { PermanentError, RetryableError } from '../model/errors.ts';
+import { hasItems } from '../model/formats.ts';
 import type { DurableQueue, QueueEntry } from './queue.ts';
 
 export type DeliveryOptions = {
@@ -34,14 +35,16 @@ export type Delivery = {
 
 /** Bodies leased at once for one branch. */
 const LEASE_BYTES = 32 * 1024 * 1024;
+/** Characters of a dead letter's message. */
+const MAX_MESSAGE = 1000;
 /** When the queue itself fails (its disk, its file), it is asked again after this. */
 const LEASE_RETRY_MS = 1000;
 
 /**
  * Takes entries out of a queue and hands them on, each branch by itself:
  *
- *   lease ─▶ process ─▶ consume ─▶ ack
- *               │          │ PermanentError: dead letter
+ *   lease ─▶ process ─▶ consume ─▶ ack, or with items that could not be read: dead letter
+ *               │          │ PermanentError: dead letter; of a deleted project: dropped
  *               └──────────┴ anything else: back into the queue, due later, for ever
  */
 export function startDelivery(
@@ -153,8 +156,13 @@ class BranchLoop {
     const { name, consumer } = this.#branch;
     if (this.#isStopped) return this.#return(entry);
     try {
-      await consumer.consume(await this.#processing.run(entry));
+      const batch = await this.#processing.run(entry);
+      // Where no item could be read there is nothing to hand on.
+      if (hasItems(batch)) await consumer.consume(batch);
       this.#failures = 0;
+      const failures = batch.kind === 'observations' ? batch.failures : undefined;
+      if (failures !== undefined && failures.length > 0)
+        return await this.#setAside(entry, failures);
     } catch (error) {
       return this.#failed(entry, error);
     }
@@ -167,12 +175,34 @@ class BranchLoop {
     });
   }
 
+  /** The others of the entry are delivered: replaying it gives them the same rows again. */
+  async #setAside(entry: QueueEntry, failures: readonly ItemFailure[]): Promise<void> {
+    const { queue, logger } = this.#options;
+    const { name } = this.#branch;
+    const [first] = failures;
+    const message = failures.map(({ index, message }) => `item ${index}: ${message}`).join('; ');
+    const reason = {
+      code: first?.code ?? 'invalid_item',
+      message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
+      items: failures.length,
+    };
+    const about = { branch: name, batch: entry.batch.id, items: failures.length };
+    logger.error(about, 'items cannot be read: set aside in the dead letter');
+    await queue.deadLetter(name, entry, reason).catch((error: unknown) => {
+      logger.warn({ branch: name, batch: entry.batch.id, error }, 'not written down');
+    });
+  }
+
   async #failed(entry: QueueEntry, error: unknown): Promise<void> {
     const { queue, logger } = this.#options;
     const { name } = this.#branch;
     const message = error instanceof Error ? error.message : String(error);
     const about = { branch: name, batch: entry.batch.id, attempts: entry.attempts + 1, error };
     try {
+      if (error instanceof PermanentError && error.code === 'project_deleted') {
+        await queue.discard(name, entry, 'project_deleted');
+        return;
+      }
       if (error instanceof PermanentError) {
         logger.error(about, 'cannot be delivered: set aside in the dead letter');
         await queue.deadLetter(name, entry, { code: error.code, message });
