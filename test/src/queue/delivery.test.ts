@@ -5,8 +5,9 @@ import { rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { DeliveryBranch } from '../../../src/queue/delivery.ts';
 import { startDelivery } from '../../../src/queue/delivery.ts';
+import type { DurableQueue } from '../../../src/queue/queue.ts';
 import { leaseAll } from '../../contract/queue.ts';
-import { nativeBatch } from '../../helper/batches.ts';
+import { anObservation, nativeBatch } from '../../helper/batches.ts';
 import { directoryQueues } from '../../helper/places.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { createSink } from '../../helper/sink.ts';
@@ -262,4 +263,64 @@ t.test('at the deadline what is not finished waits again', async (t) => {
     (await leaseAll(queue, 'a')).map(({ batch }) => batch.id),
     sent,
   );
+});
+
+/** Until the first dead letter stands on disk. */
+async function written(queue: DurableQueue): Promise<void> {
+  while ((await queue.deadLetters()).length === 0) await new Promise(setImmediate);
+}
+
+t.test('items that cannot be read are set aside, and the others delivered', async (t) => {
+  const { queue, clock, sink, start, append } = await bench(t);
+  const process = async (source: RawBatch): Promise<Batch> => ({
+    kind: 'observations',
+    source,
+    observations: [anObservation({ index: 0 })],
+    failures: [
+      { index: 1, code: 'unreadable_event', message: 'broken' },
+      { index: 3, code: 'unreadable_event', message: 'broken too' },
+    ],
+  });
+  const [id] = await append(1);
+  start(1, [{ name: 'a', process, consumer: sink }]);
+  await sink.holds(1);
+  await written(queue);
+  t.match(queue.stats(), { deadLetterItems: 2, branches: [{ entries: 0, items: 0 }] });
+  const message = 'item 1: broken; item 3: broken too';
+  t.match(await queue.deadLetters(), [
+    { batchId: id, items: 2, reason: { code: 'unreadable_event', message } },
+  ]);
+  await queue.replay('all');
+  await sink.holds(2);
+  clock.advance(0);
+  t.same(sink.ids(), [id, id], 'a replay delivers the batch again, which merges to the same rows');
+});
+
+t.test('a batch of which nothing can be read is set aside without a delivery', async (t) => {
+  const { queue, sink, start, append } = await bench(t);
+  const failures = [{ index: 0, code: 'unreadable_event', message: 'x'.repeat(5000) }];
+  const process = async (source: RawBatch): Promise<Batch> => ({
+    ...{ kind: 'observations' as const, source, observations: [], failures },
+  });
+  await append(1);
+  start(1, [{ name: 'a', process, consumer: sink }]);
+  await written(queue);
+  const [letter] = await queue.deadLetters();
+  t.ok((letter?.reason.message.length ?? 0) < 1100);
+  t.same(sink.ids(), []);
+});
+
+t.test('what a deleted project sent is dropped on delivery, and counted', async (t) => {
+  const { queue, start, append } = await bench(t);
+  const drops: object[] = [];
+  queue.onDrop((drop) => drops.push(drop));
+  await append(2);
+  const consumer = {
+    consume: () => Promise.reject(new PermanentError('project_deleted', 'it was deleted')),
+  };
+  start(1, [{ name: 'a', process: async (batch) => batch, consumer }]);
+  await until(() => drops.length === 2 && queue.stats().bytes === 0);
+  const drop = { branch: 'a', items: 1, reason: 'project_deleted', wasDead: false };
+  t.same(drops, [drop, drop]);
+  t.match(queue.stats(), { deadLetters: 0, branches: [{ entries: 0 }] });
 });
