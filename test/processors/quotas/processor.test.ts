@@ -6,14 +6,17 @@ import { quotasConfig } from '../../../processors/quotas/config.ts';
 import { createQuotasProcessor } from '../../../processors/quotas/processor.ts';
 import { tokenBuckets } from '../../../processors/quotas/token-buckets.ts';
 import type { Processor } from '../../../src/component/component.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { RawBatch, Tenant } from '../../../src/model/batch.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { measure } from '../../../src/model/formats.ts';
+import type { UsageCounters } from '../../../src/store/tenancy.ts';
 import { createHealth } from '../../../src/telemetry/health.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { memoryCounters, memoryOrganization } from '../../helper/counters.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
+import { sqlitePlace } from '../../helper/places.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 import { aHead } from '../../helper/sink.ts';
 
@@ -28,8 +31,9 @@ async function quotas(
   written: Written = {},
   plan: Parameters<typeof memoryOrganization>[0] = {},
   start: number = NOON,
+  given: { clock?: FakeClock; counters?: UsageCounters } = {},
 ) {
-  const clock = fakeClock(start);
+  const clock = given.clock ?? fakeClock(start);
   const counters = memoryCounters();
   const organization = memoryOrganization(plan);
   const health = createHealth(clock);
@@ -38,7 +42,10 @@ async function quotas(
     host: fakeHost({
       services: { health_registry: health },
       extensions: {
-        sqlite: { store: { organization: organization.store }, usage_counters: counters },
+        sqlite: {
+          store: { organization: organization.store },
+          usage_counters: given.counters ?? counters,
+        },
         file_storage: { usage_counters: counters },
       },
     }),
@@ -445,52 +452,96 @@ t.test('token buckets', async (t) => {
   });
 });
 
-t.test('in every order of requests, successes and failures the limits hold exactly', async () => {
-  const step = fc.oneof(
-    fc.record({ do: fc.constant('offer' as const), events: fc.integer({ min: 1, max: 5 }) }),
-    fc.record({ do: fc.constant('settle' as const), which: fc.nat(), durable: fc.boolean() }),
-    fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: -HOUR, max: 30 * HOUR }) }),
-    fc.record({ do: fc.constant('plan' as const), events: fc.integer({ min: 0, max: 30 }) }),
+/** What may happen to an organization, in any order. */
+const STEP = fc.oneof(
+  fc.record({ do: fc.constant('offer' as const), events: fc.integer({ min: 1, max: 5 }) }),
+  fc.record({ do: fc.constant('settle' as const), which: fc.nat(), durable: fc.boolean() }),
+  fc.record({ do: fc.constant('wait' as const), ms: fc.integer({ min: -HOUR, max: 30 * HOUR }) }),
+  fc.record({ do: fc.constant('plan' as const), events: fc.integer({ min: 0, max: 30 }) }),
+);
+type Step = typeof STEP extends fc.Arbitrary<infer T> ? T : never;
+
+/**
+ * Takes the steps, and throws where a limit was exceeded, or where the counters are in the end not the
+ * sum of what was made durable.
+ */
+async function takeSteps(
+  steps: readonly Step[],
+  q: Quotas,
+  counters: UsageCounters,
+  tenant: Tenant,
+): Promise<void> {
+  const hourLimit = 8 * measure(nativeBatch(1)).bytes;
+  let monthLimit = 20;
+  const underWay: RawBatch[] = [];
+  const durable: RawBatch[] = [];
+  for (const step of steps) {
+    if (step.do === 'wait') q.clock.set(q.clock.now() + step.ms);
+    else if (step.do === 'plan') {
+      monthLimit = step.events;
+      q.organization.change({ eventsPerMonth: monthLimit });
+    } else if (step.do === 'settle') {
+      const [batch] = underWay.splice(step.which % (underWay.length || 1), 1);
+      if (batch === undefined) continue;
+      q.processor.settle?.(batch, step.durable ? 'durable' : 'failed');
+      if (step.durable) durable.push(batch);
+    } else {
+      const batch = nativeBatch(step.events, { receivedAt: q.clock.now(), tenant });
+      if ((await offer(q, batch)) !== 'ok') continue;
+      underWay.push(batch);
+      const { month, hour } = await counters.read(tenant.organizationId);
+      if (month.events > monthLimit) throw new Error(`${month.events} events of ${monthLimit}`);
+      if (hour.bytes > hourLimit) throw new Error(`${hour.bytes} bytes of ${hourLimit}`);
+    }
+  }
+  for (const batch of underWay) q.processor.settle?.(batch, 'failed');
+  const { month, hour } = await counters.read(tenant.organizationId);
+  const end = new Date(month.resetsAt);
+  const monthBegin = Date.UTC(end.getUTCFullYear(), end.getUTCMonth() - 1, 1);
+  const within = (begin: number, end: number) =>
+    durable.filter(({ usageAt = 0 }) => usageAt >= begin && usageAt < end);
+  const events = within(monthBegin, month.resetsAt).reduce(
+    (sum, { usage }) => sum + usage.events,
+    0,
   );
-  const one = measure(nativeBatch(1)).bytes;
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
-      const q = await quotas({ hourly_bytes: 8 * one }, { eventsPerMonth: 20 });
-      const underWay: RawBatch[] = [];
-      let limit = 20;
-      for (const now of steps) {
-        if (now.do === 'wait') q.clock.set(q.clock.now() + now.ms);
-        else if (now.do === 'plan') {
-          limit = now.events;
-          q.organization.change({ eventsPerMonth: limit });
-        } else if (now.do === 'settle') {
-          const [batch] = underWay.splice(now.which % (underWay.length || 1), 1);
-          if (batch) q.processor.settle?.(batch, now.durable ? 'durable' : 'failed');
-        } else {
-          const batch = batchAt(q.clock, now.events);
-          if ((await offer(q, batch)) !== 'ok') continue;
-          underWay.push(batch);
-          const { month, hour } = await q.counters.read('org_a');
-          if (month.events > limit) throw new Error(`${month.events} events of ${limit}`);
-          if (hour.bytes > 8 * one) throw new Error(`${hour.bytes} bytes of ${8 * one}`);
-        }
-      }
-      for (const batch of underWay) q.processor.settle?.(batch, 'failed');
-      const { month, hour } = await q.counters.read('org_a');
-      const sum = (from: number, to: number, of: 'events' | 'bytes') =>
-        q.counters.ledger
-          .filter(({ countsAt }) => countsAt >= from && countsAt < to)
-          .reduce((total, { usage }) => total + usage[of], 0);
-      const end = new Date(month.resetsAt);
-      const begin = Date.UTC(end.getUTCFullYear(), end.getUTCMonth() - 1, 1);
-      return (
-        q.counters.open.size === 0 &&
-        month.events === sum(begin, month.resetsAt, 'events') &&
-        hour.bytes === sum(hour.resetsAt - HOUR, hour.resetsAt, 'bytes')
-      );
-    }),
-    { numRuns: 200 },
+  const bytes = within(hour.resetsAt - HOUR, hour.resetsAt).reduce(
+    (sum, { usage }) => sum + usage.bytes,
+    0,
   );
+  if (month.events !== events) throw new Error(`${month.events} counted, ${events} made durable`);
+  if (hour.bytes !== bytes) throw new Error(`${hour.bytes} counted, ${bytes} made durable`);
+}
+
+t.test('in every order of requests, successes and failures the limits hold exactly', async (t) => {
+  const limits = { hourly_bytes: 8 * measure(nativeBatch(1)).bytes };
+  const plan = { eventsPerMonth: 20 };
+
+  t.test('with counters in memory', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(STEP, { maxLength: 60 }), async (steps) => {
+        const q = await quotas(limits, plan);
+        await takeSteps(steps, q, q.counters, aTenant());
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  t.test('with those of a store, whose ledger then says the same', async (t) => {
+    const place = sqlitePlace(t);
+    const { store, close } = await place.open();
+    t.teardown(close);
+    let runs = 0;
+    await fc.assert(
+      fc.asyncProperty(fc.array(STEP, { maxLength: 60 }), async (steps) => {
+        const { clock } = place;
+        const q = await quotas(limits, plan, NOON, { clock, counters: store.counters });
+        const tenant = aTenant({ organizationId: `org_${++runs}` });
+        await takeSteps(steps, q, store.counters, tenant);
+      }),
+      { numRuns: 100 },
+    );
+    t.same(await store.usage.verify(), []);
+  });
 });
 
 t.test('what is used of what is allowed stands in the health report and the metrics', async (t) => {
