@@ -182,6 +182,73 @@ t.test(
   },
 );
 
+t.test('a crash under load counts what was made durable, no more and no less', async (t) => {
+  const daemon = await limited(t, { monthly_events: 1000 });
+  let acknowledged = 0;
+  const answers = Array.from({ length: 600 }, async () => {
+    const status = await post(daemon, events(1)).then(
+      (answer) => answer.status,
+      () => 0,
+    );
+    if (status === 202) acknowledged++;
+    return status;
+  });
+  await eventually(
+    async () => acknowledged,
+    (count) => count > 50,
+    'some acknowledgements',
+    20_000,
+  );
+  await daemon.end('SIGKILL');
+  await Promise.all(answers);
+  await daemon.start();
+  const verified = await daemon.cli('usage', 'verify');
+  t.equal(verified.code, 0, verified.stdout + verified.stderr);
+  const used = Number((await healthOf(daemon, 'quotas')).month_events);
+  t.ok(used >= acknowledged, `${used} counted, ${acknowledged} acknowledged`);
+  const stored = await eventually(
+    () => tracesOf(daemon),
+    (count) => count >= used,
+    'every counted event in the store',
+    20_000,
+  );
+  t.equal(stored, used, 'counted and stored are the same');
+});
+
+/** Every event of these tests has a trace of its own. */
+async function tracesOf(daemon: Daemon): Promise<number> {
+  let count = 0;
+  let cursor = '';
+  do {
+    const page = record(json(await daemon.call({ path: `/api/v1/traces?limit=100${cursor}` })));
+    count += list(page.traces).length;
+    const next = page.next_cursor;
+    cursor = typeof next === 'string' ? `&cursor=${encodeURIComponent(next)}` : '';
+  } while (cursor !== '');
+  return count;
+}
+
+t.test('what was refused can be looked up by the project, without what was sent', async (t) => {
+  const daemon = await limited(t, { monthly_events: 2 });
+  const broken = '{"id":"no-trace","inputs":"S3CR3T"}';
+  await post(daemon, events(1).replace(']}', `,${broken}]}`));
+  await post(daemon, '{"events":[{"inputs":"S3CR3T"');
+  await post(daemon, events(5));
+  const shown = await eventually(
+    async () => (await daemon.cli('rejections', 'list', '--json')).stdout,
+    (text) => text.includes('monthly_limit'),
+    'the log of rejections',
+  );
+  const entries = list(record(JSON.parse(shown)).rejections).map(record);
+  t.same(entries.map(({ code }) => code).sort(), [
+    'invalid_json',
+    'missing_field',
+    'monthly_limit',
+  ]);
+  t.notMatch(shown, /S3CR3T/);
+  t.notOk(shown.includes(daemon.key));
+});
+
 t.test('without a store the ledger stands beside the queue, and outlives a crash', async (t) => {
   await clearOfTheHour();
   const daemon = await startDaemon(t, { edit: withoutStore });
