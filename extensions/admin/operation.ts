@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { Clock } from '../../src/component/component.ts';
-import type { Management } from '../../src/control/management.ts';
 import type { Store } from '../../src/store/store.ts';
+import type { ChangedBy } from '../../src/store/tenancy.ts';
 import type { HealthSource } from '../../src/telemetry/health.ts';
 import type { ApiCode } from './errors.ts';
 import { QUERIES } from './schemas.ts';
@@ -9,7 +9,8 @@ import { QUERIES } from './schemas.ts';
 /** What an operation works with. */
 export type Context = {
   readonly store: Store;
-  readonly management: Management;
+  /** Who asks. */
+  readonly by: ChangedBy;
   readonly health: HealthSource;
   readonly clock: Clock;
 };

@@ -36,11 +36,12 @@ const changeOrganization = operation({
   status: 200,
   answer: SCHEMAS.organization,
   codes: ['invalid_name', 'unknown_plan', 'plan_limit'],
-  async run({ body: { name, plan } }, { store, management }) {
-    await management.updateOrganization({
+  async run({ body: { name, plan } }, { store, by }) {
+    const change = {
       ...(name === undefined ? {} : { name }),
       ...(plan === undefined ? {} : { plan }),
-    });
+    };
+    await store.organization.update(change, by);
     return organizationAnswer(store);
   },
 });
@@ -68,8 +69,8 @@ const createProject = operation({
   status: 201,
   answer: SCHEMAS.project,
   codes: ['invalid_name', 'project_limit'],
-  async run({ body }, { management }) {
-    const project = await management.createProject(body.name);
+  async run({ body }, { store, by }) {
+    const project = await store.projects.create(body.name, by);
     const location = `/api/v1/projects/${project.id}`;
     return { body: shownProject(project), headers: { location } };
   },
@@ -97,12 +98,12 @@ const changeProject = operation({
   status: 200,
   answer: SCHEMAS.project,
   codes: ['invalid_name', 'invalid_retention', 'unknown_project'],
-  async run({ id, body: { name, retention } }, { management }) {
-    const project = await management.updateProject(id, {
+  async run({ id, body: { name, retention } }, { store, by }) {
+    const change = {
       ...(name === undefined ? {} : { name }),
       ...(retention === undefined ? {} : { retentionDays: retention.days }),
-    });
-    return { body: shownProject(project) };
+    };
+    return { body: shownProject(await store.projects.update(id, change, by)) };
   },
 });
 
@@ -115,8 +116,8 @@ const deleteProject = operation({
   status: 204,
   answer: undefined,
   codes: ['unknown_project', 'last_project'],
-  async run({ id }, { management }) {
-    await management.deleteProject(id);
+  async run({ id }, { store, by }) {
+    await store.projects.delete(id, by);
     return {};
   },
 });
@@ -162,12 +163,13 @@ const createKey = operation({
   status: 201,
   answer: SCHEMAS.createdKey,
   codes: ['invalid_name', 'invalid_permissions', 'unknown_project'],
-  async run({ id, body: { name, permissions } }, { management }) {
-    const { key, token } = await management.createKey({
+  async run({ id, body: { name, permissions } }, { store, by }) {
+    const request = {
       projectId: id,
       ...(name === undefined ? {} : { name }),
       ...(permissions === undefined ? {} : { permissions: [...new Set(permissions)] }),
-    });
+    };
+    const { key, token } = await store.keys.create(request, by);
     return { body: { token, ...shownKey(key) } };
   },
 });
@@ -181,7 +183,7 @@ const revokeKey = operation({
   status: 200,
   answer: SCHEMAS.key,
   codes: ['unknown_key'],
-  run: async ({ id }, { management }) => ({ body: shownKey(await management.revokeKey(id)) }),
+  run: async ({ id }, { store, by }) => ({ body: shownKey(await store.keys.revoke(id, by)) }),
 });
 
 const showUsage = operation({

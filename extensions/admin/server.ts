@@ -1,7 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { parseEndpoint } from '../../src/config/schema.ts';
-import { management } from '../../src/control/management.ts';
 import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { HealthSource } from '../../src/telemetry/health.ts';
@@ -10,7 +9,7 @@ import { trackConnections } from './connections.ts';
 import { damageAnswer } from './damage.ts';
 import { ApiError, apiErrorOf } from './errors.ts';
 import { openApiDocument } from './openapi.ts';
-import type { Context, Operation } from './operation.ts';
+import type { Operation } from './operation.ts';
 import { operation } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 import { parseBody, parseWith } from './parse.ts';
@@ -131,8 +130,8 @@ function addOperation(app: FastifyInstance, each: Operation, parts: ServerParts)
       const { id = '' } = request.params as { id?: string };
       const query = parseWith(each.query, request.query, 'query');
       const body = each.body && parseWith(each.body, bodyOf(request, each), 'body');
-      const actor = { name: actors.get(request) ?? 'anybody', address: addressOf(request) };
-      const answer = await each.run({ id, query, body }, contextFor(parts, actor));
+      const by = { actor: actors.get(request) ?? 'anybody', address: addressOf(request) };
+      const answer = await each.run({ id, query, body }, { ...parts, by });
       reply.code(each.status).headers({ ...HEADERS, ...answer.headers });
       return reply.send(answer.body);
     },
@@ -142,16 +141,6 @@ function addOperation(app: FastifyInstance, each: Operation, parts: ServerParts)
 /** An IPv4 address reads the same whatever the listener is bound to. */
 function addressOf({ ip }: FastifyRequest): string {
   return ip.replace(/^::ffff:(?=\d+\.)/, '');
-}
-
-function contextFor(parts: ServerParts, actor: { name: string; address: string }): Context {
-  const { store, health, clock, logger } = parts;
-  const onUnrecorded = (error: unknown, { action, subject }: { action: string; subject: string }) =>
-    logger.error(
-      { err: error, action, subject },
-      'A change could not be written to the audit log.',
-    );
-  return { store, health, clock, management: management({ store, actor, clock, onUnrecorded }) };
 }
 
 function checkHead({ headers, params }: FastifyRequest, { body }: Operation): void {

@@ -1,7 +1,8 @@
+import type { Clock } from '../../src/component/component.ts';
 import type { Database } from '../../src/sqlite/database.ts';
-import type { AuditEntry, AuditStore } from '../../src/store/tenancy.ts';
+import type { AuditEntry, AuditStore, ChangedBy } from '../../src/store/tenancy.ts';
+import type { AuditRow, ByRow } from './audit-writing.ts';
 import { cursorAfter, numberOf } from './cursor.ts';
-import type { AuditRow } from './log-operations.ts';
 
 export function sqliteAudit(database: Database): AuditStore {
   return {
@@ -21,6 +22,11 @@ export function sqliteAudit(database: Database): AuditStore {
       };
     },
   };
+}
+
+/** Who makes a change, as its operation wants it. */
+export function byRow(by: ChangedBy | undefined, clock: Clock): ByRow {
+  return by === undefined ? null : [clock.now(), by.actor, by.address];
 }
 
 function entryOf([at, actor, address, action, subject, details]: AuditRow): AuditEntry {

@@ -4,7 +4,9 @@ import { permissionBits, permissionList } from '../../src/queue/record.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import type { ApiKey, KeyStore } from '../../src/store/store.ts';
 import { StoreError } from '../../src/store/store.ts';
+import type { ChangedBy } from '../../src/store/tenancy.ts';
 import { hashToken, makeId, makeToken, shownPrefix } from '../../src/store/token.ts';
+import { byRow } from './audit.ts';
 import { lastUse } from './last-use.ts';
 import type { KeyRow } from './operations.ts';
 import { checkName, unknownProject } from './projects.ts';
@@ -30,16 +32,15 @@ export function sqliteKeys(database: Database, clock: Clock, logger: Logger): Sq
     for (const listener of listeners) listener(keyId);
   };
 
-  async function create(request: {
-    projectId: string;
-    name?: string;
-    permissions?: readonly Permission[];
-  }): Promise<{ key: ApiKey; token: string }> {
+  async function create(
+    request: { projectId: string; name?: string; permissions?: readonly Permission[] },
+    by?: ChangedBy,
+  ): Promise<{ key: ApiKey; token: string }> {
     const { projectId, name = 'key', permissions = ALL } = request;
     checkName(name);
     checkPermissions(permissions);
     const token = makeToken();
-    const args = [
+    const values = [
       makeId('key'),
       projectId,
       name,
@@ -48,6 +49,7 @@ export function sqliteKeys(database: Database, clock: Clock, logger: Logger): Sq
       permissionBits(permissions),
       clock.now(),
     ];
+    const args = [values, byRow(by, clock)];
     const row = (await database.write('keys.create', args)) as KeyRow | null;
     if (row === null) throw unknownProject(projectId);
     const key = keyOf(row);
@@ -55,8 +57,9 @@ export function sqliteKeys(database: Database, clock: Clock, logger: Logger): Sq
     return { key, token };
   }
 
-  async function revoke(id: string): Promise<ApiKey> {
-    const row = (await database.write('keys.revoke', [id, clock.now()])) as KeyRow | null;
+  async function revoke(id: string, by?: ChangedBy): Promise<ApiKey> {
+    const args = [id, clock.now(), byRow(by, clock)];
+    const row = (await database.write('keys.revoke', args)) as KeyRow | null;
     if (row === null) throw new StoreError('unknown_key', `there is no key ${id}`);
     changed(id);
     return keyOf(row);

@@ -2,6 +2,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ALL_USAGE } from '../../src/queue/usage-operations.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
+import { AUDIT_COLUMNS, AUDIT_SCHEMA, auditWriting } from './audit-writing.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS rejections (
@@ -24,19 +25,6 @@ const SCHEMA = `
     count INTEGER NOT NULL,
     PRIMARY KEY (hour, project, key, code)
   ) STRICT, WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS audit_log (
-    n INTEGER PRIMARY KEY AUTOINCREMENT,
-    at INTEGER NOT NULL,
-    actor TEXT NOT NULL,
-    address TEXT,
-    action TEXT NOT NULL,
-    subject TEXT NOT NULL,
-    details TEXT NOT NULL
-  ) STRICT;
-  CREATE TRIGGER IF NOT EXISTS audit_log_is_not_changed BEFORE UPDATE ON audit_log
-    BEGIN SELECT raise(ABORT, 'the audit log is only added to'); END;
-  CREATE TRIGGER IF NOT EXISTS audit_log_is_not_shortened BEFORE DELETE ON audit_log
-    BEGIN SELECT raise(ABORT, 'the audit log is only added to'); END;
 `;
 
 export type RejectionRow = readonly [
@@ -55,14 +43,6 @@ export type RejectedRow = readonly [
   code: string,
   count: number,
 ];
-export type AuditRow = readonly [
-  at: number,
-  actor: string,
-  address: string | null,
-  action: string,
-  subject: string,
-  details: string,
-];
 /** Accepted: hour, project, key, events, bytes. */
 export type UsedRow = readonly [number, string, string, number, number];
 /** Events and bytes of a project and key: in the ledger, and in the batches that are kept. */
@@ -76,7 +56,6 @@ export type LedgerCheck = readonly [
 ];
 
 const REJECTION_COLUMNS = 'at, key, path, code, reason, item, count';
-const AUDIT_COLUMNS = 'at, actor, address, action, subject, details';
 
 export function operations(
   db: DatabaseSync,
@@ -85,14 +64,9 @@ export function operations(
 ): Operations {
   if (access === 'read') return { calls: readingCalls(db) };
   db.exec(SCHEMA);
-  const audit = db.prepare(`INSERT INTO audit_log (${AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`);
+  db.exec(AUDIT_SCHEMA);
   return {
-    calls: {
-      ...rejectionCalls(db),
-      'audit.record': (row: AuditRow): void => {
-        audit.run(...row);
-      },
-    },
+    calls: { ...rejectionCalls(db), 'audit.record': auditWriting(db).record },
     growing: ['rejections.record', 'audit.record'],
   };
 }

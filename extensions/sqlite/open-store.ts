@@ -93,7 +93,7 @@ async function storeIn(
     projects,
     keys,
     traces: sqliteTraces(database, queues.usage, retention),
-    organization: sqliteOrganization(database, config, retention),
+    organization: sqliteOrganization(database, clock, config, retention),
     usage: sqliteUsage(database, queues.usage, rejections.flush),
     counters: queues.usage,
     rejections,

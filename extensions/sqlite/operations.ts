@@ -1,8 +1,11 @@
 /** What the store asks of its database thread, beside the queue's operations. */
 import type { DatabaseSync } from 'node:sqlite';
+import { permissionList } from '../../src/queue/record.ts';
 import { addColumn } from '../../src/sqlite/columns.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
 import type { PlanName } from '../../src/store/tenancy.ts';
+import type { ByRow, NoteChange } from './audit-writing.ts';
+import { AUDIT_SCHEMA, auditWriting } from './audit-writing.ts';
 import type { AllowedProjects } from './plans.ts';
 
 const SCHEMA = `
@@ -72,17 +75,19 @@ export function operations(
 ): Operations {
   if (access === 'read') return { calls: readingCalls(db) };
   db.exec(SCHEMA);
+  db.exec(AUDIT_SCHEMA);
+  const { note } = auditWriting(db);
   addColumn(db, 'projects', 'retention_days', 'INTEGER');
   // What is deleted must be gone from the pages too. The store deletes little while it accepts: what it
   // frees there are cells in pages that are written anyway.
   db.exec('PRAGMA secure_delete = ON');
   return {
-    calls: { ...organizationCalls(db), ...projectCalls(db), ...keyCalls(db) },
+    calls: { ...organizationCalls(db, note), ...projectCalls(db, note), ...keyCalls(db, note) },
     growing: ['store.first', 'projects.create', 'keys.create'],
   };
 }
 
-function organizationCalls(db: DatabaseSync): Operations['calls'] {
+function organizationCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
   const found = db.prepare("INSERT INTO organizations VALUES (?, ?, 'scale', ?)");
   const organization = organizationReading(db);
   const projects = projectCount(db);
@@ -112,11 +117,16 @@ function organizationCalls(db: DatabaseSync): Operations['calls'] {
       name: string | null,
       plan: PlanName | null,
       allowed: AllowedProjects,
+      by: ByRow,
     ): [OrganizationRow | undefined, tooMany: number] => {
       const limit = plan === null ? null : allowed[plan];
       const tooMany = limit === null ? 0 : Math.max(0, projects() - limit);
-      if (tooMany === 0) update.run(name, plan);
-      return [organization(), tooMany];
+      if (tooMany > 0) return [organization(), tooMany];
+      update.run(name, plan);
+      const row = organization();
+      const details = { name: name ?? undefined, plan: plan ?? undefined };
+      if (row !== undefined) note(by, 'organization.update', row[0], details);
+      return [row, 0];
     },
   };
 }
@@ -142,7 +152,7 @@ function projectCreation(
   return (...values) => create.get(...values) as unknown as ProjectRow;
 }
 
-function projectCalls(db: DatabaseSync): Operations['calls'] {
+function projectCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
   const organization = organizationReading(db);
   const count = projectCount(db);
   const create = projectCreation(db);
@@ -159,27 +169,36 @@ function projectCalls(db: DatabaseSync): Operations['calls'] {
       name: string,
       now: number,
       allowed: AllowedProjects,
+      by: ByRow,
     ): ProjectRow | null => {
       const row = organization();
       if (row === undefined) throw new Error('the store has no organization');
       const limit = allowed[row[2]];
-      return limit !== null && count() >= limit ? null : create(id, row[0], name, now);
+      if (limit !== null && count() >= limit) return null;
+      note(by, 'project.create', id, { name });
+      return create(id, row[0], name, now);
     },
     'projects.update': (
       id: string,
       name: string | null,
       days: readonly [number | null] | null,
+      by: ByRow,
     ): unknown => {
       if (name !== null) rename.run(name, id);
       if (days !== null) retain.run(days[0], id);
-      return find.get(id) ?? null;
+      const row = find.get(id);
+      const details = { name: name ?? undefined, retention_days: days?.[0] };
+      if (row !== undefined) note(by, 'project.update', id, details);
+      return row ?? null;
     },
     /** Its keys hang on it, so they are found no more; all it holds is taken away afterwards. */
-    'projects.delete': (id: string, now: number): 'deleted' | 'unknown' | 'last' => {
-      if (find.get(id) === undefined) return 'unknown';
+    'projects.delete': (id: string, now: number, by: ByRow): 'deleted' | 'unknown' | 'last' => {
+      const row = find.get(id) as unknown as ProjectRow | undefined;
+      if (row === undefined) return 'unknown';
       if (count() <= 1) return 'last';
       remove.run(id);
       mark.run(id, now);
+      note(by, 'project.delete', id, { name: row[2] });
       return 'deleted';
     },
   };
@@ -210,8 +229,9 @@ function keyCreation(db: DatabaseSync): KeyCreation {
   };
 }
 
-function keyCalls(db: DatabaseSync): Operations['calls'] {
+function keyCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
   const read = keyById(db);
+  const create = keyCreation(db);
   const revoke = db.prepare(
     'UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL',
   );
@@ -219,10 +239,21 @@ function keyCalls(db: DatabaseSync): Operations['calls'] {
     'UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?',
   );
   return {
-    'keys.create': keyCreation(db),
-    'keys.revoke': (id: string, now: number): KeyRow | null => {
-      revoke.run(now, id);
-      return read(id);
+    'keys.create': (values: Parameters<KeyCreation>, by: ByRow): KeyRow | null => {
+      const row = create(...values);
+      if (row === null) return null;
+      const [id, project_id, , name, , bits] = row;
+      const permissions = permissionList(bits).join(',');
+      note(by, 'key.create', id, { project_id, name, permissions });
+      return row;
+    },
+    'keys.revoke': (id: string, now: number, by: ByRow): KeyRow | null => {
+      const isChanged = Number(revoke.run(now, id).changes) > 0;
+      const row = read(id);
+      if (row === null || !isChanged) return row;
+      const [, project_id, , name] = row;
+      note(by, 'key.revoke', id, { project_id, name });
+      return row;
     },
     'keys.touch': (rows: readonly [id: string, usedAt: number][]): void => {
       for (const [id, usedAt] of rows) touch.run(usedAt, id);

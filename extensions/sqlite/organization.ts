@@ -1,7 +1,9 @@
+import type { Clock } from '../../src/component/component.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import { StoreError } from '../../src/store/store.ts';
-import type { Organization, OrganizationStore } from '../../src/store/tenancy.ts';
+import type { ChangedBy, Organization, OrganizationStore } from '../../src/store/tenancy.ts';
 import { PLAN_NAMES } from '../../src/store/tenancy.ts';
+import { byRow } from './audit.ts';
 import type { OrganizationRow } from './operations.ts';
 import type { PlansConfig } from './plans.ts';
 import { allowedProjects, isPlan, limitsOn } from './plans.ts';
@@ -10,18 +12,22 @@ import type { Retention } from './retention.ts';
 
 export function sqliteOrganization(
   database: Database,
+  clock: Clock,
   config: PlansConfig,
   retention: Retention,
 ): OrganizationStore {
   const listeners = new Set<(organization: Organization) => void>();
 
-  async function update(change: { name?: string; plan?: string }): Promise<Organization> {
+  async function update(
+    change: { name?: string; plan?: string },
+    by?: ChangedBy,
+  ): Promise<Organization> {
     const { name, plan } = change;
     if (name !== undefined) checkName(name);
     if (plan !== undefined && !isPlan(plan)) {
       throw new StoreError('unknown_plan', `a plan is one of ${PLAN_NAMES.join(', ')}`);
     }
-    const args = [name ?? null, plan ?? null, allowedProjects(config)];
+    const args = [name ?? null, plan ?? null, allowedProjects(config), byRow(by, clock)];
     const [row, tooMany] = (await database.write('organization.update', args)) as [
       OrganizationRow,
       tooMany: number,

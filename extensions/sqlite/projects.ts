@@ -2,7 +2,9 @@ import type { Clock } from '../../src/component/component.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import type { Project, ProjectStore } from '../../src/store/store.ts';
 import { StoreError } from '../../src/store/store.ts';
+import type { ChangedBy } from '../../src/store/tenancy.ts';
 import { makeId } from '../../src/store/token.ts';
+import { byRow } from './audit.ts';
 import type { ProjectRow } from './operations.ts';
 import type { PlansConfig } from './plans.ts';
 import { allowedProjects } from './plans.ts';
@@ -30,9 +32,9 @@ export function sqliteProjects(parts: ProjectParts): ProjectStore {
     return rows.map((row, i) => projectOf(row, counts[i] ?? 0, retention));
   }
 
-  async function create(name: string): Promise<Project> {
+  async function create(name: string, by?: ChangedBy): Promise<Project> {
     checkName(name);
-    const args = [makeId('proj'), name, clock.now(), allowedProjects(config)];
+    const args = [makeId('proj'), name, clock.now(), allowedProjects(config), byRow(by, clock)];
     const row = (await database.write('projects.create', args)) as ProjectRow | null;
     if (row === null) {
       throw new StoreError('project_limit', 'the plan of the organization allows no more projects');
@@ -43,11 +45,13 @@ export function sqliteProjects(parts: ProjectParts): ProjectStore {
   async function update(
     id: string,
     change: { name?: string; retentionDays?: number | null },
+    by?: ChangedBy,
   ): Promise<Project> {
     const { name, retentionDays } = change;
     if (name !== undefined) checkName(name);
     if (retentionDays !== undefined && retentionDays !== null) checkDays(retentionDays, retention);
-    const args = [id, name ?? null, retentionDays === undefined ? null : [retentionDays]];
+    const days = retentionDays === undefined ? null : [retentionDays];
+    const args = [id, name ?? null, days, byRow(by, clock)];
     const row = (await database.write('projects.update', args)) as ProjectRow | null;
     if (row === null) throw unknownProject(id);
     retention.setOwn(id, row[4]);
@@ -56,8 +60,9 @@ export function sqliteProjects(parts: ProjectParts): ProjectStore {
     return project;
   }
 
-  async function remove(id: string): Promise<void> {
-    const outcome = await database.write('projects.delete', [id, clock.now()]);
+  async function remove(id: string, by?: ChangedBy): Promise<void> {
+    const args = [id, clock.now(), byRow(by, clock)];
+    const outcome = await database.write('projects.delete', args);
     if (outcome === 'unknown') throw unknownProject(id);
     if (outcome === 'last') {
       throw new StoreError('last_project', 'the last project of an organization cannot be deleted');

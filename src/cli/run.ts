@@ -99,7 +99,6 @@ class Daemon {
       stores: () => new Map(service.offers(STORE).map(({ id, offer }) => [id, offer])),
       queues: () => queues.all,
       reload: () => this.reload(),
-      logger,
     });
     try {
       this.control = await startControlServer(directory, handler, logger);

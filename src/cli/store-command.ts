@@ -88,10 +88,7 @@ async function inStore(
         `The store is new: made the project ${project.name} (${project.id}) with the key ${token}, shown this once.`,
       );
     }
-    const work = storeWork(store, (error, { action, subject }) =>
-      terminal.err(`warning: ${action} of ${subject} could not be audited: ${String(error)}`),
-    );
-    return await STORE_COMMANDS[command](work, args);
+    return await STORE_COMMANDS[command](storeWork(store), args);
   } finally {
     await service.shutdown();
   }

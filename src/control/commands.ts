@@ -1,4 +1,3 @@
-import type { Logger } from '../component/component.ts';
 import type { DurableQueue } from '../queue/queue.ts';
 import type { Store } from '../store/store.ts';
 import { DEAD_LETTER_COMMANDS, type DeadLetterCommand } from './dead-letters.ts';
@@ -13,7 +12,6 @@ export type ControlTargets = {
   stores(): ReadonlyMap<string, Store>;
   /** By id of the component that owns the queue. */
   queues(): ReadonlyMap<string, DurableQueue>;
-  readonly logger: Logger;
   /** Reads the configuration again; rejects with a `ControlError` when it is not taken. */
   reload(): Promise<unknown>;
 };
@@ -24,9 +22,7 @@ export function createControlHandler(targets: ControlTargets): ControlHandler {
     if (command === 'reload') return targets.reload();
     if (Object.hasOwn(STORE_COMMANDS, command)) {
       const { store, ...rest } = args;
-      const work = storeWork(storeFor(targets, store), (error, { action, subject }) =>
-        targets.logger.error({ error, action, subject }, 'A change could not be audited.'),
-      );
+      const work = storeWork(storeFor(targets, store));
       return STORE_COMMANDS[command as StoreCommandName](work, rest);
     }
     if (Object.hasOwn(DEAD_LETTER_COMMANDS, command)) {

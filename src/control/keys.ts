@@ -30,22 +30,23 @@ async function listKeys({ store }: StoreWork, args: unknown): Promise<{ keys: Li
 }
 
 async function createKey(
-  { store, management }: StoreWork,
+  { store, by }: StoreWork,
   args: unknown,
 ): Promise<ListedKey & { token: string }> {
   const { project, name, permissions } = readArguments(createArguments, args);
   const { id } = await projectFor(store, project);
-  const { key, token } = await management.createKey({
+  const request = {
     projectId: id,
     ...(name === undefined ? {} : { name }),
     ...(permissions === undefined ? {} : { permissions }),
-  });
+  };
+  const { key, token } = await store.keys.create(request, by);
   return { ...listed(key), token };
 }
 
-async function revokeKey({ management }: StoreWork, args: unknown): Promise<ListedKey> {
+async function revokeKey({ store, by }: StoreWork, args: unknown): Promise<ListedKey> {
   const { id } = readArguments(revokeArguments, args);
-  return listed(await management.revokeKey(id));
+  return listed(await store.keys.revoke(id, by));
 }
 
 function listed(key: ApiKey): ListedKey {

@@ -13,13 +13,14 @@ const updateArguments = z.strictObject({
 });
 
 async function updateOrganization(
-  { store, management }: StoreWork,
+  { store, by }: StoreWork,
   args: unknown,
 ): Promise<ShownOrganization> {
   const { name, plan } = readArguments(updateArguments, args);
-  const organization = await management.updateOrganization({
+  const change = {
     ...(name === undefined ? {} : { name }),
     ...(plan === undefined ? {} : { plan }),
-  });
+  };
+  const organization = await store.organization.update(change, by);
   return shownOrganization(organization, await store.counters.read(organization.id));
 }

@@ -25,23 +25,20 @@ async function showProject({ store }: StoreWork, args: unknown): Promise<ShownPr
   return shownProject(await projectFor(store, project));
 }
 
-async function createProject({ management }: StoreWork, args: unknown): Promise<ShownProject> {
+async function createProject({ store, by }: StoreWork, args: unknown): Promise<ShownProject> {
   const { name } = readArguments(createArguments, args);
-  return shownProject(await management.createProject(name));
+  return shownProject(await store.projects.create(name, by));
 }
 
-async function renameProject(
-  { store, management }: StoreWork,
-  args: unknown,
-): Promise<ShownProject> {
+async function renameProject({ store, by }: StoreWork, args: unknown): Promise<ShownProject> {
   const { project, name } = readArguments(renameArguments, args);
   const { id } = await projectFor(store, project);
-  return shownProject(await management.updateProject(id, { name }));
+  return shownProject(await store.projects.update(id, { name }, by));
 }
 
 /** By id alone: whoever asks has said which one, and has been shown it. */
-async function deleteProject({ management }: StoreWork, args: unknown): Promise<{ id: string }> {
+async function deleteProject({ store, by }: StoreWork, args: unknown): Promise<{ id: string }> {
   const { id } = readArguments(deleteArguments, args);
-  await management.deleteProject(id);
+  await store.projects.delete(id, by);
   return { id };
 }

@@ -1,28 +1,22 @@
 import { systemClock } from '../component/clock.ts';
 import type { Clock } from '../component/component.ts';
 import type { Project, Store } from '../store/store.ts';
-import type { AuditEntry } from '../store/tenancy.ts';
-import { type Management, management } from './management.ts';
+import type { ChangedBy } from '../store/tenancy.ts';
 import { ControlError } from './protocol.ts';
 
 /** What a command about a store works with. */
 export type StoreWork = {
   readonly store: Store;
-  readonly management: Management;
+  /** Who asks. */
+  readonly by: ChangedBy;
   readonly clock: Clock;
 };
 
 /** The same over the control socket and in a store that no daemon owns. */
 export type StoreCommand = (work: StoreWork, args: unknown) => Promise<unknown>;
 
-/** `onUnrecorded` is told when a change was made that the audit log could not take. */
-export function storeWork(
-  store: Store,
-  onUnrecorded: (error: unknown, entry: AuditEntry) => void,
-): StoreWork {
-  const actor = { name: 'cli', address: null };
-  const clock = systemClock;
-  return { store, clock, management: management({ store, actor, clock, onUnrecorded }) };
+export function storeWork(store: Store): StoreWork {
+  return { store, by: { actor: 'cli', address: null }, clock: systemClock };
 }
 
 /** The project that is meant: by id, by a name only one has, or the only one there is. */

@@ -11,6 +11,7 @@ import type {
 import type { QueueStorage } from '../queue/queue.ts';
 import type {
   AuditStore,
+  ChangedBy,
   OrganizationStore,
   RejectionStore,
   UsageCounters,
@@ -73,7 +74,7 @@ export type Project = {
 
 export type ProjectStore = {
   /** Rejects with `StoreError('project_limit')` when the plan allows no further project. */
-  create(name: string): Promise<Project>;
+  create(name: string, by?: ChangedBy): Promise<Project>;
   /** Oldest first. */
   list(): Promise<Project[]>;
   get(id: string): Promise<Project | undefined>;
@@ -81,13 +82,17 @@ export type ProjectStore = {
    * `retentionDays: null` goes back to the plan's. Rejects with `StoreError`: `unknown_project`,
    * `invalid_name`, `invalid_retention` (none of 1 to 36,500 whole days, or more than the plan's).
    */
-  update(id: string, change: { name?: string; retentionDays?: number | null }): Promise<Project>;
+  update(
+    id: string,
+    change: { name?: string; retentionDays?: number | null },
+    by?: ChangedBy,
+  ): Promise<Project>;
   /**
    * Resolved: the project, its keys and everything it holds are gone for every reader and writer. The
    * bytes leave the files in steps after that, which a restart continues. Usage stays.
    * Rejects with `StoreError`: `unknown_project`, `last_project`.
    */
-  delete(id: string): Promise<void>;
+  delete(id: string, by?: ChangedBy): Promise<void>;
   /** Told at once of every project deleted through this store, for whoever holds data of it elsewhere. */
   onDelete(listener: (projectId: string) => void): () => void;
 };
@@ -109,15 +114,14 @@ export type ApiKey = {
 
 export type KeyStore = {
   /** The token is in the answer and nowhere else: only its SHA-256 is stored. */
-  create(request: {
-    projectId: string;
-    name?: string;
-    permissions?: readonly Permission[];
-  }): Promise<{ key: ApiKey; token: string }>;
+  create(
+    request: { projectId: string; name?: string; permissions?: readonly Permission[] },
+    by?: ChangedBy,
+  ): Promise<{ key: ApiKey; token: string }>;
   /** Newest first, revoked ones included. */
   list(projectId?: string): Promise<ApiKey[]>;
   /** Revoking twice changes nothing. */
-  revoke(id: string): Promise<ApiKey>;
+  revoke(id: string, by?: ChangedBy): Promise<ApiKey>;
   /** By the SHA-256 of the token, 32 bytes; a revoked key is found, with `revokedAt` set. */
   findByHash(hash: Buffer): Promise<ApiKey | undefined>;
   /** Notes that keys were used; written in the background, at most once a minute per key. */

@@ -32,7 +32,7 @@ export type Organization = {
 export type OrganizationStore = {
   get(): Promise<Organization>;
   /** Rejects with `StoreError('plan_limit')`, saying how many projects to delete first. */
-  update(change: { name?: string; plan?: PlanName }): Promise<Organization>;
+  update(change: { name?: string; plan?: PlanName }, by?: ChangedBy): Promise<Organization>;
   /** Told at once of every change made through this store. */
   onChange(listener: (organization: Organization) => void): () => void;
 };
@@ -160,7 +160,14 @@ export type AuditEntry = {
   readonly details: Readonly<Record<string, string | number | boolean | null>>;
 };
 
+/**
+ * Who makes a change. Where one is named, the change and its audit entry are one transaction: neither is
+ * there without the other. A change that changes nothing leaves no entry.
+ */
+export type ChangedBy = Pick<AuditEntry, 'actor' | 'address'>;
+
 export type AuditStore = {
+  /** For what is no change of the store, such as a sign-in. */
   record(entry: AuditEntry): Promise<void>;
   list(page: {
     limit: number;

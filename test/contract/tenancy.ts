@@ -611,4 +611,49 @@ function logs(t: Test, open: Open): void {
     const rest = await after.audit.list({ limit: 2, cursor: first.nextCursor ?? '' });
     t.same(rest, { items: [entry(0)], nextCursor: null });
   });
+
+  t.test('a change and its audit entry are there together, or neither is', async (t) => {
+    const { store, clock, reopen } = await open(t);
+    const by = { actor: 'admin-token', address: '192.0.2.1' };
+    const organization = await store.organization.update({ name: 'Ours', plan: 'pro' }, by);
+    const { id } = await store.projects.create('a', by);
+    await store.projects.update(id, { name: 'b', retentionDays: 3 }, by);
+    await store.projects.update(id, { retentionDays: null }, by);
+    const { key } = await store.keys.create({ projectId: id, name: 'k' }, by);
+    await store.keys.revoke(key.id, by);
+    await store.projects.delete(id, by);
+    const after = await reopen();
+    const entry = (action: string, subject: string, details: object) => ({
+      ...{ at: clock.now(), ...by, action, subject, details },
+    });
+    const ofKey = { project_id: id, name: 'k' };
+    const expected = [
+      entry('organization.update', organization.id, { name: 'Ours', plan: 'pro' }),
+      entry('project.create', id, { name: 'a' }),
+      entry('project.update', id, { name: 'b', retention_days: 3 }),
+      entry('project.update', id, { retention_days: null }),
+      entry('key.create', key.id, { ...ofKey, permissions: 'ingest:write,traces:read' }),
+      entry('key.revoke', key.id, ofKey),
+      entry('project.delete', id, { name: 'b' }),
+    ];
+    t.same((await after.audit.list({ limit: 100 })).items, expected.toReversed());
+
+    const [last] = await after.projects.list();
+    const lastId = last?.id ?? '';
+    const kept = await after.keys.create({ projectId: lastId });
+    await after.keys.revoke(kept.key.id);
+    await after.keys.revoke(kept.key.id, by);
+    const nothing = [
+      () => after.projects.delete(lastId, by),
+      () => after.projects.delete('proj_none', by),
+      () => after.projects.create('', by),
+      () => after.projects.update('proj_none', { name: 'x' }, by),
+      () => after.keys.create({ projectId: 'proj_none' }, by),
+      () => after.keys.revoke('key_none', by),
+      () => after.organization.update({ name: '' }, by),
+    ];
+    for (const refused of nothing) await t.rejects(refused(), { name: 'StoreError' });
+    const { items } = await after.audit.list({ limit: 100 });
+    t.equal(items.length, expected.length, 'what changed nothing leaves no entry');
+  });
 }

@@ -2,12 +2,13 @@ import type { ApiKey, Project, Store } from '../../src/store/store.ts';
 import { StoreError } from '../../src/store/store.ts';
 import type {
   AuditEntry,
+  ChangedBy,
   Organization,
   PlanName,
   RejectionEntry,
   UsageRow,
 } from '../../src/store/tenancy.ts';
-import { hashToken, makeId, makeToken, shownPrefix } from '../../src/store/token.ts';
+import { makeId, makeToken, shownPrefix } from '../../src/store/token.ts';
 
 /** A store in memory, for tests of what manages one; it keeps no traces. */
 export type FakeStore = Store & {
@@ -31,6 +32,14 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
   let name = 'organization';
   let current = plan;
 
+  const note = (
+    by: ChangedBy | undefined,
+    action: string,
+    subject: string,
+    details: AuditEntry['details'],
+  ) => {
+    if (by !== undefined) entries.push({ at: AT, ...by, action, subject, details });
+  };
   const organization = (): Organization => ({
     id: 'org_1',
     name,
@@ -82,7 +91,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
   const parts = {
     organization: guarded({
       get: async () => organization(),
-      async update(change: { name?: string; plan?: PlanName }) {
+      async update(change: { name?: string; plan?: PlanName }, by?: ChangedBy) {
         const allowed = PROJECTS[change.plan ?? current];
         if (allowed !== null && projects.size > allowed) {
           const surplus = projects.size - allowed;
@@ -90,35 +99,46 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
         }
         name = change.name ?? name;
         current = change.plan ?? current;
+        note(by, 'organization.update', 'org_1', change);
         return organization();
       },
     }),
     projects: guarded({
-      async create(given: string) {
+      async create(given: string, by?: ChangedBy) {
         const allowed = PROJECTS[current];
         if (allowed !== null && projects.size >= allowed) {
           throw new StoreError('project_limit', `the plan ${current} allows ${allowed} project`);
         }
-        return add(given);
+        const project = add(given);
+        note(by, 'project.create', project.id, { name: given });
+        return project;
       },
       list: async () => [...projects.values()],
       get: async (id: string) => projects.get(id),
-      async update(id: string, change: { name?: string; retentionDays?: number | null }) {
+      async update(
+        id: string,
+        change: { name?: string; retentionDays?: number | null },
+        by?: ChangedBy,
+      ) {
         const project = found(id);
         const days = change.retentionDays ?? 14;
         if (days > 14) throw new StoreError('invalid_retention', 'the plan keeps 14 days at most');
         const changed = { ...project, name: change.name ?? project.name, retention: { days } };
         projects.set(id, changed);
+        const { retentionDays, ...details } = change;
+        const retained = retentionDays === undefined ? {} : { retention_days: retentionDays };
+        note(by, 'project.update', id, { ...details, ...retained });
         return changed;
       },
-      async delete(id: string) {
-        found(id);
+      async delete(id: string, by?: ChangedBy) {
+        const { name: deleted } = found(id);
         if (projects.size === 1) throw new StoreError('last_project', 'the last project stays');
         projects.delete(id);
+        note(by, 'project.delete', id, { name: deleted });
       },
     }),
     keys: guarded({
-      async create(request: Parameters<Store['keys']['create']>[0]) {
+      async create(request: Parameters<Store['keys']['create']>[0], by?: ChangedBy) {
         found(request.projectId);
         const token = makeToken();
         const key: ApiKey = {
@@ -132,18 +152,25 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
           lastUsedAt: null,
           revokedAt: null,
         };
-        hashToken(token);
         keys.unshift(key);
+        note(by, 'key.create', key.id, {
+          project_id: key.projectId,
+          name: key.name,
+          permissions: key.permissions.join(','),
+        });
         return { key, token };
       },
       list: async (projectId?: string) =>
         keys.filter((key) => projectId === undefined || key.projectId === projectId),
-      async revoke(id: string) {
+      async revoke(id: string, by?: ChangedBy) {
         const at = keys.findIndex((key) => key.id === id);
         const key = keys[at];
         if (key === undefined) throw new StoreError('unknown_key', 'there is no such key');
         const revoked = { ...key, revokedAt: key.revokedAt ?? AT };
         keys[at] = revoked;
+        if (key.revokedAt === null) {
+          note(by, 'key.revoke', id, { project_id: key.projectId, name: key.name });
+        }
         return revoked;
       },
     }),

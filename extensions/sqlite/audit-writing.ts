@@ -1,0 +1,56 @@
+/** The audit log, in the database thread: an entry stands in the transaction of what it is about. */
+import type { DatabaseSync } from 'node:sqlite';
+import type { AuditEntry } from '../../src/store/tenancy.ts';
+
+export const AUDIT_SCHEMA = `
+  CREATE TABLE IF NOT EXISTS audit_log (
+    n INTEGER PRIMARY KEY AUTOINCREMENT,
+    at INTEGER NOT NULL,
+    actor TEXT NOT NULL,
+    address TEXT,
+    action TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    details TEXT NOT NULL
+  ) STRICT;
+  CREATE TRIGGER IF NOT EXISTS audit_log_is_not_changed BEFORE UPDATE ON audit_log
+    BEGIN SELECT raise(ABORT, 'the audit log is only added to'); END;
+  CREATE TRIGGER IF NOT EXISTS audit_log_is_not_shortened BEFORE DELETE ON audit_log
+    BEGIN SELECT raise(ABORT, 'the audit log is only added to'); END;
+`;
+
+export const AUDIT_COLUMNS = 'at, actor, address, action, subject, details';
+
+export type AuditRow = readonly [
+  at: number,
+  actor: string,
+  address: string | null,
+  action: string,
+  subject: string,
+  details: string,
+];
+
+/** Who changes something, and when; null where nobody is named. */
+export type ByRow = readonly [at: number, actor: string, address: string | null] | null;
+
+/** Notes a change that was made. Details that are undefined are left out. */
+export type NoteChange = (
+  by: ByRow,
+  action: string,
+  subject: string,
+  details: Readonly<Record<string, AuditEntry['details'][string] | undefined>>,
+) => void;
+
+export function auditWriting(db: DatabaseSync): {
+  record(row: AuditRow): void;
+  note: NoteChange;
+} {
+  const insert = db.prepare(`INSERT INTO audit_log (${AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`);
+  return {
+    record(row) {
+      insert.run(...row);
+    },
+    note(by, action, subject, details) {
+      if (by !== null) insert.run(...by, action, subject, JSON.stringify(details));
+    },
+  };
+}
