@@ -70,7 +70,8 @@ export function createQuotasProcessor(settings: Settings, config: QuotasConfig):
       return admitKey(verdict, tenant);
     },
     process(batch) {
-      if (batch.kind !== 'raw' || !hasItems(batch)) return batch;
+      // What was counted before, or comes out of a queue, is not counted again.
+      if (batch.kind !== 'raw' || !hasItems(batch) || batch.usage.events > 0) return batch;
       const { counters, allowance } = opened();
       const { id: batchId, tenant, receivedAt: at } = batch;
       const reservation: Reservation = { batchId, tenant, usage: measure(batch), at };

@@ -315,6 +315,16 @@ t.test('the plan', async (t) => {
   });
 });
 
+t.test('what was counted before is not counted again', async (t) => {
+  const q = await quotas({ monthly_events: 1 });
+  const batch = batchAt(q.clock);
+  t.equal(await offer(q, batch), 'ok');
+  q.processor.settle?.(batch, 'durable');
+  t.equal(await offer(q, batch), 'ok', 'it comes out of a queue');
+  q.processor.settle?.(batch, 'failed');
+  t.match(q.counters.read('org_a'), { month: { events: 1 } });
+});
+
 t.test('counters that answer later admit no more than those that answer at once', async (t) => {
   const q = await quotas({ monthly_events: 7 });
   q.counters.later = true;
