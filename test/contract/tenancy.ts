@@ -643,7 +643,7 @@ function logs(t: Test, open: Open): void {
     const kept = await after.keys.create({ projectId: lastId });
     await after.keys.revoke(kept.key.id);
     await after.keys.revoke(kept.key.id, by);
-    const nothing = [
+    const nothing: (() => Promise<unknown>)[] = [
       () => after.projects.delete(lastId, by),
       () => after.projects.delete('proj_none', by),
       () => after.projects.create('', by),
