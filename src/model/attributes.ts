@@ -345,6 +345,8 @@ export type AttributeRule =
   | { readonly role: 'tokens'; readonly rank: number; readonly name: string }
   | { readonly role: 'usage'; readonly rank: number }
   | { readonly role: 'context_metadata' }
+  /** Another tracectl's own account of the observation; see otlp/carried.ts. */
+  | { readonly role: 'carried' }
   | { readonly role: 'kind'; readonly rank: number; readonly kindOf: KindRule }
   | {
       readonly role: 'custom_fields';
@@ -461,6 +463,7 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   for (const [rank, key] of USAGE_OBJECTS.entries()) add(key, { role: 'usage', rank });
   for (const [rank, kind] of KINDS.entries()) add(kind.key, { role: 'kind', rank, kindOf: kind });
   add('context_metadata', { role: 'context_metadata' });
+  add('tracectl.observation', { role: 'carried' });
   for (const { key, layer } of CUSTOM_FIELDS) add(key, { role: 'custom_fields', layer });
   for (const { key, layer, within } of CUSTOM_FIELDS_WITHIN) {
     add(key, { role: 'custom_fields', layer, within });

@@ -1,12 +1,15 @@
 import type { Batch, Format, RawBatch, Usage } from './batch.ts';
 import type { BatchIndex, JsonIndex, OtlpIndex } from './batch-index.ts';
 import type { FormatModule, ScanLimits } from './format-module.ts';
-import { inflateSync } from './inflate.ts';
+import { InflateError, inflatedSizeHint, inflateSync } from './inflate.ts';
 import { native } from './native/format.ts';
 import type { Observation, Payload, PayloadField } from './observation.ts';
 import { PAYLOAD_FIELDS } from './observation.ts';
 import { otlpJson, otlpProto } from './otlp/format.ts';
 import { runs } from './runs/format.ts';
+
+/** Inflated bytes up to which a body is worked on at once; what is larger would hold up the event loop. */
+export const SMALL_BODY_BYTES = 1_048_576;
 
 /** Transferred and inflated bodies alike (spec 8). */
 export const MAX_BODY_BYTES = 26_214_400;
@@ -36,6 +39,24 @@ export function indexOf(batch: RawBatch): BatchIndex {
     STORED_LIMITS,
   );
   return batch.index;
+}
+
+/**
+ * The batch's index where it is there already, or inflated the body has at most `maxBytes`; undefined where
+ * making it is work for a thread.
+ */
+export function smallIndexOf(batch: RawBatch, maxBytes: number): BatchIndex | undefined {
+  const { body, encoding, format } = batch;
+  const known = batch.index?.bytes.length;
+  if ((known ?? inflatedSizeHint(body, encoding)) > maxBytes) return undefined;
+  try {
+    batch.index ??= scan(format, inflateSync(body, encoding, maxBytes), STORED_LIMITS);
+    return batch.index;
+  } catch (error) {
+    // It is larger than its sender wrote down.
+    if (error instanceof InflateError && error.reason === 'too_large') return undefined;
+    throw error;
+  }
 }
 
 /** The item's own id, for its result. `position` is that in the body. */
@@ -69,6 +90,12 @@ export function cutRejected(batch: RawBatch): void {
   batch.encoding = 'identity';
   batch.positions = keep;
   batch.index = undefined;
+}
+
+/** The inflated body with the items at these positions alone; everything around them unchanged. */
+export function bytesOf(batch: RawBatch, keep: readonly number[]): Buffer {
+  const index = indexOf(batch);
+  return moduleOf(index).cut(index, keep);
 }
 
 /** Request position of the item at `position` of the body. */

@@ -13,6 +13,7 @@ import { mergeCustomFields } from '../custom-fields.ts';
 import { decodeJson } from '../json/decode.ts';
 import { checkJson } from '../json/scan.ts';
 import type { ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
+import { type CarriedFields, carriedFields } from './carried.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -68,6 +69,8 @@ export class SpanFacts {
   /** The attributes that counts of tokens came from, for each count. */
   tokens: TokenCount[] | undefined = undefined;
   hasContextMetadata = false;
+  /** What another tracectl says the observation is, which then counts instead of everything else. */
+  carried: CarriedFields | undefined = undefined;
   #kindRank = NONE;
   kind: ObservationKind | undefined = undefined;
   #customFields: Map<CustomFieldLayerName, [string, unknown][]> | undefined = undefined;
@@ -111,6 +114,11 @@ export class SpanFacts {
         break;
       case 'context_metadata':
         this.hasContextMetadata = true;
+        break;
+      case 'carried':
+        if (typeof value?.stringValue === 'string') {
+          this.carried = carriedFields(value.stringValue);
+        }
         break;
       case 'custom_fields':
         this.#takeCustomFields(rule, value);

@@ -6,6 +6,7 @@ import type {
   ObservationStatus,
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
+import type { CarriedFields } from './carried.ts';
 import { SpanFacts } from './facts.ts';
 import type { OtlpEvent, OtlpKeyValue, OtlpSpan } from './span.ts';
 import { statusCode } from './span.ts';
@@ -35,6 +36,7 @@ export function observationOf(
   resource: SpanFacts | undefined,
   index: number,
 ): Observation {
+  if (facts.carried !== undefined) return observationCarried(facts.carried, head, facts, index);
   const ended = head.endTime !== null;
   let operation: ObservationOperation = ended ? 'finish' : 'start';
   let status: ObservationStatus = 'pending';
@@ -72,6 +74,26 @@ export function observationOf(
     error: facts.error(),
     customFields: facts.customFields(resource),
     external,
+    payloadMask,
+  };
+}
+
+/** The observation that another tracectl sent as a span, as it was there. */
+function observationCarried(
+  { forms, name, ...fields }: CarriedFields,
+  head: SpanHead,
+  facts: SpanFacts,
+  index: number,
+): Observation {
+  let payloadMask = 0;
+  for (const [bit, field] of PAYLOAD_FIELDS.entries()) {
+    if (forms[field] !== undefined) payloadMask |= 1 << bit;
+  }
+  return {
+    ...fields,
+    index,
+    name: name === undefined ? head.name : name,
+    customFields: facts.customFields(undefined),
     payloadMask,
   };
 }

@@ -1,6 +1,8 @@
 import { attributeKey } from '../attributes.ts';
 import { formatInstant } from '../instant.ts';
+import { checkJson } from '../json/scan.ts';
 import type { Payload, PayloadField } from '../observation.ts';
+import { CARRIED_PAYLOAD, type CarriedFields } from './carried.ts';
 import type { SpanFacts } from './facts.ts';
 import { contentOfEvents, unflatten } from './messages.ts';
 import { factsOfSpan, instantOfNanos } from './observe.ts';
@@ -29,10 +31,37 @@ export function payloadOf(context: SpanContext, fields: readonly PayloadField[])
   const facts = factsOfSpan(span);
   const payload: Payload = {};
   for (const field of fields) {
-    const text = fieldText(context, facts, field);
+    const text =
+      facts.carried === undefined
+        ? fieldText(context, facts, field)
+        : carriedFieldText(span, facts.carried, field);
     if (text !== undefined) payload[field] = text;
   }
   return payload;
+}
+
+/** The very text that the other tracectl received. */
+function carriedFieldText(
+  span: OtlpSpan,
+  { forms }: CarriedFields,
+  field: PayloadField,
+): string | undefined {
+  const form = forms[field];
+  if (form === undefined) return undefined;
+  const found = span.attributes?.findLast(({ key }) => key === CARRIED_PAYLOAD[field]);
+  const text = found?.value?.stringValue;
+  if (typeof text !== 'string') return undefined;
+  if (form === 'text') return JSON.stringify(text);
+  return isJson(text) ? text : undefined;
+}
+
+function isJson(text: string): boolean {
+  try {
+    checkJson(Buffer.from(text));
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 function fieldText(

@@ -1,0 +1,174 @@
+import { formatInstant, parseInstant } from '../instant.ts';
+import { decodeJson } from '../json/decode.ts';
+import { isId } from '../json/id.ts';
+import { checkJson } from '../json/scan.ts';
+import { versionOf } from '../json/version.ts';
+import type { Instant, Observation, ObservationError, PayloadField } from '../observation.ts';
+import {
+  OBSERVATION_KINDS,
+  OBSERVATION_OPERATIONS,
+  OBSERVATION_STATUSES,
+  PAYLOAD_FIELDS,
+} from '../observation.ts';
+
+/**
+ * The attribute with which a tracectl tells another one what a span cannot say: the observation's own
+ * ids, its operation and version, and which fields it has. Other readers see an attribute like any other.
+ */
+export const CARRIED_KEY = 'tracectl.observation';
+
+/** Where a carried observation's payload fields stand. */
+export const CARRIED_PAYLOAD: Readonly<Record<PayloadField, string>> = {
+  inputs: 'input.value',
+  outputs: 'output.value',
+  events: 'tracectl.events',
+  metadata: 'metadata',
+  context_metadata: 'context_metadata',
+};
+
+/** How a payload field stands in its attribute: as its JSON text, or a JSON string as the text it is. */
+export type CarriedForm = 'json' | 'text';
+
+export type CarriedFields = Omit<
+  Observation,
+  'index' | 'name' | 'customFields' | 'customFieldsText' | 'payloadMask'
+> & {
+  /** The name as it was, where the span's differs: null, or empty. */
+  readonly name: string | null | undefined;
+  readonly forms: Readonly<Partial<Record<PayloadField, CarriedForm>>>;
+};
+
+/** The attribute's text. Absent fields are left out. */
+export function carriedText(fields: CarriedFields): string {
+  const { startTime, endTime, ...rest } = fields;
+  const entries = Object.entries({
+    ...rest,
+    startTime: startTime === null ? null : formatInstant(startTime),
+    endTime: endTime === null ? null : formatInstant(endTime),
+  });
+  return JSON.stringify(
+    Object.fromEntries(
+      entries.filter(([key, value]) => (key === 'name' ? value !== undefined : value !== null)),
+    ),
+  );
+}
+
+/**
+ * What the attribute says; undefined where it is not what `carriedText` writes. Anybody may send it, so
+ * every field is held to what a native event may have.
+ */
+export function carriedFields(text: string): CarriedFields | undefined {
+  const found = objectOf(text);
+  if (found === undefined) return undefined;
+  const fields = {
+    id: found.id,
+    traceId: found.traceId ?? null,
+    parentId: found.parentId ?? null,
+    operation: found.operation,
+    version: found.version,
+    name: found.name,
+    kind: found.kind ?? null,
+    status: found.status ?? null,
+    startTime: instantOf(found.startTime),
+    endTime: instantOf(found.endTime),
+    ended: found.ended,
+    model: found.model ?? null,
+    usage: found.usage ?? null,
+    sessionId: found.sessionId ?? null,
+    userId: found.userId ?? null,
+    error: errorOf(found.error),
+    external: found.external ?? null,
+    forms: found.forms ?? {},
+  };
+  return isSound(fields) ? (fields as CarriedFields) : undefined;
+}
+
+function objectOf(text: string): Record<string, unknown> | undefined {
+  try {
+    const bytes = Buffer.from(text);
+    checkJson(bytes, MAX_DEPTH);
+    const value = decodeJson(bytes, 0, bytes.length);
+    return isRecord(value) ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** An object of objects of texts. */
+const MAX_DEPTH = 4;
+
+type Unchecked = Readonly<Record<keyof CarriedFields, unknown>>;
+
+function isSound(fields: Unchecked): boolean {
+  return (
+    isIdText(fields.id) &&
+    (fields.traceId === null || isIdText(fields.traceId)) &&
+    (fields.parentId === null || isIdText(fields.parentId)) &&
+    OBSERVATION_OPERATIONS.some((operation) => operation === fields.operation) &&
+    typeof fields.version === 'string' &&
+    versionOf(fields.version) === fields.version &&
+    (fields.name === undefined || isTextOrNull(fields.name)) &&
+    (fields.kind === null || OBSERVATION_KINDS.some((kind) => kind === fields.kind)) &&
+    (fields.status === null || OBSERVATION_STATUSES.some((status) => status === fields.status)) &&
+    fields.startTime !== undefined &&
+    fields.endTime !== undefined &&
+    typeof fields.ended === 'boolean' &&
+    isTextOrNull(fields.model) &&
+    isUsage(fields.usage) &&
+    isTextOrNull(fields.sessionId) &&
+    isTextOrNull(fields.userId) &&
+    fields.error !== undefined &&
+    isTexts(fields.external) &&
+    isForms(fields.forms)
+  );
+}
+
+function isIdText(value: unknown): boolean {
+  return typeof value === 'string' && isId(value);
+}
+
+function isTextOrNull(value: unknown): boolean {
+  return value === null || typeof value === 'string';
+}
+
+function isUsage(value: unknown): boolean {
+  if (value === null) return true;
+  if (!isRecord(value)) return false;
+  const counts = Object.values(value);
+  return counts.length <= MAX_COUNTS && counts.every(Number.isSafeInteger);
+}
+
+const MAX_COUNTS = 64;
+
+function isTexts(value: unknown): boolean {
+  if (value === null) return true;
+  if (!isRecord(value)) return false;
+  const texts = Object.values(value);
+  return texts.length <= MAX_COUNTS && texts.every((text) => typeof text === 'string');
+}
+
+function isForms(value: unknown): boolean {
+  if (!isRecord(value)) return false;
+  return Object.entries(value).every(
+    ([field, form]) =>
+      PAYLOAD_FIELDS.some((known) => known === field) && (form === 'json' || form === 'text'),
+  );
+}
+
+/** Null where there is none, undefined where it is no instant. */
+function instantOf(value: unknown): Instant | null | undefined {
+  if (value === undefined) return null;
+  return typeof value === 'string' ? parseInstant(value) : undefined;
+}
+
+function errorOf(value: unknown): ObservationError | null | undefined {
+  if (value === undefined) return null;
+  if (!isRecord(value)) return undefined;
+  const { message = null, type = null, stacktrace = null } = value;
+  const isSound = [message, type, stacktrace].every(isTextOrNull);
+  return isSound ? ({ message, type, stacktrace } as ObservationError) : undefined;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

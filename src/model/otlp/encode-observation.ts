@@ -1,0 +1,222 @@
+import { createHash } from 'node:crypto';
+import { unixNanosOf } from '../instant.ts';
+import type {
+  Instant,
+  Observation,
+  ObservationKind,
+  Payload,
+  PayloadField,
+} from '../observation.ts';
+import { PAYLOAD_FIELDS } from '../observation.ts';
+import { CARRIED_KEY, CARRIED_PAYLOAD, type CarriedForm, carriedText } from './carried.ts';
+import type { OtlpRequest } from './encode.ts';
+import type { OtlpEvent, OtlpKeyValue, OtlpSpan } from './span.ts';
+
+/**
+ * An observation as a span that every OpenTelemetry tool can read: GenAI and OpenInference attributes, and
+ * the errors' exception event. What no span can say stands in one attribute, from which another tracectl
+ * makes the same observation again. `receivedAt` (milliseconds since the epoch) stands in where no time is
+ * known; a span without an end has not ended.
+ */
+export function spanOfObservation(
+  observation: Observation,
+  payload: Payload,
+  receivedAt: number,
+): OtlpSpan {
+  const forms: Partial<Record<PayloadField, CarriedForm>> = {};
+  const attributes = semanticAttributes(observation);
+  for (const field of PAYLOAD_FIELDS) addPayload(attributes, forms, field, payload[field]);
+  for (const [key, value] of Object.entries(observation.customFields ?? {})) {
+    attributes.push(textAttribute(`custom_fields.${key}`, value));
+  }
+  attributes.push(textAttribute(CARRIED_KEY, carriedOf(observation, forms)));
+  const fallback = { ms: receivedAt, ns: 0 };
+  const end = observation.ended ? (observation.endTime ?? fallback) : undefined;
+  const start = observation.startTime ?? end ?? fallback;
+  const { code, message } = statusOf(observation);
+  const { parentId } = observation;
+  return {
+    traceId: traceIdOf(observation.traceId ?? observation.id),
+    spanId: spanIdOf(observation.id),
+    ...(parentId === null ? {} : { parentSpanId: spanIdOf(parentId) }),
+    name: observation.name || (observation.kind ?? 'observation'),
+    kind: isModelCall(observation.kind) ? CLIENT : INTERNAL,
+    startTimeUnixNano: nanosOf(start),
+    ...(end === undefined ? {} : { endTimeUnixNano: nanosOf(end) }),
+    attributes,
+    ...eventsOf(observation, end ?? start),
+    status: { ...(message === null ? {} : { message }), ...(code === 0 ? {} : { code }) },
+  };
+}
+
+/** Spans of observations as a request of their own. */
+export function requestOfSpans(spans: readonly OtlpSpan[]): OtlpRequest {
+  const resource = { attributes: [textAttribute('service.name', 'tracectl')] };
+  return {
+    resourceSpans: [{ resource, scopeSpans: [{ scope: { name: 'tracectl' }, spans: [...spans] }] }],
+  };
+}
+
+const INTERNAL = 1;
+const CLIENT = 3;
+
+function carriedOf(
+  { index: _index, payloadMask: _mask, customFields: _custom, name, ...fields }: Observation,
+  forms: Partial<Record<PayloadField, CarriedForm>>,
+): string {
+  const isCarriedBySpan = name !== null && name !== '' && name.isWellFormed();
+  return carriedText({ ...fields, name: isCarriedBySpan ? undefined : name, forms });
+}
+
+/** 32 hex digits, with the dashes of a UUID or without, stay; every other id is hashed. */
+export function traceIdOf(id: string): string {
+  const digits = UUID.test(id) ? id.replaceAll('-', '') : id;
+  return /^[0-9a-f]{32}$/i.test(digits) && !isZero(digits)
+    ? digits.toLowerCase()
+    : hashed('trace', id, 16);
+}
+
+/** 16 hex digits, alone or behind the trace id as OTLP's observations have them, stay. */
+export function spanIdOf(id: string): string {
+  const digits = /^[0-9a-f]{32}:([0-9a-f]{16})$/.exec(id)?.[1] ?? id;
+  return /^[0-9a-f]{16}$/i.test(digits) && !isZero(digits)
+    ? digits.toLowerCase()
+    : hashed('span', id, 8);
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
+
+function isZero(digits: string): boolean {
+  return /^0+$/.test(digits);
+}
+
+/** The same for the same id, always: events of one observation, and its children, must meet again. */
+function hashed(what: string, id: string, bytes: number): string {
+  return createHash('sha256')
+    .update(`${what}\0${id}`)
+    .digest('hex')
+    .slice(0, bytes * 2);
+}
+
+function semanticAttributes(observation: Observation): OtlpKeyValue[] {
+  const { kind, model, usage, sessionId, userId } = observation;
+  const names = kind === null ? undefined : KIND_NAMES[kind];
+  const attributes: OtlpKeyValue[] = [];
+  const add = (key: string, value: string | null | undefined) => {
+    if (value) attributes.push(textAttribute(key, value));
+  };
+  add('openinference.span.kind', names?.openInference);
+  add('gen_ai.operation.name', names?.genAi);
+  if (kind === 'tool') add('gen_ai.tool.name', observation.name);
+  if (kind === 'agent') add('gen_ai.agent.name', observation.name);
+  add('gen_ai.request.model', model);
+  add(kind === 'embedding' ? 'embedding.model_name' : 'llm.model_name', model);
+  add('session.id', sessionId);
+  add('gen_ai.conversation.id', sessionId);
+  add('user.id', userId);
+  for (const [name, count] of Object.entries(usage ?? {})) {
+    for (const key of USAGE_KEYS[name] ?? []) {
+      attributes.push({ key, value: { intValue: String(count) } });
+    }
+  }
+  add('error.type', observation.error?.type);
+  return attributes;
+}
+
+type KindNames = { readonly openInference?: string; readonly genAi?: string };
+
+const KIND_NAMES: Readonly<Record<ObservationKind, KindNames>> = {
+  event: {},
+  span: {},
+  generation: { openInference: 'LLM', genAi: 'chat' },
+  llm: { openInference: 'LLM', genAi: 'chat' },
+  model: { openInference: 'LLM', genAi: 'chat' },
+  agent: { openInference: 'AGENT', genAi: 'invoke_agent' },
+  tool: { openInference: 'TOOL', genAi: 'execute_tool' },
+  chain: { openInference: 'CHAIN' },
+  graph: { openInference: 'CHAIN' },
+  retriever: { openInference: 'RETRIEVER', genAi: 'retrieval' },
+  evaluator: { openInference: 'EVALUATOR' },
+  embedding: { openInference: 'EMBEDDING', genAi: 'embeddings' },
+  guardrail: { openInference: 'GUARDRAIL' },
+};
+
+const USAGE_KEYS: Readonly<Record<string, readonly string[]>> = {
+  input_tokens: ['gen_ai.usage.input_tokens', 'llm.token_count.prompt'],
+  output_tokens: ['gen_ai.usage.output_tokens', 'llm.token_count.completion'],
+  total_tokens: ['llm.token_count.total'],
+  cache_read_input_tokens: [
+    'gen_ai.usage.cache_read.input_tokens',
+    'llm.token_count.prompt_details.cache_read',
+  ],
+  cache_creation_input_tokens: [
+    'gen_ai.usage.cache_creation.input_tokens',
+    'llm.token_count.prompt_details.cache_write',
+  ],
+  reasoning_tokens: ['llm.token_count.completion_details.reasoning'],
+  reasoning_output_tokens: ['llm.token_count.completion_details.reasoning'],
+};
+
+function isModelCall(kind: ObservationKind | null): boolean {
+  return kind === 'generation' || kind === 'llm' || kind === 'model' || kind === 'embedding';
+}
+
+function addPayload(
+  attributes: OtlpKeyValue[],
+  forms: Partial<Record<PayloadField, CarriedForm>>,
+  field: PayloadField,
+  json: string | undefined,
+): void {
+  if (json === undefined) return;
+  const text = plainText(json);
+  forms[field] = text === undefined ? 'json' : 'text';
+  attributes.push(textAttribute(CARRIED_PAYLOAD[field], text ?? json));
+  const mimeKey = MIME_KEYS[field];
+  if (mimeKey === undefined) return;
+  attributes.push(textAttribute(mimeKey, text === undefined ? 'application/json' : 'text/plain'));
+}
+
+const MIME_KEYS: Readonly<Partial<Record<PayloadField, string>>> = {
+  inputs: 'input.mime_type',
+  outputs: 'output.mime_type',
+};
+
+/** The text that a JSON string is; undefined for other JSON, and where the spelling would not come back. */
+function plainText(json: string): string | undefined {
+  if (!json.startsWith('"')) return undefined;
+  const text = JSON.parse(json) as string;
+  const comesBack = text !== '' && text.isWellFormed() && JSON.stringify(text) === json;
+  return comesBack ? text : undefined;
+}
+
+function statusOf({ status, operation, error }: Observation): {
+  code: 0 | 1 | 2;
+  message: string | null;
+} {
+  if (status === 'error' || operation === 'error') {
+    return { code: 2, message: error?.message ?? null };
+  }
+  return { code: status === 'success' || status === 'ok' ? 1 : 0, message: null };
+}
+
+/** An error as the event that OpenTelemetry records exceptions with. */
+function eventsOf({ error }: Observation, at: Instant): { events?: OtlpEvent[] } {
+  if (error === null) return {};
+  const attributes: OtlpKeyValue[] = [];
+  for (const part of ['type', 'message', 'stacktrace'] as const) {
+    const text = error[part];
+    if (text) attributes.push(textAttribute(`exception.${part}`, text));
+  }
+  if (attributes.length === 0) return {};
+  return { events: [{ timeUnixNano: nanosOf(at), name: 'exception', attributes }] };
+}
+
+function textAttribute(key: string, stringValue: string): OtlpKeyValue {
+  return { key, value: { stringValue } };
+}
+
+/** OTLP has no time before 1970. */
+function nanosOf(instant: Instant): string {
+  const nanos = unixNanosOf(instant);
+  return String(nanos < 0n ? 0n : nanos);
+}
