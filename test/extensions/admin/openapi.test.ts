@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
@@ -248,4 +249,25 @@ t.test('the document is one, whole', async (t) => {
       path,
     );
   }
+});
+
+t.test('what the manual shows is what the document describes', async (t) => {
+  const { document, schemaAt } = await described(t);
+  const manual = readFileSync('docs/admin-api.md', 'utf8');
+  const shown = [...manual.matchAll(/```json\n([\s\S]*?)```/g)].map(([, text = '']) => text);
+  const schemas = ['Organization', 'Project', 'CreatedKey', 'UsageHistory'];
+  t.equal(shown.length, schemas.length);
+  for (const [at, id] of schemas.entries()) {
+    const validate = schemaAt('components', 'schemas', id);
+    t.ok(validate(JSON.parse(shown[at] ?? '')), `${id}: ${JSON.stringify(validate.errors)}`);
+  }
+  for (const { path } of managed(document)) {
+    const short = path.replace('/api/v1', '').replace('{id}', ':id');
+    t.match(manual, short === '/organization' ? '$API/organization' : short, `${path} is in it`);
+  }
+  const errors = readFileSync('docs/errors.md', 'utf8');
+  const { Error: error } = document.components.schemas;
+  const codes: string[] = error?.properties.code.enum ?? [];
+  t.ok(codes.length > 15);
+  for (const code of codes) t.match(errors, `\`${code}\``, code);
 });
