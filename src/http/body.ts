@@ -39,29 +39,37 @@ function collect(
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   let buffer: Buffer = Buffer.allocUnsafeSlow(declaredBytes ?? CHUNKED_RESERVE);
   let length = 0;
+  let isOver = false;
 
   const onData = (chunk: Buffer): void => {
     try {
       const end = length + chunk.length;
       if (end > MAX_BODY_BYTES) throw tooLarge();
-      if (end > buffer.length) buffer = enlarge(buffer, length, end, reservation);
+      if (end > buffer.length) buffer = enlarge(buffer, end, reservation);
       chunk.copy(buffer, length);
       length = end;
     } catch (error) {
-      stop();
       request.pause();
-      reject(error);
+      giveUp(error);
     }
   };
   const onEnd = (): void => {
     stop();
-    resolve(length === buffer.length ? buffer : shrink(buffer, length));
+    // Unused room would be held, and cloned, for the life of the batch.
+    resolve(length === buffer.length ? buffer : moved(buffer, length));
   };
   const onGone = (): void => {
+    giveUp(new ClientGone('the client left before its body was complete'));
+  };
+  const giveUp = (reason: unknown): void => {
+    // A connection may still break when the body is complete, and then is not ours any more.
+    if (isOver) return;
     stop();
-    reject(new ClientGone('the client left before its body was complete'));
+    moved(buffer, 0);
+    reject(reason);
   };
   const stop = (): void => {
+    isOver = true;
     request.off('data', onData);
     request.off('end', onEnd);
     request.off('close', onGone);
@@ -75,19 +83,18 @@ function collect(
 }
 
 /** Doubles the room, so that a body of n bytes is copied less than twice on the whole. */
-function enlarge(buffer: Buffer, length: number, needed: number, reservation: Reservation): Buffer {
+function enlarge(buffer: Buffer, needed: number, reservation: Reservation): Buffer {
   const capacity = Math.min(MAX_BODY_BYTES, Math.max(needed, buffer.length * 2));
   reservation.grow((capacity - buffer.length) * COPIES);
-  const larger = Buffer.allocUnsafeSlow(capacity);
-  buffer.copy(larger, 0, 0, length);
-  return larger;
+  return moved(buffer, capacity);
 }
 
-/** Gives the unused room back where it would be held, and cloned, for the life of the batch. */
-function shrink(buffer: Buffer, length: number): Buffer {
-  const exact = Buffer.allocUnsafeSlow(length);
-  buffer.copy(exact, 0, 0, length);
-  return exact;
+/**
+ * The same bytes in room for `capacity`. The room they leave is free at once: left to the collector, the
+ * outgrown buffers of many bodies would be several times what is reserved for them.
+ */
+function moved(buffer: Buffer, capacity: number): Buffer {
+  return Buffer.from((buffer.buffer as ArrayBuffer).transfer(capacity));
 }
 
 export function tooLarge(): Refusal {
