@@ -90,7 +90,7 @@ export function rowOf(
     observation.sessionId,
     observation.userId,
     jsonOf(observation.error),
-    jsonOf(observation.customFields),
+    observation.customFieldsText ?? jsonOf(observation.customFields),
     externalToColumn(observation, traceId),
   ];
 }

@@ -1,8 +1,14 @@
 import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
+import { withCustomFieldsText } from '../../src/model/custom-fields.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import { sourceOf } from '../../src/model/formats.ts';
 import { decodeJsonText } from '../../src/model/json/decode.ts';
-import type { Instant, PayloadField } from '../../src/model/observation.ts';
+import type {
+  Instant,
+  ObservationError,
+  PayloadField,
+  TokenUsage,
+} from '../../src/model/observation.ts';
 import {
   OBSERVATION_KINDS,
   OBSERVATION_STATUSES,
@@ -234,7 +240,7 @@ function observationOf(projectId: string, stored: StoredRow): StoredObservation 
   const traceId = traceLongId ?? (typeof traceKey === 'string' ? traceKey : '');
   const id = idOf(traceId, key, longId);
   const parentId = parentFromColumn(traceId, parent);
-  return {
+  const narrow = {
     projectId,
     traceId,
     id,
@@ -246,11 +252,10 @@ function observationOf(projectId: string, stored: StoredRow): StoredObservation 
     endTime: instantOf(endMs, endNs),
     ended: isEnded(flags),
     model: model ?? null,
-    usage: parsed(usage),
+    usage: parsed<TokenUsage>(usage),
     sessionId: session ?? null,
     userId: user ?? null,
-    error: parsed(error),
-    customFields: parsed(custom),
+    error: parsed<ObservationError>(error),
     external: externalFromColumn(external ?? null, traceId, id, parentId),
     version: String(version),
     source: sourceOfFlags(flags),
@@ -258,7 +263,12 @@ function observationOf(projectId: string, stored: StoredRow): StoredObservation 
     createdAt: state.createdAt,
     updatedAt: state.updatedAt,
   };
+  if ((custom?.length ?? 0) > LARGE_TEXT) return withCustomFieldsText(narrow, custom ?? '{}');
+  return { ...narrow, customFields: parsed(custom) };
 }
+
+/** Characters from which custom fields are only parsed when somebody wants to see one of them. */
+const LARGE_TEXT = 65_536;
 
 function payloadOf(refs: StoredRow[3]): Partial<Record<PayloadField, EventRef>> {
   const payload: Partial<Record<PayloadField, EventRef>> = {};

@@ -1,12 +1,12 @@
 import type { Processor, Settings } from '../../src/component/component.ts';
-import type { Batch, ItemFailure } from '../../src/model/batch.ts';
-import { PermanentError } from '../../src/model/errors.ts';
-import type { UnreadableItem } from '../../src/model/formats.ts';
-import { observeEach } from '../../src/model/formats.ts';
+import type { Batch, RawBatch } from '../../src/model/batch.ts';
+import { observeEach, SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
+import type { Observed } from './large.ts';
+import { createLargeObserver, itemFailure } from './large.ts';
 
 /**
  * Raw items become observations: narrow fields are decoded, payloads stay in the raw batch, which goes
- * along as the observations' source.
+ * along as the observations' source. Large batches are read in a thread.
  *
  *   raw batch ── its items, one by one ─┬─ observation ─────────────▶ observation batch ─▶ exporters
  *                                       └─ cannot be read: counted, logged, set aside by the queue; its siblings go on
@@ -16,40 +16,33 @@ export function createNormalization(settings: Settings): Processor {
     'tracectl_processor_normalization_failed_items_total',
     'Accepted items that could not be normalized; they stay in the raw batch.',
   );
+  const large = createLargeObserver();
+
+  function observe(batch: RawBatch): Observed | Promise<Observed> {
+    if (smallIndexOf(batch, SMALL_BODY_BYTES) === undefined) return large.observe(batch);
+    const { observations, failures } = observeEach(batch);
+    return { observations, failures: failures.map(itemFailure) };
+  }
+
+  function emit(source: RawBatch, { observations, failures }: Observed, again: boolean): Batch {
+    if (failures.length === 0) return { kind: 'observations', source, observations };
+    if (!again) failedItems.add(failures.length);
+    const [first] = failures;
+    settings.logger.warn(
+      { batch: source.id, format: source.format, failed: failures.length, ...first },
+      'Items could not be normalized.',
+    );
+    return { kind: 'observations', source, observations, failures };
+  }
+
   return {
     async start() {},
-    async shutdown() {},
-    process(batch: Batch): Batch {
+    shutdown: () => large.close(),
+    process(batch, again = false) {
       if (batch.kind === 'observations') return batch;
-      const { observations, failures } = observeEach(batch);
-      if (failures.length > 0) {
-        failedItems.add(failures.length);
-        const [first] = failures;
-        settings.logger.warn(
-          {
-            batch: batch.id,
-            format: batch.format,
-            failed: failures.length,
-            index: first?.index,
-            error: first?.error,
-          },
-          'Items could not be normalized.',
-        );
-      }
-      return failures.length === 0
-        ? { kind: 'observations', source: batch, observations }
-        : {
-            kind: 'observations',
-            source: batch,
-            observations,
-            failures: failures.map(itemFailure),
-          };
+      const observed = observe(batch);
+      if (observed instanceof Promise) return observed.then((seen) => emit(batch, seen, again));
+      return emit(batch, observed, again);
     },
   };
-}
-
-function itemFailure({ index, error }: UnreadableItem): ItemFailure {
-  const message = error instanceof Error ? error.message : String(error);
-  const code = error instanceof PermanentError ? error.code : 'unreadable_event';
-  return { index, code, message };
 }

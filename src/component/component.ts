@@ -102,8 +102,11 @@ export type Processor = Component & {
     head: RequestHead,
     tenant: Tenant,
   ): Promise<(() => void) | undefined> | (() => void) | undefined;
-  /** Resolves with the batch to hand on: the same one, changed or not, or another one. */
-  process?(batch: Batch): Promise<Batch> | Batch;
+  /**
+   * Resolves with the batch to hand on: the same one, changed or not, or another one. `again`: it is a
+   * retry, and what the processor counts of the batch it has counted before.
+   */
+  process?(batch: Batch, again?: boolean): Promise<Batch> | Batch;
   /** Told once per batch it processed what became of it: durable downstream, or not. */
   settle?(batch: RawBatch, outcome: 'durable' | 'failed'): void;
 };

@@ -283,7 +283,7 @@ async function run(
     const before = rawOf(batch);
     const rejectedBefore = before.rejections.length;
     const unreadableBefore = unreadable(batch);
-    const result = processor.process(batch);
+    const result = processor.process(batch, !counts);
     batch = isPromise(result) ? await result : result;
     if (processor.settle !== undefined) done.push({ step, batch: before });
     const outgoing = itemsOf(batch);

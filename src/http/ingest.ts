@@ -105,7 +105,7 @@ async function take(exchange: Exchange, ingestion: Ingestion, held: Holdings): P
     if (earlier !== undefined) return earlier;
   }
 
-  const wanted: Preparation = { format, encoding, maxItems: protocol.maxItems };
+  const wanted: Preparation = { format, encoding, maxItems: protocol.maxItems, judges: true };
   const singleRun = protocol.singleRun?.(exchange);
   const prepared = await prepareWithin(
     held.reservation,

@@ -14,6 +14,8 @@ export type Preparation = {
   readonly maxItems: number;
   /** Levels of JSON nesting; undefined for those that a request may have. */
   readonly maxDepth?: number;
+  /** A large body is judged by the rules of its format together with the scan. */
+  readonly judges?: boolean;
   /** Set where the body is one run, to be wrapped into a batch; with the id of the path on an update. */
   readonly singleRun?: { readonly pathId?: string };
 };

@@ -1,36 +1,51 @@
-import type { Encoding } from '../model/batch.ts';
+import type { Encoding, RawBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import type { RefusalCode } from '../model/errors.ts';
 import { Refusal } from '../model/errors.ts';
+import type { Payload, PayloadField } from '../model/observation.ts';
+import { asBuffer } from '../model/thread.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 
-/** What the scan pool and its worker say to each other. Buffers arrive as plain byte arrays. */
-export type ScanRequest = {
-  readonly id: number;
+/** What the scan pool and its threads say to each other. Buffers arrive as plain byte arrays. */
+export type ScanRequest = PrepareRequest | CutRequest;
+
+export type PrepareRequest = {
+  readonly type: 'prepare';
   readonly body: Uint8Array;
   readonly wanted: Preparation;
 };
 
-export type ScanReply =
+/** Text of one item of a stored batch, which comes along where the thread has said that it is unknown. */
+export type CutRequest = {
+  readonly type: 'cut';
+  readonly batchId: string;
+  readonly source?: RawBatch;
+  /** That of the item in the body. */
+  readonly position: number;
+  readonly fields: readonly PayloadField[] | 'source';
+};
+
+export type ScanReply = PrepareReply | CutReply;
+
+export type PrepareReply =
   | {
-      readonly id: number;
+      readonly type: 'prepared';
       readonly body: Uint8Array;
       readonly encoding: Encoding;
       readonly index: BatchIndex;
     }
   | {
-      readonly id: number;
+      readonly type: 'refused';
       readonly refusal: { code: RefusalCode; status: number; message: string };
-    }
-  | { readonly id: number; readonly fault: string };
+    };
 
-/** A byte array that crossed between threads, as the Buffer it was. */
-export function asBuffer(bytes: Uint8Array): Buffer {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
+export type CutReply =
+  | { readonly type: 'unknown' }
+  | { readonly type: 'payload'; readonly payload: Payload }
+  | { readonly type: 'source'; readonly text: string };
 
 /** The memory behind a prepared body, to be handed over instead of copied. */
-export function memoryOf(prepared: Prepared): ArrayBuffer[] {
+export function memoryOf(prepared: { body: Uint8Array; index: BatchIndex }): ArrayBuffer[] {
   const found = new Set<ArrayBuffer>();
   for (const value of [prepared.body, ...Object.values(prepared.index)]) {
     if (ArrayBuffer.isView(value) && value.buffer instanceof ArrayBuffer) found.add(value.buffer);
@@ -38,13 +53,13 @@ export function memoryOf(prepared: Prepared): ArrayBuffer[] {
   return [...found];
 }
 
-/** What a reply holds; throws the `Refusal` it carries, or an Error for a fault of ours. */
+/** What a reply holds; throws the `Refusal` it carries. */
 export function preparedOf(reply: ScanReply): Prepared {
-  if ('refusal' in reply) {
+  if (reply.type === 'refused') {
     const { code, message, status } = reply.refusal;
     throw new Refusal(code, message, { status });
   }
-  if ('fault' in reply) throw new Error(`the scan failed: ${reply.fault}`);
+  if (reply.type !== 'prepared') throw new Error(`a body was asked for, and ${reply.type} came`);
   const index = { ...reply.index, bytes: asBuffer(reply.index.bytes) };
   return { body: asBuffer(reply.body), encoding: reply.encoding, index };
 }

@@ -1,14 +1,18 @@
-import { Worker } from 'node:worker_threads';
+import type { RawBatch } from '../model/batch.ts';
 import { Refusal, RetryableError } from '../model/errors.ts';
+import { SMALL_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
+import type { Payload, PayloadField } from '../model/observation.ts';
+import type { Thread } from '../model/thread.ts';
+import { createThread, threadFile } from '../model/thread.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { prepare } from './prepare.ts';
 import type { ScanReply, ScanRequest } from './scan-messages.ts';
 import { preparedOf } from './scan-messages.ts';
 
 /**
- * Where bodies are inflated and scanned: on the event loop while that takes a few milliseconds, else in
- * a worker thread, so that nobody's request holds up the others.
+ * Where bodies are inflated, scanned and cut up: on the event loop while that takes a few milliseconds,
+ * else in worker threads, so that nobody's request holds up the others. Reading has a thread of its own.
  */
 export type Scanner = {
   /**
@@ -16,93 +20,79 @@ export type Scanner = {
    * Throws or rejects with the `Refusal` of what is wrong with the body.
    */
   prepare(body: Buffer, wanted: Preparation): Prepared | Promise<Prepared>;
+  /** Payload fields of an item of a large batch as JSON text; `batch` keeps its body. */
+  payload(batch: RawBatch, position: number, fields: readonly PayloadField[]): Promise<Payload>;
+  /** An item of a large batch as JSON text, as it was accepted. */
+  source(batch: RawBatch, position: number): Promise<string>;
   close(): Promise<void>;
 };
 
-/** Inflated bytes up to which the event loop does the work itself. */
-const SMALL_BYTES = 1_048_576;
-
-type Waiting = { resolve(prepared: Prepared): void; reject(error: unknown): void };
-
 export function createScanner(): Scanner {
-  let worker: Worker | undefined;
-  let lastId = 0;
-  const waiting = new Map<number, Waiting>();
+  const file = threadFile(import.meta.url, 'scan-worker');
+  const writing = createThread<ScanRequest, ScanReply>(file);
+  const reading = createThread<ScanRequest, ScanReply>(file);
 
-  function inWorker(body: Buffer, wanted: Preparation): Promise<Prepared> {
-    worker ??= startWorker();
-    const id = ++lastId;
-    const { promise, resolve, reject } = Promise.withResolvers<Prepared>();
-    waiting.set(id, { resolve, reject });
-    const request: ScanRequest = { id, body, wanted };
-    worker.postMessage(request, ownedMemory(body));
-    return promise;
+  async function inThread(body: Buffer, wanted: Preparation): Promise<Prepared> {
+    return preparedOf(await ask(writing, { type: 'prepare', body, wanted }, ownedMemory(body)));
   }
 
-  function startWorker(): Worker {
-    const started = new Worker(workerFile());
-    started.unref();
-    started.on('message', settle);
-    started.on('error', (error) => fail(started, error));
-    started.on('exit', () => fail(started, new Error('the thread ended')));
-    return started;
-  }
-
-  function settle(reply: ScanReply): void {
-    const request = waiting.get(reply.id);
-    waiting.delete(reply.id);
-    try {
-      request?.resolve(preparedOf(reply));
-    } catch (error) {
-      request?.reject(error);
-    }
-  }
-
-  /** The next large body starts a new thread; those of the lost one are for their clients to repeat. */
-  function fail(lost: Worker, cause: unknown): void {
-    if (worker !== lost) return;
-    worker = undefined;
-    const requests = [...waiting.values()];
-    waiting.clear();
-    for (const request of requests) {
-      request.reject(
-        new RetryableError('scan_failed', 'The body could not be read safely. Try again.', {
-          cause,
-        }),
-      );
-    }
+  async function cut(
+    batch: RawBatch,
+    position: number,
+    fields: readonly PayloadField[] | 'source',
+  ): Promise<ScanReply> {
+    const request = { type: 'cut', batchId: batch.id, position, fields } as const;
+    const reply = await ask(reading, request);
+    if (reply.type !== 'unknown') return reply;
+    // An index is made again over there faster than it is copied.
+    const { idempotency: _, ...source } = { ...batch, index: undefined };
+    return ask(reading, { ...request, source });
   }
 
   return {
     prepare(body, wanted) {
-      if (inflatedSizeHint(body, wanted.encoding) > SMALL_BYTES) return inWorker(body, wanted);
+      if (inflatedSizeHint(body, wanted.encoding) > SMALL_BODY_BYTES) return inThread(body, wanted);
       if (wanted.encoding === 'identity') return prepare(body, wanted);
       try {
-        return prepare(body, wanted, SMALL_BYTES);
+        return prepare(body, wanted, SMALL_BODY_BYTES);
       } catch (error) {
         // The size the sender wrote down was too small: several members, no size at all, or a lie.
         if (error instanceof Refusal && error.code === 'body_too_large')
-          return inWorker(body, wanted);
+          return inThread(body, wanted);
         throw error;
       }
     },
+    async payload(batch, position, fields) {
+      const reply = await cut(batch, position, fields);
+      if (reply.type === 'payload') return reply.payload;
+      throw new Error(`a payload was asked for, and ${reply.type} came`);
+    },
+    async source(batch, position) {
+      const reply = await cut(batch, position, 'source');
+      if (reply.type === 'source') return reply.text;
+      throw new Error(`a source was asked for, and ${reply.type} came`);
+    },
     async close() {
-      const ending = worker;
-      if (ending === undefined) return;
-      fail(ending, new Error('the service stops'));
-      await ending.terminate();
+      await Promise.all([writing.close(), reading.close()]);
     },
   };
+}
+
+async function ask(
+  thread: Thread<ScanRequest, ScanReply>,
+  request: ScanRequest,
+  transfer: readonly ArrayBuffer[] = [],
+): Promise<ScanReply> {
+  try {
+    return await thread.ask(request, transfer);
+  } catch (cause) {
+    const message = 'The body could not be read safely. Try again.';
+    throw new RetryableError('scan_failed', message, { cause });
+  }
 }
 
 /** A Buffer out of Node's shared pool cannot be handed over; it is copied. */
 function ownedMemory(body: Buffer): ArrayBuffer[] {
   const memory = body.buffer;
   return memory instanceof ArrayBuffer && body.length * 2 > memory.byteLength ? [memory] : [];
-}
-
-/** Beside this file: the source as it is run, or what it was compiled to. */
-function workerFile(): URL {
-  const source = new URL('./scan-worker.ts', import.meta.url);
-  return import.meta.url.endsWith('.ts') ? source : new URL('./scan-worker.js', import.meta.url);
 }

@@ -1,32 +1,63 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { parentPort } from 'node:worker_threads';
+import type { RawBatch } from '../model/batch.ts';
+import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
+import { payload, STORED_LIMITS, scan, sourceEvent } from '../model/formats.ts';
+import { inflateSync } from '../model/inflate.ts';
+import { judged } from '../model/otlp/rules.ts';
+import type { Reply } from '../model/thread.ts';
+import { answerRequests, asBuffer } from '../model/thread.ts';
 import { prepare } from './prepare.ts';
-import type { ScanReply, ScanRequest } from './scan-messages.ts';
-import { asBuffer, memoryOf } from './scan-messages.ts';
+import type {
+  CutReply,
+  CutRequest,
+  PrepareRequest,
+  ScanReply,
+  ScanRequest,
+} from './scan-messages.ts';
+import { memoryOf } from './scan-messages.ts';
 
-/** The thread of src/http/scan-pool.ts: one large body after the other. */
-parentPort?.on('message', ({ id, body, wanted }: ScanRequest) => {
+/** The threads of src/http/scan-pool.ts: one large body after the other. */
+answerRequests<ScanRequest, ScanReply>((request) =>
+  request.type === 'prepare' ? prepareLarge(request) : { reply: cut(request) },
+);
+
+function prepareLarge({ body, wanted }: PrepareRequest): Reply<ScanReply> {
   try {
     const prepared = prepare(asBuffer(body), wanted);
-    const reply: ScanReply = { id, ...prepared };
-    parentPort?.postMessage(reply, memoryOf(prepared));
+    const index = wanted.judges === true ? withVerdicts(prepared.index) : prepared.index;
+    const reply = { type: 'prepared', ...prepared, index } as const;
+    return { reply, transfer: memoryOf(reply) };
   } catch (error) {
-    parentPort?.postMessage(failure(id, error));
     // What a refused body was inflated into is tens of megabytes that V8, which sees a nearly empty heap,
     // would let pile up.
-    collectGarbage();
+    setImmediate(collectGarbage);
+    if (!(error instanceof Refusal)) throw error;
+    const { code, status, message } = error;
+    return { reply: { type: 'refused', refusal: { code, status, message } } };
   }
-});
+}
+
+function withVerdicts(index: BatchIndex): BatchIndex {
+  return index.type === 'otlp_proto' || index.type === 'otlp_json' ? judged(index) : index;
+}
 
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-function failure(id: number, error: unknown): ScanReply {
-  if (error instanceof Refusal) {
-    const { code, status, message } = error;
-    return { id, refusal: { code, status, message } };
-  }
-  return { id, fault: error instanceof Error ? error.message : String(error) };
+/** The batch that was cut from last: a reader goes through its items one after the other. */
+let kept: RawBatch | undefined;
+
+function cut({ batchId, source, position, fields }: CutRequest): CutReply {
+  if (source !== undefined) kept = indexed(source);
+  if (kept?.id !== batchId) return { type: 'unknown' };
+  if (fields === 'source') return { type: 'source', text: sourceEvent(kept, position) };
+  return { type: 'payload', payload: payload(kept, position, fields) };
+}
+
+function indexed(source: RawBatch): RawBatch {
+  const { format, encoding } = source;
+  const inflated = inflateSync(asBuffer(source.body), encoding, Number.MAX_SAFE_INTEGER);
+  return { ...source, index: scan(format, inflated, STORED_LIMITS) };
 }

@@ -1,3 +1,5 @@
+import type { Rejection } from './batch.ts';
+
 /**
  * Where the items of a body stand: byte ranges in typed arrays, found by one pass over the inflated
  * bytes without building strings or objects. An index can be made in a worker thread and handed over
@@ -40,6 +42,14 @@ export type OtlpIndex = {
   readonly scopes: Uint32Array;
   /** A known field's name is spelled with escapes somewhere (JSON alone): JSON.parse is not to be trusted. */
   readonly escapedKeys?: boolean;
+  /** What the rules say of its spans, where that was worked out together with the index. */
+  readonly verdicts?: OtlpVerdicts;
+};
+
+/** Rejections of an index by position: for ids and sizes, and for custom fields. */
+export type OtlpVerdicts = {
+  readonly fields: readonly Rejection[];
+  readonly customFields: readonly Rejection[];
 };
 
 export type BatchIndex = JsonIndex | OtlpIndex;

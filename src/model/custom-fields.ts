@@ -1,3 +1,5 @@
+import { decodeJsonText } from './json/decode.ts';
+
 /**
  * Custom fields (spec 2.6): string values merged over the places they may stand in. Values are never
  * echoed into an error or a log by anything here.
@@ -24,6 +26,21 @@ export function mergeCustomFields(
   }
   return empty ? null : merged;
 }
+
+/** With custom fields that are JSON text until somebody asks for them: parsing megabytes takes seconds. */
+export function withCustomFieldsText<T extends object>(
+  rest: T,
+  customFieldsText: string,
+): T & { customFields: Record<string, string>; customFieldsText: string } {
+  return Object.assign(Object.create(PARSES_ON_DEMAND), rest, { customFieldsText });
+}
+
+const PARSES_ON_DEMAND = {
+  get customFields(): unknown {
+    const { customFieldsText } = this as unknown as { customFieldsText: string };
+    return decodeJsonText(customFieldsText);
+  },
+};
 
 /** True where a custom field of this name is kept: neither reserved nor secret-like. */
 export function isCustomFieldKey(key: string): boolean {

@@ -86,6 +86,8 @@ export type Observation = {
   readonly error: ObservationError | null;
   /** Merged over the three places they may stand in (spec 2.6), string values; null when empty. */
   readonly customFields: Readonly<Record<string, string>> | null;
+  /** `customFields` as JSON, where it is at hand: what may be megabytes is then not made anew. */
+  readonly customFieldsText?: string;
   /** As the client sent them, where the internal ids differ (OTLP), and a run's original run type. */
   readonly external: Readonly<Record<string, string>> | null;
   /** Bit i says that PAYLOAD_FIELDS[i] is present in this event. */

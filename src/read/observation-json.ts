@@ -29,7 +29,6 @@ export function observationJson(
     status: stored.status,
     start_time: formatted(stored.startTime),
     end_time: formatted(stored.endTime),
-    custom_fields: stored.customFields ?? {},
     usage: stored.usage,
     model: stored.model,
     error: stored.error,
@@ -43,8 +42,9 @@ export function observationJson(
     created_at: new Date(stored.createdAt).toISOString(),
     updated_at: new Date(stored.updatedAt).toISOString(),
   });
-  if (payloads === undefined) return narrow;
-  let text = narrow.slice(0, -1);
+  const customFields = stored.customFieldsText ?? JSON.stringify(stored.customFields ?? {});
+  let text = `${narrow.slice(0, -1)},"custom_fields":${customFields}`;
+  if (payloads === undefined) return `${text}}`;
   for (const field of PAYLOAD_FIELDS) text += `,"${field}":${payloads[field] ?? 'null'}`;
   return `${text}}`;
 }

@@ -1,9 +1,9 @@
 import type { Reservation } from '../http/admission.ts';
 import type { Scanner } from '../http/scan-pool.ts';
 import type { RawBatch } from '../model/batch.ts';
-import { indexOf, payload, STORED_LIMITS } from '../model/formats.ts';
+import { payload, SMALL_BODY_BYTES, smallIndexOf, sourceEvent } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
-import type { PayloadField } from '../model/observation.ts';
+import type { Payload, PayloadField } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
 import type { StoredObservation, TraceStore } from '../store/store.ts';
 import type { PayloadTexts } from './observation-json.ts';
@@ -17,6 +17,8 @@ export type PayloadReader = {
   read(observation: StoredObservation): Promise<PayloadTexts>;
   /** Rejects with a `Refusal` where there is no room in memory; undefined where it is gone. */
   batch(id: string): Promise<RawBatch | undefined>;
+  /** One item of a batch as it was accepted. */
+  source(batch: RawBatch, position: number): Promise<string>;
 };
 
 export function readPayloads(
@@ -25,7 +27,7 @@ export function readPayloads(
   scanner: Scanner,
   reservation: Reservation,
 ): PayloadReader {
-  /** In order of last use. Every batch in it is indexed. */
+  /** In order of last use. Every small batch in it is indexed. */
   const kept = new Map<string, RawBatch>();
   let keptBytes = 0;
 
@@ -39,7 +41,7 @@ export function readPayloads(
     const [loaded] = await traces.getBatches(projectId, [id]);
     if (loaded === undefined) return undefined;
     await makeRoom(loaded);
-    await index(loaded, scanner);
+    smallIndexOf(loaded, SMALL_BODY_BYTES);
     kept.set(id, loaded);
     keptBytes += sizeOf(loaded);
     return loaded;
@@ -57,15 +59,29 @@ export function readPayloads(
     if (missing > 0) reservation.grow(missing);
   }
 
+  /** What is large is inflated, scanned and cut up in a thread. */
+  function fieldsOf(
+    source: RawBatch,
+    position: number,
+    fields: readonly PayloadField[],
+  ): Payload | Promise<Payload> {
+    if (source.index === undefined) return scanner.payload(source, position, fields);
+    return payload(source, position, fields);
+  }
+
   return {
     batch,
+    async source(batch, position) {
+      if (batch.index === undefined) return scanner.source(batch, position);
+      return sourceEvent(batch, position);
+    },
     async read(observation) {
       const texts: PayloadTexts = {};
       for (const [batchId, wanted] of byBatch(observation)) {
         const source = await batch(batchId);
         if (source === undefined) continue;
         for (const [position, fields] of wanted) {
-          Object.assign(texts, payload(source, position, fields));
+          Object.assign(texts, await fieldsOf(source, position, fields));
         }
       }
       return texts;
@@ -84,22 +100,6 @@ function byBatch(observation: StoredObservation): Map<string, Map<number, Payloa
     events.set(ref.position, [...(events.get(ref.position) ?? []), field]);
   }
   return groups;
-}
-
-/** A large batch is inflated and scanned in the worker, as it was when it came in. */
-async function index(batch: RawBatch, scanner: Scanner): Promise<void> {
-  if (batch.index !== undefined) return;
-  if (inflatedSizeHint(batch.body, batch.encoding) <= 1_048_576) {
-    indexOf(batch);
-    return;
-  }
-  const { format, encoding } = batch;
-  const wanted = { format, encoding, ...STORED_LIMITS };
-  // The scanner takes over what it is given, and the store may still hold this body.
-  const copy = Buffer.allocUnsafeSlow(batch.body.length);
-  batch.body.copy(copy);
-  const prepared = await scanner.prepare(copy, wanted);
-  batch.index = prepared.index;
 }
 
 function sizeOf(batch: RawBatch): number {

@@ -8,7 +8,7 @@ import { LISTENERS } from '../http/listener.ts';
 import type { Tenant } from '../model/batch.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf } from '../model/errors.ts';
-import { positionOf, sourceEvent, sourceOf } from '../model/formats.ts';
+import { positionOf, sourceOf } from '../model/formats.ts';
 import type { Store, StoredObservation } from '../store/store.ts';
 import { STORE, StoreError } from '../store/store.ts';
 import { observationJson, traceJson } from './observation-json.ts';
@@ -98,7 +98,8 @@ async function showRawEvent(reading: Reading): Promise<void> {
   const id = exchange.params.raw_event_id ?? '';
   const parsed = parseRawEventId(id);
   if (parsed === undefined) throw unknown('raw event');
-  const batch = await reading.payloads().batch(parsed.batchId);
+  const payloads = reading.payloads();
+  const batch = await payloads.batch(parsed.batchId);
   const position = batch === undefined ? undefined : positionOf(batch, parsed.index);
   if (batch === undefined || position === undefined) throw unknown('raw event');
   const about = JSON.stringify({
@@ -107,7 +108,7 @@ async function showRawEvent(reading: Reading): Promise<void> {
     source: sourceOf(batch.format),
     key_id: batch.tenant.keyId,
   });
-  json(exchange, `${about.slice(0, -1)},"event":${sourceEvent(batch, position)}}`);
+  json(exchange, `${about.slice(0, -1)},"event":${await payloads.source(batch, position)}}`);
 }
 
 /** Served also where no store is named: then the configuration is all that is known. */

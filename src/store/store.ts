@@ -158,6 +158,8 @@ export type StoredObservation = {
   readonly userId: string | null;
   readonly error: ObservationError | null;
   readonly customFields: Readonly<Record<string, string>> | null;
+  /** `customFields` as JSON, where it is at hand. */
+  readonly customFieldsText?: string;
   readonly external: Readonly<Record<string, string>> | null;
   /** Decimal digits. */
   readonly version: string;

@@ -15,8 +15,24 @@ const GROWTH = { otlp_proto: 6, otlp_json: 2 } as const;
 const FIXED_BYTES = 1024;
 const PART_BYTES = 128;
 
+/**
+ * The index with what the rules say. They decode whatever is large, which takes seconds for a hostile body:
+ * whoever scans in a thread of its own judges there, too.
+ */
+export function judged(index: OtlpIndex): OtlpIndex {
+  const verdicts = {
+    fields: otlpRejections(index),
+    customFields: otlpCustomFieldRejections(index),
+  };
+  return { ...index, verdicts };
+}
+
 /** Spans that cannot be accepted for their ids or for a field above 4 MiB. Indexes are positions. */
-export function otlpRejections(index: OtlpIndex): Rejection[] {
+export function otlpRejections(index: OtlpIndex): readonly Rejection[] {
+  return index.verdicts?.fields ?? fieldRejections(index);
+}
+
+function fieldRejections(index: OtlpIndex): Rejection[] {
   const rejections: Rejection[] = [];
   const sizes = new Map<number, ResourceSize>();
   for (let position = 0; position < index.count; position++) {
@@ -42,7 +58,11 @@ export function otlpRejections(index: OtlpIndex): Rejection[] {
 }
 
 /** Spans with something else than an object where `custom_fields` may stand. Indexes are positions. */
-export function otlpCustomFieldRejections(index: OtlpIndex): Rejection[] {
+export function otlpCustomFieldRejections(index: OtlpIndex): readonly Rejection[] {
+  return index.verdicts?.customFields ?? customFieldRejections(index);
+}
+
+function customFieldRejections(index: OtlpIndex): Rejection[] {
   const rejections: Rejection[] = [];
   const ofResources = new Map<number, string | undefined>();
   for (let position = 0; position < index.count; position++) {

@@ -1,0 +1,62 @@
+import type { ItemFailure, RawBatch } from '../../src/model/batch.ts';
+import { withCustomFieldsText } from '../../src/model/custom-fields.ts';
+import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import type { UnreadableItem } from '../../src/model/formats.ts';
+import type { Observation } from '../../src/model/observation.ts';
+import { createThread, threadFile } from '../../src/model/thread.ts';
+
+export type Observed = {
+  readonly observations: readonly Observation[];
+  readonly failures: readonly ItemFailure[];
+};
+
+/** What crosses back: custom fields as text, which one client may make megabytes of. */
+export type ObservedLarge = {
+  readonly observations: readonly {
+    readonly rest: Omit<Observation, 'customFields'>;
+    readonly customFields: string | null;
+  }[];
+  readonly failures: readonly ItemFailure[];
+};
+
+/** Observes large batches in a thread of its own: a hostile one takes seconds. */
+export type LargeObserver = {
+  /** Rejects with `RetryableError` when the thread is lost. */
+  observe(batch: RawBatch): Promise<Observed>;
+  close(): Promise<void>;
+};
+
+export function createLargeObserver(): LargeObserver {
+  const thread = createThread<RawBatch, ObservedLarge>(
+    threadFile(import.meta.url, 'observing-thread'),
+  );
+  return {
+    async observe(batch) {
+      const { observations, failures } = await thread.ask(messageOf(batch)).catch((cause) => {
+        throw new RetryableError('normalization_failed', 'The batch was not normalized.', {
+          cause,
+        });
+      });
+      return { observations: observations.map(revived), failures };
+    },
+    close: () => thread.close(),
+  };
+}
+
+/** Without what cannot cross, and without an index: making one again is faster than copying it. */
+function messageOf({ idempotency: _, ...batch }: RawBatch): RawBatch {
+  return { ...batch, index: undefined };
+}
+
+function revived({ rest, customFields }: ObservedLarge['observations'][number]): Observation {
+  return customFields === null
+    ? { ...rest, customFields }
+    : withCustomFieldsText(rest, customFields);
+}
+
+/** What is told of an accepted item that cannot be read. */
+export function itemFailure({ index, error }: UnreadableItem): ItemFailure {
+  const message = error instanceof Error ? error.message : String(error);
+  const code = error instanceof PermanentError ? error.code : 'unreadable_event';
+  return { index, code, message };
+}

@@ -1,0 +1,18 @@
+import type { RawBatch } from '../../src/model/batch.ts';
+import { observeEach } from '../../src/model/formats.ts';
+import { answerRequests, asBuffer } from '../../src/model/thread.ts';
+import type { ObservedLarge } from './large.ts';
+import { itemFailure } from './large.ts';
+
+/** The thread of processors/normalization/large.ts. */
+answerRequests<RawBatch, ObservedLarge>((batch) => {
+  const { observations, failures } = observeEach({ ...batch, body: asBuffer(batch.body) });
+  const reply = {
+    observations: observations.map(({ customFields, ...rest }) => ({
+      rest,
+      customFields: customFields === null ? null : JSON.stringify(customFields),
+    })),
+    failures: failures.map(itemFailure),
+  };
+  return { reply };
+});

@@ -1,0 +1,115 @@
+import { parentPort, type Transferable, Worker } from 'node:worker_threads';
+
+/**
+ * One worker thread that answers requests in their order. It starts with the first request and ends when
+ * it has had none for a while: what it took for large bodies goes back to the system with it.
+ */
+export type Thread<Request, Reply> = {
+  /** `transfer` is handed over instead of copied. Rejects with `ThreadLost` when the thread ends early. */
+  ask(request: Request, transfer?: readonly Transferable[]): Promise<Reply>;
+  /** Ends the thread; whoever waits is rejected. */
+  close(): Promise<void>;
+};
+
+/** The thread ended before it had answered: the request may be repeated. */
+export class ThreadLost extends Error {
+  override readonly name = 'ThreadLost';
+}
+
+/** Milliseconds without a request after which the thread ends. */
+const IDLE_MS = 5000;
+
+type Waiting<Reply> = { resolve(reply: Reply): void; reject(error: unknown): void };
+type Asked<Request> = { readonly id: number; readonly request: Request };
+type Answered<Reply> =
+  | { readonly id: number; readonly reply: Reply }
+  | { readonly id: number; readonly fault: string };
+
+export function createThread<Request, Reply>(
+  file: URL,
+  idleMs: number = IDLE_MS,
+): Thread<Request, Reply> {
+  let worker: Worker | undefined;
+  let lastId = 0;
+  let idle: NodeJS.Timeout | undefined;
+  const waiting = new Map<number, Waiting<Reply>>();
+
+  function start(): Worker {
+    const started = new Worker(file);
+    started.unref();
+    started.on('message', settle);
+    started.on('error', (error) => lose(started, error));
+    started.on('exit', () => lose(started, undefined));
+    return started;
+  }
+
+  function settle(answered: Answered<Reply>): void {
+    const request = waiting.get(answered.id);
+    waiting.delete(answered.id);
+    if (waiting.size === 0) idle = setTimeout(rest, idleMs).unref();
+    if ('reply' in answered) request?.resolve(answered.reply);
+    else request?.reject(new Error(`the thread failed: ${answered.fault}`));
+  }
+
+  function rest(): void {
+    const ending = worker;
+    worker = undefined;
+    void ending?.terminate();
+  }
+
+  /** The next request starts a new thread. */
+  function lose(lost: Worker, cause: unknown): void {
+    if (worker !== lost) return;
+    worker = undefined;
+    const requests = [...waiting.values()];
+    waiting.clear();
+    for (const { reject } of requests) {
+      reject(new ThreadLost('the thread ended before it had answered', { cause }));
+    }
+  }
+
+  return {
+    ask(request, transfer = []) {
+      clearTimeout(idle);
+      worker ??= start();
+      const id = ++lastId;
+      const { promise, resolve, reject } = Promise.withResolvers<Reply>();
+      waiting.set(id, { resolve, reject });
+      worker.postMessage({ id, request } satisfies Asked<Request>, [...transfer]);
+      return promise;
+    },
+    async close() {
+      clearTimeout(idle);
+      const ending = worker;
+      if (ending === undefined) return;
+      lose(ending, undefined);
+      await ending.terminate();
+    },
+  };
+}
+
+/** What a request is answered with, and the memory that is handed over with it. */
+export type Reply<T> = { readonly reply: T; readonly transfer?: readonly Transferable[] };
+
+/** To be called once, by the file that is the thread. */
+export function answerRequests<Request, T>(answer: (request: Request) => Reply<T>): void {
+  parentPort?.on('message', ({ id, request }: Asked<Request>) => {
+    try {
+      const { reply, transfer = [] } = answer(request);
+      parentPort?.postMessage({ id, reply } satisfies Answered<T>, [...transfer]);
+    } catch (error) {
+      const fault = error instanceof Error ? error.message : String(error);
+      parentPort?.postMessage({ id, fault } satisfies Answered<T>);
+    }
+  });
+}
+
+/** A file beside the one at `base`: a source as it is run, or what it was compiled to. */
+export function threadFile(base: string, name: string): URL {
+  return new URL(`./${name}.${base.endsWith('.ts') ? 'ts' : 'js'}`, base);
+}
+
+/** A byte array that crossed between threads, as the Buffer it was. */
+export function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
