@@ -1,8 +1,10 @@
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
+import { removeAnswers, removeBatches } from '../../src/queue/project-removal.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
 import type { RemovedBatch } from '../../src/queue/removal-operations.ts';
 import type { SqliteQueueStorage } from '../../src/queue/storage.ts';
-import { Background } from '../../src/sqlite/background.ts';
+import type { Steps } from '../../src/sqlite/background.ts';
+import { Background, inSteps } from '../../src/sqlite/background.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import { TRUNCATE_LOG } from '../../src/sqlite/log-truncation.ts';
 import type { RemovedTraces } from './purge-operations.ts';
@@ -15,10 +17,7 @@ const ORPHANS_MS = 24 * 3_600_000;
 /** How often the log is cut off after something expired: whoever writes waits for it, some ten milliseconds. */
 const TRUNCATE_MS = 10 * 60_000;
 /** What a step, of about a millisecond, leaves to those who wait for an answer. */
-const BETWEEN_MS = 20;
-/** Bodies of a deleted project that one step removes. */
-const STEP_BYTES = 1024 * 1024;
-const STEP_BATCHES = 100;
+const BETWEEN_MS = 5;
 /** Where what was too large for one step waits to be removed. */
 const HIDDEN = '';
 const EVERYTHING = Number.MAX_SAFE_INTEGER;
@@ -42,9 +41,6 @@ export type Housekeeping = {
   close(): Promise<void>;
   crash(): void;
 };
-
-/** A piece of work between two `yield`s is one step. */
-type Steps = AsyncGenerator<undefined, void, undefined>;
 
 /**
  * Takes out of the file what nobody can read any more, in steps that hold nobody up:
@@ -88,22 +84,6 @@ export function housekeeping(parts: HousekeepingParts): Housekeeping {
   };
 }
 
-/** Begins anew where it ended or failed; every step finds for itself what is left. */
-function inSteps(work: () => Steps): () => Promise<boolean> {
-  let steps: Steps | undefined;
-  return async () => {
-    steps ??= work();
-    try {
-      const { done } = await steps.next();
-      if (done === true) steps = undefined;
-      return done !== true;
-    } catch (error) {
-      steps = undefined;
-      throw error;
-    }
-  };
-}
-
 class Remover {
   readonly #parts: HousekeepingParts;
   readonly #traces;
@@ -141,8 +121,10 @@ class Remover {
     for (const project of (await database.read('removal.open', [])) as string[]) {
       yield* this.#removeTraces(project, EVERYTHING, 'project_deleted');
       yield* this.#removeTraces(HIDDEN, EVERYTHING, 'project_deleted');
-      yield* this.#removeBatchesOf(project);
-      yield* this.#removeAnswersOf(project);
+      yield* removeBatches(database, project, 'purge.batchesOf', (removed) => {
+        this.#removed(removed, 'project_deleted');
+      });
+      yield* removeAnswers(database, project);
       yield* this.#repeat('purge.updates', [project, EVERYTHING]);
       yield* this.#repeat('purge.rejections', [project, EVERYTHING]);
       yield* this.#repeat('purge.keys', [project]);
@@ -234,34 +216,6 @@ class Remover {
     }
   }
 
-  async *#removeBatchesOf(project: string): Steps {
-    const { database } = this.#parts;
-    let after: number | null = 0;
-    while (after !== null) {
-      const page = await database.search('removal.walk', [project, after]);
-      const [found, next] = page as [[seq: number, bytes: number][], number | null];
-      for (const seqs of portions(found)) {
-        const removed = await database.write('purge.batchesOf', [seqs]);
-        this.#removed(removed as RemovedBatch[], 'project_deleted');
-        yield;
-      }
-      after = next;
-      yield;
-    }
-  }
-
-  async *#removeAnswersOf(project: string): Steps {
-    const { database } = this.#parts;
-    let after: Uint8Array | null = new Uint8Array(0);
-    while (after !== null) {
-      const page = await database.search('removal.answersOf', [project, after]);
-      const [found, next] = page as [Uint8Array[], Uint8Array | null];
-      if (found.length > 0) await database.write('removal.answers', [found]);
-      after = next;
-      yield;
-    }
-  }
-
   /** An operation that says whether more is left. */
   async *#repeat(name: string, args: readonly unknown[]): Steps {
     while ((await this.#parts.database.write(name, args)) === true) yield;
@@ -277,21 +231,4 @@ class Remover {
       { reason },
     );
   }
-}
-
-function portions(found: readonly [seq: number, bytes: number][]): number[][] {
-  const all: number[][] = [];
-  let portion: number[] = [];
-  let size = 0;
-  for (const [seq, bytes] of found) {
-    if (portion.length === STEP_BATCHES || (portion.length > 0 && size + bytes > STEP_BYTES)) {
-      all.push(portion);
-      portion = [];
-      size = 0;
-    }
-    portion.push(seq);
-    size += bytes;
-  }
-  if (portion.length > 0) all.push(portion);
-  return all;
 }

@@ -56,7 +56,9 @@ export async function openStore(
   });
   try {
     const first = await ensureFirstProject(database, clock, config);
-    const queues = await queueStorage(database, clock, logger);
+    const queues = await queueStorage(database, clock, logger, {
+      removesProjects: false,
+    });
     return await storeIn(database, queues, first, settings, config);
   } catch (error) {
     await database.close();

@@ -21,6 +21,8 @@ export type DirectoryStorage = QueueStorage & {
   readonly usage: UsageLedger;
   /** Whether the disk has room for more. */
   health(): DiskHealth;
+  /** Does now what is done in small steps else: forgets, sums up, removes. */
+  tidy(): Promise<void>;
   close(): Promise<void>;
   /** Ends as a crash would: nothing more is written. */
   crash(): Promise<void>;
@@ -32,10 +34,13 @@ export async function openDirectoryStorage(
 ): Promise<DirectoryStorage> {
   const modules = [queueOperations({ keepsBodies: false })];
   const database = await openDatabase({ ...options, name: 'queue', modules });
-  const queues = await queueStorage(database, options.clock, options.logger);
+  const queues = await queueStorage(database, options.clock, options.logger, {
+    removesProjects: true,
+  });
   return {
     openQueue: queues.openQueue,
     usage: queues.usage,
+    tidy: queues.tidy,
     health: database.health,
     async close() {
       await queues.close();

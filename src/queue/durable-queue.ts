@@ -43,11 +43,14 @@ export type QueueParts = {
   readonly logger: Logger;
   readonly idempotency: IdempotencyLedger;
   readonly usage: UsageLedger;
+  /** The queues of a file are one place: what is removed goes from all of them. */
+  readonly removeProject: (projectId: string) => Promise<void>;
 };
 
 /** A queue in a database file. What is leased, and what waits next, is in memory; all else on disk. */
 export class SqliteQueue implements DurableQueue {
   readonly idempotency: IdempotencyLedger;
+  readonly removeProject: (projectId: string) => Promise<void>;
   readonly #name: string;
   readonly #database: Database;
   readonly #clock: Clock;
@@ -70,6 +73,7 @@ export class SqliteQueue implements DurableQueue {
 
   constructor(parts: QueueParts, options: QueueOptions, state: QueueState) {
     this.idempotency = parts.idempotency;
+    this.removeProject = parts.removeProject;
     this.#name = options.name;
     this.#database = parts.database;
     this.#clock = parts.clock;

@@ -40,6 +40,11 @@ export type DurableQueue = {
   /** Puts dead letters back into their branches; resolves with how many. */
   replay(ids: readonly number[] | 'all'): Promise<number>;
   drop(ids: readonly number[] | 'all'): Promise<number>;
+  /**
+   * Takes out everything of a deleted project, waiting or dead, and takes nothing of it again. Resolved:
+   * nothing more is accepted or replayed of it; the bytes leave the file in steps after that.
+   */
+  removeProject(projectId: string): Promise<void>;
   stats(): QueueStats;
   /** Reads everything and checks it; damaged entries are quarantined and reported. */
   verify(): Promise<{ entries: number; quarantined: number }>;

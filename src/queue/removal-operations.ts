@@ -39,7 +39,15 @@ export function removalCalls(db: DatabaseSync): Operations['calls'] {
     'removal.purged': (project: string): void => {
       purged.run(project);
     },
-    'removal.batches': (seqs: readonly number[]): RemovedBatch[] => seqs.flatMap(remove),
+    /** For directories of queues: overwrites what it frees, which an acknowledgement there does not. */
+    'removal.batches': (seqs: readonly number[]): RemovedBatch[] => {
+      db.exec('PRAGMA secure_delete = ON');
+      try {
+        return seqs.flatMap(remove);
+      } finally {
+        db.exec('PRAGMA secure_delete = FAST');
+      }
+    },
     'removal.answers': (hashes: readonly Uint8Array[]): void => {
       for (const hash of hashes) answer.run(hash);
     },

@@ -1,10 +1,13 @@
 import type { Clock, Logger } from '../component/component.ts';
-import { Background } from '../sqlite/background.ts';
+import type { Steps } from '../sqlite/background.ts';
+import { Background, inSteps } from '../sqlite/background.ts';
 import type { Database } from '../sqlite/database.ts';
+import { TRUNCATE_LOG } from '../sqlite/log-truncation.ts';
 import type { OperationSource } from '../sqlite/operation.ts';
 import { SqliteQueue } from './durable-queue.ts';
 import { idempotencyLedger } from './idempotency.ts';
 import type { QueueState } from './operations.ts';
+import { removeAnswers, removeBatches } from './project-removal.ts';
 import type { DropReason, DurableQueue, QueueOptions, QueueStorage } from './queue.ts';
 import type { RemovedBatch } from './removal-operations.ts';
 import { UsageLedger } from './usage-ledger.ts';
@@ -25,7 +28,7 @@ export type SqliteQueueStorage = QueueStorage & {
   readonly usage: UsageLedger;
   /** Batches were taken out of the file: the queues forget them. */
   forget(removed: readonly RemovedBatch[], reason: DropReason): void;
-  /** Forgets expired answers and sums up the ledger, as far as there is anything to do now. */
+  /** Does now what is done in small steps else: forgets, sums up, removes. */
   tidy(): Promise<void>;
   /** Before the database is closed. */
   close(): Promise<void>;
@@ -38,6 +41,7 @@ export async function queueStorage(
   database: Database,
   clock: Clock,
   logger: Logger,
+  options: { removesProjects: boolean },
 ): Promise<SqliteQueueStorage> {
   const queues = new Map<string, SqliteQueue>();
   // One for all queues: a key is claimed once, whichever queue keeps its answer.
@@ -57,6 +61,28 @@ export async function queueStorage(
     },
   });
   tidying.wake();
+  const removing = new Background({
+    clock,
+    logger,
+    betweenMs: STEP_MS,
+    failure: 'what a deleted project left in the queues could not be removed yet',
+    step: inSteps(() => removeDeleted(database, forget)),
+  });
+  // A store removes what its projects hold itself, with all that hangs on it.
+  const { removesProjects } = options;
+  if (removesProjects) removing.wake();
+
+  async function removeProject(projectId: string): Promise<void> {
+    if (!removesProjects) return;
+    await database.write('removal.mark', [projectId, clock.now()]);
+    removing.wake();
+  }
+
+  function forget(removed: readonly RemovedBatch[], reason: DropReason): void {
+    for (const queue of queues.values()) queue.forget(removed, reason);
+  }
+
+  const parts = { database, clock, logger, idempotency, usage, removeProject };
 
   async function openQueue(options: QueueOptions): Promise<DurableQueue> {
     const args = [options.name, options.branches];
@@ -66,13 +92,14 @@ export async function queueStorage(
       open.reconfigure(options, state);
       return open;
     }
-    const queue = new SqliteQueue({ database, clock, logger, idempotency, usage }, options, state);
+    const queue = new SqliteQueue(parts, options, state);
     queues.set(options.name, queue);
     return queue;
   }
 
   function crash(): void {
     tidying.stop();
+    removing.stop();
     usage.crash();
     for (const queue of queues.values()) queue.close();
     queues.clear();
@@ -81,15 +108,32 @@ export async function queueStorage(
   return {
     openQueue,
     usage,
-    forget(removed, reason) {
-      for (const queue of queues.values()) queue.forget(removed, reason);
+    forget,
+    async tidy() {
+      await tidying.finish();
+      if (removesProjects) await removing.finish();
     },
-    tidy: () => tidying.finish(),
     async close() {
       await tidying.close();
+      await removing.close();
       await usage.close();
       crash();
     },
     crash,
   };
+}
+
+/** What deleted projects left in a directory of queues. */
+async function* removeDeleted(
+  database: Database,
+  forget: (removed: readonly RemovedBatch[], reason: DropReason) => void,
+): Steps {
+  for (const project of (await database.read('removal.open', [])) as string[]) {
+    yield* removeBatches(database, project, 'removal.batches', (removed) => {
+      forget(removed, 'project_deleted');
+    });
+    yield* removeAnswers(database, project);
+    while ((await database.write(TRUNCATE_LOG, [])) !== true) yield;
+    await database.write('removal.purged', [project]);
+  }
 }

@@ -94,3 +94,22 @@ export class Background {
     this.#cancel = undefined;
   }
 }
+
+/** A piece of work between two `yield`s is one step. */
+export type Steps = AsyncGenerator<undefined, void, undefined>;
+
+/** Begins anew where the work ended or failed: every step finds for itself what is left. */
+export function inSteps(work: () => Steps): () => Promise<boolean> {
+  let steps: Steps | undefined;
+  return async () => {
+    steps ??= work();
+    try {
+      const { done } = await steps.next();
+      if (done === true) steps = undefined;
+      return done !== true;
+    } catch (error) {
+      steps = undefined;
+      throw error;
+    }
+  };
+}
