@@ -1,6 +1,7 @@
 import { diskQueue } from '../connectors/disk_queue/factory.ts';
 import { debug } from '../exporters/debug/factory.ts';
 import { file } from '../exporters/file/factory.ts';
+import { otlpHttp } from '../exporters/otlphttp/factory.ts';
 import { sqlite as sqliteExporter } from '../exporters/sqlite/factory.ts';
 import { admin } from '../extensions/admin/factory.ts';
 import { fileStorage } from '../extensions/file_storage/factory.ts';
@@ -32,6 +33,7 @@ export const REGISTRY: Registry = [
   normalization,
   diskQueue,
   sqliteExporter,
+  otlpHttp,
   file,
   debug,
 ];

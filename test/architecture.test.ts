@@ -52,6 +52,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   exporters: {
     values: [
       ...['src/component', 'src/model', 'src/config/schema.ts', 'src/queue', 'src/store'],
+      ...['src/config/schema-export.ts', 'src/control/queues.ts', 'src/telemetry/health.ts'],
       'src/read/observation-json.ts',
     ],
     types: ['src/telemetry'],

@@ -11,5 +11,6 @@ export const auth = defineProcessor({
   accepts: ['raw'],
   emits: 'same',
   authenticates: true,
+  projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
   create: createAuthProcessor,
 });

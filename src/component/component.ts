@@ -227,6 +227,8 @@ export type ProcessorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
   readonly afterRejecting?: boolean;
   /** It names the tenant. */
   readonly authenticates?: boolean;
+  /** Projects that it may name; `any` where that is not known from the configuration. */
+  projects?(config: z.output<Schema>): readonly string[] | 'any';
   create(settings: Settings, config: z.output<Schema>): Processor | Promise<Processor>;
 };
 
@@ -235,6 +237,11 @@ export type ExporterFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
   Schema
 > & {
   readonly accepts: readonly DataKind[];
+  /**
+   * Where all that it sends would become one project: the field that says that this is meant. Undefined
+   * where projects stay apart, or the field is set.
+   */
+  mixesProjects?(config: z.output<Schema>): string | undefined;
   create(settings: Settings, config: z.output<Schema>): Exporter | Promise<Exporter>;
 };
 

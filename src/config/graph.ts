@@ -2,6 +2,7 @@ import type { DataKind, ProcessorFactory } from '../component/component.ts';
 import type { Declared, PipelineConfig } from './config.ts';
 import { didYouMean } from './did-you-mean.ts';
 import type { Draft } from './draft.ts';
+import { checkProjects } from './projects.ts';
 import type { Path } from './tree.ts';
 
 /** Checks that the pipelines name what is declared, are joined without a gap, and that the parts fit. */
@@ -21,6 +22,7 @@ export function checkGraph(draft: Draft): void {
     checkTenant(draft, pipeline);
   }
   checkSharedReceivers(draft);
+  checkProjects(draft);
 }
 
 const pathOf = (pipeline: PipelineConfig, ...rest: Path): Path => [

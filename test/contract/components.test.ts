@@ -38,6 +38,12 @@ function jsonSchemaOf(factory: Factory) {
   return z.toJSONSchema(factory.config, { io: 'input', unrepresentable: 'any' });
 }
 
+/** Keys of a map are the user's own. */
+function isMap(schema: unknown): boolean {
+  const { additionalProperties } = (schema ?? {}) as { additionalProperties?: unknown };
+  return typeof additionalProperties === 'object';
+}
+
 /** The component's part of the README's example, as YAML gives it. */
 function exampleOf(factory: Factory): Record<string, unknown> {
   const readme = readFileSync(join(folderOf(factory), 'README.md'), 'utf8');
@@ -50,9 +56,12 @@ function exampleOf(factory: Factory): Record<string, unknown> {
   return (parsed[key] ?? {}) as Record<string, unknown>;
 }
 
+/** A destination where nobody listens. */
+const NOBODY = 'http://127.0.0.1:9';
+
 /** The example, moved into the test's directory and to ports that nobody else has. */
 function runnable(value: unknown, directory: string, key = ''): unknown {
-  if (key === 'endpoint') return '127.0.0.1:0';
+  if (key === 'endpoint') return /^http/.test(String(value)) ? NOBODY : '127.0.0.1:0';
   if (key === 'directory' || key === 'path') return join(directory, 'data', 'file');
   if (typeof value === 'string') return value.replace(/^\$\{.*\}$/, 'from-the-environment');
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
@@ -132,7 +141,7 @@ async function startExtensions(
   settings: Settings,
   directory: string,
 ) {
-  const words = new Set(Object.values(example));
+  const words = new Set(wordsOf(example));
   const started = new Map<string, Awaited<ReturnType<typeof startExtension>>>();
   for (const factory of REGISTRY) {
     if (factory.kind !== 'extension' || !words.has(factory.type)) continue;
@@ -141,6 +150,13 @@ async function startExtensions(
     started.set(factory.type, extension);
   }
   return started;
+}
+
+/** The values of the example, at every depth. */
+function wordsOf(value: unknown): unknown[] {
+  return typeof value === 'object' && value !== null
+    ? Object.values(value).flatMap(wordsOf)
+    : [value];
 }
 
 async function startExtension(
@@ -220,6 +236,7 @@ for (const factory of REGISTRY) {
       refuse({ ...example, no_such_key: 1 }, []);
       for (const [name, value] of Object.entries(example)) {
         if (typeof value !== 'object' || value === null || Array.isArray(value)) continue;
+        if (isMap(jsonSchemaOf(factory).properties?.[name])) continue;
         refuse({ ...example, [name]: { ...value, no_such_key: 1 } }, [name]);
       }
     });

@@ -1,0 +1,19 @@
+import { defineExporter } from '../../src/component/component.ts';
+import { otlpHttpConfig } from './config.ts';
+import { createOtlpHttpExporter } from './exporter.ts';
+
+export const otlpHttp = defineExporter({
+  kind: 'exporter',
+  type: 'otlphttp',
+  aliases: ['otlp_http'],
+  stability: 'beta',
+  description: 'Sends spans to an OpenTelemetry server over HTTP, through a queue on disk',
+  accepts: ['raw', 'observations'],
+  config: otlpHttpConfig,
+  // Without a header there is no key that they would share.
+  mixesProjects: ({ headers, allow_multiple_projects }) =>
+    allow_multiple_projects || Object.keys(headers).length === 0
+      ? undefined
+      : 'allow_multiple_projects',
+  create: createOtlpHttpExporter,
+});
