@@ -68,9 +68,11 @@ export function itemId(index: BatchIndex, position: number): string | undefined 
 export function measure(batch: RawBatch): Usage {
   const index = indexOf(batch);
   const format = moduleOf(index);
+  const rejected = rejectedIn(batch);
   let bytes = 0;
   let events = 0;
-  for (const position of acceptedPositions(batch, index.count)) {
+  for (let position = 0; position < index.count; position++) {
+    if (rejected?.has(position) === true) continue;
     bytes += format.usageBytes(index, position);
     events++;
   }
@@ -165,20 +167,27 @@ export function sourceOf(format: Format): 'native' | 'runs' | 'otlp' {
 /** Accepted positions, while the body still holds every item or after the rejected ones were cut out. */
 function acceptedPositions(batch: RawBatch, count: number): number[] {
   const all = Array.from({ length: count }, (_, position) => position);
-  if (batch.positions !== undefined || batch.rejections.length === 0) return all;
-  const rejected = new Set(batch.rejections.map((rejection) => rejection.index));
-  return all.filter((position) => !rejected.has(position));
+  const rejected = rejectedIn(batch);
+  return rejected === undefined ? all : all.filter((position) => !rejected.has(position));
 }
+
+/** Positions of rejected items in the body; undefined where it holds none. */
+function rejectedIn(batch: RawBatch): ReadonlySet<number> | undefined {
+  if (batch.positions !== undefined || batch.rejections.length === 0) return undefined;
+  return new Set(batch.rejections.map((rejection) => rejection.index));
+}
+
+type Module = FormatModule<JsonIndex> | FormatModule<OtlpIndex>;
+const MODULES: Readonly<Record<BatchIndex['type'], Module>> = {
+  native,
+  runs,
+  otlp_proto: otlpProto,
+  otlp_json: otlpJson,
+};
 
 /** An index is only ever read by the module that made it: its `type` says which. */
 function moduleOf(index: BatchIndex): FormatModule<BatchIndex> {
-  const found: FormatModule<JsonIndex> | FormatModule<OtlpIndex> = {
-    native,
-    runs,
-    otlp_proto: otlpProto,
-    otlp_json: otlpJson,
-  }[index.type];
-  return found as FormatModule<BatchIndex>;
+  return MODULES[index.type] as FormatModule<BatchIndex>;
 }
 
 /** True when a batch still carries something to hand on. */
