@@ -22,6 +22,9 @@ export type Ready = {
 /** What is held at most, in events and bytes of payload; beyond, the oldest leave early. */
 export const MAX_HELD_EVENTS = 4096;
 const MAX_HELD_BYTES = 64 * 1024 * 1024;
+/** While the queue is short of room, one of so many of the oldest leaves at a time. */
+const EARLY_PART = 4;
+const PRESSED_INTERVAL_MS = 100;
 
 /**
  * Starts that wait for their finish. The memory of them is only that: each stays in the queue, on disk,
@@ -31,6 +34,8 @@ export class OpenSpans {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #onDue: () => void;
+  /** Whether the queue needs the room that held batches take. */
+  readonly #isPressed: () => boolean;
   /** In order of their first event's arrival. */
   readonly #open = new Map<string, OpenSpan>();
   #count = 0;
@@ -38,10 +43,11 @@ export class OpenSpans {
   #cancelTimer: (() => void) | undefined;
   #timerAt = Number.POSITIVE_INFINITY;
 
-  constructor(clock: Clock, timeoutMs: number, onDue: () => void) {
+  constructor(clock: Clock, timeoutMs: number, onDue: () => void, isPressed: () => boolean) {
     this.#clock = clock;
     this.#timeoutMs = timeoutMs;
     this.#onDue = onDue;
+    this.#isPressed = isPressed;
   }
 
   get size(): number {
@@ -71,9 +77,10 @@ export class OpenSpans {
   due(): Ready[] {
     const now = this.#clock.now();
     const ready: Ready[] = [];
+    // What leaves takes a while to make room: a part of it at a time.
+    const early = this.#isPressed() ? Math.ceil(this.#open.size / EARLY_PART) : 0;
     for (const [key, { dueAt }] of this.#open) {
-      const isTooMuch = this.#bytes > MAX_HELD_BYTES || this.#count > MAX_HELD_EVENTS;
-      if (dueAt > now && !isTooMuch) continue;
+      if (dueAt > now && !this.#isTooMuch() && ready.length >= early) continue;
       const held = this.#remove(key);
       ready.push({ events: held, held });
     }
@@ -129,9 +136,13 @@ export class OpenSpans {
     const open = this.#open.get(key);
     if (open === undefined) this.#open.set(key, { events: held, dueAt: this.#dueAt(hold) });
     else open.events.push(...held);
-    const isTooMuch = this.#bytes > MAX_HELD_BYTES || this.#count > MAX_HELD_EVENTS;
-    if (isTooMuch) this.#scheduleAt(this.#clock.now());
+    if (this.#isTooMuch()) this.#scheduleAt(this.#clock.now());
+    else if (this.#isPressed()) this.#scheduleAt(this.#clock.now() + PRESSED_INTERVAL_MS);
     else this.#scheduleAt(this.#dueAt(hold));
+  }
+
+  #isTooMuch(): boolean {
+    return this.#bytes > MAX_HELD_BYTES || this.#count > MAX_HELD_EVENTS;
   }
 
   #remove(key: string): readonly HeldEvent[] {

@@ -11,6 +11,9 @@ import { report } from './report.ts';
 import type { Outcome, Sender } from './sender.ts';
 import { DurableSendingQueue, type Slot } from './sending-queue.ts';
 
+/** Spans whose time is up that leave in one request. */
+const LATE_SPANS = 256;
+
 /** Answers when the queue has a batch; sends it from there. */
 export class QueuedExporter implements Exporter {
   readonly #settings: Settings;
@@ -18,8 +21,8 @@ export class QueuedExporter implements Exporter {
   readonly #sender: Sender;
   readonly #queue: DurableSendingQueue;
   readonly #openSpans: OpenSpans;
-  /** Spans whose time was up, on their way. */
-  readonly #late = new Set<Promise<void>>();
+  /** Spans whose time is up, on their way. */
+  #late: Promise<void> | undefined;
   #unreport: (() => void) | undefined;
 
   constructor(settings: Settings, config: OtlpHttpConfig, storage: string, sender: Sender) {
@@ -33,8 +36,11 @@ export class QueuedExporter implements Exporter {
       deliver: (batch, slot) =>
         isOtlp(batch) ? this.#deliverOtlp(batch) : this.#deliverEvents(batch, slot),
     });
-    this.#openSpans = new OpenSpans(settings.clock, config.open_span_timeout, () =>
-      this.#sendDue(),
+    this.#openSpans = new OpenSpans(
+      settings.clock,
+      config.open_span_timeout,
+      () => this.#sendDue(),
+      () => this.#queue.isPressed(),
     );
   }
 
@@ -59,7 +65,7 @@ export class QueuedExporter implements Exporter {
     this.#openSpans.clear();
     await this.#queue.close(deadline);
     await this.#sender.close();
-    await Promise.all(this.#late);
+    await this.#late;
   }
 
   async #deliverOtlp(batch: RawBatch): Promise<void> {
@@ -105,23 +111,40 @@ export class QueuedExporter implements Exporter {
   }
 
   #sendDue(): void {
-    for (const ready of this.#openSpans.due()) {
-      const work = this.#sendLate(ready).finally(() => this.#late.delete(work));
-      this.#late.add(work);
+    this.#late ??= this.#sendAllDue().finally(() => {
+      this.#late = undefined;
+    });
+  }
+
+  /** One request after the other, however much is due: a destination that is away is not besieged. */
+  async #sendAllDue(): Promise<void> {
+    for (let due = this.#openSpans.due(); due.length > 0; due = this.#openSpans.due()) {
+      for (let first = 0; first < due.length; first += LATE_SPANS) {
+        if (!(await this.#sendLate(due.slice(first, first + LATE_SPANS)))) return;
+      }
     }
   }
 
-  async #sendLate(ready: Ready): Promise<void> {
+  /** False at a stop: the queue still has what was not sent. */
+  async #sendLate(ready: readonly Ready[]): Promise<boolean> {
+    const groups = ready.map(({ events }) => events);
+    let outcome: Outcome;
     try {
-      const outcome = await this.#sender.send(spanPiece([ready.events], this.#config));
-      const [refused] = outcome.refused;
-      const error =
-        refused === undefined ? undefined : new PermanentError(refused.code, refused.message);
-      this.#openSpans.settle(ready, error);
+      outcome = await this.#sender.send(spanPiece(groups, this.#config));
     } catch (error) {
-      // At a stop the queue still has it.
-      if (!(error instanceof RetryableError)) this.#openSpans.settle(ready, error);
+      if (error instanceof RetryableError) return false;
+      for (const each of ready) this.#openSpans.settle(each, error);
+      return true;
     }
+    const errors = new Map<unknown, PermanentError>();
+    for (const { piece, code, message } of outcome.refused) {
+      for (const event of piece.sources ?? []) errors.set(event, new PermanentError(code, message));
+    }
+    for (const each of ready) {
+      const [error] = each.events.flatMap((event) => errors.get(event) ?? []);
+      this.#openSpans.settle(each, error ?? partialSuccess(outcome, ready.length));
+    }
+    return true;
   }
 
   async #setAsideUnreadable(batch: RawBatch, unreadable: readonly UnreadableItem[]): Promise<void> {
@@ -148,11 +171,17 @@ export class QueuedExporter implements Exporter {
       );
       await this.#queue.appendPart(partOf(batch, positions));
     }
-    if (outcome.rejected === 0) return;
-    const said = outcome.rejectedMessage === '' ? '' : `: ${outcome.rejectedMessage}`;
-    throw new PermanentError(
-      'partial_success',
-      `the destination left out ${outcome.rejected} of ${items} spans${said}`,
-    );
+    const left = partialSuccess(outcome, items);
+    if (left !== undefined) throw left;
   }
+}
+
+/** Nobody knows which they are: all that went with them is kept. */
+function partialSuccess(outcome: Outcome, items: number): PermanentError | undefined {
+  if (outcome.rejected === 0) return undefined;
+  const said = outcome.rejectedMessage === '' ? '' : `: ${outcome.rejectedMessage}`;
+  return new PermanentError(
+    'partial_success',
+    `the destination left out ${outcome.rejected} of ${items} spans${said}`,
+  );
 }

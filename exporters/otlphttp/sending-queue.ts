@@ -130,21 +130,32 @@ export class DurableSendingQueue {
     this.#queue = undefined;
   }
 
-  isFull(): boolean {
-    return this.#queue !== undefined && this.#isFull(this.#queue, 1);
+  /** Half full: what is only held should make room, before anybody is refused. */
+  isPressed(): boolean {
+    return (
+      this.#queue !== undefined && this.#used(this.#queue) * 2 >= this.#parts.config.queue_size
+    );
   }
 
   #isFull(queue: DurableQueue, items: number): boolean {
     const { sizer, queue_size } = this.#parts.config;
+    // An entry may go over a bound in bytes by what the queue itself then refuses.
+    const more = sizer === 'items' ? items : sizer === 'requests' ? 1 : 0;
+    const used = this.#used(queue) + more;
+    return sizer === 'bytes' ? used >= queue_size : used > queue_size;
+  }
+
+  /** In units of the sizer. */
+  #used(queue: DurableQueue): number {
     const stats = queue.stats();
     const branch = stats.branches.find((each) => each.branch === this.#parts.settings.id);
-    switch (sizer) {
+    switch (this.#parts.config.sizer) {
       case 'requests':
-        return (branch?.entries ?? 0) + this.#entering.requests >= queue_size;
+        return (branch?.entries ?? 0) + this.#entering.requests;
       case 'items':
-        return (branch?.items ?? 0) + this.#entering.items + items > queue_size;
+        return (branch?.items ?? 0) + this.#entering.items;
       case 'bytes':
-        return stats.bytes >= queue_size;
+        return stats.bytes;
     }
   }
 

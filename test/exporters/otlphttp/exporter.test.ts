@@ -588,6 +588,14 @@ t.test('observations leave as spans', async (t) => {
     t.equal(bench.server.requests.flatMap(({ spans }) => spans).length, 31);
   });
 
+  await t.test('held starts make room before anybody is refused', async () => {
+    const bench = await benchOf(t, { queue: { queue_size: 40 } });
+    for (let i = 0; i < 200; i++) {
+      await bench.exporter.consume(nativeBatch([start(`o${i}`)]));
+      await passing(bench.clock, 10, () => (bench.queue().stats().branches[0]?.entries ?? 0) < 35);
+    }
+  });
+
   await t.test('a start whose finish is refused is not lost with it', async (t) => {
     const bench = await benchOf(t, { config: { open_span_timeout: '5m' } });
     await bench.exporter.consume(nativeBatch([start('a')]));

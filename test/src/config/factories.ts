@@ -58,6 +58,7 @@ export const REGISTRY: Registry = [
     accepts: ['raw'],
     emits: 'same',
     authenticates: true,
+    projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
     config: z.strictObject({
       store: storeRef().optional(),
       keys: z
@@ -133,9 +134,11 @@ export const REGISTRY: Registry = [
     type: 'otlphttp',
     aliases: ['otlp_http'],
     accepts: ['raw', 'observations'],
+    mixesProjects: ({ mix }) => (mix === false ? 'mix' : undefined),
     config: z.strictObject({
       url: z.string().default('http://127.0.0.1:1'),
       headers: z.record(z.string(), secret()).default({}),
+      mix: z.boolean().optional(),
     }),
   }),
   defineExtension({
