@@ -1,9 +1,8 @@
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import type { RawBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
 import { payload, STORED_LIMITS, scan, sourceEvent } from '../model/formats.ts';
+import { collectGarbage } from '../model/idle-memory.ts';
 import { inflateSync } from '../model/inflate.ts';
 import { judged } from '../model/otlp/rules.ts';
 import type { Reply } from '../model/thread.ts';
@@ -42,9 +41,6 @@ function prepareLarge({ body, wanted }: PrepareRequest): Reply<ScanReply> {
 function withVerdicts(index: BatchIndex): BatchIndex {
   return index.type === 'otlp_proto' || index.type === 'otlp_json' ? judged(index) : index;
 }
-
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 /** The batch that was cut from last: a reader goes through its items one after the other. */
 let kept: RawBatch | undefined;

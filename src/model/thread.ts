@@ -1,4 +1,5 @@
 import { parentPort, type Transferable, Worker } from 'node:worker_threads';
+import { leftGarbage } from './idle-memory.ts';
 
 /**
  * One worker thread that answers requests in their order. It starts with the first request and ends when
@@ -46,6 +47,7 @@ export function createThread<Request, Reply>(
   function settle(answered: Answered<Reply>): void {
     const request = waiting.get(answered.id);
     waiting.delete(answered.id);
+    leftGarbage();
     if (waiting.size === 0) idle = setTimeout(rest, idleMs).unref();
     if ('reply' in answered) request?.resolve(answered.reply);
     else request?.reject(new Error(`the thread failed: ${answered.fault}`));

@@ -9,6 +9,7 @@ import { existsSync, rmSync } from 'node:fs';
 import type { StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
+import { leftGarbage } from '../model/idle-memory.ts';
 import { failpoint } from './failpoint.ts';
 import { TRUNCATE_LOG, truncateLog } from './log-truncation.ts';
 import type {
@@ -74,6 +75,8 @@ async function serve(): Promise<void> {
     const answer: ThreadMessage = { type: 'done', ...outcome, reserveUsed };
     // What was read is not used here again, so its bytes move instead of being copied.
     port.postMessage(answer, data.access === 'read' ? ownedBuffers(outcome.results) : []);
+    for (const call of calls) freeBytes(call);
+    leftGarbage();
   });
   port.postMessage({ type: 'ready', corrupt: opened.corrupt } satisfies ThreadMessage);
 }
@@ -282,6 +285,16 @@ function ownedBuffers(results: readonly unknown[]): ArrayBuffer[] {
   };
   visit(results);
   return [...buffers];
+}
+
+/** Arguments are a copy of our own: their bytes are free at once instead of when V8 next collects here. */
+function freeBytes(call: Call): void {
+  for (const argument of call) {
+    if (!Array.isArray(argument)) continue;
+    for (const part of argument) {
+      if (part instanceof Uint8Array && part.buffer instanceof ArrayBuffer) part.buffer.transfer(0);
+    }
+  }
 }
 
 function close(connection: Connection): void {
