@@ -15,6 +15,8 @@ type Schema = {
   readonly description?: string;
   readonly default?: unknown;
   readonly enum?: readonly unknown[];
+  readonly const?: unknown;
+  readonly pattern?: string;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly patternProperties?: Readonly<Record<string, Schema>>;
   readonly additionalProperties?: Schema | boolean;
@@ -22,6 +24,8 @@ type Schema = {
   readonly items?: Schema;
   readonly anyOf?: readonly Schema[];
 };
+
+const VARIABLE = '\\$\\{';
 
 /** Every page by file name. */
 export function referencePages(registry: Registry): Map<string, string> {
@@ -84,15 +88,21 @@ function fieldRows(schema: Schema, prefix: string): string[] {
   return rows;
 }
 
+function alternativesOf(field: Schema): Schema[] {
+  return field.anyOf === undefined ? [field] : field.anyOf.flatMap(alternativesOf);
+}
+
 function takes(field: Schema): string {
-  const alternatives = (field.anyOf ?? [field]).filter(({ type }) => type !== undefined);
-  const names = alternatives.flatMap(({ type, enum: values }) => {
+  const alternatives = alternativesOf(field).filter(
+    // That any value may be a `${…}` variable goes without saying.
+    ({ type, pattern }) => type !== undefined && pattern !== VARIABLE,
+  );
+  const names = alternatives.flatMap(({ type, enum: values, const: only }) => {
+    if (only !== undefined) return [`\`${String(only)}\``];
     if (values !== undefined) return values.map((value) => `\`${String(value)}\``);
     return typeof type === 'string' ? [type] : (type ?? []);
   });
-  // That any value may be a `${…}` variable goes without saying.
-  const shown = field.anyOf === undefined ? names : names.filter((name) => name !== 'string');
-  const known = [...new Set(shown.length === 0 ? names : shown)].filter((name) => name !== 'null');
+  const known = [...new Set(names)].filter((name) => name !== 'null');
   return known.map((name) => (name === 'object' ? 'section' : name)).join(' or ') || 'any';
 }
 

@@ -8,6 +8,10 @@ export const API_CODES = {
   invalid_name: { status: 400, meaning: 'A name has 1 to 200 characters.' },
   invalid_permissions: { status: 400, meaning: 'A key has at least one known permission.' },
   invalid_retention: { status: 400, meaning: 'Retention is whole days, no more than the plan’s.' },
+  invalid_limits: {
+    status: 400,
+    meaning: 'A limit of a project is a whole number from 1, or null.',
+  },
   invalid_cursor: { status: 400, meaning: 'The cursor was not made by this listing.' },
   unknown_plan: { status: 400, meaning: 'There is no such plan.' },
   unauthorized: { status: 401, meaning: 'The admin token is missing or wrong.' },

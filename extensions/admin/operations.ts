@@ -1,7 +1,9 @@
+import { projectChange } from '../../src/control/project-change.ts';
 import {
   shownAuditEntry,
   shownKey,
   shownOrganization,
+  shownPlans,
   shownProject,
   shownRejection,
   shownUsage,
@@ -43,6 +45,19 @@ const changeOrganization = operation({
     };
     await store.organization.update(change, by);
     return organizationAnswer(store);
+  },
+});
+
+const listPlans = operation({
+  id: 'listPlans',
+  method: 'GET',
+  path: '/api/v1/plans',
+  tag: 'organization',
+  summary: 'Every plan with what this organization would have on it',
+  status: 200,
+  answer: SCHEMAS.plans,
+  async run(_request, { store }) {
+    return { body: shownPlans(await store.organization.plans()) };
   },
 });
 
@@ -93,17 +108,13 @@ const changeProject = operation({
   method: 'PATCH',
   path: '/api/v1/projects/:id',
   tag: 'projects',
-  summary: 'Rename a project, or set how long it keeps traces',
+  summary: 'Rename a project, or set how long it keeps traces and what it may send',
   body: SCHEMAS.projectChange,
   status: 200,
   answer: SCHEMAS.project,
-  codes: ['invalid_name', 'invalid_retention', 'unknown_project'],
-  async run({ id, body: { name, retention } }, { store, by }) {
-    const change = {
-      ...(name === undefined ? {} : { name }),
-      ...(retention === undefined ? {} : { retentionDays: retention.days }),
-    };
-    return { body: shownProject(await store.projects.update(id, change, by)) };
+  codes: ['invalid_name', 'invalid_retention', 'invalid_limits', 'unknown_project'],
+  async run({ id, body }, { store, by }) {
+    return { body: shownProject(await store.projects.update(id, projectChange(body), by)) };
   },
 });
 
@@ -247,6 +258,7 @@ const showStatus = operation({
 export const OPERATIONS: readonly Operation[] = [
   showOrganization,
   changeOrganization,
+  listPlans,
   listProjects,
   createProject,
   showProject,

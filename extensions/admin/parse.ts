@@ -26,6 +26,7 @@ const CODES: Readonly<Record<string, ApiCode>> = {
   plan: 'unknown_plan',
   permissions: 'invalid_permissions',
   retention: 'invalid_retention',
+  limits: 'invalid_limits',
 };
 
 /** Query or body as its schema gives it. Throws an `ApiError` that names the field and not its value. */

@@ -41,19 +41,25 @@ const usageInForce = z
   })
   .meta({ id: 'UsageInForce', description: 'What counts toward limits now.' });
 
+const planLimits = z.strictObject({
+  projects: limit,
+  events_per_month: limit,
+  bytes_per_hour: limit,
+  retention_days: limit,
+});
+
+const plans = z
+  .strictObject({
+    plans: z.array(z.strictObject({ name: z.enum(PLAN_NAMES), limits: planLimits })),
+  })
+  .meta({ id: 'Plans' });
+
 const organization = z
   .strictObject({
     id: z.string().meta({ examples: ['org_4fE3x0aQ9LrT7uVwXyZ1'] }),
     name: z.string(),
     plan: z.enum(PLAN_NAMES),
-    limits: z
-      .strictObject({
-        projects: limit,
-        events_per_month: limit,
-        bytes_per_hour: limit,
-        retention_days: limit,
-      })
-      .describe('Those in force.'),
+    limits: planLimits.describe('Those in force.'),
     usage: usageInForce,
   })
   .meta({ id: 'Organization' });
@@ -63,6 +69,8 @@ const organizationChange = z
   .refine(changesSomething, { error: 'must change something' })
   .meta({ id: 'OrganizationChange', minProperties: 1 });
 
+const ownLimit = z.int().min(1).nullable().describe('Null is none of its own.');
+
 const project = z
   .strictObject({
     id: z.string().meta({ examples: ['proj_4fE3x0aQ9LrT7uVwXyZ1'] }),
@@ -71,6 +79,9 @@ const project = z
     retention: z
       .strictObject({ days: limit })
       .describe('In force: the project’s own, or the plan’s.'),
+    limits: z
+      .strictObject({ events_per_month: ownLimit, bytes_per_hour: ownLimit })
+      .describe('The project’s own, beside its organization’s: the lower counts.'),
     created_at: time,
   })
   .meta({ id: 'Project' });
@@ -92,6 +103,14 @@ const projectChange = z
           .nullable()
           .describe('Null goes back to the plan’s.'),
       })
+      .optional(),
+    limits: z
+      .strictObject({
+        events_per_month: ownLimit.optional(),
+        bytes_per_hour: ownLimit.optional(),
+      })
+      .refine(changesSomething, { error: 'must change something' })
+      .meta({ minProperties: 1 })
       .optional(),
   })
   .refine(changesSomething, { error: 'must change something' })
@@ -200,6 +219,7 @@ const document = z.looseObject({ openapi: z.string() }).meta({ id: 'Document' })
 export const SCHEMAS = {
   organization,
   organizationChange,
+  plans,
   project,
   projects,
   newProject,

@@ -22,6 +22,7 @@ export async function ensureFirstProject(
     name: 'default',
     retainedTraces: 0,
     retention: { days: limitsOn('scale', config).retentionDays },
+    limits: { eventsPerMonth: null, bytesPerHour: null },
     createdAt: now,
   };
   const row = (await database.write('store.first', [

@@ -20,7 +20,9 @@ const SCHEMA = `
     organization TEXT NOT NULL,
     name TEXT NOT NULL,
     created_at INTEGER NOT NULL,
-    retention_days INTEGER
+    retention_days INTEGER,
+    events_per_month INTEGER,
+    bytes_per_hour INTEGER
   ) STRICT;
   CREATE TABLE IF NOT EXISTS api_keys (
     id TEXT PRIMARY KEY,
@@ -48,6 +50,8 @@ export type ProjectRow = readonly [
   name: string,
   createdAt: number,
   retentionDays: number | null,
+  eventsPerMonth: number | null,
+  bytesPerHour: number | null,
 ];
 export type KeyRow = readonly [
   id: string,
@@ -62,7 +66,15 @@ export type KeyRow = readonly [
 ];
 
 const ORGANIZATION_COLUMNS = 'id, name, plan, created_at';
-const PROJECT_COLUMNS = 'id, organization, name, created_at, retention_days';
+const PROJECT_COLUMNS =
+  'id, organization, name, created_at, retention_days, events_per_month, bytes_per_hour';
+/** Settings of a project; null in one is none of its own. */
+const PROJECT_SETTINGS = ['retention_days', 'events_per_month', 'bytes_per_hour'] as const;
+/** Those that change. */
+export type ProjectSettings = Readonly<
+  Partial<Record<(typeof PROJECT_SETTINGS)[number], number | null>>
+>;
+const HAS_LIMITS = '(events_per_month IS NOT NULL OR bytes_per_hour IS NOT NULL)';
 const KEYS = `
   SELECT k.id, k.project, p.organization, k.name, k.prefix, k.permissions, k.created_at,
     k.last_used_at, k.revoked_at
@@ -77,7 +89,8 @@ export function operations(
   db.exec(SCHEMA);
   db.exec(AUDIT_SCHEMA);
   const { note } = auditWriting(db);
-  addColumn(db, 'projects', 'retention_days', 'INTEGER');
+  for (const column of PROJECT_SETTINGS) addColumn(db, 'projects', column, 'INTEGER');
+  db.exec(`CREATE INDEX IF NOT EXISTS projects_with_limits ON projects (id) WHERE ${HAS_LIMITS}`);
   // What is deleted must be gone from the pages too. The store deletes little while it accepts: what it
   // frees there are cells in pages that are written anyway.
   db.exec('PRAGMA secure_delete = ON');
@@ -146,7 +159,8 @@ function projectCreation(
   db: DatabaseSync,
 ): (id: string, organization: string, name: string, now: number) => ProjectRow {
   const create = db.prepare(
-    `INSERT INTO projects VALUES (?, ?, ?, ?, NULL) RETURNING ${PROJECT_COLUMNS}`,
+    `INSERT INTO projects (id, organization, name, created_at) VALUES (?, ?, ?, ?)
+     RETURNING ${PROJECT_COLUMNS}`,
   );
   create.setReturnArrays(true);
   return (...values) => create.get(...values) as unknown as ProjectRow;
@@ -157,7 +171,9 @@ function projectCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
   const count = projectCount(db);
   const create = projectCreation(db);
   const rename = db.prepare('UPDATE projects SET name = ? WHERE id = ?');
-  const retain = db.prepare('UPDATE projects SET retention_days = ? WHERE id = ?');
+  const set = PROJECT_SETTINGS.map(
+    (name) => [name, db.prepare(`UPDATE projects SET ${name} = ? WHERE id = ?`)] as const,
+  );
   const find = db.prepare(`SELECT ${PROJECT_COLUMNS} FROM projects WHERE id = ?`);
   find.setReturnArrays(true);
   const remove = db.prepare('DELETE FROM projects WHERE id = ?');
@@ -181,13 +197,16 @@ function projectCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
     'projects.update': (
       id: string,
       name: string | null,
-      days: readonly [number | null] | null,
+      settings: ProjectSettings,
       by: ByRow,
     ): unknown => {
       if (name !== null) rename.run(name, id);
-      if (days !== null) retain.run(days[0], id);
+      for (const [column, statement] of set) {
+        const value = settings[column];
+        if (value !== undefined) statement.run(value, id);
+      }
       const row = find.get(id);
-      const details = { name: name ?? undefined, retention_days: days?.[0] };
+      const details = { name: name ?? undefined, ...settings };
       if (row !== undefined) note(by, 'project.update', id, details);
       return row ?? null;
     },
@@ -272,6 +291,8 @@ function readingCalls(db: DatabaseSync): Operations['calls'] {
   projects.setReturnArrays(true);
   const project = db.prepare(`SELECT ${PROJECT_COLUMNS} FROM projects WHERE id = ?`);
   project.setReturnArrays(true);
+  const limited = db.prepare(`SELECT ${PROJECT_COLUMNS} FROM projects WHERE ${HAS_LIMITS}`);
+  limited.setReturnArrays(true);
   const list = db.prepare(
     `${KEYS} WHERE ?1 IS NULL OR k.project = ?1 ORDER BY k.created_at DESC, k.rowid DESC`,
   );
@@ -284,6 +305,8 @@ function readingCalls(db: DatabaseSync): Operations['calls'] {
   return {
     'organization.get': () => organization(),
     'projects.list': () => projects.all(),
+    /** Those with limits of their own. */
+    'projects.limited': () => limited.all(),
     'projects.retained': (windows: readonly [project: string, since: number][]): number[] =>
       windows.map(([project, since]) => {
         const [count] = retained.get(project, since) as unknown as [number];

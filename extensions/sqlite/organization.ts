@@ -6,7 +6,7 @@ import { PLAN_NAMES } from '../../src/store/tenancy.ts';
 import { byRow } from './audit.ts';
 import type { OrganizationRow } from './operations.ts';
 import type { PlansConfig } from './plans.ts';
-import { allowedProjects, isPlan, limitsOn } from './plans.ts';
+import { allowedProjects, isPlan, limitsByPlan, limitsOn } from './plans.ts';
 import { checkName } from './projects.ts';
 import type { Retention } from './retention.ts';
 
@@ -47,6 +47,9 @@ export function sqliteOrganization(
     async get() {
       const row = (await database.read('organization.get', [])) as OrganizationRow;
       return organizationOf(row, config);
+    },
+    async plans() {
+      return limitsByPlan(config);
     },
     onChange(listener) {
       listeners.add(listener);

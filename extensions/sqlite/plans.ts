@@ -29,7 +29,7 @@ type Written = {
   retention_days: number | typeof UNLIMITED;
 };
 
-function plan(byDefault: Written) {
+function plan(meaning: string, byDefault: Written) {
   return z
     .strictObject({
       projects: count.prefault(byDefault.projects).describe(PROJECTS),
@@ -37,30 +37,31 @@ function plan(byDefault: Written) {
       bytes_per_hour: bytes.prefault(byDefault.bytes_per_hour).describe(BYTES),
       retention_days: count.prefault(byDefault.retention_days).describe(DAYS),
     })
-    .prefault({});
+    .prefault({})
+    .describe(meaning);
 }
 
 export const plans = z
   .strictObject({
-    free: plan({
+    free: plan('To try things out.', {
       projects: 1,
       events_per_month: 50_000,
       bytes_per_hour: '256MiB',
       retention_days: 14,
     }),
-    pro: plan({
+    pro: plan('For a team.', {
       projects: UNLIMITED,
       events_per_month: 5_000_000,
       bytes_per_hour: '8GiB',
       retention_days: 90,
     }),
-    scale: plan({
+    scale: plan('What a new organization is on.', {
       projects: UNLIMITED,
       events_per_month: 100_000_000,
       bytes_per_hour: '128GiB',
       retention_days: 400,
     }),
-    enterprise: plan({
+    enterprise: plan('Whatever was agreed; nothing is limited unless it is set here.', {
       projects: UNLIMITED,
       events_per_month: UNLIMITED,
       bytes_per_hour: UNLIMITED,
@@ -97,6 +98,11 @@ export function limitsOn(plan: PlanName, config: PlansConfig): Limits {
     bytesPerHour: of('bytes_per_hour'),
     retentionDays: of('retention_days'),
   };
+}
+
+export function limitsByPlan(config: PlansConfig): Readonly<Record<PlanName, Limits>> {
+  const limits = PLAN_NAMES.map((name) => [name, limitsOn(name, config)]);
+  return Object.fromEntries(limits) as Record<PlanName, Limits>;
 }
 
 /** Per plan the number of projects it allows. */

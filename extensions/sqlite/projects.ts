@@ -1,11 +1,11 @@
 import type { Clock } from '../../src/component/component.ts';
 import type { Database } from '../../src/sqlite/database.ts';
-import type { Project, ProjectStore } from '../../src/store/store.ts';
+import type { Project, ProjectChange, ProjectStore } from '../../src/store/store.ts';
 import { StoreError } from '../../src/store/store.ts';
-import type { ChangedBy } from '../../src/store/tenancy.ts';
+import type { ChangedBy, ProjectLimits } from '../../src/store/tenancy.ts';
 import { makeId } from '../../src/store/token.ts';
 import { byRow } from './audit.ts';
-import type { ProjectRow } from './operations.ts';
+import type { ProjectRow, ProjectSettings } from './operations.ts';
 import type { PlansConfig } from './plans.ts';
 import { allowedProjects } from './plans.ts';
 import type { Retention } from './retention.ts';
@@ -24,6 +24,7 @@ export type ProjectParts = {
 export function sqliteProjects(parts: ProjectParts): ProjectStore {
   const { database, clock, config, retention } = parts;
   const listeners = new Set<(projectId: string) => void>();
+  const limitListeners = new Set<(projectId: string, limits: ProjectLimits) => void>();
 
   /** With their retained traces, counted. */
   async function counted(rows: readonly ProjectRow[]): Promise<Project[]> {
@@ -42,19 +43,16 @@ export function sqliteProjects(parts: ProjectParts): ProjectStore {
     return projectOf(row, 0, retention);
   }
 
-  async function update(
-    id: string,
-    change: { name?: string; retentionDays?: number | null },
-    by?: ChangedBy,
-  ): Promise<Project> {
-    const { name, retentionDays } = change;
+  async function update(id: string, change: ProjectChange, by?: ChangedBy): Promise<Project> {
+    const { name, limits } = change;
     if (name !== undefined) checkName(name);
-    if (retentionDays !== undefined && retentionDays !== null) checkDays(retentionDays, retention);
-    const days = retentionDays === undefined ? null : [retentionDays];
-    const args = [id, name ?? null, days, byRow(by, clock)];
+    const args = [id, name ?? null, settingsOf(change, retention), byRow(by, clock)];
     const row = (await database.write('projects.update', args)) as ProjectRow | null;
     if (row === null) throw unknownProject(id);
     retention.setOwn(id, row[4]);
+    if (limits !== undefined) {
+      for (const listener of limitListeners) listener(id, limitsOf(row));
+    }
     const [project] = await counted([row]);
     if (project === undefined) throw unknownProject(id);
     return project;
@@ -82,6 +80,14 @@ export function sqliteProjects(parts: ProjectParts): ProjectStore {
       const row = (await database.read('projects.get', [id])) as ProjectRow | null;
       return row === null ? undefined : (await counted([row]))[0];
     },
+    async ownLimits() {
+      const rows = (await database.read('projects.limited', [])) as ProjectRow[];
+      return new Map(rows.map((row) => [row[0], limitsOf(row)]));
+    },
+    onLimits(listener) {
+      limitListeners.add(listener);
+      return () => limitListeners.delete(listener);
+    },
     onDelete(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
@@ -94,6 +100,24 @@ export function checkName(name: string): void {
   if (length < 1 || length > MAX_NAME || name.trim() === '' || !name.isWellFormed()) {
     throw new StoreError('invalid_name', `a name has 1 to ${MAX_NAME} characters`);
   }
+}
+
+/** As they are stored, checked. */
+function settingsOf(
+  { retentionDays, limits }: ProjectChange,
+  retention: Retention,
+): ProjectSettings {
+  if (typeof retentionDays === 'number') checkDays(retentionDays, retention);
+  const { eventsPerMonth, bytesPerHour } = limits ?? {};
+  for (const limit of [eventsPerMonth, bytesPerHour]) {
+    if (typeof limit !== 'number' || (Number.isSafeInteger(limit) && limit >= 1)) continue;
+    throw new StoreError('invalid_limits', 'a limit of a project is a whole number from 1');
+  }
+  return {
+    ...(retentionDays === undefined ? {} : { retention_days: retentionDays }),
+    ...(eventsPerMonth === undefined ? {} : { events_per_month: eventsPerMonth }),
+    ...(bytesPerHour === undefined ? {} : { bytes_per_hour: bytesPerHour }),
+  };
 }
 
 /** Traces are not kept longer than the plan keeps them; a plan that comes later shortens what was set. */
@@ -111,6 +135,11 @@ export function unknownProject(id: string): StoreError {
 
 export function projectOf(row: ProjectRow, retainedTraces: number, retention: Retention): Project {
   const [id, organizationId, name, createdAt] = row;
-  const days = retention.daysOf(id);
-  return { id, organizationId, name, retainedTraces, retention: { days }, createdAt };
+  const inForce = { days: retention.daysOf(id) };
+  const limits = limitsOf(row);
+  return { id, organizationId, name, retainedTraces, retention: inForce, limits, createdAt };
+}
+
+function limitsOf([, , , , , eventsPerMonth, bytesPerHour]: ProjectRow): ProjectLimits {
+  return { eventsPerMonth, bytesPerHour };
 }

@@ -1,11 +1,13 @@
 import type { Settings } from '../../src/component/component.ts';
-import type { Organization, OrganizationStore, QuotaLimits } from '../../src/store/tenancy.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { Organization, ProjectLimits, QuotaLimits } from '../../src/store/tenancy.ts';
 import type { QuotasConfig } from './config.ts';
 
 /** What may be sent: the plan's limits as the store has them, or those of the configuration. */
 export type Allowance = {
   readonly organizationId: string;
-  limits(): QuotaLimits;
+  /** Of the organization alone, or with what the project is limited to besides. */
+  limits(projectId?: string): QuotaLimits;
   close(): void;
 };
 
@@ -14,6 +16,8 @@ const REFRESH_MS = 5_000;
 
 /** The organization of fixed keys, and of receivers with a project of their own. */
 const LOCAL_ORGANIZATION = 'org_local';
+
+const NONE: ProjectLimits = { eventsPerMonth: null, bytesPerHour: null };
 
 type Overrides = Pick<QuotasConfig, 'monthly_events' | 'hourly_bytes'>;
 
@@ -28,12 +32,14 @@ export function fixedAllowance(overrides: Overrides): Allowance {
 
 /** Rejects when the store cannot be asked. Later it keeps what it knows when that happens. */
 export async function planAllowance(
-  store: OrganizationStore,
+  { organization, projects }: Pick<Store, 'organization' | 'projects'>,
   overrides: Overrides,
   { clock, logger }: Pick<Settings, 'clock' | 'logger'>,
 ): Promise<Allowance> {
-  const organization = await store.get();
-  let limits = limitsOf(organization, overrides);
+  const { id: organizationId, ...found } = await organization.get();
+  let limits = limitsOf(found, overrides);
+  /** Projects with limits of their own, with their organization's. */
+  let byProject = new Map<string, QuotaLimits>();
   let changes = 0;
   let askedAt = clock.now();
 
@@ -41,31 +47,52 @@ export async function planAllowance(
     askedAt = clock.now();
     const before = changes;
     try {
-      const found = await store.get();
+      const answers = await Promise.all([organization.get(), projects.ownLimits()]);
       // What was changed meanwhile is newer than the answer.
-      if (changes === before) limits = limitsOf(found, overrides);
+      if (changes === before) set(limitsOf(answers[0], overrides), answers[1]);
     } catch (error) {
       logger.warn({ error }, 'the plan could not be read: the limits known before hold');
     }
   }
 
-  const stopListening = store.onChange((changed) => {
-    changes++;
-    limits = limitsOf(changed, overrides);
-  });
+  function set(ofOrganization: QuotaLimits, own: ReadonlyMap<string, ProjectLimits>): void {
+    limits = ofOrganization;
+    byProject = new Map([...own].map(([id, project]) => [id, { ...limits, project }]));
+  }
+
+  function own(): Map<string, ProjectLimits> {
+    return new Map([...byProject].map(([id, { project = NONE }]) => [id, project]));
+  }
+
+  const stops = [
+    organization.onChange((changed) => {
+      changes++;
+      set(limitsOf(changed, overrides), own());
+    }),
+    projects.onLimits((id, project) => {
+      changes++;
+      byProject.set(id, { ...limits, project });
+    }),
+    projects.onDelete((id) => {
+      changes++;
+      byProject.delete(id);
+    }),
+  ];
   // A change between the answer and the listening would otherwise be missed.
   await refresh();
   return {
-    organizationId: organization.id,
-    limits() {
+    organizationId,
+    limits(projectId) {
       if (Math.abs(clock.now() - askedAt) >= REFRESH_MS) void refresh();
-      return limits;
+      return (projectId !== undefined && byProject.get(projectId)) || limits;
     },
-    close: stopListening,
+    close() {
+      for (const stop of stops) stop();
+    },
   };
 }
 
-function limitsOf({ limits }: Organization, overrides: Overrides): QuotaLimits {
+function limitsOf({ limits }: Pick<Organization, 'limits'>, overrides: Overrides): QuotaLimits {
   const { eventsPerMonth, bytesPerHour } = limits;
   const { monthly_events: events = eventsPerMonth, hourly_bytes: bytes = bytesPerHour } = overrides;
   return { eventsPerMonth: events, bytesPerHour: bytes };

@@ -65,7 +65,8 @@ export function createQuotasProcessor(settings: Settings, config: QuotasConfig):
     },
     admit(head, tenant) {
       const { counters, allowance } = opened();
-      const verdict = counters.peek(tenant, allowance.limits(), head.receivedAt);
+      const limits = allowance.limits(tenant.projectId);
+      const verdict = counters.peek(tenant, limits, head.receivedAt);
       if (verdict instanceof Promise) return verdict.then((known) => admitKey(known, tenant));
       return admitKey(verdict, tenant);
     },
@@ -75,7 +76,7 @@ export function createQuotasProcessor(settings: Settings, config: QuotasConfig):
       const { counters, allowance } = opened();
       const { id: batchId, tenant, receivedAt: at } = batch;
       const reservation: Reservation = { batchId, tenant, usage: measure(batch), at };
-      const verdict = counters.reserve(reservation, allowance.limits());
+      const verdict = counters.reserve(reservation, allowance.limits(tenant.projectId));
       if (verdict instanceof Promise)
         return verdict.then((known) => take(known, batch, reservation));
       return take(verdict, batch, reservation);
@@ -102,7 +103,7 @@ async function openParts(settings: Settings, config: QuotasConfig): Promise<Part
   const allowance =
     store === undefined
       ? fixedAllowance(config)
-      : await planAllowance(host.extension(store, STORE).organization, config, settings);
+      : await planAllowance(host.extension(store, STORE), config, settings);
   const report = quotaReport(counters, allowance, metrics);
   host.service(HEALTH_REGISTRY).register(settings.id, report.health);
   return { counters, allowance, report };

@@ -36,22 +36,23 @@ export function refusals(metrics: Metrics, clock: Clock): Refusals {
   const labels = Object.fromEntries(LIMITS.map((limit) => [limit, { limit }]));
   const count = (limit: Limit): void => counter.add(1, labels[limit] as Labels);
 
-  function quota({ code, resetsAt }: Exhausted, isWhole: boolean): Refusal {
+  function quota({ code, resetsAt, scope }: Exhausted, isWhole: boolean): Refusal {
+    const inProject = scope === undefined ? '' : ' for this project';
     const retryAfterMs = Math.max(SOONEST_MS, resetsAt - clock.now());
     const resets = new Date(resetsAt).toISOString();
     switch (code) {
       case 'monthly_limit': {
         count('monthly_events');
         const what = isWhole
-          ? 'The events of this month are used up'
-          : 'This request holds more events than are left this month';
+          ? `The events of this month are used up${inProject}`
+          : `This request holds more events than are left this month${inProject}`;
         return new Refusal(code, `${what}; the next month begins ${resets}.`, { retryAfterMs });
       }
       case 'hourly_limit': {
         count('hourly_bytes');
         const what = isWhole
-          ? 'The bytes of this hour are used up'
-          : 'This request holds more bytes than are left this hour';
+          ? `The bytes of this hour are used up${inProject}`
+          : `This request holds more bytes than are left this hour${inProject}`;
         return new Refusal(code, `${what}; the next hour begins ${resets}.`, {
           retryAfterMs,
           hourlyIngestResetAt: resets,
@@ -61,7 +62,7 @@ export function refusals(metrics: Metrics, clock: Clock): Refusals {
         count('request_bytes');
         return new Refusal(
           code,
-          'This request alone holds more bytes than an hour allows. Send less at a time.',
+          `This request alone holds more bytes than an hour allows${inProject}. Send less at a time.`,
         );
     }
   }

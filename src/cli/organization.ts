@@ -1,7 +1,8 @@
 import type { Command } from 'commander';
-import type { ShownOrganization } from '../control/public-form.ts';
+import type { ShownOrganization, ShownPlan } from '../control/public-form.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import { carryOut, given, print, type StoreOptions, withStoreOptions } from './store-command.ts';
+import { table } from './table.ts';
 import type { Terminal } from './terminal.ts';
 import { usageTable } from './usage.ts';
 
@@ -12,6 +13,9 @@ export function addOrganization(program: Command, terminal: Terminal) {
   withStoreOptions(organization.command('show'))
     .description('its plan, limits and usage')
     .action((options: Options) => show(options, terminal));
+  withStoreOptions(organization.command('plans'))
+    .description('what it would have on each plan')
+    .action((options: Options) => plans(options, terminal));
   withStoreOptions(organization.command('update'))
     .description('rename it, or change its plan')
     .option('--name <name>')
@@ -22,6 +26,23 @@ export function addOrganization(program: Command, terminal: Terminal) {
 async function show(options: Options, terminal: Terminal): Promise<void> {
   const answer = await carryOut('usage.show', {}, options, terminal);
   print(answer as ShownOrganization, options, terminal, usageTable);
+}
+
+async function plans(options: Options, terminal: Terminal): Promise<void> {
+  const answer = await carryOut('organization.plans', {}, options, terminal);
+  const shown = (limit: number | null) => (limit === null ? 'unlimited' : String(limit));
+  print(answer as { plans: ShownPlan[] }, options, terminal, (all) =>
+    table(
+      ['PLAN', 'PROJECTS', 'EVENTS/MONTH', 'BYTES/HOUR', 'RETENTION DAYS'],
+      all.plans.map(({ name, limits }) => [
+        name,
+        shown(limits.projects),
+        shown(limits.events_per_month),
+        shown(limits.bytes_per_hour),
+        shown(limits.retention_days),
+      ]),
+    ),
+  );
 }
 
 async function update(options: Options, terminal: Terminal): Promise<void> {

@@ -1,11 +1,22 @@
 import type { Command } from 'commander';
+import { parseByteSize } from '../config/schema.ts';
 import type { ShownProject } from '../control/public-form.ts';
 import { CommandError, EXIT } from './exit-status.ts';
-import { carryOut, print, type StoreOptions, withStoreOptions } from './store-command.ts';
+import { carryOut, given, print, type StoreOptions, withStoreOptions } from './store-command.ts';
 import { table, visible } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
 type Options = StoreOptions & { readonly yes?: boolean };
+type UpdateOptions = StoreOptions & {
+  readonly name?: string;
+  readonly retentionDays?: string;
+  readonly eventsPerMonth?: string;
+  readonly bytesPerHour?: string;
+};
+
+/** Written where a project shall have no retention, or no limit, of its own. */
+const PLAN = 'plan';
+const NONE = 'none';
 
 export function addProjects(program: Command, terminal: Terminal) {
   const projects = program
@@ -26,6 +37,14 @@ export function addProjects(program: Command, terminal: Terminal) {
     .action((project: string, name: string, options: Options) =>
       rename(project, name, options, terminal),
     );
+  add('update')
+    .description('rename a project, or set how long it keeps traces and what it may send')
+    .argument('<project>', 'id or name')
+    .option('--name <name>', 'the new name')
+    .option('--retention-days <days>', `days that traces are kept, or ${PLAN}`)
+    .option('--events-per-month <events>', `a limit of its own, or ${NONE}`)
+    .option('--bytes-per-hour <size>', `a limit of its own such as 1GiB, or ${NONE}`)
+    .action((project: string, options: UpdateOptions) => update(project, options, terminal));
   add('delete')
     .description('delete a project with its keys and traces; what it used stays counted')
     .argument('<project>', 'id or name')
@@ -37,12 +56,14 @@ async function list(options: Options, terminal: Terminal): Promise<void> {
   const answer = await carryOut('projects.list', {}, options, terminal);
   print(answer as { projects: ShownProject[] }, options, terminal, ({ projects }) =>
     table(
-      ['ID', 'NAME', 'RETAINED TRACES', 'RETENTION', 'CREATED'],
+      ['ID', 'NAME', 'RETAINED TRACES', 'RETENTION', 'EVENTS/MONTH', 'BYTES/HOUR', 'CREATED'],
       projects.map((project) => [
         project.id,
         project.name,
         String(project.retained_traces),
         project.retention.days === null ? 'unlimited' : `${project.retention.days} days`,
+        shownLimit(project.limits.events_per_month),
+        shownLimit(project.limits.bytes_per_hour),
         project.created_at,
       ]),
     ),
@@ -60,13 +81,57 @@ async function rename(
   options: Options,
   terminal: Terminal,
 ): Promise<void> {
-  const renamed = await carryOut('projects.rename', { project, name }, options, terminal);
+  const renamed = await carryOut('projects.update', { project, name }, options, terminal);
   print(
     renamed as ShownProject,
     options,
     terminal,
     (each) => `${each.id} is now ${visible(each.name)}.`,
   );
+}
+
+async function update(project: string, options: UpdateOptions, terminal: Terminal): Promise<void> {
+  const { name, retentionDays, eventsPerMonth, bytesPerHour } = options;
+  const limits = given({
+    events_per_month: limitOf(eventsPerMonth, '--events-per-month', wholeNumber, NONE),
+    bytes_per_hour: limitOf(bytesPerHour, '--bytes-per-hour', parseByteSize, NONE),
+  });
+  const days = limitOf(retentionDays, '--retention-days', wholeNumber, PLAN);
+  const change = given({
+    name,
+    retention: days === undefined ? undefined : { days },
+    limits: Object.keys(limits).length === 0 ? undefined : limits,
+  });
+  if (Object.keys(change).length === 0) {
+    throw new CommandError(
+      EXIT.usage,
+      'give --name, --retention-days, --events-per-month or --bytes-per-hour',
+    );
+  }
+  const changed = await carryOut('projects.update', { project, ...change }, options, terminal);
+  print(changed as ShownProject, options, terminal, ({ id }) => `${id} is changed.`);
+}
+
+/** Null where the word for none was written. */
+function limitOf(
+  text: string | undefined,
+  option: string,
+  parse: (text: string) => number | undefined,
+  none: string,
+): number | null | undefined {
+  if (text === undefined) return undefined;
+  if (text === none) return null;
+  const value = parse(text);
+  if (value !== undefined && value >= 1) return value;
+  throw new CommandError(EXIT.usage, `${option} is a number from 1, or ${none}`);
+}
+
+function wholeNumber(text: string): number | undefined {
+  return /^\d{1,15}$/.test(text) ? Number(text) : undefined;
+}
+
+function shownLimit(limit: number | null): string {
+  return limit === null ? '-' : String(limit);
 }
 
 async function remove(wanted: string, options: Options, terminal: Terminal): Promise<void> {

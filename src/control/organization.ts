@@ -1,10 +1,16 @@
 import { z } from 'zod';
 import { readArguments } from './protocol.ts';
-import { type ShownOrganization, shownOrganization } from './public-form.ts';
+import {
+  type ShownOrganization,
+  type ShownPlan,
+  shownOrganization,
+  shownPlans,
+} from './public-form.ts';
 import type { StoreCommand, StoreWork } from './store-work.ts';
 
 export const ORGANIZATION_COMMANDS = {
   'organization.update': updateOrganization,
+  'organization.plans': listPlans,
 } as const satisfies Record<string, StoreCommand>;
 
 const updateArguments = z.strictObject({
@@ -23,4 +29,8 @@ async function updateOrganization(
   };
   const organization = await store.organization.update(change, by);
   return shownOrganization(organization, await store.counters.read(organization.id));
+}
+
+async function listPlans({ store }: StoreWork): Promise<{ plans: ShownPlan[] }> {
+  return shownPlans(await store.organization.plans());
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { projectChange } from './project-change.ts';
 import { readArguments } from './protocol.ts';
 import { type ShownProject, shownProject } from './public-form.ts';
 import { projectFor, type StoreCommand, type StoreWork } from './store-work.ts';
@@ -7,13 +8,23 @@ export const PROJECT_COMMANDS = {
   'projects.list': listProjects,
   'projects.show': showProject,
   'projects.create': createProject,
-  'projects.rename': renameProject,
+  'projects.update': updateProject,
   'projects.delete': deleteProject,
 } as const satisfies Record<string, StoreCommand>;
 
 const showArguments = z.strictObject({ project: z.string() });
 const createArguments = z.strictObject({ name: z.string() });
-const renameArguments = z.strictObject({ project: z.string(), name: z.string() });
+const updateArguments = z.strictObject({
+  project: z.string(),
+  name: z.string().optional(),
+  retention: z.strictObject({ days: z.int().nullable() }).optional(),
+  limits: z
+    .strictObject({
+      events_per_month: z.int().nullable().optional(),
+      bytes_per_hour: z.int().nullable().optional(),
+    })
+    .optional(),
+});
 const deleteArguments = z.strictObject({ id: z.string() });
 
 async function listProjects({ store }: StoreWork): Promise<{ projects: ShownProject[] }> {
@@ -30,10 +41,10 @@ async function createProject({ store, by }: StoreWork, args: unknown): Promise<S
   return shownProject(await store.projects.create(name, by));
 }
 
-async function renameProject({ store, by }: StoreWork, args: unknown): Promise<ShownProject> {
-  const { project, name } = readArguments(renameArguments, args);
+async function updateProject({ store, by }: StoreWork, args: unknown): Promise<ShownProject> {
+  const { project, ...asked } = readArguments(updateArguments, args);
   const { id } = await projectFor(store, project);
-  return shownProject(await store.projects.update(id, { name }, by));
+  return shownProject(await store.projects.update(id, projectChange(asked), by));
 }
 
 /** By id alone: whoever asks has said which one, and has been shown it. */

@@ -3,10 +3,12 @@ import type {
   AuditEntry,
   Limits,
   Organization,
+  PlanName,
   RejectionEntry,
   UsageInForce,
   UsageRow,
 } from '../store/tenancy.ts';
+import { PLAN_NAMES } from '../store/tenancy.ts';
 
 /** What management shows of what a store holds: the JSON of the admin API and of commands with `--json`. */
 
@@ -15,6 +17,8 @@ export type ShownProject = {
   readonly name: string;
   readonly retained_traces: number;
   readonly retention: { readonly days: number | null };
+  /** Its own; null is none. */
+  readonly limits: Pick<ShownLimits, 'events_per_month' | 'bytes_per_hour'>;
   readonly created_at: string;
 };
 
@@ -24,6 +28,10 @@ export function shownProject(project: Project): ShownProject {
     name: project.name,
     retained_traces: project.retainedTraces,
     retention: { days: project.retention.days },
+    limits: {
+      events_per_month: project.limits.eventsPerMonth,
+      bytes_per_hour: project.limits.bytesPerHour,
+    },
     created_at: time(project.createdAt),
   };
 }
@@ -83,6 +91,12 @@ export function shownOrganization(
 ): ShownOrganization {
   const { id, name, plan, limits } = organization;
   return { id, name, plan, limits: shownLimits(limits), usage: shownUsage(inForce) };
+}
+
+export type ShownPlan = { readonly name: PlanName; readonly limits: ShownLimits };
+
+export function shownPlans(plans: Readonly<Record<PlanName, Limits>>): { plans: ShownPlan[] } {
+  return { plans: PLAN_NAMES.map((name) => ({ name, limits: shownLimits(plans[name]) })) };
 }
 
 function shownLimits(limits: Limits): ShownLimits {

@@ -2,6 +2,7 @@ import type { Clock, Logger } from '../component/component.ts';
 import type { RawBatch } from '../model/batch.ts';
 import type { Database } from '../sqlite/database.ts';
 import type {
+  ProjectLimits,
   QuotaLimits,
   QuotaVerdict,
   Reservation,
@@ -125,10 +126,10 @@ export class UsageLedger implements UsageCounters {
   reserve(reservation: Reservation, limits: QuotaLimits): QuotaVerdict {
     const { tenant, usage } = reservation;
     const at = this.#timeOf(tenant.organizationId, reservation.at);
-    for (const each of [limits, limits.project]) {
-      const most = each?.bytesPerHour ?? null;
+    for (const { scope, bytesPerHour: most } of scopesOf(limits)) {
       if (most === null || usage.bytes <= most) continue;
-      return { admitted: false, code: 'exceeds_hourly_limit', resetsAt: hourEnd(at) };
+      const resetsAt = hourEnd(at);
+      return { admitted: false, code: 'exceeds_hourly_limit', ...scope, resetsAt };
     }
     const verdict = this.#check(tenant, usage, limits, at);
     if (verdict.admitted) this.#add(reservation, verdict.at, true);
@@ -142,18 +143,21 @@ export class UsageLedger implements UsageCounters {
     requestedAt: number,
   ): QuotaVerdict {
     const at = this.#timeOf(organizationId, requestedAt);
-    const { project } = limits;
-    const scopes: [string, Omit<QuotaLimits, 'project'>][] = [[organizationId, limits]];
-    if (project !== undefined) scopes.push([scopeOf(organizationId, projectId), project]);
-    for (const [name, { eventsPerMonth }] of scopes) {
+    const scopes = scopesOf(limits);
+    const windowsOf = (scope: Scope['scope']) =>
+      this.#windowsOf(
+        scope === undefined ? organizationId : scopeOf(organizationId, projectId),
+        at,
+      );
+    for (const { scope, eventsPerMonth } of scopes) {
       if (eventsPerMonth === null || usage.events === 0) continue;
-      if (this.#windowsOf(name, at).events + usage.events <= eventsPerMonth) continue;
-      return { admitted: false, code: 'monthly_limit', resetsAt: monthStart(at, 1) };
+      if (windowsOf(scope).events + usage.events <= eventsPerMonth) continue;
+      return { admitted: false, code: 'monthly_limit', ...scope, resetsAt: monthStart(at, 1) };
     }
-    for (const [name, { bytesPerHour }] of scopes) {
+    for (const { scope, bytesPerHour } of scopes) {
       if (bytesPerHour === null || usage.bytes === 0) continue;
-      if (this.#windowsOf(name, at).bytes + usage.bytes <= bytesPerHour) continue;
-      return { admitted: false, code: 'hourly_limit', resetsAt: hourEnd(at) };
+      if (windowsOf(scope).bytes + usage.bytes <= bytesPerHour) continue;
+      return { admitted: false, code: 'hourly_limit', ...scope, resetsAt: hourEnd(at) };
     }
     return { admitted: true, at };
   }
@@ -329,6 +333,16 @@ export class UsageLedger implements UsageCounters {
     this.#cancelFlush?.();
     this.#cancelFlush = undefined;
   }
+}
+
+type Scope = ProjectLimits & { readonly scope: { readonly scope: 'project' } | undefined };
+const PROJECT = { scope: 'project' } as const;
+
+/** Whose limits are looked at, in this order. */
+function scopesOf(limits: QuotaLimits): Scope[] {
+  const { eventsPerMonth, bytesPerHour, project } = limits;
+  const organization = { scope: undefined, eventsPerMonth, bytesPerHour };
+  return project === undefined ? [organization] : [organization, { scope: PROJECT, ...project }];
 }
 
 /** Ids hold no blank. */

@@ -13,6 +13,7 @@ import type {
   AuditStore,
   ChangedBy,
   OrganizationStore,
+  ProjectLimits,
   RejectionStore,
   UsageCounters,
   UsageStore,
@@ -48,6 +49,7 @@ export class StoreError extends Error {
     | 'invalid_permissions'
     | 'invalid_cursor'
     | 'invalid_retention'
+    | 'invalid_limits'
     | 'unknown_plan'
     | 'plan_limit'
     | 'project_limit'
@@ -68,8 +70,17 @@ export type Project = {
   readonly retainedTraces: number;
   /** In force: the project's own, or the plan's; null keeps for ever. */
   readonly retention: { readonly days: number | null };
+  /** Its own. */
+  readonly limits: ProjectLimits;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
+};
+
+/** What is left out stays as it is. */
+export type ProjectChange = {
+  readonly name?: string;
+  readonly retentionDays?: number | null;
+  readonly limits?: Partial<ProjectLimits>;
 };
 
 export type ProjectStore = {
@@ -80,13 +91,14 @@ export type ProjectStore = {
   get(id: string): Promise<Project | undefined>;
   /**
    * `retentionDays: null` goes back to the plan's. Rejects with `StoreError`: `unknown_project`,
-   * `invalid_name`, `invalid_retention` (none of 1 to 36,500 whole days, or more than the plan's).
+   * `invalid_name`, `invalid_retention` (none of 1 to 36,500 whole days, or more than the plan's),
+   * `invalid_limits` (no whole number from 1).
    */
-  update(
-    id: string,
-    change: { name?: string; retentionDays?: number | null },
-    by?: ChangedBy,
-  ): Promise<Project>;
+  update(id: string, change: ProjectChange, by?: ChangedBy): Promise<Project>;
+  /** Of the projects that have limits of their own, by id. */
+  ownLimits(): Promise<ReadonlyMap<string, ProjectLimits>>;
+  /** Told at once of limits that were changed through this store. */
+  onLimits(listener: (projectId: string, limits: ProjectLimits) => void): () => void;
   /**
    * Resolved: the project, its keys and everything it holds are gone for every reader and writer. The
    * bytes leave the files in steps after that, which a restart continues. Usage stays.

@@ -18,6 +18,12 @@ export type Limits = {
   readonly retentionDays: number | null;
 };
 
+/** What a project is limited to, beside its organization: the lower limit counts. Null is none of its own. */
+export type ProjectLimits = {
+  readonly eventsPerMonth: number | null;
+  readonly bytesPerHour: number | null;
+};
+
 export type Organization = {
   /** `org_…` */
   readonly id: string;
@@ -31,6 +37,8 @@ export type Organization = {
 
 export type OrganizationStore = {
   get(): Promise<Organization>;
+  /** What this organization would have on each plan. */
+  plans(): Promise<Readonly<Record<PlanName, Limits>>>;
   /** Rejects with `StoreError('plan_limit')`, saying how many projects to delete first. */
   update(change: { name?: string; plan?: PlanName }, by?: ChangedBy): Promise<Organization>;
   /** Told at once of every change made through this store. */
@@ -55,10 +63,7 @@ export type Reservation = {
 export type QuotaLimits = {
   readonly eventsPerMonth: number | null;
   readonly bytesPerHour: number | null;
-  readonly project?: {
-    readonly eventsPerMonth: number | null;
-    readonly bytesPerHour: number | null;
-  };
+  readonly project?: ProjectLimits;
 };
 
 export type QuotaVerdict =
@@ -73,6 +78,8 @@ export type QuotaVerdict =
   | {
       readonly admitted: false;
       readonly code: 'monthly_limit' | 'hourly_limit' | 'exceeds_hourly_limit';
+      /** Whose limit it is; absent is the organization's. */
+      readonly scope?: 'project';
       /** Milliseconds since the epoch. */
       readonly resetsAt: number;
     };

@@ -47,6 +47,7 @@ export function tenancyContract(t: Test, place: (t: Test) => Promise<TenancyPlac
   }
   for (const [name, rules] of Object.entries({
     'projects and plans': projectsAndPlans,
+    'limits of projects, and of plans': projectLimits,
     'deleting a project': deleting,
     retention,
     usage,
@@ -186,6 +187,49 @@ function projectsAndPlans(t: Test, open: Open): void {
     t.match(await only(after), { name: 'new', retention: { days: 30 } });
     const back = await after.projects.update(id, { retentionDays: null });
     t.same(back.retention, { days: 400 });
+  });
+}
+
+function projectLimits(t: Test, open: Open): void {
+  t.test('a project has limits of its own, or none, also after a restart', async (t) => {
+    const { store, reopen } = await open(t);
+    const { id } = await only(store);
+    const none = { eventsPerMonth: null, bytesPerHour: null };
+    t.same((await only(store)).limits, none);
+    t.same(await store.projects.ownLimits(), new Map());
+    const told: unknown[] = [];
+    const stop = store.projects.onLimits((...change) => told.push(change));
+    const changed = await store.projects.update(id, { limits: { eventsPerMonth: 5 } });
+    t.same(changed.limits, { ...none, eventsPerMonth: 5 });
+    await store.projects.update(id, { limits: { bytesPerHour: 7 } });
+    const both = { eventsPerMonth: 5, bytesPerHour: 7 };
+    await store.projects.update(id, { name: 'new', retentionDays: 3 });
+    t.same(told, [
+      [id, { ...none, eventsPerMonth: 5 }],
+      [id, both],
+    ]);
+    stop();
+    for (const limit of [0, -1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53]) {
+      for (const limits of [{ eventsPerMonth: limit }, { bytesPerHour: limit }]) {
+        const refused = store.projects.update(id, { limits });
+        await t.rejects(refused, { code: 'invalid_limits' }, String(limit));
+      }
+    }
+    const after = await reopen();
+    t.match(await only(after), { name: 'new', retention: { days: 3 }, limits: both });
+    t.same(await after.projects.ownLimits(), new Map([[id, both]]));
+    await after.projects.update(id, { limits: none });
+    t.same(await after.projects.ownLimits(), new Map());
+    t.equal(told.length, 2);
+  });
+
+  t.test('every plan is shown with its limits', async (t) => {
+    const { store } = await open(t);
+    const plans = await store.organization.plans();
+    t.same(Object.keys(plans), ['free', 'pro', 'scale', 'enterprise']);
+    t.same(plans.scale, (await store.organization.get()).limits);
+    t.match(plans.free, { projects: 1, eventsPerMonth: 50_000, retentionDays: 14 });
+    t.same(new Set(Object.values(plans.enterprise)), new Set([null]));
   });
 }
 
@@ -444,7 +488,11 @@ function usage(t: Test, open: Open): void {
         resetsAt: Date.UTC(2026, 1, 1),
       });
       const project = { ...UNLIMITED, eventsPerMonth: 1 };
-      t.match(await reserve(1, 0, { project }), { code: 'monthly_limit' }, "the project's own");
+      t.match(
+        await reserve(1, 0, { project }),
+        { code: 'monthly_limit', scope: 'project' },
+        "the project's own",
+      );
       const peeked = await store.counters.peek(
         tenant,
         { ...UNLIMITED, bytesPerHour: 60 },

@@ -165,6 +165,27 @@ t.test('commands print what the API answers', async (t) => {
   };
   const made = JSON.parse((await daemon.cli('projects', 'create', 'b', '--json')).stdout);
   t.match(await daemon.cli('projects', 'rename', 'b', 'c'), { code: 0, stdout: /is now c/ });
+  const limits = ['--events-per-month', '7', '--bytes-per-hour', '1MiB'];
+  const args = ['projects', 'update', 'c', '--retention-days', '3', ...limits];
+  t.match(await daemon.cli(...args), { code: 0, stdout: /is changed/ });
+  t.match((await ask('GET', `/api/v1/projects/${made.id}`)).json, {
+    retention: { days: 3 },
+    limits: { events_per_month: 7, bytes_per_hour: 2 ** 20 },
+  });
+  const free = [
+    'projects',
+    'update',
+    'c',
+    '--retention-days',
+    'plan',
+    '--events-per-month',
+    'none',
+  ];
+  t.match(JSON.parse((await daemon.cli(...free, '--json')).stdout), {
+    retention: { days: 400 },
+    limits: { events_per_month: null, bytes_per_hour: 2 ** 20 },
+  });
+  await same('plans', 'organization', 'plans');
   await same('projects', 'projects', 'list');
   await same(`projects/${made.id}/rejections`, 'rejections', 'list', '--project', 'c');
   await same('organization', 'usage');
@@ -172,7 +193,9 @@ t.test('commands print what the API answers', async (t) => {
   await same('usage?by=hour', 'usage', 'history', '--by', 'hour');
   await same('audit', 'audit', 'list');
   const table = (await daemon.cli('projects', 'list')).stdout;
-  t.match(table, /^ID +NAME +RETAINED TRACES +RETENTION +CREATED\n/);
+  t.match(table, /^ID +NAME +RETAINED TRACES +RETENTION +EVENTS\/MONTH +BYTES\/HOUR +CREATED\n/);
+  t.match(await daemon.cli('projects', 'update', 'c'), { code: 64 });
+  t.match(await daemon.cli('projects', 'update', 'c', '--events-per-month', '0'), { code: 64 });
   t.match(await daemon.cli('organization', 'update', '--plan', 'free'), {
     code: 1,
     stderr: /^error: /,

@@ -1,6 +1,8 @@
+import type { ProjectStore } from '../../src/store/store.ts';
 import type {
   Organization,
   OrganizationStore,
+  ProjectLimits,
   QuotaLimits,
   QuotaVerdict,
   Reservation,
@@ -100,6 +102,39 @@ function monthEnd(at: number): number {
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1);
 }
 
+/** Projects of which a test sets the limits. */
+export function memoryProjects(): {
+  store: Pick<ProjectStore, 'ownLimits' | 'onLimits' | 'onDelete'>;
+  limit(projectId: string, limits: Partial<ProjectLimits>, silently?: boolean): void;
+  delete(projectId: string): void;
+} {
+  const own = new Map<string, ProjectLimits>();
+  const limited = new Set<(projectId: string, limits: ProjectLimits) => void>();
+  const deleted = new Set<(projectId: string) => void>();
+  return {
+    limit(projectId, changed, silently = false) {
+      const limits = { eventsPerMonth: null, bytesPerHour: null, ...changed };
+      own.set(projectId, limits);
+      if (!silently) for (const listener of limited) listener(projectId, limits);
+    },
+    delete(projectId) {
+      own.delete(projectId);
+      for (const listener of deleted) listener(projectId);
+    },
+    store: {
+      ownLimits: async () => new Map(own),
+      onLimits(listener) {
+        limited.add(listener);
+        return () => limited.delete(listener);
+      },
+      onDelete(listener) {
+        deleted.add(listener);
+        return () => deleted.delete(listener);
+      },
+    },
+  };
+}
+
 /** One organization whose limits a test changes. */
 export function memoryOrganization(limits: Partial<Organization['limits']> = {}): {
   store: OrganizationStore;
@@ -137,6 +172,7 @@ export function memoryOrganization(limits: Partial<Organization['limits']> = {})
         if (made.fails) throw new Error('away');
         return organization;
       },
+      plans: () => Promise.reject(new Error('not used here')),
       update: () => Promise.reject(new Error('not used here')),
       onChange(listener: (organization: Organization) => void) {
         listeners.add(listener);

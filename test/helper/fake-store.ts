@@ -1,13 +1,15 @@
-import type { ApiKey, Project, Store } from '../../src/store/store.ts';
+import type { ApiKey, Project, ProjectChange, Store } from '../../src/store/store.ts';
 import { StoreError } from '../../src/store/store.ts';
 import type {
   AuditEntry,
   ChangedBy,
+  Limits,
   Organization,
   PlanName,
   RejectionEntry,
   UsageRow,
 } from '../../src/store/tenancy.ts';
+import { PLAN_NAMES } from '../../src/store/tenancy.ts';
 import { makeId, makeToken, shownPrefix } from '../../src/store/token.ts';
 
 /** A store in memory, for tests of what manages one; it keeps no traces. */
@@ -40,16 +42,17 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
   ) => {
     if (by !== undefined) entries.push({ at: AT, ...by, action, subject, details });
   };
+  const limitsOn = (name: PlanName): Limits => ({
+    projects: PROJECTS[name],
+    eventsPerMonth: 50_000,
+    bytesPerHour: null,
+    retentionDays: 14,
+  });
   const organization = (): Organization => ({
     id: 'org_1',
     name,
     plan: current,
-    limits: {
-      projects: PROJECTS[current],
-      eventsPerMonth: 50_000,
-      bytesPerHour: null,
-      retentionDays: 14,
-    },
+    limits: limitsOn(current),
     createdAt: AT,
   });
   const found = (id: string): Project => {
@@ -64,6 +67,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
       name: given,
       retainedTraces: 0,
       retention: { days: 14 },
+      limits: { eventsPerMonth: null, bytesPerHour: null },
       createdAt: AT,
     };
     projects.set(project.id, project);
@@ -91,6 +95,8 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
   const parts = {
     organization: guarded({
       get: async () => organization(),
+      plans: async () =>
+        Object.fromEntries(PLAN_NAMES.map((each) => [each, limitsOn(each)] as const)),
       async update(change: { name?: string; plan?: PlanName }, by?: ChangedBy) {
         const allowed = PROJECTS[change.plan ?? current];
         if (allowed !== null && projects.size > allowed) {
@@ -115,17 +121,18 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
       },
       list: async () => [...projects.values()],
       get: async (id: string) => projects.get(id),
-      async update(
-        id: string,
-        change: { name?: string; retentionDays?: number | null },
-        by?: ChangedBy,
-      ) {
+      async update(id: string, change: ProjectChange, by?: ChangedBy) {
         const project = found(id);
         const days = change.retentionDays ?? 14;
         if (days > 14) throw new StoreError('invalid_retention', 'the plan keeps 14 days at most');
-        const changed = { ...project, name: change.name ?? project.name, retention: { days } };
+        const changed = {
+          ...project,
+          name: change.name ?? project.name,
+          retention: { days },
+          limits: { ...project.limits, ...change.limits },
+        };
         projects.set(id, changed);
-        const { retentionDays, ...details } = change;
+        const { retentionDays, limits: _limits, ...details } = change;
         const retained = retentionDays === undefined ? {} : { retention_days: retentionDays };
         note(by, 'project.update', id, { ...details, ...retained });
         return changed;

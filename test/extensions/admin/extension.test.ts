@@ -34,6 +34,21 @@ t.test('an organization is shown with limits in force and usage, and changed', a
   t.match(changed, { status: 200, json: { name: 'Ours', plan: 'scale' } });
 });
 
+t.test('plans are shown in order, with what the organization would have', async (t) => {
+  const { ask } = await serving(t);
+  const { plans } = (await ask('GET', '/api/v1/plans')).json;
+  t.same(
+    plans.map((plan: { name: string }) => plan.name),
+    ['free', 'pro', 'scale', 'enterprise'],
+  );
+  t.same(plans[0].limits, {
+    projects: 1,
+    events_per_month: 50_000,
+    bytes_per_hour: null,
+    retention_days: 14,
+  });
+});
+
 t.test('a project lives from its creation to its deletion', async (t) => {
   const { ask } = await serving(t);
   const made = await ask('POST', '/api/v1/projects', { body: { name: 'staging' } });
@@ -44,6 +59,7 @@ t.test('a project lives from its creation to its deletion', async (t) => {
     name: 'staging',
     retained_traces: 0,
     retention: { days: 14 },
+    limits: { events_per_month: null, bytes_per_hour: null },
     created_at: '2026-11-20T00:00:00.000Z',
   });
   const at = made.headers.get('location') ?? '';
@@ -52,6 +68,11 @@ t.test('a project lives from its creation to its deletion', async (t) => {
   t.match(changed, { status: 200, json: { name: 'old', retention: { days: 3 } } });
   const back = await ask('PATCH', at, { body: { retention: { days: null } } });
   t.match(back.json, { name: 'old', retention: { days: 14 } });
+  await ask('PATCH', at, { body: { limits: { events_per_month: 5 } } });
+  const limited = await ask('PATCH', at, { body: { limits: { bytes_per_hour: 1 } } });
+  t.same(limited.json.limits, { events_per_month: 5, bytes_per_hour: 1 }, 'what is left out stays');
+  const free = await ask('PATCH', at, { body: { limits: { events_per_month: null } } });
+  t.same(free.json.limits, { events_per_month: null, bytes_per_hour: 1 });
   const gone = await ask('DELETE', at);
   t.same([gone.status, gone.text], [204, '']);
   t.match(await ask('DELETE', at), { status: 404, json: { code: 'unknown_project' } });

@@ -64,7 +64,7 @@ type Bench = Awaited<ReturnType<typeof serving>>;
 const BODIES: Record<string, unknown> = {
   updateOrganization: { name: 'Ours' },
   createProject: { name: 'a' },
-  updateProject: { name: 'b', retention: { days: 3 } },
+  updateProject: { name: 'b', retention: { days: 3 }, limits: { events_per_month: 5 } },
   createKey: { name: 'k', permissions: ['traces:read'] },
 };
 
@@ -161,6 +161,7 @@ t.test('codes that an operation answers are those of its document', async (t) =>
     ['POST', '/api/v1/projects', '/api/v1/projects', { name: '' }],
     ['POST', '/api/v1/projects', '/api/v1/projects', 5],
     ['PATCH', project, '/api/v1/projects/{id}', { retention: { days: 0 } }],
+    ['PATCH', project, '/api/v1/projects/{id}', { limits: { bytes_per_hour: 0 } }],
     ['POST', `${project}/keys`, '/api/v1/projects/{id}/keys', { permissions: [] }],
     ['PATCH', '/api/v1/organization', '/api/v1/organization', { plan: 'gold' }],
     ['GET', '/api/v1/audit?cursor=x', '/api/v1/audit'],
@@ -183,6 +184,9 @@ t.test('bodies that the document refuses are refused, and the other way round', 
     ...[{ plan: 'pro' }, { plan: 'no' }, { name: 'a', plan: 'scale' }, { name: 'a', more: 1 }],
     ...[{ retention: { days: 3 } }, { retention: { days: null } }, { retention: { days: 0 } }],
     ...[{ permissions: ['traces:read'] }, { permissions: [] }, { permissions: ['x'] }],
+    ...[{ limits: { events_per_month: 1 } }, { limits: {} }, { limits: { bytes_per_hour: null } }],
+    ...[{ limits: { events_per_month: 0 } }, { limits: { bytes_per_hour: 1.5 } }, { limits: null }],
+    { limits: { retention_days: 1 } },
     { name: 'ü'.repeat(200) },
     { name: 'ü'.repeat(201) },
   ];

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import { origin } from '../../../processors/quotas/address-limits.ts';
 import type { QuotasConfig } from '../../../processors/quotas/config.ts';
 import { quotasConfig } from '../../../processors/quotas/config.ts';
@@ -14,7 +14,7 @@ import { createHealth } from '../../../src/telemetry/health.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
-import { memoryCounters, memoryOrganization } from '../../helper/counters.ts';
+import { memoryCounters, memoryOrganization, memoryProjects } from '../../helper/counters.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
@@ -36,6 +36,7 @@ async function quotas(
   const clock = given.clock ?? fakeClock(start);
   const counters = memoryCounters();
   const organization = memoryOrganization(plan);
+  const projects = memoryProjects();
   const health = createHealth(clock);
   const settings = testSettings('processor', 'quotas', {
     clock,
@@ -43,10 +44,10 @@ async function quotas(
       services: { health_registry: health },
       extensions: {
         sqlite: {
-          store: { organization: organization.store },
+          store: { organization: organization.store, projects: projects.store },
           usage_counters: given.counters ?? counters,
         },
-        file_storage: { usage_counters: counters },
+        file_storage: { usage_counters: given.counters ?? counters },
       },
     }),
   });
@@ -54,7 +55,7 @@ async function quotas(
   const config = quotasConfig.parse({ ...place, ...written });
   const processor = createQuotasProcessor(settings, config);
   await processor.start();
-  return { clock, counters, organization, health, settings, processor };
+  return { clock, counters, organization, projects, health, settings, processor };
 }
 
 type Quotas = Awaited<ReturnType<typeof quotas>>;
@@ -315,6 +316,77 @@ t.test('the plan', async (t) => {
   });
 });
 
+t.test('the limits of a project', async (t) => {
+  const one = measure(nativeBatch(1)).bytes;
+  const batchOf = (clock: FakeClock, projectId: string, events = 1) =>
+    nativeBatch(events, { receivedAt: clock.now(), tenant: aTenant({ projectId }) });
+  async function limited(t: Test, written: Written = {}) {
+    const place = sqlitePlace(t);
+    const { store, close } = await place.open();
+    t.teardown(close);
+    const { clock } = place;
+    const q = await quotas(written, {}, NOON, { clock, counters: store.counters });
+    return { ...q, clock };
+  }
+
+  t.test('hold it back and nobody else, to exactly as many events', async (t) => {
+    const q = await limited(t, { monthly_events: 10 });
+    q.projects.limit('proj_small', { eventsPerMonth: 3 });
+    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 4)), 'monthly_limit');
+    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 3)), 'ok');
+    const refusal = await refusalOf(() =>
+      q.processor.admit?.(
+        aHead({ receivedAt: q.clock.now() }),
+        aTenant({ projectId: 'proj_small' }),
+      ),
+    );
+    t.match(refusal, { code: 'monthly_limit', status: 402 });
+    t.match(refusal.message, /for this project/);
+    t.equal(await offer(q, batchOf(q.clock, 'proj_other', 7)), 'ok');
+    t.equal(await offer(q, batchOf(q.clock, 'proj_other')), 'monthly_limit');
+    q.clock.set(Date.UTC(2026, 1, 1));
+    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 4)), 'monthly_limit');
+    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 3)), 'ok', 'a new month');
+  });
+
+  t.test('count bytes by the hour, and refuse what no hour can hold', async (t) => {
+    const q = await limited(t);
+    q.projects.limit('proj_small', { bytesPerHour: 2 * one });
+    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 3)), 'exceeds_hourly_limit');
+    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 2)), 'ok');
+    t.equal(await offer(q, batchOf(q.clock, 'proj_small')), 'hourly_limit');
+    t.equal(await offer(q, batchOf(q.clock, 'proj_other', 3)), 'ok');
+    q.clock.advance(HOUR);
+    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 2)), 'ok');
+  });
+
+  t.test('never allow more than the organization has', async (t) => {
+    const q = await limited(t, { monthly_events: 5 });
+    q.projects.limit('proj_large', { eventsPerMonth: 1000 });
+    t.equal(await offer(q, batchOf(q.clock, 'proj_large', 5)), 'ok');
+    t.equal(await offer(q, batchOf(q.clock, 'proj_large')), 'monthly_limit');
+  });
+
+  t.test('count at once when changed here, in seconds when elsewhere', async (t) => {
+    const q = await limited(t);
+    q.projects.limit('proj_a', { eventsPerMonth: 1 });
+    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'ok');
+    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'monthly_limit');
+    q.organization.change({ eventsPerMonth: 1000 });
+    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'monthly_limit', 'another plan keeps them');
+    q.projects.limit('proj_a', {});
+    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'ok');
+    q.projects.limit('proj_a', { eventsPerMonth: 2 }, true);
+    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'ok', 'not known yet');
+    q.clock.advance(5_000);
+    await offer(q, batchOf(q.clock, 'proj_other'));
+    await new Promise(setImmediate);
+    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'monthly_limit');
+    q.projects.delete('proj_a');
+    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'ok', 'nothing of it is kept');
+  });
+});
+
 t.test('what was counted before is not counted again', async (t) => {
   const q = await quotas({ monthly_events: 1 });
   const batch = batchAt(q.clock);
@@ -552,6 +624,21 @@ t.test('in every order of requests, successes and failures the limits hold exact
     );
     t.same(await store.usage.verify(), []);
   });
+});
+
+t.test('the gauges of a ledger without a store are those of org_local', async (t) => {
+  const place = sqlitePlace(t);
+  const { store, close } = await place.open();
+  t.teardown(close);
+  const { clock } = place;
+  const given = { clock, counters: store.counters };
+  const q = await quotas({ storage: 'file_storage', monthly_events: 9 }, {}, NOON, given);
+  const tenant = aTenant({ organizationId: 'org_local' });
+  await offer(q, nativeBatch(2, { receivedAt: clock.now(), tenant }));
+  t.equal(q.settings.metrics.value('tracectl_quota_month_events'), 2);
+  t.equal(q.settings.metrics.value('tracectl_quota_hour_bytes'), measure(nativeBatch(2)).bytes);
+  t.equal(q.settings.metrics.value('tracectl_quota_month_events_limit'), 9);
+  t.match(q.health.report(true).components, [{ id: 'quotas', details: { month_events: 2 } }]);
 });
 
 t.test('what is used of what is allowed stands in the health report and the metrics', async (t) => {
