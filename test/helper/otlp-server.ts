@@ -1,4 +1,8 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import {
+  createServer as createSecureServer,
+  type ServerOptions as SecureServerOptions,
+} from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
 import type { OtlpIndex } from '../../src/model/batch-index.ts';
@@ -22,6 +26,8 @@ export type Reaction =
 
 export type Received = {
   readonly path: string;
+  /** The client's, which tells connections apart. */
+  readonly port: number | undefined;
   readonly headers: IncomingMessage['headers'];
   /** As it came over the wire. */
   readonly body: Buffer;
@@ -58,15 +64,17 @@ export function partialSuccess(rejectedSpans: number, errorMessage: string): Rea
   };
 }
 
-export async function startOtlpServer(t: {
-  teardown(clean: () => Promise<void>): void;
-}): Promise<OtlpServer> {
+export async function startOtlpServer(
+  t: { teardown(clean: () => Promise<void>): void },
+  /** Serves https with these. */
+  tls?: SecureServerOptions,
+): Promise<OtlpServer> {
   const requests: Received[] = [];
   const script: Reaction[] = [];
   const sockets = new Set<Socket>();
   const waiting = new Set<() => void>();
   let usual: Reaction | ((request: Received) => Reaction) = ACCEPTED;
-  const server = createServer((request, response) => {
+  const serve = (request: IncomingMessage, response: ServerResponse): void => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
@@ -75,8 +83,9 @@ export async function startOtlpServer(t: {
       react(script.shift() ?? (typeof usual === 'function' ? usual(received) : usual), response);
       for (const tell of waiting) tell();
     });
-  });
-  server.on('connection', (socket) => {
+  };
+  const server = tls === undefined ? createServer(serve) : createSecureServer(tls, serve);
+  server.on('connection', (socket: Socket) => {
     sockets.add(socket);
     socket.on('close', () => sockets.delete(socket));
   });
@@ -87,7 +96,7 @@ export async function startOtlpServer(t: {
   };
   t.teardown(close);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}`,
     requests,
     next: (...reactions) => void script.push(...reactions),
     always(reaction) {
@@ -128,7 +137,13 @@ function react(reaction: Reaction, response: ServerResponse): void {
 
 function receivedFrom(request: IncomingMessage, body: Buffer): Received {
   const { headers, url = '' } = request;
-  return { path: url, headers, body, spans: spansOf(headers, body) };
+  return {
+    path: url,
+    port: request.socket.remotePort,
+    headers,
+    body,
+    spans: spansOf(headers, body),
+  };
 }
 
 function spansOf(headers: IncomingMessage['headers'], body: Buffer): OtlpSpan[] {

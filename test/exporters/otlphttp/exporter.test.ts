@@ -1,3 +1,7 @@
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { otlpHttp } from '../../../exporters/otlphttp/factory.ts';
@@ -185,6 +189,99 @@ t.test('the address', async (t) => {
     await bench.exporter.consume(otlpBatch(1));
     t.equal(server.requests[0]?.path, expected);
   }
+});
+
+t.test('the connection', async (t) => {
+  const file = (name: string) => join(import.meta.dirname, '../../fixtures/tls', name);
+  const secure = { key: readFileSync(file('server.key')), cert: readFileSync(file('server.pem')) };
+  const ca = { ca_file: file('ca.pem') };
+  const sends = async (server: OtlpServer, config: object) => {
+    const retry_on_failure = { enabled: false };
+    const bench = await benchOf(t, {
+      queue: false,
+      server,
+      config: { retry_on_failure, ...config },
+    });
+    return bench.exporter.consume(otlpBatch(1)).then(
+      () => 'sent',
+      (error: { code: string }) => error.code,
+    );
+  };
+
+  await t.test('is made to a server that can be told to be the right one', async (t) => {
+    const server = await startOtlpServer(t, secure);
+    t.equal(await sends(server, {}), 'connection_failed', 'nobody vouches for it');
+    t.equal(await sends(server, { tls: { insecure_skip_verify: true } }), 'sent');
+    t.equal(await sends(server, { tls: ca }), 'sent');
+    const named = (server_name_override: string) => ({ tls: { ...ca, server_name_override } });
+    t.equal(await sends(server, named('gateway.test')), 'sent');
+    t.equal(await sends(server, named('other.test')), 'connection_failed');
+  });
+
+  await t.test('shows our own certificate', async (t) => {
+    const server = await startOtlpServer(t, {
+      ...secure,
+      ca: readFileSync(file('ca.pem')),
+      requestCert: true,
+    });
+    t.equal(await sends(server, { tls: ca }), 'connection_failed');
+    const own = { cert_file: file('client.pem'), key_file: file('client.key') };
+    t.equal(await sends(server, { tls: { ...ca, ...own } }), 'sent');
+  });
+
+  await t.test('is no older than min_version', async (t) => {
+    const server = await startOtlpServer(t, { ...secure, maxVersion: 'TLSv1.2' });
+    t.equal(await sends(server, { tls: { ...ca, min_version: '1.3' } }), 'connection_failed');
+    t.equal(await sends(server, { tls: ca }), 'sent');
+  });
+
+  await t.test('a certificate that cannot be read is said at the start', async (t) => {
+    await t.rejects(benchOf(t, { queue: false, config: { tls: { ca_file: file('none.pem') } } }), {
+      code: 'ENOENT',
+    });
+  });
+
+  await t.test('goes through a proxy', async (t) => {
+    const server = await startOtlpServer(t, secure);
+    const asked: string[] = [];
+    const proxy = createServer((request, response) => {
+      asked.push(request.url ?? '');
+      request.resume().on('end', () => response.end());
+    });
+    proxy.on('connect', (request, socket) => {
+      asked.push(request.url ?? '');
+      const onward = connect(Number(new URL(server.url).port), '127.0.0.1', () => {
+        socket.write('HTTP/1.1 200 OK\r\n\r\n');
+        onward.pipe(socket).pipe(onward);
+      });
+      onward.on('error', () => socket.destroy());
+      socket.on('error', () => onward.destroy());
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve));
+    t.teardown(() => {
+      proxy.close();
+      proxy.closeAllConnections();
+    });
+    const proxy_url = `http://127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+    t.equal(await sends(server, { proxy_url, tls: ca }), 'sent');
+    t.equal(server.requests.length, 1, 'a tunnel for https');
+    t.equal(await sends(server, { proxy_url, endpoint: 'http://far.test' }), 'sent');
+    t.same(
+      asked,
+      [new URL(server.url).host, 'http://far.test/v1/traces'],
+      'the proxy itself for http',
+    );
+  });
+
+  await t.test('serves many requests, or one', async (t) => {
+    for (const disable_keep_alives of [false, true]) {
+      const server = await startOtlpServer(t);
+      const bench = await benchOf(t, { queue: false, server, config: { disable_keep_alives } });
+      for (let i = 0; i < 6; i++) await bench.exporter.consume(otlpBatch(1));
+      const ports = new Set(server.requests.map(({ port }) => port));
+      t.equal(ports.size === 6, disable_keep_alives);
+    }
+  });
 });
 
 t.test('without a queue the answer waits for the destination', async (t) => {
