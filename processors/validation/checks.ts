@@ -58,9 +58,10 @@ function isIdAt(index: JsonIndex, position: number, slot: number): boolean {
   if (index.bytes[start] !== 0x22) return false;
   const end = endOf(index, position, slot);
   const length = end - start - 2;
-  if (!hasEscapes(index, start, end)) return length > 0 && length <= MAX_ID_BYTES;
   // No escape is longer than six bytes for each byte it stands for.
-  return length <= 6 * MAX_ID_BYTES && isId(stringAt(index, position, slot) ?? '');
+  if (length > 6 * MAX_ID_BYTES) return false;
+  if (!hasEscapes(index, start, end)) return length > 0 && length <= MAX_ID_BYTES;
+  return isId(stringAt(index, position, slot) ?? '');
 }
 
 function hasEscapes(index: JsonIndex, start: number, end: number): boolean {

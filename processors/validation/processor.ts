@@ -1,8 +1,9 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Processor } from '../../src/component/component.ts';
 import type { Batch, RawBatch, Rejection } from '../../src/model/batch.ts';
 import { reject } from '../../src/model/batch.ts';
-import type { JsonIndex } from '../../src/model/batch-index.ts';
-import { indexOf, itemId, requestIndexOf } from '../../src/model/formats.ts';
+import type { JsonIndex, OtlpIndex } from '../../src/model/batch-index.ts';
+import { indexOf, itemId, requestIndexOf, SMALL_BODY_BYTES } from '../../src/model/formats.ts';
 import { isJsonIndex, isObjectItem, pathOf } from '../../src/model/json/read.ts';
 import { otlpRejections } from '../../src/model/otlp/rules.ts';
 import type { Rule } from './checks.ts';
@@ -10,7 +11,8 @@ import { NATIVE_RULES } from './native.ts';
 import { RUN_RULES } from './runs.ts';
 
 /**
- * Decides for every event on its own (spec 4.1): what is wrong with it is its first broken rule.
+ * Decides for every event on its own (spec 4.1): what is wrong with it is its first broken rule. In large
+ * batches it gives way to others after a while.
  *
  *   batch ── its index ─┬─ native, runs: an object? ── rules in their order ──┐
  *                       └─ OTLP: ids, attribute sizes ────────────────────────┴─ rejections
@@ -19,34 +21,66 @@ export function createValidation(): Processor {
   return {
     async start() {},
     async shutdown() {},
-    process(batch: Batch): Batch {
-      if (batch.kind === 'raw') reject(batch, rejectionsOf(batch));
-      return batch;
+    process(batch: Batch): Batch | Promise<Batch> {
+      if (batch.kind !== 'raw') return batch;
+      const index = indexOf(batch);
+      if (!isJsonIndex(index)) {
+        reject(batch, otlpRejectionsOf(batch, index));
+        return batch;
+      }
+      if (index.bytes.length <= SMALL_BODY_BYTES) {
+        reject(batch, rejectionsOf(batch, index, 0, Number.POSITIVE_INFINITY).rejections);
+        return batch;
+      }
+      return rejectInTurns(batch, index);
     },
   };
 }
 
-function rejectionsOf(batch: RawBatch): readonly Rejection[] {
-  const index = indexOf(batch);
-  if (!isJsonIndex(index)) {
-    return otlpRejections(index).map((rejection) => ({
-      ...rejection,
-      index: requestIndexOf(batch, rejection.index),
-    }));
+function otlpRejectionsOf(batch: RawBatch, index: OtlpIndex): Rejection[] {
+  return otlpRejections(index).map((rejection) => ({
+    ...rejection,
+    index: requestIndexOf(batch, rejection.index),
+  }));
+}
+
+/** Milliseconds that the rules may take at a time. */
+const TURN_MS = 20;
+
+async function rejectInTurns(batch: RawBatch, index: JsonIndex): Promise<Batch> {
+  for (let from = 0; from < index.count; ) {
+    const { rejections, next } = rejectionsOf(batch, index, from, performance.now() + TURN_MS);
+    reject(batch, rejections);
+    from = next;
+    if (from < index.count) await nextTurn();
   }
+  return batch;
+}
+
+/** Of the items from a position on, until the deadline has passed. */
+function rejectionsOf(
+  batch: RawBatch,
+  index: JsonIndex,
+  from: number,
+  deadline: number,
+): { rejections: Rejection[]; next: number } {
   const rules = index.type === 'native' ? NATIVE_RULES : RUN_RULES;
   const rejections: Rejection[] = [];
-  for (let position = 0; position < index.count; position++) {
+  let position = from;
+  while (position < index.count) {
     const problem = firstProblem(index, position, rules);
-    if (problem === undefined) continue;
-    const id = itemId(index, position);
-    rejections.push({
-      index: requestIndexOf(batch, position),
-      ...(id === undefined ? {} : { id }),
-      ...problem,
-    });
+    if (problem !== undefined) {
+      const id = itemId(index, position);
+      rejections.push({
+        index: requestIndexOf(batch, position),
+        ...(id === undefined ? {} : { id }),
+        ...problem,
+      });
+    }
+    position++;
+    if (Number.isFinite(deadline) && performance.now() > deadline) break;
   }
-  return rejections;
+  return { rejections, next: position };
 }
 
 function firstProblem(

@@ -1,4 +1,5 @@
 import type { RawBatch } from '../model/batch.ts';
+import { SMALL_BODY_BYTES } from '../model/formats.ts';
 
 /**
  * The newest appended batches as they were appended, scan included, so that a consumer that keeps pace
@@ -14,7 +15,8 @@ export function bodyCache(maxBytes: number): BodyCache {
   const batches = new Map<number, RawBatch>();
   let bytes = 0;
   return {
-    put(seq, batch) {
+    put(seq, appended) {
+      const batch = cached(appended);
       const size = sizeOf(batch);
       // The oldest are the next to be leased: they stay, and the newcomer waits on disk.
       if (bytes + size > maxBytes) return;
@@ -29,6 +31,12 @@ export function bodyCache(maxBytes: number): BodyCache {
       batches.delete(seq);
     },
   };
+}
+
+/** A large batch without its index: it is read in a thread, which makes one of its own. */
+function cached(batch: RawBatch): RawBatch {
+  if ((batch.index?.bytes.length ?? 0) <= SMALL_BODY_BYTES) return batch;
+  return { ...batch, index: undefined };
 }
 
 function sizeOf(batch: RawBatch): number {

@@ -35,8 +35,25 @@ import { versionOf } from './version.ts';
 /** `observation_id` wins over `id`. Undefined where the id is none that may be shown. */
 export function ownId(index: JsonIndex, position: number): string | undefined {
   const slot = idSlot(index, position);
+  const length = lengthAt(index, position, slot);
   // What is longer than any id, were it all escapes, is not decoded to learn that.
-  if (lengthAt(index, position, slot) > 6 * MAX_ID_BYTES + 2) return undefined;
+  if (length > 6 * MAX_ID_BYTES + 2) return undefined;
+  if (length > LONG_ID) return longId(index, position, slot);
+  return idIn(index, position, slot);
+}
+
+/** Bytes above which an id is decoded once, and not whenever it is asked for. */
+const LONG_ID = 512;
+const longIds = new WeakMap<JsonIndex, Map<number, string | undefined>>();
+
+function longId(index: JsonIndex, position: number, slot: number): string | undefined {
+  const known = longIds.get(index) ?? new Map<number, string | undefined>();
+  longIds.set(index, known);
+  if (!known.has(position)) known.set(position, idIn(index, position, slot));
+  return known.get(position);
+}
+
+function idIn(index: JsonIndex, position: number, slot: number): string | undefined {
   const id = stringAt(index, position, slot);
   return id !== undefined && isId(id) ? id : undefined;
 }
