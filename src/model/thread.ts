@@ -37,7 +37,6 @@ export function createThread<Request, Reply>(
 
   function start(): Worker {
     const started = new Worker(file);
-    started.unref();
     started.on('message', settle);
     started.on('error', (error) => lose(started, error));
     started.on('exit', () => lose(started, undefined));
@@ -48,7 +47,10 @@ export function createThread<Request, Reply>(
     const request = waiting.get(answered.id);
     waiting.delete(answered.id);
     leftGarbage();
-    if (waiting.size === 0) idle = setTimeout(rest, idleMs).unref();
+    if (waiting.size === 0) {
+      worker?.unref();
+      idle = setTimeout(rest, idleMs).unref();
+    }
     if ('reply' in answered) request?.resolve(answered.reply);
     else request?.reject(new Error(`the thread failed: ${answered.fault}`));
   }
@@ -74,6 +76,8 @@ export function createThread<Request, Reply>(
     ask(request, transfer = []) {
       clearTimeout(idle);
       worker ??= start();
+      // The process stays for as long as somebody waits for an answer.
+      worker.ref();
       const id = ++lastId;
       const { promise, resolve, reject } = Promise.withResolvers<Reply>();
       waiting.set(id, { resolve, reject });

@@ -303,3 +303,16 @@ t.test('an observation is one line, however its payload was spelled', async (t) 
   t.same(line?.inputs, { ...inputs, list: [15, { deep: '\r\n' }] });
   t.match(text, '1.50e1', 'numbers keep their spelling');
 });
+
+t.test('a large batch is written as a small one is', async (t) => {
+  const { exporter, path } = await writing(t, t.testdir());
+  const source = nativeBatch([
+    nativeEvent({ id: 'a', inputs: 'x'.repeat(2 * 1_048_576) }),
+    nativeEvent({ id: 'b' }),
+  ]);
+  await exporter.consume(observationBatch(source, { payloadMask: 1 }));
+  const [first, second] = linesOf(readFileSync(path, 'utf8'));
+  t.equal(String(first?.inputs).length, 2 * 1_048_576);
+  t.match(first, { raw_event_id: `raw_${source.id}_0`, custom_fields: { team: 'search' } });
+  t.match(second, { raw_event_id: `raw_${source.id}_1`, source: 'native' });
+});

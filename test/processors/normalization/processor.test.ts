@@ -2,7 +2,13 @@ import t from 'tap';
 import { normalization as factory } from '../../../processors/normalization/factory.ts';
 import { createNormalization } from '../../../processors/normalization/processor.ts';
 import type { ObservationBatch, RawBatch } from '../../../src/model/batch.ts';
-import { nativeBatch, observationBatch, otlpBatch, rawBatch } from '../../helper/batches.ts';
+import {
+  nativeBatch,
+  nativeEvent,
+  observationBatch,
+  otlpBatch,
+  rawBatch,
+} from '../../helper/batches.ts';
 import { testSettings } from '../../helper/settings.ts';
 
 const FAILED = 'tracectl_processor_normalization_failed_items_total';
@@ -59,4 +65,36 @@ t.test('observations pass as they are', async (t) => {
   const processor = createNormalization(testSettings('processor', 'normalization'));
   const batch = observationBatch();
   t.equal(await processor.process?.(batch), batch);
+});
+
+t.test('a large batch is read in a thread, and reads the same', async (t) => {
+  const filler = 'x'.repeat(2 * 1_048_576);
+  const fields = { team: 'search', 'q"uote': '\\', ['__proto__']: 'own' };
+  const events = [
+    nativeEvent({ id: 'a', inputs: filler, custom_fields: fields }),
+    nativeEvent({ id: 'b' }),
+    { id: 'unreadable' },
+  ];
+  const large = (await normalized(nativeBatch(events))).result;
+  const small = (await normalized(nativeBatch([{ ...events[0], inputs: 'x' }, ...events.slice(1)])))
+    .result;
+  t.equal(large.observations[0]?.customFieldsText?.includes('"team":"search"'), true);
+  t.equal(small.observations[0]?.customFieldsText, undefined);
+  const all = ({ observations }: ObservationBatch) =>
+    observations.map((one) => {
+      const { customFieldsText: _, ...rest } = { ...one, customFields: { ...one.customFields } };
+      return rest;
+    });
+  t.same(all(large), all(small));
+  t.same(large.failures, small.failures);
+  t.equal(large.failures?.length, 1);
+});
+
+t.test('what could not be read is counted once, however often it is tried', async (t) => {
+  const settings = testSettings('processor', 'normalization');
+  const processor = createNormalization(settings);
+  const batch = otlpBatch([{ spanId: '00'.repeat(8) }]);
+  await processor.process?.(batch);
+  await processor.process?.(batch, true);
+  t.equal(settings.metrics.value(FAILED), 1);
 });

@@ -300,3 +300,15 @@ function bodyOf(request: Case['request']): Buffer {
   if (request.bodyBase64 !== undefined) return Buffer.from(request.bodyBase64, 'base64');
   return request.generator === undefined ? Buffer.alloc(0) : generate(request.generator);
 }
+
+t.test('a large batch is judged in turns, item by item as ever', async (t) => {
+  const filler = 'x'.repeat(4000);
+  const event = (i: number) =>
+    nativeEvent({ id: `event-${i}`, inputs: filler, ...(i % 3 === 0 ? { kind: 'nope' } : {}) });
+  const batch = await processed(nativeBatch(Array.from({ length: 600 }, (_, i) => event(i))));
+  t.ok(batch.body.length > 2_000_000);
+  t.same(
+    batch.rejections.map(({ index, id }) => [index, id]),
+    Array.from({ length: 200 }, (_, i) => [3 * i, `event-${3 * i}`]),
+  );
+});

@@ -9,7 +9,11 @@ import {
 } from '../../../../src/model/observation.ts';
 import { otlpJson, otlpProto } from '../../../../src/model/otlp/format.ts';
 import { renderExportResponse, renderRpcStatus } from '../../../../src/model/otlp/response.ts';
-import { otlpCustomFieldRejections, otlpRejections } from '../../../../src/model/otlp/rules.ts';
+import {
+  judged,
+  otlpCustomFieldRejections,
+  otlpRejections,
+} from '../../../../src/model/otlp/rules.ts';
 import {
   anyValueOf,
   attributesOf,
@@ -868,6 +872,24 @@ t.test('the rules for ids and sizes', async (t) => {
     t.same(otlpRejections(exact), []);
     const one = protoIndex(requestOf(spans, { resource: resource(4 * MiB - rest + 1) }));
     t.equal(otlpRejections(one).length, 500);
+  });
+
+  t.test('are the same where they were judged with the scan', async (t) => {
+    const spans = [
+      spanOf(0),
+      { ...spanOf(1), traceId: '' },
+      spanOf(2, { attributes: attributesOf({ custom_fields: 'text' }) }),
+      spanOf(3, { attributes: attributesOf({ a: 'x'.repeat(5 * MiB) }) }),
+    ];
+    for (const index of [protoIndex(requestOf(spans)), jsonIndex(requestOf(spans))]) {
+      const { verdicts } = judged(index);
+      t.same(verdicts, {
+        fields: otlpRejections(index),
+        customFields: otlpCustomFieldRejections(index),
+      });
+      t.same([verdicts?.fields.length, verdicts?.customFields.length], [2, 1]);
+      t.equal(otlpRejections({ ...index, verdicts: verdicts as never }), verdicts?.fields);
+    }
   });
 
   t.test('never repeat a value', async (t) => {
