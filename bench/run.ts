@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import { attackMemory, delayOfOthers } from './attack.ts';
 import { type Comparison, compare, type Effort, type Result } from './compare.ts';
 import { native, otlp, pooled, runs } from './payloads.ts';
+import { retention } from './retention.ts';
 import { startAccepting, startFloor, startTracectl } from './servers.ts';
 
 /**
@@ -105,6 +106,10 @@ print('|---|---|---|---|---|---|---|---|');
 for (const row of rows.filter((one) => new RegExp(flags.only).test(one.name))) {
   const requests = Math.ceil(effort.requests / (row.subject.payload === thousand ? 5 : 1));
   print(line(await compare(row, { ...effort, requests })));
+}
+if (new RegExp(flags.only).test('retention')) {
+  print('\n| retention | measured | target |\n|---|---|---|');
+  await retention(print, flags.quick);
 }
 if (!flags['skip-attack']) {
   print('\n| attack | measured | target |\n|---|---|---|');

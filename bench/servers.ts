@@ -11,7 +11,7 @@ import {
   type Tree,
   total,
 } from '../test/e2e/daemon.ts';
-import { type Population, populate } from './population.ts';
+import { type Population, populate, populateOld } from './population.ts';
 
 /** A server under load: its process, its port, its key, and how to know that it has nothing left to do. */
 export type Server = {
@@ -22,6 +22,8 @@ export type Server = {
   readonly keys?: readonly string[];
   /** Resolves when nothing that was accepted still waits to be stored. */
   idle(): Promise<void>;
+  /** Observations that were removed since it started; a floor removes none. */
+  removed?(): Promise<number>;
   stop(): Promise<void>;
 };
 
@@ -64,9 +66,7 @@ export async function startAccepting(options: AcceptingOptions = {}): Promise<Se
       if (options.isOpen === true) removeGuards(config);
     },
   });
-  const { population } = options;
-  const keys =
-    population === undefined ? [] : await populate(join(daemon.directory, 'data'), population);
+  const keys = await filled(join(daemon.directory, 'data'), options);
   await daemon.start();
   const locks = lockDatabases(join(daemon.directory, 'data-away'));
   const server = serverOf(daemon);
@@ -81,10 +81,21 @@ export async function startAccepting(options: AcceptingOptions = {}): Promise<Se
   };
 }
 
+function filled(directory: string, options: AcceptingOptions): Promise<string[]> | string[] {
+  const { population, expired } = options;
+  if (population !== undefined) return populate(directory, population);
+  return expired === undefined ? [] : populateOld(directory, expired, EXPIRED_DAYS);
+}
+
+/** More than the plan of a new organization keeps. */
+const EXPIRED_DAYS = 500;
+
 export type AcceptingOptions = {
   /** Without keys, limits and their accounting: whatever comes belongs to one project. */
   readonly isOpen?: boolean;
   readonly population?: Population;
+  /** So many observations are past their time when it starts. */
+  readonly expired?: number;
 };
 
 function removeGuards(config: Tree): void {
@@ -124,6 +135,7 @@ function serverOf(daemon: Daemon): Server {
         120_000,
       );
     },
+    removed: async () => total(await daemon.metrics(), 'tracectl_store_removed_observations_total'),
     stop: () => daemon.remove(),
   };
 }
