@@ -157,15 +157,19 @@ export class Sender {
     const { clock } = this.#settings;
     const transport = this.#transport;
     if (transport === undefined) throw shuttingDown();
-    const timeout = new AbortController();
-    const cancel = clock.after(this.#config.timeout, () => timeout.abort());
+    const sending = transport.send(bytes, headers);
+    let isLate = false;
+    const cancel = clock.after(this.#config.timeout, () => {
+      isLate = true;
+      sending.abort();
+    });
     try {
-      const reply = await transport.send(bytes, headers, timeout.signal);
+      const reply = await sending.reply;
       this.#metrics.answered(reply.status);
       return verdictOn(reply, this.#config, clock.now());
     } catch (error) {
       if (this.#transport === undefined) throw shuttingDown();
-      if (timeout.signal.aborted) {
+      if (isLate) {
         return { kind: 'broken', code: 'destination_timeout', message: 'no answer in time' };
       }
       return { kind: 'broken', code: 'connection_failed', message: reasonOf(error) };

@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises';
+import type { IncomingHttpHeaders } from 'node:http';
 import { inflateSync } from '../../src/model/inflate.ts';
 import { type OtlpHttpConfig, tracesUrl } from './config.ts';
+import { Exchange } from './exchange.ts';
 
 /** An answer, as far as anybody reads it. */
 export type Reply = {
@@ -13,14 +15,12 @@ export type Reply = {
   readonly isCut: boolean;
 };
 
+export type Sending = { readonly reply: Promise<Reply>; abort(): void };
+
 /** Connections to one destination. */
 export type Transport = {
-  /** Rejects where no answer came: the connection broke, or `signal` aborted. */
-  send(
-    body: Buffer,
-    headers: Readonly<Record<string, string>>,
-    signal: AbortSignal,
-  ): Promise<Reply>;
+  /** `reply` rejects where no answer came: the connection broke, or `abort` was called. */
+  send(body: Buffer, headers: Readonly<Record<string, string>>): Sending;
   close(): Promise<void>;
 };
 
@@ -48,28 +48,21 @@ export async function openTransport(config: OtlpHttpConfig): Promise<Transport> 
     config.proxy_url === undefined
       ? new Pool(url.origin, { ...options, connect: { ...tls, timeout: config.timeout } })
       : new ProxyAgent({ ...options, uri: config.proxy_url, requestTls: tls });
-  const fixed = { ...config.headers, ...credentialsOf(url) };
+  const fixed = lowerCase({ 'user-agent': 'tracectl', ...config.headers, ...credentialsOf(url) });
+  const request = { origin: url.origin, path: url.pathname + url.search, method: 'POST' } as const;
   return {
-    async send(body, headers, signal) {
-      const response = await dispatcher.request({
-        origin: url.origin,
-        path: url.pathname + url.search,
-        method: 'POST',
-        headers: { 'user-agent': 'tracectl', ...lowerCase(fixed), ...headers },
-        body,
-        signal,
-      });
-      const { statusCode: status } = response;
-      const limit = status < 300 ? MAX_SUCCESS_BYTES : MAX_ERROR_BYTES;
-      const read = await readUpTo(response.body, limit);
+    send(body, headers) {
+      const exchange = new Exchange(limitOf);
+      dispatcher.dispatch({ ...request, headers: { ...fixed, ...headers }, body }, exchange);
       return {
-        status,
-        contentType: (textOf(response.headers['content-type']).split(';')[0] ?? '')
-          .trim()
-          .toLowerCase(),
-        retryAfter: textOf(response.headers['retry-after']) || undefined,
-        body: inflated(read.bytes, textOf(response.headers['content-encoding'])),
-        isCut: read.isCut,
+        reply: exchange.answer.then(({ status, headers, bytes, isCut }) => ({
+          status,
+          contentType: mediaTypeOf(headers),
+          retryAfter: textOf(headers['retry-after']) || undefined,
+          body: inflated(bytes, textOf(headers['content-encoding'])),
+          isCut,
+        })),
+        abort: () => exchange.abort(),
       };
     },
     close: () => dispatcher.destroy(),
@@ -105,24 +98,17 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
   );
 }
 
-function textOf(header: string | string[] | undefined): string {
-  return (Array.isArray(header) ? header[0] : header) ?? '';
+function limitOf(status: number): number {
+  return status < 300 ? MAX_SUCCESS_BYTES : MAX_ERROR_BYTES;
 }
 
-type Body = AsyncIterable<Buffer> & { destroy(): void };
+function mediaTypeOf(headers: IncomingHttpHeaders): string {
+  const [type = ''] = textOf(headers['content-type']).split(';', 1);
+  return type.trim().toLowerCase();
+}
 
-async function readUpTo(body: Body, limit: number): Promise<{ bytes: Buffer; isCut: boolean }> {
-  const chunks: Buffer[] = [];
-  let length = 0;
-  for await (const chunk of body) {
-    chunks.push(chunk);
-    length += chunk.length;
-    if (length > limit) {
-      body.destroy();
-      return { bytes: Buffer.concat(chunks).subarray(0, limit), isCut: true };
-    }
-  }
-  return { bytes: Buffer.concat(chunks), isCut: false };
+function textOf(header: string | string[] | undefined): string {
+  return (Array.isArray(header) ? header[0] : header) ?? '';
 }
 
 /** No compression is asked for; some compress all the same. */
