@@ -3,9 +3,10 @@ import type { Batch, RawBatch } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { hasItems } from '../../src/model/formats.ts';
 import type { OtlpHttpConfig } from './config.ts';
-import { eventsOf, groupsOf } from './event.ts';
+import { groupsOf } from './event.ts';
 import { isOtlp, rawBatchOf } from './part.ts';
 import { otlpPiece, type Piece, spanPiece } from './piece.ts';
+import { createEventReader } from './reader.ts';
 import { report } from './report.ts';
 import type { Sender } from './sender.ts';
 
@@ -14,6 +15,7 @@ export class DirectExporter implements Exporter {
   readonly #settings: Settings;
   readonly #config: OtlpHttpConfig;
   readonly #sender: Sender;
+  readonly #reader = createEventReader();
   readonly #underWay = new Set<Promise<void>>();
   #isOpen = false;
   #unreport: (() => void) | undefined;
@@ -50,10 +52,11 @@ export class DirectExporter implements Exporter {
     await endedOr(deadline, this.#underWay);
     await this.#sender.close();
     await Promise.allSettled(this.#underWay);
+    await this.#reader.close();
   }
 
   async #deliver(batch: RawBatch): Promise<void> {
-    const outcome = await this.#sender.send(this.#pieceOf(batch));
+    const outcome = await this.#sender.send(await this.#pieceOf(batch));
     const [refused] = outcome.refused;
     if (refused !== undefined) throw new PermanentError(refused.code, refused.message);
     if (outcome.rejected === 0) return;
@@ -64,9 +67,9 @@ export class DirectExporter implements Exporter {
     );
   }
 
-  #pieceOf(batch: RawBatch): Piece {
+  async #pieceOf(batch: RawBatch): Promise<Piece> {
     if (isOtlp(batch)) return otlpPiece(batch, this.#config);
-    const { events, unreadable } = eventsOf(batch);
+    const { events, unreadable } = await this.#reader.read(batch);
     const [first] = unreadable;
     if (first !== undefined) throw new PermanentError('unreadable_event', first.message);
     return spanPiece([...groupsOf(events).values()], this.#config);

@@ -3,10 +3,11 @@ import type { RawBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import type { OtlpHttpConfig } from './config.ts';
-import { eventsOf, type UnreadableItem } from './event.ts';
+import type { UnreadableItem } from './event.ts';
 import { type Hold, MAX_HELD_EVENTS, OpenSpans, type Ready } from './open-spans.ts';
 import { isOtlp, partOf, rawBatchOf } from './part.ts';
 import { otlpPiece, spanPiece } from './piece.ts';
+import { createEventReader } from './reader.ts';
 import { report } from './report.ts';
 import type { Outcome, Sender } from './sender.ts';
 import { DurableSendingQueue, type Slot } from './sending-queue.ts';
@@ -21,6 +22,7 @@ export class QueuedExporter implements Exporter {
   readonly #sender: Sender;
   readonly #queue: DurableSendingQueue;
   readonly #openSpans: OpenSpans;
+  readonly #reader = createEventReader();
   /** Spans whose time is up, on their way. */
   #late: Promise<void> | undefined;
   #unreport: (() => void) | undefined;
@@ -66,6 +68,7 @@ export class QueuedExporter implements Exporter {
     await this.#queue.close(deadline);
     await this.#sender.close();
     await this.#late;
+    await this.#reader.close();
   }
 
   async #deliverOtlp(batch: RawBatch): Promise<void> {
@@ -74,7 +77,8 @@ export class QueuedExporter implements Exporter {
 
   /** Ends when every event of the batch has left; the slot is given back as soon as the rest only waits. */
   async #deliverEvents(batch: RawBatch, slot: Slot): Promise<void> {
-    const { events, unreadable } = eventsOf(batch);
+    const read = this.#reader.read(batch);
+    const { events, unreadable } = read instanceof Promise ? await read : read;
     const held = Promise.withResolvers<void>();
     // It may be told while nobody waits for it yet.
     held.promise.catch(() => undefined);

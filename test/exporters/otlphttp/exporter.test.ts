@@ -716,6 +716,18 @@ t.test('observations leave as spans', async (t) => {
     );
   });
 
+  await t.test('of a large batch too, which a thread reads', async (t) => {
+    for (const queue of [{}, false] as const) {
+      const bench = await benchOf(t, { queue });
+      const inputs = 'x'.repeat(700_000);
+      await bench.exporter.consume(nativeBatch([finish('a', { inputs }), finish('b', { inputs })]));
+      const [request] = await bench.server.received(1);
+      t.equal(request?.spans.length, 2);
+      t.equal(attributesOf(bench, 0)['input.value'], inputs);
+      if (queue !== false) await until(() => emptied(bench));
+    }
+  });
+
   await t.test('one that is too large goes alone', async (t) => {
     const bench = await benchOf(t);
     bench.server.always(({ spans }) =>

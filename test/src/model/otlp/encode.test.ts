@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import t from 'tap';
 import type { RawBatch } from '../../../../src/model/batch.ts';
 import type { OtlpIndex } from '../../../../src/model/batch-index.ts';
@@ -10,6 +11,7 @@ import {
   spanOfObservation,
   traceIdOf,
 } from '../../../../src/model/otlp/encode-observation.ts';
+import { readExportResponse, readStatusMessage } from '../../../../src/model/otlp/read-response.ts';
 import type { OtlpSpan } from '../../../../src/model/otlp/span.ts';
 import { nativeEvent, otlpBatch, rawBatch } from '../../../helper/batches.ts';
 
@@ -274,6 +276,34 @@ t.test('every field of OTLP survives from JSON to protobuf', async (t) => {
   t.same(requestOf(index, [0, 1]), request);
   const backToJson = encodeRequest(requestOf(index, [0, 1]), 'json');
   t.same(JSON.parse(backToJson.toString()), request);
+});
+
+t.test('an answer is read as it is meant, and never believed', async (t) => {
+  const partial = Buffer.concat([
+    Buffer.from([0x0a, 5, 0x08, 2, 0x12, 1, 0x78]),
+    // A field that a later version may have.
+    Buffer.from([0x7a, 1, 0]),
+  ]);
+  t.same(readExportResponse(partial, false), { rejectedSpans: 2, errorMessage: 'x' });
+  t.same(readExportResponse(Buffer.alloc(0), false), { rejectedSpans: 0, errorMessage: '' });
+  t.same(readExportResponse(Buffer.from('{}'), true), { rejectedSpans: 0, errorMessage: '' });
+  for (const wrong of ['[]', 'null', '<html>', '{"partialSuccess":']) {
+    t.equal(readExportResponse(Buffer.from(wrong), true), undefined);
+  }
+  for (let end = 1; end < 7; end++) {
+    t.equal(readExportResponse(partial.subarray(0, end), false), undefined, 'torn off');
+  }
+  const anything = fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes));
+  fc.assert(
+    fc.property(anything, fc.boolean(), (body, isJson) => {
+      const answer = readExportResponse(body, isJson);
+      readStatusMessage(body, isJson);
+      return answer === undefined || answer.rejectedSpans >= 0;
+    }),
+  );
+  t.equal(readStatusMessage(Buffer.from([0x12, 1, 0x78]), false), 'x');
+  t.equal(readStatusMessage(Buffer.from('{"message":"x"}'), true), 'x');
+  t.equal(readStatusMessage(Buffer.from('{"message":1}'), true), undefined);
 });
 
 t.test('what comes in as OTLP is unchanged by what another tracectl may say', async (t) => {
