@@ -2,6 +2,7 @@ import type { Clock, Consumer, Logger } from '../component/component.ts';
 import type { Batch, ItemFailure, RawBatch } from '../model/batch.ts';
 import { PermanentError, RetryableError } from '../model/errors.ts';
 import { hasItems } from '../model/formats.ts';
+import { inflatedSizeHint } from '../model/inflate.ts';
 import type { DurableQueue, QueueEntry } from './queue.ts';
 
 export type DeliveryOptions = {
@@ -20,8 +21,11 @@ export type DeliveryOptions = {
 /** One branch of the queue, and who gets its batches. */
 export type DeliveryBranch = {
   readonly name: string;
-  /** Turns a batch into what the consumer takes. Branches that share it share its results. */
-  readonly process: (batch: RawBatch) => Promise<Batch>;
+  /**
+   * Turns a batch into what the consumer takes. Branches that share it share its results. `again` says
+   * that the same batch was processed before (a retry), so that nothing of it is counted twice.
+   */
+  readonly process: (batch: RawBatch, again: boolean) => Promise<Batch>;
   readonly consumer: Consumer;
 };
 
@@ -166,6 +170,7 @@ class BranchLoop {
     } catch (error) {
       return this.#failed(entry, error);
     }
+    this.#processing.ended(entry);
     // Not waited for: the next group of the queue's file takes it along.
     queue.ack(name, [entry]).catch((error: unknown) => {
       logger.warn(
@@ -187,6 +192,7 @@ class BranchLoop {
       items: failures.length,
     };
     const about = { branch: name, batch: entry.batch.id, items: failures.length };
+    this.#processing.ended(entry);
     logger.error(about, 'items cannot be read: set aside in the dead letter');
     await queue.deadLetter(name, entry, reason).catch((error: unknown) => {
       logger.warn({ branch: name, batch: entry.batch.id, error }, 'not written down');
@@ -200,10 +206,12 @@ class BranchLoop {
     const about = { branch: name, batch: entry.batch.id, attempts: entry.attempts + 1, error };
     try {
       if (error instanceof PermanentError && error.code === 'project_deleted') {
+        this.#processing.ended(entry);
         await queue.discard(name, entry, 'project_deleted');
         return;
       }
       if (error instanceof PermanentError) {
+        this.#processing.ended(entry);
         logger.error(about, 'cannot be delivered: set aside in the dead letter');
         await queue.deadLetter(name, entry, { code: error.code, message });
         return;
@@ -213,7 +221,10 @@ class BranchLoop {
       logger.warn({ ...about, delay }, 'not delivered: tried again later');
       if (this.#failures >= this.#options.concurrency)
         this.#rest(this.#backoff(this.#failures - this.#options.concurrency));
-      await queue.nack(name, entry, delay, message);
+      // Not waited for: it waits in memory already, and a full disk must not hold up the branch.
+      queue.nack(name, entry, delay, message).catch((failure: unknown) => {
+        logger.warn({ branch: name, batch: entry.batch.id, error: failure }, 'not written down');
+      });
     } catch (failure) {
       logger.warn({ branch: name, batch: entry.batch.id, error: failure }, 'not written down');
     }
@@ -272,8 +283,11 @@ class BranchLoop {
   }
 }
 
-/** Results that a slower branch may still come for. */
+/** Results that a slower branch may still come for: how many, and bytes of the batches behind them. */
 const REMEMBERED = 64;
+const REMEMBERED_BYTES = 32 * 1024 * 1024;
+
+type Remembered = { readonly result: Promise<Batch>; readonly bytes: number; left: number };
 
 /**
  * Processes a batch once for all branches that keep pace with each other. One that lags has it processed
@@ -281,8 +295,11 @@ const REMEMBERED = 64;
  */
 class Processing {
   readonly #process: DeliveryBranch['process'];
-  readonly #results = new Map<number, { result: Promise<Batch>; left: number }>();
+  readonly #results = new Map<number, Remembered>();
+  #bytes = 0;
   #sharers = 1;
+  /** Entries that were processed and are not ended, with the branches that have yet to end them. */
+  readonly #processed = new Map<number, number>();
 
   constructor(process: DeliveryBranch['process']) {
     this.#process = process;
@@ -293,19 +310,41 @@ class Processing {
   }
 
   run(entry: QueueEntry): Promise<Batch> {
-    if (this.#sharers === 1 || entry.attempts > 0) return this.#process(entry.batch);
+    if (this.#sharers === 1 || entry.attempts > 0) return this.#processOnce(entry);
     const known = this.#results.get(entry.seq);
     if (known !== undefined) {
       known.left--;
-      if (known.left === 0) this.#results.delete(entry.seq);
+      if (known.left === 0) this.#forget(entry.seq, known);
       return known.result;
     }
-    const result = this.#process(entry.batch);
-    this.#results.set(entry.seq, { result, left: this.#sharers - 1 });
-    if (this.#results.size > REMEMBERED) {
-      const oldest = this.#results.keys().next().value;
-      if (oldest !== undefined) this.#results.delete(oldest);
+    const result = this.#processOnce(entry);
+    // Twice: as it is stored, and inflated with its index.
+    const bytes = 2 * inflatedSizeHint(entry.batch.body, entry.batch.encoding);
+    this.#results.set(entry.seq, { result, bytes, left: this.#sharers - 1 });
+    this.#bytes += bytes;
+    for (const [seq, oldest] of this.#results) {
+      if (this.#results.size <= REMEMBERED && this.#bytes <= REMEMBERED_BYTES) break;
+      this.#forget(seq, oldest);
     }
     return result;
+  }
+
+  /** A branch will not have this entry processed any more. */
+  ended(entry: QueueEntry): void {
+    const left = this.#processed.get(entry.seq);
+    if (left === undefined) return;
+    if (left > 1) this.#processed.set(entry.seq, left - 1);
+    else this.#processed.delete(entry.seq);
+  }
+
+  async #processOnce(entry: QueueEntry): Promise<Batch> {
+    const batch = await this.#process(entry.batch, this.#processed.has(entry.seq));
+    if (!this.#processed.has(entry.seq)) this.#processed.set(entry.seq, this.#sharers);
+    return batch;
+  }
+
+  #forget(seq: number, { bytes }: Remembered): void {
+    this.#results.delete(seq);
+    this.#bytes -= bytes;
   }
 }
