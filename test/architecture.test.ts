@@ -100,7 +100,9 @@ function importsOf(file: string): Import[] {
   const code = codeOf(file);
   const named = [...code.matchAll(/(?:import|export)\s+(type\s+)?[^;'"]*?from\s+'(\.[^']+)'/g)];
   const others = [...code.matchAll(/(?<!from\s+)'(\.{1,2}\/[^']+\.ts)'/g)];
+  const threads = [...code.matchAll(/threadFile\(\s*import\.meta\.url,\s*'([^']+)'/g)];
   return [
+    ...threads.map(([, name]) => ({ target: join(dirname(file), `${name}.ts`), isType: false })),
     ...named.map(([, type, path = '']) => ({
       target: join(dirname(file), path),
       isType: type !== undefined,
