@@ -156,6 +156,10 @@ function projectCalls(db: DatabaseSync): Operations['calls'] {
        SELECT key, batch, position FROM pending_updates
        WHERE project = ?1 AND received_at < ?2 LIMIT ${STEP_ROWS})`,
   );
+  const children = db.prepare(
+    `DELETE FROM waiting_children WHERE project = ?1 AND key IN (
+       SELECT key FROM waiting_children WHERE project = ?1 AND received_at < ?2 LIMIT ${STEP_ROWS})`,
+  );
   const rejections = db.prepare(
     `DELETE FROM rejections WHERE project = ?1 AND n IN (
        SELECT n FROM rejections WHERE project = ?1 AND at < ?2 ORDER BY n LIMIT ${STEP_ROWS})`,
@@ -164,7 +168,8 @@ function projectCalls(db: DatabaseSync): Operations['calls'] {
     Number(statement.run(...values).changes) === STEP_ROWS;
   return {
     'purge.keys': (project: string): boolean => isFull(keys, project),
-    'purge.updates': (project: string, since: number): boolean => isFull(updates, project, since),
+    'purge.updates': (project: string, since: number): boolean =>
+      isFull(updates, project, since) || isFull(children, project, since),
     'purge.rejections': (project: string, since: number): boolean =>
       isFull(rejections, project, since),
   };
@@ -188,7 +193,10 @@ function readingCalls(db: DatabaseSync): Operations['calls'] {
        OR EXISTS (SELECT 1 FROM pending_updates u WHERE u.project = r.project AND u.batch = seq)
      FROM raw_batches r WHERE seq > ? ORDER BY seq LIMIT ${WALK_ROWS}`,
   );
-  const withUpdates = rows(db, 'SELECT DISTINCT project FROM pending_updates');
+  const withUpdates = rows(
+    db,
+    'SELECT project FROM pending_updates UNION SELECT project FROM waiting_children',
+  );
   const withRejections = rows(db, 'SELECT DISTINCT project FROM rejections');
   const namesOf = (statement: StatementSync): string[] =>
     (statement.all() as unknown as [string][]).map(([project]) => project);

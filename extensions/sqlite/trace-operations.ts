@@ -10,6 +10,7 @@ import { fromMerged, ROW_LENGTH, toMerged } from './observation-row.ts';
 import { traceReadingCalls } from './trace-reading.ts';
 import { Statements } from './trace-statements.ts';
 import { TraceState } from './trace-sums.ts';
+import { WAITING_CHILDREN, WaitingChildren } from './waiting-children.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS traces (
@@ -83,6 +84,7 @@ const SCHEMA = `
     PRIMARY KEY (batch, trace)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS batch_traces_by_trace ON batch_traces (trace);
+  ${WAITING_CHILDREN}
 `;
 
 /** Answered when the batch is not stored yet and did not come along. */
@@ -102,6 +104,7 @@ export function operations(
   db.exec(SCHEMA);
   const keep = keepBatch(db);
   const statements = new Statements(db);
+  const waiting = new WaitingChildren(db);
   const isDeleted = deletedProjects(db);
   /** Returns whether its usage was counted by this call. */
   const write = (
@@ -111,6 +114,7 @@ export function operations(
     receivedAt: number,
     traces: readonly TraceRows[],
     updates: readonly unknown[],
+    children: readonly unknown[],
     usageAt: number,
   ): typeof NEEDS_BATCH | typeof PROJECT_DELETED | boolean => {
     if (isDeleted(project)) return PROJECT_DELETED;
@@ -118,8 +122,9 @@ export function operations(
     if (known === undefined && record === null) return NEEDS_BATCH;
     const kept = known === undefined && record !== null ? keep(record, usageAt) : undefined;
     const batch = known ?? kept?.[0] ?? 0;
-    const run = new Write(statements, project, batch, receivedAt);
+    const run = new Write(statements, waiting, project, batch, receivedAt);
     for (const rows of traces) run.writeTrace(rows);
+    run.writeChildren(children);
     run.writeUpdates(updates);
     run.finish();
     return kept?.[2] === true;
@@ -130,16 +135,26 @@ export function operations(
 /** One batch's observations: each trace is read once, and written once at the end. */
 class Write {
   readonly #statements: Statements;
+  readonly #waiting: WaitingChildren;
   readonly #project: string;
   readonly #state: RowState;
   readonly #traces = new Map<number, TraceState>();
   readonly #hasPending: boolean;
+  #hasWaiting: boolean;
 
-  constructor(statements: Statements, project: string, batch: number, receivedAt: number) {
+  constructor(
+    statements: Statements,
+    waiting: WaitingChildren,
+    project: string,
+    batch: number,
+    receivedAt: number,
+  ) {
     this.#statements = statements;
+    this.#waiting = waiting;
     this.#project = project;
     this.#state = { batch, createdAt: receivedAt, updatedAt: receivedAt, merged: null };
     this.#hasPending = statements.hasPending();
+    this.#hasWaiting = waiting.any();
   }
 
   writeTrace([key, longId, rows]: TraceRows): void {
@@ -147,10 +162,93 @@ class Write {
     trace.seen(this.#state.createdAt);
     for (let at = 0; at < rows.length; at += ROW_LENGTH) {
       const row = rows.slice(at, at + ROW_LENGTH) as ObservationRow;
-      const n = this.#statements.insert(trace.n, row, this.#state);
-      if (n === undefined) this.#mergeInto(trace, row, this.#state);
-      else trace.added(n, row);
-      if (this.#hasPending) this.#applyPending(trace, row[0]);
+      if (this.#hasWaiting && this.#waiting.has(this.#project, row[0])) {
+        // Its trace is said at last.
+        this.#waiting.drop(this.#project, row[0]);
+        this.#bring(row[0], trace);
+      }
+      this.#enter(trace, row);
+    }
+  }
+
+  #enter(trace: TraceState, row: ObservationRow): void {
+    const n = this.#statements.insert(trace.n, row, this.#state);
+    if (n === undefined) this.#mergeInto(trace, row, this.#state);
+    else trace.added(n, row);
+    if (this.#hasPending) this.#applyPending(trace, row[0]);
+    if (this.#hasWaiting) this.#settle(trace, row[0]);
+  }
+
+  /** Runs that name no trace but a parent, each with its parent's key in front; parents first. */
+  writeChildren(rows: readonly unknown[]): void {
+    const children = new Map<Key, [parent: Key, rows: ObservationRow[]]>();
+    for (let at = 0; at < rows.length; at += ROW_LENGTH + 1) {
+      const row = rows.slice(at + 1, at + 1 + ROW_LENGTH) as ObservationRow;
+      const known = children.get(nameOf(row[0]));
+      if (known === undefined) children.set(nameOf(row[0]), [rows[at] as Key, [row]]);
+      else known[1].push(row);
+    }
+    for (const name of [...children.keys()]) {
+      const line: Key[] = [];
+      for (let next: Key | undefined = name; next !== undefined && !line.includes(next); ) {
+        const child = children.get(next);
+        if (child === undefined) break;
+        line.push(next);
+        next = nameOf(child[0]);
+      }
+      for (const child of line.reverse()) {
+        const [parent, own] = children.get(child) ?? ['', []];
+        children.delete(child);
+        for (const row of own) this.#writeChild(parent, row);
+      }
+    }
+  }
+
+  /** A run stands where it is already, else where its parent is, else in a trace of its own for now. */
+  #writeChild(parent: Key, row: ObservationRow): void {
+    const [key, longId] = row;
+    const own = this.#statements.traceOfRun(this.#project, key);
+    const of = own ?? this.#statements.traceOfRun(this.#project, parent);
+    const trace = of === undefined ? this.#traceOf(key, longId) : this.#stateOf(of);
+    trace.seen(this.#state.createdAt);
+    if (own === undefined && (of === undefined || this.#waiting.has(this.#project, parent))) {
+      this.#waiting.add(this.#project, key, parent, this.#state.createdAt);
+      this.#hasWaiting = true;
+    }
+    this.#enter(trace, row);
+  }
+
+  /** The children that wait for this run go where it is; unless it waits itself, they have arrived. */
+  #settle(trace: TraceState, key: Key): void {
+    const project = this.#project;
+    const open = [key];
+    const seen = new Set<Key>();
+    for (let parent = open.pop(); parent !== undefined; parent = open.pop()) {
+      if (seen.has(nameOf(parent))) continue;
+      seen.add(nameOf(parent));
+      const isSettled = !this.#waiting.has(project, parent);
+      for (const child of this.#waiting.of(project, parent)) {
+        this.#bring(child, trace);
+        if (isSettled) this.#waiting.drop(project, child);
+        open.push(child);
+      }
+    }
+  }
+
+  /** Moves an observation, which may have a row in its new trace already. */
+  #bring(key: Key, to: TraceState): void {
+    const number = this.#statements.traceOfRun(this.#project, key);
+    if (number === undefined || number === to.n) return;
+    const from = this.#stateOf(number);
+    const [n, row, state] = this.#statements.row(from.n, key);
+    from.mustRecount = true;
+    this.#statements.copyPairs(from.n, to.n);
+    to.seen(from.createdAt);
+    to.seen(from.updatedAt);
+    if (this.#statements.move(n, to.n, key)) to.added(n, row);
+    else {
+      this.#statements.remove(n);
+      this.#mergeInto(to, row, state);
     }
   }
 
@@ -205,7 +303,10 @@ class Write {
 
   finish(): void {
     for (const trace of this.#traces.values()) {
-      this.#statements.saveTrace(trace.mustRecount ? this.#recount(trace) : trace);
+      const current = trace.mustRecount ? this.#recount(trace) : trace;
+      // Where everything moved to another trace, there is none any more.
+      if (current.count === 0) this.#statements.removeTrace(trace.n);
+      else this.#statements.saveTrace(current);
     }
   }
 
@@ -215,4 +316,9 @@ class Write {
     for (const [n, row] of this.#statements.rowsOf(old.n)) trace.added(n, row);
     return trace;
   }
+}
+
+/** A key that is equal where the key is. */
+function nameOf(key: Key): Key {
+  return typeof key === 'string' ? key : `#${Buffer.from(key).toString('hex')}`;
 }

@@ -27,6 +27,11 @@ export class Statements {
   readonly #pending: StatementSync;
   readonly #dropPending: StatementSync;
   readonly #addPair: StatementSync;
+  readonly #copyPairs: StatementSync;
+  readonly #move: StatementSync;
+  readonly #remove: StatementSync;
+  readonly #removePairs: StatementSync;
+  readonly #removeTrace: StatementSync;
 
   constructor(db: DatabaseSync) {
     const rows = (sql: string): StatementSync => {
@@ -75,6 +80,16 @@ export class Statements {
       'SELECT batch, row, received_at FROM pending_updates WHERE project = ? AND key = ?',
     );
     this.#addPair = db.prepare('INSERT OR IGNORE INTO batch_traces VALUES (?, ?)');
+    this.#copyPairs = db.prepare(
+      'INSERT OR IGNORE INTO batch_traces SELECT batch, ?2 FROM batch_traces WHERE trace = ?1',
+    );
+    this.#move = db.prepare(
+      `UPDATE observations SET trace = ?2 WHERE n = ?1
+       AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = ?2 AND key = ?3)`,
+    );
+    this.#remove = db.prepare('DELETE FROM observations WHERE n = ?');
+    this.#removePairs = db.prepare('DELETE FROM batch_traces WHERE trace = ?');
+    this.#removeTrace = db.prepare('DELETE FROM traces WHERE n = ?');
     this.#dropPending = db.prepare('DELETE FROM pending_updates WHERE project = ? AND key = ?');
   }
 
@@ -168,6 +183,26 @@ export class Statements {
   /** The batch has events of the trace. */
   addPair(batch: number, trace: number): void {
     this.#addPair.run(batch, trace);
+  }
+
+  /** The batches of one trace are the other's, too. */
+  copyPairs(from: number, to: number): void {
+    this.#copyPairs.run(from, to);
+  }
+
+  /** Puts an observation into another trace; false where that has one of the same key. */
+  move(n: number, trace: number, key: Key): boolean {
+    return this.#move.run(n, trace, key).changes === 1;
+  }
+
+  remove(n: number): void {
+    this.#remove.run(n);
+  }
+
+  /** A trace without observations. */
+  removeTrace(n: number): void {
+    this.#removePairs.run(n);
+    this.#removeTrace.run(n);
   }
 
   /** Run ids are unique in a project; where they are not, the newest run is meant. */

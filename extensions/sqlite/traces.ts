@@ -81,11 +81,20 @@ async function write(
 ): Promise<void> {
   const { source, observations } = batch;
   if (observations.length === 0) return;
-  const { traces, updates } = rowsOf(batch);
+  const { traces, updates, children } = rowsOf(batch);
   const weight = observations.length * ROW_WEIGHT;
   const call = async (record: BatchRecord | null, usageAt: number): Promise<unknown> => {
     const { projectId } = source.tenant;
-    const args = [projectId, source.id, record, source.receivedAt, traces, updates, usageAt];
+    const args = [
+      projectId,
+      source.id,
+      record,
+      source.receivedAt,
+      traces,
+      updates,
+      children,
+      usageAt,
+    ];
     const size = record === null ? 0 : source.body.byteLength;
     const answer = await database.write('traces.write', args, { weight: weight + size });
     if (answer !== PROJECT_DELETED) return answer;
@@ -103,20 +112,28 @@ async function write(
   }
 }
 
-type Rows = { traces: [key: Key, longId: string | null, rows: unknown[]][]; updates: unknown[] };
+type Rows = {
+  traces: [key: Key, longId: string | null, rows: unknown[]][];
+  /** Of runs that name neither trace nor parent. */
+  updates: unknown[];
+  /** Of runs that name a parent and no trace; each with its parent's key in front. */
+  children: unknown[];
+};
 
 /** Rows by trace, one after another in flat lists, which cost least on their way to the thread. */
 function rowsOf({ source, observations }: ObservationBatch): Rows {
   const traces = new Map<string, [Key, string | null, unknown[]]>();
   const updates: unknown[] = [];
+  const children: unknown[] = [];
   const positions = positionsOf(source);
   const protocol = sourceOf(source.format);
   for (const observation of observations) {
-    const { traceId, index } = observation;
+    const { id, traceId, parentId, index } = observation;
     const position = positions === undefined ? index : (positions.get(index) ?? index);
     const row = rowOf(observation, traceId ?? '', position, protocol);
     if (traceId === null) {
-      updates.push(...row);
+      if (parentId === null || parentId === id) updates.push(...row);
+      else children.push(keyOfId(parentId), ...row);
       continue;
     }
     let rows = traces.get(traceId);
@@ -127,7 +144,7 @@ function rowsOf({ source, observations }: ObservationBatch): Rows {
     }
     rows[2].push(...row);
   }
-  return { traces: [...traces.values()], updates };
+  return { traces: [...traces.values()], updates, children };
 }
 
 function positionsOf(source: RawBatch): Map<number, number> | undefined {

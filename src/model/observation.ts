@@ -64,7 +64,10 @@ export type ObservationError = {
 export type Observation = {
   /** The observation's id; for OTLP `<trace id>:<span id>`. */
   readonly id: string;
-  /** Null only for a run update that names no trace: the store finds it by project and id. */
+  /**
+   * Null only for runs that name no trace. The store finds it by project and id: the run's own, or else that of
+   * its parent, where one is named; until that comes, the run stands in a trace of its own id.
+   */
   readonly traceId: string | null;
   readonly parentId: string | null;
   /** Position in the request: the index of its raw event id. */

@@ -471,6 +471,68 @@ function merging(t: Test, open: Open): void {
     }
   });
 
+  t.test(
+    'a run that names only its parent ends up in its parent’s trace, in any order',
+    async (t) => {
+      const run = (id: string, parentId: string | null, traceId: string | null = null) =>
+        anObservation({ ...START, id, parentId, traceId });
+      const family = [
+        run('root', null, 'T'),
+        run('child', 'root'),
+        run('grandchild', 'child'),
+        run('great-grandchild', 'grandchild'),
+        anObservation({ id: 'child', traceId: null, name: 'patched' }),
+      ];
+      const orders = [
+        [0, 1, 2, 3, 4],
+        [3, 2, 1, 0, 4],
+        [4, 2, 3, 0, 1],
+        [2, 4, 1, 3, 0],
+        [1, 3, 4, 2, 0],
+      ];
+      for (const order of orders) {
+        for (const together of [true, false]) {
+          const { store } = await open(t);
+          const events = order.map((i) => family[i] ?? anObservation());
+          const writes = together ? [events] : events.map((one) => [one]);
+          for (const some of writes) {
+            const own = some.map((one, index) => ({ ...one, index }));
+            await store.traces.write(batchWith(own, { format: 'runs' }));
+          }
+          const { items } = await store.traces.listTraces(P, { limit: 10 });
+          const seen = items.map(({ id, observationCount }) => [id, observationCount]);
+          t.same(seen, [['T', 4]], `${order} ${together}`);
+          t.match(await store.traces.getObservation(P, 'child'), { traceId: 'T', name: 'patched' });
+          const names = await store.traces.listObservations(P, 'T', { limit: 10 });
+          t.same(names.items.map(({ id }) => id).sort(), [
+            'child',
+            'grandchild',
+            'great-grandchild',
+            'root',
+          ]);
+        }
+      }
+    },
+  );
+
+  t.test('a run whose parent never comes has a trace of its own', async (t) => {
+    const { store } = await open(t);
+    const asRun = { format: 'runs' as const };
+    const orphan = anObservation({ ...START, id: 'a', parentId: 'b', traceId: null });
+    await write(store, [orphan], asRun);
+    t.match(await store.traces.getObservation(P, 'a'), { traceId: 'a', parentId: 'b' });
+    // Two that are each other's parent, and one that is its own, hold nothing up.
+    await write(store, [anObservation({ ...START, id: 'b', parentId: 'a', traceId: null })], asRun);
+    t.equal((await store.traces.getObservation(P, 'b'))?.traceId, 'a');
+    const other = { ...asRun, tenant: aTenant({ projectId: 'proj_other' }) };
+    await write(store, [anObservation({ ...START, id: 'b', traceId: 'T' })], other);
+    t.equal((await store.traces.getObservation(P, 'a'))?.traceId, 'a', 'of its own project alone');
+    await write(store, [anObservation({ id: 'a', traceId: 'said' })], asRun);
+    t.equal((await store.traces.getObservation(P, 'a'))?.traceId, 'said');
+    t.equal((await store.traces.getObservation(P, 'b'))?.traceId, 'said');
+    t.equal(await store.traces.getTrace(P, 'a'), undefined);
+  });
+
   t.test('an update waits for a creation of its own project alone', async (t) => {
     const { store, reopen } = await open(t);
     const update = anObservation({ id: 'run', traceId: null, name: 'patched' });

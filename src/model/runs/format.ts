@@ -51,6 +51,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
   // Validation has seen to it; a run without one came by a pipeline without it.
   if (id === undefined) throw new PermanentError('unreadable_event', 'The run has no id.');
   const order = parseDottedOrder(stringAt(index, position, RUN.dotted_order));
+  const parentId = idAt(index, position, RUN.parent_run_id) ?? order.parentId;
   const error = runError(index, position);
   const endTime = instantAt(index, position, COMMON.end_time, true) ?? null;
   const operation: ObservationOperation =
@@ -59,8 +60,10 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
   return {
     id,
     traceId:
-      idAt(index, position, COMMON.trace_id) ?? order.traceId ?? ownTrace(index, position, id),
-    parentId: idAt(index, position, RUN.parent_run_id) ?? order.parentId,
+      idAt(index, position, COMMON.trace_id) ??
+      order.traceId ??
+      ownTrace(index, position, id, parentId),
+    parentId,
     index: requestIndex,
     operation,
     version: versionAt(index, position),
@@ -83,9 +86,17 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
 
 const STATUS_OF = { start: 'running', finish: 'success', error: 'error' } as const;
 
-/** A creation that names no trace is the root of one; an update is found by its project and id. */
-function ownTrace(index: JsonIndex, position: number, id: string): string | null {
-  return position < index.posts ? id : null;
+/**
+ * A creation that names neither trace nor parent is the root of one. A child goes where its parent is, and
+ * an update where its run is: the store finds either by project and id.
+ */
+function ownTrace(
+  index: JsonIndex,
+  position: number,
+  id: string,
+  parentId: string | null,
+): string | null {
+  return position < index.posts && (parentId === null || parentId === id) ? id : null;
 }
 
 /** LangSmith's path of a run: segments of a time and an id, from the root of the trace to the run. */

@@ -107,6 +107,8 @@ t.test('the trace of a run', (t) => {
   t.equal(posted({ id: OWN, trace_id: ROOT }).traceId, ROOT);
   t.equal(posted({ id: OWN }).traceId, OWN, 'a creation that names none is its root');
   t.equal(patched({ id: OWN }).traceId, null, 'an update is found by its id');
+  t.match(posted({ id: OWN, parent_run_id: ROOT }), { traceId: null, parentId: ROOT }, 'a child');
+  t.equal(posted({ id: OWN, parent_run_id: OWN }).traceId, OWN, 'nobody is a child of itself');
   const order = [ROOT, MIDDLE, OWN].map((id) => `${TIME}${id}`).join('.');
   t.match(patched({ id: OWN, dotted_order: order }), { traceId: ROOT, parentId: MIDDLE });
   t.match(posted({ id: ROOT, dotted_order: `${TIME}${ROOT}` }), { traceId: ROOT, parentId: null });
