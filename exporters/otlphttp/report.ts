@@ -6,8 +6,8 @@ import type { OtlpHttpConfig } from './config.ts';
 import type { OpenSpans } from './open-spans.ts';
 import type { Sender } from './sender.ts';
 
-/** A backlog whose oldest entry is older than all time-outs together is not being delivered. */
-const STALLED_MS = 60_000;
+/** A destination that only failed for this long is not having a moment. */
+const FAILING_MS = 60_000;
 
 /** Shows the queue and the state of the destination; returns a function that takes both back. */
 export function report(
@@ -88,27 +88,27 @@ function healthOf(
 ): ComponentHealth {
   const { held } = sender;
   const now = clock.now();
-  const refused =
-    held === undefined
-      ? {}
-      : { healthy: false, message: `The destination refuses us: ${held.message}` };
+  const failingMs = now - (sender.failingSince ?? now);
+  const state =
+    held !== undefined
+      ? { healthy: false, message: `The destination refuses us: ${held.message}` }
+      : failingMs > FAILING_MS
+        ? { healthy: false, message: 'Nothing is delivered: the destination fails or is away.' }
+        : {};
   if (queue === undefined) {
-    return { ...refused, details: { durability: "the destination's own" } };
+    return { ...state, details: { durability: "the destination's own" } };
   }
   const { branches, bytes, deadLetters, quarantined } = queue.stats();
   const entries = branches.reduce((sum, branch) => sum + branch.entries, 0);
   const items = branches.reduce((sum, branch) => sum + branch.items, 0);
   const oldest = branches.flatMap(({ oldestAt }) => (oldestAt === undefined ? [] : [oldestAt]));
   const age = oldest.length === 0 ? 0 : Math.max(0, now - Math.min(...oldest));
-  const patience = config.open_span_timeout + config.timeout + STALLED_MS;
-  const isStalled = age > patience;
   const { sizer, queue_size } = config.sending_queue;
   const isFull = { requests: entries, items, bytes }[sizer] >= queue_size;
   return {
     ready: !isFull,
-    ...(isStalled ? { healthy: false, message: 'Nothing is delivered.' } : {}),
     ...(isFull ? { message: 'The queue is full.' } : {}),
-    ...refused,
+    ...state,
     details: {
       durability: 'synced to disk before the answer',
       queued_entries: entries,

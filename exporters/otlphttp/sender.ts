@@ -49,6 +49,7 @@ export class Sender {
   /** Nothing is sent before this. */
   #restUntil = 0;
   #held: HeldState | undefined;
+  #failingSince: number | undefined;
   #holdLoggedAt = Number.NEGATIVE_INFINITY;
 
   constructor(settings: Settings, config: OtlpHttpConfig, isQueued: boolean, metrics: SendMetrics) {
@@ -60,6 +61,11 @@ export class Sender {
 
   get held(): HeldState | undefined {
     return this.#held;
+  }
+
+  /** Since when nothing but failures that may pass came back; undefined while it goes well. */
+  get failingSince(): number | undefined {
+    return this.#failingSince;
   }
 
   async open(): Promise<void> {
@@ -129,12 +135,12 @@ export class Sender {
       await this.#rested(startedAt);
       const verdict = await this.#attempt(body.bytes, body.headers);
       if (verdict.kind === 'broken') {
-        this.#metrics.retried(verdict.code);
+        this.#failed(verdict.code);
         const isFirst = failures === 0 && verdict.code === 'connection_failed';
         const wait = isFirst ? BROKEN_CONNECTION_WAIT_MS * Math.random() : this.#backoff(failures);
         await this.#waitBefore(wait, startedAt, verdict.code, verdict.message);
       } else if (verdict.kind === 'retry') {
-        this.#metrics.retried('destination_unavailable');
+        this.#failed('destination_unavailable');
         const wait = Math.max(this.#backoff(failures), verdict.retryAfterMs ?? 0);
         // What it asks of one is meant for all.
         if (verdict.retryAfterMs !== undefined) this.#rest(verdict.retryAfterMs);
@@ -201,6 +207,11 @@ export class Sender {
     await this.#sleep(ms);
   }
 
+  #failed(code: string): void {
+    this.#metrics.retried(code);
+    this.#failingSince ??= this.#settings.clock.now();
+  }
+
   #backoff(failures: number): number {
     const retry = this.#config.retry_on_failure;
     const grown = retry.initial_interval * retry.multiplier ** Math.min(failures, 100);
@@ -255,6 +266,7 @@ export class Sender {
   }
 
   #released(): void {
+    this.#failingSince = undefined;
     if (this.#held === undefined) return;
     this.#settings.logger.info({ status: this.#held.status }, 'the destination takes data again');
     this.#held = undefined;

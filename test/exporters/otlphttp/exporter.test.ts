@@ -440,8 +440,10 @@ t.test('with a queue', async (t) => {
       for (let i = 0; i < 5; i++) await bench.exporter.consume(otlpBatch(1));
       await passing(bench.clock, 10_000, () => bench.server.requests.length > 60);
       t.same(await deadOf(bench), []);
+      t.match(bench.health.report(false).components, [{ healthy: false, message: /is away/ }]);
       bench.server.always(ACCEPTED);
       await passing(bench.clock, 10_000, () => emptied(bench));
+      t.same(bench.health.report(false).components, []);
     },
   );
 
