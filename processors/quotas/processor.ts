@@ -73,8 +73,9 @@ export function createQuotasProcessor(settings: Settings, config: QuotasConfig):
     process(batch) {
       // What was counted before, or comes out of a queue, is not counted again.
       if (batch.kind !== 'raw' || !hasItems(batch) || batch.usage.events > 0) return batch;
-      const { counters, allowance } = opened();
+      const { counters, allowance, report } = opened();
       const { id: batchId, tenant, receivedAt: at } = batch;
+      report.note(tenant.organizationId);
       const reservation: Reservation = { batchId, tenant, usage: measure(batch), at };
       const verdict = counters.reserve(reservation, allowance.limits(tenant.projectId));
       if (verdict instanceof Promise)

@@ -5,6 +5,11 @@ import type { Allowance } from './allowance.ts';
 
 /** What is used of what is allowed, for scrapes and `/readyz?verbose`. */
 export type QuotaReport = {
+  /**
+   * Its usage is reported too. Fixed keys beside a store belong to an organization of their own, which
+   * has the same limits and a count of its own.
+   */
+  note(organizationId: string): void;
   health(): ComponentHealth;
   /** Takes the gauges back. */
   close(): void;
@@ -15,48 +20,75 @@ export function quotaReport(
   allowance: Allowance,
   metrics: Metrics,
 ): QuotaReport {
-  const used = lastRead(() => counters.read(allowance.organizationId));
-  const point = (value: number | null | undefined) =>
-    typeof value === 'number' ? [{ value }] : [];
-  const gauge = (name: string, description: string, read: () => number | null | undefined) =>
-    metrics.gauge(name, description, () => point(read()));
+  const organizations = new Map<string, () => UsageInForce | undefined>();
+  const note = (id: string): void => {
+    if (!organizations.has(id))
+      organizations.set(
+        id,
+        lastRead(() => counters.read(id)),
+      );
+  };
+  note(allowance.organizationId);
+  const usage = () =>
+    [...organizations].flatMap(([organization, read]) => {
+      const used = read();
+      return used === undefined ? [] : [{ organization, ...used }];
+    });
+  const used = (name: string, description: string, read: (used: UsageInForce) => number) =>
+    metrics.gauge(name, description, () =>
+      usage().map((each) => ({
+        value: read(each),
+        labels: { organization: each.organization },
+      })),
+    );
+  const limit = (name: string, description: string, read: () => number | null) =>
+    metrics.gauge(name, description, () => {
+      const value = read();
+      return value === null ? [] : [{ value }];
+    });
   const removers = [
-    gauge(
+    used(
       'tracectl_quota_month_events',
-      'Events of this month that were accepted or are on their way.',
-      () => used()?.month.events,
+      'Events of this month that were accepted or are on their way, by organization.',
+      ({ month }) => month.events,
     ),
-    gauge(
+    limit(
       'tracectl_quota_month_events_limit',
       'Events that a month allows; absent where unlimited.',
       () => allowance.limits().eventsPerMonth,
     ),
-    gauge(
+    used(
       'tracectl_quota_hour_bytes',
-      'Payload bytes of this hour that were accepted or are on their way.',
-      () => used()?.hour.bytes,
+      'Payload bytes of this hour that were accepted or are on their way, by organization.',
+      ({ hour }) => hour.bytes,
     ),
-    gauge(
+    limit(
       'tracectl_quota_hour_bytes_limit',
       'Payload bytes that an hour allows; absent where unlimited.',
       () => allowance.limits().bytesPerHour,
     ),
   ];
   return {
-    health: () => healthOf(used(), allowance),
+    note,
+    health: () => healthOf(usage(), allowance),
     close() {
       for (const remove of removers) remove();
     },
   };
 }
 
+type OrganizationUsage = UsageInForce & { readonly organization: string };
+
 /** Being over a limit is the client's affair: the process stays ready. */
-function healthOf(used: UsageInForce | undefined, allowance: Allowance): ComponentHealth {
+function healthOf(usage: readonly OrganizationUsage[], allowance: Allowance): ComponentHealth {
   const { eventsPerMonth, bytesPerHour } = allowance.limits();
-  if (used === undefined) return {};
-  const { month, hour } = used;
-  const isMonthOver = eventsPerMonth !== null && month.events >= eventsPerMonth;
-  const isHourOver = bytesPerHour !== null && hour.bytes >= bytesPerHour;
+  const [first, ...others] = usage;
+  if (first === undefined) return {};
+  const { month, hour } = first;
+  const isOver = (limit: number | null, read: (used: UsageInForce) => number) =>
+    limit !== null && usage.some((each) => read(each) >= limit);
+  const isMonthOver = isOver(eventsPerMonth, (each) => each.month.events);
+  const isHourOver = isOver(bytesPerHour, (each) => each.hour.bytes);
   const message = isMonthOver
     ? 'The events of this month are used up.'
     : isHourOver
@@ -71,8 +103,16 @@ function healthOf(used: UsageInForce | undefined, allowance: Allowance): Compone
       hour_bytes: hour.bytes,
       hour_bytes_limit: bytesPerHour,
       hour_resets_at: new Date(hour.resetsAt).toISOString(),
+      ...Object.fromEntries(others.flatMap(ownDetails)),
     },
   };
+}
+
+function ownDetails({ organization, month, hour }: OrganizationUsage): [string, number][] {
+  return [
+    [`month_events ${organization}`, month.events],
+    [`hour_bytes ${organization}`, hour.bytes],
+  ];
 }
 
 /** Reports cannot wait: where the counters are elsewhere, they show what was read the time before. */

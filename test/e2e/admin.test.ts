@@ -78,7 +78,8 @@ t.test('tokens are shown once and are nowhere else', async (t) => {
   }
   t.ok(seen.length > 15);
   for (const [where, content] of seen) {
-    for (const secret of secrets) {
+    // The first key is printed once, where the service starts.
+    for (const secret of where === 'stdout' ? secrets : [...secrets, daemon.key]) {
       if (Buffer.from(content).includes(secret)) t.fail(`a token stands in ${where}`);
     }
   }

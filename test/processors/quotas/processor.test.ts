@@ -626,19 +626,25 @@ t.test('in every order of requests, successes and failures the limits hold exact
   });
 });
 
-t.test('the gauges of a ledger without a store are those of org_local', async (t) => {
-  const place = sqlitePlace(t);
-  const { store, close } = await place.open();
-  t.teardown(close);
-  const { clock } = place;
-  const given = { clock, counters: store.counters };
-  const q = await quotas({ storage: 'file_storage', monthly_events: 9 }, {}, NOON, given);
-  const tenant = aTenant({ organizationId: 'org_local' });
-  await offer(q, nativeBatch(2, { receivedAt: clock.now(), tenant }));
-  t.equal(q.settings.metrics.value('tracectl_quota_month_events'), 2);
-  t.equal(q.settings.metrics.value('tracectl_quota_hour_bytes'), measure(nativeBatch(2)).bytes);
-  t.equal(q.settings.metrics.value('tracectl_quota_month_events_limit'), 9);
-  t.match(q.health.report(true).components, [{ id: 'quotas', details: { month_events: 2 } }]);
+t.test('fixed keys are org_local in the gauges, with a store beside them or without', async (t) => {
+  const { bytes } = measure(nativeBatch(2));
+  const local = { organization: 'org_local' };
+  for (const place of [{ storage: 'file_storage' }, { store: 'sqlite' }]) {
+    const { clock, open } = sqlitePlace(t);
+    clock.set(NOON);
+    const { store, close } = await open();
+    const given = { clock, counters: store.counters };
+    const q = await quotas({ ...place, monthly_events: 2 }, {}, NOON, given);
+    const tenant = aTenant({ organizationId: 'org_local' });
+    await offer(q, nativeBatch(2, { receivedAt: clock.now(), tenant }));
+    t.equal(q.settings.metrics.value('tracectl_quota_month_events', local), 2);
+    t.equal(q.settings.metrics.value('tracectl_quota_hour_bytes', local), bytes);
+    t.equal(q.settings.metrics.value('tracectl_quota_month_events_limit'), 2);
+    const [report] = q.health.report(true).components;
+    const name = 'store' in place ? 'month_events org_local' : 'month_events';
+    t.match(report, { message: /month are used up/, details: { [name]: 2 } });
+    await close();
+  }
 });
 
 t.test('what is used of what is allowed stands in the health report and the metrics', async (t) => {
@@ -658,9 +664,9 @@ t.test('what is used of what is allowed stands in the health report and the metr
       },
     },
   ]);
-  t.equal(q.settings.metrics.value('tracectl_quota_month_events'), 2);
+  t.equal(q.settings.metrics.value('tracectl_quota_month_events', { organization: 'org_a' }), 2);
   t.equal(q.settings.metrics.value('tracectl_quota_month_events_limit'), 3);
-  t.equal(q.settings.metrics.value('tracectl_quota_hour_bytes'), bytes);
+  t.equal(q.settings.metrics.value('tracectl_quota_hour_bytes', { organization: 'org_a' }), bytes);
   await offer(q, batchAt(q.clock, 1));
   const [report] = q.health.report(true).components;
   t.equal(report?.message, 'The events of this month are used up.');
