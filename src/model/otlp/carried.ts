@@ -1,4 +1,3 @@
-import { formatInstant, parseInstant } from '../instant.ts';
 import { decodeJson } from '../json/decode.ts';
 import { isId } from '../json/id.ts';
 import { checkJson } from '../json/scan.ts';
@@ -38,19 +37,30 @@ export type CarriedFields = Omit<
   readonly forms: Readonly<Partial<Record<PayloadField, CarriedForm>>>;
 };
 
-/** The attribute's text. Absent fields are left out. */
+/** The attribute's text. Absent fields are left out; an instant is its milliseconds and nanoseconds. */
 export function carriedText(fields: CarriedFields): string {
-  const { startTime, endTime, ...rest } = fields;
-  const entries = Object.entries({
-    ...rest,
-    startTime: startTime === null ? null : formatInstant(startTime),
-    endTime: endTime === null ? null : formatInstant(endTime),
+  const { startTime, endTime } = fields;
+  // JSON leaves out what is undefined.
+  return JSON.stringify({
+    id: fields.id,
+    traceId: fields.traceId ?? undefined,
+    parentId: fields.parentId ?? undefined,
+    operation: fields.operation,
+    version: fields.version,
+    name: fields.name,
+    kind: fields.kind ?? undefined,
+    status: fields.status ?? undefined,
+    startTime: startTime === null ? undefined : [startTime.ms, startTime.ns],
+    endTime: endTime === null ? undefined : [endTime.ms, endTime.ns],
+    ended: fields.ended,
+    model: fields.model ?? undefined,
+    usage: fields.usage ?? undefined,
+    sessionId: fields.sessionId ?? undefined,
+    userId: fields.userId ?? undefined,
+    error: fields.error ?? undefined,
+    external: fields.external ?? undefined,
+    forms: fields.forms,
   });
-  return JSON.stringify(
-    Object.fromEntries(
-      entries.filter(([key, value]) => (key === 'name' ? value !== undefined : value !== null)),
-    ),
-  );
 }
 
 /**
@@ -155,10 +165,20 @@ function isForms(value: unknown): boolean {
   );
 }
 
-/** Null where there is none, undefined where it is no instant. */
+/** Null where there is none, undefined where it is no instant of the years 0000 to 9999. */
 function instantOf(value: unknown): Instant | null | undefined {
   if (value === undefined) return null;
-  return typeof value === 'string' ? parseInstant(value) : undefined;
+  if (!Array.isArray(value) || value.length !== 2) return undefined;
+  const [ms, ns] = value as [unknown, unknown];
+  if (!isWithin(ms, YEAR_0000_MS, YEAR_9999_END_MS) || !isWithin(ns, 0, 999_999)) return undefined;
+  return { ms, ns };
+}
+
+const YEAR_0000_MS = -62_167_219_200_000;
+const YEAR_9999_END_MS = 253_402_300_799_999;
+
+function isWithin(value: unknown, least: number, most: number): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= least && Number(value) <= most;
 }
 
 function errorOf(value: unknown): ObservationError | null | undefined {

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import { unixNanosOf } from '../instant.ts';
 import type {
   Instant,
@@ -92,10 +92,7 @@ function isZero(digits: string): boolean {
 
 /** The same for the same id, always: events of one observation, and its children, must meet again. */
 function hashed(what: string, id: string, bytes: number): string {
-  return createHash('sha256')
-    .update(`${what}\0${id}`)
-    .digest('hex')
-    .slice(0, bytes * 2);
+  return hash('sha256', `${what}\0${id}`, 'hex').slice(0, bytes * 2);
 }
 
 function semanticAttributes(observation: Observation): OtlpKeyValue[] {
