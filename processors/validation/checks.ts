@@ -2,7 +2,7 @@ import type { RejectionCode } from '../../src/model/batch.ts';
 import type { JsonIndex } from '../../src/model/batch-index.ts';
 import { COMMON, MAX_FIELD_BYTES, SIZED, SIZED_FIELDS } from '../../src/model/json/fields.ts';
 import { isId, MAX_ID_BYTES } from '../../src/model/json/id.ts';
-import { compactSize, idSlot, instantAt } from '../../src/model/json/item.ts';
+import { compactSize, idSlot, instantAt, ownId } from '../../src/model/json/item.ts';
 import { compilePattern, nodeFor } from '../../src/model/json/pattern.ts';
 import {
   endOf,
@@ -61,6 +61,8 @@ function isIdAt(index: JsonIndex, position: number, slot: number): boolean {
   // No escape is longer than six bytes for each byte it stands for.
   if (length > 6 * MAX_ID_BYTES) return false;
   if (!hasEscapes(index, start, end)) return length > 0 && length <= MAX_ID_BYTES;
+  // The answer will want the item's own id, too: long ones are decoded once.
+  if (slot === idSlot(index, position)) return ownId(index, position) !== undefined;
   return isId(stringAt(index, position, slot) ?? '');
 }
 

@@ -8,8 +8,11 @@ import { PAYLOAD_FIELDS } from './observation.ts';
 import { otlpJson, otlpProto } from './otlp/format.ts';
 import { runs } from './runs/format.ts';
 
-/** Inflated bytes up to which a body is worked on at once; what is larger would hold up the event loop. */
-export const SMALL_BODY_BYTES = 1_048_576;
+/**
+ * Inflated bytes up to which a body is worked on at once. No step over what a client may put into these takes
+ * more than a tenth of a second; what is larger goes to a thread.
+ */
+export const SMALL_BODY_BYTES = 524_288;
 
 /** Transferred and inflated bodies alike (spec 8). */
 export const MAX_BODY_BYTES = 26_214_400;

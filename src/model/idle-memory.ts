@@ -17,7 +17,7 @@ let collect: (() => void) | undefined;
  * for as long as nothing else happens.
  */
 export function leftGarbage(): void {
-  timer ??= setTimeout(giveBack, PAUSE_MS).unref();
+  if (timer === undefined) timer = setTimeout(giveBack, PAUSE_MS).unref();
 }
 
 function giveBack(): void {
