@@ -10,7 +10,7 @@ import { guardAccess } from './access.ts';
 import type { AdminConfig } from './config.ts';
 import type { AdminServer } from './server.ts';
 import { createServer } from './server.ts';
-import { keepToken } from './token.ts';
+import { keepToken, noPlaceForToken } from './token.ts';
 
 /**
  *   socket ─▶ fastify ─▶ server.ts  path, method ─▶ credential ─▶ body ─▶ query and body by their schema
@@ -66,9 +66,7 @@ function directoryOf({ host }: Settings, { store }: AdminConfig): string {
   try {
     directory = host.extension(store, DATA_DIRECTORY);
   } catch {
-    throw new Error(
-      `admin needs a token: ${store} has no data directory to keep one in; set "token", for example to \${env:TRACECTL_ADMIN_TOKEN}`,
-    );
+    throw new Error(noPlaceForToken(store));
   }
   return directory.path;
 }

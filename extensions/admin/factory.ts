@@ -1,6 +1,8 @@
 import { defineExtension } from '../../src/component/component.ts';
+import { DATA_DIRECTORY } from '../../src/store/data-directory.ts';
 import { adminConfig } from './config.ts';
 import { createAdmin } from './extension.ts';
+import { noPlaceForToken } from './token.ts';
 
 export const admin = defineExtension({
   kind: 'extension',
@@ -9,5 +11,14 @@ export const admin = defineExtension({
   description: 'Manages projects, keys, plan and usage of a store over HTTP',
   config: adminConfig,
   provides: ['admin_api'],
+  needs: ({ store, token }) =>
+    token === ''
+      ? {
+          extension: store,
+          capability: DATA_DIRECTORY.name,
+          field: 'token',
+          message: noPlaceForToken(store),
+        }
+      : undefined,
   create: createAdmin,
 });

@@ -267,7 +267,19 @@ export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
   readonly provides: readonly string[];
   /** The data directory it would own, for commands that look for a running daemon. */
   dataDirectory?(config: z.output<Schema>): string;
+  /** What an extension it refers to must offer besides, as this one is configured. */
+  needs?(config: z.output<Schema>): Need | undefined;
   create(settings: Settings, config: z.output<Schema>): Extension | Promise<Extension>;
+};
+
+export type Need = {
+  /** Id of the other extension. */
+  readonly extension: string;
+  readonly capability: string;
+  /** The field that would make it unnecessary. */
+  readonly field: string;
+  /** What is wrong where it is not offered. */
+  readonly message: string;
 };
 
 export type Factory =

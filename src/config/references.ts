@@ -1,3 +1,4 @@
+import type { Factory } from '../component/component.ts';
 import type { Declared } from './config.ts';
 import { didYouMean } from './did-you-mean.ts';
 import type { Draft } from './draft.ts';
@@ -80,7 +81,17 @@ function checkComponent(
     if (fault === undefined) targets.push(value);
     else draft.report('error', [...path, ...field], fault);
   });
+  checkNeed(draft, path, component);
   return targets;
+}
+
+function checkNeed(draft: Draft, path: Path, { factory, config }: Declared<Factory>): void {
+  const need = factory.kind === 'extension' ? factory.needs?.(config) : undefined;
+  if (need === undefined) return;
+  const provided = draft.extensions.get(need.extension)?.factory.provides;
+  // Where there is no such extension, that has been said.
+  if (provided === undefined || provided.includes(need.capability)) return;
+  draft.report('error', [...path, need.field], need.message);
 }
 
 function faultOf(

@@ -8,7 +8,6 @@ import type {
   UsageInForce,
   UsageRow,
 } from '../store/tenancy.ts';
-import { PLAN_NAMES } from '../store/tenancy.ts';
 
 /** What management shows of what a store holds: the JSON of the admin API and of commands with `--json`. */
 
@@ -96,7 +95,8 @@ export function shownOrganization(
 export type ShownPlan = { readonly name: PlanName; readonly limits: ShownLimits };
 
 export function shownPlans(plans: Readonly<Record<PlanName, Limits>>): { plans: ShownPlan[] } {
-  return { plans: PLAN_NAMES.map((name) => ({ name, limits: shownLimits(plans[name]) })) };
+  const all = Object.entries(plans) as [PlanName, Limits][];
+  return { plans: all.map(([name, limits]) => ({ name, limits: shownLimits(limits) })) };
 }
 
 function shownLimits(limits: Limits): ShownLimits {

@@ -1,9 +1,13 @@
 import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import t from 'tap';
+import { z } from 'zod';
 import { guardAccess } from '../../../extensions/admin/access.ts';
 import { adminConfig } from '../../../extensions/admin/config.ts';
 import type { ApiError } from '../../../extensions/admin/errors.ts';
+import { defineExtension } from '../../../src/component/component.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import { REGISTRY } from '../../../src/registry.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { fakeStore } from '../../helper/fake-store.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
@@ -528,6 +532,35 @@ t.test('without a data directory a token has to be given', async (t) => {
     { path: ['token'], message: /project key/ },
   ]);
   t.match(adminConfig.safeParse({ store: 's', token: 'a b' }).error?.issues, [{ path: ['token'] }]);
+});
+
+t.test('that a token has to be given is said before a start', async (t) => {
+  const remote = defineExtension({
+    kind: 'extension',
+    type: 'remote',
+    stability: 'development',
+    description: 'A store without a data directory.',
+    provides: ['store'],
+    config: z.strictObject({}),
+    create() {
+      throw new Error('a configuration is checked without creating anything');
+    },
+  });
+  const cwd = t.testdir({});
+  const faults = (store: string, token: string) => {
+    const admin = `{store: ${store}, token: "${token}"}`;
+    const service = `{extensions: [${store}, admin], pipelines: {}}`;
+    const text = `extensions: {${store}: {}, admin: ${admin}}\nservice: ${service}\n`;
+    writeFileSync(join(cwd, 'a.yaml'), text);
+    const registry = [...REGISTRY, remote];
+    const { issues } = loadConfig({ files: ['a.yaml'], env: {}, cwd, registry });
+    return issues.filter(({ path }) => path.startsWith('extensions.admin'));
+  };
+  t.match(faults('remote', ''), [
+    { severity: 'error', path: 'extensions.admin.token', message: /remote has no data directory/ },
+  ]);
+  t.same(faults('remote', 'a-token'), []);
+  t.same(faults('sqlite', ''), []);
 });
 
 t.test('an address that is taken is an error with a sentence', async (t) => {
