@@ -2,6 +2,7 @@ import type { Command } from 'commander';
 import type { ServiceConfig } from '../config/config.ts';
 import { formatIssue } from '../config/load.ts';
 import { createControlHandler } from '../control/commands.ts';
+import { removeFromQueues } from '../control/project-removal.ts';
 import { ControlError } from '../control/protocol.ts';
 import { createQueues, QUEUE_REGISTRY, type Queues } from '../control/queues.ts';
 import { type ControlServer, startControlServer } from '../control/server.ts';
@@ -60,6 +61,7 @@ type Parts = {
 class Daemon {
   private readonly parts: Parts;
   private control: ControlServer | undefined;
+  private endWatch: (() => void) | undefined;
   /** Reloads follow one another, however fast signals and commands come. */
   private reloading: Promise<unknown> = Promise.resolve();
 
@@ -73,6 +75,7 @@ class Daemon {
     const cut = await Promise.race([started.then(() => undefined), events.cutShort]);
     if (cut !== undefined) return cut;
     terminal.out(welcome(service, packageVersion()));
+    this.watchDeletions();
     await this.openControl();
     const broken = Promise.withResolvers<number>();
     events.onReload(() => {
@@ -83,6 +86,14 @@ class Daemon {
     const status = await Promise.race([events.ended, broken.promise]);
     logger.info({}, 'Stopping.');
     return Promise.race([this.stop(status), events.cutShort]);
+  }
+
+  /** Anew after each reload, which may have brought other stores. */
+  private watchDeletions(): void {
+    const { service, queues, logger } = this.parts;
+    this.endWatch?.();
+    const stores = service.offers(STORE).map(({ offer }) => offer);
+    this.endWatch = removeFromQueues(stores, queues.all, logger);
   }
 
   private async stop(status: number): Promise<number> {
@@ -128,6 +139,7 @@ class Daemon {
       throw new ControlError('invalid_configuration', issues.map(formatIssue).join('\n'));
     }
     await service.reload(config);
+    this.watchDeletions();
     logger.setLevel(config.service.telemetry.logs.level);
     return { reloaded: true };
   }

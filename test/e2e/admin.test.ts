@@ -5,7 +5,7 @@ import addFormats from 'ajv-formats';
 import t from 'tap';
 import { type Ask, asker } from '../extensions/admin/bench.ts';
 import { eventually, json, record, send } from './client.ts';
-import { type Daemon, startDaemon } from './daemon.ts';
+import { type Daemon, startDaemon, type Tree } from './daemon.ts';
 
 t.setTimeout(180_000);
 
@@ -154,6 +154,44 @@ t.test('a deleted project is gone, and what it used is not', async (t) => {
   const { usage } = (await ask('GET', `/api/v1/usage?project=${id}`)).json;
   t.match(usage, [{ project_id: id, events: 3 }]);
   t.match(await daemon.cli('usage', 'verify'), { code: 0 });
+});
+
+t.test('a deleted project leaves queues in directories of their own too', async (t) => {
+  const daemon = await startDaemon(t, {
+    queue: { initial_interval: '1h', max_interval: '1h' },
+    edit: (config) => {
+      const { extensions, service } = config as Record<string, Record<string, Tree>>;
+      const directory = String(extensions?.sqlite?.directory);
+      Object.assign(extensions ?? {}, { file_storage: { directory: `${directory}-queue` } });
+      Object.assign(service ?? {}, {
+        extensions: ['sqlite', 'file_storage', 'admin', 'health_check'],
+      });
+      config.connectors = { disk_queue: { storage: 'file_storage', initial_interval: '1h' } };
+      config.processors = { ...(config.processors as Tree), quotas: { storage: 'file_storage' } };
+      config.exporters = {
+        otlphttp: { endpoint: 'http://127.0.0.1:1', sending_queue: { enabled: false } },
+      };
+      const store = service?.pipelines?.['traces/store'] as Tree;
+      Object.assign(store, { processors: [], exporters: ['otlphttp'] });
+    },
+  });
+  const ask = adminOf(daemon);
+  const { id } = (await ask('POST', '/api/v1/projects', { body: { name: 'short' } })).json;
+  const { token } = (await ask('POST', `/api/v1/projects/${id}/keys`)).json;
+  const canary = 'canary-77aa31';
+  t.equal(await sendWith(daemon, token, canary), 202);
+  const sightings = () =>
+    filesBelow(daemon.directory).filter((file) => readFileSync(file).includes(canary)).length;
+  t.ok(sightings() > 0, 'it waits in the queue');
+  t.equal((await ask('DELETE', `/api/v1/projects/${id}`)).status, 204);
+  t.equal(
+    await eventually(
+      async () => sightings(),
+      (count) => count === 0,
+      'no canary',
+    ),
+    0,
+  );
 });
 
 t.test('commands print what the API answers', async (t) => {
