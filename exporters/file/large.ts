@@ -1,7 +1,7 @@
 import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type { Observation } from '../../src/model/observation.ts';
-import { asBuffer, createThread, threadFile } from '../../src/model/thread.ts';
+import { asBuffer, createThread, threadFile } from '../../src/thread/thread.ts';
 
 export type LargeBatch = {
   readonly source: RawBatch;

@@ -1,4 +1,4 @@
-import { answerRequests, asBuffer } from '../../src/model/thread.ts';
+import { answerRequests, asBuffer } from '../../src/thread/thread.ts';
 import type { LargeBatch } from './large.ts';
 import { renderLine } from './line.ts';
 

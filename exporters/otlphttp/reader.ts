@@ -1,7 +1,7 @@
 import type { RawBatch } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
-import { createThread, threadFile } from '../../src/model/thread.ts';
+import { createThread, threadFile } from '../../src/thread/thread.ts';
 import { eventsOf, type ObservationEvent, type UnreadableItem } from './event.ts';
 
 /** All events of a batch, and the items that are none. */

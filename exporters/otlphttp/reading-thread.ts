@@ -1,5 +1,5 @@
 import type { RawBatch } from '../../src/model/batch.ts';
-import { answerRequests, asBuffer } from '../../src/model/thread.ts';
+import { answerRequests, asBuffer } from '../../src/thread/thread.ts';
 import { eventsOf } from './event.ts';
 import type { EventsRead } from './reader.ts';
 

@@ -3,7 +3,7 @@ import { withCustomFieldsText } from '../../src/model/custom-fields.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import type { UnreadableItem } from '../../src/model/formats.ts';
 import type { Observation } from '../../src/model/observation.ts';
-import { createThread, threadFile } from '../../src/model/thread.ts';
+import { createThread, threadFile } from '../../src/thread/thread.ts';
 
 export type Observed = {
   readonly observations: readonly Observation[];

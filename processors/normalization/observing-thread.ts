@@ -1,6 +1,6 @@
 import type { RawBatch } from '../../src/model/batch.ts';
 import { observeEach } from '../../src/model/formats.ts';
-import { answerRequests, asBuffer } from '../../src/model/thread.ts';
+import { answerRequests, asBuffer } from '../../src/thread/thread.ts';
 import type { ObservedLarge } from './large.ts';
 import { itemFailure } from './large.ts';
 

@@ -12,5 +12,5 @@ export const validation = defineProcessor({
   accepts: ['raw'],
   emits: 'same',
   rejects: true,
-  create: () => createValidation(),
+  create: createValidation,
 });

@@ -1,5 +1,5 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Processor } from '../../src/component/component.ts';
+import type { Clock, Processor, Settings } from '../../src/component/component.ts';
 import type { Batch, RawBatch, Rejection } from '../../src/model/batch.ts';
 import { reject } from '../../src/model/batch.ts';
 import type { JsonIndex, OtlpIndex } from '../../src/model/batch-index.ts';
@@ -17,7 +17,7 @@ import { RUN_RULES } from './runs.ts';
  *   batch ── its index ─┬─ native, runs: an object? ── rules in their order ──┐
  *                       └─ OTLP: ids, attribute sizes ────────────────────────┴─ rejections
  */
-export function createValidation(): Processor {
+export function createValidation({ clock }: Pick<Settings, 'clock'>): Processor {
   return {
     async start() {},
     async shutdown() {},
@@ -29,10 +29,10 @@ export function createValidation(): Processor {
         return batch;
       }
       if (index.bytes.length <= SMALL_BODY_BYTES) {
-        reject(batch, rejectionsOf(batch, index, 0, Number.POSITIVE_INFINITY).rejections);
+        reject(batch, rejectionsOf(batch, index, 0, () => false).rejections);
         return batch;
       }
-      return rejectInTurns(batch, index);
+      return rejectInTurns(batch, index, clock);
     },
   };
 }
@@ -47,9 +47,10 @@ function otlpRejectionsOf(batch: RawBatch, index: OtlpIndex): Rejection[] {
 /** Milliseconds that the rules may take at a time. */
 const TURN_MS = 20;
 
-async function rejectInTurns(batch: RawBatch, index: JsonIndex): Promise<Batch> {
+async function rejectInTurns(batch: RawBatch, index: JsonIndex, clock: Clock): Promise<Batch> {
   for (let from = 0; from < index.count; ) {
-    const { rejections, next } = rejectionsOf(batch, index, from, performance.now() + TURN_MS);
+    const end = clock.now() + TURN_MS;
+    const { rejections, next } = rejectionsOf(batch, index, from, () => clock.now() > end);
     reject(batch, rejections);
     from = next;
     if (from < index.count) await nextTurn();
@@ -57,12 +58,12 @@ async function rejectInTurns(batch: RawBatch, index: JsonIndex): Promise<Batch> 
   return batch;
 }
 
-/** Of the items from a position on, until the deadline has passed. */
+/** Of the items from a position on, until the turn is over. */
 function rejectionsOf(
   batch: RawBatch,
   index: JsonIndex,
   from: number,
-  deadline: number,
+  isOver: () => boolean,
 ): { rejections: Rejection[]; next: number } {
   const rules = index.type === 'native' ? NATIVE_RULES : RUN_RULES;
   const rejections: Rejection[] = [];
@@ -78,7 +79,7 @@ function rejectionsOf(
       });
     }
     position++;
-    if (Number.isFinite(deadline) && performance.now() > deadline) break;
+    if (isOver()) break;
   }
   return { rejections, next: position };
 }

@@ -3,7 +3,7 @@ import type { BatchIndex } from '../model/batch-index.ts';
 import type { RefusalCode } from '../model/errors.ts';
 import { Refusal } from '../model/errors.ts';
 import type { Payload, PayloadField } from '../model/observation.ts';
-import { asBuffer } from '../model/thread.ts';
+import { asBuffer } from '../thread/thread.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 
 /** What the scan pool and its threads say to each other. Buffers arrive as plain byte arrays. */

@@ -2,11 +2,11 @@ import type { RawBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
 import { payload, STORED_LIMITS, scan, sourceEvent } from '../model/formats.ts';
-import { collectGarbage } from '../model/idle-memory.ts';
 import { inflateSync } from '../model/inflate.ts';
 import { judged } from '../model/otlp/rules.ts';
-import type { Reply } from '../model/thread.ts';
-import { answerRequests, asBuffer } from '../model/thread.ts';
+import { collectGarbage } from '../thread/idle-memory.ts';
+import type { Reply } from '../thread/thread.ts';
+import { answerRequests, asBuffer } from '../thread/thread.ts';
 import { prepare } from './prepare.ts';
 import type {
   CutReply,

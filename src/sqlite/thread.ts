@@ -9,7 +9,7 @@ import { existsSync, rmSync } from 'node:fs';
 import type { StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
-import { leftGarbage } from '../model/idle-memory.ts';
+import { leftGarbage } from '../thread/idle-memory.ts';
 import { failpoint } from './failpoint.ts';
 import { TRUNCATE_LOG, truncateLog } from './log-truncation.ts';
 import type {

@@ -1,4 +1,4 @@
-import { answerRequests } from '../../src/model/thread.ts';
+import { answerRequests } from '../../src/thread/thread.ts';
 
 /** A thread that gives back what it gets, fails or ends as it is told. */
 answerRequests<unknown, unknown>((request) => {

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { createThread, ThreadLost, threadFile } from '../../../src/model/thread.ts';
+import { createThread, ThreadLost, threadFile } from '../../../src/thread/thread.ts';
 
 const file = new URL('../../helper/echo-thread.ts', import.meta.url);
 
