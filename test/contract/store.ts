@@ -490,26 +490,25 @@ function merging(t: Test, open: Open): void {
         [2, 4, 1, 3, 0],
         [1, 3, 4, 2, 0],
       ];
+      const { store } = await open(t);
       for (const order of orders) {
         for (const together of [true, false]) {
-          const { store } = await open(t);
+          const project = `proj_${order.join('')}${together}`;
+          const tenant = aTenant({ projectId: project });
           const events = order.map((i) => family[i] ?? anObservation());
           const writes = together ? [events] : events.map((one) => [one]);
           for (const some of writes) {
             const own = some.map((one, index) => ({ ...one, index }));
-            await store.traces.write(batchWith(own, { format: 'runs' }));
+            await store.traces.write(batchWith(own, { format: 'runs', tenant }));
           }
-          const { items } = await store.traces.listTraces(P, { limit: 10 });
+          const { items } = await store.traces.listTraces(project, { limit: 10 });
           const seen = items.map(({ id, observationCount }) => [id, observationCount]);
-          t.same(seen, [['T', 4]], `${order} ${together}`);
-          t.match(await store.traces.getObservation(P, 'child'), { traceId: 'T', name: 'patched' });
-          const names = await store.traces.listObservations(P, 'T', { limit: 10 });
-          t.same(names.items.map(({ id }) => id).sort(), [
-            'child',
-            'grandchild',
-            'great-grandchild',
-            'root',
-          ]);
+          t.same(seen, [['T', 4]], project);
+          const child = await store.traces.getObservation(project, 'child');
+          t.match(child, { traceId: 'T', name: 'patched' });
+          const page = await store.traces.listObservations(project, 'T', { limit: 10 });
+          const ids = page.items.map(({ id }) => id);
+          t.same(ids.sort(), ['child', 'grandchild', 'great-grandchild', 'root']);
         }
       }
     },
