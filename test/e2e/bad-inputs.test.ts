@@ -33,11 +33,6 @@ const LARGE = MIB;
 const ACCEPTED = 'tracectl_receiver_accepted_items_total';
 const STORED = 'tracectl_exporter_sent_items_total';
 const SLOW_HEADERS = 'http-036';
-/**
- * After the first large free, glibc keeps blocks of up to 32 MiB for itself instead of giving them back. A
- * fixed threshold leaves in the resident size what the daemon holds, which is what is looked at here.
- */
-const KEEP_NO_FREE_MEMORY = { MALLOC_MMAP_THRESHOLD_: '1048576' };
 const only = process.env.BAD_INPUTS_ONLY;
 
 const { cases } = JSON.parse(
@@ -171,7 +166,7 @@ async function warmDaemon(t: Test): Promise<{
   variables: Map<string, string>;
   projectId: string;
 }> {
-  const daemon = await startDaemon(t, { env: KEEP_NO_FREE_MEMORY });
+  const daemon = await startDaemon(t);
   const key = daemon.key;
   await daemon.end('SIGTERM');
   await daemon.start();
