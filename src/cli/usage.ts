@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { ShownOrganization } from '../control/public-form.ts';
-import type { Difference, ShownHistory } from '../control/usage.ts';
+import type { Difference } from '../control/usage.ts';
+import type { ShownHistory } from '../control/usage-range.ts';
 import { EXIT } from './exit-status.ts';
 import { carryOut, given, print, type StoreOptions, withStoreOptions } from './store-command.ts';
 import { table, visible } from './table.ts';

@@ -1,3 +1,6 @@
+import type { Store } from '../store/store.ts';
+import { type ShownUsageRow, shownUsageRow } from './public-form.ts';
+
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
@@ -42,4 +45,32 @@ export function usageRange(
     throw new UsageRangeError(`a range has at most ${MAX_PERIODS[by]} ${by}s`);
   }
   return { from, to, by };
+}
+
+/** Usage by whole periods, with the range that was meant. Times are ISO 8601 UTC. */
+export type ShownHistory = {
+  readonly from: string;
+  readonly to: string;
+  readonly by: 'day' | 'hour';
+  readonly usage: readonly ShownUsageRow[];
+};
+
+/** What the API and the commands answer; of one project, or of all. */
+export async function shownHistory(
+  { usage }: Pick<Store, 'usage'>,
+  { from, to, by }: UsageRange,
+  projectId: string | undefined,
+): Promise<ShownHistory> {
+  const rows = await usage.history({
+    from,
+    to,
+    by,
+    ...(projectId === undefined ? {} : { projectId }),
+  });
+  return {
+    from: new Date(from).toISOString(),
+    to: new Date(to).toISOString(),
+    by,
+    usage: rows.map(shownUsageRow),
+  };
 }

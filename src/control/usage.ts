@@ -4,14 +4,12 @@ import {
   type ShownAuditEntry,
   type ShownOrganization,
   type ShownRejection,
-  type ShownUsageRow,
   shownAuditEntry,
   shownOrganization,
   shownRejection,
-  shownUsageRow,
 } from './public-form.ts';
 import { projectFor, type StoreCommand, type StoreWork } from './store-work.ts';
-import { UsageRangeError, usageRange } from './usage-range.ts';
+import { type ShownHistory, shownHistory, UsageRangeError, usageRange } from './usage-range.ts';
 
 export const USAGE_COMMANDS = {
   'usage.show': showUsage,
@@ -34,13 +32,6 @@ const page = {
 const rejectionArguments = z.strictObject({ project: z.string().optional(), ...page });
 const auditArguments = z.strictObject(page);
 
-export type ShownHistory = {
-  readonly from: string;
-  readonly to: string;
-  readonly by: 'day' | 'hour';
-  readonly usage: readonly ShownUsageRow[];
-};
-
 /** Where the ledger and a sum of it differ. */
 export type Difference = {
   readonly what: string;
@@ -55,15 +46,12 @@ async function showUsage({ store }: StoreWork): Promise<ShownOrganization> {
 
 async function usageHistory({ store, clock }: StoreWork, args: unknown): Promise<ShownHistory> {
   const { project, ...asked } = readArguments(historyArguments, args);
-  const { from, to, by } = rangeOf(asked, clock.now());
-  const filter = project === undefined ? {} : { projectId: await idOf({ store }, project) };
-  const rows = await store.usage.history({ from, to, by, ...filter });
-  return {
-    from: new Date(from).toISOString(),
-    to: new Date(to).toISOString(),
-    by,
-    usage: rows.map(shownUsageRow),
-  };
+  const range = rangeOf(asked, clock.now());
+  return shownHistory(
+    store,
+    range,
+    project === undefined ? undefined : await idOf({ store }, project),
+  );
 }
 
 function rangeOf(
