@@ -1,7 +1,7 @@
 import type { RequestHead } from '../../src/component/component.ts';
 import type { Answer } from '../../src/http/exchange.ts';
 import { refusalHeaders } from '../../src/http/exchange.ts';
-import type { Protocol } from '../../src/http/ingest.ts';
+import type { HttpProtocol } from '../../src/http/incoming.ts';
 import { contentEncodingOf, mediaTypeOf } from '../../src/http/media.ts';
 import type { Encoding, Format, RawBatch } from '../../src/model/batch.ts';
 import { Refusal } from '../../src/model/errors.ts';
@@ -11,7 +11,7 @@ const PROTOBUF = 'application/x-protobuf';
 const JSON_TYPE = 'application/json';
 
 /** OTLP/HTTP: every answer, errors too, is in the encoding of its request (spec 4.2). */
-export function otlpProtocol(maxSpans: number): Protocol {
+export function otlpProtocol(maxSpans: number): HttpProtocol {
   return {
     maxItems: maxSpans,
     checkHead,

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
-import { Refusal } from '../model/errors.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import type { Reservation } from './admission.ts';
 import type { Exchange } from './exchange.ts';
+import { tooLarge } from './too-large.ts';
 
 /** The client went away before its body was complete; there is nobody to answer. */
 export class ClientGone extends Error {
@@ -17,7 +17,8 @@ export const COPIES = 2;
 
 /** Throws the 413 of a body that says itself that it is too large, before any of it is read. */
 export function checkDeclaredSize(declaredBytes: number | undefined): void {
-  if (declaredBytes !== undefined && declaredBytes > MAX_BODY_BYTES) throw tooLarge();
+  if (declaredBytes !== undefined && declaredBytes > MAX_BODY_BYTES)
+    throw tooLarge('body', MAX_BODY_BYTES);
 }
 
 /**
@@ -44,7 +45,7 @@ function collect(
   const onData = (chunk: Buffer): void => {
     try {
       const end = length + chunk.length;
-      if (end > MAX_BODY_BYTES) throw tooLarge();
+      if (end > MAX_BODY_BYTES) throw tooLarge('body', MAX_BODY_BYTES);
       if (end > buffer.length) buffer = enlarge(buffer, end, reservation);
       chunk.copy(buffer, length);
       length = end;
@@ -95,8 +96,4 @@ function enlarge(buffer: Buffer, needed: number, reservation: Reservation): Buff
  */
 function moved(buffer: Buffer, capacity: number): Buffer {
   return Buffer.from((buffer.buffer as ArrayBuffer).transfer(capacity));
-}
-
-export function tooLarge(): Refusal {
-  return new Refusal('body_too_large', 'The body exceeds 25 MiB (26214400 bytes).');
 }

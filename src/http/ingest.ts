@@ -1,21 +1,27 @@
 import { hash } from 'node:crypto';
 import type { Admission, Counter, Logger, Pipeline, RequestHead } from '../component/component.ts';
-import type { Encoding, Format, Idempotency, RawBatch, Tenant } from '../model/batch.ts';
+import type {
+  Encoding,
+  Format,
+  Idempotency,
+  RawBatch,
+  StoredAnswer,
+  Tenant,
+} from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { PermanentError, Refusal, RetryableError, refusalOf } from '../model/errors.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import { ulid } from '../model/ulid.ts';
 import type { BytesInFlight, Reservation } from './admission.ts';
-import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize, readBody } from './body.ts';
-import type { Answer, Exchange, RenderRefusal } from './exchange.ts';
-import { answer } from './exchange.ts';
+import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize } from './body.ts';
+import type { Answer } from './exchange.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import type { RejectionLog } from './rejection-log.ts';
 import type { Scanner } from './scan-pool.ts';
 
 /**
- * The way of one ingestion request, the same for every receiver:
+ * The way of one ingestion request, the same for every receiver and transport:
  *
  *   head ─▶ admit (key, permission, quota) ─▶ type and encoding ─▶ declared size ─▶ reserve bytes
  *        ─▶ body ─▶ idempotency ─▶ inflate and scan ─▶ batch ─▶ consume ─▶ answer
@@ -36,15 +42,34 @@ export type Ingestion = {
   readonly refusals: Counter;
 };
 
+/** A request as its transport brings it: what came with it, how it is read, and how it is answered. */
+export type Incoming = {
+  readonly head: RequestHead;
+  /** Decoded parts of the path. */
+  readonly params: Readonly<Record<string, string>>;
+  /**
+   * Reads the body, in a Buffer that owns its memory, and grows the reservation by what was not known
+   * before. `encoding` is that of the head; the body may say that it is not compressed after all. Rejects
+   * with a `Refusal`, and with `ClientGone`.
+   */
+  read(reservation: Reservation, encoding: Encoding): Promise<ReceivedBody>;
+  /** Both answer once; later calls, and calls after the client has left, do nothing. */
+  answer(reply: Answer): void;
+  refuse(refusal: Refusal): void;
+};
+
+export type ReceivedBody = { readonly body: Buffer; readonly encoding: Encoding };
+
 /** What one wire protocol knows of its requests. */
 export type Protocol = {
-  readonly renderRefusal: RenderRefusal;
   /** Content type and encoding; throws a `Refusal` for those it does not take. */
   checkHead(head: RequestHead): { format: Format; encoding: Encoding };
   /** One more item refuses the request. */
   readonly maxItems: number;
+  /** Bytes of an inflated body, where they are fewer than for every request. */
+  readonly maxBytes?: number;
   /** Set where the body is one run. */
-  singleRun?(exchange: Exchange): { pathId?: string };
+  singleRun?(incoming: Incoming): { pathId?: string };
   /** The answer to a request that holds no item at all; throws a `Refusal` where that is an error. */
   renderEmpty(head: RequestHead): Answer;
   /** `index` is that of the request as it came, also after rejected items were cut out of the batch. */
@@ -60,15 +85,16 @@ type Holdings = {
   accepted?: RawBatch;
 };
 
-export async function ingest(exchange: Exchange, ingestion: Ingestion): Promise<void> {
+export async function ingest(incoming: Incoming, ingestion: Ingestion): Promise<void> {
   const held: Holdings = {};
+  const { head } = incoming;
   try {
-    answer(exchange, await take(exchange, ingestion, held));
-    if (held.accepted !== undefined) ingestion.rejections?.rejected(exchange.head, held.accepted);
+    incoming.answer(await take(incoming, ingestion, held));
+    if (held.accepted !== undefined) ingestion.rejections?.rejected(head, held.accepted);
   } catch (error) {
     if (error instanceof ClientGone) return;
-    logFault(error, ingestion.logger, exchange.head);
-    refuse(exchange, ingestion, held.admission?.tenant, refusalOf(error));
+    logFault(error, ingestion.logger, head);
+    refuse(incoming, ingestion, held.admission?.tenant, refusalOf(error));
   } finally {
     held.releaseClaim?.();
     held.reservation?.release();
@@ -77,27 +103,26 @@ export async function ingest(exchange: Exchange, ingestion: Ingestion): Promise<
 }
 
 function refuse(
-  exchange: Exchange,
-  { protocol, refusals, rejections }: Ingestion,
+  incoming: Incoming,
+  { refusals, rejections }: Ingestion,
   tenant: Tenant | undefined,
   refusal: Refusal,
 ): void {
-  const { head } = exchange;
-  answer(exchange, protocol.renderRefusal(refusal, head));
+  incoming.refuse(refusal);
   refusals.add(1, { code: refusal.code });
-  rejections?.refused(head, tenant ?? refusal.tenant, refusal);
+  rejections?.refused(incoming.head, tenant ?? refusal.tenant, refusal);
 }
 
-async function take(exchange: Exchange, ingestion: Ingestion, held: Holdings): Promise<Answer> {
-  const { head } = exchange;
+async function take(incoming: Incoming, ingestion: Ingestion, held: Holdings): Promise<Answer> {
+  const { head } = incoming;
   const { pipeline, protocol } = ingestion;
   held.admission = await pipeline.admit(head, ingestion.fallback);
   const { tenant } = held.admission;
-  const { format, encoding } = protocol.checkHead(head);
+  const named = protocol.checkHead(head);
   const key = idempotencyKey(head, pipeline);
   checkDeclaredSize(head.declaredBytes);
   held.reservation = ingestion.bytesInFlight.reserve(firstReserve(head));
-  const body = await readBody(exchange, held.reservation);
+  const { body, encoding } = await incoming.read(held.reservation, named.encoding);
 
   const requestHash = key === undefined ? undefined : hashRequest(head, body);
   if (key !== undefined && requestHash !== undefined) {
@@ -105,16 +130,24 @@ async function take(exchange: Exchange, ingestion: Ingestion, held: Holdings): P
     if (earlier !== undefined) return earlier;
   }
 
-  const wanted: Preparation = { format, encoding, maxItems: protocol.maxItems, judges: true };
-  const singleRun = protocol.singleRun?.(exchange);
-  const prepared = await prepareWithin(
-    held.reservation,
-    ingestion.scanner,
-    body,
-    singleRun === undefined ? wanted : { ...wanted, singleRun },
-  );
+  const wanted = preparation(protocol, incoming, named.format, encoding);
+  const prepared = await prepareWithin(held.reservation, ingestion.scanner, body, wanted);
   if (prepared.index.count === 0) return protocol.renderEmpty(head);
   return accept(ingestion, head, tenant, prepared, key, requestHash, held);
+}
+
+function preparation(
+  { maxItems, maxBytes, singleRun }: Protocol,
+  incoming: Incoming,
+  format: Format,
+  encoding: Encoding,
+): Preparation {
+  const run = singleRun?.(incoming);
+  return {
+    ...{ format, encoding, maxItems, judges: true },
+    ...(maxBytes === undefined ? {} : { maxBytes }),
+    ...(run === undefined ? {} : { singleRun: run }),
+  };
 }
 
 /** Hands the batch on and renders its answer once: the one that is kept is the one that is sent. */
@@ -215,7 +248,7 @@ function hashRequest(head: RequestHead, body: Buffer): Buffer {
     head.method,
     head.path,
     head.headers.get('content-type')?.join() ?? '',
-    head.headers.get('content-encoding')?.join() ?? '',
+    (head.headers.get('content-encoding') ?? head.headers.get('grpc-encoding'))?.join() ?? '',
   ];
   // Hashing the body's own hash keeps the parts apart from it without copying it.
   parts.push(hash('sha256', body, 'hex'));
@@ -243,7 +276,7 @@ function firstReserve(head: RequestHead): number {
   return head.declaredBytes === undefined ? CHUNKED_RESERVE : head.declaredBytes * COPIES;
 }
 
-function storable(reply: Answer): { status: number; contentType: string; body: Buffer } {
+function storable(reply: Answer): StoredAnswer {
   const { status, contentType, body } = reply;
   return { status, contentType, body: typeof body === 'string' ? Buffer.from(body) : body };
 }

@@ -2,7 +2,7 @@ import type { RequestHead } from '../component/component.ts';
 import type { Encoding, Format } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import { renderEnvelope, renderEnvelopeRefusal } from './envelope.ts';
-import type { Exchange } from './exchange.ts';
+import type { HttpProtocol } from './incoming.ts';
 import type { Protocol } from './ingest.ts';
 import { contentEncodingOf, mediaTypeOf } from './media.ts';
 
@@ -12,8 +12,8 @@ const MAX_EVENTS = 1000;
 /** JSON in, the native envelope out: the native and the run endpoints. */
 export function nativeProtocol(
   format: 'native' | 'runs',
-  singleRun?: (exchange: Exchange) => { pathId?: string },
-): Protocol {
+  singleRun?: Protocol['singleRun'],
+): HttpProtocol {
   return {
     renderRefusal: renderEnvelopeRefusal,
     checkHead: (head) => checkHead(head, format),

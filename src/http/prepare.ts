@@ -5,6 +5,7 @@ import { MAX_BODY_BYTES, scan } from '../model/formats.ts';
 import { InflateError, inflateSync } from '../model/inflate.ts';
 import { MAX_JSON_DEPTH } from '../model/json/grammar.ts';
 import { WRAPPED_LEVELS, wrapRun } from '../model/runs/wrap.ts';
+import { tooLarge } from './too-large.ts';
 
 /** What is to be made of a received body. */
 export type Preparation = {
@@ -12,6 +13,8 @@ export type Preparation = {
   readonly encoding: Encoding;
   /** One more item is refused. */
   readonly maxItems: number;
+  /** Bytes of the inflated body; one more is refused. 25 MiB where undefined. */
+  readonly maxBytes?: number;
   /** Levels of JSON nesting; undefined for those that a request may have. */
   readonly maxDepth?: number;
   /** A large body is judged by the rules of its format together with the scan. */
@@ -28,17 +31,17 @@ export type Prepared = {
 };
 
 /**
- * Received bytes → inflated, once and within `maxInflated` bytes → (wrapped) → scanned. Pure and
+ * Received bytes → inflated, once and within `maxBytes` bytes → (wrapped) → scanned. Pure and
  * synchronous: it runs on the event loop for small bodies and in a worker for large ones.
  * Throws a `Refusal`: `body_too_large`, or that of the scan.
  */
 export function prepare(
   body: Buffer,
   wanted: Preparation,
-  maxInflated: number = MAX_BODY_BYTES,
+  maxBytes: number = wanted.maxBytes ?? MAX_BODY_BYTES,
 ): Prepared {
   const { format, encoding, maxItems, maxDepth } = wanted;
-  const inflated = inflate(body, encoding, maxInflated);
+  const inflated = inflate(body, encoding, maxBytes);
   if (wanted.singleRun !== undefined) {
     const wrapped = wrapRun(inflated, wanted.singleRun.pathId);
     // The levels around the run are ours, not the client's.
@@ -49,16 +52,12 @@ export function prepare(
   return { body, encoding, index: scan(format, inflated, limits) };
 }
 
-function inflate(body: Buffer, encoding: Encoding, maxInflated: number): Buffer {
+function inflate(body: Buffer, encoding: Encoding, maxBytes: number): Buffer {
   try {
-    return inflateSync(body, encoding, maxInflated);
+    return inflateSync(body, encoding, maxBytes);
   } catch (error) {
     if (!(error instanceof InflateError)) throw error;
-    if (error.reason === 'too_large') {
-      throw new Refusal('body_too_large', 'The inflated body exceeds 25 MiB (26214400 bytes).', {
-        cause: error,
-      });
-    }
+    if (error.reason === 'too_large') throw tooLarge('inflated body', maxBytes, error);
     throw new Refusal('invalid_request', error.message, { cause: error });
   }
 }

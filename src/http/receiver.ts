@@ -1,9 +1,11 @@
-import type { Pipeline, Receiver, Settings } from '../component/component.ts';
+import type { Counter, Pipeline, Receiver, Settings } from '../component/component.ts';
 import type { Tenant } from '../model/batch.ts';
 import { STORE } from '../store/store.ts';
 import type { ListenerConfig } from './config.ts';
 import { limitsOf } from './config.ts';
-import type { Ingestion, Protocol } from './ingest.ts';
+import type { HttpProtocol } from './incoming.ts';
+import { incomingOf } from './incoming.ts';
+import type { Ingestion } from './ingest.ts';
 import { ingest } from './ingest.ts';
 import type { Listener } from './listener.ts';
 import { LISTENERS } from './listener.ts';
@@ -23,7 +25,7 @@ export type Served = {
 export type IngestRoute = {
   readonly method: string;
   readonly path: string;
-  readonly protocol: Protocol;
+  readonly protocol: HttpProtocol;
 };
 
 /** A receiver that is routes on a shared listener: it opens with `start` and drains with `shutdown`. */
@@ -31,35 +33,46 @@ export function httpReceiver(settings: Settings, served: Served): Receiver {
   let listener: Listener | undefined;
   return {
     async start() {
-      const { storeId } = served.pipeline;
-      const store = storeId === undefined ? undefined : settings.host.extension(storeId, STORE);
-      const rejections = store === undefined ? undefined : rejectionLog(store.rejections);
       const refusals = settings.metrics.counter(
         'tracectl_http_refusals_total',
         'Requests that were answered with a refusal, at whatever stage, by code.',
       );
+      const entrance = entranceOf(settings, served, refusals);
       const listeners = settings.host.service(LISTENERS);
       listener = await listeners.bind(served.endpoint, limitsOf(served.listener));
       // From here on the listener is held, and `shutdown` gives it back also when the rest fails.
       served.register(listener, ({ method, path, protocol }) => {
-        const ingestion: Ingestion = {
-          pipeline: served.pipeline,
-          protocol,
-          fallback: served.fallback,
-          bytesInFlight: listeners.bytesInFlight,
-          scanner: listeners.scanner,
-          logger: settings.logger,
-          rejections,
-          refusals,
-        };
-        const handler = (exchange: Parameters<Route['handler']>[0]) => ingest(exchange, ingestion);
-        return { method, path, handler, renderRefusal: protocol.renderRefusal };
+        const ingestion: Ingestion = { ...entrance, protocol };
+        const { renderRefusal } = protocol;
+        const handler: Route['handler'] = (exchange) =>
+          ingest(incomingOf(exchange, renderRefusal), ingestion);
+        return { method, path, handler, renderRefusal };
       });
       await listener.open();
     },
     async shutdown(deadline) {
       await listener?.close(deadline);
     },
+  };
+}
+
+/** What the requests of a receiver go through, whatever protocol they come in. */
+export function entranceOf(
+  { host, logger }: Settings,
+  { pipeline, fallback }: { pipeline: Pipeline; fallback: Tenant | undefined },
+  refusals: Counter,
+): Omit<Ingestion, 'protocol'> {
+  const { storeId } = pipeline;
+  const store = storeId === undefined ? undefined : host.extension(storeId, STORE);
+  const { bytesInFlight, scanner } = host.service(LISTENERS);
+  return {
+    pipeline,
+    fallback,
+    bytesInFlight,
+    scanner,
+    logger,
+    rejections: store === undefined ? undefined : rejectionLog(store.rejections),
+    refusals,
   };
 }
 

@@ -3,6 +3,7 @@ import { gzipSync, zstdCompressSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
 import type { Labels, Pipeline } from '../../../src/component/component.ts';
+import { incomingOf } from '../../../src/http/incoming.ts';
 import { ingest } from '../../../src/http/ingest.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import { nativeProtocol } from '../../../src/http/native-protocol.ts';
@@ -77,7 +78,7 @@ async function served(
     method: 'POST',
     path: PATH,
     renderRefusal: protocol.renderRefusal,
-    handler: (exchange) => ingest(exchange, ingestion),
+    handler: (exchange) => ingest(incomingOf(exchange, protocol.renderRefusal), ingestion),
   });
   await listener.open();
   t.teardown(async () => {
