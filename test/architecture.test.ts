@@ -15,6 +15,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   'src/telemetry': { values: ['src/component', 'src/model'] },
   'src/sqlite': { values: ['src/component', 'src/model', 'src/thread'] },
   'src/queue': { values: ['src/component', 'src/model', 'src/sqlite'], types: ['src/store'] },
+  'src/redis': { values: ['src/component', 'src/model'] },
   'src/store': { values: ['src/component', 'src/model'], types: ['src/queue'] },
   'src/http': {
     values: [
@@ -23,6 +24,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
     ],
     types: ['src/queue', 'src/store'],
   },
+  'src/grpc': { values: ['src/component', 'src/model', 'src/http', 'src/config/schema.ts'] },
   'src/read': {
     values: ['src/component', 'src/model', 'src/http', 'src/store'],
     types: ['src/queue'],
@@ -30,7 +32,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   'src/control': { values: ['src/component', 'src/model'], types: ['src/queue', 'src/store'] },
   'src/engine': {
     values: [
-      ...['src/component', 'src/model', 'src/config', 'src/http', 'src/telemetry'],
+      ...['src/component', 'src/model', 'src/config', 'src/grpc', 'src/http', 'src/telemetry'],
       'src/control/queues.ts',
     ],
     types: ['src/queue', 'src/store'],
@@ -40,6 +42,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
       'src/component',
       'src/model',
       'src/config/schema.ts',
+      'src/grpc',
       'src/http',
       'src/read',
       'src/store',
@@ -71,7 +74,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   extensions: {
     values: [
       ...['src/component', 'src/model', 'src/config/schema.ts', 'src/control', 'src/http'],
-      ...['src/queue', 'src/sqlite', 'src/store', 'src/telemetry/health.ts'],
+      ...['src/queue', 'src/redis', 'src/sqlite', 'src/store', 'src/telemetry/health.ts'],
     ],
   },
   'src/registry.ts': {

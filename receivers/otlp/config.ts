@@ -1,29 +1,47 @@
 import { z } from 'zod';
 import { endpoint } from '../../src/config/schema.ts';
+import { grpcFields } from '../../src/grpc/config.ts';
 import { listenerFields, projectField } from '../../src/http/config.ts';
+
+const maxSpans = z
+  .int()
+  .min(1)
+  .max(1_000_000)
+  .default(1000)
+  .describe('A request with more spans is refused whole; a Collector sends up to 8192');
 
 const httpConfig = z.strictObject({
   endpoint: endpoint('127.0.0.1:4318').describe(
     'Where to listen; receivers that name the same endpoint share one listener',
   ),
-  max_spans_per_request: z
-    .int()
-    .min(1)
-    .max(1_000_000)
-    .default(1000)
-    .describe('A request with more spans is refused whole; a Collector sends up to 8192'),
+  max_spans_per_request: maxSpans,
   ...listenerFields,
 });
+
+const grpcConfig = z.strictObject({
+  endpoint: endpoint('127.0.0.1:4317').meta({
+    listens: 'grpc',
+    description: 'Where to listen; no other receiver can share it',
+  }),
+  max_spans_per_request: maxSpans,
+  ...grpcFields,
+});
+
+/** `http:` alone means HTTP with all defaults, as in the Collector. */
+function allDefaults(value: unknown): unknown {
+  return value === null ? {} : value;
+}
 
 export const otlpConfig = z.strictObject({
   protocols: z
     .strictObject({
-      // `http:` alone means HTTP with all defaults, as in the Collector.
-      http: z
-        .preprocess((value) => (value === null ? {} : value), httpConfig)
-        .describe('OTLP over HTTP'),
+      http: z.preprocess(allDefaults, httpConfig).optional().describe('OTLP over HTTP'),
+      grpc: z.preprocess(allDefaults, grpcConfig).optional().describe('OTLP over gRPC'),
     })
-    .describe('The transports to serve'),
+    .refine(({ http, grpc }) => http !== undefined || grpc !== undefined, {
+      error: 'name at least one protocol: http or grpc',
+    })
+    .describe('The transports to serve: one or both'),
   ...projectField,
 });
 

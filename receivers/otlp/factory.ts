@@ -6,7 +6,7 @@ export const otlp = defineReceiver({
   kind: 'receiver',
   type: 'otlp',
   stability: 'beta',
-  description: 'OpenTelemetry traces over HTTP, protobuf or JSON',
+  description: 'OpenTelemetry traces over HTTP (protobuf or JSON) and gRPC',
   config: otlpConfig,
   hasProject: true,
   create: createOtlpReceiver,

@@ -1,7 +1,10 @@
 import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
+import { grpcReceiver } from '../../src/grpc/receiver.ts';
 import { httpReceiver, projectTenant } from '../../src/http/receiver.ts';
+import type { Tenant } from '../../src/model/batch.ts';
 import { registerReadRoutes } from '../../src/read/routes.ts';
 import type { OtlpConfig } from './config.ts';
+import { EXPORT_PATH, otlpGrpcProtocol } from './grpc-protocol.ts';
 import { otlpProtocol } from './protocol.ts';
 
 /**
@@ -9,21 +12,43 @@ import { otlpProtocol } from './protocol.ts';
  * their OpenTelemetry mode.
  */
 const PATHS = ['/api/public/otel/v1/traces', '/v1/traces', '/api/v1/otel/v1/traces'];
+const MIB = 1_048_576;
 
 /**
- *   POST /v1/traces (and aliases) ─▶ src/http/ingest.ts ─▶ pipeline ─▶ 200, in the request's encoding
+ *   POST /v1/traces (and aliases) ─┬▶ src/http/ingest.ts ─▶ pipeline ─▶ 200, in the request's encoding
+ *   gRPC TraceService/Export      ─┘                                 └▶ OK
  */
 export function createOtlpReceiver(
   settings: Settings,
-  config: OtlpConfig,
+  { protocols: { http, grpc }, project }: OtlpConfig,
   pipeline: Pipeline,
 ): Receiver {
-  const fallback = projectTenant(config.project);
-  const { http } = config.protocols;
-  const protocol = otlpProtocol(http.max_spans_per_request);
+  const fallback = projectTenant(project);
+  const transports: Receiver[] = [];
+  if (http !== undefined) transports.push(overHttp(settings, http, pipeline, fallback));
+  if (grpc !== undefined) transports.push(overGrpc(settings, grpc, pipeline, fallback));
+  return {
+    async start() {
+      for (const transport of transports) await transport.start();
+    },
+    async shutdown(deadline) {
+      await Promise.all(transports.map((transport) => transport.shutdown(deadline)));
+    },
+  };
+}
+
+type Protocols = OtlpConfig['protocols'];
+
+function overHttp(
+  settings: Settings,
+  config: NonNullable<Protocols['http']>,
+  pipeline: Pipeline,
+  fallback: Tenant | undefined,
+): Receiver {
+  const protocol = otlpProtocol(config.max_spans_per_request);
   return httpReceiver(settings, {
-    endpoint: http.endpoint,
-    listener: http,
+    endpoint: config.endpoint,
+    listener: config,
     pipeline,
     fallback,
     register(listener, serve) {
@@ -34,5 +59,22 @@ export function createOtlpReceiver(
       }
       registerReadRoutes(listener, settings, pipeline, fallback);
     },
+  });
+}
+
+function overGrpc(
+  settings: Settings,
+  config: NonNullable<Protocols['grpc']>,
+  pipeline: Pipeline,
+  fallback: Tenant | undefined,
+): Receiver {
+  const maxBytes = config.max_recv_msg_size_mib * MIB;
+  return grpcReceiver(settings, {
+    endpoint: config.endpoint,
+    listener: config,
+    path: EXPORT_PATH,
+    protocol: otlpGrpcProtocol(config.max_spans_per_request, maxBytes),
+    pipeline,
+    fallback,
   });
 }

@@ -11,6 +11,8 @@ type Claim = {
   readonly shown: string;
   /** Receivers of different types share one listener; nothing else does. */
   readonly receiverType: string | undefined;
+  /** gRPC shares its port with nobody. */
+  readonly isGrpc: boolean;
   /** Only a default, which gives way. */
   readonly isDefault: boolean;
 };
@@ -31,6 +33,7 @@ export function checkListeners(draft: Draft): void {
 }
 
 function reasonFor(claim: Claim, rival: Claim): string {
+  if (claim.isGrpc !== rival.isGrpc) return 'gRPC shares its port with no other listener';
   return claim.receiverType !== undefined && claim.receiverType === rival.receiverType
     ? `two receivers of type ${claim.receiverType} would serve the same requests`
     : 'the two cannot share a listener';
@@ -42,12 +45,13 @@ function claimsOf(draft: Draft): Claim[] {
     path: Path,
     value: unknown,
     receiverType: string | undefined,
+    isGrpc: boolean,
     isDefault: boolean,
   ) => {
     const shown = String(value);
     const endpoint = parseEndpoint(shown);
     if (endpoint !== undefined && endpoint.port !== 0) {
-      claims.push({ path, endpoint, shown, receiverType, isDefault });
+      claims.push({ path, endpoint, shown, receiverType, isGrpc, isDefault });
     }
   };
   for (const section of ['receivers', 'extensions'] as const) {
@@ -58,11 +62,12 @@ function claimsOf(draft: Draft): Claim[] {
           : draft.pipelines.some((pipeline) => pipeline.receivers.includes(id));
       if (!isStarted || config === undefined) continue;
       visit(factory.config, config, (field, value, marks) => {
-        if (marks.listens === true) {
+        if (marks.listens !== undefined) {
           add(
             [section, id, ...field],
             value,
             factory.kind === 'receiver' ? factory.type : undefined,
+            marks.listens === 'grpc',
             false,
           );
         }
@@ -72,7 +77,7 @@ function claimsOf(draft: Draft): Claim[] {
   const { metrics } = draft.service.telemetry;
   const path: Path = ['service', 'telemetry', 'metrics', 'address'];
   if (metrics.level !== 'none') {
-    add(path, metrics.address, undefined, !isWritten(draft));
+    add(path, metrics.address, undefined, false, !isWritten(draft));
   }
   return claims;
 }
@@ -96,6 +101,7 @@ function collide(a: Claim, b: Claim): boolean {
 
 function sharesListener(a: Claim, b: Claim): boolean {
   if (a.receiverType === undefined || b.receiverType === undefined) return false;
+  if (a.isGrpc || b.isGrpc) return false;
   // One receiver may name an endpoint more than once, for several protocols.
   return a.receiverType !== b.receiverType || a.path[1] === b.path[1];
 }

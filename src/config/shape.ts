@@ -11,7 +11,8 @@ import { isNull } from './tree.ts';
 export type Marks = {
   readonly secret?: boolean;
   readonly capability?: string;
-  readonly listens?: boolean;
+  /** The field is where something listens: over HTTP, or gRPC. */
+  readonly listens?: true | 'grpc';
   readonly description?: string;
 };
 

@@ -4,6 +4,8 @@ import type { Capability, Clock, Extension, Logger } from '../component/componen
 import type { ServiceConfig } from '../config/config.ts';
 import { parseEndpoint } from '../config/schema.ts';
 import { createQueues, QUEUE_REGISTRY } from '../control/queues.ts';
+import type { GrpcListeners } from '../grpc/listener.ts';
+import { createGrpcListeners, GRPC_LISTENERS } from '../grpc/listener.ts';
 import type { Listeners } from '../http/listener.ts';
 import { createListeners, LISTENERS } from '../http/listener.ts';
 import type { Health, HealthReport } from '../telemetry/health.ts';
@@ -79,7 +81,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   try {
     const first = await build({
       graph,
-      around: frame.surroundings(frame.listeners),
+      around: frame.surroundings(frame.ports),
       edges: frame.edges,
       kept: new Map(),
       runningChains: new Map(),
@@ -98,12 +100,15 @@ type Frame = {
   readonly clock: Clock;
   readonly metrics: ServiceMetrics;
   readonly health: Health;
-  readonly listeners: Listeners;
+  readonly ports: Ports;
   readonly edges: Edges;
   close(): Promise<void>;
   /** For a graph of its own, whose receivers bind through these listeners. */
-  surroundings(listeners: Listeners): Surroundings;
+  surroundings(ports: Ports): Surroundings;
 };
+
+/** Where receivers listen, by transport. */
+type Ports = { readonly http: Listeners; readonly grpc: GrpcListeners };
 
 function createFrame({
   config,
@@ -117,7 +122,10 @@ function createFrame({
   const logger = withFields(root, { component: 'service' });
   const metrics = createMetrics();
   const health = createHealth(clock);
-  const listeners = createListeners({ logger, clock, metrics, limits });
+  const ports: Ports = {
+    http: createListeners({ logger, clock, metrics, limits }),
+    grpc: createGrpcListeners({ logger, clock, metrics }),
+  };
   registerProcessMetrics(metrics, clock, version);
   const services = new Map<string, unknown>([
     [HEALTH.name, health],
@@ -131,19 +139,20 @@ function createFrame({
     clock,
     metrics,
     health,
-    listeners,
+    ports,
     edges: createEdges(metrics, root, clock),
     async close() {
-      await listeners.close();
+      ports.grpc.close();
+      await ports.http.close();
       await metrics.shutdown();
       ownLogger?.flush();
     },
-    surroundings: (forGraph) => ({
+    surroundings: ({ http, grpc }) => ({
       logger: root,
       clock,
       metrics,
       health,
-      services: new Map([...services, [LISTENERS.name, forGraph]]),
+      services: new Map([...services, [LISTENERS.name, http], [GRPC_LISTENERS.name, grpc]]),
       extensions: new Map<string, Unit<Extension>>(),
     }),
   };
@@ -195,7 +204,7 @@ function runService(frame: Frame, config: ServiceConfig, running: Build): Servic
     },
     health: (verbose) => frame.health.report(verbose),
     offers: (wanted) => offersOf(state.running, wanted),
-    endpoints: () => frame.listeners.served(),
+    endpoints: () => [...frame.ports.http.served(), ...frame.ports.grpc.served()],
     metricsAddress: () => state.metricsServer?.address,
     metricsText: () => frame.metrics.text(),
   };
@@ -273,11 +282,11 @@ async function replace(
   next: ServiceConfig,
   timeout: number,
 ): Promise<Replaced> {
-  const { clock, logger, listeners, edges } = frame;
+  const { clock, logger, ports, edges } = frame;
   const remake = (graph: Graph) =>
     build({
       graph,
-      around: frame.surroundings(listeners.nextGraph()),
+      around: frame.surroundings({ http: ports.http.nextGraph(), grpc: ports.grpc.nextGraph() }),
       edges,
       kept: chooseKept(running, graph),
       runningChains: running.chains,

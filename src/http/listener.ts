@@ -1,10 +1,10 @@
-import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import { capability } from '../component/component.ts';
 import type { Endpoint } from '../config/schema.ts';
 import { parseEndpoint } from '../config/schema.ts';
 import { Refusal } from '../model/errors.ts';
+import { addressOf, cannotListen } from './address.ts';
 import type { BytesInFlight } from './admission.ts';
 import { boundBytesInFlight } from './admission.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';
@@ -134,7 +134,7 @@ class Servers {
   async bind(endpoint: string, settings: ServerLimits, graph: number): Promise<Listener> {
     const parsed = parseEndpoint(endpoint);
     if (parsed === undefined) throw new Error(`${endpoint} is no host:port`);
-    const address = await resolve(parsed.host);
+    const address = await addressOf(parsed.host);
     const anonymous = parsed.port === 0 ? `#${++this.#anonymous}` : '';
     const key = `${address}:${parsed.port}${anonymous}`;
     const found = this.#shared.get(key);
@@ -324,27 +324,6 @@ function finished(hold: Hold, deadline: AbortSignal): Promise<void> {
   hold.idle = resolve;
   deadline.addEventListener('abort', () => resolve(), { once: true });
   return promise;
-}
-
-/** The address a name stands for; an unknown name stays, and fails with a clear sentence when opened. */
-async function resolve(host: string): Promise<string> {
-  if (isIP(host) !== 0) return host;
-  try {
-    return (await lookup(host)).address;
-  } catch {
-    return host.toLowerCase();
-  }
-}
-
-function cannotListen(endpoint: string, error: unknown): Error {
-  const { code, message } = error as NodeJS.ErrnoException;
-  const why: Record<string, string> = {
-    EADDRINUSE: 'another program listens there',
-    EADDRNOTAVAIL: 'no interface of this machine has that address',
-    EACCES: 'this user may not listen there',
-    ENOTFOUND: 'the host name is unknown',
-  };
-  return new Error(`cannot listen on ${endpoint}: ${why[code ?? ''] ?? message}`, { cause: error });
 }
 
 function urlOf(entry: Shared): string | undefined {

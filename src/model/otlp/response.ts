@@ -35,6 +35,24 @@ export function renderRpcStatus(httpStatus: number, message: string, contentType
   return Buffer.concat([varintField(1, code), textField(2, text)]);
 }
 
+/** A google.rpc.Status with a google.rpc.RetryInfo: the client may try again after so long. */
+export function renderRetryStatus(code: number, message: string, retryAfterMs: number): Buffer {
+  const milliseconds = Math.ceil(retryAfterMs);
+  const delay = Buffer.concat([
+    varintField(1, Math.floor(milliseconds / 1000)),
+    varintField(2, (milliseconds % 1000) * 1_000_000),
+  ]);
+  const detail = Buffer.concat([
+    textField(1, 'type.googleapis.com/google.rpc.RetryInfo'),
+    bytesField(2, bytesField(1, delay)),
+  ]);
+  return Buffer.concat([
+    varintField(1, code),
+    textField(2, bounded(message)),
+    bytesField(3, detail),
+  ]);
+}
+
 /** The google.rpc.Code that goes with an HTTP status; 2 (unknown) for one that is never sent. */
 export function rpcCode(httpStatus: number): number {
   return RPC_CODES.get(httpStatus) ?? (httpStatus >= 400 && httpStatus < 500 ? 3 : 2);

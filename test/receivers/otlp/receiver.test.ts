@@ -221,11 +221,13 @@ t.test('another method is 405, as a status', async (t) => {
   t.match(await got.json(), { code: 12 });
 });
 
-t.test('a transport that is not there yet is not taken silently', async (t) => {
+t.test('a protocol alone means all its defaults, and at least one is named', async (t) => {
   t.match(otlpConfig.parse({ protocols: { http: null } }), {
     protocols: { http: { endpoint: '127.0.0.1:4318', max_spans_per_request: 1000 } },
   });
-  t.notOk(otlpConfig.safeParse({ protocols: { http: {}, grpc: {} } }).success);
+  t.match(otlpConfig.parse({ protocols: { grpc: null } }), {
+    protocols: { grpc: { endpoint: '127.0.0.1:4317', max_recv_msg_size_mib: 25 } },
+  });
   t.notOk(otlpConfig.safeParse({ protocols: {} }).success);
   t.notOk(otlpConfig.safeParse({}).success);
   t.notOk(otlpConfig.safeParse({ protocols: { http: { max_spans_per_request: 0 } } }).success);

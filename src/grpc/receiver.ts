@@ -1,0 +1,45 @@
+import type { Pipeline, Receiver, Settings } from '../component/component.ts';
+import type { Protocol } from '../http/ingest.ts';
+import { ingest } from '../http/ingest.ts';
+import { entranceOf } from '../http/receiver.ts';
+import type { Tenant } from '../model/batch.ts';
+import { MAX_BODY_BYTES } from '../model/formats.ts';
+import type { GrpcListenerConfig } from './config.ts';
+import { grpcLimitsOf } from './config.ts';
+import type { GrpcListener } from './listener.ts';
+import { GRPC_LISTENERS } from './listener.ts';
+
+/** What a gRPC receiver serves: one method, on a port of its own. */
+export type ServedMethod = {
+  readonly endpoint: string;
+  readonly listener: GrpcListenerConfig;
+  /** `/package.Service/Method`. */
+  readonly path: string;
+  readonly protocol: Protocol;
+  readonly pipeline: Pipeline;
+  readonly fallback: Tenant | undefined;
+};
+
+/** A receiver that is a gRPC method: it opens with `start` and drains with `shutdown`. */
+export function grpcReceiver(settings: Settings, served: ServedMethod): Receiver {
+  let listener: GrpcListener | undefined;
+  return {
+    async start() {
+      const refusals = settings.metrics.counter(
+        'tracectl_grpc_refusals_total',
+        'Calls that were answered with a refusal, at whatever stage, by code.',
+      );
+      const { endpoint, path, protocol } = served;
+      const ingestion = { ...entranceOf(settings, served, refusals), protocol };
+      const { maxBytes = MAX_BODY_BYTES } = protocol;
+      listener = await settings.host.service(GRPC_LISTENERS).bind(endpoint, {
+        limits: grpcLimitsOf(served.listener),
+        methods: [{ path, maxBytes, handler: (incoming) => ingest(incoming, ingestion) }],
+      });
+      await listener.open();
+    },
+    async shutdown(deadline) {
+      await listener?.close(deadline);
+    },
+  };
+}

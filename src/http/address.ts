@@ -1,0 +1,24 @@
+import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
+
+/** The address a name stands for; an unknown name stays, and fails with a clear sentence when opened. */
+export async function addressOf(host: string): Promise<string> {
+  if (isIP(host) !== 0) return host;
+  try {
+    return (await lookup(host)).address;
+  } catch {
+    return host.toLowerCase();
+  }
+}
+
+/** Why nothing listens at an endpoint, as a sentence. */
+export function cannotListen(endpoint: string, error: unknown): Error {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const why: Record<string, string> = {
+    EADDRINUSE: 'another program listens there',
+    EADDRNOTAVAIL: 'no interface of this machine has that address',
+    EACCES: 'this user may not listen there',
+    ENOTFOUND: 'the host name is unknown',
+  };
+  return new Error(`cannot listen on ${endpoint}: ${why[code ?? ''] ?? message}`, { cause: error });
+}
