@@ -6,6 +6,7 @@ import { sqlite as sqliteExporter } from '../exporters/sqlite/factory.ts';
 import { admin } from '../extensions/admin/factory.ts';
 import { fileStorage } from '../extensions/file_storage/factory.ts';
 import { healthCheck } from '../extensions/health_check/factory.ts';
+import { redis } from '../extensions/redis/factory.ts';
 import { sqlite as sqliteStore } from '../extensions/sqlite/factory.ts';
 import { auth } from '../processors/auth/factory.ts';
 import { customFields } from '../processors/custom_fields/factory.ts';
@@ -21,6 +22,7 @@ import type { Registry } from './config/registry.ts';
 export const REGISTRY: Registry = [
   sqliteStore,
   fileStorage,
+  redis,
   admin,
   healthCheck,
   native,

@@ -159,3 +159,12 @@ const usageCountersPiece = z
 export function usageCountersRef() {
   return usageCountersPiece;
 }
+
+const redisPiece = z
+  .string({ error: 'expected the id of a redis extension, such as redis' })
+  .meta({ capability: 'redis' });
+
+/** The id of an extension that is a connection to Redis. */
+export function redisRef() {
+  return redisPiece;
+}

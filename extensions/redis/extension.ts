@@ -1,0 +1,122 @@
+import { readFile } from 'node:fs/promises';
+import type { ConnectionOptions as TlsOptions } from 'node:tls';
+import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { OpenRedis, Sentinel } from '../../src/redis/connection.ts';
+import { openRedis } from '../../src/redis/connection.ts';
+import type { RedisConnection } from '../../src/redis/redis.ts';
+import { REDIS } from '../../src/redis/redis.ts';
+import type { ComponentHealth } from '../../src/telemetry/health.ts';
+import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
+import type { RedisConfig } from './config.ts';
+
+/**
+ * Holds one connection and lends it:
+ *
+ *   start ──▶ src/redis/connection.ts ──▶ offered as `redis`
+ *
+ * A Redis that is away at the start, or goes away, is waited for: nothing needs a restart.
+ */
+export function redisExtension(settings: Settings, config: RedisConfig): Extension {
+  const { id, clock, logger, host } = settings;
+  let open: OpenRedis | undefined;
+  const opened = (): OpenRedis => {
+    if (open === undefined) throw new Error(`extension ${id} is not started`);
+    return open;
+  };
+  const offer = offerOf(opened);
+  let unregister = (): void => {};
+
+  return {
+    async start() {
+      open = await openRedis({
+        url: config.url,
+        keyPrefix: config.key_prefix,
+        commandTimeout: config.command_timeout,
+        tls: await tlsOptions(config.tls),
+        sentinel: sentinelOf(config.sentinel),
+        cluster: config.cluster,
+        clock,
+        logger,
+      });
+      unregister = host
+        .service(HEALTH_REGISTRY)
+        .register(id, () => healthOf(opened(), config.cluster));
+    },
+    async shutdown() {
+      unregister();
+      const closing = open;
+      open = undefined;
+      await closing?.close();
+    },
+    provide: <T>(wanted: Capability<T>) => (wanted.name === REDIS.name ? (offer as T) : undefined),
+  };
+}
+
+/** The offer exists before the start, because components look it up while they are created. */
+function offerOf(opened: () => OpenRedis): RedisConnection {
+  return {
+    get prefix() {
+      return opened().prefix;
+    },
+    get client() {
+      return opened().client;
+    },
+    key: (...parts) => opened().key(...parts),
+    run: async (work) => opened().run(work),
+    script(lua) {
+      let script: ReturnType<RedisConnection['script']> | undefined;
+      return {
+        async run(keys, args) {
+          script ??= opened().script(lua);
+          return script.run(keys, args);
+        },
+      };
+    },
+    duplicate: () => opened().duplicate(),
+    subscribe: (channel, listener) => opened().subscribe(channel, listener),
+    state: () => opened().state(),
+    onState: (listener) => opened().onState(listener),
+  };
+}
+
+/**
+ * Whether the process can accept without Redis is for those to say who use it: with a store, a queue does.
+ */
+function healthOf(redis: RedisConnection, cluster: boolean): ComponentHealth {
+  const { connected, maxmemoryPolicy, appendOnly } = redis.state();
+  return {
+    healthy: connected,
+    ...(connected ? {} : { message: 'Redis cannot be reached.' }),
+    details: {
+      connected,
+      cluster,
+      maxmemory_policy: maxmemoryPolicy ?? null,
+      append_only_file: appendOnly ?? null,
+    },
+  };
+}
+
+async function tlsOptions(tls: RedisConfig['tls']): Promise<TlsOptions | undefined> {
+  if (tls === undefined) return undefined;
+  const [ca, cert, key] = await Promise.all(
+    [tls.ca_file, tls.cert_file, tls.key_file].map((file) =>
+      file === undefined ? undefined : readFile(file),
+    ),
+  );
+  return {
+    ...(ca === undefined ? {} : { ca }),
+    ...(cert === undefined ? {} : { cert }),
+    ...(key === undefined ? {} : { key }),
+    ...(tls.server_name_override === undefined ? {} : { servername: tls.server_name_override }),
+    rejectUnauthorized: !tls.insecure_skip_verify,
+  };
+}
+
+function sentinelOf(sentinel: RedisConfig['sentinel']): Sentinel | undefined {
+  if (sentinel === undefined) return undefined;
+  const addresses = sentinel.addresses.map((address) => {
+    const colon = address.lastIndexOf(':');
+    return { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) };
+  });
+  return { name: sentinel.name, addresses, password: sentinel.password };
+}

@@ -1,0 +1,286 @@
+import { createHash } from 'node:crypto';
+import type { ConnectionOptions as TlsOptions } from 'node:tls';
+import type { RedisOptions } from 'ioredis';
+import type { Clock, Logger } from '../component/component.ts';
+import { RetryableError } from '../model/errors.ts';
+import type { RedisClient, RedisConnection, RedisScript, RedisState } from './redis.ts';
+
+/** As the library's constructors take them. */
+type Options = Omit<RedisOptions, 'replyMapping'>;
+
+export type RedisSettings = {
+  /** `redis://` or `rediss://`, with user, password and number of the database. */
+  readonly url: string;
+  /** Ends the hash tag at the beginning of every key. */
+  readonly keyPrefix: string;
+  /** Milliseconds after which a command has failed. */
+  readonly commandTimeout: number;
+  readonly tls: TlsOptions | undefined;
+  /** The Sentinels that know the address, and what they call it. */
+  readonly sentinel: Sentinel | undefined;
+  /** The address is a node of a Cluster. */
+  readonly cluster: boolean;
+  readonly clock: Clock;
+  readonly logger: Logger;
+};
+
+export type Sentinel = {
+  readonly name: string;
+  readonly addresses: readonly { readonly host: string; readonly port: number }[];
+  readonly password: string | undefined;
+};
+
+export type OpenRedis = RedisConnection & {
+  close(): Promise<void>;
+};
+
+const CHECK_MS = 30_000;
+/** How soon it is asked again after it did not answer. */
+const RECHECK_MS = 2_000;
+const RETRY_AFTER_MS = 1000;
+const LONGEST_RECONNECT_MS = 1000;
+/** A client whose commands block, and hears nothing for this long, begins anew. */
+const SILENCE_MS = 30_000;
+
+/** Resolves when the first connection stands or has failed: what is away may come later. */
+export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
+  const { clock, logger, keyPrefix } = settings;
+  const make = await clientMaker(settings);
+  const client = make(failingSoon(settings));
+  const prefix = `{${keyPrefix}}`;
+  const watch = watchState(client, clock, logger);
+  const subscriptions = subscriptionsOf(() => make(waiting()));
+  // What a library asks of the client is its own to handle; this one speaks for the connection.
+  client.on('error', () => {});
+
+  async function run<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
+    try {
+      return await work(client);
+    } catch (error) {
+      throw redisError(error);
+    }
+  }
+
+  const key = (...parts: readonly string[]): string => [prefix, ...parts].join(':');
+  await client.connect().catch((error: unknown) => {
+    logger.warn({ error }, 'Redis cannot be reached yet');
+  });
+  await watch.check();
+
+  return {
+    prefix,
+    key,
+    run,
+    client,
+    script: (lua) => scriptOf(lua, run),
+    duplicate: () => make(waiting()),
+    subscribe: (channel, listener) => subscriptions.add(key(channel), listener),
+    state: watch.state,
+    onState: watch.onState,
+    async close() {
+      watch.stop();
+      subscriptions.close();
+      client.disconnect();
+    },
+  };
+}
+
+/** Loads the library when a configuration names Redis, and not before. */
+async function clientMaker(settings: RedisSettings): Promise<(options: Options) => RedisClient> {
+  const { Cluster, Redis } = await import('ioredis');
+  const { url, tls, sentinel, cluster } = settings;
+  const address = addressOf(url, tls);
+  if (cluster) {
+    const { host = '127.0.0.1', port = 6379, ...rest } = address;
+    return (options) =>
+      new Cluster([{ host, port }], {
+        lazyConnect: true,
+        enableOfflineQueue: options.enableOfflineQueue ?? true,
+        clusterRetryStrategy: reconnectDelay,
+        slotsRefreshTimeout: 1000,
+        redisOptions: { ...rest, ...options },
+      });
+  }
+  if (sentinel === undefined) return (options) => new Redis({ ...address, ...options });
+  const { host: _host, port: _port, ...credentials } = address;
+  const sentinels = sentinel.addresses.map(({ host, port }) => ({ host, port }));
+  const { name, password } = sentinel;
+  const named = { ...credentials, sentinels, name, sentinelRetryStrategy: reconnectDelay };
+  const secret = password === undefined ? {} : { sentinelPassword: password };
+  return (options) => new Redis({ ...named, ...secret, ...options });
+}
+
+function addressOf(url: string, tls: TlsOptions | undefined): Options {
+  const { protocol, hostname, port, username, password, pathname } = new URL(url);
+  const db = Number(pathname.slice(1));
+  return {
+    host: hostname.replace(/^\[(.*)\]$/, '$1'),
+    port: port === '' ? 6379 : Number(port),
+    ...(username === '' ? {} : { username: decodeURIComponent(username) }),
+    ...(password === '' ? {} : { password: decodeURIComponent(password) }),
+    ...(Number.isInteger(db) && db > 0 ? { db } : {}),
+    ...(protocol === 'rediss:' || tls !== undefined ? { tls: tls ?? {} } : {}),
+  };
+}
+
+const common: Options = {
+  lazyConnect: true,
+  connectTimeout: 1500,
+  keepAlive: 10_000,
+  retryStrategy: reconnectDelay,
+  // A replica that was the primary until a moment ago: the connection is made anew.
+  reconnectOnError: (error) => /^(READONLY|LOADING)/.test(error.message),
+};
+
+/** Commands fail, and do not wait for a Redis that is away. */
+function failingSoon({ commandTimeout }: RedisSettings): Options {
+  return {
+    ...common,
+    commandTimeout,
+    socketTimeout: commandTimeout + 500,
+    enableOfflineQueue: false,
+    maxRetriesPerRequest: 1,
+    autoResendUnfulfilledCommands: false,
+  };
+}
+
+function waiting(): Options {
+  return { ...common, maxRetriesPerRequest: null, socketTimeout: SILENCE_MS };
+}
+
+function reconnectDelay(times: number): number {
+  return Math.min(LONGEST_RECONNECT_MS, 50 * 2 ** Math.min(times, 10));
+}
+
+function redisError(error: unknown): RetryableError {
+  if (error instanceof RetryableError) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  const options = { retryAfterMs: RETRY_AFTER_MS, cause: error };
+  if (/\bOOM\b/.test(message)) return new RetryableError('redis_full', 'Redis is full', options);
+  return new RetryableError('redis_failed', 'Redis cannot be reached', options);
+}
+
+function scriptOf(lua: string, run: RedisConnection['run']): RedisScript {
+  const hash = createHash('sha1').update(lua).digest('hex');
+  return {
+    run: (keys, args) =>
+      run(async (client) => {
+        try {
+          return await client.evalsha(hash, keys.length, ...keys, ...args);
+        } catch (error) {
+          if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
+          return client.call('EVAL', [lua, keys.length, ...keys, ...args]);
+        }
+      }),
+  };
+}
+
+type StateWatch = {
+  state(): RedisState;
+  onState(listener: (state: RedisState) => void): () => void;
+  check(): Promise<void>;
+  stop(): void;
+};
+
+/** Knows whether Redis is there, and asks now and then what it does with a full memory. */
+function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWatch {
+  const listeners = new Set<(state: RedisState) => void>();
+  let state: RedisState = {
+    connected: false,
+    maxmemoryPolicy: undefined,
+    appendOnly: undefined,
+  };
+  let isStopped = false;
+  let cancel = (): void => {};
+
+  function enter(next: RedisState): void {
+    const before = state;
+    state = next;
+    if (before.connected !== next.connected) {
+      logger.info({}, next.connected ? 'Redis is there' : 'Redis is away');
+    }
+    const { maxmemoryPolicy } = next;
+    if (maxmemoryPolicy !== undefined && maxmemoryPolicy !== before.maxmemoryPolicy) {
+      logger.info({ maxmemoryPolicy }, 'what Redis does when its memory is full');
+    }
+    for (const listener of listeners) listener(next);
+  }
+
+  async function check(): Promise<void> {
+    cancel();
+    if (isStopped) return;
+    let next = CHECK_MS;
+    try {
+      const info = await client.info();
+      enter({
+        connected: true,
+        maxmemoryPolicy: /^maxmemory_policy:(\S+)/m.exec(info)?.[1],
+        appendOnly: /^aof_enabled:1/m.test(info),
+      });
+    } catch {
+      next = RECHECK_MS;
+      if (state.connected) enter({ ...state, connected: false });
+    }
+    if (!isStopped) cancel = clock.after(next, () => void check());
+  }
+
+  client.on('ready', () => void check());
+  client.on('close', () => {
+    if (state.connected && !isStopped) enter({ ...state, connected: false });
+  });
+  return {
+    state: () => state,
+    onState(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    check,
+    stop() {
+      isStopped = true;
+      cancel();
+      listeners.clear();
+    },
+  };
+}
+
+type Subscriptions = {
+  add(channel: string, listener: (message: string) => void): () => void;
+  close(): void;
+};
+
+/** One connection for all channels, made with the first of them. */
+function subscriptionsOf(make: () => RedisClient): Subscriptions {
+  const channels = new Map<string, Set<(message: string) => void>>();
+  let client: RedisClient | undefined;
+
+  function opened(): RedisClient {
+    if (client !== undefined) return client;
+    const made = make();
+    made.on('error', () => {});
+    made.on('message', (channel: string, message: string) => {
+      for (const listener of channels.get(channel) ?? []) listener(message);
+    });
+    client = made;
+    return made;
+  }
+
+  return {
+    add(channel, listener) {
+      const listeners = channels.get(channel) ?? new Set();
+      if (listeners.size === 0) opened().subscribe(channel).catch(ignore);
+      channels.set(channel, listeners.add(listener));
+      return () => {
+        listeners.delete(listener);
+        if (listeners.size > 0 || !channels.delete(channel)) return;
+        client?.unsubscribe(channel).catch(ignore);
+      };
+    },
+    close() {
+      channels.clear();
+      client?.disconnect();
+    },
+  };
+}
+
+/** The connection was closed meanwhile. */
+function ignore(): void {}

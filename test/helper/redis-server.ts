@@ -1,0 +1,115 @@
+import type { ChildProcess } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { accessSync, constants } from 'node:fs';
+import { createServer } from 'node:net';
+import { delimiter, join } from 'node:path';
+import { Redis } from 'ioredis';
+import type { Test } from 'tap';
+
+/** A Redis of a test's own. */
+export type RedisServer = {
+  readonly url: string;
+  readonly port: number;
+  /** A client for looking and meddling, closed with the test. */
+  readonly client: Redis;
+  config(name: string, value: string): Promise<void>;
+  /** Ends it as a crash does; `start` brings it back on the same port. */
+  kill(): Promise<void>;
+  start(): Promise<void>;
+  /** Stops it in its tracks: it holds its connections and says nothing. */
+  freeze(): void;
+  thaw(): void;
+};
+
+/** Starts a Redis in a temporary directory, on a free port, without snapshots; it ends with the test. */
+export async function redisServer(t: Test, args: readonly string[] = []): Promise<RedisServer> {
+  const binary = findServer();
+  const directory = t.testdir({});
+  const port = await freePort();
+  const all = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', directory, '--save', ''];
+  let child: ChildProcess | undefined;
+
+  async function start(): Promise<void> {
+    const started = spawn(binary, [...all, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    child = started;
+    await new Promise<void>((resolve, reject) => {
+      let said = '';
+      started.stdout.on('data', (chunk: Buffer) => {
+        said += chunk.toString();
+        if (said.includes('Ready to accept connections')) resolve();
+      });
+      started.once('exit', () => reject(new Error(`redis-server ended: ${said}`)));
+      started.once('error', reject);
+    });
+  }
+
+  async function kill(): Promise<void> {
+    const running = child;
+    child = undefined;
+    if (running === undefined || running.exitCode !== null) return;
+    const ended = new Promise((resolve) => running.once('exit', resolve));
+    running.kill('SIGKILL');
+    await ended;
+  }
+
+  await start();
+  const client = new Redis({ port, host: '127.0.0.1', retryStrategy: () => 20 });
+  client.on('error', () => {});
+  t.teardown(async () => {
+    client.disconnect();
+    await kill();
+  });
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    client,
+    async config(name, value) {
+      await client.config('SET', name, value);
+    },
+    kill,
+    start,
+    freeze: () => void child?.kill('SIGSTOP'),
+    thaw: () => void child?.kill('SIGCONT'),
+  };
+}
+
+function findServer(): string {
+  const found = onPath();
+  if (found !== undefined) return found;
+  if (process.getuid?.() === 0) {
+    try {
+      execFileSync('apt-get', ['install', '-y', '-q', 'redis-server'], { stdio: 'ignore' });
+    } catch {
+      // Said below.
+    }
+  }
+  const installed = onPath();
+  if (installed !== undefined) return installed;
+  throw new Error('redis-server is not installed: these tests start one of their own');
+}
+
+function onPath(): string | undefined {
+  const places = [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/sbin'];
+  return places.map((place) => join(place, 'redis-server')).find(isExecutable);
+}
+
+function isExecutable(file: string): boolean {
+  try {
+    accessSync(file, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const address = server.address();
+      const port = typeof address === 'object' && address !== null ? address.port : 0;
+      server.close(() => resolve(port));
+    });
+  });
+}
