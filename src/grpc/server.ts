@@ -67,6 +67,7 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
   setLogVerbosity(logVerbosity.NONE);
   const server = new Server(libraryOptions(options.limits));
   const underWay = new Set<Promise<void>>();
+  const connections = new Map<Duplex, Promise<void>>();
   let arriving: Arrival | undefined;
 
   for (const method of options.methods) {
@@ -96,7 +97,12 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
   return {
     accept(connection) {
       const cancel = options.clock.after(HANDSHAKE_MS, () => connection.destroy());
-      connection.once('close', cancel);
+      const closed = new Promise<void>((resolve) => connection.once('close', () => resolve()));
+      connections.set(connection, closed);
+      connection.once('close', () => {
+        cancel();
+        connections.delete(connection);
+      });
       const opened = (session: ServerHttp2Session): void => {
         session.once('remoteSettings', cancel);
       };
@@ -105,8 +111,9 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
       http2.off('session', opened);
     },
     async drain() {
-      await new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
-      await Promise.all(underWay);
+      // The library asks every connection to go, and on some versions of Node does not wait for it.
+      server.tryShutdown(() => {});
+      await Promise.all([...connections.values(), ...underWay]);
     },
   };
 }

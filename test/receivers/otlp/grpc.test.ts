@@ -1,0 +1,481 @@
+import { connect } from 'node:net';
+import { gzipSync } from 'node:zlib';
+import type { Test } from 'tap';
+import t from 'tap';
+import { otlpConfig } from '../../../receivers/otlp/config.ts';
+import { createOtlpReceiver } from '../../../receivers/otlp/receiver.ts';
+import { systemClock } from '../../../src/component/clock.ts';
+import type { Pipeline, RequestHead } from '../../../src/component/component.ts';
+import { createGrpcListeners, GRPC_LISTENERS } from '../../../src/grpc/listener.ts';
+import { LISTENERS } from '../../../src/http/listener.ts';
+import { rawOf, reject } from '../../../src/model/batch.ts';
+import type { RefusalCode, RefusalOptions } from '../../../src/model/errors.ts';
+import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { decodeResponse } from '../../e2e/otlp-messages.ts';
+import { aTenant, otlpProtoBody } from '../../helper/batches.ts';
+import { bareClient, EXPORT, framed, GZIP, grpcClient } from '../../helper/grpc.ts';
+import { NO_DEADLINE, testListeners } from '../../helper/http.ts';
+import { fakeHost, testSettings } from '../../helper/settings.ts';
+import type { Sink } from '../../helper/sink.ts';
+import { createSink, memoryLedger, sinkPipeline } from '../../helper/sink.ts';
+
+const MIB = 1_048_576;
+
+type Receiving = {
+  grpc?: object;
+  pipeline?: (sink: Sink) => Partial<Pipeline>;
+  inFlightBytes?: number;
+};
+
+async function receiving(t: Test, { grpc, pipeline, inFlightBytes }: Receiving = {}) {
+  const listeners = testListeners(inFlightBytes);
+  const { logger, metrics } = listeners;
+  const grpcListeners = createGrpcListeners({ logger, metrics, clock: systemClock });
+  const services = { [LISTENERS.name]: listeners, [GRPC_LISTENERS.name]: grpcListeners };
+  const host = fakeHost({ services });
+  const sink = createSink();
+  const heads: RequestHead[] = [];
+  let admissions = 0;
+  const receiver = createOtlpReceiver(
+    testSettings('receiver', 'otlp', { host, logger, metrics, clock: systemClock }),
+    otlpConfig.parse({ protocols: { grpc: { endpoint: '127.0.0.1:0', ...grpc } } }),
+    sinkPipeline(sink, {
+      admit(head) {
+        heads.push(head);
+        admissions++;
+        return { tenant: aTenant(), release: () => void admissions-- };
+      },
+      ...pipeline?.(sink),
+    }),
+  );
+  await receiver.start();
+  t.teardown(async () => {
+    await receiver.shutdown(AbortSignal.abort());
+    grpcListeners.close();
+    await listeners.close();
+  });
+  const url = grpcListeners.served()[0]?.url ?? '';
+  const client = grpcClient(t, url);
+  /** Nothing is held any more; waits for what a client that left has set off. */
+  const nothingHeld = async (): Promise<void> => {
+    while (admissions > 0 || listeners.bytesInFlight.held > 0) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  return { url, client, sink, heads, receiver, listeners, metrics, logger, nothingHeld };
+}
+
+function spans(count: number, name?: string) {
+  return Array.from({ length: count }, (_, i) => ({
+    spanId: (i + 1).toString(16).padStart(16, '0'),
+    ...(name === undefined ? {} : { name }),
+  }));
+}
+
+/** A request of exactly so many bytes. */
+function requestOf(bytes: number): Buffer {
+  const around = otlpProtoBody(spans(1, 'n'.repeat(bytes))).length - bytes;
+  const body = otlpProtoBody(spans(1, 'n'.repeat(bytes - around)));
+  if (body.length !== bytes) throw new Error(`no request has ${bytes} bytes`);
+  return body;
+}
+
+t.test('spans are taken as they came, compressed or not', async (t) => {
+  const { url, client, sink, heads, nothingHeld } = await receiving(t);
+  const body = otlpProtoBody(spans(2));
+  const plain = await client.call(body, { metadata: { authorization: 'Bearer k' } });
+  t.match(plain, { code: 0, message: Buffer.alloc(0) });
+  t.equal((await grpcClient(t, url, GZIP).call(body)).code, 0);
+  const [first, second] = sink.batches.map(rawOf);
+  t.match(first, { format: 'otlp_proto', encoding: 'identity', requestItems: 2, body });
+  t.match(second, { format: 'otlp_proto', encoding: 'gzip', requestItems: 2 });
+  t.ok(second?.index?.bytes.equals(body), 'inflated for the scan');
+  t.match(heads[0], {
+    transport: 'grpc',
+    method: 'POST',
+    path: EXPORT,
+    remoteAddress: '127.0.0.1',
+    declaredBytes: undefined,
+  });
+  t.strictSame(heads[0]?.headers.get('authorization'), ['Bearer k']);
+  t.notOk(heads[0]?.headers.has(':path'));
+  await nothingHeld();
+});
+
+t.test('an empty request is a success that reaches nobody', async (t) => {
+  const { client, sink } = await receiving(t);
+  t.match(await client.call(Buffer.alloc(0)), { code: 0, message: Buffer.alloc(0) });
+  t.equal(sink.batches.length, 0);
+});
+
+t.test('rejected spans are a partial success, also when all are', async (t) => {
+  const pipeline = (sink: Sink): Partial<Pipeline> => ({
+    consume(batch) {
+      const code = 'invalid_custom_fields';
+      reject(rawOf(batch), [{ index: 0, code, reason: 'spans[0].attributes.custom_fields' }]);
+      return sink.consume(batch);
+    },
+  });
+  const { client } = await receiving(t, { pipeline });
+  for (const count of [1, 2]) {
+    const { code, message } = await client.call(otlpProtoBody(spans(count)));
+    t.equal(code, 0);
+    t.match(decodeResponse(message), {
+      rejectedSpans: 1,
+      errorMessage: /invalid_custom_fields: spans\[0\]/,
+    });
+  }
+});
+
+t.test('every refusal has its code, and says when to try again where that helps', async (t) => {
+  const cases: [RefusalCode, RefusalOptions, number, number | undefined][] = [
+    ['unauthorized', {}, 16, undefined],
+    ['forbidden', {}, 7, undefined],
+    ['invalid_request', {}, 3, undefined],
+    ['monthly_limit', { retryAfterMs: 86_400_000 }, 8, undefined],
+    ['hourly_limit', { retryAfterMs: 61_500 }, 8, 61_500],
+    ['rate_limited', { retryAfterMs: 250.5 }, 8, 251],
+    ['exceeds_hourly_limit', {}, 3, undefined],
+    ['idempotency_conflict', {}, 10, undefined],
+    ['idempotency_in_progress', { retryAfterMs: 1000 }, 10, 1000],
+    ['unavailable', { retryAfterMs: 5000 }, 14, 5000],
+  ];
+  let refusal = new Refusal('unavailable', '');
+  const pipeline = (): Partial<Pipeline> => ({
+    admit() {
+      throw refusal;
+    },
+  });
+  const { client, metrics, nothingHeld } = await receiving(t, { pipeline });
+  for (const [name, options, code, retryAfterMs] of cases) {
+    refusal = new Refusal(name, `Über \uD800 100%: ${name}\n`, options);
+    const end = await client.call(otlpProtoBody(spans(1)));
+    t.match(end, { code, details: `Über \uFFFD 100%: ${name}\n` }, name);
+    t.equal(end.retryAfterMs, retryAfterMs, name);
+    t.equal(metrics.value('tracectl_grpc_refusals_total', { code: name }), 1);
+  }
+  await nothingHeld();
+});
+
+t.test('what the pipeline throws is a code, never an unknown one', async (t) => {
+  const thrown: [unknown, number, number][] = [
+    [new RetryableError('queue_full', 'full', { retryAfterMs: 700 }), 14, 700],
+    [new PermanentError('wrong_kind', 'never'), 14, 5000],
+    [new TypeError('a fault'), 14, 5000],
+  ];
+  for (const [error, code, retryAfterMs] of thrown) {
+    const { client, nothingHeld } = await receiving(t, {
+      pipeline: () => ({ consume: () => Promise.reject(error) }),
+    });
+    t.match(await client.call(otlpProtoBody(spans(1))), { code, retryAfterMs });
+    await nothingHeld();
+  }
+});
+
+t.test('a body that is no OTLP is refused and nothing else happens', async (t) => {
+  const { url, client, sink, nothingHeld } = await receiving(t);
+  t.equal((await client.call(Buffer.from('garbage'))).code, 3);
+  const gzip = ['grpc-encoding', 'gzip'];
+  const whole = gzipSync(otlpProtoBody(spans(1)));
+  const broken: [string, readonly string[], Buffer][] = [
+    ['no gzip', gzip, framed(Buffer.from('garbage'), 1)],
+    ['gzip cut short', gzip, framed(whole.subarray(0, 30), 1)],
+    ['bytes after gzip', gzip, framed(Buffer.concat([whole, Buffer.from('more')]), 1)],
+    ['compressed, not said how', [], framed(whole, 1)],
+    ['a flag that nobody knows', gzip, framed(whole, 2)],
+    ['a message that ends early', [], framed(Buffer.from('abc'), 0, 10)],
+    ['no message', [], Buffer.alloc(0)],
+    ['half a prefix', [], Buffer.from([0, 0, 0])],
+    ['two messages', [], Buffer.concat([framed(whole), framed(whole)])],
+    ['a content type of JSON', ['content-type', 'application/grpc+json'], framed(whole)],
+  ];
+  const bare = bareClient(t, url);
+  for (const [name, headers, bytes] of broken) {
+    const call = bare.call(headers);
+    call.stream.end(bytes);
+    t.match(await call.end, { ':status': '200', 'grpc-status': '3' }, name);
+  }
+  t.equal(sink.batches.length, 0);
+  await nothingHeld();
+  const good = bare.call(gzip);
+  good.stream.end(framed(otlpProtoBody(spans(1)), 0));
+  t.match(await good.end, { 'grpc-status': '0' }, 'a call may leave a message as it is');
+});
+
+t.test('encodings and methods that are not served are unimplemented', async (t) => {
+  const { url, client } = await receiving(t);
+  const bare = bareClient(t, url);
+  for (const encoding of ['deflate', 'zstd', 'br', 'gzip, gzip']) {
+    const call = bare.call(['grpc-encoding', encoding]);
+    call.stream.end(framed(Buffer.alloc(0)));
+    t.match(await call.end, { 'grpc-status': '12', 'grpc-accept-encoding': 'identity,gzip' });
+  }
+  const logs = '/opentelemetry.proto.collector.logs.v1.LogsService/Export';
+  t.equal((await client.call(Buffer.alloc(0), { path: logs })).code, 12);
+  t.equal((await client.call(Buffer.alloc(0), { path: '/' })).code, 12);
+  const web = bare.call(['content-type', 'application/json'], '/v1/traces');
+  t.match(await web.end, { ':status': '415' });
+});
+
+t.test('a credential that comes twice is seen twice', async (t) => {
+  const { url, heads } = await receiving(t);
+  const call = bareClient(t, url).call([
+    ...['authorization', 'Bearer a', 'authorization', 'Bearer b'],
+    ...['x-api-key', 'a', 'x-api-key', 'b'],
+  ]);
+  call.stream.end(framed(Buffer.alloc(0)));
+  await call.end;
+  t.strictSame(heads[0]?.headers.get('authorization'), ['Bearer a', 'Bearer b']);
+  t.strictSame(heads[0]?.headers.get('x-api-key'), ['a', 'b']);
+});
+
+t.test('the key is looked at before a byte of the message is read', async (t) => {
+  const { url, nothingHeld } = await receiving(t, {
+    pipeline: () => ({ admit: () => Promise.reject(new Refusal('unauthorized', 'No key.')) }),
+  });
+  const call = bareClient(t, url).call();
+  t.match(await call.end, { 'grpc-status': '16' });
+  await nothingHeld();
+});
+
+t.test('a client that goes on to send what was refused is told to stop', async (t) => {
+  const { url } = await receiving(t, {
+    pipeline: () => ({ admit: () => Promise.reject(new Refusal('forbidden', 'No.')) }),
+  });
+  const call = bareClient(t, url).call();
+  call.stream.write(framed(Buffer.alloc(100), 0, 20 * MIB));
+  const closed = new Promise((resolve) => call.stream.on('close', resolve));
+  t.match(await call.end, { 'grpc-status': '7' });
+  await closed;
+  t.equal(call.stream.rstCode, 0, 'without an error, and without the client ending its side');
+});
+
+t.test('spans are taken up to the limit, and one more refuses all', async (t) => {
+  const { client, sink } = await receiving(t, { grpc: { max_spans_per_request: 20 } });
+  t.equal((await client.call(otlpProtoBody(spans(20)))).code, 0);
+  t.match(await client.call(otlpProtoBody(spans(21))), { code: 3, details: /20/ });
+  t.equal(sink.batches.length, 1);
+});
+
+t.test('a message is taken up to its size, and one byte more is refused unread', async (t) => {
+  const { url, client, sink, nothingHeld } = await receiving(t, {
+    grpc: { max_recv_msg_size_mib: 1 },
+  });
+  t.equal((await client.call(requestOf(MIB))).code, 0);
+  t.match(await client.call(requestOf(MIB + 1)), { code: 3, details: /exceeds 1 MiB/ });
+  const announced = bareClient(t, url).call();
+  announced.stream.write(framed(Buffer.alloc(0), 0, MIB + 1));
+  t.match(await announced.end, { 'grpc-status': '3' }, 'by its prefix alone');
+  t.equal(sink.batches.length, 1);
+  await nothingHeld();
+});
+
+t.test('what a message inflates into is bounded by the same size', async (t) => {
+  const { url, sink, nothingHeld } = await receiving(t, { grpc: { max_recv_msg_size_mib: 1 } });
+  const client = grpcClient(t, url, GZIP);
+  t.equal((await client.call(requestOf(MIB))).code, 0);
+  t.match(await client.call(requestOf(MIB + 1)), {
+    code: 3,
+    details: /inflated body exceeds 1 MiB/,
+  });
+  t.equal(sink.batches.length, 1);
+  await nothingHeld();
+});
+
+t.test('the contract has 25 MiB, also for a bomb', async (t) => {
+  const { url, client, sink, nothingHeld } = await receiving(t);
+  t.equal((await client.call(requestOf(25 * MIB))).code, 0);
+  t.match(await client.call(requestOf(25 * MIB + 1)), { code: 3, details: /25 MiB/ });
+  const bomb = gzipSync(Buffer.alloc(100 * MIB));
+  const before = process.memoryUsage().rss;
+  const bare = bareClient(t, url);
+  for (let i = 0; i < 10; i++) {
+    const call = bare.call(['grpc-encoding', 'gzip']);
+    call.stream.end(framed(bomb, 1));
+    t.match(await call.end, { 'grpc-status': '3' });
+  }
+  t.ok(process.memoryUsage().rss - before < 200 * MIB, 'ten of them fill no memory');
+  t.equal(sink.batches.length, 1);
+  await nothingHeld();
+});
+
+t.test('bytes in flight are bounded by what messages announce', async (t) => {
+  const { url, client, listeners, nothingHeld } = await receiving(t, { inFlightBytes: 8 * MIB });
+  const bare = bareClient(t, url);
+  const first = bare.call();
+  first.stream.write(framed(Buffer.alloc(10), 0, 3 * MIB));
+  while (listeners.bytesInFlight.held < 6 * MIB) await new Promise((r) => setImmediate(r));
+  t.match(await client.call(requestOf(2 * MIB - 500)), { code: 14, retryAfterMs: 1000 });
+  t.equal((await client.call(otlpProtoBody(spans(1)))).code, 0, 'a small one still fits');
+  first.stream.close(8);
+  await nothingHeld();
+  t.equal((await client.call(requestOf(2 * MIB - 500))).code, 0);
+  await nothingHeld();
+});
+
+t.test('a message that does not come ends with the deadline for it', async (t) => {
+  const { url, nothingHeld } = await receiving(t, { grpc: { read_timeout: '50ms' } });
+  const call = bareClient(t, url).call();
+  call.stream.write(framed(Buffer.alloc(10), 0, 1000));
+  t.match(await call.end, { 'grpc-status': '4' });
+  await nothingHeld();
+});
+
+t.test('a client that leaves gives everything back, at whatever point', async (t) => {
+  const consuming = Promise.withResolvers<void>();
+  const finish = Promise.withResolvers<void>();
+  const { url, client, nothingHeld, logger } = await receiving(t, {
+    pipeline: () => ({
+      consume() {
+        consuming.resolve();
+        return finish.promise;
+      },
+    }),
+  });
+  const bare = bareClient(t, url);
+  for (const sent of [Buffer.alloc(0), Buffer.from([0, 0]), framed(Buffer.alloc(10), 0, MIB)]) {
+    const call = bare.call();
+    call.stream.write(sent);
+    await new Promise((resolve) => bare.session.ping(resolve));
+    call.stream.close(8);
+    await call.end;
+    await nothingHeld();
+  }
+  const cancelled = client.call(otlpProtoBody(spans(1)), { cancel: consuming.promise });
+  t.equal((await cancelled).code, 1);
+  finish.resolve();
+  await nothingHeld();
+  t.strictSame(logger.lines, []);
+});
+
+t.test('a deadline of the client ends its call, and what was begun is finished', async (t) => {
+  const finish = Promise.withResolvers<void>();
+  const { client, sink, nothingHeld } = await receiving(t, {
+    pipeline: (sink) => ({
+      consume: async (batch) => {
+        await finish.promise;
+        await sink.consume(batch);
+      },
+    }),
+  });
+  t.equal((await client.call(otlpProtoBody(spans(1)), { deadlineMs: 100 })).code, 4);
+  finish.resolve();
+  await nothingHeld();
+  t.equal(sink.batches.length, 1);
+});
+
+t.test('a hundred calls at a time are all taken', async (t) => {
+  const { url, sink, nothingHeld } = await receiving(t, { grpc: { max_concurrent_streams: 10 } });
+  const clients = [grpcClient(t, url), grpcClient(t, url, GZIP)];
+  const ends = await Promise.all(
+    Array.from({ length: 100 }, (_, i) => clients[i % 2]?.call(otlpProtoBody(spans(i + 1)))),
+  );
+  t.ok(ends.every((end) => end?.code === 0));
+  const counts = sink.batches.map((batch) => rawOf(batch).requestItems).sort((a, b) => a - b);
+  t.strictSame(
+    counts,
+    spans(100).map((_, i) => i + 1),
+  );
+  await nothingHeld();
+});
+
+t.test('a key makes a call safe to repeat', async (t) => {
+  const ledger = memoryLedger();
+  const pipeline = (sink: Sink): Partial<Pipeline> => ({
+    idempotency: ledger,
+    async consume(batch) {
+      reject(rawOf(batch), [{ index: 0, code: 'invalid_field', reason: 'spans[0].name' }]);
+      ledger.keep(batch);
+      await sink.consume(batch);
+    },
+  });
+  const { client, sink } = await receiving(t, { pipeline });
+  const metadata = { 'idempotency-key': 'k-1' };
+  const first = await client.call(otlpProtoBody(spans(2)), { metadata });
+  const again = await client.call(otlpProtoBody(spans(2)), { metadata });
+  t.ok(first.message.length > 0 && first.message.equals(again.message));
+  t.equal((await client.call(otlpProtoBody(spans(3)), { metadata })).code, 10);
+  t.equal(sink.batches.length, 1);
+  t.equal(
+    (await client.call(otlpProtoBody(spans(3)), { metadata: { 'idempotency-key': '' } })).code,
+    3,
+  );
+});
+
+t.test('a stop finishes what is under way, and cuts it at the deadline', async (t) => {
+  const arrived: (() => void)[] = [];
+  const underWay = () => new Promise<void>((resolve) => arrived.push(resolve));
+  const finish = Promise.withResolvers<void>();
+  const pipeline = (): Partial<Pipeline> => ({
+    consume() {
+      arrived.shift()?.();
+      return finish.promise;
+    },
+  });
+  const graceful = await receiving(t, { pipeline });
+  let begun = underWay();
+  const finished = graceful.client.call(otlpProtoBody(spans(1)));
+  await begun;
+  const stopped = graceful.receiver.shutdown(NO_DEADLINE);
+  t.equal((await grpcClient(t, graceful.url).call(Buffer.alloc(0))).code, 14, 'nobody listens');
+  finish.resolve();
+  t.equal((await finished).code, 0);
+  await stopped;
+
+  const cut = await receiving(t, {
+    pipeline: () => ({
+      consume() {
+        arrived.shift()?.();
+        return new Promise(() => {});
+      },
+    }),
+  });
+  begun = underWay();
+  const lost = cut.client.call(otlpProtoBody(spans(1)));
+  await begun;
+  const deadline = new AbortController();
+  const ended = cut.receiver.shutdown(deadline.signal);
+  deadline.abort();
+  await ended;
+  t.not((await lost).code, 0, 'not acknowledged');
+});
+
+t.test('whatever comes to the port, the next call is served', async (t) => {
+  const { url, client, logger, nothingHeld } = await receiving(t);
+  const { port, hostname } = new URL(url);
+  const speak = (bytes: Buffer | string): Promise<void> =>
+    new Promise((resolve) => {
+      const socket = connect(Number(port), hostname, () => socket.end(bytes));
+      socket.on('error', () => {}).on('close', () => resolve());
+      socket.resume();
+    });
+  const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
+  await speak('POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}');
+  await speak(Buffer.alloc(70_000, 0xff));
+  await speak('');
+  await speak(preface);
+  await speak(Buffer.concat([Buffer.from(preface), Buffer.alloc(5000, 0x41)]));
+  await speak(
+    Buffer.concat([Buffer.from(preface), frame(4, 0, 0), frame(1, 4, 1, Buffer.from([0xff]))]),
+  );
+  await speak(
+    Buffer.concat([Buffer.from(preface), frame(4, 0, 0), frame(0, 1, 1, Buffer.alloc(9))]),
+  );
+  const huge = await client.call(Buffer.alloc(0), { metadata: { padding: 'x'.repeat(200_000) } });
+  t.not(huge.code, 0);
+  const many = Array.from({ length: 150 }, () => speak('GET / HTTP/1.1\r\n\r\n'));
+  await Promise.all(many);
+  t.equal((await grpcClient(t, url).call(otlpProtoBody(spans(1)))).code, 0);
+  t.strictSame(logger.lines, []);
+  await nothingHeld();
+});
+
+/** A frame of HTTP/2. */
+function frame(type: number, flags: number, stream: number, payload = Buffer.alloc(0)): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head.writeUInt8(type, 3);
+  head.writeUInt8(flags, 4);
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+}
