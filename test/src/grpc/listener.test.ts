@@ -1,0 +1,210 @@
+import { once } from 'node:events';
+import type { AddressInfo, Socket } from 'node:net';
+import { connect, createServer } from 'node:net';
+import type { Test } from 'tap';
+import t from 'tap';
+import { systemClock } from '../../../src/component/clock.ts';
+import type { GrpcListener, GrpcListeners } from '../../../src/grpc/listener.ts';
+import { createGrpcListeners } from '../../../src/grpc/listener.ts';
+import type { GrpcLimits } from '../../../src/grpc/server.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { bareClient, framed, grpcClient } from '../../helper/grpc.ts';
+import { NO_DEADLINE } from '../../helper/http.ts';
+import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
+
+const PATH = '/test.Service/Say';
+const HOUR = 3_600_000;
+const USUAL: GrpcLimits = {
+  maxConnections: 100,
+  maxConcurrentStreams: 100,
+  readTimeout: 60_000,
+  maxConnectionIdle: HOUR,
+  maxConnectionAge: HOUR,
+  maxConnectionAgeGrace: HOUR,
+  keepaliveTime: HOUR,
+  keepaliveTimeout: HOUR,
+};
+
+function listenersFor(t: Test, clock = systemClock) {
+  const metrics = recordingMetrics();
+  const listeners = createGrpcListeners({ logger: recordingLogger(), metrics, clock });
+  t.teardown(() => listeners.close());
+  return { listeners, metrics };
+}
+
+/** A listener whose method answers every call with its name. */
+async function opened(
+  t: Test,
+  listeners: GrpcListeners,
+  endpoint: string,
+  name: string,
+  more: { limits?: Partial<GrpcLimits>; until?: Promise<void> } = {},
+): Promise<GrpcListener> {
+  const listener = await listeners.bind(endpoint, {
+    limits: { ...USUAL, ...more.limits },
+    methods: [
+      {
+        path: PATH,
+        maxBytes: 100,
+        async handler(incoming) {
+          await more.until;
+          incoming.answer({ status: 200, contentType: '', body: name });
+        },
+      },
+    ],
+  });
+  t.teardown(() => listener.close(AbortSignal.abort()));
+  await listener.open();
+  return listener;
+}
+
+function urlOf(listener: GrpcListener): string {
+  return listener.url() ?? '';
+}
+
+/** A port that is free now. */
+async function freeEndpoint(): Promise<string> {
+  const probe = createServer();
+  probe.listen(0, '127.0.0.1');
+  await once(probe, 'listening');
+  const { port } = probe.address() as AddressInfo;
+  probe.close();
+  await once(probe, 'close');
+  return `127.0.0.1:${port}`;
+}
+
+function dial(url: string): Socket {
+  const { hostname, port } = new URL(url);
+  return connect(Number(port), hostname).on('error', () => {});
+}
+
+t.test('a listener says what it serves, and nothing when it is closed', async (t) => {
+  const { listeners, metrics } = listenersFor(t);
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a');
+  const url = urlOf(listener);
+  t.strictSame(listeners.served(), [{ url, routes: ['gRPC test.Service/Say'] }]);
+  const client = grpcClient(t, url);
+  t.equal(String((await client.call(Buffer.alloc(0), { path: PATH })).message), 'a');
+  const endpoint = '127.0.0.1:0';
+  t.equal(metrics.value('tracectl_grpc_connections', { endpoint }), 1);
+  await listener.close(NO_DEADLINE);
+  t.strictSame(listeners.served(), []);
+  t.equal(listener.url(), undefined);
+  t.equal((await client.call(Buffer.alloc(0), { path: PATH })).code, 14);
+  await listener.close(NO_DEADLINE);
+});
+
+t.test('the next graph takes over a port without refusing a call', async (t) => {
+  const { listeners } = listenersFor(t);
+  const endpoint = await freeEndpoint();
+  const first = await opened(t, listeners, endpoint, 'first');
+  const clients = [0, 1, 2].map(() => grpcClient(t, urlOf(first), { 'grpc.enable_retries': 1 }));
+  const seen: string[] = [];
+  const codes = new Set<number>();
+  let isOver = false;
+  const calling = clients.map(async ({ call }) => {
+    while (!isOver) {
+      const { code, message } = await call(Buffer.alloc(10), { path: PATH });
+      codes.add(code);
+      seen.push(String(message));
+    }
+  });
+  const reached = async (name: string): Promise<void> => {
+    const from = seen.length;
+    while (!seen.slice(from).includes(name)) await new Promise((r) => setImmediate(r));
+  };
+  await reached('first');
+  const second = await opened(t, listeners.nextGraph(), endpoint, 'second');
+  await first.close(NO_DEADLINE);
+  await reached('second');
+  t.notOk(seen.slice(seen.indexOf('second')).slice(10).includes('first'));
+  t.equal(urlOf(second), `http://${endpoint}`);
+  isOver = true;
+  await Promise.all(calling);
+  t.strictSame([...codes], [0]);
+  t.equal(listeners.served().length, 1);
+});
+
+t.test('a graph that could not start leaves the port to the one before', async (t) => {
+  const { listeners } = listenersFor(t);
+  const endpoint = await freeEndpoint();
+  const first = await opened(t, listeners, endpoint, 'first');
+  const second = await opened(t, listeners.nextGraph(), endpoint, 'second');
+  await second.close(NO_DEADLINE);
+  const { message } = await grpcClient(t, urlOf(first)).call(Buffer.alloc(0), { path: PATH });
+  t.equal(String(message), 'first');
+});
+
+t.test('a call of the former graph is finished while the next one serves', async (t) => {
+  const { listeners } = listenersFor(t);
+  const endpoint = await freeEndpoint();
+  const finish = Promise.withResolvers<void>();
+  const first = await opened(t, listeners, endpoint, 'first', { until: finish.promise });
+  const slow = bareClient(t, urlOf(first));
+  const call = slow.call([], PATH);
+  call.stream.end(framed(Buffer.alloc(0)));
+  await new Promise((resolve) => slow.session.ping(resolve));
+  await opened(t, listeners.nextGraph(), endpoint, 'second');
+  const closed = first.close(NO_DEADLINE);
+  const other = grpcClient(t, urlOf(first));
+  t.equal(String((await other.call(Buffer.alloc(0), { path: PATH })).message), 'second');
+  finish.resolve();
+  t.match(await call.end, { 'grpc-status': '0' });
+  await closed;
+});
+
+t.test('a port has one receiver of a graph', async (t) => {
+  const { listeners } = listenersFor(t);
+  const endpoint = await freeEndpoint();
+  await opened(t, listeners, endpoint, 'a');
+  await t.rejects(opened(t, listeners, endpoint, 'b'), /taken by another receiver/);
+});
+
+t.test('an address that cannot be listened on is told as a sentence', async (t) => {
+  const { listeners } = listenersFor(t);
+  const taken = createServer().listen(0, '127.0.0.1');
+  await once(taken, 'listening');
+  t.teardown(() => taken.close());
+  const { port } = taken.address() as AddressInfo;
+  await t.rejects(opened(t, listeners, `127.0.0.1:${port}`, 'a'), {
+    message: `cannot listen on 127.0.0.1:${port}: another program listens there`,
+  });
+  await t.rejects(opened(t, listeners, 'no-such-host.invalid:4317', 'a'), /host name is unknown/);
+});
+
+t.test('connections beyond the limit are closed as they come', async (t) => {
+  const { listeners } = listenersFor(t);
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a', {
+    limits: { maxConnections: 2 },
+  });
+  const first = dial(urlOf(listener));
+  const second = dial(urlOf(listener));
+  await Promise.all([once(first, 'connect'), once(second, 'connect')]);
+  const third = dial(urlOf(listener));
+  await once(third, 'close');
+  t.notOk(first.destroyed || second.destroyed, 'those before stay');
+  first.destroy();
+  second.destroy();
+});
+
+t.test('a connection that does not speak HTTP/2 is closed in time', async (t) => {
+  const clock = fakeClock();
+  const { listeners } = listenersFor(t, clock);
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a');
+  const speaks = grpcClient(t, urlOf(listener));
+  t.equal((await speaks.call(Buffer.alloc(0), { path: PATH })).code, 0);
+  const silent = dial(urlOf(listener));
+  await once(silent, 'data');
+  clock.advance(10_000);
+  await once(silent, 'close');
+  t.equal((await speaks.call(Buffer.alloc(0), { path: PATH })).code, 0, 'others stay');
+});
+
+t.test('an idle connection is asked to go where that is configured', async (t) => {
+  const { listeners } = listenersFor(t);
+  const limits = { maxConnectionIdle: 30, keepaliveTime: 10 };
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a', { limits });
+  const { session } = bareClient(t, urlOf(listener));
+  await once(session, 'goaway');
+  t.pass('without an error, so that a client comes again');
+});
