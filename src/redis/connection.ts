@@ -55,6 +55,7 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
 
   async function run<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
     try {
+      refuseWhenAway(client);
       return await work(client);
     } catch (error) {
       throw redisError(error);
@@ -126,6 +127,7 @@ function addressOf(url: string, tls: TlsOptions | undefined): Options {
 const common: Options = {
   lazyConnect: true,
   connectTimeout: 1500,
+  disconnectTimeout: 100,
   keepAlive: 10_000,
   retryStrategy: reconnectDelay,
   // A replica that was the primary until a moment ago: the connection is made anew.
@@ -150,6 +152,11 @@ function waiting(): Options {
 
 function reconnectDelay(times: number): number {
   return Math.min(LONGEST_RECONNECT_MS, 50 * 2 ** Math.min(times, 10));
+}
+
+/** The library would set a timer for a command that has failed already. */
+function refuseWhenAway({ status }: RedisClient): void {
+  if (status !== 'ready') throw new Error(`the connection is ${status}`);
 }
 
 function redisError(error: unknown): RetryableError {
@@ -211,6 +218,7 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
     if (isStopped) return;
     let next = CHECK_MS;
     try {
+      refuseWhenAway(client);
       const info = await client.info();
       enter({
         connected: true,
