@@ -348,7 +348,7 @@ function isTree(value: unknown): value is Tree {
  * Ports below the range that the system gives to outgoing connections, so that nobody takes one between
  * this look and the daemon's start.
  */
-async function freePorts(count: number): Promise<number[]> {
+export async function freePorts(count: number): Promise<number[]> {
   const found: number[] = [];
   while (found.length < count) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);
