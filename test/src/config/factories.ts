@@ -35,7 +35,9 @@ export const REGISTRY: Registry = [
       protocols: z
         .strictObject({
           http: z.strictObject({ max_body: byteSize('25MiB') }).optional(),
-          grpc: z.strictObject({ endpoint: endpoint('127.0.0.1:4317') }).optional(),
+          grpc: z
+            .strictObject({ endpoint: endpoint('127.0.0.1:4317').meta({ listens: 'grpc' }) })
+            .optional(),
         })
         .prefault({ http: {} }),
     }),
