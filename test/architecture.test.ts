@@ -14,7 +14,10 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   'src/config': { values: ['src/component', 'src/model'] },
   'src/telemetry': { values: ['src/component', 'src/model'] },
   'src/sqlite': { values: ['src/component', 'src/model', 'src/thread'] },
-  'src/queue': { values: ['src/component', 'src/model', 'src/sqlite'], types: ['src/store'] },
+  'src/queue': {
+    values: ['src/component', 'src/model', 'src/sqlite', 'src/store/windows.ts'],
+    types: ['src/store'],
+  },
   'src/redis': { values: ['src/component', 'src/model'] },
   'src/store': { values: ['src/component', 'src/model'], types: ['src/queue'] },
   'src/http': {
@@ -51,8 +54,8 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   },
   processors: {
     values: [
-      ...['src/component', 'src/model', 'src/thread', 'src/config/schema.ts', 'src/store'],
-      'src/telemetry/health.ts',
+      ...['src/component', 'src/model', 'src/thread', 'src/config/schema.ts', 'src/redis'],
+      ...['src/store', 'src/telemetry/health.ts'],
     ],
     types: ['src/queue', 'src/telemetry'],
   },

@@ -1,7 +1,7 @@
 import type { Clock, Logger } from '../../src/component/component.ts';
-import { HOUR_MS } from '../../src/queue/usage-operations.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import type { RejectionEntry, RejectionStore } from '../../src/store/tenancy.ts';
+import { HOUR_MS } from '../../src/store/windows.ts';
 import type { SqliteConfig } from './config.ts';
 import { cursorAfter, numberOf } from './cursor.ts';
 import type { RejectionRow } from './log-operations.ts';

@@ -1,7 +1,7 @@
 import type { Difference, UsageLedger } from '../../src/queue/usage-ledger.ts';
-import { HOUR_MS } from '../../src/queue/usage-operations.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import type { UsageRow, UsageStore } from '../../src/store/tenancy.ts';
+import { HOUR_MS } from '../../src/store/windows.ts';
 import type { LedgerCheck, RejectedRow, UsedRow } from './log-operations.ts';
 
 type Range = { from: number; to: number; by: 'hour' | 'day'; projectId?: string };

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { byteSize, storeRef, usageCountersRef } from '../../src/config/schema.ts';
+import { byteSize, redisRef, storeRef, usageCountersRef } from '../../src/config/schema.ts';
 
 const failedAuthentications = z
   .strictObject({
@@ -70,14 +70,9 @@ export const quotasConfig = z
     storage: usageCountersRef()
       .optional()
       .describe('A `file_storage` that keeps the ledger, for pipelines without a store'),
-    counters: z
-      .string()
+    counters: redisRef()
       .optional()
-      .refine((id) => id === undefined, {
-        error:
-          'counters that several processes share are not available yet; leave `counters` out, and the store counts',
-      })
-      .describe('Where several processes count together; not available yet'),
+      .describe('A `redis` in which all replicas count together; the ledger stays in the store'),
     monthly_events: z
       .int()
       .min(0)
@@ -91,6 +86,10 @@ export const quotasConfig = z
   .refine(({ store, storage }) => (store === undefined) !== (storage === undefined), {
     error:
       'name either `store`, whose organization is counted, or `storage`, a file_storage that keeps the ledger',
+  })
+  .refine(({ counters, store }) => counters === undefined || store !== undefined, {
+    error: '`counters` needs a `store` that keeps the ledger for all replicas',
+    path: ['counters'],
   });
 
 export type QuotasConfig = z.output<typeof quotasConfig>;

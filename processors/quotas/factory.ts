@@ -1,4 +1,5 @@
 import { defineProcessor } from '../../src/component/component.ts';
+import { SHARED_LEDGER } from '../../src/store/shared-ledger.ts';
 import { quotasConfig } from './config.ts';
 import { createQuotasProcessor } from './processor.ts';
 
@@ -12,5 +13,14 @@ export const quotas = defineProcessor({
   accepts: ['raw'],
   emits: 'same',
   afterRejecting: true,
+  needs: ({ counters, store }) =>
+    counters === undefined || store === undefined
+      ? undefined
+      : {
+          extension: store,
+          capability: SHARED_LEDGER.name,
+          field: 'counters',
+          message: `the store "${store}" belongs to one process and counts by itself; leave \`counters\` out`,
+        },
   create: createQuotasProcessor,
 });

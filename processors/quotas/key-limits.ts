@@ -12,7 +12,10 @@ export type KeyVerdict =
     };
 
 /** Requests of each key: how many under way, and how many in a second. */
-export type KeyLimits = { admit(keyId: string): KeyVerdict };
+export type KeyLimits = {
+  admit(keyId: string): KeyVerdict | Promise<KeyVerdict>;
+  close(): Promise<void>;
+};
 
 const IN_FLIGHT_RETRY_MS = 1000;
 const ADMITTED: KeyVerdict = { admitted: true, release: undefined };
@@ -47,5 +50,6 @@ export function keyLimits(config: EdgeConfig, clock: Clock): KeyLimits {
       inFlight.set(keyId, underWay + 1);
       return { admitted: true, release: () => release(keyId) };
     },
+    async close() {},
   };
 }

@@ -199,6 +199,8 @@ type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
   readonly description: string;
   /** The single source for validation, defaults, JSON Schema and reference pages. */
   readonly config: Schema;
+  /** What an extension it refers to must offer besides, as this one is configured. */
+  needs?(config: z.output<Schema>): Need | undefined;
 };
 
 export type ReceiverFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
@@ -267,8 +269,6 @@ export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
   readonly provides: readonly string[];
   /** The data directory it would own, for commands that look for a running daemon. */
   dataDirectory?(config: z.output<Schema>): string;
-  /** What an extension it refers to must offer besides, as this one is configured. */
-  needs?(config: z.output<Schema>): Need | undefined;
   create(settings: Settings, config: z.output<Schema>): Extension | Promise<Extension>;
 };
 

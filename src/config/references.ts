@@ -86,7 +86,7 @@ function checkComponent(
 }
 
 function checkNeed(draft: Draft, path: Path, { factory, config }: Declared<Factory>): void {
-  const need = factory.kind === 'extension' ? factory.needs?.(config) : undefined;
+  const need = factory.needs?.(config);
   if (need === undefined) return;
   const provided = draft.extensions.get(need.extension)?.factory.provides;
   // Where there is no such extension, that has been said.

@@ -90,6 +90,13 @@ export type RawBatch = {
    * ledger's entry has the same. Unset: `receivedAt`.
    */
   usageAt?: number;
+  /**
+   * Set where the usage was reserved in counters that can be lost: a ledger whose epoch is another one by now
+   * refuses the batch (src/store/shared-ledger.ts).
+   */
+  usageEpoch?: number;
+  /** Set by whoever wrote the usage entry together with the batch. */
+  isUsageEntered?: boolean;
   readonly idempotency?: Idempotency;
 };
 

@@ -9,23 +9,13 @@ import type {
   UsageCounters,
   UsageInForce,
 } from '../store/tenancy.ts';
+import { HOUR_MS, monthStart, windowAt } from '../store/windows.ts';
 import type { LedgerRow, UsageSum } from './usage-operations.ts';
-import { HOUR_MS } from './usage-operations.ts';
 
 /** A clock that ran ahead by more than this is not believed after a restart. */
 const TRUSTED_HOURS_AHEAD = 1;
 /** Ledger entries of batches that are kept elsewhere are written together within this time. */
 const FLUSH_MS = 200;
-
-/** The first moment of a UTC calendar month, in milliseconds since the epoch. */
-export function monthStart(at: number, months = 0): number {
-  const date = new Date(at);
-  return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + months, 1);
-}
-
-function hourEnd(at: number): number {
-  return (Math.floor(at / HOUR_MS) + 1) * HOUR_MS;
-}
 
 /** What one organization or project used in the newest month and hour that were seen. */
 type Windows = { month: number; events: number; hour: number; bytes: number };
@@ -128,7 +118,7 @@ export class UsageLedger implements UsageCounters {
     const at = this.#timeOf(tenant.organizationId, reservation.at);
     for (const { scope, bytesPerHour: most } of scopesOf(limits)) {
       if (most === null || usage.bytes <= most) continue;
-      const resetsAt = hourEnd(at);
+      const resetsAt = windowAt(at).hourEnd;
       return { admitted: false, code: 'exceeds_hourly_limit', ...scope, resetsAt };
     }
     const verdict = this.#check(tenant, usage, limits, at);
@@ -157,7 +147,7 @@ export class UsageLedger implements UsageCounters {
     for (const { scope, bytesPerHour } of scopes) {
       if (bytesPerHour === null || usage.bytes === 0) continue;
       if (windowsOf(scope).bytes + usage.bytes <= bytesPerHour) continue;
-      return { admitted: false, code: 'hourly_limit', ...scope, resetsAt: hourEnd(at) };
+      return { admitted: false, code: 'hourly_limit', ...scope, resetsAt: windowAt(at).hourEnd };
     }
     return { admitted: true, at };
   }
@@ -245,7 +235,7 @@ export class UsageLedger implements UsageCounters {
     const windows = this.#windowsOf(name, at);
     return {
       month: { events: windows.events, resetsAt: monthStart(at, 1) },
-      hour: { bytes: windows.bytes, resetsAt: hourEnd(at) },
+      hour: { bytes: windows.bytes, resetsAt: windowAt(at).hourEnd },
     };
   }
 

@@ -7,6 +7,7 @@
  */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Operations } from '../sqlite/operation.ts';
+import { HOUR_MS } from '../store/windows.ts';
 
 export const USAGE_SCHEMA = `
   CREATE TABLE IF NOT EXISTS usage_ledger (
@@ -31,7 +32,6 @@ export const USAGE_SCHEMA = `
   CREATE INDEX IF NOT EXISTS usage_hours_by_hour ON usage_hours (hour);
 `;
 
-export const HOUR_MS = 3_600_000;
 /** Ledger rows that one step sums up. */
 const ROLL_UP_ROWS = 500;
 /** So long a row is kept whose batch may still come here by another way, lest it counts twice. */

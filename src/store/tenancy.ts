@@ -74,6 +74,8 @@ export type QuotaVerdict =
        * gone back behind it. `reserve`'s goes into `batch.usageAt`, so that the ledger counts there too.
        */
       readonly at: number;
+      /** Of the counters it was reserved in, where they can be lost: goes into `batch.usageEpoch`. */
+      readonly epoch?: number;
     }
   | {
       readonly admitted: false;
@@ -96,9 +98,9 @@ export type UsageCounters = {
    * Ends a reservation that was admitted, once: what was made durable stays counted, what was not is given
    * back. Where the batch was made durable by a queue of the same storage, its ledger entry is written
    * already and counts, whatever the rest of the pipeline made of it; else the entry is written now, in
-   * the background.
+   * the background. `isEntered`: it is known to be written (`batch.isUsageEntered`).
    */
-  settle(reservation: Reservation, isDurable: boolean): void;
+  settle(reservation: Reservation, isDurable: boolean, isEntered?: boolean): void;
   /** Without a project: the organization's. */
   read(organizationId: string, projectId?: string): UsageInForce | Promise<UsageInForce>;
 };

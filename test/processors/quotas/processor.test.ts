@@ -98,8 +98,9 @@ t.test('the configuration', async (t) => {
     t.same(problems({ storage: 'file_storage', monthly_events: 1, hourly_bytes: '10GiB' }), []);
   });
 
-  t.test('says that counters of several processes are not there yet', async (t) => {
-    t.match(problems({ store: 'postgres', counters: 'redis' }), [/not available yet/]);
+  t.test('shares counters only where a store keeps the ledger', async (t) => {
+    t.match(problems({ storage: 'file_storage', counters: 'redis' }), [/needs a `store`/]);
+    t.same(problems({ store: 'postgres', counters: 'redis' }), []);
   });
 
   t.test('takes a burst only where there is a rate to exceed', async (t) => {

@@ -1,0 +1,108 @@
+import type { Clock, Logger } from '../../src/component/component.ts';
+import { RetryableError } from '../../src/model/errors.ts';
+import type { LedgerSums, SharedLedger } from '../../src/store/shared-ledger.ts';
+import { windowAt } from '../../src/store/windows.ts';
+import type { KeyName } from './counter-keys.ts';
+import { counterKeys } from './counter-keys.ts';
+import type { RunScript } from './scripts.ts';
+import { EPOCH, INSTALL } from './scripts.ts';
+
+/** The counters in force, by organization. */
+export type Epochs = {
+  /** Finds them, or sums them up from the ledger. Rejects with `RetryableError`. */
+  current(organizationId: string): Promise<number>;
+  /** They were lost, or somebody began newer ones. */
+  isOver(organizationId: string, epoch: number): void;
+  /** Those that were asked for. */
+  readonly organizations: () => Iterable<string>;
+};
+
+/**
+ * Every sum over the ledger makes the transactions of the epoch before fail, so it is not made more often
+ * than this by one process, whatever Redis does.
+ */
+const REBUILD_MS = 1_000;
+const LINGER_S = 2 * 24 * 3600;
+
+export function epochs(options: {
+  readonly run: RunScript;
+  readonly key: KeyName;
+  readonly ledger: SharedLedger;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}): Epochs {
+  const { run, key, ledger, clock, logger } = options;
+  const inForce = new Map<string, Promise<number>>();
+  const known = new Set<string>();
+  const rebuiltAt = new Map<string, number>();
+
+  async function find(organizationId: string): Promise<number> {
+    const { state } = counterKeys(key, organizationId, windowAt(clock.now()));
+    const found = (await run(EPOCH, [state], [])) as string | null;
+    return found === null ? rebuild(organizationId) : Number(found);
+  }
+
+  async function rebuild(organizationId: string): Promise<number> {
+    const now = clock.now();
+    if (Math.abs(now - (rebuiltAt.get(organizationId) ?? Number.NEGATIVE_INFINITY)) < REBUILD_MS) {
+      throw new RetryableError(
+        'quota_counters',
+        'The quota counters were lost just now. Try again.',
+      );
+    }
+    rebuiltAt.set(organizationId, now);
+    const sums = await ledger.beginEpoch(organizationId, now);
+    const epoch = await install(organizationId, sums);
+    logger.info(
+      { organization: organizationId, epoch, projects: sums.projects.length },
+      'the quota counters were built up from the ledger',
+    );
+    return epoch;
+  }
+
+  async function install(organizationId: string, { epoch, at, projects }: LedgerSums) {
+    const window = windowAt(at);
+    const { state, month, hour, leases, reserved } = counterKeys(key, organizationId, window);
+    const events = projects.reduce((sum, project) => sum + project.events, 0);
+    const bytes = projects.reduce((sum, project) => sum + project.bytes, 0);
+    const answer = await run(
+      INSTALL,
+      [state, month, hour, leases, reserved],
+      [
+        epoch,
+        window.hour,
+        Math.ceil(window.monthEnd / 1000) + LINGER_S,
+        Math.ceil(window.hourEnd / 1000) + LINGER_S,
+        ...['o', events, bytes],
+        ...projects.flatMap((project) => [project.projectId, project.events, project.bytes]),
+      ],
+    );
+    return Number(answer);
+  }
+
+  return {
+    current(organizationId) {
+      const found = inForce.get(organizationId);
+      if (found !== undefined) return found;
+      known.add(organizationId);
+      const asked = find(organizationId);
+      inForce.set(organizationId, asked);
+      // A failure is everybody's who asked meanwhile; the next one tries again.
+      asked.catch(() => inForce.delete(organizationId));
+      return asked;
+    },
+    isOver(organizationId, epoch) {
+      const found = inForce.get(organizationId);
+      // Others may have found the next one by now.
+      void found?.then(
+        (current) => {
+          if (current === epoch && inForce.get(organizationId) === found) {
+            inForce.delete(organizationId);
+          }
+        },
+        () => {},
+      );
+    },
+    organizations: () => known,
+  };
+}

@@ -1,0 +1,193 @@
+import type { RedisConnection, RedisScript } from '../../src/redis/redis.ts';
+
+/**
+ * The scripts that replicas count with. All keys of an organization stand in one hash slot. Each script is
+ * whole or not at all: first every check, then every change.
+ *
+ *   state    hash    `epoch` of the counters, `server` they were built on, `hour` the newest hour counted in
+ *   month    hash    events by scope: `o` the organization, else a project's id
+ *   hour     hash    bytes by scope
+ *   leases   zset    batch id, by the time (ms) at which the reservation ends if nobody settles it
+ *   reserved hash    batch id to `project month hour events bytes`, to give them back
+ */
+
+/** Runs a script of this file. Rejects with `RetryableError`. */
+export type RunScript = (
+  script: string,
+  keys: readonly string[],
+  args: readonly (string | number)[],
+) => Promise<unknown>;
+
+/** Sends each script once. */
+export function scriptRunner(redis: Pick<RedisConnection, 'script'>): RunScript {
+  const scripts = new Map<string, RedisScript>();
+  return (text, keys, args) => {
+    let script = scripts.get(text);
+    if (script === undefined) {
+      script = redis.script(text);
+      scripts.set(text, script);
+    }
+    return script.run(keys, args);
+  };
+}
+
+/**
+ * Names the server's history: another one after a restart and on a replica that was promoted, either of which
+ * may have lost the last of what was counted.
+ */
+const SERVER = `
+local function server()
+  return string.match(redis.call('INFO', 'replication'), 'master_replid:(%x+)')
+end`;
+
+/**
+ * KEYS state, month, hour, leases, reserved
+ * ARGV epoch, hour number, month's start, month key's end (s), hour key's end (s), project, events, bytes,
+ *      most events and bytes of the organization, then of the project (-1 is unlimited),
+ *      batch id (empty: only look), lease (ms)
+ * Answers {'ok'}, {'epoch'}, {'later', newest hour}, {'month' or 'hour', 'o' or 'p'}
+ */
+export const RESERVE = `${SERVER}
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'hour', 'server')
+if state[1] ~= ARGV[1] or state[3] ~= server() then return {'epoch'} end
+local hour = tonumber(ARGV[2])
+local newest = tonumber(state[2] or ARGV[2])
+if newest > hour then return {'later', newest} end
+local project, batch = ARGV[6], ARGV[13]
+local events, bytes = tonumber(ARGV[7]), tonumber(ARGV[8])
+if batch ~= '' and redis.call('HEXISTS', KEYS[5], batch) == 1 then return {'ok'} end
+local month = redis.call('HMGET', KEYS[2], 'o', project)
+local used = redis.call('HMGET', KEYS[3], 'o', project)
+local function full(now, more, most)
+  most = tonumber(most)
+  return most >= 0 and more > 0 and tonumber(now or 0) + more > most
+end
+if full(month[1], events, ARGV[9]) then return {'month', 'o'} end
+if full(month[2], events, ARGV[11]) then return {'month', 'p'} end
+if full(used[1], bytes, ARGV[10]) then return {'hour', 'o'} end
+if full(used[2], bytes, ARGV[12]) then return {'hour', 'p'} end
+if batch == '' then return {'ok'} end
+if newest < hour or not state[2] then redis.call('HSET', KEYS[1], 'hour', ARGV[2]) end
+redis.call('HINCRBY', KEYS[2], 'o', events)
+redis.call('HINCRBY', KEYS[2], project, events)
+redis.call('HINCRBY', KEYS[3], 'o', bytes)
+redis.call('HINCRBY', KEYS[3], project, bytes)
+if not month[1] then redis.call('EXPIREAT', KEYS[2], ARGV[4]) end
+if not used[1] then redis.call('EXPIREAT', KEYS[3], ARGV[5]) end
+local time = redis.call('TIME')
+local ends = time[1] * 1000 + math.floor(time[2] / 1000) + tonumber(ARGV[14])
+redis.call('ZADD', KEYS[4], ends, batch)
+redis.call('HSET', KEYS[5], batch, project .. ' ' .. ARGV[3] .. ' ' .. ARGV[2] .. ' ' .. ARGV[7] .. ' ' .. ARGV[8])
+return {'ok'}
+`;
+
+/**
+ * What was made durable stays counted.
+ * KEYS leases, reserved; ARGV batch ids
+ */
+export const KEEP = `
+redis.call('ZREM', KEYS[1], unpack(ARGV))
+return redis.call('HDEL', KEYS[2], unpack(ARGV))
+`;
+
+/**
+ * What was not is given back, once, and to a window that is still there.
+ * KEYS leases, reserved, month, hour; ARGV batch id, project, events, bytes
+ */
+export const GIVE_BACK = `
+redis.call('ZREM', KEYS[1], ARGV[1])
+if redis.call('HDEL', KEYS[2], ARGV[1]) == 0 then return 0 end
+local function back(key, amount)
+  if amount == 0 or redis.call('EXISTS', key) == 0 then return end
+  redis.call('HINCRBY', key, 'o', -amount)
+  redis.call('HINCRBY', key, ARGV[2], -amount)
+end
+back(KEYS[3], tonumber(ARGV[3]))
+back(KEYS[4], tonumber(ARGV[4]))
+return 1
+`;
+
+/**
+ * Reservations that nobody settled in time; whoever asks looks after them for a while.
+ * KEYS leases, reserved; ARGV most, how long they are looked after (ms)
+ * Answers batch id and reservation in turn.
+ */
+export const OVERDUE = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local found = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, tonumber(ARGV[1]))
+local answer = {}
+for _, batch in ipairs(found) do
+  redis.call('ZADD', KEYS[1], now + tonumber(ARGV[2]), batch)
+  table.insert(answer, batch)
+  table.insert(answer, redis.call('HGET', KEYS[2], batch) or '')
+end
+return answer
+`;
+
+/**
+ * Puts in place what was summed up from the ledger, unless somebody has put newer sums there.
+ * KEYS state, month, hour, leases, reserved
+ * ARGV epoch, hour number, month key's end (s), hour key's end (s), then scope, events, bytes in turn
+ * Answers the epoch in force.
+ */
+export const INSTALL = `${SERVER}
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'server')
+if state[1] and state[2] == server() and tonumber(state[1]) >= tonumber(ARGV[1]) then return state[1] end
+redis.call('DEL', unpack(KEYS))
+redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'hour', ARGV[2], 'server', server())
+for i = 5, #ARGV, 3 do
+  redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
+  redis.call('HSET', KEYS[3], ARGV[i], ARGV[i + 2])
+end
+redis.call('EXPIREAT', KEYS[2], ARGV[3])
+redis.call('EXPIREAT', KEYS[3], ARGV[4])
+return ARGV[1]
+`;
+
+/** KEYS state. Answers the epoch of counters that this server has not lost anything of, else nothing. */
+export const EPOCH = `${SERVER}
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'server')
+if state[2] == server() then return state[1] end
+return false
+`;
+
+/** KEYS state, month, hour; ARGV scope. Answers events and bytes. */
+export const READ = `
+return {redis.call('HGET', KEYS[2], ARGV[1]) or '0', redis.call('HGET', KEYS[3], ARGV[1]) or '0'}
+`;
+
+/**
+ * Requests of one key, over all replicas: how many in a second (as the time at which the next one would be
+ * due, so that one number is a bucket), and how many under way.
+ * KEYS rate, under way
+ * ARGV microseconds between two requests (0: any rate), how far ahead of it (us), most under way (0: any),
+ *      request id, longest time under way (ms)
+ * Answers 0, or {'rate', microseconds to wait}, {'in_flight'}
+ */
+export const ADMIT_KEY = `
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local most = tonumber(ARGV[3])
+if most > 0 then
+  redis.call('ZREMRANGEBYSCORE', KEYS[2], '-inf', now)
+  if redis.call('ZCARD', KEYS[2]) >= most then return {'in_flight'} end
+end
+local interval = tonumber(ARGV[1])
+if interval > 0 then
+  local due = math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now)
+  local wait = due - now - tonumber(ARGV[2])
+  if wait > 0 then return {'rate', math.ceil(wait)} end
+  due = due + interval
+  redis.call('SET', KEYS[1], string.format('%.0f', due), 'PX', math.ceil((due - now) / 1000) + 1)
+end
+if most > 0 then
+  local longest = tonumber(ARGV[5])
+  redis.call('ZADD', KEYS[2], now + longest * 1000, ARGV[4])
+  redis.call('PEXPIRE', KEYS[2], longest)
+end
+return 0
+`;
+
+/** KEYS under way; ARGV request ids */
+export const RELEASE_KEY = `return redis.call('ZREM', KEYS[1], unpack(ARGV))`;

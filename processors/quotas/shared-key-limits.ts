@@ -1,0 +1,77 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock, Logger } from '../../src/component/component.ts';
+import type { EdgeConfig } from './config.ts';
+import type { KeyName } from './counter-keys.ts';
+import type { KeyLimits } from './key-limits.ts';
+import type { RunScript } from './scripts.ts';
+import { ADMIT_KEY, RELEASE_KEY } from './scripts.ts';
+
+/** A request whose process died is forgotten after this: longer than any request may take. */
+const LONGEST_MS = 120_000;
+const IN_FLIGHT_RETRY_MS = 1000;
+const RELEASE_MS = 5;
+
+/** Requests of each key over all replicas, by Redis's clock. */
+export function sharedKeyLimits(
+  config: EdgeConfig,
+  options: {
+    readonly run: RunScript;
+    readonly key: KeyName;
+    readonly clock: Clock;
+    readonly logger: Logger;
+  },
+): KeyLimits {
+  const { run, key, clock, logger } = options;
+  const { requests_per_second: perSecond, max_in_flight: maxInFlight } = config;
+  const interval = perSecond === undefined ? 0 : Math.round(1e6 / perSecond);
+  const burst = config.burst ?? Math.ceil(2 * (perSecond ?? 1));
+  const ahead = interval * (burst - 1);
+  const isLimited = perSecond !== undefined || maxInFlight !== undefined;
+  /** Requests that are over, by key, to be told together. */
+  const over = new Map<string, string[]>();
+  let cancelRelease: (() => void) | undefined;
+
+  function release(keyId: string, requestId: string): void {
+    const ids = over.get(keyId);
+    if (ids === undefined) over.set(keyId, [requestId]);
+    else ids.push(requestId);
+    cancelRelease ??= clock.after(RELEASE_MS, () => void releaseAll());
+  }
+
+  async function releaseAll(): Promise<void> {
+    cancelRelease?.();
+    cancelRelease = undefined;
+    const all = [...over];
+    over.clear();
+    await Promise.all(
+      all.map(async ([keyId, ids]) => {
+        try {
+          await run(RELEASE_KEY, [key(keyId, 'in-flight')], ids);
+        } catch (error) {
+          // They are forgotten by themselves when their time is over.
+          logger.debug({ error }, 'requests that are over could not be told');
+        }
+      }),
+    );
+  }
+
+  return {
+    async admit(keyId) {
+      if (!isLimited) return { admitted: true, release: undefined };
+      const requestId = randomUUID();
+      const answer = (await run(
+        ADMIT_KEY,
+        [key(keyId, 'rate'), key(keyId, 'in-flight')],
+        [interval, ahead, maxInFlight ?? 0, requestId, LONGEST_MS],
+      )) as number | [string, number];
+      if (Array.isArray(answer)) {
+        return answer[0] === 'rate'
+          ? { admitted: false, limit: 'request_rate', retryAfterMs: answer[1] / 1000 }
+          : { admitted: false, limit: 'in_flight', retryAfterMs: IN_FLIGHT_RETRY_MS };
+      }
+      if (maxInFlight === undefined) return { admitted: true, release: undefined };
+      return { admitted: true, release: () => release(keyId, requestId) };
+    },
+    close: releaseAll,
+  };
+}

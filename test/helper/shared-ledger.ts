@@ -1,0 +1,61 @@
+import { RetryableError } from '../../src/model/errors.ts';
+import type { LedgerEntry, SharedLedger } from '../../src/store/shared-ledger.ts';
+import type { Reservation } from '../../src/store/tenancy.ts';
+import { monthStart } from '../../src/store/windows.ts';
+
+/** A ledger in memory, as simple as the contract allows. */
+export type MemoryLedger = SharedLedger & {
+  readonly entries: ReadonlyMap<string, LedgerEntry>;
+  readonly epoch: number;
+  /** What an accepting transaction does; false where the ledger refuses the batch. */
+  enter(reservation: Reservation, at: number, epoch: number): boolean;
+  isAway: boolean;
+};
+
+const HOUR = 3_600_000;
+
+export function memoryLedger(): MemoryLedger {
+  const entries = new Map<string, LedgerEntry>();
+  const voided = new Set<string>();
+  let epoch = 0;
+  const ledger = {
+    isAway: false,
+    entries,
+    get epoch() {
+      return epoch;
+    },
+    enter({ batchId, tenant, usage }: Reservation, at: number, reservedIn: number) {
+      if (reservedIn !== epoch || voided.has(batchId)) return false;
+      entries.set(batchId, { batchId, tenant, usage, at });
+      return true;
+    },
+    async beginEpoch(organizationId: string, at: number) {
+      check();
+      epoch++;
+      const sums = new Map<string, { events: number; bytes: number }>();
+      for (const { tenant, usage, at: countsAt } of entries.values()) {
+        if (tenant.organizationId !== organizationId) continue;
+        const sum = sums.get(tenant.projectId) ?? { events: 0, bytes: 0 };
+        if (monthStart(countsAt) === monthStart(at)) sum.events += usage.events;
+        if (Math.floor(countsAt / HOUR) === Math.floor(at / HOUR)) sum.bytes += usage.bytes;
+        sums.set(tenant.projectId, sum);
+      }
+      return { epoch, at, projects: [...sums].map(([projectId, sum]) => ({ projectId, ...sum })) };
+    },
+    async decide(_organizationId: string, batchIds: readonly string[]) {
+      check();
+      const found = batchIds.filter((id) => entries.has(id));
+      for (const id of batchIds) if (!entries.has(id)) voided.add(id);
+      return new Set(found);
+    },
+    async record(more: readonly LedgerEntry[]) {
+      check();
+      for (const entry of more) if (!entries.has(entry.batchId)) entries.set(entry.batchId, entry);
+    },
+  };
+
+  function check(): void {
+    if (ledger.isAway) throw new RetryableError('storage_failed', 'away');
+  }
+  return ledger;
+}

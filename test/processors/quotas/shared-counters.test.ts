@@ -1,0 +1,336 @@
+import fc from 'fast-check';
+import t, { type Test } from 'tap';
+import { quotasConfig } from '../../../processors/quotas/config.ts';
+import { scriptRunner } from '../../../processors/quotas/scripts.ts';
+import type { SharedCounters } from '../../../processors/quotas/shared-counters.ts';
+import { sharedCounters } from '../../../processors/quotas/shared-counters.ts';
+import { sharedKeyLimits } from '../../../processors/quotas/shared-key-limits.ts';
+import { ulid } from '../../../src/model/ulid.ts';
+import { openRedis } from '../../../src/redis/connection.ts';
+import type { QuotaLimits, QuotaVerdict, Reservation } from '../../../src/store/tenancy.ts';
+import { aTenant } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import type { RedisServer } from '../../helper/redis-server.ts';
+import { redisServer } from '../../helper/redis-server.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+import type { MemoryLedger } from '../../helper/shared-ledger.ts';
+import { memoryLedger } from '../../helper/shared-ledger.ts';
+
+const HOUR = 3_600_000;
+/** Windows in Redis end by its own clock, so the tests live in the present: in the middle of an hour. */
+const NOW = Math.floor(Date.now() / HOUR) * HOUR + HOUR / 2;
+const UNLIMITED: QuotaLimits = { eventsPerMonth: null, bytesPerHour: null };
+
+const server = await redisServer(t, ['--appendonly', 'yes']);
+let organizations = 0;
+
+/** A replica with a connection of its own; the ledger is everybody's. */
+async function replica(t: Test, ledger: MemoryLedger, clock = fakeClock(NOW)) {
+  const redis = await openRedis({
+    url: server.url,
+    keyPrefix: 'test',
+    commandTimeout: 1000,
+    tls: undefined,
+    sentinel: undefined,
+    cluster: false,
+    clock: realClock,
+    logger: recordingLogger(),
+  });
+  const run = scriptRunner(redis);
+  const key = (owner: string, name: string) => redis.key('quotas', owner, name);
+  const logger = recordingLogger();
+  const counters = sharedCounters({ run, key, ledger, clock, logger });
+  t.teardown(async () => {
+    await counters.close();
+    await redis.close();
+  });
+  return { counters, clock, run, key };
+}
+
+const realClock = {
+  now: () => Date.now(),
+  after(ms: number, callback: () => void) {
+    const timer = setTimeout(callback, ms);
+    timer.unref();
+    return () => clearTimeout(timer);
+  },
+};
+
+const newOrganization = () => `org_${++organizations}`;
+
+function reservation(organizationId: string, events: number, more: Partial<Reservation> = {}) {
+  const tenant = aTenant({ organizationId });
+  return { batchId: ulid(NOW), tenant, usage: { events, bytes: events * 10 }, at: NOW, ...more };
+}
+
+const codeOf = (verdict: QuotaVerdict) => (verdict.admitted ? 'ok' : verdict.code);
+
+/** Reserves, and what is admitted becomes durable with its ledger entry. */
+async function accept(
+  counters: SharedCounters,
+  ledger: MemoryLedger,
+  asked: Reservation,
+  limits: QuotaLimits,
+) {
+  const verdict = await counters.reserve(asked, limits);
+  if (!verdict.admitted) return verdict.code;
+  const isEntered = ledger.enter(asked, verdict.at, verdict.epoch ?? 0);
+  counters.settle(asked, isEntered, isEntered);
+  return isEntered ? 'ok' : 'refused by the ledger';
+}
+
+const used = async ({ counters }: { counters: SharedCounters }, organization: string) =>
+  (await counters.read(organization)).month.events;
+
+/** Until the background work of a replica has come that far. */
+async function eventually(what: string, isSo: () => Promise<boolean> | boolean, t: Test) {
+  for (let i = 0; i < 400; i++) {
+    if (await isSo()) return;
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  t.fail(what);
+}
+
+t.test('replicas admit together exactly what one would', async (t) => {
+  const ledger = memoryLedger();
+  const replicas = await Promise.all([replica(t, ledger), replica(t, ledger), replica(t, ledger)]);
+  const organization = newOrganization();
+  const limits = { eventsPerMonth: 250, bytesPerHour: null };
+  const answers = await Promise.all(
+    Array.from({ length: 400 }, (_, i) => {
+      const { counters } = replicas[i % 3] as (typeof replicas)[number];
+      return accept(counters, ledger, reservation(organization, 1), limits);
+    }),
+  );
+  t.equal(answers.filter((answer) => answer === 'ok').length, 250);
+  t.equal(answers.filter((answer) => answer === 'monthly_limit').length, 150);
+  t.equal(ledger.entries.size, 250);
+  t.equal(await used(replicas[0], organization), 250);
+});
+
+t.test('any requests on any replica are answered as by a model', async (t) => {
+  const ledger = memoryLedger();
+  const replicas = await Promise.all([replica(t, ledger), replica(t, ledger)]);
+  const ask = fc.record({
+    replica: fc.nat(1),
+    project: fc.nat(1),
+    events: fc.nat(6),
+    bytes: fc.nat(60),
+    fails: fc.boolean(),
+  });
+  await fc.assert(
+    fc.asyncProperty(fc.array(ask, { maxLength: 25 }), async (asks) => {
+      const organizationId = newOrganization();
+      const own = { eventsPerMonth: 12, bytesPerHour: 90 };
+      const limits = { eventsPerMonth: 20, bytesPerHour: 150, project: own };
+      const model = new Map<string, number>();
+      const sum = (name: string) => model.get(name) ?? 0;
+      for (const { replica, project, events, bytes, fails } of asks) {
+        const { counters } = replicas[replica] as (typeof replicas)[number];
+        const projectId = `proj_${project}`;
+        const asked = reservation(organizationId, 0, {
+          tenant: aTenant({ organizationId, projectId }),
+          usage: { events, bytes },
+        });
+        const isMonthFull =
+          events > 0 && (sum('events') + events > 20 || sum(`${projectId} events`) + events > 12);
+        const isHourFull =
+          bytes > 0 && (sum('bytes') + bytes > 150 || sum(`${projectId} bytes`) + bytes > 90);
+        const expected = isMonthFull ? 'monthly_limit' : isHourFull ? 'hourly_limit' : 'ok';
+        const verdict = await counters.reserve(asked, limits);
+        t.equal(codeOf(verdict), expected);
+        if (!verdict.admitted) continue;
+        if (!fails) {
+          ledger.enter(asked, verdict.at, verdict.epoch ?? 0);
+          for (const [name, amount] of [
+            ['events', events],
+            ['bytes', bytes],
+          ] as const) {
+            model.set(name, sum(name) + amount);
+            model.set(`${projectId} ${name}`, sum(`${projectId} ${name}`) + amount);
+          }
+        }
+        counters.settle(asked, !fails, true);
+        for (const each of replicas) each.clock.advance(50);
+        if (fails) {
+          const isBack = async () => {
+            const { month, hour } = await replicas[0].counters.read(organizationId);
+            return month.events === sum('events') && hour.bytes === sum('bytes');
+          };
+          await eventually('what failed is given back', isBack, t);
+        }
+      }
+    }),
+    { numRuns: 25 },
+  );
+});
+
+t.test('a request larger than the hour is told so, at one byte more', async (t) => {
+  const { counters } = await replica(t, memoryLedger());
+  const limits = { eventsPerMonth: null, bytesPerHour: 100 };
+  t.equal(codeOf(await counters.reserve(reservation(newOrganization(), 10), limits)), 'ok');
+  const over = reservation(newOrganization(), 1, { usage: { events: 1, bytes: 101 } });
+  t.equal(codeOf(await counters.reserve(over, limits)), 'exceeds_hourly_limit');
+});
+
+t.test('an exhausted window is seen by every replica before a body is read', async (t) => {
+  const ledger = memoryLedger();
+  const [a, b] = [await replica(t, ledger), await replica(t, ledger)];
+  const organization = newOrganization();
+  const limits = { eventsPerMonth: 5, bytesPerHour: null };
+  const { tenant } = reservation(organization, 0);
+  t.equal(codeOf(await b.counters.peek(tenant, limits, NOW)), 'ok');
+  t.equal(await accept(a.counters, ledger, reservation(organization, 5), limits), 'ok');
+  t.match(await b.counters.peek(tenant, limits, NOW), { admitted: false, code: 'monthly_limit' });
+});
+
+t.test('what failed though the ledger has it stays counted', async (t) => {
+  const ledger = memoryLedger();
+  const one = await replica(t, ledger);
+  const organization = newOrganization();
+  const lost = reservation(organization, 3);
+  const verdict = await one.counters.reserve(lost, UNLIMITED);
+  if (!verdict.admitted) throw new Error('not admitted');
+  ledger.enter(lost, verdict.at, verdict.epoch ?? 0);
+  one.counters.settle(lost, false);
+  const failed = reservation(organization, 4);
+  await one.counters.reserve(failed, UNLIMITED);
+  one.counters.settle(failed, false);
+  one.clock.advance(50);
+  await eventually('given back', async () => (await used(one, organization)) === 3, t);
+  t.notOk(ledger.enter(failed, NOW, ledger.epoch), 'the ledger takes it never more');
+});
+
+t.test('a dead process leaves nothing behind that counts and is nowhere', async (t) => {
+  const ledger = memoryLedger();
+  const [dead, alive] = [await replica(t, ledger), await replica(t, ledger)];
+  const organization = newOrganization();
+  const entered = reservation(organization, 2);
+  const verdict = await dead.counters.reserve(entered, UNLIMITED);
+  if (!verdict.admitted) throw new Error('not admitted');
+  ledger.enter(entered, verdict.at, verdict.epoch ?? 0);
+  await dead.counters.reserve(reservation(organization, 5), UNLIMITED);
+  await alive.counters.peek(entered.tenant, UNLIMITED, NOW);
+  t.equal(await used(alive, organization), 7);
+  alive.clock.advance(5_000);
+  await alive.counters.read(organization);
+  t.equal(await used(alive, organization), 7, 'a lease in force is left alone');
+  for (const id of await server.client.zrange(alive.key(organization, 'leases'), '0', '-1')) {
+    await server.client.zadd(alive.key(organization, 'leases'), '1', id);
+  }
+  const isBack = async () => {
+    alive.clock.advance(5_000);
+    return (await used(alive, organization)) === 2;
+  };
+  await eventually('decided', isBack, t);
+  const isEmpty = async () => {
+    alive.clock.advance(50);
+    return (await server.client.hlen(alive.key(organization, 'reserved'))) === 0;
+  };
+  await eventually('no lease is left', isEmpty, t);
+});
+
+for (const [what, lose] of [
+  ['is flushed', (redis: RedisServer) => redis.client.flushall()],
+  [
+    'comes back from its file, whose end may be missing',
+    async (redis: RedisServer) => {
+      await redis.kill();
+      await redis.start();
+      await redis.client.ping();
+    },
+  ],
+] as const) {
+  t.test(`when Redis ${what}, the counters come from the ledger`, async (t) => {
+    const ledger = memoryLedger();
+    const [a, b] = [await replica(t, ledger), await replica(t, ledger)];
+    const organization = newOrganization();
+    const limits = { eventsPerMonth: 10, bytesPerHour: null };
+    t.equal(await accept(a.counters, ledger, reservation(organization, 6), limits), 'ok');
+    const underWay = reservation(organization, 1);
+    const verdict = await b.counters.reserve(underWay, limits);
+    if (!verdict.admitted) throw new Error('not admitted');
+    await lose(server);
+    const again = async (asked: Reservation): Promise<string> => {
+      for (;;) {
+        for (const each of [a, b]) each.clock.advance(1_000);
+        try {
+          return await accept(a.counters, ledger, asked, limits);
+        } catch {
+          await new Promise((resolve) => setTimeout(resolve, 20));
+        }
+      }
+    };
+    t.equal(await again(reservation(organization, 4)), 'ok');
+    t.equal(await again(reservation(organization, 1)), 'monthly_limit');
+    t.notOk(ledger.enter(underWay, verdict.at, verdict.epoch ?? 0), 'of the epoch before');
+    const answer = await accept(b.counters, ledger, reservation(organization, 1), limits);
+    t.equal(answer, 'monthly_limit', 'the other replica finds the same counters');
+    t.equal(await used(b, organization), 10);
+  });
+}
+
+t.test('nothing is admitted while the ledger is away and the counters are lost', async (t) => {
+  const ledger = memoryLedger();
+  const { counters } = await replica(t, ledger);
+  ledger.isAway = true;
+  await t.rejects(async () => counters.reserve(reservation(newOrganization(), 1), UNLIMITED), {
+    name: 'RetryableError',
+  });
+});
+
+t.test('a frozen Redis refuses soon', async (t) => {
+  const { counters } = await replica(t, memoryLedger());
+  server.freeze();
+  t.teardown(() => server.thaw());
+  await t.rejects(async () => counters.reserve(reservation(newOrganization(), 1), UNLIMITED), {
+    name: 'RetryableError',
+  });
+  server.thaw();
+});
+
+t.test('a clock that goes back counts in the newest hour', async (t) => {
+  const ledger = memoryLedger();
+  const { counters } = await replica(t, ledger);
+  const organization = newOrganization();
+  const next = reservation(organization, 1, { at: NOW + HOUR });
+  t.match(await counters.reserve(next, UNLIMITED), { admitted: true, at: NOW + HOUR });
+  const start = Math.floor((NOW + HOUR) / HOUR) * HOUR;
+  t.match(await counters.reserve(reservation(organization, 1), UNLIMITED), { at: start });
+});
+
+t.test('keys are limited over all replicas', async (t) => {
+  const limitsOf = async (edge: object) => {
+    const config = quotasConfig.parse({ store: 'postgres', counters: 'redis', edge }).edge;
+    const { run, key } = await replica(t, memoryLedger());
+    return sharedKeyLimits(config, { run, key, clock: realClock, logger: recordingLogger() });
+  };
+
+  t.test('by requests under way', async (t) => {
+    const [a, b] = [await limitsOf({ max_in_flight: 2 }), await limitsOf({ max_in_flight: 2 })];
+    const name = `key_${newOrganization()}`;
+    const first = await a.admit(name);
+    t.equal((await b.admit(name)).admitted, true);
+    t.match(await a.admit(name), { admitted: false, limit: 'in_flight' });
+    t.match(await b.admit(name), { admitted: false, limit: 'in_flight' });
+    if (first.admitted) first.release?.();
+    await a.close();
+    t.equal((await b.admit(name)).admitted, true, 'one was over');
+    t.equal((await b.admit(`${name}_other`)).admitted, true);
+  });
+
+  t.test('by requests in a second', async (t) => {
+    const edge = { requests_per_second: 0.01, burst: 3 };
+    const [a, b] = [await limitsOf(edge), await limitsOf(edge)];
+    const name = `key_${newOrganization()}`;
+    const answers = [];
+    for (const limits of [a, b, a, b]) answers.push(await limits.admit(name));
+    t.same(
+      answers.map(({ admitted }) => admitted),
+      [true, true, true, false],
+    );
+    t.match(answers[3], { limit: 'request_rate' });
+    const wait = answers[3]?.admitted === false ? answers[3].retryAfterMs : 0;
+    t.ok(wait > 90_000 && wait <= 100_000, `${wait}`);
+  });
+});
