@@ -1,3 +1,4 @@
+import { GrpcLoad } from './grpc-load.ts';
 import { Load } from './load.ts';
 import { type Payload, wireRequest } from './payloads.ts';
 import { cpuMicros, memory } from './process-cost.ts';
@@ -9,6 +10,8 @@ export type Side = {
   readonly payload: Payload;
   /** A window ends when the server is idle again, not when the last answer is in. */
   readonly untilIdle?: boolean;
+  /** The bodies go as messages of gRPC. */
+  readonly overGrpc?: boolean;
 };
 
 export type Comparison = {
@@ -112,20 +115,34 @@ class Runner {
   }
 
   async window(count: number): Promise<Window> {
-    const { payload } = this.#side;
-    const { key, keys = [] } = this.#server;
-    const requests = Array.from({ length: count }, (_, i) =>
-      wireRequest(payload, payload.next(), keys[i % keys.length] ?? key),
-    );
-    // Opened only now: making the bodies takes longer than a server waits for a silent client.
-    const load = await Load.open(this.#server.port, this.#connections);
+    const bodies = Array.from({ length: count }, () => this.#side.payload.next());
+    const send = await this.#sender(bodies);
     const started = performance.now();
     const before = cpuMicros(this.#server.pid);
-    const latencies = await load.run(requests);
-    load.close();
+    const latencies = await send();
     if (this.#side.untilIdle === true) await this.#server.idle();
     const cpu = (cpuMicros(this.#server.pid) - before) / count;
     return { cpu, seconds: (performance.now() - started) / 1000, latencies };
+  }
+
+  /**
+   * Connections are opened only when the bodies are made: that takes longer than a server waits for a
+   * silent client.
+   */
+  async #sender(bodies: readonly Buffer[]): Promise<() => Promise<number[]>> {
+    const { payload, overGrpc } = this.#side;
+    const { port, grpcPort = 0, key, keys = [] } = this.#server;
+    const requests = bodies.map((body, i) =>
+      wireRequest(payload, body, keys[i % keys.length] ?? key),
+    );
+    const load =
+      overGrpc === true
+        ? await GrpcLoad.open(grpcPort, this.#connections)
+        : await Load.open(port, this.#connections);
+    return () => {
+      const done = load instanceof GrpcLoad ? load.run(bodies, key) : load.run(requests);
+      return done.finally(() => load.close());
+    };
   }
 
   async stop(): Promise<void> {

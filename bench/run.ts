@@ -26,6 +26,7 @@ const hundredRuns = pooled(runs(100), 64);
 
 /** Nothing takes the batches out of the queue, so that a window holds the accepting alone. */
 const accepting = () => startAccepting();
+const overGrpc = () => startAccepting({ overGrpc: true });
 const whole = () => startTracectl({});
 const senders = 1000;
 const small = { projects: 1, keysPerProject: senders, senders };
@@ -48,6 +49,11 @@ const rows: readonly Comparison[] = [
     target: 1.5,
     subject: { start: accepting, payload: heavy },
     floor: { start: () => startFloor('otlp'), payload: heavy },
+  },
+  {
+    name: `accept over gRPC, ${light.name}`,
+    subject: { start: overGrpc, payload: light, overGrpc: true },
+    floor: { start: () => startFloor('otlp'), payload: light },
   },
   {
     name: `accept, ${hundred.name}`,

@@ -17,6 +17,8 @@ import { type Population, populate, populateOld } from './population.ts';
 export type Server = {
   readonly pid: number;
   readonly port: number;
+  /** Undefined where it does not serve gRPC. */
+  readonly grpcPort?: number;
   readonly key: string;
   /** Set where many send: their keys, to be used in turn. */
   readonly keys?: readonly string[];
@@ -64,6 +66,7 @@ export async function startAccepting(options: AcceptingOptions = {}): Promise<Se
       config.exporters = { sqlite: { store: 'sqlite/away' } };
       Object.assign(service ?? {}, { extensions: ['sqlite', 'sqlite/away', 'health_check'] });
       if (options.isOpen === true) removeGuards(config);
+      if (options.overGrpc === true) serveGrpc(config);
     },
   });
   const keys = await filled(join(daemon.directory, 'data'), options);
@@ -93,6 +96,8 @@ const EXPIRED_DAYS = 500;
 export type AcceptingOptions = {
   /** Without keys, limits and their accounting: whatever comes belongs to one project. */
   readonly isOpen?: boolean;
+  /** Beside HTTP. */
+  readonly overGrpc?: boolean;
   readonly population?: Population;
   /** So many observations are past their time when it starts. */
   readonly expired?: number;
@@ -104,6 +109,11 @@ function removeGuards(config: Tree): void {
   const accept = service?.pipelines?.['traces/accept'] as Tree;
   const guards = ['auth', 'quotas'];
   accept.processors = (accept.processors as string[]).filter((id) => !guards.includes(id));
+}
+
+function serveGrpc(config: Tree): void {
+  const { receivers } = config as Record<string, Record<string, Tree>>;
+  Object.assign(receivers?.otlp?.protocols ?? {}, { grpc: { endpoint: '127.0.0.1:0' } });
 }
 
 function lockDatabases(directory: string): DatabaseSync[] {
@@ -123,7 +133,9 @@ export async function startTracectl(options: DaemonOptions): Promise<Server> {
 }
 
 function serverOf(daemon: Daemon): Server {
+  const grpcPort = /:(\d+)\n +gRPC /.exec(daemon.stdout())?.[1];
   return {
+    ...(grpcPort === undefined ? {} : { grpcPort: Number(grpcPort) }),
     pid: daemon.pid(),
     port: Number(new URL(daemon.base).port),
     key: daemon.key,
