@@ -127,7 +127,7 @@ function addressOf(url: string, tls: TlsOptions | undefined): Options {
 const common: Options = {
   lazyConnect: true,
   connectTimeout: 1500,
-  disconnectTimeout: 100,
+  disconnectTimeout: 5,
   keepAlive: 10_000,
   retryStrategy: reconnectDelay,
   // A replica that was the primary until a moment ago: the connection is made anew.
