@@ -1,0 +1,110 @@
+import { connect, type Socket } from 'node:net';
+
+/** What was sent and how it was answered. */
+export type Answers = {
+  readonly acknowledged: number;
+  /** Requests that were answered with something else than 200. */
+  readonly refused: number;
+  /** Requests without an answer. */
+  readonly broken: number;
+  /** Milliseconds from a request's first byte to its acknowledgement, ascending. */
+  readonly latencies: readonly number[];
+};
+
+export type Load = {
+  /** The next request, whole; undefined when there is none any more. */
+  readonly next: () => { readonly bytes: Buffer; readonly acknowledged?: () => void } | undefined;
+  readonly connections: number;
+  /** Requests a second over all connections; undefined: each as soon as the answer before it is in. */
+  readonly rate?: number;
+};
+
+/**
+ * Sends over keep-alive connections of bare sockets. A request that the rate asks for while every
+ * connection waits for its answer is sent as soon as one is free: nothing is left out.
+ */
+export async function generate(port: number, load: Load): Promise<Answers> {
+  const latencies: number[] = [];
+  let refused = 0;
+  let broken = 0;
+  const started = performance.now();
+  let taken = 0;
+  const client = async (): Promise<void> => {
+    const connection = await Connection.open(port);
+    try {
+      for (;;) {
+        if (load.rate !== undefined) {
+          const due = started + (taken++ * 1000) / load.rate;
+          const wait = due - performance.now();
+          if (wait > 1) await new Promise((resolve) => setTimeout(resolve, wait));
+        }
+        const request = load.next();
+        if (request === undefined) return;
+        const before = performance.now();
+        const status = await connection.exchange(request.bytes);
+        if (status === 200) {
+          latencies.push(performance.now() - before);
+          request.acknowledged?.();
+        } else {
+          refused++;
+        }
+      }
+    } catch {
+      broken++;
+    } finally {
+      connection.close();
+    }
+  };
+  await Promise.all(Array.from({ length: load.connections }, client));
+  latencies.sort((a, b) => a - b);
+  return { acknowledged: latencies.length, refused, broken, latencies };
+}
+
+class Connection {
+  readonly #socket: Socket;
+  #answer: Buffer = Buffer.alloc(0);
+  #waiting: PromiseWithResolvers<number> | undefined;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on('data', (chunk: Buffer) => {
+      this.#answer = this.#answer.length === 0 ? chunk : Buffer.concat([this.#answer, chunk]);
+      const status = statusOf(this.#answer);
+      if (status === undefined) return;
+      this.#answer = Buffer.alloc(0);
+      this.#waiting?.resolve(status);
+    });
+    const ended = () => this.#waiting?.reject(new Error('the connection ended'));
+    socket.on('error', ended);
+    socket.on('close', ended);
+  }
+
+  static open(port: number): Promise<Connection> {
+    return new Promise((resolve, reject) => {
+      const socket = connect(port, '127.0.0.1');
+      socket.setNoDelay(true);
+      socket.once('error', reject);
+      socket.once('connect', () => resolve(new Connection(socket)));
+    });
+  }
+
+  exchange(bytes: Buffer): Promise<number> {
+    this.#waiting = Promise.withResolvers();
+    if (this.#socket.destroyed) this.#waiting.reject(new Error('the connection ended'));
+    else this.#socket.write(bytes);
+    return this.#waiting.promise;
+  }
+
+  close(): void {
+    this.#socket.destroy();
+  }
+}
+
+/** Of an answer that is here whole. */
+function statusOf(answer: Buffer): number | undefined {
+  const end = answer.indexOf('\r\n\r\n');
+  if (end < 0) return undefined;
+  const head = answer.toString('latin1', 0, end).toLowerCase();
+  const length = Number(/\r\ncontent-length: *(\d+)/.exec(head)?.[1] ?? 0);
+  return answer.length >= end + 4 + length ? Number(head.slice(9, 12)) : undefined;
+}

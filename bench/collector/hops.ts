@@ -1,0 +1,80 @@
+import { join } from 'node:path';
+import { freePorts } from '../../test/e2e/daemon.ts';
+import { collector, type Peer, tracectl } from '../../test/interop/peer.ts';
+
+/** One of the collectors that are compared: takes OTLP/HTTP, keeps it on disk, sends it on. */
+export type Hop = Peer & { readonly port: number };
+
+export type HopKind = 'tracectl' | 'collector, fsync' | 'collector';
+
+export type HopOptions = {
+  readonly kind: HopKind;
+  /** Of the Collector. */
+  readonly binary: string;
+  readonly directory: string;
+  /** Where it sends to. */
+  readonly sinkPort: number;
+  readonly compression: 'gzip' | 'none';
+};
+
+/** As many requests may wait in either queue as the largest backlog has. */
+const QUEUE_SIZE = 100_000;
+
+export async function startHop(options: HopOptions): Promise<Hop> {
+  const [port = 0] = await freePorts(1);
+  const { kind, binary, directory } = options;
+  const peer =
+    kind === 'tracectl'
+      ? await tracectl('tracectl', directory, tracectlConfig(port, options))
+      : await collector(binary, 'otelcol', directory, collectorConfig(port, options));
+  await peer.start();
+  return Object.assign(peer, { port });
+}
+
+const RETRY = { initial_interval: '1s', max_interval: '5s', max_elapsed_time: '0s' };
+
+function exporterConfig({ sinkPort, compression }: HopOptions) {
+  return {
+    endpoint: `http://127.0.0.1:${sinkPort}`,
+    compression,
+    retry_on_failure: RETRY,
+    sending_queue: { storage: 'file_storage', queue_size: QUEUE_SIZE, num_consumers: 10 },
+  };
+}
+
+function tracectlConfig(port: number, options: HopOptions) {
+  return {
+    extensions: { file_storage: { directory: join(options.directory, 'queue') } },
+    receivers: {
+      otlp: {
+        protocols: { http: { endpoint: `127.0.0.1:${port}`, max_spans_per_request: 10_000 } },
+        project: 'proj_hop',
+      },
+    },
+    exporters: { otlphttp: exporterConfig(options) },
+    service: {
+      extensions: ['file_storage'],
+      pipelines: { traces: { receivers: ['otlp'], exporters: ['otlphttp'] } },
+      telemetry: { logs: { level: 'error' }, metrics: { level: 'none' } },
+    },
+  };
+}
+
+function collectorConfig(port: number, options: HopOptions) {
+  return {
+    extensions: {
+      file_storage: {
+        directory: join(options.directory, 'queue'),
+        create_directory: true,
+        fsync: options.kind === 'collector, fsync',
+      },
+    },
+    receivers: { otlp: { protocols: { http: { endpoint: `127.0.0.1:${port}` } } } },
+    exporters: { otlp_http: exporterConfig(options) },
+    service: {
+      extensions: ['file_storage'],
+      pipelines: { traces: { receivers: ['otlp'], exporters: ['otlp_http'] } },
+      telemetry: { logs: { level: 'error' }, metrics: { level: 'none' } },
+    },
+  };
+}

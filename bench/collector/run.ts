@@ -1,0 +1,99 @@
+import { parseArgs } from 'node:util';
+import { findToolchain } from '../../test/interop/toolchain.ts';
+import type { HopKind } from './hops.ts';
+import { type Effort, type Row, runBacklog, runKill, runScenario, SCENARIOS } from './scenarios.ts';
+
+/**
+ * A durable hop, tracectl and the OpenTelemetry Collector side by side. See README.md here for how it is
+ * measured.
+ */
+const KINDS: readonly HopKind[] = ['tracectl', 'collector, fsync', 'collector'];
+
+const { values } = parseArgs({
+  options: {
+    only: { type: 'string' },
+    seconds: { type: 'string', default: '10' },
+    rounds: { type: 'string', default: '4' },
+    backlog: { type: 'string', default: '1000000' },
+    kills: { type: 'string', default: '3' },
+    quick: { type: 'boolean', default: false },
+  },
+});
+
+const print = (text: string) => void process.stdout.write(`${text}\n`);
+const toolchain = await findToolchain(print);
+if ('missing' in toolchain) {
+  print(`There is no Collector to compare with: ${toolchain.missing}`);
+  process.exitCode = 1;
+} else {
+  await compareAll(toolchain.collector);
+}
+
+async function compareAll(binary: string): Promise<void> {
+  const effort: Effort = values.quick
+    ? { seconds: 4, rounds: 2, backlog: 100_000 }
+    : {
+        seconds: Number(values.seconds),
+        rounds: Number(values.rounds),
+        backlog: Number(values.backlog),
+      };
+  const wanted = (name: string) => values.only === undefined || name.includes(values.only);
+  const header = [
+    'scenario',
+    'collector',
+    'CPU µs/span [lowest-highest]',
+    'spans/CPU-s',
+    'x',
+    'spans/s',
+    'RSS MiB',
+    'ack p50 / p99 ms',
+    'sent',
+    'delivered',
+  ];
+  print(line(header));
+  print(line(header.map(() => '---')));
+  for (const scenario of SCENARIOS) {
+    if (!wanted(scenario.name)) continue;
+    show(await runScenario(scenario, KINDS, binary, effort));
+  }
+  if (wanted('backlog')) {
+    const rows: Row[] = [];
+    for (const kind of KINDS) rows.push(await runBacklog(kind, binary, effort));
+    show(rows);
+  }
+  if (!wanted('kill -9')) return;
+  print('');
+  print(line(['kill -9 under load', 'kills', 'acknowledged', 'delivered', 'lost', 'repeated']));
+  print(line(['---', '---', '---', '---', '---', '---']));
+  for (const kind of KINDS) {
+    const result = await runKill(kind, binary, Number(values.kills));
+    const { kills, acknowledged, delivered, lost, repeated } = result;
+    print(line([kind, ...[kills, acknowledged, delivered, lost, repeated].map(String)]));
+  }
+}
+
+/** Rows of one scenario; ours comes first, and `x` says how many times what theirs do ours does. */
+function show(rows: readonly Row[]): void {
+  const ours = rows[0]?.cpuPerSpan.median ?? 0;
+  for (const row of rows) {
+    const { median, low, high } = row.cpuPerSpan;
+    print(
+      line([
+        row.scenario,
+        row.kind,
+        `${median.toFixed(2)} [${low.toFixed(2)}-${high.toFixed(2)}]`,
+        Math.round(1e6 / median).toLocaleString('en'),
+        row === rows[0] ? '' : (median / ours).toFixed(1),
+        Math.round(row.spansPerSecond).toLocaleString('en'),
+        (row.memory / 2 ** 20).toFixed(0),
+        `${row.p50.toFixed(1)} / ${row.p99.toFixed(1)}`,
+        row.sent.toLocaleString('en'),
+        row.delivered.toLocaleString('en') + (row.note === undefined ? '' : `, ${row.note}`),
+      ]),
+    );
+  }
+}
+
+function line(cells: readonly string[]): string {
+  return `| ${cells.join(' | ')} |`;
+}

@@ -1,0 +1,89 @@
+import { parseArgs } from 'node:util';
+import * as chains from './chains.ts';
+import { Lab } from './lab.ts';
+import { findPython, findToolchain } from './toolchain.ts';
+
+/**
+ * tracectl beside the real OpenTelemetry Collector and SDKs:
+ *
+ *   npm run test:interop [-- --only text]
+ *
+ * Needs Go with its module proxy, unless the Collector was built before; where that is not at hand it says
+ * so and ends well. A cold build takes about four minutes on two cores, the steps about three.
+ */
+type Step = {
+  readonly name: string;
+  /** Takes longer: failed. */
+  readonly seconds: number;
+  readonly work: (lab: Lab) => Promise<void>;
+};
+
+const { values } = parseArgs({ options: { only: { type: 'string' } } });
+const print = (text: string) => void process.stdout.write(`${text}\n`);
+
+const toolchain = await findToolchain(print);
+if ('missing' in toolchain) {
+  print(`INTEROPERABILITY WAS NOT RUN: ${toolchain.missing}`);
+} else {
+  const python = await findPython(print);
+  const steps = allSteps(typeof python === 'string' ? python : undefined);
+  let failed = 0;
+  for (const step of steps) {
+    if (values.only !== undefined && !step.name.includes(values.only)) continue;
+    if (!(await runStep(step, new Lab(toolchain)))) failed++;
+  }
+  if (typeof python !== 'string') print(`NOT RUN: the SDK for Python: ${python.missing}`);
+  print(failed === 0 ? 'interoperability: ok' : `interoperability: ${failed} steps failed`);
+  process.exitCode = failed === 0 ? 0 : 1;
+}
+
+function allSteps(python: string | undefined): Step[] {
+  const step = (name: string, work: Step['work'], seconds = 60): Step => ({ name, seconds, work });
+  const transports = ['http', 'grpc'] as const;
+  return [
+    step('every field over HTTP: tracectl, Collector, file', chains.everyFieldOverHttp),
+    step('fields that nobody knows', chains.unknownFields),
+    ...(['http/protobuf', 'http/json', 'grpc'] as const).map((transport) =>
+      step(`SDK for JavaScript, ${transport}: tracectl, Collector`, (lab) =>
+        chains.sdkForJavaScript(lab, transport),
+      ),
+    ),
+    ...(python === undefined ? [] : transports).map((transport) =>
+      step(`SDK for Python, ${transport}: tracectl, Collector`, (lab) =>
+        chains.sdkForPython(lab, transport, python ?? ''),
+      ),
+    ),
+    ...transports.flatMap((transport) => [
+      step(`telemetrygen, ${transport}: tracectl, Collector, file`, (lab) =>
+        chains.telemetrygenLoad(lab, transport),
+      ),
+      step(`Collector, ${transport}: tracectl, Collector, file`, (lab) =>
+        chains.betweenCollectors(lab, transport),
+      ),
+      step(`Collector, ${transport}: tracectl, store`, (lab) =>
+        chains.intoTheStore(lab, transport),
+      ),
+    ]),
+  ];
+}
+
+async function runStep({ name, seconds, work }: Step, lab: Lab): Promise<boolean> {
+  const started = performance.now();
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_resolve, reject) => {
+    const message = `took longer than ${seconds} s`;
+    timer = setTimeout(() => reject(new Error(message)), seconds * 1000);
+  });
+  try {
+    await Promise.race([work(lab), late]);
+    print(`ok      ${name} (${((performance.now() - started) / 1000).toFixed(1)} s)`);
+    return true;
+  } catch (error) {
+    print(`FAILED  ${name}: ${error instanceof Error ? error.stack : String(error)}`);
+    print(lab.output());
+    return false;
+  } finally {
+    clearTimeout(timer);
+    await lab.close();
+  }
+}
