@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import * as chains from './chains.ts';
+import * as faults from './faults.ts';
 import { Lab } from './lab.ts';
 import { findPython, findToolchain } from './toolchain.ts';
 
@@ -64,6 +65,12 @@ function allSteps(python: string | undefined): Step[] {
         chains.intoTheStore(lab, transport),
       ),
     ]),
+    step('the next collector fails in every way', faults.faultsOfTheNext, 90),
+    step('partial success', faults.partialSuccess),
+    step('tracectl is killed', faults.killingOurs),
+    step('the next collector is killed', faults.killingTheNext),
+    step('a collector in front is killed, and so is tracectl', faults.killingTheFirst),
+    step('what a collector in front does with 402, 413, 429 and 503', faults.answersToACollector),
   ];
 }
 
