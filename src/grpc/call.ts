@@ -29,8 +29,6 @@ const ACCEPTED_ENCODINGS = 'identity,gzip';
 export function grpcCall(options: CallOptions): Incoming {
   const { arrival, call, answer, Metadata, method, clock } = options;
   const { stream } = arrival;
-  // A stream that breaks may say so more than once; each would end the process.
-  stream.on('error', () => {});
   let isAnswered = false;
   return {
     head: headOf(arrival, method.path, clock.now()),

@@ -90,6 +90,8 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const http2 = http2ServerOf(server);
   http2.prependListener('stream', (stream: ServerHttp2Stream, headers, _flags, rawHeaders) => {
+    // A stream that breaks may say so more than once, and each would end the process.
+    stream.on('error', () => {});
     // A message stays as it was compressed: it is inflated with all others, within their limits.
     delete headers['grpc-encoding'];
     arriving = { stream, rawHeaders: rawHeaders };

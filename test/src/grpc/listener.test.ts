@@ -208,3 +208,19 @@ t.test('an idle connection is asked to go where that is configured', async (t) =
   await once(session, 'goaway');
   t.pass('without an error, so that a client comes again');
 });
+
+t.test('a stop waits for nobody who has no call under way', async (t) => {
+  const { listeners } = listenersFor(t);
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a');
+  const idle = grpcClient(t, urlOf(listener));
+  t.equal((await idle.call(Buffer.alloc(0), { path: PATH })).code, 0);
+  const silent = dial(urlOf(listener));
+  await once(silent, 'data');
+  const deaf = dial(urlOf(listener));
+  deaf.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
+  await once(deaf, 'data');
+  await listener.close(NO_DEADLINE);
+  t.pass('not for those that never spoke, either');
+  silent.destroy();
+  deaf.destroy();
+});
