@@ -15,6 +15,7 @@ import type {
   Settings,
 } from '../../src/component/component.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../src/control/queues.ts';
+import { createGrpcListeners, GRPC_LISTENERS } from '../../src/grpc/listener.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
 import type { Batch, RawBatch } from '../../src/model/batch.ts';
 import { rawOf } from '../../src/model/batch.ts';
@@ -94,6 +95,7 @@ async function benchOf(t: Test, factory: Factory): Promise<Bench> {
   const health = createHealth(clock);
   const services = new Map<string, unknown>([
     [LISTENERS.name, listeners],
+    [GRPC_LISTENERS.name, createGrpcListeners({ logger, clock, metrics })],
     [HEALTH.name, health],
     [HEALTH_REGISTRY.name, health],
     [QUEUE_REGISTRY.name, createQueues()],
