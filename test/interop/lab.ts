@@ -98,7 +98,11 @@ const ARRIVAL_MS = 30_000;
 /** Repetitions would come soon after. */
 const SETTLE_MS = 300;
 
-async function arrived(look: () => CanonicalSpan[], count: number): Promise<CanonicalSpan[]> {
+/** Asks `look` until it has so many. */
+export async function arrived(
+  look: () => CanonicalSpan[],
+  count: number,
+): Promise<CanonicalSpan[]> {
   const end = Date.now() + ARRIVAL_MS;
   while (look().length < count && Date.now() < end) await sleep(100);
   await sleep(SETTLE_MS);

@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import * as chains from './chains.ts';
 import * as faults from './faults.ts';
 import { Lab } from './lab.ts';
+import * as page from './page.ts';
 import { findPython, findToolchain } from './toolchain.ts';
 
 /**
@@ -10,7 +11,7 @@ import { findPython, findToolchain } from './toolchain.ts';
  *   npm run test:interop [-- --only text]
  *
  * Needs Go with its module proxy, unless the Collector was built before; where that is not at hand it says
- * so and ends well. A cold build takes about four minutes on two cores, the steps about three.
+ * so and ends well. A cold build takes about three minutes on two cores (seven at most), the steps about two.
  */
 type Step = {
   readonly name: string;
@@ -70,6 +71,10 @@ function allSteps(python: string | undefined): Step[] {
     step('tracectl is killed', faults.killingOurs),
     step('the next collector is killed', faults.killingTheNext),
     step('a collector in front is killed, and so is tracectl', faults.killingTheFirst),
+    step('the page: a Collector in front', page.collectorInFront),
+    step('the page: large requests, gRPC', page.largeRequests),
+    step('the page: tracectl in front', page.tracectlInFront),
+    step('the page: TLS', page.tlsToACollector),
     step('what a collector in front does with 402, 413, 429 and 503', faults.answersToACollector),
   ];
 }
