@@ -105,14 +105,42 @@ export function sendingQueue() {
         .boolean()
         .default(false)
         .describe('True: a full queue makes the client wait instead of refusing it.'),
+      wait_for_result: z
+        .boolean()
+        .optional()
+        .describe(
+          "As the Collector's: true where there is no storage, because then the answer always waits for the destination; false with it.",
+        ),
+      batch: z
+        .unknown()
+        .optional()
+        .describe("The Collector's; refused here, because requests leave as they came in."),
     })
     .superRefine((value, context) => {
-      if (value.enabled || value.storage === undefined) return;
-      context.addIssue({
-        code: 'custom',
-        path: ['storage'],
-        message: 'storage has no use in a sending_queue that is not enabled',
-      });
+      const refuse = (field: string, message: string) => {
+        context.addIssue({ code: 'custom', path: [field], message });
+      };
+      if (!value.enabled && value.storage !== undefined) {
+        refuse('storage', 'storage has no use in a sending_queue that is not enabled');
+      }
+      if (value.wait_for_result === true && value.storage !== undefined) {
+        refuse(
+          'wait_for_result',
+          'with storage the answer comes when the batch is on disk; leave storage out to have it wait for the destination',
+        );
+      }
+      if (value.wait_for_result === false && value.storage === undefined) {
+        refuse(
+          'wait_for_result',
+          'without storage nothing is acknowledged from memory, so the answer waits; give storage to be answered before',
+        );
+      }
+      if (value.batch !== undefined) {
+        refuse(
+          'batch',
+          'requests leave as they came in, in the bytes they came in; let whoever sends them, or a Collector behind, make batches',
+        );
+      }
     });
 }
 export type SendingQueue = z.output<ReturnType<typeof sendingQueue>>;

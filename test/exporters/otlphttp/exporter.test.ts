@@ -766,6 +766,14 @@ t.test('the configuration', async (t) => {
   t.match(issues({ endpoint, headers: { 'a b': 'c' } }), [/header|Invalid/]);
   t.match(issues({ endpoint, headers: { a: 'c\r\nd: e' } }), [/one line/]);
   t.match(issues({ endpoint, sending_queue: { enabled: false, storage: 'x' } }), [/no use/]);
+  const queue = (sending_queue: object) => issues({ endpoint, sending_queue });
+  t.match(queue({ batch: {} }), [/leave as they came in/], "the Collector's batches");
+  t.match(queue({ storage: 'x', wait_for_result: true }), [/leave storage out/]);
+  t.match(queue({ wait_for_result: false }), [/nothing is acknowledged from memory/]);
+  t.same(
+    [queue({ wait_for_result: true }), queue({ storage: 'x', wait_for_result: false })],
+    [[], []],
+  );
   t.same(issues({ endpoint, retry_on_failure: { max_elapsed_time: '0s' } }), []);
 });
 
