@@ -1,5 +1,6 @@
 import type { AddressInfo, Server, Socket } from 'node:net';
 import { createServer, isIP } from 'node:net';
+import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import { capability } from '../component/component.ts';
 import { parseEndpoint } from '../config/schema.ts';
@@ -12,7 +13,7 @@ import { createGrpcServer } from './server.ts';
  * reload: the next graph's receiver takes the connections that come from then on, while the one before
  * asks its own to go and finishes what they have under way.
  *
- *   port ─▶ newest open hold ─▶ its gRPC server
+ *   port ─▶ newest open hold ─▶ (TLS) ─▶ its gRPC server
  */
 export type GrpcListeners = {
   /** A receiver's hold on the port at `endpoint`. Rejects where another receiver of the graph has it. */
@@ -31,6 +32,11 @@ export const GRPC_LISTENERS = capability<GrpcListeners>('grpc_listeners');
 export type GrpcSettings = {
   readonly limits: GrpcLimits;
   readonly methods: readonly GrpcMethod[];
+  /**
+   * Ends TLS in front of the server. It does not listen itself, and takes `h2` as its protocol; whoever
+   * makes it exchanges its certificates.
+   */
+  readonly tls?: TlsServer;
 };
 
 export type GrpcListener = {
@@ -128,7 +134,9 @@ function createPort(endpoint: string, address: string, number: number): Port {
     }
     hold.sockets.add(socket);
     socket.once('close', () => hold.sockets.delete(socket));
-    hold.server.accept(socket);
+    const { tls } = hold.settings;
+    if (tls === undefined) hold.server.accept(socket);
+    else tls.emit('connection', socket);
   });
   return port;
 }
@@ -147,6 +155,10 @@ async function open(port: Port, hold: Hold, { clock, logger }: Options): Promise
     throw cannotListen(port.endpoint, error);
   }
   port.listener.maxConnections = hold.settings.limits.maxConnections;
+  hold.settings.tls?.on('secureConnection', (connection) => {
+    connection.on('error', () => {});
+    server.accept(connection);
+  });
   hold.server = server;
 }
 
@@ -189,10 +201,12 @@ function connectionsOf({ endpoint, holds }: Port) {
   return { value, labels: { endpoint } };
 }
 
-function urlOf({ listener, address }: Port): string | undefined {
+function urlOf(port: Port): string | undefined {
+  const { listener, address } = port;
   const bound = listener.address() as AddressInfo | null;
   if (bound === null) return undefined;
-  return `http://${isIP(address) === 6 ? `[${address}]` : address}:${bound.port}`;
+  const scheme = newestOpen(port)?.settings.tls === undefined ? 'http' : 'https';
+  return `${scheme}://${isIP(address) === 6 ? `[${address}]` : address}:${bound.port}`;
 }
 
 function servedBy(port: Port): { url: string; routes: string[] }[] {

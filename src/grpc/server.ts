@@ -69,6 +69,7 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
   const underWay = new Set<Promise<void>>();
   const connections = new Map<Duplex, Promise<void>>();
   let arriving: Arrival | undefined;
+  let isDraining = false;
 
   for (const method of options.methods) {
     const handle: handleClientStreamingCall<Buffer, Buffer> = (call, answer) => {
@@ -98,6 +99,10 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
   });
   return {
     accept(connection) {
+      if (isDraining) {
+        connection.destroy();
+        return;
+      }
       const cancel = options.clock.after(HANDSHAKE_MS, () => connection.destroy());
       const closed = new Promise<void>((resolve) => connection.once('close', () => resolve()));
       connections.set(connection, closed);
@@ -113,6 +118,7 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
       http2.off('session', opened);
     },
     async drain() {
+      isDraining = true;
       // The library asks every connection to go, and on some versions of Node does not wait for it.
       server.tryShutdown(() => {});
       await Promise.all([...connections.values(), ...underWay]);

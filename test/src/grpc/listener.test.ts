@@ -1,6 +1,10 @@
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import type { AddressInfo, Socket } from 'node:net';
 import { connect, createServer } from 'node:net';
+import type { Server as TlsServer } from 'node:tls';
+import { connect as connectTls, createServer as createTlsServer } from 'node:tls';
+import { credentials } from '@grpc/grpc-js';
 import type { Test } from 'tap';
 import t from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
@@ -38,10 +42,11 @@ async function opened(
   listeners: GrpcListeners,
   endpoint: string,
   name: string,
-  more: { limits?: Partial<GrpcLimits>; until?: Promise<void> } = {},
+  more: { limits?: Partial<GrpcLimits>; until?: Promise<void>; tls?: TlsServer } = {},
 ): Promise<GrpcListener> {
   const listener = await listeners.bind(endpoint, {
     limits: { ...USUAL, ...more.limits },
+    ...(more.tls === undefined ? {} : { tls: more.tls }),
     methods: [
       {
         path: PATH,
@@ -223,4 +228,43 @@ t.test('a stop waits for nobody who has no call under way', async (t) => {
   t.pass('not for those that never spoke, either');
   silent.destroy();
   deaf.destroy();
+});
+
+function pem(name: string): Buffer {
+  return readFileSync(new URL(`../../fixtures/tls/${name}`, import.meta.url));
+}
+
+/** The common name of the certificate that a port shows. */
+async function shown(url: string): Promise<unknown> {
+  const ours = { ca: pem('ca.pem'), cert: pem('client.pem'), key: pem('client.key') };
+  const { hostname, port } = new URL(url);
+  const socket = connectTls({ host: hostname, port: Number(port), ALPNProtocols: ['h2'], ...ours });
+  socket.on('error', () => {});
+  await once(socket, 'secureConnect');
+  const { subject } = socket.getPeerCertificate();
+  socket.destroy();
+  return subject.CN;
+}
+
+t.test('TLS ends in front of the server, with client certificates where asked for', async (t) => {
+  const { listeners } = listenersFor(t);
+  const tls = createTlsServer({
+    ...{ cert: pem('server.pem'), key: pem('server.key'), ca: pem('ca.pem') },
+    ...{ requestCert: true, rejectUnauthorized: true, ALPNProtocols: ['h2'] },
+  });
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'secured', { tls });
+  const url = urlOf(listener);
+  t.match(url, /^https:/);
+  const local = { 'grpc.ssl_target_name_override': 'localhost' };
+  const ask = (creds: ReturnType<typeof credentials.createInsecure>) =>
+    grpcClient(t, url, local, creds).call(Buffer.alloc(0), { path: PATH, deadlineMs: 5000 });
+  const known = credentials.createSsl(pem('ca.pem'), pem('client.key'), pem('client.pem'));
+  t.equal(String((await ask(known)).message), 'secured');
+  t.equal((await ask(credentials.createSsl(pem('ca.pem')))).code, 14, 'no client certificate');
+  t.equal((await ask(credentials.createInsecure())).code, 14, 'no TLS');
+  t.not(await shown(url), 'client');
+  tls.setSecureContext({ cert: pem('client.pem'), key: pem('client.key'), ca: pem('ca.pem') });
+  t.equal(await shown(url), 'client', 'another certificate from now on');
+  t.equal((await ask(known)).code, 0);
+  await listener.close(NO_DEADLINE);
 });
