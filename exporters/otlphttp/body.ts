@@ -1,7 +1,6 @@
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
 import type { Encoding } from '../../src/model/batch.ts';
-import { inflateSync } from '../../src/model/inflate.ts';
 import type { OtlpHttpConfig } from './config.ts';
 
 /** A request's body and the headers that belong to it. */
@@ -28,7 +27,12 @@ const zstdInThread = promisify(
   ) => void,
 );
 
-/** A body in the configured compression: as it is where it has that already, else made anew. */
+/** It is compressed as is configured already. */
+export function hasWanted(encoding: Encoding, config: OtlpHttpConfig): boolean {
+  return encoding === wantedEncoding(config);
+}
+
+/** A body in the configured compression: as it is where it has that already, else compressed now. */
 export async function requestBody(
   bytes: Buffer,
   encoding: Encoding,
@@ -36,18 +40,18 @@ export async function requestBody(
   config: OtlpHttpConfig,
 ): Promise<RequestBody> {
   const contentType = format === 'json' ? 'application/json' : 'application/x-protobuf';
-  const wanted = config.compression === 'none' ? 'identity' : config.compression;
-  const body =
-    encoding === wanted
-      ? bytes
-      : await compressed(inflateSync(bytes, encoding, Number.MAX_SAFE_INTEGER), config);
+  const wanted = wantedEncoding(config);
   return {
-    bytes: body,
+    bytes: encoding === wanted ? bytes : await compressed(bytes, config),
     headers: {
       'content-type': contentType,
       ...(wanted === 'identity' ? {} : { 'content-encoding': wanted }),
     },
   };
+}
+
+function wantedEncoding({ compression }: OtlpHttpConfig): Encoding {
+  return compression === 'none' ? 'identity' : compression;
 }
 
 async function compressed(

@@ -3,6 +3,7 @@ import type { Batch, RawBatch } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { hasItems } from '../../src/model/formats.ts';
 import type { OtlpHttpConfig } from './config.ts';
+import { createCutter } from './cutter.ts';
 import { groupsOf } from './event.ts';
 import { isOtlp, rawBatchOf } from './part.ts';
 import { otlpPiece, type Piece, spanPiece } from './piece.ts';
@@ -16,6 +17,7 @@ export class DirectExporter implements Exporter {
   readonly #config: OtlpHttpConfig;
   readonly #sender: Sender;
   readonly #reader = createEventReader();
+  readonly #cutter = createCutter();
   readonly #underWay = new Set<Promise<void>>();
   #isOpen = false;
   #unreport: (() => void) | undefined;
@@ -52,7 +54,7 @@ export class DirectExporter implements Exporter {
     await endedOr(deadline, this.#underWay);
     await this.#sender.close();
     await Promise.allSettled(this.#underWay);
-    await this.#reader.close();
+    await Promise.all([this.#reader.close(), this.#cutter.close()]);
   }
 
   async #deliver(batch: RawBatch): Promise<void> {
@@ -68,7 +70,7 @@ export class DirectExporter implements Exporter {
   }
 
   async #pieceOf(batch: RawBatch): Promise<Piece> {
-    if (isOtlp(batch)) return otlpPiece(batch, this.#config);
+    if (isOtlp(batch)) return otlpPiece(batch, this.#config, this.#cutter);
     const { events, unreadable } = await this.#reader.read(batch);
     const [first] = unreadable;
     if (first !== undefined) throw new PermanentError('unreadable_event', first.message);

@@ -3,8 +3,8 @@ import { itemsOf } from '../../src/model/batch.ts';
 import { bytesOf, positionOf } from '../../src/model/formats.ts';
 import { ulid } from '../../src/model/ulid.ts';
 
-/** Some items of a batch as a batch of its own. They were counted when they came in: it costs nothing. */
-export function partOf(batch: RawBatch, positions: readonly number[]): RawBatch {
+/** Some items of a batch, with their bytes, as a batch of its own. They were counted when they came in: it costs nothing. */
+export function partOf(batch: RawBatch, positions: readonly number[], bytes: Buffer): RawBatch {
   return {
     kind: 'raw',
     id: ulid(batch.receivedAt),
@@ -12,7 +12,7 @@ export function partOf(batch: RawBatch, positions: readonly number[]): RawBatch 
     tenant: batch.tenant,
     receivedAt: batch.receivedAt,
     requestItems: positions.length,
-    body: bytesOf(batch, positions),
+    body: bytes,
     encoding: 'identity',
     index: undefined,
     positions: undefined,
@@ -31,5 +31,5 @@ export function rawBatchOf(batch: Batch): RawBatch {
   const { source, observations } = batch;
   if (observations.length === itemsOf(source)) return source;
   const keep = observations.map(({ index }) => positionOf(source, index) ?? index);
-  return partOf(source, keep);
+  return partOf(source, keep, bytesOf(source, keep));
 }

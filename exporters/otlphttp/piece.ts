@@ -1,11 +1,10 @@
 import type { RawBatch } from '../../src/model/batch.ts';
-import type { OtlpIndex } from '../../src/model/batch-index.ts';
-import { bytesOf, indexOf } from '../../src/model/formats.ts';
-import { encodeRequest, requestOf } from '../../src/model/otlp/encode.ts';
+import { encodeRequest } from '../../src/model/otlp/encode.ts';
 import { requestOfSpans } from '../../src/model/otlp/encode-observation.ts';
 import type { RequestBody } from './body.ts';
-import { requestBody } from './body.ts';
+import { hasWanted, requestBody } from './body.ts';
 import type { OtlpHttpConfig } from './config.ts';
+import { allOf, type Cutter } from './cutter.ts';
 import { type ObservationEvent, spanOf } from './event.ts';
 
 /** Something to send in one request, and how to make less of it where that is too much. */
@@ -23,26 +22,24 @@ export type Piece = {
 export function otlpPiece(
   batch: RawBatch,
   config: OtlpHttpConfig,
+  cutter: Cutter,
   keep?: readonly number[],
 ): Piece {
   const format = batch.format === 'otlp_json' ? 'json' : 'proto';
+  const sent = config.convert ? config.encoding : format;
+  const isAsItCame = keep === undefined && sent === format && hasWanted(batch.encoding, config);
   return {
     items: keep?.length ?? batch.requestItems - batch.rejections.length,
     sources: keep?.map((position) => ({ batch, position })),
     async encode() {
-      if (config.convert && format !== config.encoding) {
-        const index = indexOf(batch) as OtlpIndex;
-        const request = requestOf(index, keep ?? allOf(index.count));
-        const bytes = encodeRequest(request, config.encoding);
-        return requestBody(bytes, 'identity', config.encoding, config);
-      }
-      return keep === undefined
-        ? requestBody(batch.body, batch.encoding, format, config)
-        : requestBody(bytesOf(batch, keep), 'identity', format, config);
+      if (isAsItCame) return requestBody(batch.body, batch.encoding, format, config);
+      const encoding = sent === format ? undefined : sent;
+      const bytes = await cutter.cut({ batch, keep, encoding });
+      return requestBody(bytes, 'identity', sent, config);
     },
     halves() {
-      const positions = keep ?? allOf(indexOf(batch).count);
-      return halvesOf(positions).map((half) => otlpPiece(batch, config, half));
+      const positions = keep ?? allOf(batch.positions?.length ?? batch.requestItems);
+      return halvesOf(positions).map((half) => otlpPiece(batch, config, cutter, half));
     },
   };
 }
@@ -65,10 +62,6 @@ export function spanPiece(
       return halvesOf(parts).map((half) => spanPiece(half, config));
     },
   };
-}
-
-function allOf(count: number): number[] {
-  return Array.from({ length: count }, (_, position) => position);
 }
 
 function halvesOf<T>(list: readonly T[]): readonly (readonly T[])[] {

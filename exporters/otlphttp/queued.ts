@@ -3,6 +3,7 @@ import type { RawBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import type { OtlpHttpConfig } from './config.ts';
+import { createCutter } from './cutter.ts';
 import type { UnreadableItem } from './event.ts';
 import { type Hold, MAX_HELD_EVENTS, OpenSpans, type Ready } from './open-spans.ts';
 import { isOtlp, partOf, rawBatchOf } from './part.ts';
@@ -23,6 +24,7 @@ export class QueuedExporter implements Exporter {
   readonly #queue: DurableSendingQueue;
   readonly #openSpans: OpenSpans;
   readonly #reader = createEventReader();
+  readonly #cutter = createCutter();
   /** Spans whose time is up, on their way. */
   #late: Promise<void> | undefined;
   #unreport: (() => void) | undefined;
@@ -68,11 +70,12 @@ export class QueuedExporter implements Exporter {
     await this.#queue.close(deadline);
     await this.#sender.close();
     await this.#late;
-    await this.#reader.close();
+    await Promise.all([this.#reader.close(), this.#cutter.close()]);
   }
 
   async #deliverOtlp(batch: RawBatch): Promise<void> {
-    await this.#settleOutcome(batch, await this.#sender.send(otlpPiece(batch, this.#config)));
+    const piece = otlpPiece(batch, this.#config, this.#cutter);
+    await this.#settleOutcome(batch, await this.#sender.send(piece));
   }
 
   /** Ends when every event of the batch has left; the slot is given back as soon as the rest only waits. */
@@ -154,8 +157,13 @@ export class QueuedExporter implements Exporter {
   async #setAsideUnreadable(batch: RawBatch, unreadable: readonly UnreadableItem[]): Promise<void> {
     for (const { position, message } of unreadable) {
       if (itemsOf(batch) === 1) throw new PermanentError('unreadable_event', message);
-      await this.#queue.appendPart(partOf(batch, [position]));
+      await this.#appendPart(batch, [position]);
     }
+  }
+
+  async #appendPart(batch: RawBatch, positions: readonly number[]): Promise<void> {
+    const bytes = await this.#cutter.cut({ batch, keep: positions, encoding: undefined });
+    await this.#queue.appendPart(partOf(batch, positions, bytes));
   }
 
   /** What was refused goes back into the queue by itself, so that it alone ends in the dead letter. */
@@ -173,7 +181,7 @@ export class QueuedExporter implements Exporter {
         { batch: batch.id, items: positions.length, code, reason: message },
         'part of a batch is refused: it is set aside by itself',
       );
-      await this.#queue.appendPart(partOf(batch, positions));
+      await this.#appendPart(batch, positions);
     }
     const left = partialSuccess(outcome, items);
     if (left !== undefined) throw left;
