@@ -1,5 +1,5 @@
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
-import { removeAnswers, removeBatches } from '../../src/queue/project-removal.ts';
+import { removeAnswers, removeBatches, sweepParts } from '../../src/queue/project-removal.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
 import type { RemovedBatch } from '../../src/queue/removal-operations.ts';
 import type { SqliteQueueStorage } from '../../src/queue/storage.ts';
@@ -117,7 +117,7 @@ class Remover {
   }
 
   async *purgeDeleted(): Steps {
-    const { database, retention, logger } = this.#parts;
+    const { database, retention, queues, logger } = this.#parts;
     for (const project of (await database.read('removal.open', [])) as string[]) {
       yield* this.#removeTraces(project, EVERYTHING, 'project_deleted');
       yield* this.#removeTraces(HIDDEN, EVERYTHING, 'project_deleted');
@@ -125,6 +125,7 @@ class Remover {
         this.#removed(removed, 'project_deleted');
       });
       yield* removeAnswers(database, project);
+      yield* sweepParts(database, () => queues.largeBodies.isWriting(project));
       yield* this.#repeat('purge.updates', [project, EVERYTHING]);
       yield* this.#repeat('purge.rejections', [project, EVERYTHING]);
       yield* this.#repeat('purge.keys', [project]);
@@ -150,6 +151,7 @@ class Remover {
     }
     yield* this.#expireOthers();
     yield* this.#removeFreeBatches();
+    yield* sweepParts(database);
     await this.#truncateLog();
   }
 

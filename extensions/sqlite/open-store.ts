@@ -94,7 +94,7 @@ async function storeIn(
   const store: Store = {
     projects,
     keys,
-    traces: sqliteTraces(database, queues.usage, retention),
+    traces: sqliteTraces(database, queues, retention),
     organization: sqliteOrganization(database, clock, config, retention),
     usage: sqliteUsage(database, queues.usage, rejections.flush),
     counters: queues.usage,

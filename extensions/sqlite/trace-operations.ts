@@ -1,6 +1,7 @@
 /** What writes observations, in the database thread. */
 import type { DatabaseSync } from 'node:sqlite';
 import { keepBatch } from '../../src/queue/operations.ts';
+import type { WrittenParts } from '../../src/queue/part-operations.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
 import { deletedProjects } from '../../src/queue/removal-operations.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
@@ -116,11 +117,12 @@ export function operations(
     updates: readonly unknown[],
     children: readonly unknown[],
     usageAt: number,
+    parts: WrittenParts | null,
   ): typeof NEEDS_BATCH | typeof PROJECT_DELETED | boolean => {
     if (isDeleted(project)) return PROJECT_DELETED;
     const known = statements.seqOf(batchId);
     if (known === undefined && record === null) return NEEDS_BATCH;
-    const kept = known === undefined && record !== null ? keep(record, usageAt) : undefined;
+    const kept = known === undefined && record !== null ? keep(record, usageAt, parts) : undefined;
     const batch = known ?? kept?.[0] ?? 0;
     const run = new Write(statements, waiting, project, batch, receivedAt);
     for (const rows of traces) run.writeTrace(rows);

@@ -14,9 +14,10 @@ import {
   OBSERVATION_STATUSES,
   PAYLOAD_FIELDS,
 } from '../../src/model/observation.ts';
+import type { WrittenParts } from '../../src/queue/part-operations.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
 import { batchOf, recordOf } from '../../src/queue/record.ts';
-import type { UsageLedger } from '../../src/queue/usage-ledger.ts';
+import type { SqliteQueueStorage } from '../../src/queue/storage.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import type {
   EventRef,
@@ -45,18 +46,19 @@ import { NEEDS_BATCH, PROJECT_DELETED } from './trace-operations.ts';
 import type { Scope, StoredRow, TraceQuery, TraceRow } from './trace-reading.ts';
 import { splitRow, sumsOf } from './trace-statements.ts';
 
-/** What a row weighs in its group beside the others', in something like bytes. */
-const ROW_WEIGHT = 1024;
+/** What a row weighs in its group beside the others', in bytes that take as long to write. */
+const ROW_WEIGHT = 8192;
+/** Rows of one call: others need not wait for a whole large batch. */
+const CALL_ROWS = 200;
+const NO_BYTES = new Uint8Array(0);
 
-export function sqliteTraces(
-  database: Database,
-  usage: UsageLedger,
-  retention: Retention,
-): TraceStore {
+type Queues = Pick<SqliteQueueStorage, 'usage' | 'largeBodies'>;
+
+export function sqliteTraces(database: Database, queues: Queues, retention: Retention): TraceStore {
   // What is past its time is gone for readers, removed already or not.
   const scopeOf = (projectId: string): Scope => [projectId, retention.since(projectId)];
   return {
-    write: (batch) => write(database, usage, batch),
+    write: (batch) => write(database, queues, batch),
     listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
     async getTrace(projectId, traceId) {
       const args = [scopeOf(projectId), keyOfId(traceId)];
@@ -74,42 +76,55 @@ export function sqliteTraces(
   };
 }
 
-async function write(
-  database: Database,
-  usage: UsageLedger,
-  batch: ObservationBatch,
-): Promise<void> {
+/** In calls of bounded length; repeated after a crash in between, the first of them change nothing. */
+async function write(database: Database, queues: Queues, batch: ObservationBatch): Promise<void> {
   const { source, observations } = batch;
-  if (observations.length === 0) return;
-  const { traces, updates, children } = rowsOf(batch);
-  const weight = observations.length * ROW_WEIGHT;
+  const positions = positionsOf(source);
+  for (let at = 0; at < observations.length; at += CALL_ROWS) {
+    const some = observations.slice(at, at + CALL_ROWS);
+    await writeRows(database, queues, source, rowsOf(source, some, positions));
+  }
+}
+
+async function writeRows(
+  database: Database,
+  { usage, largeBodies }: Queues,
+  source: RawBatch,
+  { traces, updates, children, count }: Rows,
+): Promise<void> {
+  const { projectId } = source.tenant;
+  let parts: WrittenParts | null = null;
   const call = async (record: BatchRecord | null, usageAt: number): Promise<unknown> => {
-    const { projectId } = source.tenant;
-    const args = [
-      projectId,
-      source.id,
-      record,
-      source.receivedAt,
-      traces,
-      updates,
-      children,
-      usageAt,
-    ];
-    const size = record === null ? 0 : source.body.byteLength;
+    const { id, receivedAt } = source;
+    const rows = [receivedAt, traces, updates, children];
+    const args = [projectId, id, record, ...rows, usageAt, parts];
+    const weight = count * ROW_WEIGHT;
+    const size = record?.[14].byteLength ?? 0;
     const answer = await database.write('traces.write', args, { weight: weight + size });
     if (answer !== PROJECT_DELETED) return answer;
-    throw new PermanentError('project_deleted', `the project ${projectId} was deleted`);
+    throw projectDeleted(projectId);
   };
   // The batch stands in this store already when the queue before is the store's own: it is not sent twice.
   if ((await call(null, source.receivedAt)) !== NEEDS_BATCH) return;
   const usageAt = usage.entering(source);
   try {
-    const isNew = await call(recordOf(source), usageAt);
+    if (largeBodies.isLarge(source)) {
+      parts = await largeBodies.write(source);
+      if (parts === null) throw projectDeleted(projectId);
+    }
+    const record = parts === null ? recordOf(source) : recordOf(source, NO_BYTES);
+    const isNew = await call(record, usageAt);
     usage.entered(source.id, isNew === true ? 'written' : 'known');
   } catch (error) {
     usage.entered(source.id, 'failed');
     throw error;
+  } finally {
+    if (parts !== null) await largeBodies.end(projectId, parts[0]);
   }
+}
+
+function projectDeleted(projectId: string): PermanentError {
+  return new PermanentError('project_deleted', `the project ${projectId} was deleted`);
 }
 
 type Rows = {
@@ -118,14 +133,18 @@ type Rows = {
   updates: unknown[];
   /** Of runs that name a parent and no trace; each with its parent's key in front. */
   children: unknown[];
+  count: number;
 };
 
 /** Rows by trace, one after another in flat lists, which cost least on their way to the thread. */
-function rowsOf({ source, observations }: ObservationBatch): Rows {
+function rowsOf(
+  source: RawBatch,
+  observations: ObservationBatch['observations'],
+  positions: Map<number, number> | undefined,
+): Rows {
   const traces = new Map<string, [Key, string | null, unknown[]]>();
   const updates: unknown[] = [];
   const children: unknown[] = [];
-  const positions = positionsOf(source);
   const protocol = sourceOf(source.format);
   for (const observation of observations) {
     const { id, traceId, parentId, index } = observation;
@@ -144,7 +163,7 @@ function rowsOf({ source, observations }: ObservationBatch): Rows {
     }
     rows[2].push(...row);
   }
-  return { traces: [...traces.values()], updates, children };
+  return { traces: [...traces.values()], updates, children, count: observations.length };
 }
 
 function positionsOf(source: RawBatch): Map<number, number> | undefined {

@@ -7,7 +7,9 @@ import { bodyCache } from './body-cache.ts';
 import type { Waiting } from './branch-line.ts';
 import { BranchLine } from './branch-line.ts';
 import { answerRecord } from './idempotency.ts';
+import type { LargeBodies } from './large-bodies.ts';
 import type { DeadLetterRow, PendingRow, QueueState, ReplayedRow } from './operations.ts';
+import type { WrittenParts } from './part-operations.ts';
 import type {
   DeadLetter,
   DeadLetterReason,
@@ -32,6 +34,7 @@ type CheckedPage = readonly [count: number, last: number, damaged: readonly [num
 /** What an append weighs beside its body. */
 const ENTRY_WEIGHT = 512;
 const PAGE = 1024;
+const NO_BYTES = new Uint8Array(0);
 const CACHE_BYTES = 32 * 1024 * 1024;
 const FULL_RETRY_MS = 2000;
 /** After how long a note that could not be written (acknowledged, given back) is written again. */
@@ -43,6 +46,7 @@ export type QueueParts = {
   readonly logger: Logger;
   readonly idempotency: IdempotencyLedger;
   readonly usage: UsageLedger;
+  readonly largeBodies: LargeBodies;
   /** The queues of a file are one place: what is removed goes from all of them. */
   readonly removeProject: (projectId: string) => Promise<void>;
 };
@@ -56,6 +60,7 @@ export class SqliteQueue implements DurableQueue {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #usage: UsageLedger;
+  readonly #largeBodies: LargeBodies;
   readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
   readonly #cache = bodyCache(CACHE_BYTES);
   readonly #lines = new Map<string, BranchLine>();
@@ -79,6 +84,7 @@ export class SqliteQueue implements DurableQueue {
     this.#clock = parts.clock;
     this.#logger = parts.logger;
     this.#usage = parts.usage;
+    this.#largeBodies = parts.largeBodies;
     this.#bytes = state.bytes;
     this.#deadLetters = state.deadLetters;
     this.#deadLetterItems = state.deadLetterItems;
@@ -111,20 +117,32 @@ export class SqliteQueue implements DurableQueue {
     }
     const size = batch.body.byteLength;
     this.#refuseWhenFull(size);
-    const args = [this.#targetNumbers, answer, recordOf(batch), this.#usage.entering(batch)];
+    const usageAt = this.#usage.entering(batch);
     // Counted before it is written, so that appends in flight cannot exceed the bound together.
     this.#bytes += size;
+    let parts: WrittenParts | null = null;
     try {
-      const options = { weight: size + ENTRY_WEIGHT };
+      if (this.#largeBodies.isLarge(batch)) parts = await this.#writeParts(batch);
+      const record = parts === null ? recordOf(batch) : recordOf(batch, NO_BYTES);
+      const args = [this.#targetNumbers, answer, record, usageAt, size, parts];
+      const options = { weight: record[14].byteLength + ENTRY_WEIGHT };
       const written = (await this.#database.write('queue.append', args, options)) as Appended;
-      if (written === null) throw new Refusal('unauthorized', 'The project was deleted.');
+      if (written === null) throw projectDeleted();
       this.#usage.entered(batch.id, typeof written === 'number' ? 'written' : 'known');
       this.#enterLines(written, batch, size);
     } catch (error) {
       this.#usage.entered(batch.id, 'failed');
       this.#bytes -= size;
       throw error;
+    } finally {
+      if (parts !== null) void this.#largeBodies.end(batch.tenant.projectId, parts[0]);
     }
+  }
+
+  async #writeParts(batch: RawBatch): Promise<WrittenParts> {
+    const parts = await this.#largeBodies.write(batch);
+    if (parts === null) throw projectDeleted();
+    return parts;
   }
 
   #refuseWhenFull(size: number): void {
@@ -332,6 +350,7 @@ export class SqliteQueue implements DurableQueue {
         return await this.#database.write(name, args, { lazy: true });
       } catch (error) {
         if (this.#isClosed || !(error instanceof RetryableError)) throw error;
+        this.#logger.warn({ queue: this.#name, error }, 'what became of entries is not noted yet');
         await new Promise<void>((resolve) => this.#clock.after(REWRITE_MS, resolve));
         if (this.#isClosed) throw error;
       }
@@ -417,6 +436,10 @@ export class SqliteQueue implements DurableQueue {
     this.#isClosed = true;
     for (const line of this.#lines.values()) line.close();
   }
+}
+
+function projectDeleted(): Refusal {
+  return new Refusal('unauthorized', 'The project was deleted.');
 }
 
 /** Only what is leased can end: an entry that ended before is passed over. */

@@ -7,6 +7,14 @@ import { crc32 } from 'node:zlib';
 import { failpoint } from '../sqlite/failpoint.ts';
 import type { Access, OperationOptions, Operations } from '../sqlite/operation.ts';
 import { errcodeOf, isDamage } from '../sqlite/result-code.ts';
+import type { WrittenParts } from './part-operations.ts';
+import {
+  partCalls,
+  partClaim,
+  partReader,
+  partRemoval,
+  preparePartTables,
+} from './part-operations.ts';
 import type { BatchRecord } from './record.ts';
 import { batchOf, RECORD_COLUMNS } from './record.ts';
 import {
@@ -139,16 +147,18 @@ export function operations(
   db.exec(SCHEMA);
   db.exec(USAGE_SCHEMA);
   db.exec(REMOVAL_SCHEMA);
+  preparePartTables(db);
   const keepsBodies = options.keepsBodies === true;
   return {
     calls: {
       ...appendingCalls(db),
+      ...partCalls(db),
       ...endingCalls(db, keepsBodies),
       ...tidyingCalls(db),
       ...usageCalls(db, keepsBodies),
       ...removalCalls(db),
     },
-    growing: ['queue.append', 'queue.remember'],
+    growing: ['queue.append', 'queue.remember', 'parts.write'],
   };
 }
 
@@ -161,18 +171,19 @@ function appendingCalls(db: DatabaseSync): Operations['calls'] {
     /**
      * Returns the entry's sequence number. For a batch that is stored here already: its number, the
      * branches in which it did not wait yet, and whether it waited in another. Null where the project was
-     * deleted: of that nothing may appear again.
+     * deleted: of that nothing may appear again. `bytes` are the body's, which `parts` hold where it is large.
      */
     'queue.append': (
       branches: readonly number[],
       answer: AnswerRecord | null,
       record: BatchRecord,
       usageAt: number,
+      bytes: number,
+      parts: WrittenParts | null,
     ): number | readonly [seq: number, added: number[], waited: boolean] | null => {
       if (isDeleted(record[2])) return null;
-      const [seq, isNew] = keep(record, usageAt);
+      const [seq, isNew] = keep(record, usageAt, parts);
       const items = record[9];
-      const bytes = record[14].byteLength;
       const added: number[] = [];
       for (const branch of branches) {
         const { changes } = pending.run(branch, seq, items, bytes, record[7]);
@@ -196,6 +207,7 @@ export function keepBatch(
 ): (
   record: BatchRecord,
   usageAt: number,
+  parts: WrittenParts | null,
 ) => readonly [seq: number, isNew: boolean, isCounted: boolean] {
   const insert = db.prepare(
     `INSERT INTO raw_batches (seq, crc, ${RECORD_COLUMNS})
@@ -204,9 +216,11 @@ export function keepBatch(
   const count = ledgerEntry(db);
   const find = db.prepare('SELECT seq FROM raw_batches WHERE id = ?');
   const counter = sequence(db);
-  return (record, usageAt) => {
+  const claim = partClaim(db);
+  return (record, usageAt, parts) => {
     const seq = counter.next();
-    const { changes } = insert.run(seq, crc32(record[14]), ...record);
+    const { changes } = insert.run(seq, parts?.[1] ?? crc32(record[14]), ...record);
+    if (changes > 0 && parts !== null) claim(seq, parts[0]);
     if (changes === 0) return [Number(find.get(record[0])?.seq), false, false];
     const [id, organization, project, key] = record;
     const entry: LedgerRow = [id, organization, project, key, usageAt, record[10], record[11]];
@@ -237,15 +251,20 @@ function endingCalls(db: DatabaseSync, keepsBodies: boolean): Operations['calls'
   branchIds.setReturnArrays(true);
   const isDead = db.prepare('SELECT 1 FROM dead_letters WHERE seq = ? LIMIT 1');
   const deleteBody = db.prepare('DELETE FROM raw_batches WHERE seq = ?');
+  const removeParts = partRemoval(db);
+  /** Entries beside damage: their bodies stay where they are, as those of quarantined ones do. */
+  const beside = new Set<number>();
 
   const waits = (branches: readonly number[], seq: number): boolean =>
     branches.some((branch) => isPending.get(branch, seq) !== undefined);
 
   /** In a directory of its own a body goes when nothing needs it; in a store it stays until retention. */
   const release = (seq: number): void => {
-    if (keepsBodies || isDead.get(seq) !== undefined) return;
+    if (keepsBodies || beside.has(seq) || isDead.get(seq) !== undefined) return;
     const all = (branchIds.all() as unknown as [number][]).map(([id]) => id);
-    if (!waits(all, seq)) deleteBody.run(seq);
+    if (waits(all, seq)) return;
+    removeParts(seq);
+    deleteBody.run(seq);
   };
 
   return {
@@ -257,11 +276,17 @@ function endingCalls(db: DatabaseSync, keepsBodies: boolean): Operations['calls'
     ): number[] => {
       failpoint('before_ack');
       const free: number[] = [];
-      for (const seq of seqs) {
-        const { changes } = unpend.run(branch, seq);
-        if (changes === 0 || waits(branches, seq)) continue;
-        free.push(seq);
-        release(seq);
+      try {
+        for (const seq of seqs) {
+          const { changes } = unpend.run(branch, seq);
+          if (changes === 0 || waits(branches, seq)) continue;
+          free.push(seq);
+          release(seq);
+        }
+      } catch (error) {
+        // Nothing of a transaction that met damage can be kept; the next one passes it by.
+        if (isDamage(errcodeOf(error))) for (const seq of seqs) beside.add(seq);
+        throw error;
       }
       return free;
     },
@@ -481,11 +506,14 @@ function deadLettersCall(db: DatabaseSync): Operations['calls'][string] {
 export function bodyReader(db: DatabaseSync): (seq: number) => ReadBody {
   const find = db.prepare(`SELECT crc, ${RECORD_COLUMNS} FROM raw_batches WHERE seq = ?`);
   find.setReturnArrays(true);
+  const inParts = partReader(db);
   return (seq) => {
     try {
       const row = find.get(seq) as unknown as [number, ...BatchRecord] | undefined;
       if (row === undefined) return { damage: 'its body is missing' };
-      const [crc, ...record] = row;
+      const [crc, ...stored] = row;
+      const body = stored[14].byteLength === 0 ? inParts(seq) : undefined;
+      const record = body === undefined ? stored : withBody(stored, body);
       if (crc32(record[14]) !== crc) return { damage: 'its checksum does not fit' };
       batchOf(record);
       return { record };
@@ -496,6 +524,10 @@ export function bodyReader(db: DatabaseSync): (seq: number) => ReadBody {
       return { damage: error instanceof Error ? error.message : String(error) };
     }
   };
+}
+
+function withBody(record: BatchRecord, body: Uint8Array): BatchRecord {
+  return record.with(14, body) as unknown as BatchRecord;
 }
 
 /** Checks one page of entries; returns how many it looked at, the last of them, and the damaged ones. */

@@ -46,6 +46,16 @@ function portions(found: readonly [seq: number, bytes: number][]): number[][] {
   return all;
 }
 
+/** Overwrites, part by part, what large bodies left; a project's, when nobody writes any more of it. */
+export async function* sweepParts(database: Database, isWriting = () => false): Steps {
+  for (;;) {
+    const wasWriting = isWriting();
+    const hasMore = await database.write('parts.sweep', []);
+    if (hasMore !== true && !wasWriting) return;
+    yield;
+  }
+}
+
 /** Takes the kept answers of a project out of a file. */
 export async function* removeAnswers(database: Database, project: string): Steps {
   let after: Uint8Array | null = new Uint8Array(0);

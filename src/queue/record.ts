@@ -29,7 +29,8 @@ export const RECORD_COLUMNS =
   'id, organization, project, key, permissions, format, encoding, received_at, request_items, items, ' +
   'usage_events, usage_bytes, positions, rejections, body';
 
-export function recordOf(batch: RawBatch): BatchRecord {
+/** `body`: what stands in its place where it is written in parts. */
+export function recordOf(batch: RawBatch, body: Uint8Array = owned(batch.body)): BatchRecord {
   const { tenant, usage, positions, rejections } = batch;
   return [
     batch.id,
@@ -46,7 +47,7 @@ export function recordOf(batch: RawBatch): BatchRecord {
     usage.bytes,
     positions === undefined ? null : JSON.stringify(positions),
     rejections.length === 0 ? null : JSON.stringify(rejections),
-    owned(batch.body),
+    body,
   ];
 }
 

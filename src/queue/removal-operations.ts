@@ -1,6 +1,7 @@
 /** What takes a deleted project out of a file, in the database thread, step by step. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { Operations } from '../sqlite/operation.ts';
+import { partRemoval } from './part-operations.ts';
 
 export const REMOVAL_SCHEMA = `
   -- Nothing of these may be written again. Ids are random: they stay, and cost a line each.
@@ -54,7 +55,10 @@ export function removalCalls(db: DatabaseSync): Operations['calls'] {
   };
 }
 
-/** Returns a function that removes a batch with everything the queues know of it. */
+/**
+ * Returns a function that removes a batch with everything the queues know of it. Its parts, where it has
+ * any, are free then, and overwritten when they are swept.
+ */
 export function batchRemoval(db: DatabaseSync): (seq: number) => RemovedBatch[] {
   const size = db.prepare('SELECT length(body) FROM raw_batches WHERE seq = ?');
   size.setReturnArrays(true);
@@ -67,6 +71,7 @@ export function batchRemoval(db: DatabaseSync): (seq: number) => RemovedBatch[] 
   const letters = db.prepare('DELETE FROM dead_letters WHERE seq = ? RETURNING branch, items');
   letters.setReturnArrays(true);
   const remove = db.prepare('DELETE FROM raw_batches WHERE seq = ?');
+  const removeParts = partRemoval(db);
   return (seq) => {
     const bytes = (size.get(seq) as unknown as [number] | undefined)?.[0];
     if (bytes === undefined) return [];
@@ -76,7 +81,7 @@ export function batchRemoval(db: DatabaseSync): (seq: number) => RemovedBatch[] 
     }
     const dead = letters.all(seq) as unknown as [number, number][];
     remove.run(seq);
-    return [[seq, bytes, pending, dead]];
+    return [[seq, bytes + removeParts(seq), pending, dead]];
   };
 }
 

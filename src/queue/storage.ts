@@ -6,8 +6,9 @@ import { TRUNCATE_LOG } from '../sqlite/log-truncation.ts';
 import type { OperationSource } from '../sqlite/operation.ts';
 import { SqliteQueue } from './durable-queue.ts';
 import { idempotencyLedger } from './idempotency.ts';
+import { LargeBodies } from './large-bodies.ts';
 import type { QueueState } from './operations.ts';
-import { removeAnswers, removeBatches } from './project-removal.ts';
+import { removeAnswers, removeBatches, sweepParts } from './project-removal.ts';
 import type { DropReason, DurableQueue, QueueOptions, QueueStorage } from './queue.ts';
 import type { RemovedBatch } from './removal-operations.ts';
 import { UsageLedger } from './usage-ledger.ts';
@@ -26,6 +27,7 @@ export function queueOperations(options: { keepsBodies: boolean }): OperationSou
 
 export type SqliteQueueStorage = QueueStorage & {
   readonly usage: UsageLedger;
+  readonly largeBodies: LargeBodies;
   /** Batches were taken out of the file: the queues forget them. */
   forget(removed: readonly RemovedBatch[], reason: DropReason): void;
   /** Does now what is done in small steps else: forgets, sums up, removes. */
@@ -61,12 +63,13 @@ export async function queueStorage(
     },
   });
   tidying.wake();
+  const largeBodies = new LargeBodies(database, clock, logger);
   const removing = new Background({
     clock,
     logger,
     betweenMs: STEP_MS,
     failure: 'what a deleted project left in the queues could not be removed yet',
-    step: inSteps(() => removeDeleted(database, forget)),
+    step: inSteps(() => removeDeleted(database, largeBodies, forget)),
   });
   // A store removes what its projects hold itself, with all that hangs on it.
   const { removesProjects } = options;
@@ -82,7 +85,7 @@ export async function queueStorage(
     for (const queue of queues.values()) queue.forget(removed, reason);
   }
 
-  const parts = { database, clock, logger, idempotency, usage, removeProject };
+  const parts = { database, clock, logger, idempotency, usage, largeBodies, removeProject };
 
   async function openQueue(options: QueueOptions): Promise<DurableQueue> {
     const args = [options.name, options.branches];
@@ -99,6 +102,7 @@ export async function queueStorage(
 
   function crash(): void {
     tidying.stop();
+    largeBodies.crash();
     removing.stop();
     usage.crash();
     for (const queue of queues.values()) queue.close();
@@ -108,14 +112,15 @@ export async function queueStorage(
   return {
     openQueue,
     usage,
+    largeBodies,
     forget,
     async tidy() {
       await tidying.finish();
+      await largeBodies.finish();
       if (removesProjects) await removing.finish();
     },
     async close() {
-      await tidying.close();
-      await removing.close();
+      await Promise.all([tidying.close(), largeBodies.close(), removing.close()]);
       await usage.close();
       crash();
     },
@@ -126,6 +131,7 @@ export async function queueStorage(
 /** What deleted projects left in a directory of queues. */
 async function* removeDeleted(
   database: Database,
+  largeBodies: LargeBodies,
   forget: (removed: readonly RemovedBatch[], reason: DropReason) => void,
 ): Steps {
   for (const project of (await database.read('removal.open', [])) as string[]) {
@@ -133,6 +139,7 @@ async function* removeDeleted(
       forget(removed, 'project_deleted');
     });
     yield* removeAnswers(database, project);
+    yield* sweepParts(database, () => largeBodies.isWriting(project));
     while ((await database.write(TRUNCATE_LOG, [])) !== true) yield;
     await database.write('removal.purged', [project]);
   }

@@ -4,7 +4,7 @@ import type { Call, Failure, ThreadData, ThreadMessage } from './operation.ts';
 import { isDamage, isFull, primaryCode } from './result-code.ts';
 
 /** A group is closed at this weight (about bytes), so that one transaction never holds up the next long. */
-const GROUP_WEIGHT = 8 * 1024 * 1024;
+const GROUP_WEIGHT = 4 * 1024 * 1024;
 const GROUP_CALLS = 1024;
 /** What a lazy call waits for company at most. */
 const LAZY_MS = 20;
@@ -12,6 +12,7 @@ const LAZY_MS = 20;
 type Waiting = {
   readonly call: Call;
   readonly weight: number;
+  readonly moved: ArrayBuffer | undefined;
   readonly resolve: (value: unknown) => void;
   readonly reject: (error: Error) => void;
 };
@@ -19,6 +20,8 @@ type Waiting = {
 export type CallOptions = {
   /** What the call adds to its group, in bytes or something like it. */
   readonly weight?: number;
+  /** Bytes among the arguments that nobody here uses any more: they move to the thread uncopied. */
+  readonly moved?: ArrayBuffer;
   /** Nobody waits for the answer: it may wait a little for the next group. */
   readonly lazy?: boolean;
 };
@@ -102,7 +105,8 @@ class GroupingClient implements ThreadClient {
       return Promise.reject(new RetryableError('storage_failed', 'the database is closing'));
     }
     return new Promise((resolve, reject) => {
-      this.#waiting.push({ call, weight: options.weight ?? 0, resolve, reject });
+      const { weight = 0, moved } = options;
+      this.#waiting.push({ call, weight, moved, resolve, reject });
       if (options.lazy !== true) this.#schedule();
       else if (!this.#isScheduled && this.#flying.length === 0) {
         this.#lazyTimer ??= setTimeout(() => this.#send(), LAZY_MS);
@@ -125,7 +129,10 @@ class GroupingClient implements ThreadClient {
     const all = this.#waiting;
     this.#flying = count === all.length ? all : all.slice(0, count);
     this.#waiting = count === all.length ? [] : all.slice(count);
-    this.#worker.postMessage(this.#flying.map((each) => each.call));
+    this.#worker.postMessage(
+      this.#flying.map((each) => each.call),
+      this.#flying.flatMap(({ moved }) => moved ?? []),
+    );
   }
 
   #groupSize(): number {

@@ -219,6 +219,26 @@ function observations(t: Test, open: Open): void {
     });
   });
 
+  t.test('a large batch that is nowhere yet is kept with all its rows, once', async (t) => {
+    const { store, reopen } = await open(t);
+    const text = 'x'.repeat(5500);
+    const events = Array.from({ length: 450 }, (_, i) => ({ id: `o${i}`, inputs: { i, text } }));
+    const source = nativeBatch(events);
+    const all = events.map(({ id }, index) => anObservation({ id, index, payloadMask: 1 }));
+    // A process died when some of the rows were in.
+    await store.traces.write({ kind: 'observations', source, observations: all.slice(0, 230) });
+    const after = await reopen();
+    const before = await after.traces.getObservation(P, 'o7', 'trace-1');
+    await after.traces.write({ kind: 'observations', source, observations: all });
+    t.match(await after.traces.getTrace(P, 'trace-1'), { observationCount: 450 });
+    t.same(await after.traces.getObservation(P, 'o7', 'trace-1'), before);
+    const [kept] = await after.traces.getBatches(P, [source.id]);
+    t.ok(kept?.body.equals(source.body), 'more than two megabytes, byte by byte');
+    const ref = { batchId: source.id, position: 449 };
+    t.match(await after.traces.getObservation(P, 'o449'), { payload: { inputs: ref } });
+    t.same(await after.usage.verify(), []);
+  });
+
   t.test('absent fields are null', async (t) => {
     const { store } = await open(t);
     const none = { name: null, kind: null, status: null, startTime: null, endTime: null };

@@ -33,7 +33,9 @@ async function fill(
   const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
   const tenant = aTenant({ projectId });
   for (let i = 0; i < 60; i++) {
-    const inputs = { text: `${CANARY} `.repeat(i % 10 === 0 ? 4000 : 1 + i) };
+    // One is so large that it is written in parts.
+    const times = i === 30 ? 200_000 : i % 10 === 0 ? 4000 : 1 + i;
+    const inputs = { text: `${CANARY} `.repeat(times) };
     const source = nativeBatch([{ id: `o${i}`, trace_id: `t${i % 20}`, inputs }], {
       tenant,
       receivedAt: receivedAt + i,
@@ -219,6 +221,28 @@ t.test('a ledger that was tampered with is found out', async (t) => {
   opened = await place.open();
   t.equal((await opened.store.usage.verify()).length, 1);
 });
+
+t.test(
+  'a project that goes while a large body of it is written takes all its parts along',
+  async (t) => {
+    const place = sqlitePlace(t);
+    const opened = await place.open();
+    t.teardown(opened.close);
+    const { store } = opened;
+    const project = await store.projects.create('goes');
+    const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+    const body = Buffer.from(`${CANARY} `.repeat(600_000));
+    const batch = nativeBatch(1, { tenant: aTenant({ projectId: project.id }), body });
+    const appending = queue.append(batch);
+    const [appended] = await Promise.allSettled([appending, store.projects.delete(project.id)]);
+    t.match(appended, { status: 'rejected', reason: { code: 'unauthorized' } });
+    await opened.finish();
+    t.same(queue.stats().bytes, 0);
+    t.same(await queue.lease('a', 10, 1e9), []);
+    await opened.close();
+    t.equal(sightings(place.directory), 0, 'not a byte is left');
+  },
+);
 
 t.test('the audit log can neither be changed nor shortened', async (t) => {
   const place = sqlitePlace(t);

@@ -1,6 +1,7 @@
 /** Appends and acknowledges until a crash point kills it; says what it knows. Run by crash.test.ts. */
 import { systemClock } from '../../../src/component/clock.ts';
 import { openDirectoryStorage } from '../../../src/queue/directory-storage.ts';
+import { WHOLE_BYTES } from '../../../src/queue/large-bodies.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
@@ -14,7 +15,8 @@ const storage = await openDirectoryStorage({
 });
 const queue = await storage.openQueue({ name: 'queue', branches: ['a'], maxBytes: 1e9 });
 for (let round = 0; round < 20; round++) {
-  const batches = [nativeBatch(1), nativeBatch(2)];
+  const large = round % 3 === 0 ? [nativeBatch(1, { body: Buffer.alloc(WHOLE_BYTES + 1) })] : [];
+  const batches = [nativeBatch(1), nativeBatch(2), ...large];
   for (const batch of batches) process.stdout.write(`sent ${batch.id}\n`);
   await Promise.all(batches.map((batch) => queue.append(batch)));
   for (const batch of batches) process.stdout.write(`kept ${batch.id}\n`);

@@ -11,6 +11,7 @@ import { systemClock } from '../../../src/component/clock.ts';
 import type { RawBatch } from '../../../src/model/batch.ts';
 import type { DirectoryStorage } from '../../../src/queue/directory-storage.ts';
 import { openDirectoryStorage } from '../../../src/queue/directory-storage.ts';
+import { PART_BYTES, WHOLE_BYTES } from '../../../src/queue/large-bodies.ts';
 import { leaseAll } from '../../contract/queue.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { recordingLogger } from '../../helper/settings.ts';
@@ -236,6 +237,77 @@ t.test('verify finds damage before anybody leases it', async (t) => {
   t.same(await queue.verify(), { entries: 3, quarantined: 1 });
   t.same(await queue.verify(), { entries: 2, quarantined: 0 });
   t.equal((await leaseAll(queue, 'a')).length, 2);
+});
+
+/** Rows of a table that only large bodies have. */
+function rowsOf(directory: string, table: string): number {
+  const database = new DatabaseSync(join(directory, 'queue.db'), { readOnly: true });
+  const count = Number(database.prepare(`SELECT count(*) AS count FROM ${table}`).get()?.count);
+  database.close();
+  return count;
+}
+
+t.test(
+  'a body in parts comes back as it was, and goes with its last acknowledgement',
+  async (t) => {
+    const directory = t.testdir({});
+    const { open } = opener(t, directory);
+    const sizes = [WHOLE_BYTES, WHOLE_BYTES + 1, 3 * PART_BYTES, 3 * PART_BYTES + 1];
+    const first = await open();
+    const before = await first.openQueue(OPTIONS);
+    const batches = sizes.map(bigBatch);
+    const small = Array.from({ length: 10 }, () => bigBatch(100));
+    await Promise.all([...batches, ...small].map((batch) => before.append(batch)));
+    const bytes = [...batches, ...small].reduce((sum, { body }) => sum + body.length, 0);
+    t.match(before.stats(), { bytes, branches: [{ entries: 14 }] });
+    const again = batches[1] as RawBatch;
+    await before.append(again);
+    t.match(before.stats(), { bytes }, 'what is here already is not kept twice');
+    await first.tidy();
+    t.equal(rowsOf(directory, 'body_parts'), 3 + 3 + 4, 'nor are its parts');
+    await first.crash();
+
+    const second = await open();
+    const queue = await second.openQueue(OPTIONS);
+    t.match(queue.stats(), { bytes, branches: [{ entries: 14 }] });
+    t.same(await queue.verify(), { entries: 14, quarantined: 0 });
+    const entries = await leaseAll(queue, 'a');
+    for (const { id, body } of batches) {
+      const entry = entries.find(({ batch }) => batch.id === id);
+      t.ok(entry?.batch.body.equals(body), `${body.length} bytes`);
+    }
+    await queue.ack('a', entries);
+    t.match(queue.stats(), { bytes: 0 });
+    await second.tidy();
+    t.equal(rowsOf(directory, 'body_parts'), 0);
+    t.equal(rowsOf(directory, 'batch_parts'), 0);
+  },
+);
+
+t.test('a large body that does not fit leaves nothing behind', async (t) => {
+  const directory = t.testdir({});
+  const { open } = opener(t, directory, { maxPages: 500 });
+  const storage = await open();
+  const queue = await storage.openQueue(OPTIONS);
+  await t.rejects(queue.append(bigBatch(5 * PART_BYTES)), { code: 'disk_full' });
+  await storage.tidy();
+  t.equal(rowsOf(directory, 'body_parts'), 0);
+  t.match(queue.stats(), { bytes: 0, branches: [{ entries: 0 }] });
+  await queue.append(bigBatch(WHOLE_BYTES + 1));
+  t.equal((await leaseAll(queue, 'a')).length, 1);
+});
+
+t.test('a missing part is damage', async (t) => {
+  const directory = t.testdir({});
+  const { open } = opener(t, directory);
+  const first = await open();
+  await (await first.openQueue(OPTIONS)).append(bigBatch(WHOLE_BYTES + 1));
+  await first.close();
+  const database = new DatabaseSync(join(directory, 'queue.db'));
+  database.exec('DELETE FROM body_parts WHERE n = 2');
+  database.close();
+  const queue = await (await open()).openQueue(OPTIONS);
+  t.same(await queue.verify(), { entries: 1, quarantined: 1 });
 });
 
 t.test('a start never fails on a damaged file: what can be read is kept', async (t) => {
