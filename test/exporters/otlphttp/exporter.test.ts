@@ -528,27 +528,36 @@ t.test('with a queue', async (t) => {
     t.match(await deadOf(bench), [{ reason: { code: 'retries_exhausted' } }]);
   });
 
-  await t.test('the one span that is too large goes to the dead letter alone', async (t) => {
-    const bench = await benchOf(t, { config: { compression: 'none' } });
-    bench.server.always(({ spans }) =>
-      spans.some(({ name }) => name === 'huge') ? { status: 413 } : ACCEPTED,
+  for (const [size, attributes] of [
+    ['small', {}],
+    ['large, cut in a thread', { input: 'x'.repeat(200_000) }],
+  ] as const) {
+    await t.test(
+      `the one span that is too large goes to the dead letter alone: ${size}`,
+      async (t) => {
+        const bench = await benchOf(t, { config: { compression: 'none' } });
+        bench.server.always(({ spans }) =>
+          spans.some(({ name }) => name === 'huge') ? { status: 413 } : ACCEPTED,
+        );
+        const spans = Array.from({ length: 7 }, (_, i) => ({
+          spanId: `000000000000000${i + 1}`,
+          name: i === 4 ? 'huge' : 'small',
+          attributes,
+        }));
+        await bench.exporter.consume(otlpBatch(spans));
+        await until(async () => (await deadOf(bench)).length === 1 && emptied(bench));
+        t.match(await deadOf(bench), [{ items: 1, reason: { code: 'too_large' } }]);
+        const small = bench.server.requests.filter((request) =>
+          request.spans.every(({ name }) => name === 'small'),
+        );
+        t.equal(small.flatMap((request) => request.spans).length, 6);
+        bench.server.always(ACCEPTED);
+        await bench.queue().replay('all');
+        await until(() => emptied(bench));
+        t.equal(bench.server.requests.at(-1)?.spans[0]?.name, 'huge');
+      },
     );
-    const spans = Array.from({ length: 7 }, (_, i) => ({
-      spanId: `000000000000000${i + 1}`,
-      name: i === 4 ? 'huge' : 'small',
-    }));
-    await bench.exporter.consume(otlpBatch(spans));
-    await until(async () => (await deadOf(bench)).length === 1 && emptied(bench));
-    t.match(await deadOf(bench), [{ items: 1, reason: { code: 'too_large' } }]);
-    const small = bench.server.requests.filter((request) =>
-      request.spans.every(({ name }) => name === 'small'),
-    );
-    t.equal(small.flatMap((request) => request.spans).length, 6);
-    bench.server.always(ACCEPTED);
-    await bench.queue().replay('all');
-    await until(() => emptied(bench));
-    t.equal(bench.server.requests.at(-1)?.spans[0]?.name, 'huge');
-  });
+  }
 
   for (const [sizer, queue_size, size] of [
     ['requests', 2, 1],
