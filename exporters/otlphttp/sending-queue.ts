@@ -11,6 +11,8 @@ import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 /** How often a client that waits for room looks for it. */
 const ROOM_INTERVAL_MS = 50;
 const FULL_RETRY_MS = 2000;
+/** Batches that are taken on the word of one look at the queue's numbers. */
+const APPENDS_A_LOOK = 64;
 
 export type SendingQueueParts = {
   readonly settings: Settings;
@@ -40,6 +42,12 @@ export class DurableSendingQueue {
   #unregister: (() => void) | undefined;
   /** Being appended, not yet among the queue's own numbers. */
   #entering = { requests: 0, items: 0 };
+  /**
+   * Units of the sizer that there was room for when it was last looked, less what came since. Looking costs,
+   * so it is looked again when this is used up, and after some appends, because of what was replayed.
+   */
+  #room = 0;
+  #appendsUntilLook = 0;
   /** Leased and not released: being sent, or waiting for a slot. */
   #active = 0;
   #sending = 0;
@@ -92,12 +100,14 @@ export class DurableSendingQueue {
   async append(batch: RawBatch): Promise<void> {
     const queue = this.#opened();
     const items = itemsOf(batch);
-    while (this.#isFull(queue, items)) {
+    const units = this.#unitsOf(batch);
+    while (!this.#hasRoom(queue, units)) {
       if (!this.#parts.config.block_on_overflow || this.#isStopped) throw full();
       await new Promise<void>((resolve) => {
         this.#parts.settings.clock.after(ROOM_INTERVAL_MS, resolve);
       });
     }
+    this.#room -= units;
     this.#entering.requests++;
     this.#entering.items += items;
     try {
@@ -110,6 +120,7 @@ export class DurableSendingQueue {
 
   /** Puts a part of a batch that left into the queue by itself; what it holds has room already. */
   async appendPart(batch: RawBatch): Promise<void> {
+    this.#room -= this.#unitsOf(batch);
     await this.#opened().append(batch);
   }
 
@@ -137,12 +148,26 @@ export class DurableSendingQueue {
     );
   }
 
-  #isFull(queue: DurableQueue, items: number): boolean {
+  #hasRoom(queue: DurableQueue, units: number): boolean {
     const { sizer, queue_size } = this.#parts.config;
     // An entry may go over a bound in bytes by what the queue itself then refuses.
-    const more = sizer === 'items' ? items : sizer === 'requests' ? 1 : 0;
-    const used = this.#used(queue) + more;
-    return sizer === 'bytes' ? used >= queue_size : used > queue_size;
+    const wanted = sizer === 'bytes' ? 1 : units;
+    if (this.#room < wanted || this.#appendsUntilLook-- === 0) {
+      this.#room = queue_size - this.#used(queue);
+      this.#appendsUntilLook = APPENDS_A_LOOK;
+    }
+    return this.#room >= wanted;
+  }
+
+  #unitsOf(batch: RawBatch): number {
+    switch (this.#parts.config.sizer) {
+      case 'requests':
+        return 1;
+      case 'items':
+        return itemsOf(batch);
+      case 'bytes':
+        return batch.body.length;
+    }
   }
 
   /** In units of the sizer. */
