@@ -7,10 +7,16 @@ export type Hop = Peer & { readonly port: number };
 
 export type HopKind = 'tracectl' | 'collector, fsync' | 'collector';
 
+export type Programs = {
+  /** The Collector. */
+  readonly collector: string;
+  /** The compiled entry of tracectl. */
+  readonly tracectl: string;
+};
+
 export type HopOptions = {
   readonly kind: HopKind;
-  /** Of the Collector. */
-  readonly binary: string;
+  readonly programs: Programs;
   readonly directory: string;
   /** Where it sends to. */
   readonly sinkPort: number;
@@ -22,11 +28,11 @@ const QUEUE_SIZE = 100_000;
 
 export async function startHop(options: HopOptions): Promise<Hop> {
   const [port = 0] = await freePorts(1);
-  const { kind, binary, directory } = options;
+  const { kind, programs, directory } = options;
   const peer =
     kind === 'tracectl'
-      ? await tracectl('tracectl', directory, tracectlConfig(port, options))
-      : await collector(binary, 'otelcol', directory, collectorConfig(port, options));
+      ? await tracectl('tracectl', directory, tracectlConfig(port, options), programs.tracectl)
+      : await collector(programs.collector, 'otelcol', directory, collectorConfig(port, options));
   await peer.start();
   return Object.assign(peer, { port });
 }

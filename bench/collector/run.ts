@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 import { findToolchain } from '../../test/interop/toolchain.ts';
-import type { HopKind } from './hops.ts';
+import { builtEntry } from './built.ts';
+import type { HopKind, Programs } from './hops.ts';
 import { type Effort, type Row, runBacklog, runKill, runScenario, SCENARIOS } from './scenarios.ts';
 
 /**
@@ -26,10 +27,10 @@ if ('missing' in toolchain) {
   print(`There is no Collector to compare with: ${toolchain.missing}`);
   process.exitCode = 1;
 } else {
-  await compareAll(toolchain.collector);
+  await compareAll({ collector: toolchain.collector, tracectl: await builtEntry() });
 }
 
-async function compareAll(binary: string): Promise<void> {
+async function compareAll(programs: Programs): Promise<void> {
   const effort: Effort = values.quick
     ? { seconds: 4, rounds: 2, backlog: 100_000 }
     : {
@@ -54,11 +55,11 @@ async function compareAll(binary: string): Promise<void> {
   print(line(header.map(() => '---')));
   for (const scenario of SCENARIOS) {
     if (!wanted(scenario.name)) continue;
-    show(await runScenario(scenario, KINDS, binary, effort));
+    show(await runScenario(scenario, KINDS, programs, effort));
   }
   if (wanted('backlog')) {
     const rows: Row[] = [];
-    for (const kind of KINDS) rows.push(await runBacklog(kind, binary, effort));
+    for (const kind of KINDS) rows.push(await runBacklog(kind, programs, effort));
     show(rows);
   }
   if (!wanted('kill -9')) return;
@@ -66,7 +67,7 @@ async function compareAll(binary: string): Promise<void> {
   print(line(['kill -9 under load', 'kills', 'acknowledged', 'delivered', 'lost', 'repeated']));
   print(line(['---', '---', '---', '---', '---', '---']));
   for (const kind of KINDS) {
-    const result = await runKill(kind, binary, Number(values.kills));
+    const result = await runKill(kind, programs, Number(values.kills));
     const { kills, acknowledged, delivered, lost, repeated } = result;
     print(line([kind, ...[kills, acknowledged, delivered, lost, repeated].map(String)]));
   }

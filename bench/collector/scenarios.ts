@@ -1,7 +1,7 @@
 import { quantile } from '../compare.ts';
 import { type Body, bodyMaker, type Shape, wireRequest } from './bodies.ts';
 import type { Answers } from './generator.ts';
-import type { HopKind } from './hops.ts';
+import type { HopKind, Programs } from './hops.ts';
 import { pause, Side } from './side.ts';
 
 export type Scenario = {
@@ -49,8 +49,8 @@ export const SCENARIOS: readonly Scenario[] = [
 
 const POOL = 64;
 const POOL_LARGE = 8;
-/** Spans of the warm-up: compilers on both sides have seen the code by then. */
-const WARM_SECONDS = 3;
+/** At full speed: what compiles code while it runs has seen it by then, as after an hour at low speed. */
+const WARM_SECONDS = 4;
 
 type Requests = () => Buffer;
 
@@ -67,20 +67,20 @@ function pool({ shape }: Scenario): Requests {
 export async function runScenario(
   scenario: Scenario,
   kinds: readonly HopKind[],
-  binary: string,
+  programs: Programs,
   effort: Effort,
 ): Promise<Row[]> {
   const requests = pool(scenario);
   const runners: Runner[] = [];
   try {
     for (const kind of kinds) {
-      const side = await Side.start(kind, binary, scenario.shape.compression);
+      const side = await Side.start(kind, programs, scenario.shape.compression);
       runners.push(new Runner(scenario, side, requests));
     }
-    for (const runner of runners) await runner.window(WARM_SECONDS, false);
+    for (const runner of runners) await runner.warmUp();
     for (let round = 0; round < effort.rounds; round++) {
       const order = round % 2 === 0 ? runners : runners.toReversed();
-      for (const runner of order) await runner.window(effort.seconds, true);
+      for (const runner of order) await runner.window(effort.seconds);
     }
     return runners.map((runner) => runner.row());
   } finally {
@@ -105,8 +105,19 @@ class Runner {
     this.#requests = requests;
   }
 
+  async warmUp(): Promise<void> {
+    const { shape } = this.#scenario;
+    const before = (await this.side.report()).spans;
+    const end = performance.now() + WARM_SECONDS * 1000;
+    const answers = await this.side.send({
+      connections: 8,
+      next: () => (performance.now() < end ? { bytes: this.#requests() } : undefined),
+    });
+    await this.side.delivered(before + answers.acknowledged * shape.spans);
+  }
+
   /** From the first request to the last delivery. */
-  async window(seconds: number, counts: boolean): Promise<void> {
+  async window(seconds: number): Promise<void> {
     const { shape, rate, connections } = this.#scenario;
     const before = (await this.side.report()).spans;
     let answers: Answers | undefined;
@@ -122,7 +133,7 @@ class Runner {
       sendingSeconds = (performance.now() - started) / 1000;
       await this.side.delivered(before + answers.acknowledged * shape.spans);
     });
-    if (!counts || answers === undefined) return;
+    if (answers === undefined) return;
     const spans = answers.acknowledged * shape.spans;
     this.#perSpan.push(cost.cpuMicros / spans);
     for (const latency of answers.latencies) this.#latencies.push(latency);
@@ -158,14 +169,14 @@ function spread(values: readonly number[]): Row['cpuPerSpan'] {
 }
 
 /** The destination is away while all of it comes in; then it is back, and all of it drains. */
-export async function runBacklog(kind: HopKind, binary: string, effort: Effort): Promise<Row> {
+export async function runBacklog(kind: HopKind, programs: Programs, effort: Effort): Promise<Row> {
   const scenario: Scenario = {
     name: `a backlog of ${effort.backlog} spans`,
     shape: GZIP,
     connections: 8,
   };
   const requests = pool(scenario);
-  const side = await Side.start(kind, binary, 'gzip');
+  const side = await Side.start(kind, programs, 'gzip');
   try {
     side.tell({ type: 'refuse', refuses: true });
     let left = Math.ceil(effort.backlog / BATCH);
@@ -212,9 +223,13 @@ export type KillResult = {
 };
 
 /** Killed with -9 under load, again and again, and started again: where is what was acknowledged? */
-export async function runKill(kind: HopKind, binary: string, kills: number): Promise<KillResult> {
+export async function runKill(
+  kind: HopKind,
+  programs: Programs,
+  kills: number,
+): Promise<KillResult> {
   const make = bodyMaker(GZIP);
-  const side = await Side.start(kind, binary, 'gzip');
+  const side = await Side.start(kind, programs, 'gzip');
   const acknowledged = new Set<string>();
   try {
     side.tell({ type: 'track' });

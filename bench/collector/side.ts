@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { treeCpuMicros, treeMemory } from '../process-cost.ts';
 import type { Answers, Load } from './generator.ts';
 import { generate } from './generator.ts';
-import { type Hop, type HopKind, startHop } from './hops.ts';
+import { type Hop, type HopKind, type Programs, startHop } from './hops.ts';
 import type { SinkCommand, SinkReport } from './sink.ts';
 
 const SINK = fileURLToPath(new URL('./sink.ts', import.meta.url));
@@ -35,11 +35,15 @@ export class Side {
     this.#directory = directory;
   }
 
-  static async start(kind: HopKind, binary: string, compression: 'gzip' | 'none'): Promise<Side> {
+  static async start(
+    kind: HopKind,
+    programs: Programs,
+    compression: 'gzip' | 'none',
+  ): Promise<Side> {
     const directory = mkdtempSync(join(tmpdir(), 'tracectl-hop-'));
     const sink = fork(SINK, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
     const { port } = await message(sink);
-    const hop = await startHop({ kind, binary, directory, sinkPort: port, compression });
+    const hop = await startHop({ kind, programs, directory, sinkPort: port, compression });
     return new Side(kind, hop, sink, directory);
   }
 

@@ -40,17 +40,18 @@ export async function collector(
   return new ChildPeer(name, binary, ['--config', path], directory, `http://127.0.0.1:${health}/`);
 }
 
-/** Ours. */
+/** Ours, from its sources unless another entry is given. */
 export async function tracectl(
   name: string,
   directory: string,
   config: PeerConfig,
+  entry = ENTRY,
 ): Promise<Peer & { readonly configPath: string }> {
   const health = await healthPort();
   const path = writeConfig(name, directory, withHealth(config, health));
   // Readiness waits for destinations too; alive it is before it listens, which it then says.
   const ready = `http://127.0.0.1:${health}/livez`;
-  const args = [ENTRY, 'run', '--config', path];
+  const args = [entry, 'run', '--config', path];
   const peer = new ChildPeer(name, process.execPath, args, directory, ready, 'is running.');
   return Object.assign(peer, { configPath: path });
 }
