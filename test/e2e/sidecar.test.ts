@@ -1,10 +1,8 @@
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import t from 'tap';
-import { parse as parseYaml } from 'yaml';
 import { nativeEvent, otlpJsonBody, otlpProtoBody } from '../helper/batches.ts';
 import { type Answer, eventually, json } from './client.ts';
 import { type Daemon, prepareDaemon, startDaemon, type Tree, total } from './daemon.ts';
+import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
 
 /** Two real processes: config/sidecar.yaml, which sends to an embedded gateway. */
 
@@ -12,20 +10,11 @@ t.setTimeout(180_000);
 
 const SIDECAR_KEY = 'key-of-the-application';
 
-function treeAt(config: Tree, ...path: readonly string[]): Tree {
-  let found: unknown = config;
-  for (const step of path) found = (found as Tree)[step];
-  return found as Tree;
-}
-
 /** The configuration as it is shipped, at ports and in a directory of its own. */
 function toSidecar(config: Tree): void {
   const { endpoint } = treeAt(config, 'receivers', 'native');
   const health = treeAt(config, 'extensions', 'health_check').endpoint;
-  const { telemetry } = treeAt(config, 'service');
-  const shipped = parseYaml(
-    readFileSync(join(import.meta.dirname, '../../config/sidecar.yaml'), 'utf8'),
-  ) as Tree;
+  const shipped = shippedConfig('sidecar.yaml');
   treeAt(shipped, 'receivers', 'native').endpoint = endpoint;
   treeAt(shipped, 'receivers', 'runs').endpoint = endpoint;
   treeAt(shipped, 'receivers', 'otlp', 'protocols', 'http').endpoint = endpoint;
@@ -33,9 +22,7 @@ function toSidecar(config: Tree): void {
   const exporter = treeAt(shipped, 'exporters', 'otlphttp');
   treeAt(exporter, 'retry_on_failure').initial_interval = '50ms';
   treeAt(exporter, 'retry_on_failure').max_interval = '200ms';
-  for (const key of Object.keys(config)) delete config[key];
-  Object.assign(config, shipped);
-  treeAt(config, 'service').telemetry = telemetry;
+  replaceConfig(config, shipped);
 }
 
 async function pair(t: Parameters<typeof startDaemon>[0]) {
