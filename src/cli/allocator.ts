@@ -8,6 +8,8 @@ const SETTINGS = {
   MALLOC_MMAP_THRESHOLD_: '1048576',
   // Fixing the first would fix this one at 128 KiB, and give back what the next request needs.
   MALLOC_TRIM_THRESHOLD_: '16777216',
+  // Left alone there are up to eight arenas a core, and each keeps what its threads once needed.
+  MALLOC_ARENA_MAX: '2',
 };
 
 /** Does not return where it replaces the process; does nothing where that cannot be, or was done. */
