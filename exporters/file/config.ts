@@ -7,9 +7,11 @@ export const fileConfig = z.strictObject({
     .refine((path) => !path.includes('\0'), { error: 'a path holds no NUL' })
     .describe('File to append to; relative to the working directory.'),
   format: z
-    .enum(['json'])
-    .default('json')
-    .describe('json: one observation event a line, with its raw event id.'),
+    .enum(['json', 'otlp_json'])
+    .optional()
+    .describe(
+      'json: one observation event a line, with its raw event id. otlp_json: one batch a line, as in the files of the Collector. Left out: json for observations, otlp_json for what was received.',
+    ),
   compression: z
     .enum(['none', 'zstd'])
     .default('none')

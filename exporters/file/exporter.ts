@@ -1,19 +1,22 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Exporter, Settings } from '../../src/component/component.ts';
-import type { ObservationBatch } from '../../src/model/batch.ts';
+import type { RawBatch } from '../../src/model/batch.ts';
+import { rawOf } from '../../src/model/batch.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import { SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
+import type { Observation } from '../../src/model/observation.ts';
 import type { FileConfig } from './config.ts';
 import { createLargeRenderer } from './large.ts';
 import { renderLine } from './line.ts';
+import { renderOtlpLine } from './otlp-line.ts';
 import { createWriter } from './writer.ts';
 
 /** Rendering gives way to others after this many characters. */
 const TURN_CHARACTERS = 1_048_576;
 
 /**
- * Appends observations as JSON lines. At least once: a batch that is delivered again is written again,
- * and `raw_event_id` tells which lines are the same.
+ * Appends observations as JSON lines, or batches as OTLP/JSON. At least once: a batch that is delivered again is written again,
+ * and `raw_event_id`, or the span's id, tells which lines are the same.
  *
  *   batch ──▶ lines (of a large one, in a thread) ──▶ writer: group ─▶ compress ─▶ rotate? ─▶ append ─▶ fsync ──▶ resolved
  */
@@ -27,23 +30,28 @@ export function createFileExporter(settings: Settings, config: FileConfig): Expo
       await large.close();
     },
     async consume(batch) {
-      if (batch.kind === 'raw') {
-        throw new PermanentError(
-          'wrong_kind',
-          'The file exporter writes observations: put "normalization" in front of it.',
-        );
+      const source = rawOf(batch);
+      const observations = batch.kind === 'raw' ? undefined : batch.observations;
+      const { format = batch.kind === 'raw' ? 'otlp_json' : 'json' } = config;
+      if (format === 'json' && observations === undefined) {
+        throw new PermanentError('wrong_kind', 'The format json is one of observations.');
       }
-      const isSmall = smallIndexOf(batch.source, SMALL_BODY_BYTES) !== undefined;
-      await writer.append(await (isSmall ? render(batch) : large.render(batch)));
+      const isSmall = smallIndexOf(source, SMALL_BODY_BYTES) !== undefined;
+      if (!isSmall) await writer.append(await large.render({ source, observations, format }));
+      else if (format === 'otlp_json') await writer.append(renderOtlpLine(source, observations));
+      else await writer.append(await renderLines(source, observations ?? []));
     },
   };
 }
 
-async function render(batch: ObservationBatch): Promise<Buffer> {
+async function renderLines(
+  source: RawBatch,
+  observations: readonly Observation[],
+): Promise<Buffer> {
   const parts: Buffer[] = [];
   let text = '';
-  for (const observation of batch.observations) {
-    text += renderLine(batch.source, observation);
+  for (const observation of observations) {
+    text += renderLine(source, observation);
     if (text.length < TURN_CHARACTERS) continue;
     parts.push(Buffer.from(text));
     text = '';

@@ -6,8 +6,10 @@ export const file = defineExporter({
   kind: 'exporter',
   type: 'file',
   stability: 'beta',
-  description: 'Appends observations to a file as JSON lines, with rotation and compression',
-  accepts: ['observations'],
+  description:
+    'Appends observations, or traces as they were received, to a file as JSON lines, with rotation and compression',
+  accepts: ['observations', 'raw'],
+  acceptsAs: ({ format }) => (format === 'json' ? ['observations'] : ['observations', 'raw']),
   config: fileConfig,
   create: createFileExporter,
 });

@@ -1,28 +1,29 @@
-import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
+import type { RawBatch } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import { asBuffer, createThread, threadFile } from '../../src/thread/thread.ts';
 
-export type LargeBatch = {
+/** What is to be written, and how. */
+export type Writing = {
   readonly source: RawBatch;
-  readonly observations: readonly Observation[];
+  /** Undefined for a raw batch. */
+  readonly observations: readonly Observation[] | undefined;
+  readonly format: 'json' | 'otlp_json';
 };
 
 /** Renders large batches in a thread of its own: their payloads are cut out of megabytes. */
 export type LargeRenderer = {
   /** The lines of all observations. Rejects with `RetryableError` when the thread is lost. */
-  render(batch: ObservationBatch): Promise<Buffer>;
+  render(writing: Writing): Promise<Buffer>;
   close(): Promise<void>;
 };
 
 export function createLargeRenderer(): LargeRenderer {
-  const thread = createThread<LargeBatch, Uint8Array>(
-    threadFile(import.meta.url, 'rendering-thread'),
-  );
+  const thread = createThread<Writing, Uint8Array>(threadFile(import.meta.url, 'rendering-thread'));
   return {
-    async render({ source, observations }) {
+    async render({ source, ...rest }) {
       const { idempotency: _, ...crossing } = source;
-      const request = { source: { ...crossing, index: undefined }, observations };
+      const request = { source: { ...crossing, index: undefined }, ...rest };
       const lines = await thread.ask(request).catch((cause) => {
         throw new RetryableError('rendering_failed', 'The batch was not rendered.', { cause });
       });

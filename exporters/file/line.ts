@@ -3,6 +3,7 @@ import { rawEventId } from '../../src/model/batch.ts';
 import { payload, positionOf, sourceOf } from '../../src/model/formats.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import { observationJson } from '../../src/read/observation-json.ts';
+import { onOneLine } from './one-line.ts';
 
 /**
  * One event of an observation: the public form of an observation, led by what tells events apart. Its
@@ -23,9 +24,4 @@ export function renderLine(source: RawBatch, observation: Observation): string {
   );
   const lead = JSON.stringify({ raw_event_id: rawEventId(source.id, index), operation });
   return `${lead.slice(0, -1)},${onOneLine(text.slice(1))}\n`;
-}
-
-/** Payload text is spliced in as it was sent. In JSON, line ends only stand where white space may. */
-function onOneLine(json: string): string {
-  return /[\r\n]/.test(json) ? json.replaceAll(/[\r\n]\s*/g, '') : json;
 }

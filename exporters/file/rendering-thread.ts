@@ -1,11 +1,15 @@
 import { answerRequests, asBuffer } from '../../src/thread/thread.ts';
-import type { LargeBatch } from './large.ts';
+import type { Writing } from './large.ts';
 import { renderLine } from './line.ts';
+import { renderOtlpLine } from './otlp-line.ts';
 
 /** The thread of exporters/file/large.ts. */
-answerRequests<LargeBatch, Uint8Array>(({ source, observations }) => {
+answerRequests<Writing, Uint8Array>(({ source, observations, format }) => {
   const batch = { ...source, body: asBuffer(source.body) };
-  const parts = observations.map((observation) => Buffer.from(renderLine(batch, observation)));
-  const reply = new Uint8Array(Buffer.concat(parts));
+  const lines =
+    format === 'otlp_json'
+      ? [renderOtlpLine(batch, observations)]
+      : (observations ?? []).map((each) => Buffer.from(renderLine(batch, each)));
+  const reply = new Uint8Array(Buffer.concat(lines));
   return { reply, transfer: [reply.buffer] };
 });

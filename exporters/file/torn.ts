@@ -1,6 +1,7 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { Logger } from '../../src/component/component.ts';
 import type { FileConfig } from './config.ts';
+import { OTLP_LINE_START } from './otlp-line.ts';
 
 /**
  * A crash may leave half a line, or half a frame, at the end of the file. It was never acknowledged and
@@ -32,16 +33,16 @@ export async function cutTorn(
 
 const CHUNK = 65_536;
 const NEWLINE = 0x0a;
-/** How every line begins. */
-const LINE_START = Buffer.from('{"raw_event_id":"');
+/** How every line begins, by its format. */
+const LINE_STARTS = ['{"raw_event_id":"', OTLP_LINE_START].map((text) => Buffer.from(text));
 const LINE_OPENING = Buffer.from('{');
 
 /** Behind the last newline; undefined when the file begins, or what follows it is, nothing of ours. */
 async function endOfLines(file: FileHandle, size: number): Promise<number | undefined> {
   if (!isBegunBy(await readAt(file, 0, 1), LINE_OPENING)) return undefined;
   const end = await behindLastNewline(file, size);
-  const torn = await readAt(file, end, LINE_START.length);
-  return isBegunBy(torn, LINE_START) || isBlank(torn) ? end : undefined;
+  const torn = await readAt(file, end, Math.max(...LINE_STARTS.map(({ length }) => length)));
+  return LINE_STARTS.some((start) => isBegunBy(torn, start)) || isBlank(torn) ? end : undefined;
 }
 
 async function behindLastNewline(file: FileHandle, size: number): Promise<number> {

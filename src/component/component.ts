@@ -209,6 +209,8 @@ export type ReceiverFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
 > & {
   /** True where `config.project` can name the tenant of a pipeline without `auth`. */
   readonly hasProject?: boolean;
+  /** It delivers to each exporter by itself, and does not outlive a change among them. */
+  readonly delivers?: boolean;
   create(
     settings: Settings,
     config: z.output<Schema>,
@@ -239,6 +241,8 @@ export type ExporterFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
   Schema
 > & {
   readonly accepts: readonly DataKind[];
+  /** Those of them that it accepts as it is configured, where that makes a difference. */
+  acceptsAs?(config: z.output<Schema>): readonly DataKind[];
   /**
    * Where all that it sends would become one project: the field that says that this is meant. Undefined
    * where projects stay apart, or the field is set.

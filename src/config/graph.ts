@@ -1,4 +1,9 @@
-import type { DataKind, ProcessorFactory } from '../component/component.ts';
+import type {
+  ConnectorFactory,
+  DataKind,
+  ExporterFactory,
+  ProcessorFactory,
+} from '../component/component.ts';
 import type { Declared, PipelineConfig } from './config.ts';
 import { didYouMean } from './did-you-mean.ts';
 import type { Draft } from './draft.ts';
@@ -214,8 +219,9 @@ function checkDataKinds(draft: Draft, order: readonly PipelineConfig[]): void {
         const connector = draft.connectors.get(id)?.factory;
         const factory = connector ?? draft.exporters.get(id)?.factory;
         if (factory === undefined) continue;
-        if (!factory.accepts.includes(end)) {
-          const message = misfit(draft, `${factory.kind} "${id}"`, factory.accepts, end);
+        const accepts = acceptedBy(factory, draft.exporters.get(id)?.config);
+        if (!accepts.includes(end)) {
+          const message = misfit(draft, `${factory.kind} "${id}"`, accepts, end);
           draft.report('error', pathOf(pipeline, 'exporters', index), message);
         } else if (connector !== undefined) {
           const emitted = connector.emits === 'same' ? end : connector.emits;
@@ -224,6 +230,15 @@ function checkDataKinds(draft: Draft, order: readonly PipelineConfig[]): void {
       }
     }
   }
+}
+
+function acceptedBy(
+  factory: ExporterFactory | ConnectorFactory,
+  config: unknown,
+): readonly DataKind[] {
+  const narrowed =
+    factory.kind === 'exporter' && config !== undefined ? factory.acceptsAs?.(config) : undefined;
+  return narrowed ?? factory.accepts;
 }
 
 function kindBehindProcessors(

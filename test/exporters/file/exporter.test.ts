@@ -15,7 +15,14 @@ import t, { type Test } from 'tap';
 import { fileConfig } from '../../../exporters/file/config.ts';
 import { file } from '../../../exporters/file/factory.ts';
 import type { ObservationBatch } from '../../../src/model/batch.ts';
-import { nativeBatch, nativeEvent, observationBatch } from '../../helper/batches.ts';
+import {
+  anObservation,
+  nativeBatch,
+  nativeEvent,
+  observationBatch,
+  otlpBatch,
+  rawBatch,
+} from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { testSettings } from '../../helper/settings.ts';
 
@@ -88,13 +95,101 @@ t.test('an event that names no trace has a null trace', async (t) => {
   t.equal(linesOf(readFileSync(path, 'utf8'))[0]?.trace_id, null);
 });
 
-t.test('raw batches are refused for good, with the way out', async (t) => {
-  const { exporter } = await writing(t, t.testdir());
-  await t.rejects(exporter.consume(nativeBatch(1)), {
-    name: 'PermanentError',
-    code: 'wrong_kind',
-    message: /normalization/,
+t.test('raw batches are refused for good where observations are asked for', async (t) => {
+  const { exporter } = await writing(t, t.testdir(), { format: 'json' });
+  await t.rejects(exporter.consume(nativeBatch(1)), { name: 'PermanentError', code: 'wrong_kind' });
+});
+
+t.test('what was received is a line in the form of the Collector', async (t) => {
+  const spans = [
+    { spanId: '0102030405060708', name: 'a', attributes: { k: 'v' }, statusCode: 2 as const },
+    { spanId: '0102030405060709', parentSpanId: '0102030405060708', name: 'b' },
+  ];
+  const { exporter, path } = await writing(t, t.testdir());
+  await exporter.consume(otlpBatch(spans));
+  await exporter.consume(otlpBatch(spans, { format: 'otlp_json', encoding: 'gzip' }));
+  const [proto, json] = linesOf(readFileSync(path, 'utf8'));
+  const expected = {
+    resourceSpans: [
+      {
+        resource: { attributes: [{ key: 'service.name', value: { stringValue: 'test' } }] },
+        scopeSpans: [
+          {
+            scope: { name: 'test-scope', version: '1.0.0' },
+            spans: [
+              {
+                spanId: '0102030405060708',
+                name: 'a',
+                kind: 1,
+                startTimeUnixNano: /^\d{19}$/,
+                attributes: [{ key: 'k', value: { stringValue: 'v' } }],
+                status: { code: 2 },
+              },
+              { spanId: '0102030405060709', parentSpanId: '0102030405060708', name: 'b' },
+            ],
+          },
+        ],
+      },
+    ],
+  };
+  t.match(proto, expected);
+  t.match(json, expected);
+});
+
+t.test('an OTLP/JSON body stays as it was sent, on one line', async (t) => {
+  const { exporter, path } = await writing(t, t.testdir());
+  const sent = otlpBatch(1, { format: 'otlp_json' });
+  const pretty = JSON.stringify(JSON.parse(sent.body.toString()), null, 2);
+  const spelled = pretty.replace('"kind": 1', '"kind": 1.0');
+  const compact = sent.body.toString().replace('"kind":1', '"kind":1.0');
+  for (const body of [compact, spelled]) {
+    await exporter.consume(rawBatch('otlp_json', Buffer.from(body), 1));
+  }
+  const [first = '', second = ''] = readFileSync(path, 'utf8').split('\n');
+  t.equal(first, compact);
+  t.match(second, /^\{"resourceSpans":/);
+  t.same(JSON.parse(second), JSON.parse(first));
+});
+
+t.test('native events and observations leave as spans where that is asked for', async (t) => {
+  const { exporter, path } = await writing(t, t.testdir(), { format: 'otlp_json' });
+  const source = nativeBatch([nativeEvent({ id: 'x', name: 'call' })]);
+  await exporter.consume(source);
+  await exporter.consume(observationBatch(source, { id: 'x', name: 'call' }));
+  const otlp = otlpBatch([{ spanId: '0102030405060708', name: 'first' }, { name: 'second' }]);
+  await exporter.consume({
+    kind: 'observations',
+    source: otlp,
+    observations: [anObservation({ index: 1 })],
   });
+  const names = linesOf(readFileSync(path, 'utf8')).map((line) => JSON.stringify(line));
+  t.match(names[0], /"name":"call"/);
+  t.match(names[1], /"name":"call"/);
+  t.match(names[2], /"name":"second"/);
+  t.notMatch(names[2], /"name":"first"/, 'one that was not handed on');
+});
+
+t.test('a large batch is the same line, made in a thread', async (t) => {
+  const { exporter, path } = await writing(t, t.testdir());
+  const attributes = { text: 'x'.repeat(2_000) };
+  const spans = Array.from({ length: 500 }, (_, i) => ({
+    spanId: (i + 1).toString(16).padStart(16, '0'),
+    attributes,
+  }));
+  await exporter.consume(otlpBatch(spans));
+  const [line] = linesOf(readFileSync(path, 'utf8')) as { resourceSpans: unknown[] }[];
+  t.match(line, { resourceSpans: [{ scopeSpans: [{ spans: { length: 500 } }] }] });
+});
+
+t.test('half a line of OTLP is cut off at the next start', async (t) => {
+  const directory = t.testdir();
+  const first = await writing(t, directory);
+  await first.exporter.consume(otlpBatch(1));
+  await first.exporter.shutdown(NEVER);
+  appendFileSync(first.path, '{"resourceSp');
+  const { exporter, path } = await writing(t, directory);
+  await exporter.consume(otlpBatch(1));
+  t.equal(linesOf(readFileSync(path, 'utf8')).length, 2);
 });
 
 t.test('batches that come together all arrive, whole and in order', async (t) => {
