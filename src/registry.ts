@@ -1,4 +1,5 @@
 import { diskQueue } from '../connectors/disk_queue/factory.ts';
+import { bullmq as bullmqExporter } from '../exporters/bullmq/factory.ts';
 import { debug } from '../exporters/debug/factory.ts';
 import { file } from '../exporters/file/factory.ts';
 import { otlpHttp } from '../exporters/otlphttp/factory.ts';
@@ -13,6 +14,7 @@ import { customFields } from '../processors/custom_fields/factory.ts';
 import { normalization } from '../processors/normalization/factory.ts';
 import { quotas } from '../processors/quotas/factory.ts';
 import { validation } from '../processors/validation/factory.ts';
+import { bullmq as bullmqReceiver } from '../receivers/bullmq/factory.ts';
 import { native } from '../receivers/native/factory.ts';
 import { otlp } from '../receivers/otlp/factory.ts';
 import { runs } from '../receivers/runs/factory.ts';
@@ -28,6 +30,7 @@ export const REGISTRY: Registry = [
   native,
   runs,
   otlp,
+  bullmqReceiver,
   auth,
   validation,
   customFields,
@@ -37,5 +40,6 @@ export const REGISTRY: Registry = [
   sqliteExporter,
   otlpHttp,
   file,
+  bullmqExporter,
   debug,
 ];

@@ -16,8 +16,9 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   'src/sqlite': { values: ['src/component', 'src/model', 'src/thread'] },
   'src/queue': {
     values: ['src/component', 'src/model', 'src/sqlite', 'src/store/windows.ts'],
-    types: ['src/store'],
+    types: ['src/store', 'src/telemetry'],
   },
+  'src/bullmq': { values: ['src/component', 'src/model', 'src/queue', 'src/redis'] },
   'src/redis': { values: ['src/component', 'src/model'] },
   'src/store': { values: ['src/component', 'src/model'], types: ['src/queue'] },
   'src/http': {
@@ -42,15 +43,10 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   },
   receivers: {
     values: [
-      'src/component',
-      'src/model',
-      'src/config/schema.ts',
-      'src/grpc',
-      'src/http',
-      'src/read',
-      'src/store',
+      ...['src/component', 'src/model', 'src/config/schema.ts', 'src/bullmq', 'src/grpc'],
+      ...['src/control/queues.ts', 'src/http', 'src/queue', 'src/read', 'src/redis', 'src/store'],
+      'src/telemetry/health.ts',
     ],
-    types: ['src/queue', 'src/telemetry'],
   },
   processors: {
     values: [
@@ -62,7 +58,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   exporters: {
     values: [
       ...['src/component', 'src/model', 'src/thread', 'src/config/schema.ts', 'src/queue'],
-      'src/store',
+      ...['src/bullmq', 'src/redis', 'src/store'],
       ...['src/config/schema-export.ts', 'src/control/queues.ts', 'src/telemetry/health.ts'],
       'src/read/observation-json.ts',
     ],

@@ -10,12 +10,12 @@ import type { Delivery, DeliveryBranch } from '../../src/queue/delivery.ts';
 import { startDelivery } from '../../src/queue/delivery.ts';
 import type { DirectoryStorage } from '../../src/queue/directory-storage.ts';
 import { openDirectoryStorage } from '../../src/queue/directory-storage.ts';
+import { queueGauges } from '../../src/queue/gauges.ts';
+import { queueHealth } from '../../src/queue/health.ts';
 import type { DurableQueue, QueueStorage } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import type { DiskQueueConfig } from './config.ts';
-import { queueGauges } from './gauges.ts';
-import { queueHealth } from './health.ts';
 
 /** What `file_storage` takes by default. */
 const OWN_DIRECTORY = { minFreeBytes: 64 * 1024 * 1024, reserveBytes: 16 * 1024 * 1024 };
@@ -55,7 +55,7 @@ export function diskQueue(
       const names = branches.map(({ name }) => name);
       queue = await storage.openQueue({ name: id, branches: names, maxBytes: config.max_bytes });
       removers = [
-        queueGauges(settings.metrics, id, queue),
+        queueGauges(settings.metrics, { connector: id }, queue),
         settings.host.service(HEALTH_REGISTRY).register(id, queueHealth(queue, clock, own?.health)),
         settings.host.service(QUEUE_REGISTRY).register(id, queue),
       ];

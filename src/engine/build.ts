@@ -125,6 +125,7 @@ async function createAll(
     const create = (settings: Settings) => factory.create(settings, config, pipeline);
     const unit = await use(node, () => [line], create);
     addStoreDependencies(unit, units, graph.pipelines.get(line.id));
+    if (factory.delivers === true) addDependencies(unit, graph.pipelines.get(line.id));
   }
   return chains;
 }
@@ -133,7 +134,7 @@ function none(): readonly Line[] {
   return [];
 }
 
-/** A connector knows the exporters behind it by name: it does not outlive a change among them. */
+/** Who delivers knows the exporters behind it by name: it does not outlive a change among them. */
 function addDependencies(unit: Unit, plan: PipelinePlan | undefined): void {
   for (const node of [...(plan?.processors ?? []), ...(plan?.exporters ?? [])]) {
     unit.dependencies.add(node.key);

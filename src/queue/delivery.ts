@@ -33,6 +33,12 @@ export type Delivery = {
   /** No further leases; what is under way may finish. */
   pause(): void;
   resume(): void;
+  /** Branches that could begin with an entry now: neither resting nor busy. */
+  branchesWithRoom(): string[];
+  /** Told when a branch may have room again. */
+  onRoom(listener: () => void): () => void;
+  /** Delivers an entry that was leased elsewhere; resolves when it has ended or was given back. */
+  deliver(branch: string, entry: QueueEntry): Promise<void>;
   /** Waits for what is under way until the deadline; all else stays in the queue. */
   stop(deadline: AbortSignal): Promise<void>;
 };
@@ -61,9 +67,13 @@ export function startDelivery(
     if (known === undefined) processing.set(process, new Processing(process));
     else known.share();
   }
+  const roomListeners = new Set<() => void>();
+  const onRoom = (): void => {
+    for (const listener of roomListeners) listener();
+  };
   const loops = branches.map((branch) => {
     const shared = processing.get(branch.process) ?? new Processing(branch.process);
-    return new BranchLoop(options, branch, shared);
+    return new BranchLoop(options, branch, shared, onRoom);
   });
   for (const loop of loops) loop.resume();
   return {
@@ -72,6 +82,14 @@ export function startDelivery(
     },
     resume: () => {
       for (const loop of loops) loop.resume();
+    },
+    branchesWithRoom: () => loops.filter(({ hasRoom }) => hasRoom).map(({ name }) => name),
+    onRoom(listener) {
+      roomListeners.add(listener);
+      return () => roomListeners.delete(listener);
+    },
+    async deliver(branch, entry) {
+      await loops.find(({ name }) => name === branch)?.begin(entry);
     },
     stop: async (deadline) => {
       await Promise.all(loops.map((loop) => loop.stop(deadline)));
@@ -83,6 +101,7 @@ class BranchLoop {
   readonly #options: DeliveryOptions;
   readonly #branch: DeliveryBranch;
   readonly #processing: Processing;
+  readonly #onRoom: () => void;
   readonly #unsubscribe: () => void;
   /** Leased and not ended, with the work on each. */
   readonly #underWay = new Map<QueueEntry, Promise<void>>();
@@ -96,11 +115,26 @@ class BranchLoop {
   #cancelRest: (() => void) | undefined;
   #idle: (() => void) | undefined;
 
-  constructor(options: DeliveryOptions, branch: DeliveryBranch, processing: Processing) {
+  constructor(
+    options: DeliveryOptions,
+    branch: DeliveryBranch,
+    processing: Processing,
+    onRoom: () => void,
+  ) {
     this.#options = options;
     this.#branch = branch;
     this.#processing = processing;
+    this.#onRoom = onRoom;
     this.#unsubscribe = options.queue.onAvailable(branch.name, () => this.#fill());
+  }
+
+  get name(): string {
+    return this.#branch.name;
+  }
+
+  get hasRoom(): boolean {
+    if (this.#isPaused || this.#isStopped || this.#cancelRest !== undefined) return false;
+    return this.#underWay.size < this.#options.concurrency;
   }
 
   pause(): void {
@@ -142,16 +176,20 @@ class BranchLoop {
 
   #leased(entries: readonly QueueEntry[]): void {
     this.#isLeasing = false;
-    for (const entry of entries) {
-      const work = this.#deliver(entry).finally(() => {
-        this.#underWay.delete(entry);
-        if (this.#underWay.size === 0) this.#idle?.();
-        this.#fill();
-      });
-      this.#underWay.set(entry, work);
-    }
+    for (const entry of entries) void this.begin(entry);
     if (entries.length === 0 && this.#underWay.size === 0) this.#idle?.();
     if (entries.length > 0 || this.#mayHaveMore) this.#fill();
+  }
+
+  begin(entry: QueueEntry): Promise<void> {
+    const work = this.#deliver(entry).finally(() => {
+      this.#underWay.delete(entry);
+      if (this.#underWay.size === 0) this.#idle?.();
+      this.#fill();
+      this.#onRoom();
+    });
+    this.#underWay.set(entry, work);
+    return work;
   }
 
   /** Never rejects: an entry that could not be ended is delivered again after a restart. */
@@ -249,6 +287,7 @@ class BranchLoop {
     this.#cancelRest = this.#options.clock.after(ms, () => {
       this.#cancelRest = undefined;
       this.#fill();
+      this.#onRoom();
     });
   }
 

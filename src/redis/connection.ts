@@ -95,7 +95,7 @@ async function clientMaker(settings: RedisSettings): Promise<(options: Options) 
     const { host = '127.0.0.1', port = 6379, ...rest } = address;
     return (options) =>
       new Cluster([{ host, port }], {
-        lazyConnect: true,
+        lazyConnect: options.lazyConnect ?? true,
         enableOfflineQueue: options.enableOfflineQueue ?? true,
         clusterRetryStrategy: reconnectDelay,
         slotsRefreshTimeout: 1000,
@@ -146,8 +146,14 @@ function failingSoon({ commandTimeout }: RedisSettings): Options {
   };
 }
 
+/** Not lazily: a library takes the failure of the first connection for the end of it. */
 function waiting(): Options {
-  return { ...common, maxRetriesPerRequest: null, socketTimeout: SILENCE_MS };
+  return {
+    ...common,
+    lazyConnect: false,
+    maxRetriesPerRequest: null,
+    socketTimeout: SILENCE_MS,
+  };
 }
 
 function reconnectDelay(times: number): number {
@@ -229,6 +235,8 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
       next = RECHECK_MS;
       if (state.connected) enter({ ...state, connected: false });
     }
+    // Two may have been under way.
+    cancel();
     if (!isStopped) cancel = clock.after(next, () => void check());
   }
 

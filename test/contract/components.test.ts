@@ -24,6 +24,7 @@ import { REGISTRY } from '../../src/registry.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import { nativeBatch, observationBatch, otlpBatch } from '../helper/batches.ts';
 import { type FakeClock, fakeClock } from '../helper/clock.ts';
+import { redisServer } from '../helper/redis-server.ts';
 import { recordingLogger, recordingMetrics } from '../helper/settings.ts';
 import { createSink, type Sink, sinkPipeline } from '../helper/sink.ts';
 
@@ -57,12 +58,15 @@ function exampleOf(factory: Factory): Record<string, unknown> {
   return (parsed[key] ?? {}) as Record<string, unknown>;
 }
 
+const redis = await redisServer(t);
+
 /** A destination where nobody listens. */
 const NOBODY = 'http://127.0.0.1:9';
 
 /** The example, moved into the test's directory and to ports that nobody else has. */
 function runnable(value: unknown, directory: string, key = ''): unknown {
   if (key === 'endpoint') return /^http/.test(String(value)) ? NOBODY : '127.0.0.1:0';
+  if (key === 'url' && String(value).startsWith('redis:')) return redis.url;
   if (key === 'directory' || key === 'path') return join(directory, 'data', 'file');
   if (typeof value === 'string') return value.replace(/^\$\{.*\}$/, 'from-the-environment');
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;

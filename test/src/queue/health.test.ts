@@ -1,5 +1,5 @@
 import t from 'tap';
-import { queueHealth } from '../../../connectors/disk_queue/health.ts';
+import { queueHealth } from '../../../src/queue/health.ts';
 import type { DurableQueue, QueueStats } from '../../../src/queue/queue.ts';
 import { fakeClock } from '../../helper/clock.ts';
 

@@ -1,16 +1,15 @@
-import type { Metrics } from '../../src/component/component.ts';
-import type { DurableQueue } from '../../src/queue/queue.ts';
+import type { Labels, Metrics } from '../component/component.ts';
+import type { DurableQueue } from './queue.ts';
 
 /** Shows what waits, and counts what is dropped; returns a function that removes the gauges. */
-export function queueGauges(metrics: Metrics, id: string, queue: DurableQueue): () => void {
-  const connector = { connector: id };
-  const one = (value: number) => [{ value, labels: connector }];
+export function queueGauges(metrics: Metrics, component: Labels, queue: DurableQueue): () => void {
+  const one = (value: number) => [{ value, labels: component }];
   const perBranch = (
     read: (branch: ReturnType<DurableQueue['stats']>['branches'][number]) => number,
   ) =>
     queue.stats().branches.map((branch) => ({
       value: read(branch),
-      labels: { ...connector, branch: branch.branch },
+      labels: { ...component, branch: branch.branch },
     }));
   const removers = [
     metrics.gauge('tracectl_queue_entries', 'Batches that wait in the queue', () =>
@@ -41,7 +40,7 @@ export function queueGauges(metrics: Metrics, id: string, queue: DurableQueue): 
   );
   removers.push(
     queue.onDrop(({ branch, items, reason, wasDead }) => {
-      dropped.add(items, { ...connector, branch, reason, from: wasDead ? 'dead_letter' : 'queue' });
+      dropped.add(items, { ...component, branch, reason, from: wasDead ? 'dead_letter' : 'queue' });
     }),
   );
   return () => {

@@ -1,6 +1,6 @@
-import type { Clock } from '../../src/component/component.ts';
-import type { DurableQueue } from '../../src/queue/queue.ts';
-import type { ComponentHealth } from '../../src/telemetry/health.ts';
+import type { Clock } from '../component/component.ts';
+import type { ComponentHealth } from '../telemetry/health.ts';
+import type { DurableQueue } from './queue.ts';
 
 /** A backlog whose oldest entry stays the same for this long is not being delivered. */
 const STALLED_MS = 60_000;
@@ -13,6 +13,7 @@ export function queueHealth(
   queue: DurableQueue,
   clock: Clock,
   disk?: () => ComponentHealth,
+  durability = 'synced to disk before the answer',
 ): () => ComponentHealth {
   /** Per branch its oldest entry, and since when it is known to be that. */
   const oldest = new Map<string, { at: number; since: number }>();
@@ -45,7 +46,7 @@ export function queueHealth(
       ...(stalled.length > 0 ? { message: `Nothing is delivered to ${stalled.join(', ')}.` } : {}),
       details: {
         ...room?.details,
-        durability: 'synced to disk before the answer',
+        durability,
         queued_entries: branches.reduce((sum, { entries }) => sum + entries, 0),
         queued_items: branches.reduce((sum, { items }) => sum + items, 0),
         oldest_age_ms: waiting.length === 0 ? null : Math.max(0, now - Math.min(...waiting)),

@@ -1,0 +1,27 @@
+import { z } from 'zod';
+import { byteSize, duration, redisRef } from '../../src/config/schema.ts';
+
+export const config = z.strictObject({
+  redis: redisRef().describe('The `redis` extension whose Redis holds the jobs.'),
+  queue: z
+    .string()
+    .regex(/^[\w.-]{1,100}$/, 'expected 1 to 100 letters, digits, ".", "_" or "-"')
+    .default('traces')
+    .describe('Name of the queue; workers name the same.'),
+  store: z
+    .string()
+    .meta({ capability: 'shared_queues' })
+    .optional()
+    .describe(
+      'The store that keeps the payload: committed there before the answer, a job in Redis is a pointer. ' +
+        'Without it the payload travels in the job, and Redis is all there is of it.',
+    ),
+  max_bytes: byteSize('10GiB').describe(
+    'Bodies that may wait in the store. At the bound new requests are refused (503).',
+  ),
+  sweep_interval: duration('5s').describe(
+    'How often batches in the store are looked for whose job Redis has lost.',
+  ),
+});
+
+export type BullmqExporterConfig = z.output<typeof config>;

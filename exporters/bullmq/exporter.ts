@@ -1,0 +1,10 @@
+import type { Exporter, Settings } from '../../src/component/component.ts';
+import type { BullmqExporterConfig } from './config.ts';
+import { inJobs } from './in-jobs.ts';
+import { inStore } from './in-store.ts';
+
+/** Two promises, two ways: see in-store.ts and in-jobs.ts. */
+export function bullmqExporter(settings: Settings, config: BullmqExporterConfig): Exporter {
+  const { store } = config;
+  return store === undefined ? inJobs(settings, config) : inStore(settings, { ...config, store });
+}

@@ -1,0 +1,14 @@
+import { defineExporter } from '../../src/component/component.ts';
+import { config } from './config.ts';
+import { bullmqExporter } from './exporter.ts';
+
+export const bullmq = defineExporter({
+  kind: 'exporter',
+  type: 'bullmq',
+  stability: 'beta',
+  description:
+    'A queue of BullMQ on Redis, from gateways to workers; payloads in a store, or in the job.',
+  config,
+  accepts: ['raw'],
+  create: bullmqExporter,
+});

@@ -1,0 +1,84 @@
+import type { RedisQueue } from '../../src/bullmq/redis-queue.ts';
+import { openRedisQueue } from '../../src/bullmq/redis-queue.ts';
+import type { Exporter, Settings } from '../../src/component/component.ts';
+import { QUEUE_REGISTRY } from '../../src/control/queues.ts';
+import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import { queueGauges } from '../../src/queue/gauges.ts';
+import type { RedisConnection } from '../../src/redis/redis.ts';
+import { REDIS } from '../../src/redis/redis.ts';
+import type { ComponentHealth } from '../../src/telemetry/health.ts';
+import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
+import type { BullmqExporterConfig } from './config.ts';
+
+const RETRY_AFTER_MS = 2000;
+
+type Open = { readonly redis: RedisConnection; readonly queue: RedisQueue; close(): Promise<void> };
+
+/**
+ *   consume ──▶ Redis: a job with the payload ──▶ answer
+ *
+ * Redis is all there is of the batch: nothing is accepted while it might drop a key to make room.
+ */
+export function inJobs(settings: Settings, config: BullmqExporterConfig): Exporter {
+  const { id, clock, logger, metrics, host } = settings;
+  let open: Open | undefined;
+  return {
+    async start() {
+      const redis = host.extension(config.redis, REDIS);
+      const queue = await openRedisQueue(redis, config.queue, clock, logger);
+      const removers = [
+        queueGauges(metrics, { exporter: id }, queue),
+        host.service(HEALTH_REGISTRY).register(id, () => health(redis, queue)),
+        host.service(QUEUE_REGISTRY).register(id, queue),
+      ];
+      open = {
+        redis,
+        queue,
+        async close() {
+          for (const remove of removers) remove();
+          await queue.close();
+        },
+      };
+    },
+    async consume(batch) {
+      if (batch.kind !== 'raw') throw new PermanentError('wrong_kind', `${id} keeps raw batches`);
+      if (open === undefined) throw new RetryableError('starting', `${id} is not open`);
+      refuseWhenEvicting(open.redis);
+      await open.queue.append(batch);
+    },
+    async shutdown() {
+      const closing = open;
+      open = undefined;
+      await closing?.close();
+    },
+  };
+}
+
+function refuseWhenEvicting(redis: RedisConnection): void {
+  const { maxmemoryPolicy } = redis.state();
+  if (maxmemoryPolicy === undefined || maxmemoryPolicy === 'noeviction') return;
+  throw new RetryableError('redis_evicts', 'Redis may drop what it is given', {
+    retryAfterMs: RETRY_AFTER_MS,
+  });
+}
+
+function health(redis: RedisConnection, queue: RedisQueue): ComponentHealth {
+  const { connected, maxmemoryPolicy, appendOnly } = redis.state();
+  const evicts = connected && maxmemoryPolicy !== 'noeviction';
+  const message = !connected
+    ? 'Redis is away: nothing can be accepted.'
+    : `maxmemory-policy of Redis is ${maxmemoryPolicy ?? 'not known'}: it must be noeviction.`;
+  const stats = queue.stats();
+  return {
+    ready: connected && !evicts,
+    healthy: connected && !evicts,
+    ...(connected && !evicts ? {} : { message }),
+    details: {
+      durability: appendOnly === true ? 'as the append-only file of Redis' : 'the memory of Redis',
+      redis_connected: connected,
+      maxmemory_policy: maxmemoryPolicy ?? null,
+      queued_jobs: stats.branches.reduce((sum, { entries }) => sum + entries, 0),
+      dead_letters: stats.deadLetters,
+    },
+  };
+}

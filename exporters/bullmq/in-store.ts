@@ -1,0 +1,126 @@
+import type { JobQueue } from '../../src/bullmq/job-queue.ts';
+import { openJobQueue } from '../../src/bullmq/job-queue.ts';
+import { storedQueueName } from '../../src/bullmq/names.ts';
+import type { Exporter, IdempotencyLedger, Settings } from '../../src/component/component.ts';
+import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import { queueGauges } from '../../src/queue/gauges.ts';
+import { queueHealth } from '../../src/queue/health.ts';
+import type { SharedQueue } from '../../src/queue/shared-queue.ts';
+import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
+import type { RedisConnection } from '../../src/redis/redis.ts';
+import { REDIS } from '../../src/redis/redis.ts';
+import type { ComponentHealth } from '../../src/telemetry/health.ts';
+import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
+import type { BullmqExporterConfig } from './config.ts';
+import { startSweeper } from './sweeper.ts';
+
+type Config = BullmqExporterConfig & { readonly store: string };
+
+type Open = {
+  readonly queue: SharedQueue;
+  readonly jobs: JobQueue;
+  close(): Promise<void>;
+};
+
+/** Where the batches wait whose jobs no worker has taken yet. */
+const BRANCH = 'jobs';
+/** Jobs on their way to Redis at the same time; of what is beyond, the sweeper takes care. */
+const MAX_ADDING = 1000;
+
+/**
+ *   consume ──▶ store: payload, usage, answer, entry in one transaction ──▶ answer
+ *                  │
+ *                  └──▶ Redis: a job that points there, as well as may be
+ *                          ▲
+ *   sweeper ──entries without a worker──┘        (one replica at a time)
+ */
+export function inStore(settings: Settings, config: Config): Exporter {
+  const { id, logger } = settings;
+  let open: Open | undefined;
+  let adding = 0;
+  const opened = (): Open => {
+    if (open === undefined) throw new RetryableError('starting', `${id} is not open`);
+    return open;
+  };
+  const idempotency: IdempotencyLedger = {
+    claim: (tenant, key, requestHash) => opened().queue.idempotency.claim(tenant, key, requestHash),
+  };
+
+  /** Losing it loses time, not data. */
+  async function point(jobs: JobQueue, batchId: string): Promise<void> {
+    if (adding >= MAX_ADDING) return;
+    adding++;
+    try {
+      await jobs.add(batchId, { batch: batchId });
+    } catch (error) {
+      logger.debug({ error, batch: batchId }, 'the job comes later');
+    } finally {
+      adding--;
+    }
+  }
+
+  return {
+    idempotency,
+    async start() {
+      open = await openStored(settings, config);
+    },
+    async consume(batch) {
+      if (batch.kind !== 'raw') throw new PermanentError('wrong_kind', `${id} keeps raw batches`);
+      const { queue, jobs } = opened();
+      await queue.append(batch);
+      void point(jobs, batch.id);
+    },
+    async shutdown() {
+      const closing = open;
+      open = undefined;
+      await closing?.close();
+    },
+  };
+}
+
+async function openStored(settings: Settings, config: Config): Promise<Open> {
+  const { id, clock, logger, metrics, host } = settings;
+  const redis = host.extension(config.redis, REDIS);
+  const storage = host.extension(config.store, SHARED_QUEUES);
+  const queue = await storage.openQueue({
+    name: storedQueueName(config.queue),
+    branches: [BRANCH],
+    maxBytes: config.max_bytes,
+  });
+  const jobs = await openJobQueue(redis, config.queue);
+  const sweeper = startSweeper({
+    name: config.queue,
+    queue,
+    jobs,
+    storage,
+    redis,
+    clock,
+    logger,
+    interval: config.sweep_interval,
+  });
+  const ofQueue = queueHealth(queue, clock, undefined, 'committed to the store before the answer');
+  const removers = [
+    queueGauges(metrics, { exporter: id }, queue),
+    host.service(HEALTH_REGISTRY).register(id, () => health(ofQueue(), redis)),
+  ];
+  return {
+    queue,
+    jobs,
+    async close() {
+      for (const remove of removers) remove();
+      await sweeper.stop();
+      await jobs.close();
+    },
+  };
+}
+
+/** Without Redis nothing is delivered, but all is accepted: that is no reason to be taken out of rotation. */
+function health(ofQueue: ComponentHealth, redis: RedisConnection): ComponentHealth {
+  const { connected } = redis.state();
+  return {
+    ...ofQueue,
+    healthy: ofQueue.healthy !== false && connected,
+    ...(connected ? {} : { message: 'Redis is away: what is accepted waits in the store.' }),
+    details: { ...ofQueue.details, redis_connected: connected },
+  };
+}

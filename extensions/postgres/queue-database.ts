@@ -1,0 +1,26 @@
+import type { RawBatch } from '../../src/model/batch.ts';
+
+export type Row = Readonly<Record<string, unknown>>;
+
+/** A connection inside a transaction. `bigint` columns come as text. */
+export type QueueClient = {
+  query(text: string, values?: readonly unknown[]): Promise<{ readonly rows: readonly Row[] }>;
+};
+
+/** What the queues ask of the store they are part of. */
+export type QueueDatabase = QueueClient & {
+  transaction<T>(work: (client: QueueClient) => Promise<T>): Promise<T>;
+  /** Of these projects those that are deleted; the others cannot be deleted before the transaction ends. */
+  deletedOf(client: QueueClient, projectIds: readonly string[]): Promise<ReadonlySet<string>>;
+  /** Keeps batches, those that are not here yet, with their usage. */
+  keep(client: QueueClient, batches: readonly RawBatch[]): Promise<void>;
+  /** Batches that are here, by id. */
+  read(wanted: readonly WantedBatch[]): Promise<ReadonlyMap<string, RawBatch>>;
+};
+
+export type WantedBatch = {
+  readonly id: string;
+  readonly projectId: string;
+  /** Milliseconds since the epoch. */
+  readonly receivedAt: number;
+};

@@ -1,0 +1,135 @@
+import type { Clock, Logger } from '../../src/component/component.ts';
+import type { QueueOptions } from '../../src/queue/queue.ts';
+import type { SharedQueue, SharedQueueStorage } from '../../src/queue/shared-queue.ts';
+import { PostgresQueue } from './queue.ts';
+import type { QueueDatabase } from './queue-database.ts';
+import type { Holder } from './queue-holder.ts';
+import { becomeHolder } from './queue-holder.ts';
+import type { PostgresLedger } from './queue-ledger.ts';
+import { postgresLedger } from './queue-ledger.ts';
+import { removeStep } from './queue-removal.ts';
+
+/** How often a process looks for what others gave back. */
+const LOOK_MS = 5000;
+const REFRESH_MS = 5000;
+/** Of its time a process spends at most this part reading counts. */
+const REFRESH_SHARE = 20;
+const TIDY_MS = 10 * 60_000;
+
+export type PostgresQueues = SharedQueueStorage & {
+  /** Takes out a bounded part of what a deleted project left; resolves with whether there may be more. */
+  removeStep(projectId: string): Promise<boolean>;
+  /** Before the pool is closed: gives back what is leased. */
+  close(): Promise<void>;
+  /** Ends without writing anything more. */
+  crash(): void;
+};
+
+/** The queues of a database, found again by name: opening an open one reconfigures it. */
+export async function openQueues(
+  database: QueueDatabase,
+  clock: Clock,
+  logger: Logger,
+): Promise<PostgresQueues> {
+  const queues = new Map<string, PostgresQueue>();
+  const holder: Holder = await becomeHolder(database, clock, logger);
+  const ledger: PostgresLedger = postgresLedger(database, holder, clock, logger);
+  const parts = { database, holder, ledger, clock, logger };
+  const timers = [
+    every(clock, LOOK_MS, look),
+    every(clock, REFRESH_MS, refresh),
+    every(clock, TIDY_MS, tidy),
+  ];
+
+  async function look(): Promise<number> {
+    for (const queue of queues.values()) queue.look();
+    return 0;
+  }
+
+  /** The longer it takes, the longer the rest after it. */
+  async function refresh(): Promise<number> {
+    const before = clock.now();
+    try {
+      for (const queue of queues.values()) await queue.refresh();
+    } catch (error) {
+      logger.debug({ error }, 'the counts of the queues could not be read');
+    }
+    return (clock.now() - before) * REFRESH_SHARE;
+  }
+
+  async function tidy(): Promise<number> {
+    try {
+      while (await ledger.tidy());
+    } catch (error) {
+      logger.debug({ error }, 'expired answers could not be removed');
+    }
+    return 0;
+  }
+
+  async function openQueue(options: QueueOptions): Promise<SharedQueue> {
+    const { rows } = await database.query(
+      `WITH given AS (
+         INSERT INTO queue_branches (queue, branch)
+         SELECT $1, b FROM unnest($2::text[]) WITH ORDINALITY AS g (b, place) ORDER BY place
+         ON CONFLICT DO NOTHING RETURNING id, branch
+       )
+       SELECT id, branch FROM given
+       UNION SELECT id, branch FROM queue_branches WHERE queue = $1 ORDER BY id`,
+      [options.name, options.branches],
+    );
+    const ids = new Map(rows.map((row) => [String(row.branch), Number(row.id)]));
+    const open = queues.get(options.name);
+    const queue = open ?? new PostgresQueue(parts, options, ids);
+    queue.reconfigure(options, ids);
+    queues.set(options.name, queue);
+    await holder.reap();
+    await queue.refresh();
+    return queue;
+  }
+
+  function crash(): void {
+    for (const stop of timers) stop();
+    holder.crash();
+    for (const queue of queues.values()) queue.close();
+    queues.clear();
+  }
+
+  return {
+    openQueue,
+    async alone(name, work) {
+      return database.transaction(async (client) => {
+        const { rows } = await client.query(
+          'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked',
+          [`tracectl/${name}`],
+        );
+        if (rows[0]?.locked !== true) return false;
+        await work();
+        return true;
+      });
+    },
+    removeStep: (projectId) =>
+      removeStep(database, projectId, (branch, items, wasDead) => {
+        for (const queue of queues.values()) queue.forget(branch, items, wasDead);
+      }),
+    async close() {
+      crash();
+      await holder.close();
+    },
+    crash,
+  };
+}
+
+/** Again and again, `ms` after the last time ended, or longer where the work says so. */
+function every(clock: Clock, ms: number, work: () => Promise<number>): () => void {
+  let isStopped = false;
+  let cancel = clock.after(ms, run);
+  function run(): void {
+    void work().then((rest) => {
+      if (!isStopped) cancel = clock.after(Math.max(ms, rest), run);
+    });
+  }
+  return () => {
+    isStopped = true;
+    cancel();
+  };
+}

@@ -1,0 +1,591 @@
+import type { Clock, IdempotencyLedger, Logger } from '../../src/component/component.ts';
+import type { RawBatch } from '../../src/model/batch.ts';
+import { itemsOf } from '../../src/model/batch.ts';
+import { Refusal, RetryableError } from '../../src/model/errors.ts';
+import { bodyCache } from '../../src/queue/body-cache.ts';
+import type {
+  DeadLetter,
+  DeadLetterReason,
+  DropReason,
+  QueueDrop,
+  QueueEntry,
+  QueueOptions,
+  QueueStats,
+} from '../../src/queue/queue.ts';
+import type { SharedQueue } from '../../src/queue/shared-queue.ts';
+import { grouped } from './grouping.ts';
+import { QueueCounts } from './queue-counts.ts';
+import type { QueueClient, QueueDatabase, Row } from './queue-database.ts';
+import type { Holder } from './queue-holder.ts';
+import type { AnswerRow, PostgresLedger } from './queue-ledger.ts';
+import { answerRow } from './queue-ledger.ts';
+import type { Leased } from './queue-rows.ts';
+import { copyOf, leasedOf, letterOf, oldestIn } from './queue-rows.ts';
+import * as sql from './queue-statements.ts';
+
+const GROUP = { count: 256, weight: 8 * 1024 * 1024 };
+const CACHE_BYTES = 32 * 1024 * 1024;
+const FULL_RETRY_MS = 2000;
+/** After how long a note that could not be written (acknowledged, given back) is written again. */
+const REWRITE_MS = 1000;
+
+export type QueueParts = {
+  readonly database: QueueDatabase;
+  readonly holder: Holder;
+  readonly ledger: PostgresLedger;
+  readonly clock: Clock;
+  readonly logger: Logger;
+};
+
+/** Ids of the branches of all queues, by queue and name. */
+export type BranchIds = ReadonlyMap<string, number>;
+
+type Append = { readonly batch: RawBatch; readonly answer: AnswerRow | undefined };
+/** The places a batch came to wait in; `deleted` where its project is. */
+type Appended = { readonly added: readonly Row[] } | 'deleted';
+type Take = {
+  readonly from: string;
+  readonly batchId: string;
+  readonly branches: readonly string[];
+};
+type Ended = { readonly branch: string; readonly batchId: string };
+
+/**
+ * A queue in Postgres. Everything that must last is in the database; the memory of this process holds what
+ * it leased, counts, and the newest bodies.
+ */
+export class PostgresQueue implements SharedQueue {
+  readonly idempotency: IdempotencyLedger;
+  readonly #name: string;
+  readonly #parts: QueueParts;
+  readonly #counts: QueueCounts;
+  readonly #cache = bodyCache(CACHE_BYTES);
+  /** Batch id to number in the cache. */
+  readonly #cached = new Map<string, number>();
+  readonly #listeners = new Map<string, Set<() => void>>();
+  readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
+  /** Per branch, what is leased here, by `seq`. */
+  readonly #leased = new Map<string, Map<number, Leased>>();
+  /** Branches in which something may be due; in the others nobody need look. */
+  readonly #mayHave = new Set<string>();
+  readonly #timers = new Set<() => void>();
+  readonly #append: (call: Append) => Promise<Appended>;
+  readonly #take: (call: Take) => Promise<ReadonlyMap<string, QueueEntry>>;
+  readonly #end: (call: Ended) => Promise<{ readonly isFree: boolean }>;
+  #branches: readonly string[] = [];
+  #ids: BranchIds = new Map();
+  #maxBytes = 0;
+  #isClosed = false;
+
+  constructor(parts: QueueParts, options: QueueOptions, ids: BranchIds) {
+    this.idempotency = parts.ledger;
+    this.#name = options.name;
+    this.#parts = parts;
+    this.#counts = new QueueCounts(parts.database, options.name);
+    this.#append = grouped(
+      GROUP,
+      ({ batch }) => batch.body.byteLength,
+      (calls) => this.#appendGroup(calls),
+    );
+    this.#end = grouped(
+      { count: 1000, weight: 1000 },
+      () => 1,
+      (calls) => this.#endGroup(calls),
+    );
+    this.#take = grouped(
+      { count: 64, weight: 64 },
+      () => 1,
+      (calls) => this.#takeGroup(calls),
+    );
+    this.reconfigure(options, ids);
+  }
+
+  /** Takes up another configuration of the same queue. */
+  reconfigure(options: QueueOptions, ids: BranchIds): void {
+    this.#maxBytes = options.maxBytes;
+    this.#branches = options.branches;
+    this.#ids = ids;
+    for (const branch of options.branches) this.#mayHave.add(branch);
+  }
+
+  refresh(): Promise<void> {
+    return this.#counts.refresh();
+  }
+
+  async append(batch: RawBatch): Promise<void> {
+    const answer = answerRow(batch, this.#parts.clock.now());
+    if (itemsOf(batch) === 0) {
+      if (answer !== undefined) await this.#remember(batch, answer);
+      return;
+    }
+    const size = batch.body.byteLength;
+    if (this.#counts.bytes + size > this.#maxBytes) {
+      throw new RetryableError('queue_full', 'the queue is full', { retryAfterMs: FULL_RETRY_MS });
+    }
+    // Counted before it is written, so that appends in flight cannot exceed the bound together.
+    this.#counts.changeBytes(size);
+    try {
+      const appended = await this.#append({ batch, answer });
+      if (appended === 'deleted') throw new Refusal('unauthorized', 'The project was deleted.');
+      this.#entered(batch, appended.added, size);
+    } catch (error) {
+      this.#counts.changeBytes(-size);
+      throw error;
+    }
+  }
+
+  async #remember(batch: RawBatch, answer: AnswerRow): Promise<void> {
+    const { database, ledger } = this.#parts;
+    await database.transaction(async (client) => {
+      const deleted = await database.deletedOf(client, [batch.tenant.projectId]);
+      if (deleted.size === 0) await ledger.keep(client, [answer]);
+    });
+  }
+
+  #entered(batch: RawBatch, added: readonly Row[], size: number): void {
+    // It waited already: its bytes have been counted.
+    if (added.length < this.#branches.length) this.#counts.changeBytes(-size);
+    const [first] = added;
+    if (first !== undefined && this.#listeners.size > 0) {
+      const seq = Number(first.seq);
+      this.#cache.put(seq, batch);
+      if (this.#cache.get(seq) !== undefined) this.#cached.set(batch.id, seq);
+    }
+    for (const row of added) {
+      const branch = this.#nameOf(Number(row.branch));
+      this.#counts.entered(branch, itemsOf(batch), batch.receivedAt);
+      this.#announce(branch);
+    }
+  }
+
+  async #appendGroup(calls: readonly Append[]): Promise<readonly Appended[]> {
+    try {
+      return await this.#parts.database.transaction((client) => this.#writeGroup(client, calls));
+    } catch (error) {
+      // Only what concerns everybody fails everybody: one that cannot be written goes alone.
+      if (error instanceof RetryableError || calls.length === 1) throw error;
+      const { logger } = this.#parts;
+      logger.warn({ error, queue: this.#name }, 'a group could not be written: one by one');
+      return this.#appendSingly(calls);
+    }
+  }
+
+  async #appendSingly(calls: readonly Append[]): Promise<readonly Appended[]> {
+    const results: Appended[] = [];
+    let failure: unknown;
+    for (const call of calls) {
+      try {
+        results.push(...(await this.#appendGroup([call])));
+      } catch (error) {
+        failure = error;
+        break;
+      }
+    }
+    if (failure !== undefined) throw failure;
+    return results;
+  }
+
+  async #writeGroup(client: QueueClient, calls: readonly Append[]): Promise<readonly Appended[]> {
+    const { database, ledger } = this.#parts;
+    const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
+    const deleted = await database.deletedOf(client, projects);
+    const kept = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
+    const batches = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
+    if (batches.length > 0) await database.keep(client, batches);
+    const added = Map.groupBy(await this.#enter(client, batches), (row) => row.batch_id);
+    const answers = kept.flatMap(({ answer }) => (answer === undefined ? [] : [answer]));
+    await ledger.keep(client, answers);
+    return calls.map(({ batch }) => {
+      if (deleted.has(batch.tenant.projectId)) return 'deleted';
+      const rows = added.get(batch.id) ?? [];
+      // Of the same batch twice in one group the first has come to wait.
+      added.delete(batch.id);
+      return { added: rows };
+    });
+  }
+
+  async #enter(client: QueueClient, batches: readonly RawBatch[]): Promise<readonly Row[]> {
+    if (batches.length === 0) return [];
+    const { rows } = await client.query(sql.ENTER, [
+      batches.map(({ id }) => id),
+      batches.map(({ tenant }) => tenant.projectId),
+      batches.map(({ receivedAt }) => receivedAt),
+      batches.map(itemsOf),
+      batches.map(({ body }) => body.byteLength),
+      this.#branches.map((branch) => this.#idOf(branch)),
+    ]);
+    return rows;
+  }
+
+  async lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]> {
+    const { database, holder, clock } = this.#parts;
+    const id = this.#idOf(branch);
+    if (!this.#mayHave.delete(branch)) return [];
+    const args = [id, max, maxBytes, clock.now(), holder.id];
+    const leasing = database.query(sql.LEASE, args);
+    const { rows } = await leasing.catch((error: unknown) => {
+      this.#mayHave.add(branch);
+      throw error;
+    });
+    if (rows.length > 0) this.#mayHave.add(branch);
+    return this.#withBodies(rows.map((row) => ({ branch, leased: leasedOf(row) })));
+  }
+
+  async take(
+    from: string,
+    batchId: string,
+    branches: readonly string[],
+  ): Promise<ReadonlyMap<string, QueueEntry>> {
+    return this.#take({ from, batchId, branches });
+  }
+
+  async #takeGroup(calls: readonly Take[]): Promise<readonly ReadonlyMap<string, QueueEntry>[]> {
+    const taken = new Map<string, ReadonlyMap<string, QueueEntry>>();
+    const alike = Map.groupBy(calls, ({ from, branches }) => JSON.stringify([from, branches]));
+    for (const group of alike.values()) {
+      const [first] = group;
+      if (first === undefined) continue;
+      const ids = group.map(({ batchId }) => batchId);
+      for (const [id, entries] of await this.#takeAlike(first.from, ids, first.branches)) {
+        taken.set(id, entries);
+      }
+    }
+    return calls.map(({ batchId }) => {
+      const entries = taken.get(batchId) ?? new Map();
+      // Who asks for the same batch twice in one group has it once.
+      taken.delete(batchId);
+      return entries;
+    });
+  }
+
+  async #takeAlike(
+    from: string,
+    batchIds: readonly string[],
+    branches: readonly string[],
+  ): Promise<Map<string, Map<string, QueueEntry>>> {
+    const { rows } = await this.#parts.database.query(sql.TAKE, [
+      from,
+      batchIds,
+      this.#branches.map((branch) => this.#idOf(branch)),
+      branches.map((branch) => this.#idOf(branch)),
+      this.#parts.holder.id,
+    ]);
+    const leases: { branch: string; leased: Leased }[] = [];
+    const sizes = new Map(rows.map((row) => [row.batch_id, Number(row.bytes)]));
+    for (const size of sizes.values()) this.#counts.changeBytes(size);
+    for (const row of rows) {
+      const branch = this.#nameOf(Number(row.branch));
+      const leased = leasedOf(row);
+      this.#counts.entered(branch, leased.items, leased.receivedAt);
+      if (row.leased === true) leases.push({ branch, leased });
+      else this.#announce(branch);
+    }
+    const taken = new Map<string, Map<string, QueueEntry>>();
+    for (const [branch, of] of Map.groupBy(leases, (lease) => lease.branch)) {
+      for (const entry of await this.#withBodies(of)) {
+        const entries = taken.get(entry.batch.id) ?? new Map<string, QueueEntry>();
+        taken.set(entry.batch.id, entries.set(branch, entry));
+      }
+    }
+    return taken;
+  }
+
+  async waitingSince(before: number, limit: number, after = ''): Promise<string[]> {
+    const ids = this.#branches.map((branch) => this.#idOf(branch));
+    const { rows } = await this.#parts.database.query(sql.WAITING, [ids, before, limit, after]);
+    return rows.map((row) => String(row.batch_id));
+  }
+
+  /** Notes the leases, reads what is not in memory, and passes over what has no body any more. */
+  async #withBodies(
+    leases: readonly { readonly branch: string; readonly leased: Leased }[],
+  ): Promise<QueueEntry[]> {
+    for (const { branch, leased } of leases) {
+      this.#heldIn(branch).set(leased.seq, leased);
+      this.#counts.of(branch).leased++;
+    }
+    const missing = leases.filter(({ leased }) => this.#fromCache(leased) === undefined);
+    let read: ReadonlyMap<string, RawBatch> = new Map();
+    try {
+      if (missing.length > 0) {
+        const wanted = missing.map(({ leased: { batchId, projectId, receivedAt } }) => ({
+          id: batchId,
+          projectId,
+          receivedAt,
+        }));
+        read = await this.#parts.database.read(wanted);
+      }
+    } catch (error) {
+      for (const { branch, leased } of leases) await this.#giveBack(branch, leased, REWRITE_MS);
+      throw error;
+    }
+    const entries: QueueEntry[] = [];
+    for (const { branch, leased } of leases) {
+      const batch = this.#fromCache(leased) ?? read.get(leased.batchId);
+      if (batch === undefined) await this.#withoutBody(branch, leased);
+      else entries.push({ seq: leased.seq, batch: copyOf(batch), attempts: leased.attempts });
+    }
+    return entries;
+  }
+
+  #fromCache({ batchId }: Leased): RawBatch | undefined {
+    const seq = this.#cached.get(batchId);
+    return seq === undefined ? undefined : this.#cache.get(seq);
+  }
+
+  /** Its project was deleted meanwhile; else it is damage, which must not stop what stands behind it. */
+  async #withoutBody(branch: string, leased: Leased): Promise<void> {
+    const { database, clock, logger } = this.#parts;
+    const deleted = await database.deletedOf(database, [leased.projectId]);
+    const entry = { branch, batchId: leased.batchId };
+    if (deleted.size > 0) {
+      this.#dropped({ branch, items: leased.items, reason: 'project_deleted', wasDead: false });
+    } else {
+      const reason = 'its body is missing';
+      logger.error(
+        { queue: this.#name, batch: leased.batchId, reason },
+        'a damaged entry was set aside',
+      );
+      await database.query(sql.QUARANTINE, [this.#name, leased.batchId, reason, clock.now()]);
+      this.#counts.quarantined++;
+    }
+    this.#forgetLease(branch, leased.seq);
+    await this.#endEntry(entry, leased);
+  }
+
+  onAvailable(branch: string, listener: () => void): () => void {
+    const listeners = this.#listeners.get(branch) ?? new Set();
+    this.#listeners.set(branch, listeners.add(listener));
+    return () => {
+      listeners.delete(listener);
+      if (listeners.size === 0) this.#listeners.delete(branch);
+    };
+  }
+
+  #announce(branch: string): void {
+    this.#mayHave.add(branch);
+    for (const listener of this.#listeners.get(branch) ?? []) listener();
+  }
+
+  /** Something may have come from elsewhere. */
+  look(): void {
+    for (const branch of this.#branches) this.#announce(branch);
+  }
+
+  async ack(branch: string, entries: readonly QueueEntry[]): Promise<void> {
+    await Promise.all(
+      entries.map(async ({ seq }) => {
+        const leased = this.#forgetLease(branch, seq);
+        if (leased === undefined) return;
+        await this.#persist(() => this.#endEntry({ branch, batchId: leased.batchId }, leased));
+      }),
+    );
+  }
+
+  async #endEntry(entry: Ended, { batchId, bytes }: Leased): Promise<void> {
+    const { isFree } = await this.#end(entry);
+    if (isFree) this.#free(batchId, bytes);
+  }
+
+  async #endGroup(calls: readonly Ended[]): Promise<readonly { readonly isFree: boolean }[]> {
+    const free = new Set<string>();
+    for (const [branch, ended] of Map.groupBy(calls, (call) => call.branch)) {
+      const ids = ended.map(({ batchId }) => batchId);
+      const others = [...this.#ids.values()];
+      const args = [this.#idOf(branch), ids, others];
+      const { rows } = await this.#parts.database.query(sql.END, args);
+      for (const row of rows) {
+        this.#counts.left(branch, Number(row.items), oldestIn(row));
+        if (row.waits !== true) free.add(`${branch}\n${String(row.batch_id)}`);
+      }
+    }
+    return calls.map(({ branch, batchId }) => ({ isFree: free.has(`${branch}\n${batchId}`) }));
+  }
+
+  #free(batchId: string, bytes: number): void {
+    this.#counts.changeBytes(-bytes);
+    const seq = this.#cached.get(batchId);
+    if (seq === undefined) return;
+    this.#cached.delete(batchId);
+    this.#cache.delete(seq);
+  }
+
+  async nack(branch: string, entry: QueueEntry, delayMs: number, reason: string): Promise<void> {
+    const leased = this.#heldIn(branch).get(entry.seq);
+    if (leased === undefined) return;
+    const about = { queue: this.#name, branch, seq: entry.seq, reason, delayMs };
+    this.#parts.logger.debug(about, 'given back');
+    await this.#giveBack(branch, leased, delayMs);
+  }
+
+  async #giveBack(branch: string, leased: Leased, delayMs: number): Promise<void> {
+    const { database, clock, holder } = this.#parts;
+    this.#forgetLease(branch, leased.seq);
+    const due = delayMs <= 0 ? 0 : clock.now() + delayMs;
+    const args = [this.#idOf(branch), leased.batchId, leased.attempts + 1, due, holder.id];
+    await this.#persist(() => database.query(sql.GIVE_BACK, args));
+    if (delayMs <= 0) this.#announce(branch);
+    else this.#after(due - clock.now(), () => this.#announce(branch));
+  }
+
+  async deadLetter(branch: string, entry: QueueEntry, reason: DeadLetterReason): Promise<void> {
+    const leased = this.#forgetLease(branch, entry.seq);
+    if (leased === undefined) return;
+    const { database, clock } = this.#parts;
+    const { code, message, items = leased.items } = reason;
+    const text = message.replaceAll('\0', '\u2400');
+    const args = [this.#idOf(branch), leased.batchId, code, text, clock.now(), items];
+    const { rows } = await this.#persist(() =>
+      database.query(sql.BURY, [...args, [...this.#ids.values()]]),
+    );
+    const [row] = rows;
+    // It was taken away meanwhile.
+    if (row === undefined) return;
+    this.#counts.left(branch, leased.items, oldestIn(row));
+    this.#counts.changeDead(1, items);
+    if (row.waits !== true) this.#free(leased.batchId, leased.bytes);
+  }
+
+  async discard(branch: string, entry: QueueEntry, reason: DropReason): Promise<void> {
+    const leased = this.#heldIn(branch).get(entry.seq);
+    if (leased === undefined) return;
+    this.#dropped({ branch, items: leased.items, reason, wasDead: false });
+    await this.ack(branch, [entry]);
+  }
+
+  onDrop(listener: (drop: QueueDrop) => void): () => void {
+    this.#dropListeners.add(listener);
+    return () => this.#dropListeners.delete(listener);
+  }
+
+  #dropped(drop: QueueDrop): void {
+    for (const listener of this.#dropListeners) listener(drop);
+  }
+
+  async deadLetters(
+    filter: { branch?: string; limit?: number; after?: number } = {},
+  ): Promise<DeadLetter[]> {
+    const args = [this.#name, filter.after ?? 0, filter.branch ?? null, filter.limit ?? 100];
+    const { rows } = await this.#parts.database.query(sql.LETTERS, args);
+    return rows.map(letterOf);
+  }
+
+  async replay(ids: readonly number[] | 'all'): Promise<number> {
+    const args = [this.#name, ids === 'all' ? null : ids];
+    const { rows } = await this.#parts.database.query(sql.REPLAY, args);
+    for (const row of rows) {
+      const branch = String(row.branch);
+      this.#counts.changeDead(-1, -Number(row.items));
+      if (row.waited !== true) this.#counts.changeBytes(Number(row.bytes));
+      if (row.entered !== true) continue;
+      this.#counts.entered(branch, Number(row.all_items), Number(row.received_at));
+      this.#announce(branch);
+    }
+    return rows.length;
+  }
+
+  async drop(ids: readonly number[] | 'all'): Promise<number> {
+    const args = [this.#name, ids === 'all' ? null : ids];
+    const { rows } = await this.#parts.database.query(sql.DROP, args);
+    for (const row of rows) this.#counts.changeDead(-1, -Number(row.items));
+    return rows.length;
+  }
+
+  /** The store takes out what its projects leave, with everything else of theirs. */
+  async removeProject(): Promise<void> {}
+
+  stats(): QueueStats {
+    return this.#counts.stats(this.#branches, this.#maxBytes);
+  }
+
+  async verify(): Promise<{ entries: number; quarantined: number }> {
+    const { database, clock } = this.#parts;
+    let entries = 0;
+    let quarantined = 0;
+    let after = '';
+    for (;;) {
+      const { rows } = await database.query(sql.PAGE, [this.#name, after]);
+      if (rows.length === 0) return { entries, quarantined };
+      const wanted = rows.map((row) => ({
+        id: String(row.batch_id),
+        projectId: String(row.project),
+        receivedAt: Number(row.received_at),
+      }));
+      const read = await database.read(wanted);
+      for (const { id } of wanted) {
+        if (read.has(id)) continue;
+        quarantined++;
+        await database.query(sql.QUARANTINE, [this.#name, id, 'its body is missing', clock.now()]);
+      }
+      entries += wanted.length;
+      after = wanted.at(-1)?.id ?? '';
+    }
+  }
+
+  /** Entries of deleted projects were taken out of the tables. */
+  forget(branchId: number, items: number, wasDead: boolean): void {
+    for (const [branch, id] of this.#ids) {
+      if (id !== branchId) continue;
+      if (wasDead) this.#counts.changeDead(-1, -items);
+      else this.#counts.left(branch, items, undefined);
+      this.#dropped({ branch, items, reason: 'project_deleted', wasDead });
+    }
+  }
+
+  /** Tries until it succeeds: a crash before only means that the entry is delivered again. */
+  async #persist<T>(write: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await write();
+      } catch (error) {
+        if (this.#isClosed || !(error instanceof RetryableError)) throw error;
+        await new Promise<void>((resolve) => this.#after(REWRITE_MS, resolve));
+        if (this.#isClosed) throw error;
+      }
+    }
+  }
+
+  #after(ms: number, callback: () => void): void {
+    const cancel = this.#parts.clock.after(ms, () => {
+      this.#timers.delete(cancel);
+      callback();
+    });
+    this.#timers.add(cancel);
+  }
+
+  #heldIn(branch: string): Map<number, Leased> {
+    let held = this.#leased.get(branch);
+    if (held === undefined) {
+      held = new Map();
+      this.#leased.set(branch, held);
+    }
+    return held;
+  }
+
+  #forgetLease(branch: string, seq: number): Leased | undefined {
+    const held = this.#heldIn(branch);
+    const leased = held.get(seq);
+    if (leased === undefined) return undefined;
+    held.delete(seq);
+    const counts = this.#counts.of(branch);
+    counts.leased = Math.max(0, counts.leased - 1);
+    return leased;
+  }
+
+  #idOf(branch: string): number {
+    const id = this.#ids.get(branch);
+    if (id === undefined) throw new Error(`queue ${this.#name} has no branch ${branch}`);
+    return id;
+  }
+
+  #nameOf(branchId: number): string {
+    for (const [branch, id] of this.#ids) if (id === branchId) return branch;
+    throw new Error(`queue ${this.#name} has no branch with the number ${branchId}`);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#listeners.clear();
+    for (const cancel of this.#timers) cancel();
+  }
+}

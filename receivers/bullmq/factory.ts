@@ -1,0 +1,13 @@
+import { defineReceiver } from '../../src/component/component.ts';
+import { config } from './config.ts';
+import { bullmqReceiver } from './receiver.ts';
+
+export const bullmq = defineReceiver({
+  kind: 'receiver',
+  type: 'bullmq',
+  stability: 'beta',
+  description: 'Takes the jobs of a BullMQ queue that gateways fill, and delivers their batches.',
+  config,
+  delivers: true,
+  create: bullmqReceiver,
+});

@@ -1,0 +1,32 @@
+import type { RedisConnection } from '../../src/redis/redis.ts';
+import type { ComponentHealth } from '../../src/telemetry/health.ts';
+import type { JobWorker } from './worker.ts';
+
+/** A backlog of which nothing is begun is not well, however alive the worker looks. */
+export function progressHealth(
+  ofQueue: ComponentHealth,
+  worker: JobWorker,
+  redis: RedisConnection,
+): ComponentHealth {
+  const { backlog, underWay, lastBegunAt, isStalled, restarts } = worker.progress();
+  const { connected } = redis.state();
+  const message = messageOf(connected, isStalled);
+  return {
+    ...ofQueue,
+    healthy: ofQueue.healthy !== false && connected && !isStalled,
+    ...(message === undefined ? {} : { message }),
+    details: {
+      ...ofQueue.details,
+      redis_connected: connected,
+      jobs_waiting: backlog,
+      jobs_under_way: underWay,
+      last_job_begun_at: lastBegunAt === undefined ? null : new Date(lastBegunAt).toISOString(),
+      worker_restarts: restarts,
+    },
+  };
+}
+
+function messageOf(connected: boolean, isStalled: boolean): string | undefined {
+  if (!connected) return 'Redis is away: no jobs come.';
+  return isStalled ? 'Jobs wait and none is begun.' : undefined;
+}

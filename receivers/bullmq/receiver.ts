@@ -1,0 +1,15 @@
+import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
+import type { BullmqReceiverConfig } from './config.ts';
+import { fromJobs } from './from-jobs.ts';
+import { fromStore } from './from-store.ts';
+
+/** Two promises, two ways: see from-store.ts and from-jobs.ts. */
+export function bullmqReceiver(
+  settings: Settings,
+  config: BullmqReceiverConfig,
+  pipeline: Pipeline,
+): Receiver {
+  const { store } = config;
+  if (store === undefined) return fromJobs(settings, config, pipeline);
+  return fromStore(settings, { ...config, store }, pipeline);
+}

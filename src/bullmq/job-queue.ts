@@ -1,0 +1,82 @@
+import type { Queue } from 'bullmq';
+import { RetryableError } from '../model/errors.ts';
+import type { RedisConnection } from '../redis/redis.ts';
+import type { JobData } from './job-data.ts';
+import { jobIdOf } from './names.ts';
+
+/** Where jobs are put. */
+export type JobQueue = {
+  /** One job per batch. Rejects with `RetryableError`: `redis_full`, `redis_failed`. */
+  add(batchId: string, data: JobData): Promise<void>;
+  /** Those that are there already stay as they are. */
+  addAll(jobs: readonly { readonly batchId: string; readonly data: JobData }[]): Promise<void>;
+  /** Jobs that wait for a worker, wait for their time, or are with a worker. */
+  count(): Promise<number>;
+  /** Jobs that wait for a worker. */
+  waiting(): Promise<number>;
+  readonly bull: Queue;
+  close(): Promise<void>;
+};
+
+/** A job is gone when it is done. None fails for good: what cannot be processed is set aside elsewhere. */
+const OPTIONS = {
+  attempts: 2_147_483_647,
+  backoff: { type: 'exponential', delay: 1000, jitter: 0.5 },
+  removeOnComplete: true,
+  removeOnFail: false,
+};
+
+/** Loads the library when a configuration names it, and not before. */
+export async function openJobQueue(redis: RedisConnection, name: string): Promise<JobQueue> {
+  const { Queue } = await import('bullmq');
+  const bull = new Queue(name, {
+    connection: redis.client,
+    prefix: redis.prefix,
+    skipVersionCheck: true,
+    skipWaitingForReady: true,
+    skipMetasUpdate: true,
+    streams: { events: { maxLen: 1000 } },
+  });
+  // The connection is the extension's, which speaks for it.
+  bull.on('error', ignore);
+
+  const jobOf = (batchId: string, data: JobData) => ({
+    name: 'batch',
+    data,
+    opts: { ...OPTIONS, jobId: jobIdOf(batchId) },
+  });
+  return {
+    bull,
+    async add(batchId, data) {
+      refuseWhenAway(redis);
+      const { opts } = jobOf(batchId, data);
+      await redis.run(() => bull.add('batch', data, opts));
+    },
+    async addAll(jobs) {
+      refuseWhenAway(redis);
+      await redis.run(() => bull.addBulk(jobs.map(({ batchId, data }) => jobOf(batchId, data))));
+    },
+    count: async () => {
+      refuseWhenAway(redis);
+      return redis.run(() =>
+        bull.getJobCountByTypes('waiting', 'delayed', 'active', 'prioritized'),
+      );
+    },
+    waiting: async () => {
+      refuseWhenAway(redis);
+      return redis.run(() => bull.getJobCountByTypes('waiting', 'prioritized'));
+    },
+    async close() {
+      await bull.close();
+    },
+  };
+}
+
+/** The library waits for a connection that is away, as long as it takes. */
+function refuseWhenAway(redis: RedisConnection): void {
+  if (redis.state().connected) return;
+  throw new RetryableError('redis_failed', 'Redis cannot be reached', { retryAfterMs: 1000 });
+}
+
+/** Told by somebody else, or of no consequence. */
+export function ignore(): void {}

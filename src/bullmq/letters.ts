@@ -1,0 +1,120 @@
+import type { RawBatch } from '../model/batch.ts';
+import { itemsOf } from '../model/batch.ts';
+import type { DeadLetter, DeadLetterReason } from '../queue/queue.ts';
+import type { RedisConnection } from '../redis/redis.ts';
+import type { Payload } from './job-data.ts';
+import { payloadOf } from './job-data.ts';
+
+/** Dead letters of a queue whose payloads are in its jobs: in Redis too, where `drop` or `replay` find them. */
+export type Letters = {
+  /** Sets a batch aside, once per branch, however often the job runs; nothing of a deleted project. */
+  add(branch: string, batch: RawBatch, reason: DeadLetterReason, now: number): Promise<void>;
+  list(filter: { branch?: string; limit?: number; after?: number }): Promise<DeadLetter[]>;
+  /** Those named that are there, with their payload. */
+  read(ids: readonly number[] | 'all'): Promise<readonly StoredLetter[]>;
+  remove(letter: StoredLetter): Promise<boolean>;
+  sums(): Promise<{ letters: number; items: number }>;
+};
+
+export type StoredLetter = DeadLetter & { readonly payload: Payload };
+
+const ADD = `
+  if redis.call('SISMEMBER', KEYS[6], ARGV[4]) == 1 then return 0 end
+  if redis.call('HEXISTS', KEYS[3], ARGV[1]) == 1 then return 0 end
+  local id = redis.call('INCR', KEYS[1])
+  redis.call('HSET', KEYS[3], ARGV[1], id)
+  redis.call('HSET', KEYS[5], id, ARGV[3])
+  redis.call('ZADD', KEYS[2], id, id)
+  redis.call('HINCRBY', KEYS[4], 'items', ARGV[2])
+  return id`;
+
+const REMOVE = `
+  if redis.call('ZREM', KEYS[2], ARGV[1]) == 0 then return 0 end
+  redis.call('HDEL', KEYS[5], ARGV[1])
+  redis.call('HDEL', KEYS[3], ARGV[2])
+  redis.call('HINCRBY', KEYS[4], 'items', -tonumber(ARGV[3]))
+  return 1`;
+
+const PAGE = 100;
+
+export function lettersOf(redis: RedisConnection, queue: string): Letters {
+  const key = (part: string): string => redis.key('bullmq-dead', queue, part);
+  const keys = () => ['last', 'ids', 'known', 'sums', 'letters'].map(key);
+  const adding = redis.script(ADD);
+  const removing = redis.script(REMOVE);
+
+  async function page(after: number, limit: number): Promise<StoredLetter[]> {
+    const ids = await redis.run((client) =>
+      client.zrangebyscore(key('ids'), `(${after}`, '+inf', 'LIMIT', 0, limit),
+    );
+    if (ids.length === 0) return [];
+    const texts = await redis.run((client) => client.hmget(key('letters'), ...ids));
+    return texts.flatMap((text, i) =>
+      text === null ? [] : [{ ...(JSON.parse(text) as StoredLetter), id: Number(ids[i]) }],
+    );
+  }
+
+  async function all(): Promise<StoredLetter[]> {
+    const letters: StoredLetter[] = [];
+    for (let after = 0; ; ) {
+      const next = await page(after, PAGE);
+      letters.push(...next);
+      if (next.length < PAGE) return letters;
+      after = next.at(-1)?.id ?? after;
+    }
+  }
+
+  return {
+    async add(branch, batch, reason, now) {
+      const { id: batchId, tenant, body } = batch;
+      const items = reason.items ?? itemsOf(batch);
+      const letter = {
+        branch,
+        batchId,
+        projectId: tenant.projectId,
+        items,
+        bytes: body.byteLength,
+        reason: { code: reason.code, message: reason.message },
+        failedAt: now,
+        payload: { ...payloadOf(batch), branches: [branch] },
+      };
+      const args = [knownAs(branch, batchId), items, JSON.stringify(letter), tenant.projectId];
+      await adding.run([...keys(), deletedProjects(redis)], args);
+    },
+    async list({ branch, limit = 100, after = 0 }) {
+      const letters: DeadLetter[] = [];
+      for (let from = after; letters.length < limit; ) {
+        const next = await page(from, PAGE);
+        for (const { payload: _, ...letter } of next) {
+          if (branch === undefined || letter.branch === branch) letters.push(letter);
+        }
+        if (next.length < PAGE) break;
+        from = next.at(-1)?.id ?? from;
+      }
+      return letters.slice(0, limit);
+    },
+    async read(ids) {
+      const letters = await all();
+      return ids === 'all' ? letters : letters.filter(({ id }) => ids.includes(id));
+    },
+    async remove({ id, branch, batchId, items }) {
+      const removed = await removing.run(keys(), [id, knownAs(branch, batchId), items]);
+      return removed === 1;
+    },
+    async sums() {
+      const [letters, items] = await redis.run((client) =>
+        Promise.all([client.zcard(key('ids')), client.hget(key('sums'), 'items')]),
+      );
+      return { letters, items: Number(items ?? 0) };
+    },
+  };
+}
+
+function knownAs(branch: string, batchId: string): string {
+  return `${batchId} ${branch}`;
+}
+
+/** The set of projects of which nothing may be kept again. */
+export function deletedProjects(redis: RedisConnection): string {
+  return redis.key('deleted-projects');
+}

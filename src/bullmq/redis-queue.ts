@@ -1,0 +1,224 @@
+import type { JobType } from 'bullmq';
+import type { Clock, Logger } from '../component/component.ts';
+import type { RawBatch } from '../model/batch.ts';
+import { itemsOf } from '../model/batch.ts';
+import { Refusal, RetryableError } from '../model/errors.ts';
+import type {
+  DeadLetter,
+  DeadLetterReason,
+  DurableQueue,
+  QueueDrop,
+  QueueStats,
+} from '../queue/queue.ts';
+import type { RedisConnection } from '../redis/redis.ts';
+import { payloadOf, projectIn } from './job-data.ts';
+import type { JobQueue } from './job-queue.ts';
+import { openJobQueue } from './job-queue.ts';
+import type { Letters } from './letters.ts';
+import { deletedProjects, lettersOf } from './letters.ts';
+import { jobIdOf } from './names.ts';
+
+/** A queue whose payloads are in its jobs. BullMQ leases; the rest is here. */
+export type RedisQueue = DurableQueue & {
+  readonly jobs: JobQueue;
+  /** Nothing of these may be delivered any more. */
+  isDeleted(projectId: string): Promise<boolean>;
+  /** Sets a batch aside for a branch; of the same twice one letter is kept. */
+  bury(branch: string, batch: RawBatch, reason: DeadLetterReason): Promise<void>;
+  dropped(drop: QueueDrop): void;
+  close(): Promise<void>;
+};
+
+const REFRESH_MS = 5000;
+const STATES: JobType[] = ['waiting', 'delayed', 'prioritized', 'failed', 'completed'];
+const PAGE = 100;
+
+export async function openRedisQueue(
+  redis: RedisConnection,
+  name: string,
+  clock: Clock,
+  logger: Logger,
+): Promise<RedisQueue> {
+  const jobs = await openJobQueue(redis, name);
+  const queue = new JobsAsQueue(redis, name, jobs, clock, logger);
+  await queue.refresh();
+  return queue;
+}
+
+class JobsAsQueue implements RedisQueue {
+  readonly jobs: JobQueue;
+  readonly idempotency = {
+    claim: () =>
+      Promise.reject(new RetryableError('storage_failed', 'jobs keep no answers of requests')),
+  };
+  readonly #redis: RedisConnection;
+  readonly #name: string;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #letters: Letters;
+  readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
+  #counts = { entries: 0, leased: 0, letters: 0, items: 0 };
+  #isClosed = false;
+  #cancel = (): void => {};
+
+  constructor(redis: RedisConnection, name: string, jobs: JobQueue, clock: Clock, logger: Logger) {
+    this.jobs = jobs;
+    this.#redis = redis;
+    this.#name = name;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#letters = lettersOf(redis, name);
+  }
+
+  async append(batch: RawBatch): Promise<void> {
+    if (itemsOf(batch) === 0) return;
+    // In this order on one connection: of a deletion in between, one of the two is aware.
+    const added = this.jobs.add(batch.id, payloadOf(batch));
+    const [, deleted] = await Promise.all([added, this.isDeleted(batch.tenant.projectId)]);
+    if (!deleted) return;
+    await this.#redis.run(() => this.jobs.bull.remove(jobIdOf(batch.id)));
+    throw new Refusal('unauthorized', 'The project was deleted.');
+  }
+
+  async isDeleted(projectId: string): Promise<boolean> {
+    const key = deletedProjects(this.#redis);
+    return (await this.#redis.run((client) => client.sismember(key, projectId))) === 1;
+  }
+
+  /** Jobs move while they are looked through: it ends when nothing more was found. */
+  async removeProject(projectId: string): Promise<void> {
+    await this.#redis.run((client) => client.sadd(deletedProjects(this.#redis), projectId));
+    while ((await this.#removeJobs(projectId)) > 0);
+    for (const letter of await this.#letters.read('all')) {
+      if (letter.projectId !== projectId || !(await this.#letters.remove(letter))) continue;
+      const { branch, items } = letter;
+      this.dropped({ branch, items, reason: 'project_deleted', wasDead: true });
+    }
+  }
+
+  async #removeJobs(projectId: string): Promise<number> {
+    const { bull } = this.jobs;
+    let removed = 0;
+    for (let start = 0; ; start += PAGE) {
+      const end = start + PAGE - 1;
+      const found = await this.#redis.run(() => bull.getJobs(STATES, start, end, true));
+      for (const job of found) {
+        if (projectIn(job?.data) !== projectId || job.id === undefined) continue;
+        const { id } = job;
+        if ((await this.#redis.run(() => bull.remove(id))) !== 1) continue;
+        removed++;
+        const items = Number(job.data.record[9]);
+        this.dropped({ branch: this.#name, items, reason: 'project_deleted', wasDead: false });
+      }
+      // Of each state a page.
+      if (found.length === 0) return removed;
+    }
+  }
+
+  bury(branch: string, batch: RawBatch, reason: DeadLetterReason): Promise<void> {
+    return this.#letters.add(branch, batch, reason, this.#clock.now());
+  }
+
+  deadLetters(
+    filter: { branch?: string; limit?: number; after?: number } = {},
+  ): Promise<DeadLetter[]> {
+    return this.#letters.list(filter);
+  }
+
+  async replay(ids: readonly number[] | 'all'): Promise<number> {
+    let replayed = 0;
+    for (const letter of await this.#letters.read(ids)) {
+      await this.jobs.add(`${letter.batchId}/${letter.id}`, letter.payload);
+      if (await this.#letters.remove(letter)) replayed++;
+    }
+    await this.refresh();
+    return replayed;
+  }
+
+  async drop(ids: readonly number[] | 'all'): Promise<number> {
+    let gone = 0;
+    for (const letter of await this.#letters.read(ids)) {
+      if (await this.#letters.remove(letter)) gone++;
+    }
+    await this.refresh();
+    return gone;
+  }
+
+  onDrop(listener: (drop: QueueDrop) => void): () => void {
+    this.#dropListeners.add(listener);
+    return () => this.#dropListeners.delete(listener);
+  }
+
+  dropped(drop: QueueDrop): void {
+    for (const listener of this.#dropListeners) listener(drop);
+  }
+
+  /** Items are not counted in Redis, and no age is kept: a job counts as one, and has none. */
+  stats(): QueueStats {
+    const { entries, leased, letters, items } = this.#counts;
+    return {
+      branches: [{ branch: this.#name, entries, items: entries, leased, oldestAt: undefined }],
+      bytes: 0,
+      maxBytes: Number.MAX_SAFE_INTEGER,
+      deadLetters: letters,
+      deadLetterItems: items,
+      quarantined: 0,
+    };
+  }
+
+  /** Counts now, and again later. */
+  async refresh(): Promise<void> {
+    this.#cancel();
+    try {
+      if (this.#redis.state().connected) await this.#count();
+    } catch (error) {
+      this.#logger.debug({ error }, 'the queue could not be counted');
+    }
+    // Two may have been under way.
+    this.#cancel();
+    if (this.#isClosed) return;
+    this.#cancel = this.#clock.after(REFRESH_MS, () => void this.refresh());
+  }
+
+  async #count(): Promise<void> {
+    const [entries, leased, sums] = await Promise.all([
+      this.jobs.count(),
+      this.#redis.run(() => this.jobs.bull.getActiveCount()),
+      this.#letters.sums(),
+    ]);
+    this.#counts = { entries, leased, letters: sums.letters, items: sums.items };
+  }
+
+  async verify(): Promise<{ entries: number; quarantined: number }> {
+    return { entries: await this.jobs.count(), quarantined: 0 };
+  }
+
+  lease(): Promise<never> {
+    return leasedElsewhere();
+  }
+  ack(): Promise<never> {
+    return leasedElsewhere();
+  }
+  nack(): Promise<never> {
+    return leasedElsewhere();
+  }
+  deadLetter(): Promise<never> {
+    return leasedElsewhere();
+  }
+  discard(): Promise<never> {
+    return leasedElsewhere();
+  }
+  onAvailable(): () => void {
+    return () => {};
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancel();
+    await this.jobs.close();
+  }
+}
+
+function leasedElsewhere(): Promise<never> {
+  return Promise.reject(new Error('jobs are leased by BullMQ'));
+}

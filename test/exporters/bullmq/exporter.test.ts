@@ -1,0 +1,272 @@
+import t from 'tap';
+import { startWorker } from '../../../receivers/bullmq/worker.ts';
+import { openJobQueue } from '../../../src/bullmq/job-queue.ts';
+import { jobIdOf } from '../../../src/bullmq/names.ts';
+import { systemClock } from '../../../src/component/clock.ts';
+import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
+import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { processOn, until } from '../../helper/job-queue.ts';
+import { redisServer } from '../../helper/redis-server.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+import { createSink } from '../../helper/sink.ts';
+
+/** Payloads in jobs: Redis is all there is of them. */
+
+t.test(
+  'what a gateway accepts reaches a worker, bytes and all, and leaves no job behind',
+  async (t) => {
+    const redis = await redisServer(t);
+    const one = await processOn(t, redis);
+    const { exporter } = await one.gateway();
+    t.equal(exporter.idempotency, undefined, 'no answers are kept');
+    const { sink } = await one.worker();
+    const batch = nativeBatch(2, { body: Buffer.from([0, 255, 128, 10]), encoding: 'zstd' });
+    await exporter.consume(batch);
+    await sink.holds(1);
+    const { index: _, ...expected } = batch;
+    t.match(sink.batches[0], expected);
+    await until(async () => (await redis.client.keys('*:e-*')).length === 0);
+  },
+);
+
+t.test('a full Redis refuses each request as a whole, and says so (M1)', async (t) => {
+  const redis = await redisServer(t, ['--maxmemory', '5mb']);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  const batches = Array.from({ length: 60 }, () =>
+    nativeBatch(1, { body: Buffer.alloc(100_000, 65) }),
+  );
+  const results = await Promise.allSettled(batches.map((batch) => exporter.consume(batch)));
+  const refused = results.flatMap((result) =>
+    result.status === 'rejected' ? [result.reason] : [],
+  );
+  t.ok(refused.length > 0 && refused.length < 60, `${refused.length} of 60 are refused`);
+  t.ok(refused.every(({ code, retryAfterMs }) => code === 'redis_full' && retryAfterMs > 0));
+  await redis.config('maxmemory', '0');
+  const { sink } = await one.worker();
+  const accepted = batches.filter((_, i) => results[i]?.status === 'fulfilled').map(({ id }) => id);
+  await sink.holds(accepted.length);
+  t.same(sink.ids().sort(), accepted.sort(), 'what was accepted arrives, and nothing else');
+});
+
+t.test('while Redis may drop keys it is not ready and refuses (M2)', async (t) => {
+  const redis = await redisServer(t, ['--maxmemory-policy', 'allkeys-lru']);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  await t.rejects(exporter.consume(nativeBatch(1)), { code: 'redis_evicts' });
+  t.match(
+    one.health.report(true).components.find(({ id }) => id === 'bullmq'),
+    {
+      ready: false,
+      details: { maxmemory_policy: 'allkeys-lru' },
+    },
+  );
+  t.same(await redis.client.keys('*:e-*'), []);
+});
+
+t.test('ids that mean something to BullMQ are ids like others (M3)', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const jobs = await openJobQueue(one.redis, 'traces');
+  const ids = ['0', '0:1', 'a:b', 'meta', 'id', 'wait', '', '7', '\u0000', 'x'.repeat(3000)];
+  for (const id of ids) await jobs.add(id, { batch: id });
+  t.equal(await jobs.count(), ids.length);
+  t.ok(ids.every((id) => /^e-[0-9a-f]{64}$/.test(jobIdOf(id))));
+});
+
+t.test('the same batch twice waits once (M4)', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  const batch = nativeBatch(1);
+  await exporter.consume(batch);
+  await exporter.consume(batch);
+  const jobs = await openJobQueue(one.redis, 'traces');
+  t.equal(await jobs.count(), 1);
+});
+
+t.test(
+  'a worker that lost its lock makes a double run, and neither a failure nor a loss (M5)',
+  async (t) => {
+    const redis = await redisServer(t);
+    const one = await processOn(t, redis);
+    const { exporter } = await one.gateway();
+    let runs = 0;
+    let release = (): void => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    const consume = async (): Promise<void> => {
+      runs++;
+      if (runs === 1) await held;
+    };
+    await one.worker({ lock_duration: '1s' }, [{ exporterId: 'sink', consume }]);
+    await exporter.consume(nativeBatch(1));
+    await until(() => runs === 1);
+    // As after a FLUSHALL or a pause that was too long: its lock is gone, again and again.
+    await until(async () => {
+      await redis.client.del(...(await redis.client.keys('*:lock')), 'none');
+      return runs > 1;
+    });
+    release();
+    await until(async () => (await redis.client.keys('*:e-*')).length === 0);
+    t.equal(await redis.client.exists('{tracectl}:traces:failed'), 0, 'nothing failed');
+  },
+);
+
+t.test('an outage uses up no attempts, and repeats nothing for those who have it', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  let fails = true;
+  let tries = 0;
+  const good = createSink();
+  const bad = createSink(() => {
+    tries++;
+    if (fails) throw new RetryableError('away', 'it is away');
+  });
+  await one.worker({ concurrency: 2 }, [
+    { exporterId: 'good', consume: good.consume },
+    { exporterId: 'bad', consume: bad.consume },
+  ]);
+  for (let i = 0; i < 8; i++) await exporter.consume(nativeBatch(1));
+  await good.holds(8);
+  await until(() => tries > 20);
+  fails = false;
+  await bad.holds(8);
+  t.equal(good.batches.length, 8);
+  t.equal(new Set(bad.ids()).size, 8);
+});
+
+t.test('data that nobody can take goes to the dead letter, once, and comes back', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  const good = createSink();
+  const picky = createSink('permanent');
+  await one.worker({}, [
+    { exporterId: 'good', consume: good.consume },
+    { exporterId: 'picky', consume: picky.consume },
+  ]);
+  const batch = nativeBatch(3);
+  await exporter.consume(batch);
+  const queue = one.queues.all.get('bullmq');
+  await until(async () => (await queue?.deadLetters())?.length === 1);
+  t.match(await queue?.deadLetters(), [
+    { branch: 'traces/picky', batchId: batch.id, items: 3, reason: { code: 'test_permanent' } },
+  ]);
+  picky.behave('ok');
+  t.equal(await queue?.replay('all'), 1);
+  await picky.holds(1);
+  t.same(picky.ids(), [batch.id]);
+  t.equal(good.batches.length, 1, 'the other exporter has it once');
+  t.same(await queue?.deadLetters(), []);
+});
+
+t.test(
+  'without Redis a request is refused within two seconds, and taken when it is back',
+  async (t) => {
+    const redis = await redisServer(t);
+    const one = await processOn(t, redis);
+    const { exporter } = await one.gateway();
+    redis.freeze();
+    await t.rejects(exporter.consume(nativeBatch(1)), { code: 'redis_failed' });
+    await t.rejects(exporter.consume(nativeBatch(1)), { code: 'redis_failed' });
+    redis.thaw();
+    await until(() => one.redis.state().connected);
+    await redis.kill();
+    await t.rejects(exporter.consume(nativeBatch(1)), { code: 'redis_failed' });
+    await redis.start();
+    await until(() => one.redis.state().connected);
+    await exporter.consume(nativeBatch(1));
+  },
+);
+
+t.test('with an append-only file nothing accepted is lost when Redis is killed (M6)', async (t) => {
+  const redis = await redisServer(t, ['--appendonly', 'yes', '--appendfsync', 'always']);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  const { sink } = await one.worker();
+  const accepted: string[] = [];
+  const send = async (): Promise<void> => {
+    const batch = nativeBatch(1);
+    await exporter.consume(batch).then(
+      () => accepted.push(batch.id),
+      () => {},
+    );
+  };
+  const sending = Array.from({ length: 50 }, send);
+  await redis.kill();
+  await Promise.all(sending);
+  await redis.start();
+  await until(() => one.redis.state().connected);
+  await send();
+  await until(() => accepted.every((id) => sink.ids().includes(id)));
+  t.ok(accepted.length > 0);
+});
+
+t.test('a deleted project leaves nothing of it in Redis, also under load', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  const sink = createSink((batch) => {
+    const { tenant } = 'tenant' in batch ? batch : batch.source;
+    if (tenant.projectId === 'proj_gone') throw new PermanentError('no', 'never');
+  });
+  await one.worker({}, [{ exporterId: 'sink', consume: sink.consume }]);
+  const canary = Buffer.from('canary-in-the-coal-mine');
+  const tenant = aTenant({ projectId: 'proj_gone' });
+  const send = (count: number) =>
+    Promise.allSettled(
+      Array.from({ length: count }, () =>
+        exporter.consume(nativeBatch(1, { body: canary, tenant })),
+      ),
+    );
+  await send(30);
+  const load = send(100);
+  const queue = one.queues.all.get('bullmq');
+  await queue?.removeProject('proj_gone');
+  await load;
+  await t.rejects(exporter.consume(nativeBatch(1, { tenant })), { code: 'unauthorized' });
+  await until(async () => (await redis.client.keys('*:e-*')).length === 0);
+  const encoded = canary.toString('base64').slice(0, 20);
+  for (const key of await redis.client.keys('*')) {
+    const dump = await redis.client.dumpBuffer(key);
+    t.notOk(dump?.includes(encoded), key);
+  }
+  t.same(await queue?.deadLetters(), []);
+  await exporter.consume(nativeBatch(1));
+  await sink.holds(1);
+});
+
+t.test('a worker that looks alive and takes nothing is replaced', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  // Its first worker listens where no jobs come.
+  const elsewhere = await processOn(t, await redisServer(t));
+  let made = 0;
+  const duplicate = () => (made++ === 0 ? elsewhere.redis : one.redis).duplicate();
+  const jobs = await openJobQueue(one.redis, 'traces');
+  const logger = recordingLogger();
+  const done = new Set<unknown>();
+  const worker = await startWorker({
+    redis: { ...one.redis, duplicate },
+    queue: 'traces',
+    concurrency: 1,
+    lockDuration: 1000,
+    stallTimeout: 300,
+    clock: systemClock,
+    logger,
+    backlog: () => jobs.waiting(),
+    work: async (job) => {
+      done.add(job.id);
+      return undefined;
+    },
+  });
+  t.teardown(() => worker.stop(AbortSignal.timeout(500)));
+  await exporter.consume(nativeBatch(1));
+  await until(() => done.size === 1);
+  t.match(worker.progress(), { restarts: 1, isStalled: false });
+  t.match(logger.lines, [{ level: 'error', message: /none is begun/ }]);
+});

@@ -1,0 +1,84 @@
+import type { Test } from 'tap';
+import { config as exporterConfig } from '../../exporters/bullmq/config.ts';
+import { bullmq as exporterFactory } from '../../exporters/bullmq/factory.ts';
+import { config as redisConfig } from '../../extensions/redis/config.ts';
+import { redis as redisFactory } from '../../extensions/redis/factory.ts';
+import { config as receiverConfig } from '../../receivers/bullmq/config.ts';
+import { bullmq as receiverFactory } from '../../receivers/bullmq/factory.ts';
+import { systemClock } from '../../src/component/clock.ts';
+import type { Branch, Exporter, Extension, Host, Receiver } from '../../src/component/component.ts';
+import { createQueues, QUEUE_REGISTRY } from '../../src/control/queues.ts';
+import type { SharedQueueStorage } from '../../src/queue/shared-queue.ts';
+import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
+import type { RedisConnection } from '../../src/redis/redis.ts';
+import { REDIS } from '../../src/redis/redis.ts';
+import { createHealth, HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
+import type { RedisServer } from './redis-server.ts';
+import { fakeHost, testSettings } from './settings.ts';
+import { createSink, sinkPipeline } from './sink.ts';
+
+/** A process among those that share a Redis, and a store where there is one. */
+export async function processOn(t: Test, server: RedisServer, store?: SharedQueueStorage) {
+  const health = createHealth(systemClock);
+  const queues = createQueues();
+  const services = { [HEALTH_REGISTRY.name]: health, [QUEUE_REGISTRY.name]: queues };
+  const bare = testSettings('extension', 'redis', {
+    clock: systemClock,
+    host: fakeHost({ services }),
+  });
+  const parsed = redisConfig.parse({ url: server.url, command_timeout: '500ms' });
+  const extension = (await redisFactory.create(bare, parsed)) as Extension;
+  await extension.start();
+  t.teardown(() => extension.shutdown(AbortSignal.timeout(100)));
+  const redis = extension.provide(REDIS) as RedisConnection;
+  const host: Host = fakeHost({
+    services,
+    extensions: {
+      redis: { [REDIS.name]: redis },
+      ...(store === undefined ? {} : { store: { [SHARED_QUEUES.name]: store } }),
+    },
+  });
+  const named = store === undefined ? {} : { store: 'store' };
+
+  return {
+    health,
+    queues,
+    redis,
+    async gateway(more: Record<string, unknown> = {}) {
+      const settings = testSettings('exporter', 'bullmq', { clock: systemClock, host });
+      const config = exporterConfig.parse({
+        redis: 'redis',
+        sweep_interval: '200ms',
+        ...named,
+        ...more,
+      });
+      const exporter = (await exporterFactory.create(settings, config)) as Exporter;
+      await exporter.start();
+      t.teardown(() => exporter.shutdown(AbortSignal.timeout(1000)));
+      return { exporter, settings };
+    },
+    async worker(more: Record<string, unknown> = {}, branches?: readonly Branch[]) {
+      const settings = testSettings('receiver', 'bullmq', { clock: systemClock, host });
+      const sink = createSink();
+      const config = receiverConfig.parse({
+        redis: 'redis',
+        initial_interval: '20ms',
+        max_interval: '100ms',
+        lock_duration: '1s',
+        ...named,
+        ...more,
+      });
+      const pipeline = sinkPipeline(sink, branches === undefined ? {} : { branches });
+      const receiver = (await receiverFactory.create(settings, config, pipeline)) as Receiver;
+      await receiver.start();
+      const stop = (ms = 3000) => receiver.shutdown(AbortSignal.timeout(ms));
+      t.teardown(() => stop(500));
+      return { receiver, sink, settings, stop };
+    },
+  };
+}
+
+/** Resolves when `is` holds; looks every few milliseconds. */
+export async function until(is: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await is())) await new Promise((resolve) => setTimeout(resolve, 10));
+}
