@@ -53,6 +53,7 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
   const { DelayedError, UnrecoverableError, Worker } = await import('bullmq');
   const { redis, clock, logger } = options;
   const underWay = new Map<Job, string | undefined>();
+  let onFinished = ignore;
   let running = begin();
 
   function begin(): Running {
@@ -87,7 +88,15 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
       throw error;
     } finally {
       underWay.delete(job);
+      if (underWay.size === 0) onFinished();
     }
+  }
+
+  async function finished(): Promise<void> {
+    if (underWay.size === 0) return;
+    await new Promise<void>((resolve) => {
+      onFinished = resolve;
+    });
   }
 
   const watch = watchProgress(
@@ -103,8 +112,11 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
     progress: watch.progress,
     async stop(deadline) {
       watch.stop();
-      const closing = running.worker.close().catch(ignore);
-      await Promise.race([closing, aborted(deadline)]);
+      // It takes no more. Closing it now would wait for its jobs, and could not be cut short.
+      running.worker.pause(true).catch(ignore);
+      await Promise.race([finished(), aborted(deadline)]);
+      const { worker } = running;
+      await orAfter(clock, GIVE_BACK_MS, worker.close(underWay.size > 0).catch(ignore));
       // Jobs that are not done are given back now, not when their lock has expired.
       const back = [...underWay].map(([job, token]) => job.moveToWait(token).catch(ignore));
       if (back.length > 0) await orAfter(clock, GIVE_BACK_MS, Promise.all(back));

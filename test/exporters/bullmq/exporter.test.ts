@@ -270,3 +270,18 @@ t.test('a worker that looks alive and takes nothing is replaced', async (t) => {
   t.match(worker.progress(), { restarts: 1, isStalled: false });
   t.match(logger.lines, [{ level: 'error', message: /none is begun/ }]);
 });
+
+t.test('a stop waits for running jobs, and gives back what is not done in time', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  let begun = 0;
+  const hangs = { exporterId: 'sink', consume: () => new Promise<void>(() => void begun++) };
+  const { stop } = await one.worker({ lock_duration: '1h' }, [hangs]);
+  await exporter.consume(nativeBatch(1));
+  await until(() => begun === 1);
+  await stop(100);
+  const { sink } = await one.worker({ lock_duration: '1h' });
+  await sink.holds(1);
+  t.equal(sink.batches.length, 1);
+});
