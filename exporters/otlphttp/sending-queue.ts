@@ -11,6 +11,8 @@ import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 /** How often a client that waits for room looks for it. */
 const ROOM_INTERVAL_MS = 50;
 const FULL_RETRY_MS = 2000;
+/** Of bodies that soon leave as they are: reading one back costs little. */
+const CACHE_BYTES = 8 * 1024 * 1024;
 /** Batches that are taken on the word of one look at the queue's numbers. */
 const APPENDS_A_LOOK = 64;
 
@@ -73,7 +75,12 @@ export class DurableSendingQueue {
     const { id, host, clock, logger } = settings;
     const storage = host.extension(config.storage, QUEUE_STORAGE);
     const maxBytes = config.sizer === 'bytes' ? config.queue_size : Number.MAX_SAFE_INTEGER;
-    const queue = await storage.openQueue({ name: id, branches: [id], maxBytes });
+    const queue = await storage.openQueue({
+      name: id,
+      branches: [id],
+      maxBytes,
+      cacheBytes: CACHE_BYTES,
+    });
     this.#queue = queue;
     this.#unregister = host.service(QUEUE_REGISTRY).register(id, queue);
     this.#delivery = startDelivery(

@@ -3,7 +3,7 @@ import type { RawBatch } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
 import { Refusal, RetryableError } from '../model/errors.ts';
 import type { Database } from '../sqlite/database.ts';
-import { bodyCache } from './body-cache.ts';
+import { type BodyCache, bodyCache } from './body-cache.ts';
 import type { Waiting } from './branch-line.ts';
 import { BranchLine } from './branch-line.ts';
 import { answerRecord } from './idempotency.ts';
@@ -62,7 +62,7 @@ export class SqliteQueue implements DurableQueue {
   readonly #usage: UsageLedger;
   readonly #largeBodies: LargeBodies;
   readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
-  readonly #cache = bodyCache(CACHE_BYTES);
+  readonly #cache: BodyCache;
   readonly #lines = new Map<string, BranchLine>();
   /** The lines that new entries wait in. */
   #targets: readonly BranchLine[] = [];
@@ -89,6 +89,7 @@ export class SqliteQueue implements DurableQueue {
     this.#deadLetters = state.deadLetters;
     this.#deadLetterItems = state.deadLetterItems;
     this.#quarantined = state.quarantined;
+    this.#cache = bodyCache(options.cacheBytes ?? CACHE_BYTES);
     this.reconfigure(options, state);
   }
 

@@ -113,6 +113,8 @@ export type QueueOptions = {
   readonly name: string;
   readonly branches: readonly string[];
   readonly maxBytes: number;
+  /** Bodies to keep in memory too, for a consumer that comes soon. Default: what suits one that needs them read. */
+  readonly cacheBytes?: number;
 };
 
 /** A place that keeps queues: a store, or a directory (`file_storage`). */
