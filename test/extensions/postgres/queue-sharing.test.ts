@@ -1,0 +1,132 @@
+import t from 'tap';
+import { systemClock } from '../../../src/component/clock.ts';
+import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { queueDatabase, queueServer } from '../../helper/queue-database.ts';
+
+const server = await queueServer(t);
+const ANY_SIZE = 1e9;
+type Test = Parameters<typeof queueServer>[0];
+
+/** Two processes on one database. */
+async function two(t: Test, options = { name: 'queue', branches: ['a'], maxBytes: 1e9 }) {
+  const place = await queueDatabase(t, await server.database());
+  const [one, other] = [await place.open(systemClock), await place.open(systemClock)];
+  return {
+    place,
+    one,
+    other,
+    first: await one.openQueue(options),
+    second: await other.openQueue(options),
+  };
+}
+
+t.test('an entry is leased by one process alone, and none is left out', async (t) => {
+  const { first, second } = await two(t);
+  const batches = Array.from({ length: 40 }, () => nativeBatch(1));
+  await Promise.all(batches.map((batch) => first.append(batch)));
+  const leases = await Promise.all(
+    [first, second, first, second].map((queue) => queue.lease('a', 10, ANY_SIZE)),
+  );
+  // What one of them had locked, the other passed over.
+  leases.push(await first.lease('a', 100, ANY_SIZE), await second.lease('a', 100, ANY_SIZE));
+  const ids = leases.flat().map(({ batch }) => batch.id);
+  t.equal(new Set(ids).size, ids.length);
+  t.equal(ids.length, 40);
+});
+
+t.test('an Idempotency-Key is claimed once, whichever process is asked', async (t) => {
+  const { place, one, first, second } = await two(t);
+  const tenant = aTenant();
+  const hash = Buffer.alloc(32, 1);
+  const claims = await Promise.all(
+    [first, second].map((queue) => queue.idempotency.claim(tenant, 'k', hash)),
+  );
+  t.same(claims.map(({ state }) => state).sort(), ['in_progress', 'new']);
+  const other = await second.idempotency.claim(tenant, 'k', Buffer.alloc(32, 2));
+  t.not(other.state, 'new');
+  // The process with the claim dies: it counts for nothing any more.
+  const dead = claims[0]?.state === 'new' ? first : second;
+  const alive = dead === first ? second : first;
+  one.crash();
+  await place.pool.query('DELETE FROM queue_holders WHERE id IN (SELECT holder FROM idempotency)');
+  t.equal((await alive.idempotency.claim(tenant, 'k', hash)).state, 'new');
+});
+
+t.test('batches are taken from one queue into the branches of another, once', async (t) => {
+  const { one, other, first } = await two(t, { name: 'in', branches: ['jobs'], maxBytes: 1e9 });
+  const options = { name: 'in/work', branches: ['x', 'y'], maxBytes: 1e9 };
+  const [left, right] = [await one.openQueue(options), await other.openQueue(options)];
+  const batch = nativeBatch(2);
+  await first.append(batch);
+  t.same(await first.waitingSince(batch.receivedAt + 1, 10), [batch.id]);
+  const taken = await Promise.all(
+    [left, right, right].map((queue) => queue.take('in', batch.id, ['x'])),
+  );
+  t.same(taken.map(({ size }) => size).sort(), [0, 0, 1], 'by one of those who ask');
+  t.same(await first.waitingSince(batch.receivedAt + 1, 10), []);
+  const [waiting] = [
+    ...(await left.lease('y', 10, ANY_SIZE)),
+    ...(await right.lease('y', 10, ANY_SIZE)),
+  ];
+  t.equal(waiting?.batch.id, batch.id, 'the branch without a lease has it too');
+});
+
+t.test('work that is done alone is done by one process at a time', async (t) => {
+  const { one, other } = await two(t);
+  let runs = 0;
+  let end = (): void => {};
+  const first = one.alone('work', () => {
+    runs++;
+    return new Promise((resolve) => {
+      end = resolve;
+    });
+  });
+  while (runs === 0) await new Promise((resolve) => setImmediate(resolve));
+  t.equal(await other.alone('work', async () => void runs++), false);
+  end();
+  t.equal(await first, true);
+  t.equal(await other.alone('work', async () => void runs++), true);
+  t.equal(runs, 2);
+});
+
+t.test(
+  'a deleted project leaves nothing in the queues, and nothing of it comes again',
+  async (t) => {
+    const { place, one, first } = await two(t);
+    const tenant = aTenant({ projectId: 'proj_gone' });
+    const answer = () => ({ status: 202, contentType: 'text/plain', body: Buffer.from('ok') });
+    const idempotency = { key: 'k', requestHash: Buffer.alloc(32), answer };
+    const gone = () => nativeBatch(1, { tenant });
+    await first.append(nativeBatch(1, { tenant, idempotency }));
+    await Promise.all([first.append(gone()), first.append(gone()), first.append(nativeBatch(1))]);
+    const [dead] = await first.lease('a', 1, ANY_SIZE);
+    if (dead !== undefined) await first.deadLetter('a', dead, { code: 'bad', message: '\0' });
+    const drops: unknown[] = [];
+    first.onDrop((drop) => drops.push(drop));
+    place.deleted.add('proj_gone');
+    while (await one.removeStep('proj_gone'));
+    for (const table of ['queue_entries', 'queue_dead_letters', 'idempotency']) {
+      const { rows } = await place.pool.query(`SELECT * FROM ${table} WHERE project = 'proj_gone'`);
+      t.same(rows, [], table);
+    }
+    t.equal(drops.length, 3);
+    await t.rejects(first.append(gone()), { code: 'unauthorized' });
+    t.equal((await first.lease('a', 10, ANY_SIZE)).length, 1, 'what others have stays');
+  },
+);
+
+t.test(
+  'while the store is away it refuses, and what became of an entry is written later',
+  async (t) => {
+    const { place, first } = await two(t);
+    await first.append(nativeBatch(1));
+    const entries = await first.lease('a', 10, ANY_SIZE);
+    place.fail(true);
+    await t.rejects(first.append(nativeBatch(1)), { code: 'storage_failed' });
+    const acknowledged = first.ack('a', entries);
+    place.fail(false);
+    await acknowledged;
+    const { rows } = await place.pool.query('SELECT * FROM queue_entries');
+    t.same(rows, []);
+  },
+);
