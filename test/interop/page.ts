@@ -152,6 +152,62 @@ export async function tlsToACollector(lab: Lab): Promise<void> {
   }
 }
 
+/** From a Collector that shows one, over HTTP and gRPC: each span comes over both. */
+export async function tlsFromACollector(lab: Lab): Promise<void> {
+  const behind = await fileCollector(lab, 'behind');
+  const [http, grpc, front] = [await lab.port(), await lab.port(), await lab.port()];
+  const { receivers } = fragment('tracectl, behind, TLS: receivers', {
+    '0.0.0.0:4318': `127.0.0.1:${http}`,
+    '0.0.0.0:4317': `127.0.0.1:${grpc}`,
+    '/etc/tracectl/server.pem': `${CERTIFICATES}server.pem`,
+    '/etc/tracectl/server-key.pem': `${CERTIFICATES}server.key`,
+    '/etc/tracectl/ca.pem': `${CERTIFICATES}ca.pem`,
+  }) as { receivers: { otlp: Tree } };
+  const queue = `${lab.place('tracectl')}/queue`;
+  await lab.tracectl(
+    'tracectl',
+    quiet({
+      extensions: { file_storage: { directory: queue } },
+      receivers: { otlp: { ...receivers.otlp, project: 'proj_hop' } },
+      exporters: {
+        otlphttp: { endpoint: behind.http, sending_queue: { storage: 'file_storage' } },
+      },
+      service: {
+        extensions: ['file_storage'],
+        pipelines: { traces: { receivers: ['otlp'], exporters: ['otlphttp'] } },
+      },
+    }),
+  );
+  const exporters = fragment('collector, in front, TLS: exporters', {
+    'https://tracectl:4318': `https://127.0.0.1:${http}`,
+    'tracectl:4317': `127.0.0.1:${grpc}`,
+    '/etc/otelcol/ca.pem': `${CERTIFICATES}ca.pem`,
+    '/etc/otelcol/client.pem': `${CERTIFICATES}client.pem`,
+    '/etc/otelcol/client-key.pem': `${CERTIFICATES}client.key`,
+  });
+  await lab.collector(
+    'front',
+    quiet({
+      ...exporters,
+      receivers: { otlp: { protocols: { http: { endpoint: `127.0.0.1:${front}` } } } },
+      service: {
+        pipelines: { traces: { receivers: ['otlp'], exporters: ['otlp_http', 'otlp_grpc'] } },
+      },
+    }),
+  );
+  const request = everyField();
+  await post(`http://127.0.0.1:${front}`, gzipSync(encodeRequest(request)), PROTOBUF);
+  const expected = canonicalSpans(request);
+  const found = (await behind.arrived(2 * expected.length)).toSorted((a, b) =>
+    a.id < b.id ? -1 : 1,
+  );
+  for (const half of [0, 1])
+    assertSameSpans(
+      found.filter((_, i) => i % 2 === half),
+      expected,
+    );
+}
+
 async function startDaemon(
   lab: Lab,
   options: Parameters<typeof prepareDaemon>[0],

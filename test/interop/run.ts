@@ -74,7 +74,8 @@ function allSteps(python: string | undefined): Step[] {
     step('the page: a Collector in front', page.collectorInFront),
     step('the page: large requests, gRPC', page.largeRequests),
     step('the page: tracectl in front', page.tracectlInFront),
-    step('the page: TLS', page.tlsToACollector),
+    step('the page: TLS to a Collector', page.tlsToACollector),
+    step('the page: TLS from a Collector', page.tlsFromACollector),
     step('what a collector in front does with 402, 413, 429 and 503', faults.answersToACollector),
   ];
 }
