@@ -11,8 +11,8 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   'src/model': { values: [] },
   'src/thread': { values: [] },
   'src/component': { values: ['src/model'] },
-  'src/config': { values: ['src/component', 'src/model'] },
-  'src/telemetry': { values: ['src/component', 'src/model'] },
+  'src/config': { values: ['src/component', 'src/model', 'src/tls/config.ts'] },
+  'src/telemetry': { values: ['src/component', 'src/model', 'src/tls'] },
   'src/sqlite': { values: ['src/component', 'src/model', 'src/thread'] },
   'src/queue': {
     values: ['src/component', 'src/model', 'src/sqlite', 'src/store/windows.ts'],
@@ -23,12 +23,15 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   'src/store': { values: ['src/component', 'src/model'], types: ['src/queue'] },
   'src/http': {
     values: [
-      ...['src/component', 'src/model', 'src/thread', 'src/config/schema.ts'],
+      ...['src/component', 'src/model', 'src/thread', 'src/tls', 'src/config/schema.ts'],
       'src/store/store.ts',
     ],
     types: ['src/queue', 'src/store'],
   },
-  'src/grpc': { values: ['src/component', 'src/model', 'src/http', 'src/config/schema.ts'] },
+  'src/tls': { values: ['src/component', 'src/config/schema.ts'] },
+  'src/grpc': {
+    values: ['src/component', 'src/model', 'src/http', 'src/tls', 'src/config/schema.ts'],
+  },
   'src/read': {
     values: ['src/component', 'src/model', 'src/http', 'src/store'],
     types: ['src/queue'],
@@ -73,7 +76,14 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   extensions: {
     values: [
       ...['src/component', 'src/model', 'src/config/schema.ts', 'src/control', 'src/http'],
-      ...['src/queue', 'src/redis', 'src/sqlite', 'src/store', 'src/telemetry/health.ts'],
+      ...[
+        'src/queue',
+        'src/redis',
+        'src/sqlite',
+        'src/store',
+        'src/telemetry/health.ts',
+        'src/tls',
+      ],
     ],
   },
   'src/registry.ts': {

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { endpoint, secret, storeRef } from '../../src/config/schema.ts';
+import { serverTls } from '../../src/tls/config.ts';
 
 export const adminConfig = z.strictObject({
   endpoint: endpoint('127.0.0.1:4319').describe('Where to listen'),
@@ -15,6 +16,7 @@ export const adminConfig = z.strictObject({
     .describe(
       'The admin token. Without one, or with an empty one, it is made at the first start and kept in the data directory of the store',
     ),
+  tls: serverTls().optional().describe('Serves https; plain http where it is left out'),
 });
 
 export type AdminConfig = z.output<typeof adminConfig>;

@@ -17,7 +17,7 @@ import { keepToken, noPlaceForToken } from './token.ts';
  *                          └▶ operations.ts ─▶ src/control/management.ts ─▶ store, audit
  */
 export function createAdmin(settings: Settings, config: AdminConfig): Extension {
-  const { host, logger, clock } = settings;
+  const { host, logger, clock, metrics } = settings;
   let server: AdminServer | undefined;
   let tokenFile: string | undefined;
   const api: AdminApi = {
@@ -36,7 +36,7 @@ export function createAdmin(settings: Settings, config: AdminConfig): Extension 
       tokenFile = kept?.file;
       const access = guardAccess(kept?.token ?? config.token, clock, logger);
       server = await createServer({ store, access, health: host.service(HEALTH), logger, clock });
-      await server.listen(config.endpoint);
+      await server.listen(config.endpoint, config.tls, metrics);
       warnOfExposure(settings, config);
       // The token stands in its file alone: never in a log.
       logger.info({ url: server.url(), token_file: tokenFile }, 'The admin API is served.');
@@ -52,7 +52,8 @@ export function createAdmin(settings: Settings, config: AdminConfig): Extension 
 }
 
 /** Who can read along has the token. */
-function warnOfExposure({ logger }: Settings, { endpoint }: AdminConfig): void {
+function warnOfExposure({ logger }: Settings, { endpoint, tls }: AdminConfig): void {
+  if (tls !== undefined) return;
   const host = parseEndpoint(endpoint)?.host ?? '';
   if (/^(127\.|localhost$|::1$)/i.test(host)) return;
   logger.warn(

@@ -1,9 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Clock, Logger } from '../../src/component/component.ts';
+import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import { parseEndpoint } from '../../src/config/schema.ts';
 import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { HealthSource } from '../../src/telemetry/health.ts';
+import type { ServerTls } from '../../src/tls/config.ts';
+import { secureHttp } from '../../src/tls/secured.ts';
 import type { Access } from './access.ts';
 import { trackConnections } from './connections.ts';
 import { damageAnswer } from './damage.ts';
@@ -17,7 +19,7 @@ import { SCHEMAS } from './schemas.ts';
 
 export type AdminServer = {
   /** Rejects with a clear sentence when the address cannot be bound. */
-  listen(endpoint: string): Promise<void>;
+  listen(endpoint: string, tls: ServerTls | undefined, metrics: Metrics): Promise<void>;
   url(): string | undefined;
   /** Lets requests under way finish; what is left at the deadline is cut. */
   close(deadline: AbortSignal): Promise<void>;
@@ -51,15 +53,23 @@ const HEADERS = {
 export async function createServer(parts: ServerParts): Promise<AdminServer> {
   const app = await createApp(parts);
   const connections = trackConnections(app.server);
+  let unsecure = (): void => {};
+  let scheme = 'http';
   const served = [...OPERATIONS, documentOperation()];
   for (const each of served) addOperation(app, each, parts);
   app.setNotFoundHandler((request) => {
     throw nothingServed(request, served);
   });
   return {
-    listen: (endpoint) => listen(app, endpoint),
-    url: () => urlOf(app),
+    async listen(endpoint, tls, metrics) {
+      const { clock, logger } = parts;
+      scheme = tls === undefined ? 'http' : 'https';
+      unsecure = await secureHttp(app.server, tls, { clock, logger, metrics, endpoint });
+      await listen(app, endpoint);
+    },
+    url: () => urlOf(app, scheme),
     async close(deadline) {
+      unsecure();
       const closed = app.close();
       connections.drain();
       if (deadline.aborted) connections.cut();
@@ -213,9 +223,9 @@ async function listen(app: FastifyInstance, endpoint: string): Promise<void> {
   }
 }
 
-function urlOf(app: FastifyInstance): string | undefined {
+function urlOf(app: FastifyInstance, scheme: string): string | undefined {
   const address = app.server.address();
   if (typeof address !== 'object' || address === null) return undefined;
   const host = address.family === 'IPv6' ? `[${address.address}]` : address.address;
-  return `http://${host}:${address.port}`;
+  return `${scheme}://${host}:${address.port}`;
 }

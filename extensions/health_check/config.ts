@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { endpoint } from '../../src/config/schema.ts';
+import { serverTls } from '../../src/tls/config.ts';
 
 export const healthCheckConfig = z.strictObject({
   endpoint: endpoint('127.0.0.1:13133').describe('Where to listen'),
@@ -8,6 +9,7 @@ export const healthCheckConfig = z.strictObject({
     .startsWith('/')
     .default('/')
     .describe('The path that answers as /readyz does, for checks that take no other'),
+  tls: serverTls().optional().describe('Serves https; plain http where it is left out'),
 });
 
 export type HealthCheckConfig = z.output<typeof healthCheckConfig>;

@@ -5,6 +5,7 @@ import { parseEndpoint } from '../../src/config/schema.ts';
 import { parseTarget } from '../../src/http/routes.ts';
 import type { HealthReport, HealthSource } from '../../src/telemetry/health.ts';
 import { HEALTH } from '../../src/telemetry/health.ts';
+import { secureHttp } from '../../src/tls/secured.ts';
 import type { HealthCheckConfig } from './config.ts';
 
 /**
@@ -14,7 +15,9 @@ import type { HealthCheckConfig } from './config.ts';
  *   GET {path}            as /readyz
  */
 export function createHealthCheck(settings: Settings, config: HealthCheckConfig): Extension {
+  const { clock, logger, metrics } = settings;
   let server: Server | undefined;
+  let unsecure = (): void => {};
   return {
     provide: () => undefined,
     async start() {
@@ -22,7 +25,9 @@ export function createHealthCheck(settings: Settings, config: HealthCheckConfig)
       server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 });
       server.on('request', (request, response) => respond(request, response, health, config));
       server.maxConnections = 256;
-      await listen(server, config.endpoint);
+      const { endpoint } = config;
+      unsecure = await secureHttp(server, config.tls, { clock, logger, metrics, endpoint });
+      await listen(server, endpoint);
       const address = server.address();
       settings.logger.info(
         { address: typeof address === 'object' ? `${address?.address}:${address?.port}` : address },
@@ -30,6 +35,7 @@ export function createHealthCheck(settings: Settings, config: HealthCheckConfig)
       );
     },
     async shutdown() {
+      unsecure();
       const closing = server;
       if (closing?.listening !== true) return;
       await new Promise<void>((resolve) => {

@@ -14,7 +14,7 @@ export function welcome(service: Service, version: string): string {
   }
   const metrics = service.metricsAddress();
   if (metrics !== undefined)
-    lines.push(`  http://${metrics.replace(/^https?:\/\//, '')}  (metrics)`);
+    lines.push(`  ${metrics.includes('://') ? metrics : `http://${metrics}`}  (metrics)`);
   lines.push(...managed(service));
   const url = endpoints.find(({ routes }) => routes.includes(NATIVE))?.url;
   const [first] = service.offers(BOOTSTRAP).flatMap(({ offer }) => offer.first ?? []);

@@ -5,6 +5,7 @@ import type {
   ProcessorFactory,
   ReceiverFactory,
 } from '../component/component.ts';
+import type { ServerTls } from '../tls/config.ts';
 
 /** A component of the configuration: its factory, and its settings with all defaults filled in. */
 export type Declared<F> = { readonly id: string; readonly factory: F; readonly config: unknown };
@@ -37,6 +38,7 @@ export type ServiceConfig = {
         readonly address: string;
         /** The address stands in the file: failing to bind it is an error, not a warning. */
         readonly addressIsConfigured: boolean;
+        readonly tls?: ServerTls | undefined;
       };
     };
     readonly limits: { readonly in_flight_bytes: number };

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { serverTls } from '../tls/config.ts';
 import { byteSize, duration, endpoint } from './schema.ts';
 
 const ids = (what: string) => z.array(z.string()).default([]).describe(what);
@@ -40,6 +41,7 @@ export const serviceSchema = z.strictObject({
             .default('normal')
             .describe('Whether metrics are served.'),
           address: endpoint('127.0.0.1:8888').describe('Where Prometheus finds `/metrics`.'),
+          tls: serverTls().optional().describe('Serves https; plain http where it is left out.'),
         })
         .prefault({})
         .describe("The service's own metrics."),

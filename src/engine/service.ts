@@ -215,7 +215,7 @@ async function start(state: State): Promise<void> {
   const { logger, health, metrics, clock } = frame;
   const deadline = startDeadline(clock, config.service.shutdown_timeout);
   try {
-    state.metricsServer = await openMetrics(config, metrics, logger);
+    state.metricsServer = await openMetrics(config, metrics, logger, clock);
     await startAll(running.fresh, deadline, logger);
   } catch (error) {
     await discard(running.fresh.filter((unit) => unit.state === 'created'));
@@ -314,12 +314,16 @@ async function openMetrics(
   config: ServiceConfig,
   metrics: ServiceMetrics,
   logger: Logger,
+  clock: Clock,
 ): Promise<MetricsServer | undefined> {
-  const { level, address, addressIsConfigured } = config.service.telemetry.metrics;
+  const { level, address, addressIsConfigured, tls } = config.service.telemetry.metrics;
   if (level === 'none') return undefined;
   const endpoint = parseEndpoint(address);
   if (endpoint === undefined) throw new Error(`service.telemetry.metrics.address: ${address}`);
-  return startMetricsServer({ metrics, endpoint, isConfigured: addressIsConfigured, logger });
+  return startMetricsServer({
+    ...{ metrics, endpoint, isConfigured: addressIsConfigured, logger },
+    tls: tls === undefined ? undefined : { config: tls, clock },
+  });
 }
 
 /** Some settings of the service are made once; a reload says so instead of ignoring them silently. */

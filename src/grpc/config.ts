@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { duration } from '../config/schema.ts';
+import { type ServerTls, serverTls } from '../tls/config.ts';
 import type { GrpcLimits } from './server.ts';
 
 /** More would be lost in the timers of the library. Milliseconds. */
@@ -47,12 +48,14 @@ export const grpcFields = {
     })
     .prefault({})
     .describe('What keeps connections alive'),
+  tls: serverTls().optional().describe('Serves TLS; plain HTTP/2 where it is left out'),
 };
 
 export type GrpcListenerConfig = {
   readonly max_concurrent_streams: number;
   readonly read_timeout: number;
   readonly max_connections: number;
+  readonly tls?: ServerTls | undefined;
   readonly keepalive: { readonly server_parameters: z.output<typeof serverParameters> };
 };
 

@@ -4,6 +4,8 @@ import { ingest } from '../http/ingest.ts';
 import { entranceOf } from '../http/receiver.ts';
 import type { Tenant } from '../model/batch.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
+import type { TlsServing } from '../tls/serving.ts';
+import { openTls } from '../tls/serving.ts';
 import type { GrpcListenerConfig } from './config.ts';
 import { grpcLimitsOf } from './config.ts';
 import type { GrpcListener } from './listener.ts';
@@ -23,6 +25,7 @@ export type ServedMethod = {
 /** A receiver that is a gRPC method: it opens with `start` and drains with `shutdown`. */
 export function grpcReceiver(settings: Settings, served: ServedMethod): Receiver {
   let listener: GrpcListener | undefined;
+  let tls: TlsServing | undefined;
   return {
     async start() {
       const refusals = settings.metrics.counter(
@@ -32,14 +35,26 @@ export function grpcReceiver(settings: Settings, served: ServedMethod): Receiver
       const { endpoint, path, protocol } = served;
       const ingestion = { ...entranceOf(settings, served, refusals), protocol };
       const { maxBytes = MAX_BODY_BYTES } = protocol;
+      tls = await tlsOf(settings, served);
       listener = await settings.host.service(GRPC_LISTENERS).bind(endpoint, {
         limits: grpcLimitsOf(served.listener),
         methods: [{ path, maxBytes, handler: (incoming) => ingest(incoming, ingestion) }],
+        ...(tls === undefined ? {} : { tls: tls.server }),
       });
       await listener.open();
     },
     async shutdown(deadline) {
       await listener?.close(deadline);
+      tls?.close();
     },
   };
+}
+
+async function tlsOf(
+  { clock, logger, metrics }: Settings,
+  { endpoint, listener: { tls, read_timeout: handshakeTimeout } }: ServedMethod,
+): Promise<TlsServing | undefined> {
+  if (tls === undefined) return undefined;
+  const protocols = ['h2'] as const;
+  return openTls(tls, { clock, logger, metrics, endpoint, handshakeTimeout, protocols });
 }

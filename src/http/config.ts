@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { duration } from '../config/schema.ts';
-import type { ServerLimits } from './server.ts';
+import type { ServerTls } from '../tls/config.ts';
+import { serverTls } from '../tls/config.ts';
+import type { ListenerSettings } from './listener.ts';
 
 /** What the HTTP receivers have in common; receivers that share an endpoint must agree on it. */
 export const listenerFields = {
@@ -15,6 +17,7 @@ export const listenerFields = {
     .min(1)
     .default(10_000)
     .describe('Connections beyond this are closed as they come'),
+  tls: serverTls().optional().describe('Serves https; plain http where it is left out'),
 };
 
 export const projectField = {
@@ -29,12 +32,14 @@ export type ListenerConfig = {
   readonly read_header_timeout: number;
   readonly read_timeout: number;
   readonly max_connections: number;
+  readonly tls?: ServerTls | undefined;
 };
 
-export function limitsOf(config: ListenerConfig): ServerLimits {
+export function listenerSettings(config: ListenerConfig): ListenerSettings {
   return {
     readHeaderTimeout: config.read_header_timeout,
     readTimeout: config.read_timeout,
     maxConnections: config.max_connections,
+    tls: config.tls,
   };
 }

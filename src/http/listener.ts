@@ -4,6 +4,9 @@ import { capability } from '../component/component.ts';
 import type { Endpoint } from '../config/schema.ts';
 import { parseEndpoint } from '../config/schema.ts';
 import { Refusal } from '../model/errors.ts';
+import type { ServerTls } from '../tls/config.ts';
+import type { TlsServing } from '../tls/serving.ts';
+import { openTls } from '../tls/serving.ts';
 import { addressOf, cannotListen } from './address.ts';
 import type { BytesInFlight } from './admission.ts';
 import { boundBytesInFlight } from './admission.ts';
@@ -24,7 +27,7 @@ export type Listeners = {
    * A receiver's part of the server at `endpoint`, which is `host:port`, compared after resolution; port 0
    * is always a server of its own. Rejects when the endpoint already has other settings.
    */
-  bind(endpoint: string, settings: ServerLimits): Promise<Listener>;
+  bind(endpoint: string, settings: ListenerSettings): Promise<Listener>;
   /**
    * For the next graph on a reload: in it a route may be registered again, and serves once it is open,
    * while the graph before it finishes what it has.
@@ -37,6 +40,8 @@ export type Listeners = {
   /** Ends what the listeners share; every `Listener` has been closed before. */
   close(): Promise<void>;
 };
+
+export type ListenerSettings = ServerLimits & { readonly tls?: ServerTls | undefined };
 
 /** Offered by the service to receivers. */
 export const LISTENERS = capability<Listeners>('listeners');
@@ -71,9 +76,12 @@ type Shared = {
   readonly host: string;
   readonly server: HttpServer;
   readonly holds: Hold[];
-  settings: ServerLimits;
+  settings: ListenerSettings;
   settingsGraph: number;
   listening: Promise<void> | undefined;
+  /** Its settings, as JSON, and what serves them. */
+  tlsKey: string;
+  tls: TlsServing | undefined;
 };
 
 type Options = {
@@ -131,7 +139,7 @@ class Servers {
     this.#options = options;
   }
 
-  async bind(endpoint: string, settings: ServerLimits, graph: number): Promise<Listener> {
+  async bind(endpoint: string, settings: ListenerSettings, graph: number): Promise<Listener> {
     const parsed = parseEndpoint(endpoint);
     if (parsed === undefined) throw new Error(`${endpoint} is no host:port`);
     const address = await addressOf(parsed.host);
@@ -146,7 +154,7 @@ class Servers {
     return {
       route: (route) => addRoute(entry, hold, route),
       unroute: (method, path) => removeRoute(hold, method, path),
-      open: () => open(entry, hold, settings),
+      open: () => open(entry, hold, settings, this.#options),
       close: (deadline) => this.#close(key, entry, hold, deadline),
       url: () => urlOf(entry),
     };
@@ -167,7 +175,7 @@ class Servers {
     endpoint: string,
     { host, port }: Endpoint,
     address: string,
-    settings: ServerLimits,
+    settings: ListenerSettings,
     graph: number,
   ): Shared {
     const holds: Hold[] = [];
@@ -179,7 +187,10 @@ class Servers {
       clock: this.#options.clock,
       find: (method, path) => find(holds, method, path),
     });
-    return { endpoint, host, server, holds, settings, settingsGraph: graph, listening: undefined };
+    return {
+      ...{ endpoint, host, server, holds, settings, settingsGraph: graph, listening: undefined },
+      ...{ tlsKey: keyOf(undefined), tls: undefined },
+    };
   }
 
   async #close(key: string, entry: Shared, hold: Hold, deadline: AbortSignal): Promise<void> {
@@ -188,10 +199,17 @@ class Servers {
     if (entry.holds.some(({ state }) => state !== 'closed')) return finished(hold, deadline);
     if (this.#shared.get(key) === entry) this.#shared.delete(key);
     if (entry.listening !== undefined) await entry.server.close(deadline);
+    entry.tls?.close();
   }
 }
 
-async function open(entry: Shared, hold: Hold, settings: ServerLimits): Promise<void> {
+async function open(
+  entry: Shared,
+  hold: Hold,
+  settings: ListenerSettings,
+  options: Options,
+): Promise<void> {
+  await secure(entry, settings, options);
   entry.listening ??= entry.server.listen();
   try {
     await entry.listening;
@@ -201,6 +219,28 @@ async function open(entry: Shared, hold: Hold, settings: ServerLimits): Promise<
   }
   entry.server.limit(settings);
   hold.state = 'open';
+}
+
+/** The first of a graph that opens brings the graph's TLS; what cannot serve leaves the one before in place. */
+async function secure(
+  entry: Shared,
+  { tls, readHeaderTimeout: handshakeTimeout }: ListenerSettings,
+  { clock, logger, metrics }: Options,
+): Promise<void> {
+  const key = keyOf(tls);
+  if (entry.tlsKey === key) return;
+  const { endpoint } = entry;
+  const protocols = ['http/1.1'] as const;
+  const parts = { clock, logger, metrics, endpoint, handshakeTimeout, protocols };
+  const opened = tls === undefined ? undefined : await openTls(tls, parts);
+  entry.server.secure(opened?.server);
+  entry.tls?.close();
+  entry.tls = opened;
+  entry.tlsKey = key;
+}
+
+function keyOf(tls: ServerTls | undefined): string {
+  return JSON.stringify(tls ?? null);
 }
 
 const nowhere: Found = {
@@ -300,7 +340,7 @@ function removeRoute(hold: Hold, method: string, path: string): void {
 function assertSameSettings(
   found: Shared,
   endpoint: string,
-  settings: ServerLimits,
+  settings: ListenerSettings,
   graph: number,
 ): void {
   if (found.settingsGraph < graph) {
@@ -315,6 +355,10 @@ function assertSameSettings(
         `${name} is ${found.settings[name]} and ${settings[name]}`,
     );
   }
+  if (keyOf(found.settings.tls) === keyOf(settings.tls)) return;
+  throw new Error(
+    `receivers that share ${endpoint} must agree on their settings: tls differs, or one has none`,
+  );
 }
 
 /** Resolves when the hold's requests are answered, or with the deadline. */
@@ -330,7 +374,7 @@ function urlOf(entry: Shared): string | undefined {
   const address = entry.server.address();
   if (address === undefined) return undefined;
   const host = isIP(entry.host) === 6 ? `[${entry.host}]` : entry.host;
-  return `http://${host}:${address.port}`;
+  return `${entry.tls !== undefined ? 'https' : 'http'}://${host}:${address.port}`;
 }
 
 function servedBy(entry: Shared): { url: string; routes: string[] }[] {

@@ -2,7 +2,7 @@ import type { Counter, Pipeline, Receiver, Settings } from '../component/compone
 import type { Tenant } from '../model/batch.ts';
 import { STORE } from '../store/store.ts';
 import type { ListenerConfig } from './config.ts';
-import { limitsOf } from './config.ts';
+import { listenerSettings } from './config.ts';
 import type { HttpProtocol } from './incoming.ts';
 import { incomingOf } from './incoming.ts';
 import type { Ingestion } from './ingest.ts';
@@ -39,7 +39,7 @@ export function httpReceiver(settings: Settings, served: Served): Receiver {
       );
       const entrance = entranceOf(settings, served, refusals);
       const listeners = settings.host.service(LISTENERS);
-      listener = await listeners.bind(served.endpoint, limitsOf(served.listener));
+      listener = await listeners.bind(served.endpoint, listenerSettings(served.listener));
       // From here on the listener is held, and `shutdown` gives it back also when the rest fails.
       served.register(listener, ({ method, path, protocol }) => {
         const ingestion: Ingestion = { ...entrance, protocol };

@@ -1,8 +1,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer, STATUS_CODES } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
+import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, RequestHead } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
+import { entranceOf } from '../tls/secured.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';
 import type { Answer, Exchange, RenderRefusal } from './exchange.ts';
 import { answer } from './exchange.ts';
@@ -25,6 +27,8 @@ export type HttpServer = {
   close(deadline: AbortSignal): Promise<void>;
   readonly connections: number;
   limit(limits: ServerLimits): void;
+  /** New connections go through TLS from now on; without one they are plain. */
+  secure(tls: TlsServer | undefined): void;
 };
 
 export type ServerLimits = {
@@ -69,7 +73,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     maxHeaderSize: MAX_HEADER_BYTES,
   });
   const connections = new Connections(options);
-  server.on('connection', (socket) => connections.track(socket));
+  const entrance = entranceOf(server, (socket) => connections.track(socket));
   server.on('request', (request, response) => connections.accept(request, response, false));
   server.on('checkContinue', (request, response) => connections.accept(request, response, true));
   server.on('clientError', (error, socket) => connections.answerDamaged(error, socket as Socket));
@@ -88,6 +92,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     async close(deadline) {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       const cut = (): void => connections.cut();
+      entrance.close();
       connections.drain();
       if (deadline.aborted) cut();
       deadline.addEventListener('abort', cut, { once: true });
@@ -98,6 +103,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
       return connections.count;
     },
     limit,
+    secure: entrance.through,
   };
 }
 

@@ -1,7 +1,9 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import type { Logger } from '../component/component.ts';
+import type { Clock, Logger } from '../component/component.ts';
+import type { ServerTls } from '../tls/config.ts';
+import { secureHttp } from '../tls/secured.ts';
 import type { ServiceMetrics } from './metrics.ts';
 
 export type MetricsServerOptions = {
@@ -10,10 +12,12 @@ export type MetricsServerOptions = {
   readonly endpoint: { readonly host: string; readonly port: number };
   /** The endpoint stands in the configuration: failing to bind it is an error, not a warning. */
   readonly isConfigured: boolean;
+  /** Serves https with it. */
+  readonly tls?: { readonly config: ServerTls; readonly clock: Clock } | undefined;
   readonly logger: Logger;
 };
 
-/** `address` is where it listens; undefined where the default address was taken. */
+/** `address` is where it listens, with its scheme where that is https; undefined where the default address was taken. */
 export type MetricsServer = { readonly address: string | undefined; close(): Promise<void> };
 
 /**
@@ -38,9 +42,15 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
     else socket.destroy();
   });
+  const { tls, metrics } = options;
+  const unsecure =
+    tls === undefined
+      ? () => {}
+      : await secureHttp(server, tls.config, { ...tls, logger, metrics, endpoint: address });
   try {
     await listen(server, host, port);
   } catch (error) {
+    unsecure();
     if (options.isConfigured) {
       throw new Error(`cannot serve metrics on ${address}: ${reason(error)}`, { cause: error });
     }
@@ -51,7 +61,14 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     return { address: undefined, close: async () => {} };
   }
   server.on('error', (error) => logger.warn({ error }, 'The metrics server had an error.'));
-  return { address: boundAddress(server), close: () => close(server) };
+  const scheme = tls === undefined ? '' : 'https://';
+  return {
+    address: scheme + boundAddress(server),
+    close() {
+      unsecure();
+      return close(server);
+    },
+  };
 }
 
 async function answer(

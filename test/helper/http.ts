@@ -1,4 +1,5 @@
 import { systemClock } from '../../src/component/clock.ts';
+import type { Clock } from '../../src/component/component.ts';
 import type { Listener, Listeners } from '../../src/http/listener.ts';
 import { createListeners } from '../../src/http/listener.ts';
 import type { ServerLimits } from '../../src/http/server.ts';
@@ -17,12 +18,15 @@ export type TestListeners = Listeners & {
   readonly metrics: RecordingMetrics;
 };
 
-export function testListeners(inFlightBytes = 128 * 1_048_576): TestListeners {
+export function testListeners(
+  inFlightBytes = 128 * 1_048_576,
+  clock: Clock = systemClock,
+): TestListeners {
   const logger = recordingLogger();
   const metrics = recordingMetrics();
   const limits = { in_flight_bytes: inFlightBytes };
   return {
-    ...createListeners({ logger, metrics, clock: systemClock, limits }),
+    ...createListeners({ logger, metrics, clock, limits }),
     logger,
     metrics,
   };

@@ -1,0 +1,207 @@
+import { once } from 'node:events';
+import { copyFileSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { request } from 'node:https';
+import { connect } from 'node:net';
+import { join } from 'node:path';
+import type { ConnectionOptions, TLSSocket } from 'node:tls';
+import { connect as connectTls } from 'node:tls';
+import t, { type Test } from 'tap';
+import { renderEnvelopeRefusal } from '../../../src/http/envelope.ts';
+import { answer } from '../../../src/http/exchange.ts';
+import type { Route } from '../../../src/http/routes.ts';
+import { serverTls } from '../../../src/tls/config.ts';
+import { openTls } from '../../../src/tls/serving.ts';
+import type { FakeClock } from '../../helper/clock.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
+import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
+
+const fixture = (name: string) => join(import.meta.dirname, '../../fixtures/tls', name);
+const CA = readFileSync(fixture('ca.pem'));
+const OWN = { cert: readFileSync(fixture('client.pem')), key: readFileSync(fixture('client.key')) };
+const SERVER = { cert_file: fixture('server.pem'), key_file: fixture('server.key') };
+
+const hello: Route = {
+  method: 'GET',
+  path: '/hello',
+  renderRefusal: renderEnvelopeRefusal,
+  handler: (exchange) => answer(exchange, { status: 200, contentType: 'text/plain', body: 'hi' }),
+};
+
+/** An open listener with TLS; its clock is the test's. */
+async function listening(t: Test, tls: object, clock: FakeClock = fakeClock()) {
+  const listeners = testListeners(undefined, clock);
+  const settings = { ...USUAL_LIMITS, tls: serverTls().parse(tls) };
+  const listener = await listeners.bind('127.0.0.1:0', settings);
+  listener.route(hello);
+  await listener.open();
+  t.teardown(async () => {
+    await listener.close(AbortSignal.abort());
+    await listeners.close();
+  });
+  return { listener, listeners, clock, url: new URL(urlOf(listener)) };
+}
+
+type Got = { readonly status: number; readonly peer: string };
+
+/** A request over a connection of its own. */
+async function get(url: URL, more: ConnectionOptions = {}): Promise<Got> {
+  const asked = request(new URL('/hello', url), { ca: CA, agent: false, ...more });
+  asked.end();
+  const [response] = await once(asked, 'response');
+  const peer = (response.socket as TLSSocket).getPeerCertificate().subject.CN;
+  response.resume();
+  return { status: response.statusCode, peer: String(peer) };
+}
+
+const portOf = (url: URL) => Number(url.port);
+
+t.test('what comes over TLS is served as what comes without', async (t) => {
+  const { url } = await listening(t, SERVER);
+  t.equal(url.protocol, 'https:');
+  t.same(await get(url), { status: 200, peer: 'server' });
+  await t.rejects(get(url, { ca: [] }), { code: /SELF_SIGNED|UNABLE_TO/ }, 'a client may doubt us');
+});
+
+t.test('versions outside of those asked for are not spoken', async (t) => {
+  const newest = await listening(t, { ...SERVER, min_version: '1.3' });
+  await t.rejects(get(newest.url, { maxVersion: 'TLSv1.2' }));
+  t.same(await get(newest.url), { status: 200, peer: 'server' });
+  const oldest = await listening(t, { ...SERVER, max_version: '1.2' });
+  await t.rejects(get(oldest.url, { minVersion: 'TLSv1.3' }));
+});
+
+t.test('with an authority for clients nobody else is let in', async (t) => {
+  const { url } = await listening(t, { ...SERVER, client_ca_file: fixture('ca.pem') });
+  t.same(await get(url, OWN), { status: 200, peer: 'server' });
+  await t.rejects(get(url), 'without a certificate');
+  const foreign = await listening(t, { ...SERVER, client_ca_file: fixture('server.pem') });
+  await t.rejects(get(foreign.url, OWN), 'with one of another authority');
+});
+
+t.test('what is no TLS ends, and others are served on', async (t) => {
+  const { url } = await listening(t, SERVER);
+  const plain = connect(portOf(url), '127.0.0.1');
+  plain.on('error', () => {});
+  plain.write('GET /hello HTTP/1.1\r\nHost: t\r\n\r\n');
+  await once(plain, 'close');
+  t.notMatch(String(plain.read() ?? ''), /200/);
+  t.equal((await get(url)).status, 200);
+});
+
+t.test('a handshake that does not go on is cut at the time-out', async (t) => {
+  const tls = serverTls().parse(SERVER);
+  const listeners = testListeners(undefined, fakeClock());
+  const listener = await listeners.bind('127.0.0.1:0', {
+    ...USUAL_LIMITS,
+    readHeaderTimeout: 100,
+    tls,
+  });
+  listener.route(hello);
+  await listener.open();
+  t.teardown(() => listeners.close());
+  const silent = connect(portOf(new URL(urlOf(listener))), '127.0.0.1');
+  silent.on('error', () => {});
+  await once(silent, 'close');
+  const stopping = connect(portOf(new URL(urlOf(listener))), '127.0.0.1');
+  stopping.on('error', () => {});
+  await once(stopping, 'connect');
+  await listener.close(AbortSignal.timeout(5_000));
+  t.pass('a stop does not wait for one');
+});
+
+t.test('new files serve new connections, and old connections go on', async (t) => {
+  const directory = t.testdir({});
+  const file = (name: string) => join(directory, 'current', name);
+  // As an orchestrator puts secrets in place: a link to a directory, exchanged whole.
+  const place = (version: string, from: string) => {
+    const target = join(directory, version);
+    mkdirSync(target, { recursive: true });
+    for (const part of ['pem', 'key']) {
+      if (from === 'nonsense') writeFileSync(join(target, `tls.${part}`), 'nonsense');
+      else copyFileSync(fixture(`${from}.${part}`), join(target, `tls.${part}`));
+    }
+    rmSync(join(directory, 'current'), { force: true });
+    symlinkSync(target, join(directory, 'current'));
+  };
+  place('v1', 'server');
+  const files = { cert_file: file('tls.pem'), key_file: file('tls.key') };
+  const { url, clock, listeners } = await listening(t, files);
+  const kept = connectTls({ port: portOf(url), host: '127.0.0.1', ca: CA });
+  await once(kept, 'secureConnect');
+
+  const pass = async (until: () => Promise<boolean> | boolean): Promise<void> => {
+    for (let i = 0; i < 200 && !(await until()); i++) {
+      clock.advance(10_000);
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  };
+  place('v2', 'client');
+  await pass(async () => (await get(url)).peer === 'client');
+  t.equal((await get(url)).peer, 'client');
+  place('v3', 'nonsense');
+  const failed = () =>
+    listeners.metrics.value('tracectl_tls_reloads_total', { outcome: 'failure' });
+  await pass(() => failed() > 0);
+  t.ok(failed() > 0);
+  t.equal((await get(url)).peer, 'client', 'the one before serves on');
+  place('v4', 'server');
+  await pass(async () => (await get(url)).peer === 'server');
+  t.equal((await get(url)).peer, 'server');
+
+  kept.write('GET /hello HTTP/1.1\r\nHost: t\r\n\r\n');
+  const [answered] = await once(kept, 'data');
+  t.match(String(answered), /^HTTP\/1.1 200/, 'the first connection, all the while');
+  kept.destroy();
+});
+
+t.test('a reload brings TLS to a port, and takes it away', async (t) => {
+  const listeners = testListeners(undefined, fakeClock());
+  const probe = await listeners.bind('127.0.0.1:0', USUAL_LIMITS);
+  await probe.open();
+  const { host } = new URL(urlOf(probe));
+  await probe.close(AbortSignal.abort());
+  const first = await listeners.bind(host, USUAL_LIMITS);
+  first.route(hello);
+  await first.open();
+  const tls = serverTls().parse(SERVER);
+  await t.rejects(listeners.bind(host, { ...USUAL_LIMITS, tls }), /must agree.*tls differs/);
+  const second = await listeners.nextGraph().bind(host, { ...USUAL_LIMITS, tls });
+  second.route(hello);
+  await second.open();
+  await first.close(AbortSignal.abort());
+  t.equal((await get(new URL(`https://${host}`))).status, 200);
+  const third = await listeners.nextGraph().bind(host, USUAL_LIMITS);
+  third.route(hello);
+  await third.open();
+  await second.close(AbortSignal.abort());
+  t.equal((await fetch(`http://${host}/hello`)).status, 200);
+  await third.close(AbortSignal.abort());
+  await listeners.close();
+});
+
+t.test('what cannot serve is told with its file', async (t) => {
+  const open = (tls: object) =>
+    openTls(serverTls().parse(tls), {
+      ...{ clock: fakeClock(), logger: recordingLogger(), metrics: recordingMetrics() },
+      ...{ endpoint: 'x', handshakeTimeout: 1, protocols: ['http/1.1'] },
+    });
+  const none = open({ ...SERVER, cert_file: '/nowhere/tls.pem' });
+  await t.rejects(none, /\/nowhere\/tls\.pem cannot be read: ENOENT/);
+  const mixed = open({ ...SERVER, key_file: fixture('client.key') });
+  await t.rejects(mixed, /server\.pem and its key cannot serve: .*mismatch/i);
+  const given = await open({
+    cert_pem: readFileSync(SERVER.cert_file, 'utf8'),
+    key_pem: readFileSync(SERVER.key_file, 'utf8'),
+  });
+  given.close();
+  const problems = (tls: object) =>
+    serverTls()
+      .safeParse(tls)
+      .error?.issues.map(({ message }) => message) ?? [];
+  t.same(problems({ cert_file: 'a' }), ['needs key_file (or key_pem)']);
+  t.same(problems({ ...SERVER, cert_pem: 'a' }), ['takes cert_file or cert_pem, not both']);
+  t.same(problems({ ...SERVER, min_version: '1.3', max_version: '1.2' }), [
+    'is older than min_version',
+  ]);
+});
