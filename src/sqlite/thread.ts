@@ -287,12 +287,16 @@ function ownedBuffers(results: readonly unknown[]): ArrayBuffer[] {
   return [...buffers];
 }
 
-/** Arguments are a copy of our own: their bytes are free at once instead of when V8 next collects here. */
+/**
+ * Arguments are a copy of our own: their bytes are free at once instead of when V8 next collects here. Calls
+ * of one group may share them, as two queues of this file do that get the same body.
+ */
 function freeBytes(call: Call): void {
   for (const argument of call) {
     if (!Array.isArray(argument)) continue;
     for (const part of argument) {
-      if (part instanceof Uint8Array && part.buffer instanceof ArrayBuffer) part.buffer.transfer(0);
+      if (!(part instanceof Uint8Array) || !(part.buffer instanceof ArrayBuffer)) continue;
+      if (!part.buffer.detached) part.buffer.transfer(0);
     }
   }
 }
