@@ -70,6 +70,11 @@ export class BranchLine {
 
   /** An older entry that waits again, or here too: in memory where the line has passed it, else read later. */
   insert(entry: Waiting): void {
+    // Known to another queue of the file, new to this line.
+    if (entry.seq > this.#lastSeq) {
+      this.append(entry);
+      return;
+    }
     this.entries++;
     this.items += entry.items;
     this.#changes++;

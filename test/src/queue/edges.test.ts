@@ -284,6 +284,20 @@ t.test(
   },
 );
 
+t.test('what calls of one group share is taken by all of them', async (t) => {
+  const { open } = opener(t, t.testdir({}));
+  const storage = await open();
+  const first = await storage.openQueue(OPTIONS);
+  const second = await storage.openQueue({ ...OPTIONS, name: 'second' });
+  const batch = bigBatch(100);
+  await Promise.all([first.append(batch), second.append(batch)]);
+  const large = Array.from({ length: 8 }, () => bigBatch(WHOLE_BYTES + 1));
+  await Promise.all(large.map((each) => first.append(each)));
+  t.match(first.stats(), { branches: [{ entries: 9 }] });
+  t.equal((await leaseAll(first, 'a')).length, 9);
+  t.equal((await leaseAll(second, 'a')).length, 1);
+});
+
 t.test('a large body that does not fit leaves nothing behind', async (t) => {
   const directory = t.testdir({});
   const { open } = opener(t, directory, { maxPages: 500 });
