@@ -7,6 +7,7 @@ import { sqlite as sqliteExporter } from '../exporters/sqlite/factory.ts';
 import { admin } from '../extensions/admin/factory.ts';
 import { fileStorage } from '../extensions/file_storage/factory.ts';
 import { healthCheck } from '../extensions/health_check/factory.ts';
+import { postgres } from '../extensions/postgres/factory.ts';
 import { redis } from '../extensions/redis/factory.ts';
 import { sqlite as sqliteStore } from '../extensions/sqlite/factory.ts';
 import { auth } from '../processors/auth/factory.ts';
@@ -25,6 +26,7 @@ export const REGISTRY: Registry = [
   sqliteStore,
   fileStorage,
   redis,
+  postgres,
   admin,
   healthCheck,
   native,

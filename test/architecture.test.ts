@@ -20,6 +20,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   },
   'src/bullmq': { values: ['src/component', 'src/model', 'src/queue', 'src/redis'] },
   'src/redis': { values: ['src/component', 'src/model'] },
+  'src/postgres': { values: ['src/component', 'src/model'] },
   'src/store': { values: ['src/component', 'src/model'], types: ['src/queue'] },
   'src/http': {
     values: [
@@ -78,6 +79,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
       ...['src/component', 'src/model', 'src/config/schema.ts', 'src/control', 'src/http'],
       ...[
         'src/queue',
+        'src/postgres',
         'src/redis',
         'src/sqlite',
         'src/store',

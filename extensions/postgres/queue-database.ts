@@ -1,11 +1,8 @@
 import type { RawBatch } from '../../src/model/batch.ts';
+import type { PostgresClient } from '../../src/postgres/pool.ts';
 
-export type Row = Readonly<Record<string, unknown>>;
-
-/** A connection inside a transaction. `bigint` columns come as text. */
-export type QueueClient = {
-  query(text: string, values?: readonly unknown[]): Promise<{ readonly rows: readonly Row[] }>;
-};
+/** A connection inside a transaction. */
+export type QueueClient = PostgresClient;
 
 /** What the queues ask of the store they are part of. */
 export type QueueDatabase = QueueClient & {

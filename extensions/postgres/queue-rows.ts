@@ -1,6 +1,6 @@
 import type { RawBatch } from '../../src/model/batch.ts';
+import type { Row } from '../../src/postgres/pool.ts';
 import type { DeadLetter } from '../../src/queue/queue.ts';
-import type { Row } from './queue-database.ts';
 
 /** A leased entry without its body. */
 export type Leased = {

@@ -2,6 +2,7 @@ import type { Clock, IdempotencyLedger, Logger } from '../../src/component/compo
 import type { RawBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../src/model/errors.ts';
+import type { Row } from '../../src/postgres/pool.ts';
 import { bodyCache } from '../../src/queue/body-cache.ts';
 import type {
   DeadLetter,
@@ -15,7 +16,7 @@ import type {
 import type { SharedQueue } from '../../src/queue/shared-queue.ts';
 import { grouped } from './grouping.ts';
 import { QueueCounts } from './queue-counts.ts';
-import type { QueueClient, QueueDatabase, Row } from './queue-database.ts';
+import type { QueueClient, QueueDatabase } from './queue-database.ts';
 import type { Holder } from './queue-holder.ts';
 import type { AnswerRow, PostgresLedger } from './queue-ledger.ts';
 import { answerRow } from './queue-ledger.ts';

@@ -24,6 +24,7 @@ import { REGISTRY } from '../../src/registry.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import { nativeBatch, observationBatch, otlpBatch } from '../helper/batches.ts';
 import { type FakeClock, fakeClock } from '../helper/clock.ts';
+import { postgresServer } from '../helper/postgres-server.ts';
 import { redisServer } from '../helper/redis-server.ts';
 import { recordingLogger, recordingMetrics } from '../helper/settings.ts';
 import { createSink, type Sink, sinkPipeline } from '../helper/sink.ts';
@@ -59,6 +60,7 @@ function exampleOf(factory: Factory): Record<string, unknown> {
 }
 
 const redis = await redisServer(t);
+const postgres = await (await postgresServer(t)).database();
 
 /** A destination where nobody listens. */
 const NOBODY = 'http://127.0.0.1:9';
@@ -67,6 +69,7 @@ const NOBODY = 'http://127.0.0.1:9';
 function runnable(value: unknown, directory: string, key = ''): unknown {
   if (key === 'endpoint') return /^http/.test(String(value)) ? NOBODY : '127.0.0.1:0';
   if (key === 'url' && String(value).startsWith('redis:')) return redis.url;
+  if (key === 'url' && String(value).startsWith('postgres:')) return postgres;
   if (key === 'directory' || key === 'path') return join(directory, 'data', 'file');
   if (typeof value === 'string') return value.replace(/^\$\{.*\}$/, 'from-the-environment');
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;

@@ -1,11 +1,12 @@
 import t from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
-import { queueDatabase, queueServer } from '../../helper/queue-database.ts';
+import { postgresServer } from '../../helper/postgres-server.ts';
+import { queueDatabase } from '../../helper/queue-database.ts';
 
-const server = await queueServer(t);
+const server = await postgresServer(t);
 const ANY_SIZE = 1e9;
-type Test = Parameters<typeof queueServer>[0];
+type Test = Parameters<typeof queueDatabase>[0];
 
 /** Two processes on one database. */
 async function two(t: Test, options = { name: 'queue', branches: ['a'], maxBytes: 1e9 }) {

@@ -1,34 +1,32 @@
-import pg from 'pg';
 import t from 'tap';
-import { queue as migration } from '../../../extensions/postgres/migrations/0003-queue.ts';
 import { openQueues } from '../../../extensions/postgres/queue-storage.ts';
+import type { Postgres } from '../../../src/postgres/pool.ts';
 import { queueContract } from '../../contract/queue.ts';
 import { fakeClock } from '../../helper/clock.ts';
-import { databaseOf, KEPT, queueServer } from '../../helper/queue-database.ts';
+import { postgresServer } from '../../helper/postgres-server.ts';
+import { databaseOf, migrated } from '../../helper/queue-database.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
-const server = await queueServer(t);
+const server = await postgresServer(t);
 
 queueContract(t, async (t) => {
   const url = await server.database();
   const clock = fakeClock();
-  const pools = new Set<pg.Pool>();
-  t.teardown(() => Promise.all([...pools].map((pool) => pool.end())));
+  const opened: Postgres[] = [];
+  t.teardown(() => Promise.all(opened.map((postgres) => postgres.close())));
   return {
     clock,
     async open() {
-      const pool = new pg.Pool({ connectionString: url, max: 4 });
-      if (pools.size === 0) await pool.query(`${migration.sql} ${KEPT}`);
-      pools.add(pool);
-      const database = databaseOf(pool, new Set(), () => false);
-      const storage = await openQueues(database, clock, recordingLogger());
+      const postgres = await migrated(url);
+      opened.push(postgres);
+      const storage = await openQueues(databaseOf(postgres), clock, recordingLogger());
       return {
         storage,
         close: () => storage.close(),
         async crash() {
           storage.crash();
           // As when the time of the dead process is over.
-          await pool.query('UPDATE queue_holders SET expires_at = 0');
+          await postgres.query('UPDATE queue_holders SET expires_at = 0');
         },
       };
     },

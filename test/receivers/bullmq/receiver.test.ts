@@ -3,11 +3,12 @@ import { systemClock } from '../../../src/component/clock.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { processOn, until } from '../../helper/job-queue.ts';
-import { queueDatabase, queueServer } from '../../helper/queue-database.ts';
+import { postgresServer } from '../../helper/postgres-server.ts';
+import { queueDatabase } from '../../helper/queue-database.ts';
 import { redisServer } from '../../helper/redis-server.ts';
 import { createSink } from '../../helper/sink.ts';
 
-const postgres = await queueServer(t);
+const postgres = await postgresServer(t);
 
 /** A Redis, a store, and a process on both. */
 async function stored(t: Test) {
@@ -16,7 +17,7 @@ async function stored(t: Test) {
   const one = await processOn(t, redis, await place.open(systemClock));
   return { redis, place, one };
 }
-type Test = Parameters<typeof queueServer>[0];
+type Test = Parameters<typeof queueDatabase>[0];
 
 t.test(
   'with a store: what a gateway accepts reaches a worker, and nothing stays behind',

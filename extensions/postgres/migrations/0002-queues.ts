@@ -2,8 +2,8 @@
  * Queues that processes share. A batch stands once in `batches`; here is a narrow row for each branch that
  * waits for it. Times are milliseconds since the epoch.
  */
-export const queue = {
-  name: '0003-queue',
+export const queues = {
+  name: '0002-queues',
   sql: `
     CREATE TABLE queue_branches (
       id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -1,0 +1,147 @@
+import type { ChildProcess } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
+import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { delimiter, join } from 'node:path';
+import pg from 'pg';
+import { freePort } from './redis-server.ts';
+
+/** A Postgres of a test file's own. */
+export type PostgresServer = {
+  /** Makes an empty database; its URL. */
+  database(): Promise<string>;
+  /** Ends it as a crash does; `start` brings it back on the same port. */
+  kill(): Promise<void>;
+  start(): Promise<void>;
+  /** Stops it in its tracks: it holds its connections and says nothing. */
+  freeze(): void;
+  thaw(): void;
+};
+
+type Teardown = { teardown(clean: () => Promise<void>): void };
+
+const INSTALLED = '/usr/lib/postgresql';
+const START_MS = 20_000;
+
+/** On a free port in a temporary directory, not synced unless asked for; it ends with the test. */
+export async function postgresServer(
+  t: Teardown,
+  settings: readonly string[] = ['fsync=off'],
+): Promise<PostgresServer> {
+  const binaries = findBinaries();
+  const directory = mkdtempSync(join(tmpdir(), 'tracectl-postgres-'));
+  const data = join(directory, 'data');
+  const owner = process.getuid?.() === 0 ? ownerOf() : undefined;
+  if (owner !== undefined) chownSync(directory, owner.uid, owner.gid);
+  const as = { ...owner, cwd: directory, stdio: 'ignore' as const };
+  execFileSync(join(binaries, 'initdb'), ['-N', '-A', 'trust', '-U', 'test', '-D', data], as);
+  const port = await freePort();
+  const urlOf = (name: string): string => `postgres://test@127.0.0.1:${port}/${name}`;
+  const options = [
+    'listen_addresses=127.0.0.1',
+    `unix_socket_directories=${directory}`,
+    ...settings,
+  ].flatMap((setting) => ['-c', setting]);
+  let child: ChildProcess | undefined;
+  let databases = 0;
+
+  async function start(): Promise<void> {
+    child = spawn(join(binaries, 'postgres'), ['-D', data, '-p', `${port}`, ...options], as);
+    await answers(urlOf('postgres'));
+  }
+
+  async function end(signal: NodeJS.Signals): Promise<void> {
+    const running = child;
+    child = undefined;
+    if (running === undefined || running.exitCode !== null) return;
+    const ended = new Promise((resolve) => running.once('exit', resolve));
+    toAll(running, 'SIGCONT');
+    if (signal === 'SIGKILL') toAll(running, signal);
+    else running.kill(signal);
+    await ended;
+  }
+
+  t.teardown(async () => {
+    await end('SIGQUIT');
+    rmSync(directory, { recursive: true, force: true });
+  });
+  await start();
+  return {
+    async database() {
+      const name = `test_${databases++}`;
+      await query(urlOf('postgres'), `CREATE DATABASE ${name}`);
+      return urlOf(name);
+    },
+    kill: () => end('SIGKILL'),
+    start,
+    freeze: () => toAll(child, 'SIGSTOP'),
+    thaw: () => toAll(child, 'SIGCONT'),
+  };
+}
+
+/** The server, and every process that serves a connection. */
+function toAll(child: ChildProcess | undefined, signal: NodeJS.Signals): void {
+  if (child?.pid === undefined) return;
+  const served = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8');
+  for (const pid of [child.pid, ...served.split(' ').filter(Boolean).map(Number)]) {
+    try {
+      process.kill(pid, signal);
+    } catch {
+      // It ended by itself meanwhile.
+    }
+  }
+}
+
+async function query(connectionString: string, text: string): Promise<void> {
+  const client = new pg.Client({ connectionString, connectionTimeoutMillis: 1000 });
+  await client.connect();
+  try {
+    await client.query(text);
+  } finally {
+    await client.end();
+  }
+}
+
+async function answers(url: string): Promise<void> {
+  const deadline = Date.now() + START_MS;
+  for (;;) {
+    try {
+      return await query(url, 'SELECT 1');
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+}
+
+function findBinaries(): string {
+  const found = installed();
+  if (found !== undefined) return found;
+  if (process.getuid?.() === 0) {
+    try {
+      execFileSync('apt-get', ['install', '-y', '-q', 'postgresql'], { stdio: 'ignore' });
+    } catch {
+      // Said below.
+    }
+  }
+  const binaries = installed();
+  if (binaries !== undefined) return binaries;
+  throw new Error(
+    'Postgres is not installed: these tests start their own (apt-get install postgresql)',
+  );
+}
+
+function installed(): string | undefined {
+  const versions = existsSync(INSTALLED) ? readdirSync(INSTALLED) : [];
+  const places = [
+    ...(process.env.PATH ?? '').split(delimiter),
+    ...versions.map((version) => join(INSTALLED, version, 'bin')),
+  ];
+  return places.find((place) => existsSync(join(place, 'initdb')));
+}
+
+/** Postgres refuses to run as root. */
+function ownerOf(): { uid: number; gid: number } {
+  const id = (flag: string): number => Number(execFileSync('id', [flag, 'postgres']).toString());
+  return { uid: id('-u'), gid: id('-g') };
+}
