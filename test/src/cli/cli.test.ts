@@ -56,7 +56,12 @@ const ANYWHERE = [
 ];
 
 /** What the configurations ask their user for. */
-const NEEDED = { SIDECAR_KEY: 'ws_a', GATEWAY: 'http://127.0.0.1:4318', GATEWAY_KEY: 'ws_b' };
+const NEEDED = {
+  SIDECAR_KEY: 'ws_a',
+  GATEWAY: 'http://127.0.0.1:4318',
+  GATEWAY_KEY: 'ws_b',
+  UPSTREAM_KEY: 'ws_c',
+};
 
 t.test('every configuration that comes with the package is valid', async (t) => {
   for (const name of readdirSync(join(ROOT, 'config'))) {
