@@ -28,6 +28,7 @@ import type {
   TraceStore,
 } from '../../src/store/store.ts';
 import { StoreError } from '../../src/store/store.ts';
+import type { Retention } from '../../src/tenancy/retention.ts';
 import type { Key } from './observation-row.ts';
 import {
   externalFromColumn,
@@ -41,7 +42,6 @@ import {
   sourceOfFlags,
   statusOf,
 } from './observation-row.ts';
-import type { Retention } from './retention.ts';
 import { NEEDS_BATCH, PROJECT_DELETED } from './trace-operations.ts';
 import type { Scope, StoredRow, TraceQuery, TraceRow } from './trace-reading.ts';
 import { splitRow, sumsOf } from './trace-statements.ts';
