@@ -7,8 +7,8 @@ import type { Steps } from '../../src/sqlite/background.ts';
 import { Background, inSteps } from '../../src/sqlite/background.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import { TRUNCATE_LOG } from '../../src/sqlite/log-truncation.ts';
+import type { Retention } from '../../src/tenancy/retention.ts';
 import type { RemovedTraces } from './purge-operations.ts';
-import type { Retention } from './retention.ts';
 
 /** How often it is looked for what is past its time. */
 const EXPIRE_MS = 60_000;

@@ -19,7 +19,7 @@ import type {
   TraceFilter,
   TraceStore,
 } from '../../src/store/store.ts';
-import type { Retention } from './retention.ts';
+import type { Retention } from '../../src/tenancy/retention.ts';
 import { NEEDS_BATCH, PROJECT_DELETED } from './trace-operations.ts';
 import type { Scope, StoredRow, TraceQuery } from './trace-reading.ts';
 import { splitRow } from './trace-statements.ts';

@@ -1,7 +1,8 @@
 import { z } from 'zod';
-import { byteSize } from '../../src/config/schema.ts';
-import type { Limits, PlanName } from '../../src/store/tenancy.ts';
-import { PLAN_NAMES } from '../../src/store/tenancy.ts';
+import { byteSize } from '../config/schema.ts';
+import type { Limits, PlanName } from '../store/tenancy.ts';
+import { PLAN_NAMES } from '../store/tenancy.ts';
+import type { AllowedProjects } from './rows.ts';
 
 /** As it is written in a configuration. */
 const UNLIMITED = 'unlimited';
@@ -104,9 +105,6 @@ export function limitsByPlan(config: PlansConfig): Readonly<Record<PlanName, Lim
   const limits = PLAN_NAMES.map((name) => [name, limitsOn(name, config)]);
   return Object.fromEntries(limits) as Record<PlanName, Limits>;
 }
-
-/** Per plan the number of projects it allows. */
-export type AllowedProjects = Readonly<Record<PlanName, number | null>>;
 
 export function allowedProjects(config: PlansConfig): AllowedProjects {
   const allowed = PLAN_NAMES.map((name) => [name, limitsOn(name, config).projects]);

@@ -1,4 +1,4 @@
-import type { Clock, Logger } from '../../src/component/component.ts';
+import type { Clock, Logger } from '../component/component.ts';
 
 /** First uses are seen within this time; well under the 10 s that are promised. */
 const FLUSH_MS = 5000;

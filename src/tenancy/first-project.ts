@@ -1,16 +1,15 @@
-import type { Clock } from '../../src/component/component.ts';
-import type { Database } from '../../src/sqlite/database.ts';
-import type { FirstProject } from '../../src/store/bootstrap.ts';
-import type { Project } from '../../src/store/store.ts';
-import { hashToken, makeId, makeToken, shownPrefix } from '../../src/store/token.ts';
+import type { Clock } from '../component/component.ts';
+import type { FirstProject } from '../store/bootstrap.ts';
+import type { Project } from '../store/store.ts';
+import { hashToken, makeId, makeToken, shownPrefix } from '../store/token.ts';
 import { keyOf } from './keys.ts';
-import type { KeyRow } from './operations.ts';
 import type { PlansConfig } from './plans.ts';
 import { limitsOn } from './plans.ts';
+import type { TenancyRows } from './rows.ts';
 
 /** An organization, a project and a key that may do everything, where the store has none yet. */
 export async function ensureFirstProject(
-  database: Database,
+  rows: TenancyRows,
   clock: Clock,
   config: PlansConfig,
 ): Promise<FirstProject | undefined> {
@@ -25,7 +24,7 @@ export async function ensureFirstProject(
     limits: { eventsPerMonth: null, bytesPerHour: null },
     createdAt: now,
   };
-  const row = (await database.write('store.first', [
+  const row = await rows.first(
     project.organizationId,
     project.id,
     project.name,
@@ -33,6 +32,6 @@ export async function ensureFirstProject(
     hashToken(token),
     shownPrefix(token),
     now,
-  ])) as KeyRow | null;
+  );
   return row === null ? undefined : { project, key: keyOf(row), token };
 }

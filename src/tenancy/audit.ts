@@ -1,21 +1,18 @@
-import type { Clock } from '../../src/component/component.ts';
-import type { Database } from '../../src/sqlite/database.ts';
-import type { AuditEntry, AuditStore, ChangedBy } from '../../src/store/tenancy.ts';
-import type { AuditRow, ByRow } from './audit-writing.ts';
+import type { Clock } from '../component/component.ts';
+import type { AuditEntry, AuditStore, ChangedBy } from '../store/tenancy.ts';
 import { cursorAfter, numberOf } from './cursor.ts';
+import type { AuditRow, ByRow, TenancyRows } from './rows.ts';
 
-export function sqliteAudit(database: Database): AuditStore {
+export function auditStore(rows: TenancyRows): AuditStore {
   return {
     async record({ at, actor, address, action, subject, details }) {
-      const row: AuditRow = [at, actor, address, action, subject, JSON.stringify(details)];
-      await database.write('audit.record', [row]);
+      await rows.recordAudit([at, actor, address, action, subject, JSON.stringify(details)]);
     },
     async list({ limit, cursor }) {
-      const args = [numberOf(cursor), limit + 1];
-      const rows = (await database.search('audit.list', args)) as [number, ...AuditRow][];
-      const shown = rows.slice(0, limit);
+      const found = await rows.audit(numberOf(cursor), limit + 1);
+      const shown = found.slice(0, limit);
       const last = shown.at(-1);
-      const hasMore = rows.length > limit && last !== undefined;
+      const hasMore = found.length > limit && last !== undefined;
       return {
         items: shown.map(([, ...row]) => entryOf(row)),
         nextCursor: hasMore ? cursorAfter(last[0]) : null,

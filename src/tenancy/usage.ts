@@ -1,27 +1,27 @@
-import type { Difference, UsageLedger } from '../../src/queue/usage-ledger.ts';
-import type { Database } from '../../src/sqlite/database.ts';
-import type { UsageRow, UsageStore } from '../../src/store/tenancy.ts';
-import { HOUR_MS } from '../../src/store/windows.ts';
-import type { LedgerCheck, RejectedRow, UsedRow } from './log-operations.ts';
+import type { UsageRow, UsageStore } from '../store/tenancy.ts';
+import { HOUR_MS } from '../store/windows.ts';
+import type { RejectedRow, TenancyRows, UsedRow } from './rows.ts';
 
 type Range = { from: number; to: number; by: 'hour' | 'day'; projectId?: string };
 
-export function sqliteUsage(
-  database: Database,
-  ledger: UsageLedger,
+/** A difference between what was counted and what the ledger holds. */
+export type Difference = { what: string; expected: number; found: number };
+
+export function usageStore(
+  rows: TenancyRows,
+  verifyCounters: () => Promise<Difference[]>,
   flushRejections: () => Promise<void>,
 ): UsageStore {
   async function history({ from, to, by, projectId }: Range): Promise<UsageRow[]> {
     await flushRejections();
-    const args = [Math.floor(from / HOUR_MS), Math.ceil(to / HOUR_MS), projectId ?? null];
-    const answer = await database.search('usage.history', args);
-    const [used, rejected] = answer as [UsedRow[], RejectedRow[]];
+    const [first, end] = [Math.floor(from / HOUR_MS), Math.ceil(to / HOUR_MS)];
+    const [used, rejected] = await rows.usedAndRejected(first, end, projectId ?? null);
     return rowsOf(used, rejected, by);
   }
 
   async function verify(): Promise<Difference[]> {
-    const differences = await ledger.verify();
-    for (const row of (await database.search('usage.check', [])) as LedgerCheck[]) {
+    const differences = await verifyCounters();
+    for (const row of await rows.ledgerChecks()) {
       const [project, key, events, bytes, keptEvents, keptBytes] = row;
       const of = `the ledger of ${project} ${key}, against its batches`;
       // Batches go with retention and usage stays, so the ledger may hold more, and never less.

@@ -1,10 +1,10 @@
-import type { Clock, Logger } from '../../src/component/component.ts';
-import type { Database } from '../../src/sqlite/database.ts';
-import type { RejectionEntry, RejectionStore } from '../../src/store/tenancy.ts';
-import { HOUR_MS } from '../../src/store/windows.ts';
-import type { SqliteConfig } from './config.ts';
+import { z } from 'zod';
+import type { Clock, Logger } from '../component/component.ts';
+import { duration } from '../config/schema.ts';
+import type { RejectionEntry, RejectionStore } from '../store/tenancy.ts';
+import { HOUR_MS } from '../store/windows.ts';
 import { cursorAfter, numberOf } from './cursor.ts';
-import type { RejectionRow } from './log-operations.ts';
+import type { RejectionRow, TenancyRows } from './rows.ts';
 
 /** What was refused is seen within this time. */
 const FLUSH_MS = 1000;
@@ -17,7 +17,17 @@ const WAITING_COUNTS = 50_000;
 /** Characters of a reason or path that are kept. */
 const LONGEST = 500;
 
-export type SqliteRejections = RejectionStore & {
+export const rejections = z
+  .strictObject({
+    max_entries: z.int().min(0).default(10_000).describe('Lines kept for each project.'),
+    max_age: duration('720h').describe('How long a line is kept.'),
+  })
+  .prefault({})
+  .describe('The log of what was refused, without payloads.');
+
+export type RejectionsConfig = z.output<typeof rejections>;
+
+export type Rejections = RejectionStore & {
   /** Writes what waits. */
   flush(): Promise<void>;
   /** Writes what waits, before the database is closed. */
@@ -27,13 +37,13 @@ export type SqliteRejections = RejectionStore & {
 
 type Count = [hour: number, projectId: string, keyId: string, code: string, count: number];
 
-export function sqliteRejections(
-  database: Database,
+export function rejectionStore(
+  rows: TenancyRows,
   clock: Clock,
   logger: Logger,
-  config: SqliteConfig['rejections'],
-): SqliteRejections {
-  const waiting = new Waiting(database, clock, logger, config);
+  config: RejectionsConfig,
+): Rejections {
+  const waiting = new Waiting(rows, clock, logger, config);
   return {
     record: (entry) => waiting.record(entry),
     flush: () => waiting.flush(),
@@ -44,11 +54,11 @@ export function sqliteRejections(
     },
     async list(projectId, page) {
       const since = clock.now() - config.max_age;
-      const args = [projectId, numberOf(page.cursor), since, page.limit + 1];
-      const rows = (await database.search('rejections.list', args)) as [number, ...RejectionRow][];
-      const shown = rows.slice(0, page.limit);
+      const before = numberOf(page.cursor);
+      const found = await rows.rejections(projectId, before, since, page.limit + 1);
+      const shown = found.slice(0, page.limit);
       const last = shown.at(-1);
-      const hasMore = rows.length > page.limit && last !== undefined;
+      const hasMore = found.length > page.limit && last !== undefined;
       return {
         items: shown.map(([, ...row]) => entryOf(projectId, row)),
         nextCursor: hasMore ? cursorAfter(last[0]) : null,
@@ -61,10 +71,10 @@ export function sqliteRejections(
  *   record ──▶ lines and counts in memory ──(every second, in steps)──▶ file
  */
 class Waiting {
-  readonly #database: Database;
+  readonly #rows: TenancyRows;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #config: SqliteConfig['rejections'];
+  readonly #config: RejectionsConfig;
   #lines: RejectionEntry[] = [];
   readonly #counts = new Map<string, Count>();
   /** Lines there was no room for. */
@@ -73,13 +83,8 @@ class Waiting {
   #cancel: (() => void) | undefined;
   #flushing: Promise<void> = Promise.resolve();
 
-  constructor(
-    database: Database,
-    clock: Clock,
-    logger: Logger,
-    config: SqliteConfig['rejections'],
-  ) {
-    this.#database = database;
+  constructor(rows: TenancyRows, clock: Clock, logger: Logger, config: RejectionsConfig) {
+    this.#rows = rows;
     this.#clock = clock;
     this.#logger = logger;
     this.#config = config;
@@ -132,8 +137,8 @@ class Waiting {
     this.#lines = this.#lines.slice(FLUSH_LINES);
     for (const count of counts) this.#counts.delete(nameOf(count));
     try {
-      const args = [byProject(lines), counts, this.#config.max_entries];
-      await this.#database.write('rejections.record', args, { lazy: !this.#isStopped });
+      const most = this.#config.max_entries;
+      await this.#rows.recordRejections(byProject(lines), counts, most, this.#isStopped);
       return true;
     } catch (error) {
       const about = { error, lines: lines.length };

@@ -1,42 +1,44 @@
-import type { Clock } from '../../src/component/component.ts';
-import type { Database } from '../../src/sqlite/database.ts';
-import type { Project, ProjectChange, ProjectStore } from '../../src/store/store.ts';
-import { StoreError } from '../../src/store/store.ts';
-import type { ChangedBy, ProjectLimits } from '../../src/store/tenancy.ts';
-import { makeId } from '../../src/store/token.ts';
+import type { Clock } from '../component/component.ts';
+import type { Project, ProjectChange, ProjectStore } from '../store/store.ts';
+import { StoreError } from '../store/store.ts';
+import type { ChangedBy, ProjectLimits } from '../store/tenancy.ts';
+import { makeId } from '../store/token.ts';
 import { byRow } from './audit.ts';
-import type { ProjectRow, ProjectSettings } from './operations.ts';
 import type { PlansConfig } from './plans.ts';
 import { allowedProjects } from './plans.ts';
 import type { Retention } from './retention.ts';
+import type { ProjectRow, ProjectSettings, TenancyRows } from './rows.ts';
 
 const MAX_NAME = 200;
 /** A hundred years. */
 const MAX_DAYS = 36_500;
 
 export type ProjectParts = {
-  readonly database: Database;
+  readonly rows: TenancyRows;
   readonly clock: Clock;
   readonly config: PlansConfig;
   readonly retention: Retention;
 };
 
-export function sqliteProjects(parts: ProjectParts): ProjectStore {
-  const { database, clock, config, retention } = parts;
+export type Projects = ProjectStore & {
+  /** Takes up a change that was made elsewhere. */
+  refresh(projectId: string): Promise<void>;
+};
+
+export function projectStore(parts: ProjectParts): Projects {
+  const { rows, clock, config, retention } = parts;
   const listeners = new Set<(projectId: string) => void>();
   const limitListeners = new Set<(projectId: string, limits: ProjectLimits) => void>();
 
-  /** With their retained traces, counted. */
-  async function counted(rows: readonly ProjectRow[]): Promise<Project[]> {
-    const windows = rows.map(([id]) => [id, retention.since(id)]);
-    const counts = (await database.search('projects.retained', [windows])) as number[];
-    return rows.map((row, i) => projectOf(row, counts[i] ?? 0, retention));
-  }
-
   async function create(name: string, by?: ChangedBy): Promise<Project> {
     checkName(name);
-    const args = [makeId('proj'), name, clock.now(), allowedProjects(config), byRow(by, clock)];
-    const row = (await database.write('projects.create', args)) as ProjectRow | null;
+    const row = await rows.createProject(
+      makeId('proj'),
+      name,
+      clock.now(),
+      allowedProjects(config),
+      byRow(by, clock),
+    );
     if (row === null) {
       throw new StoreError('project_limit', 'the plan of the organization allows no more projects');
     }
@@ -46,25 +48,32 @@ export function sqliteProjects(parts: ProjectParts): ProjectStore {
   async function update(id: string, change: ProjectChange, by?: ChangedBy): Promise<Project> {
     const { name, limits } = change;
     if (name !== undefined) checkName(name);
-    const args = [id, name ?? null, settingsOf(change, retention), byRow(by, clock)];
-    const row = (await database.write('projects.update', args)) as ProjectRow | null;
+    const settings = settingsOf(change, retention);
+    const row = await rows.updateProject(id, name ?? null, settings, byRow(by, clock));
     if (row === null) throw unknownProject(id);
-    retention.setOwn(id, row[4]);
-    if (limits !== undefined) {
-      for (const listener of limitListeners) listener(id, limitsOf(row));
-    }
-    const [project] = await counted([row]);
+    changed(row, limits !== undefined);
+    const [project] = await counted(parts, [row]);
     if (project === undefined) throw unknownProject(id);
     return project;
   }
 
+  function changed(row: ProjectRow, hasLimits: boolean): void {
+    const [id, , , , days] = row;
+    retention.setOwn(id, days);
+    if (!hasLimits) return;
+    for (const listener of limitListeners) listener(id, limitsOf(row));
+  }
+
   async function remove(id: string, by?: ChangedBy): Promise<void> {
-    const args = [id, clock.now(), byRow(by, clock)];
-    const outcome = await database.write('projects.delete', args);
+    const outcome = await rows.deleteProject(id, clock.now(), byRow(by, clock));
     if (outcome === 'unknown') throw unknownProject(id);
     if (outcome === 'last') {
       throw new StoreError('last_project', 'the last project of an organization cannot be deleted');
     }
+    removed(id);
+  }
+
+  function removed(id: string): void {
     retention.markDeleted(id);
     for (const listener of listeners) listener(id);
   }
@@ -74,15 +83,19 @@ export function sqliteProjects(parts: ProjectParts): ProjectStore {
     update,
     delete: remove,
     async list() {
-      return counted((await database.read('projects.list', [])) as ProjectRow[]);
+      return counted(parts, await rows.projects());
     },
     async get(id) {
-      const row = (await database.read('projects.get', [id])) as ProjectRow | null;
-      return row === null ? undefined : (await counted([row]))[0];
+      const row = await rows.project(id);
+      return row === null ? undefined : (await counted(parts, [row]))[0];
     },
     async ownLimits() {
-      const rows = (await database.read('projects.limited', [])) as ProjectRow[];
-      return new Map(rows.map((row) => [row[0], limitsOf(row)]));
+      return new Map((await rows.limitedProjects()).map((row) => [row[0], limitsOf(row)]));
+    },
+    async refresh(id) {
+      const row = await rows.project(id);
+      if (row !== null) changed(row, true);
+      else if (!retention.isDeleted(id)) removed(id);
     },
     onLimits(listener) {
       limitListeners.add(listener);
@@ -93,6 +106,16 @@ export function sqliteProjects(parts: ProjectParts): ProjectStore {
       return () => listeners.delete(listener);
     },
   };
+}
+
+/** With their retained traces, counted. */
+async function counted(
+  { rows, retention }: ProjectParts,
+  found: readonly ProjectRow[],
+): Promise<Project[]> {
+  const windows = found.map(([id]) => [id, retention.since(id)] as const);
+  const counts = await rows.retainedTraces(windows);
+  return found.map((row, i) => projectOf(row, counts[i] ?? 0, retention));
 }
 
 export function checkName(name: string): void {

@@ -1,21 +1,25 @@
-import type { Clock } from '../../src/component/component.ts';
-import type { Database } from '../../src/sqlite/database.ts';
-import { StoreError } from '../../src/store/store.ts';
-import type { ChangedBy, Organization, OrganizationStore } from '../../src/store/tenancy.ts';
-import { PLAN_NAMES } from '../../src/store/tenancy.ts';
+import type { Clock } from '../component/component.ts';
+import { StoreError } from '../store/store.ts';
+import type { ChangedBy, Organization, OrganizationStore } from '../store/tenancy.ts';
+import { PLAN_NAMES } from '../store/tenancy.ts';
 import { byRow } from './audit.ts';
-import type { OrganizationRow } from './operations.ts';
 import type { PlansConfig } from './plans.ts';
 import { allowedProjects, isPlan, limitsByPlan, limitsOn } from './plans.ts';
 import { checkName } from './projects.ts';
 import type { Retention } from './retention.ts';
+import type { OrganizationRow, TenancyRows } from './rows.ts';
 
-export function sqliteOrganization(
-  database: Database,
+export type OrganizationOfRows = OrganizationStore & {
+  /** Takes up a change that was made elsewhere. */
+  refresh(): Promise<void>;
+};
+
+export function organizationStore(
+  rows: TenancyRows,
   clock: Clock,
   config: PlansConfig,
   retention: Retention,
-): OrganizationStore {
+): OrganizationOfRows {
   const listeners = new Set<(organization: Organization) => void>();
 
   async function update(
@@ -27,15 +31,20 @@ export function sqliteOrganization(
     if (plan !== undefined && !isPlan(plan)) {
       throw new StoreError('unknown_plan', `a plan is one of ${PLAN_NAMES.join(', ')}`);
     }
-    const args = [name ?? null, plan ?? null, allowedProjects(config), byRow(by, clock)];
-    const [row, tooMany] = (await database.write('organization.update', args)) as [
-      OrganizationRow,
-      tooMany: number,
-    ];
+    const [row, tooMany] = await rows.updateOrganization(
+      name ?? null,
+      plan ?? null,
+      allowedProjects(config),
+      byRow(by, clock),
+    );
     if (tooMany > 0) {
       const projects = tooMany === 1 ? 'project' : 'projects';
       throw new StoreError('plan_limit', `delete ${tooMany} ${projects} before going to ${plan}`);
     }
+    return changed(row);
+  }
+
+  function changed(row: OrganizationRow): Organization {
     const organization = organizationOf(row, config);
     retention.onPlan(organization.limits);
     for (const listener of listeners) listener(organization);
@@ -45,8 +54,10 @@ export function sqliteOrganization(
   return {
     update,
     async get() {
-      const row = (await database.read('organization.get', [])) as OrganizationRow;
-      return organizationOf(row, config);
+      return organizationOf(await rows.organization(), config);
+    },
+    async refresh() {
+      changed(await rows.organization());
     },
     async plans() {
       return limitsByPlan(config);

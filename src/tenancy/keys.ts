@@ -1,32 +1,27 @@
-import type { Clock, Logger } from '../../src/component/component.ts';
-import type { Permission } from '../../src/model/batch.ts';
-import { permissionBits, permissionList } from '../../src/queue/record.ts';
-import type { Database } from '../../src/sqlite/database.ts';
-import type { ApiKey, KeyStore } from '../../src/store/store.ts';
-import { StoreError } from '../../src/store/store.ts';
-import type { ChangedBy } from '../../src/store/tenancy.ts';
-import { hashToken, makeId, makeToken, shownPrefix } from '../../src/store/token.ts';
+import type { Clock, Logger } from '../component/component.ts';
+import type { Permission } from '../model/batch.ts';
+import { permissionBits, permissionList } from '../queue/record.ts';
+import type { ApiKey, KeyStore } from '../store/store.ts';
+import { StoreError } from '../store/store.ts';
+import type { ChangedBy } from '../store/tenancy.ts';
+import { hashToken, makeId, makeToken, shownPrefix } from '../store/token.ts';
 import { byRow } from './audit.ts';
 import { lastUse } from './last-use.ts';
-import type { KeyRow } from './operations.ts';
 import { checkName, unknownProject } from './projects.ts';
+import type { KeyRow, NewKey, TenancyRows } from './rows.ts';
 
 const ALL: readonly Permission[] = ['ingest:write', 'traces:read'];
 
-export type SqliteKeys = KeyStore & {
-  /** Many changed at once: their project is gone. */
-  forgetAll(): void;
+export type Keys = KeyStore & {
+  /** Tells of a change that was made elsewhere; without an id of many at once. */
+  changed(keyId: string | undefined): void;
   /** Writes what was noted, before the database is closed. */
   close(): Promise<void>;
 };
 
-export function sqliteKeys(database: Database, clock: Clock, logger: Logger): SqliteKeys {
+export function keyStore(rows: TenancyRows, clock: Clock, logger: Logger): Keys {
   const listeners = new Set<(keyId: string | undefined) => void>();
-  const uses = lastUse(
-    (rows) => database.write('keys.touch', [rows], { lazy: true }).then(() => undefined),
-    clock,
-    logger,
-  );
+  const uses = lastUse((noted) => rows.touchKeys(noted), clock, logger);
 
   const changed = (keyId: string | undefined): void => {
     for (const listener of listeners) listener(keyId);
@@ -40,7 +35,7 @@ export function sqliteKeys(database: Database, clock: Clock, logger: Logger): Sq
     checkName(name);
     checkPermissions(permissions);
     const token = makeToken();
-    const values = [
+    const values: NewKey = [
       makeId('key'),
       projectId,
       name,
@@ -49,8 +44,7 @@ export function sqliteKeys(database: Database, clock: Clock, logger: Logger): Sq
       permissionBits(permissions),
       clock.now(),
     ];
-    const args = [values, byRow(by, clock)];
-    const row = (await database.write('keys.create', args)) as KeyRow | null;
+    const row = await rows.createKey(values, byRow(by, clock));
     if (row === null) throw unknownProject(projectId);
     const key = keyOf(row);
     changed(key.id);
@@ -58,8 +52,7 @@ export function sqliteKeys(database: Database, clock: Clock, logger: Logger): Sq
   }
 
   async function revoke(id: string, by?: ChangedBy): Promise<ApiKey> {
-    const args = [id, clock.now(), byRow(by, clock)];
-    const row = (await database.write('keys.revoke', args)) as KeyRow | null;
+    const row = await rows.revokeKey(id, clock.now(), byRow(by, clock));
     if (row === null) throw new StoreError('unknown_key', `there is no key ${id}`);
     changed(id);
     return keyOf(row);
@@ -69,14 +62,14 @@ export function sqliteKeys(database: Database, clock: Clock, logger: Logger): Sq
     create,
     revoke,
     async list(projectId) {
-      return ((await database.read('keys.list', [projectId ?? null])) as KeyRow[]).map(keyOf);
+      return (await rows.keys(projectId ?? null)).map(keyOf);
     },
     async findByHash(hash) {
-      const row = (await database.read('keys.findByHash', [hash])) as KeyRow | null;
+      const row = await rows.keyByHash(hash);
       return row === null ? undefined : keyOf(row);
     },
     touch: uses.note,
-    forgetAll: () => changed(undefined),
+    changed,
     onChange(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
