@@ -40,13 +40,14 @@ export async function readBatches(
   const { rows } = await client.query(`SELECT ${RECORD_COLUMNS} FROM batches WHERE id = ANY ($1)`, [
     ids,
   ]);
-  return new Map(rows.map((row) => [String(row.id), batchIn(row)]));
+  return new Map(rows.map((row) => [String(row.id), batchOf(recordIn(row))]));
 }
 
-function batchIn(row: Row): RawBatch {
+/** A row with the columns of a record. */
+export function recordIn(row: Row): BatchRecord {
   const numbers = ['received_at', 'usage_events', 'usage_bytes'];
-  const record = COLUMNS.map((name) => (numbers.includes(name) ? Number(row[name]) : row[name]));
-  return batchOf(record as unknown as BatchRecord);
+  const cells = COLUMNS.map((name) => (numbers.includes(name) ? Number(row[name]) : row[name]));
+  return cells as unknown as BatchRecord;
 }
 
 /**

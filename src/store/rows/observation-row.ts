@@ -1,20 +1,16 @@
 import { createHash } from 'node:crypto';
-import type {
-  Observation,
-  ObservationKind,
-  ObservationStatus,
-} from '../../src/model/observation.ts';
+import type { Observation, ObservationKind, ObservationStatus } from '../../model/observation.ts';
 import {
   OBSERVATION_KINDS,
   OBSERVATION_STATUSES,
   PAYLOAD_FIELDS,
-} from '../../src/model/observation.ts';
-import type { EventMark, Version } from './event-rank.ts';
+} from '../../model/observation.ts';
+import type { BatchRef, EventMark, Version } from './event-rank.ts';
 import { versionOf } from './event-rank.ts';
 import type { MergedRow, Value } from './merge.ts';
 import { FIRST_PAYLOAD, marksFromText, marksToText } from './merge.ts';
 
-/** Numbers in the file: append to this list, never reorder it. */
+/** Numbers in the database: append to this list, never reorder it. */
 export const SOURCES = ['native', 'runs', 'otlp'] as const;
 export type Source = (typeof SOURCES)[number];
 
@@ -27,7 +23,7 @@ const ENDED = 2;
 const SOURCE_SHIFT = 2;
 const PAYLOAD_SHIFT = 4;
 
-/** A row of `observations` without its number; also how an event travels to the database thread. */
+/** A row of `observations` without its number; also how an event travels to where rows are merged. */
 export type ObservationRow = [
   key: Key,
   longId: string | null,
@@ -56,8 +52,8 @@ export const ROW_COLUMNS =
 export const ROW_LENGTH = 20;
 
 /** What else a row has: its batch, its times, and the winners where they are several. */
-export type RowState = {
-  batch: number;
+export type RowState<B extends BatchRef> = {
+  batch: B;
   createdAt: number;
   updatedAt: number;
   merged: string | null;
@@ -108,13 +104,18 @@ function jsonOf(value: object | null): string | null {
   return value === null ? null : JSON.stringify(value);
 }
 
-/** Longer ids are indexed by their hash; bytes and text never compare equal in SQLite. */
+/** Longer ids are indexed by their hash; bytes and text never compare equal. */
 const LONGEST_KEY = 64;
 
 /** The key of a trace id, or of an observation id where its trace is not known. */
 export function keyOfId(id: string): Key {
   if (id.length <= LONGEST_KEY && !id.startsWith(':')) return id;
   return createHash('sha256').update(id).digest();
+}
+
+/** A text that is equal where the key is. */
+export function nameOfKey(key: Key): string {
+  return typeof key === 'string' ? key : `#${Buffer.from(key).toString('hex')}`;
 }
 
 /** Ids of OTLP spans begin with their trace's id, which the row's trace has already. */
@@ -206,7 +207,10 @@ function derivedExternal(
 }
 
 /** A row and its state as something that merges. */
-export function toMerged(row: ObservationRow, state: RowState): MergedRow {
+export function toMerged<B extends BatchRef>(
+  row: ObservationRow,
+  state: RowState<B>,
+): MergedRow<B> {
   const [, , position, version, flags, parent, name, kind, status] = row;
   const [startMs, startNs, endMs, endNs, model, usage, session, user, error, custom, external] =
     row.slice(9) as [
@@ -216,7 +220,7 @@ export function toMerged(row: ObservationRow, state: RowState): MergedRow {
       number | null,
       ...(string | null)[],
     ];
-  const top: EventMark = [state.batch, position, version, (flags & TERMINAL) as 0 | 1];
+  const top: EventMark<B> = [state.batch, position, version, (flags & TERMINAL) as 0 | 1];
   const values: Value[] = [
     parent,
     name,
@@ -247,11 +251,11 @@ export function toMerged(row: ObservationRow, state: RowState): MergedRow {
 }
 
 /** The inverse, with the ids that never change. */
-export function fromMerged(
-  merged: MergedRow,
+export function fromMerged<B extends BatchRef>(
+  merged: MergedRow<B>,
   key: Key,
   longId: string | null,
-): { row: ObservationRow; state: RowState } {
+): { row: ObservationRow; state: RowState<B> } {
   const { values, top } = merged;
   let flags = top[3] | (merged.ended ? ENDED : 0) | (merged.source << SOURCE_SHIFT);
   for (let i = 0; i < PAYLOAD_FIELDS.length; i++) {

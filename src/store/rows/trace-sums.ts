@@ -1,6 +1,6 @@
-import { decodeJsonText } from '../../src/model/json/decode.ts';
-import type { ObservationKind } from '../../src/model/observation.ts';
-import { OBSERVATION_KINDS } from '../../src/model/observation.ts';
+import { decodeJsonText } from '../../model/json/decode.ts';
+import type { ObservationKind } from '../../model/observation.ts';
+import { OBSERVATION_KINDS } from '../../model/observation.ts';
 import type { ObservationRow } from './observation-row.ts';
 
 /** Sums of token counts. */
@@ -144,4 +144,12 @@ const MODEL_CALLS = new Set(CALLS.map((kind) => OBSERVATION_KINDS.indexOf(kind))
 
 function isModelCall(kind: number | null): boolean {
   return kind !== null && MODEL_CALLS.has(kind);
+}
+
+export function sumsOf(text: unknown): Sums {
+  return typeof text === 'string' ? (decodeJsonText(text) as Sums) : {};
+}
+
+export function sumsToText(sums: Sums): string | null {
+  return Object.keys(sums).length === 0 ? null : JSON.stringify(sums);
 }

@@ -1,4 +1,4 @@
-import type { EventMark } from './event-rank.ts';
+import type { BatchRef, EventMark } from './event-rank.ts';
 import { compareMarks, compareVersions } from './event-rank.ts';
 
 /** The fields that events win one by one, in the order of `MergedRow.values`. */
@@ -28,13 +28,13 @@ export const FIRST_PAYLOAD = 13;
 export type Value = string | number | Uint8Array | readonly [ms: number, ns: number] | null;
 
 /** An observation over one event or many. */
-export type MergedRow = {
+export type MergedRow<B extends BatchRef> = {
   /** Null where no event has the field. */
   readonly values: readonly Value[];
   /** The event each field comes from; null where the value is. */
-  readonly marks: readonly (EventMark | null)[];
+  readonly marks: readonly (EventMark<B> | null)[];
   /** The event that beats all others; its format is the row's. */
-  readonly top: EventMark;
+  readonly top: EventMark<B>;
   readonly source: number;
   readonly ended: boolean;
   readonly createdAt: number;
@@ -45,9 +45,13 @@ export type MergedRow = {
  * Both together: per field the winner, an absent value never. Commutative, associative and idempotent, so
  * that any order and any repetition of events gives the same row.
  */
-export function merge(a: MergedRow, b: MergedRow, batchId: (batch: number) => string): MergedRow {
+export function merge<B extends BatchRef>(
+  a: MergedRow<B>,
+  b: MergedRow<B>,
+  batchId: (batch: B) => string,
+): MergedRow<B> {
   const values: Value[] = [];
-  const marks: (EventMark | null)[] = [];
+  const marks: (EventMark<B> | null)[] = [];
   for (let i = 0; i < MERGED_FIELDS.length; i++) {
     const markA = a.marks[i] ?? null;
     const markB = b.marks[i] ?? null;
@@ -68,8 +72,8 @@ export function merge(a: MergedRow, b: MergedRow, batchId: (batch: number) => st
 }
 
 /** The winners as kept in a row: the distinct events, and per field which of them (`-` for none). */
-export function marksToText(row: MergedRow): string | null {
-  const events: EventMark[] = [row.top];
+export function marksToText<B extends BatchRef>(row: MergedRow<B>): string | null {
+  const events: EventMark<B>[] = [row.top];
   let fields = '';
   for (const mark of row.marks) {
     if (mark === null) {
@@ -84,16 +88,16 @@ export function marksToText(row: MergedRow): string | null {
 }
 
 /** The inverse; without a text every field that has a value comes from `top`. */
-export function marksFromText(
+export function marksFromText<B extends BatchRef>(
   text: string | null,
-  top: EventMark,
+  top: EventMark<B>,
   values: readonly Value[],
-): (EventMark | null)[] {
+): (EventMark<B> | null)[] {
   if (text === null) return values.map((value) => (value === null ? null : top));
-  const [fields, ...events] = JSON.parse(text) as [string, ...EventMark[]];
+  const [fields, ...events] = JSON.parse(text) as [string, ...EventMark<B>[]];
   return [...fields].map((at) => (at === '-' ? null : (events[Number.parseInt(at, 36)] ?? top)));
 }
 
-function isSame(a: EventMark, b: EventMark): boolean {
+function isSame<B extends BatchRef>(a: EventMark<B>, b: EventMark<B>): boolean {
   return a[0] === b[0] && a[1] === b[1] && a[3] === b[3] && compareVersions(a[2], b[2]) === 0;
 }

@@ -1,11 +1,14 @@
+/** What a row says in place of a raw batch's id: its number in the file, or the id itself. */
+export type BatchRef = number | string;
+
 /**
  * How events of one observation are ordered: the higher version wins; among equals a terminal operation
  * (finish, error) beats a start; then the later raw event id. A total order, so that the winner of every
  * field is the same whatever order the events came in.
  */
-export type EventMark = readonly [
-  /** Number of the raw batch in this file. */
-  batch: number,
+export type EventMark<B extends BatchRef> = readonly [
+  /** The raw batch as the store refers to it. */
+  batch: B,
   /** Position of the item in its body. */
   position: number,
   version: Version,
@@ -20,11 +23,11 @@ export function versionOf(digits: string): Version {
   return Number.isSafeInteger(number) ? number : digits;
 }
 
-/** `batchId` gives the id (a ULID) of a batch's number. Above 0 when `a` wins, 0 for the same event. */
-export function compareMarks(
-  a: EventMark,
-  b: EventMark,
-  batchId: (batch: number) => string,
+/** `batchId` gives the id (a ULID) of a batch. Above 0 when `a` wins, 0 for the same event. */
+export function compareMarks<B extends BatchRef>(
+  a: EventMark<B>,
+  b: EventMark<B>,
+  batchId: (batch: B) => string,
 ): number {
   const byVersion = compareVersions(a[2], b[2]);
   if (byVersion !== 0) return byVersion;
