@@ -124,7 +124,7 @@ export class Deliverer implements Delivery {
       if (this.#stop.reason !== undefined) return undefined;
       const verdict = await this.#attempt(body.bytes, body.headers);
       if (verdict.kind !== 'retry') {
-        if (verdict.kind === 'unauthorized') this.#stop.begin('unauthorized', verdict.message);
+        if (verdict.kind === 'unauthorized') this.#refuseAll(verdict.message);
         else this.#tally.trouble = undefined;
         return verdict.kind === 'unauthorized' ? undefined : verdict;
       }
@@ -179,14 +179,25 @@ export class Deliverer implements Delivery {
     }
   }
 
+  #refuseAll(message: string): void {
+    const where = this.#shownUrl();
+    const text = `${where}: ${message} (the key is given with --key or TRACECTL_KEY)`;
+    this.#stop.begin('unauthorized', text);
+  }
+
   #giveUp(message: string, wait: number): void {
     const { retryFor } = this.#destination;
-    const { origin, pathname } = new URL(this.#destination.url);
     const isAsked = wait > retryFor && wait > LONGEST_WAIT_MS * 1.5;
     const why = isAsked
       ? `it asks to wait for ${Math.ceil(wait / 1000)} s, longer than --retry-for`
       : `not taken within --retry-for, ${retryFor / 1000} s`;
-    this.#stop.begin('unreachable', `${origin}${pathname}: ${message} (${why})`);
+    this.#stop.begin('unreachable', `${this.#shownUrl()}: ${message} (${why})`);
+  }
+
+  /** Without what may be secret in it. */
+  #shownUrl(): string {
+    const { origin, pathname } = new URL(this.#destination.url);
+    return `${origin}${pathname}`;
   }
 }
 

@@ -92,8 +92,9 @@ export function count(number: number): string {
   return Math.round(number).toLocaleString('en-US');
 }
 
-/** `9s`, `3m05s`, `2h07m`, `3d04h`. */
+/** `0.4s`, `9s`, `3m05s`, `2h07m`, `3d04h`. */
 export function span(seconds: number): string {
+  if (seconds < 0.95) return `${seconds.toFixed(1)}s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole}s`;
   const [large, small, of] =

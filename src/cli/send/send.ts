@@ -117,10 +117,8 @@ function conclude(summary: Summary, options: SendOptions, terminal: Terminal): v
   else if (!options.isQuiet) terminal.out(renderSummary(summary));
   const { stopped } = summary;
   if (stopped === null) return;
-  const hint =
-    stopped.reason === 'unauthorized' ? ' (the key is given with --key or TRACECTL_KEY)' : '';
-  terminal.err(visible(`error: ${stopped.message}${hint}`));
   const resume = renderResume(summary, options.files);
+  if (stopped.reason !== 'interrupted') terminal.err(visible(`error: ${stopped.message}`));
   if (resume !== undefined) terminal.err(resume);
 }
 

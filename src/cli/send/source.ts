@@ -17,7 +17,8 @@ export type Source = {
 };
 
 const STDIN = '-';
-const CHUNK_BYTES = 256 * 1024;
+/** Small enough for a bar that moves evenly over what is compressed well. */
+const CHUNK_BYTES = 64 * 1024;
 
 /** Looks at every file before anything is sent. Rejects with a `CommandError` where one cannot be read. */
 export function sourcesOf(files: readonly string[], terminal: Terminal): Promise<Source[]> {
