@@ -37,13 +37,9 @@ export async function send(options: SendOptions, terminal: Terminal): Promise<nu
   display.start();
   try {
     const pieces = piecesOf(options, sources, tally, say);
-    const resume = await pump(
-      pieces,
-      { source: 0, line: options.fromLine },
-      delivery,
-      stop,
-      options,
-    );
+    const start = { source: 0, line: options.fromLine };
+    const rate = options.isDryRun ? undefined : options.rate;
+    const resume = await pump(pieces, start, delivery, stop, { ...options, rate });
     display.end();
     const { isDryRun, files } = options;
     const isFromFiles = sources.length > 0;
