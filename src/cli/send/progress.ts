@@ -74,8 +74,9 @@ function factsOf(progress: Progress): string[] {
   if (leftOut > 0) facts.push(`${count(leftOut)} left out`);
   const done = doneOf(progress);
   if (total !== undefined && done < total) {
-    const seconds = unitsPerSecond > 0 ? (total - done) / unitsPerSecond : undefined;
-    facts.push(`${seconds === undefined ? '-' : span(seconds)} left`);
+    // Where nothing has been read of late, as while a long line is sent, all the time before counts.
+    const speed = unitsPerSecond > 0 ? unitsPerSecond : done / progress.seconds;
+    facts.push(`${speed > 0 ? span((total - done) / speed) : '-'} left`);
   }
   if (unit === 'bytes')
     facts.push(total === undefined ? size(done) : `${size(done)}/${size(total)}`);

@@ -768,7 +768,8 @@ t.test('the bar shows share, spans, speed, what was refused, time left and bytes
   );
   t.equal(renderBar(progress(), 30), ' 25%  12,345 spans  1,500/s');
   t.equal(renderBar(progress({ total: undefined }), 80), '12,345 spans  1,500/s  512.0 KiB');
-  t.match(renderBar(progress({ unitsPerSecond: 0 }), 80), '- left');
+  t.match(renderBar(progress({ unitsPerSecond: 0 }), 80), '3m06s left');
+  t.match(renderBar(progress({ unitsPerSecond: 0 }, { bytesRead: 0 }), 80), '- left');
   t.match(
     renderBar(progress({ unit: 'spans', total: 12_345 }), 80),
     /100% {2}12,345 spans {2}1,500\/s$/,
