@@ -12,24 +12,28 @@ const STEP = 1000;
 /** Bytes of bodies that one step removes. */
 const STEP_BYTES = 64 * 1024 * 1024;
 
-/** Keeps batches, those that are not here yet. None of them can be removed before the transaction ends. */
+/**
+ * Keeps batches; resolves with those that were not here yet. None of them can be removed before the
+ * transaction ends.
+ */
 export async function insertBatches(
   client: PostgresClient,
   batches: readonly RawBatch[],
-): Promise<void> {
-  const kept = new Set<string>();
+): Promise<ReadonlySet<string>> {
+  const isNew = new Set<string>();
   // In one order, so that two that bring the same batches never wait for each other.
   let open = [...batches].sort((a, b) => (a.id < b.id ? -1 : 1));
   while (open.length > 0) {
     for (let from = 0; from < open.length; from += MOST_AT_ONCE) {
       const ids = await insertSome(client, open.slice(from, from + MOST_AT_ONCE));
-      for (const id of ids) kept.add(id);
+      for (const id of ids) isNew.add(id);
     }
-    const known = open.filter(({ id }) => !kept.has(id)).map(({ id }) => id);
+    const known = open.filter(({ id }) => !isNew.has(id)).map(({ id }) => id);
     const held = known.length === 0 ? new Set() : await hold(client, known);
     // What was removed a moment ago is not here any more after all.
-    open = open.filter(({ id }) => !kept.has(id) && !held.has(id));
+    open = open.filter(({ id }) => !isNew.has(id) && !held.has(id));
   }
+  return isNew;
 }
 
 async function insertSome(

@@ -21,7 +21,7 @@ const PATIENCE = `SET LOCAL lock_timeout = '500ms'`;
 /** Rows of a partition that are counted before it goes. */
 const COUNTED = 100_000;
 /** Any number that nobody else locks. */
-const LOCK = 7_227_322_002;
+const LOCK = 7_227_322_003;
 
 const NAME = /^batches_(\d{4})(\d{2})(\d{2})$/;
 /** Somebody works on the table; it is there already; rows of its time stand in the default partition. */

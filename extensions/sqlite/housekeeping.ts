@@ -1,10 +1,10 @@
+import type { Steps } from '../../src/component/background.ts';
+import { Background, inSteps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import { removeAnswers, removeBatches, sweepParts } from '../../src/queue/project-removal.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
 import type { RemovedBatch } from '../../src/queue/removal-operations.ts';
 import type { SqliteQueueStorage } from '../../src/queue/storage.ts';
-import type { Steps } from '../../src/sqlite/background.ts';
-import { Background, inSteps } from '../../src/sqlite/background.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import { TRUNCATE_LOG } from '../../src/sqlite/log-truncation.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';

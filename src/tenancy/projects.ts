@@ -23,6 +23,8 @@ export type ProjectParts = {
 export type Projects = ProjectStore & {
   /** Takes up a change that was made elsewhere. */
   refresh(projectId: string): Promise<void>;
+  /** Takes up whatever was changed elsewhere. */
+  refreshAll(): Promise<void>;
 };
 
 export function projectStore(parts: ProjectParts): Projects {
@@ -96,6 +98,10 @@ export function projectStore(parts: ProjectParts): Projects {
       const row = await rows.project(id);
       if (row !== null) changed(row, true);
       else if (!retention.isDeleted(id)) removed(id);
+    },
+    async refreshAll() {
+      for (const row of await rows.projects()) changed(row, true);
+      for (const id of await rows.openRemovals()) if (!retention.isDeleted(id)) removed(id);
     },
     onLimits(listener) {
       limitListeners.add(listener);

@@ -1,4 +1,4 @@
-import type { Clock, Logger } from '../component/component.ts';
+import type { Clock, Logger } from './component.ts';
 
 /** After a step that failed. */
 const RETRY_MS = 5000;
