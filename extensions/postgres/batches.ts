@@ -88,43 +88,51 @@ export type OnRemoved = (removed: {
   readonly bytes?: number;
 }) => void;
 
-/** Where a batch `b` is waited for: in a queue, or in a dead letter. */
-const IN_QUEUE = `(
-  EXISTS (SELECT 1 FROM queue_branches q JOIN queue_entries e ON e.branch = q.id AND e.batch_id = b.id)
-  OR EXISTS (SELECT 1 FROM queue_dead_letters d WHERE d.batch_id = b.id))`;
+/** Where a batch `b` is waited for in a queue. */
+const WAITS = `EXISTS (
+  SELECT 1 FROM queue_branches q JOIN queue_entries e ON e.branch = q.id AND e.batch_id = b.id)`;
+const IS_DEAD = 'EXISTS (SELECT 1 FROM queue_dead_letters d WHERE d.batch_id = b.id)';
 /** Where a trace has events of it, or an update that waits for its run is in it. */
 const IN_TRACES = `(
   EXISTS (SELECT 1 FROM batch_traces p WHERE p.batch = b.id)
   OR EXISTS (SELECT 1 FROM pending_updates u WHERE u.batch = b.id))`;
 
+export type Looked = {
+  /** The last id that was looked at; undefined where none was left. */
+  readonly last: string | undefined;
+  /** The last id before one that only waits in a queue; undefined where none does. */
+  readonly beforeWaiting: string | undefined;
+};
+
 /**
- * Looks at batches and removes those that nothing points into, a bounded step. Resolves with where the next
- * one goes on; undefined at the end. Those received after `before` may be on their way into a queue.
- * `onWaiting` is told which are only held by a queue: a later walk may begin at the first of them, because
- * what stands before it is held by traces, and noted in `free_batches` when they go.
+ * Looks at batches behind the id `after` and removes those that nothing points into, a bounded step. Those
+ * received after `before` may be on their way into a queue.
  */
 export async function removeFreeBatches(
   database: Pick<QueueDatabase, 'transaction'>,
   after: string,
   before: number,
   onRemoved: OnRemoved = () => {},
-  onWaiting: (id: string) => void = () => {},
-): Promise<string | undefined> {
+): Promise<Looked> {
   return database.transaction(async (client) => {
     const { rows } = await client.query(
-      `SELECT b.id, octet_length(b.body) AS bytes, ${IN_QUEUE} AS waits, ${IN_TRACES} AS traced
+      `SELECT b.id, octet_length(b.body) AS bytes, ${WAITS} AS waits,
+         ${IS_DEAD} OR ${IN_TRACES} AS is_held
        FROM batches b WHERE b.id > $1 AND b.received_at < $2 ORDER BY b.id LIMIT ${STEP}`,
       [after, before],
     );
-    const free = rows.filter(({ waits, traced }) => waits !== true && traced !== true);
+    const free = rows.filter((row) => row.waits !== true && row.is_held !== true);
     const some = withinBytes(free);
     await removeFree(client, some, onRemoved);
-    const isWhole = some.length === free.length;
-    const last = isWhole ? rows.at(-1)?.id : some.at(-1);
-    for (const { id, waits, traced } of rows) {
-      if (waits === true && traced !== true && String(id) <= String(last)) onWaiting(String(id));
-    }
-    return isWhole && rows.length < STEP ? undefined : String(last);
+    const end =
+      some.length < free.length ? rows.findIndex(({ id }) => id === some.at(-1)) + 1 : STEP;
+    const looked = rows.slice(0, end);
+    const waiting = looked.findIndex((row) => row.waits === true && row.is_held !== true);
+    const ids = [after, ...looked.map(({ id }) => String(id))];
+    return {
+      last: looked.length === 0 ? undefined : ids.at(-1),
+      beforeWaiting: waiting === -1 ? undefined : ids[waiting],
+    };
   });
 }
 
@@ -153,7 +161,8 @@ export async function removeFree(
     [ids],
   );
   const removed = await client.query(
-    `DELETE FROM batches b WHERE b.id = ANY ($1) AND NOT ${IN_QUEUE} AND NOT ${IN_TRACES}
+    `DELETE FROM batches b WHERE b.id = ANY ($1) 
+       AND NOT ${WAITS} AND NOT ${IS_DEAD} AND NOT ${IN_TRACES}
      RETURNING octet_length(b.body) AS bytes`,
     [locked.rows.map(({ id }) => id)],
   );

@@ -31,6 +31,26 @@ export async function expireStep(
   );
 }
 
+/** A project, and the time before which what it has is expired. */
+export type Window = readonly [project: string, since: number];
+
+/** Those of which something is expired. */
+export async function dueProjects(
+  database: PostgresClient,
+  windows: readonly Window[],
+): Promise<readonly Window[]> {
+  const { rows } = await database.query(
+    `SELECT place FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS w (project, since, place)
+     WHERE EXISTS (SELECT 1 FROM traces t WHERE t.project = w.project
+         AND t.updated_hour <= least(since / ${HOUR_MS}, 2147483647) AND t.updated_at < since)
+       OR EXISTS (SELECT 1 FROM pending_updates u WHERE u.project = w.project AND u.received_at < since)
+       OR EXISTS (SELECT 1 FROM waiting_children c WHERE c.project = w.project AND c.received_at < since)`,
+    [windows.map(([project]) => project), windows.map(([, since]) => since)],
+  );
+  const places = new Set(rows.map(({ place }) => Number(place)));
+  return windows.filter((_, i) => places.has(i + 1));
+}
+
 /** Removes what a deleted project held, its batches too. Resolves with whether there is more. */
 export async function removeProjectStep(
   database: Transactions,

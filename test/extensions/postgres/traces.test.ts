@@ -1,47 +1,18 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { openQueues } from '../../../extensions/postgres/queue-storage.ts';
 import { postgresTraces } from '../../../extensions/postgres/traces.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import type { Observation } from '../../../src/model/observation.ts';
-import type { Postgres } from '../../../src/postgres/pool.ts';
-import type { Store, TraceStore } from '../../../src/store/store.ts';
-import { traceContract } from '../../contract/store.ts';
+import type { TraceStore } from '../../../src/store/store.ts';
 import { anObservation, aTenant } from '../../helper/batches.ts';
-import { fakeClock } from '../../helper/clock.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { postgresServer } from '../../helper/postgres-server.ts';
-import { databaseOf, migrated } from '../../helper/queue-database.ts';
-import { recordingLogger } from '../../helper/settings.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
 
 const server = await postgresServer(t);
 const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const FOREVER = { since: () => Number.MIN_SAFE_INTEGER };
-
-traceContract(t, async (t) => {
-  const url = await server.database();
-  const clock = fakeClock();
-  const opened: Postgres[] = [];
-  t.teardown(() => Promise.all(opened.map((postgres) => postgres.close())));
-  return {
-    clock,
-    async open() {
-      const postgres = await migrated(url);
-      opened.push(postgres);
-      const database = databaseOf(postgres);
-      const queues = await openQueues(database, clock, recordingLogger());
-      const store = {
-        traces: postgresTraces(database, FOREVER),
-        openQueue: queues.openQueue,
-        // Usage has a half of the store to itself.
-        usage: { verify: async () => [] },
-      } as unknown as Store;
-      return { store, close: () => queues.close(), crash: async () => queues.crash() };
-    },
-  };
-});
 
 t.test('writers at the same time leave the rows that one after another leaves', async (t) => {
   await fc.assert(
