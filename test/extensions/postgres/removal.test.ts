@@ -1,4 +1,5 @@
 import t from 'tap';
+import { walkBatches } from '../../../extensions/postgres/batch-walk.ts';
 import { removeFreeBatches } from '../../../extensions/postgres/batches.ts';
 import { dropOldPartitions, ensurePartitions } from '../../../extensions/postgres/partitions.ts';
 import {
@@ -8,9 +9,12 @@ import {
 } from '../../../extensions/postgres/purge.ts';
 import { openQueues } from '../../../extensions/postgres/queue-storage.ts';
 import { encodeTime } from '../../../src/model/ulid.ts';
+import type { Postgres } from '../../../src/postgres/pool.ts';
 import { openPostgres } from '../../../src/postgres/pool.ts';
+import type { Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { postgresPlace } from '../../helper/postgres-place.ts';
 import { postgresServer } from '../../helper/postgres-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
@@ -31,6 +35,15 @@ function idAt(ms: number): string {
 
 function at(ms: number, more: object = {}) {
   return { id: idAt(ms), receivedAt: ms, ...more };
+}
+
+/** The days that have a partition of their own. */
+async function partitionsOf(postgres: Postgres): Promise<string[]> {
+  const { rows } = await postgres.query(
+    `SELECT relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
+     WHERE inhparent = 'batches'::regclass AND relname <> 'batches_default' ORDER BY 1`,
+  );
+  return rows.map(({ relname }) => String(relname));
 }
 
 async function all(step: () => Promise<boolean>): Promise<number> {
@@ -148,20 +161,13 @@ t.test('a day that nobody needs goes as a whole, and no other', async (t) => {
   const { traces, database, postgres, count } = await traceDatabase(t, await server.database());
   await Promise.all([1, 2, 3].map(() => ensurePartitions(database, T0)));
   t.ok(await ensurePartitions(database, T0), 'they are there already');
-  const names = async () => {
-    const { rows } = await postgres.query(
-      `SELECT relname, attstorage FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
-       JOIN pg_attribute ON attrelid = c.oid AND attname = 'body'
-       WHERE inhparent = 'batches'::regclass AND relname <> 'batches_default' ORDER BY 1`,
-    );
-    t.ok(
-      rows.every(({ attstorage }) => attstorage === 'e'),
-      'bodies are compressed by nobody',
-    );
-    return rows.map(({ relname }) => String(relname));
-  };
   const days = ['15', '16', '17', '18', '19'].map((day) => `batches_202601${day}`);
-  t.same(await names(), days);
+  t.same(await partitionsOf(postgres), days);
+  const { rows } = await postgres.query(
+    `SELECT DISTINCT attstorage FROM pg_inherits
+     JOIN pg_attribute ON attrelid = inhrelid AND attname = 'body'`,
+  );
+  t.same(rows, [{ attstorage: 'e' }], 'bodies are compressed by nobody');
   for (const [i, traceId] of ['a', 'b', 'c'].entries()) {
     await traces.write(batchWith([anObservation({ traceId })], at(T0 + i * DAY)));
   }
@@ -175,7 +181,7 @@ t.test('a day that nobody needs goes as a whole, and no other', async (t) => {
   t.equal(await dropOldPartitions(database, end - 1), 0, 'the day is not over');
   t.equal(await dropOldPartitions(database, end, (some) => removed.push(some)), 1);
   t.match(removed, [{ batches: 1 }]);
-  t.same(await names(), days.slice(1, 3));
+  t.same(await partitionsOf(postgres), days.slice(1, 3));
   const body = (await traces.getTrace(P, 'c'))?.observationCount;
   t.equal(body, 1);
   await all(() => removeFreeBatchesStep(database, LATER));
@@ -201,4 +207,101 @@ t.test('a role without rights on the tables works without partitions', async (t)
   t.teardown(() => writer.close());
   t.notOk(await ensurePartitions(writer, T0));
   t.equal(await dropOldPartitions(writer, LATER), 0);
+});
+
+/** A trace, a dead letter, a batch that waits, one that went elsewhere, an update that waits for its run. */
+async function fill(
+  store: Pick<Store, 'traces' | 'openQueue'>,
+  projectId: string,
+  ms: number,
+): Promise<void> {
+  const tenant = aTenant({ projectId });
+  const queue = await store.openQueue({ name: projectId, branches: ['a'], maxBytes: 1e9 });
+  for (const end of ['dead', 'acked', 'waiting']) {
+    await queue.append(nativeBatch(1, at(ms, { tenant })));
+    const [entry] = end === 'waiting' ? [] : await queue.lease('a', 1, 1e9);
+    if (entry === undefined) continue;
+    if (end === 'acked') await queue.ack('a', [entry]);
+    else await queue.deadLetter('a', entry, { code: 'x', message: 'x' });
+  }
+  await store.traces.write(batchWith([anObservation()], at(ms, { tenant })));
+  await store.traces.write(
+    batchWith([anObservation({ traceId: null, id: 'u' })], at(ms, { tenant })),
+  );
+}
+
+t.test('the store removes what a deleted project held, and nothing else', async (t) => {
+  const place = await postgresPlace(t, server);
+  const { store, finish, close, postgres } = await place.open();
+  t.teardown(close);
+  const kept = await store.projects.create('kept');
+  const doomed = await store.projects.create('doomed');
+  for (const { id } of [kept, doomed]) await fill(store, id, place.clock.now());
+  await store.projects.delete(doomed.id);
+  await finish();
+  for (const table of [
+    'traces',
+    'batches',
+    'pending_updates',
+    'queue_entries',
+    'queue_dead_letters',
+  ]) {
+    const { rows } = await postgres.query(`SELECT DISTINCT project FROM ${table}`);
+    t.same(rows, [{ project: kept.id }], table);
+  }
+  const reason = 'project_deleted';
+  t.equal(place.metrics.value('tracectl_store_removed_batches_total', { reason }), 5);
+  t.equal(place.metrics.value('tracectl_store_removed_observations_total', { reason }), 1);
+  const retention = { reason: 'retention' };
+  t.equal(place.metrics.value('tracectl_store_removed_batches_total', retention), 1, 'acked');
+});
+
+t.test('the store removes what is past its retention, whole days of batches too', async (t) => {
+  const place = await postgresPlace(t, server);
+  const { store, finish, close, postgres } = await place.open();
+  t.teardown(close);
+  const [project] = await store.projects.list();
+  const name = project?.id ?? '';
+  await fill(store, name, place.clock.now());
+  const queue = await store.openQueue({ name, branches: ['a'], maxBytes: 1e9 });
+  await queue.ack('a', await queue.lease('a', 9, 1e9));
+  const before = await partitionsOf(postgres);
+  place.clock.set(place.clock.now() + 401 * DAY);
+  await finish();
+  const after = await partitionsOf(postgres);
+  for (const table of ['traces', 'batches', 'pending_updates', 'queue_dead_letters']) {
+    t.same((await postgres.query(`SELECT 1 FROM ${table}`)).rows, [], table);
+  }
+  t.notOk(
+    before.some((name) => after.includes(name)),
+    'no day of then is left',
+  );
+  const reason = 'retention';
+  t.equal(place.metrics.value('tracectl_store_removed_traces_total', { reason }), 1);
+  t.equal(place.metrics.value('tracectl_store_removed_batches_total', { reason }), 5);
+});
+
+t.test('batches that left all queues go within seconds, what waits or is dead stays', async (t) => {
+  const { traces, database, count } = await traceDatabase(t, await server.database());
+  const clock = fakeClock();
+  const queues = await openQueues(database, clock, recordingLogger());
+  t.teardown(() => queues.crash());
+  const store = { traces, openQueue: queues.openQueue };
+  await fill(store, P, clock.now());
+  const walk = async () => {
+    clock.set(clock.now() + 11_000);
+    for await (const _ of walkBatches(database, clock, () => {}));
+    return count('batches');
+  };
+  t.equal(await walk(), 4, 'what became nothing is gone');
+  const queue = await store.openQueue({ name: P, branches: ['a'], maxBytes: 1e9 });
+  await queue.append(nativeBatch(1, at(clock.now())));
+  await queue.ack('a', await queue.lease('a', 9, 1e9));
+  t.equal(await walk(), 3, 'the next one begins at what waited');
+  await queue.append(nativeBatch(1, at(clock.now())));
+  await queue.replay('all');
+  await queue.ack('a', await queue.lease('a', 9, 1e9));
+  t.equal(await walk(), 3, 'what was dead stands before all that is looked at');
+  clock.set(clock.now() + DAY);
+  t.equal(await walk(), 2, 'but once a day');
 });

@@ -15,24 +15,26 @@ const T0 = Date.UTC(2026, 0, 15, 12);
 const FOREVER = { since: () => Number.MIN_SAFE_INTEGER };
 
 t.test('writers at the same time leave the rows that one after another leaves', async (t) => {
+  const place = await traceDatabase(t, await server.database());
+  const sqlite = await sqlitePlace(t).open();
+  t.teardown(() => sqlite.close());
+  let runs = 0;
   await fc.assert(
     fc.asyncProperty(fc.array(someEvents(), { minLength: 2, maxLength: 8 }), async (writes) => {
-      const place = await traceDatabase(t, await server.database());
-      const sqlite = await sqlitePlace(t).open();
-      t.teardown(() => sqlite.close());
+      const tenant = aTenant({ projectId: `proj_${runs++}` });
       const batches = writes.map((events, i) =>
-        batchWith(events, { format: 'runs', receivedAt: T0 + i }),
+        batchWith(events, { format: 'runs', receivedAt: T0 + i, tenant }),
       );
       for (const batch of batches) await sqlite.store.traces.write(batch);
       // Twice, as after a crash of whoever delivered them.
       const all = [...batches, ...batches.toReversed()];
       await Promise.all(all.map((batch) => place.traces.write(batch)));
       const [together, apart] = await Promise.all(
-        [place.traces, sqlite.store.traces].map((traces) => everything(traces)),
+        [place.traces, sqlite.store.traces].map((traces) => everything(traces, tenant.projectId)),
       );
       if (!t.same(together, apart)) throw new Error('the order shows');
     }),
-    { numRuns: 12, endOnFailure: true },
+    { numRuns: 30, endOnFailure: true },
   );
 });
 
@@ -168,11 +170,11 @@ function someEvents(): fc.Arbitrary<Observation[]> {
   return fc.array(event, { minLength: 1, maxLength: 4 });
 }
 
-async function everything(traces: TraceStore): Promise<unknown> {
-  const { items } = await traces.listTraces(P, { limit: 99 });
+async function everything(traces: TraceStore, projectId: string): Promise<unknown> {
+  const { items } = await traces.listTraces(projectId, { limit: 99 });
   const all = await Promise.all(
     items.map(async (trace) => {
-      const page = await traces.listObservations(P, trace.id, { limit: 99 });
+      const page = await traces.listObservations(projectId, trace.id, { limit: 99 });
       return { trace, items: page.items.toSorted((a, b) => (a.id < b.id ? -1 : 1)) };
     }),
   );
