@@ -18,6 +18,7 @@ import { grouped } from './grouping.ts';
 import { QueueCounts } from './queue-counts.ts';
 import type { QueueClient, QueueDatabase } from './queue-database.ts';
 import type { Holder } from './queue-holder.ts';
+import { HeldLeases } from './queue-leases.ts';
 import type { AnswerRow, PostgresLedger } from './queue-ledger.ts';
 import { answerRow } from './queue-ledger.ts';
 import type { Leased } from './queue-rows.ts';
@@ -65,10 +66,7 @@ export class PostgresQueue implements SharedQueue {
   readonly #cached = new Map<string, number>();
   readonly #listeners = new Map<string, Set<() => void>>();
   readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
-  /** Per branch, what is leased here, by `seq`. */
-  readonly #leased = new Map<string, Map<number, Leased>>();
-  /** Leases that end, by `seq`: until it is written down. */
-  readonly #ending = new Set<number>();
+  readonly #leases: HeldLeases;
   /** Branches in which something may be due; in the others nobody need look. */
   readonly #mayHave = new Set<string>();
   readonly #timers = new Set<() => void>();
@@ -85,6 +83,7 @@ export class PostgresQueue implements SharedQueue {
     this.#name = options.name;
     this.#parts = parts;
     this.#counts = new QueueCounts(parts.database, options.name);
+    this.#leases = new HeldLeases(this.#counts);
     this.#append = grouped(
       GROUP,
       ({ batch }) => batch.body.byteLength,
@@ -314,10 +313,7 @@ export class PostgresQueue implements SharedQueue {
   async #withBodies(
     leases: readonly { readonly branch: string; readonly leased: Leased }[],
   ): Promise<QueueEntry[]> {
-    for (const { branch, leased } of leases) {
-      this.#heldIn(branch).set(leased.seq, leased);
-      this.#counts.of(branch).leased++;
-    }
+    for (const { branch, leased } of leases) this.#leases.add(branch, leased);
     const missing = leases.filter(({ leased }) => this.#fromCache(leased) === undefined);
     let read: ReadonlyMap<string, RawBatch> = new Map();
     try {
@@ -363,7 +359,7 @@ export class PostgresQueue implements SharedQueue {
       await database.query(sql.QUARANTINE, [this.#name, leased.batchId, reason, clock.now()]);
       this.#counts.quarantined++;
     }
-    this.#forgetLease(branch, leased.seq);
+    this.#leases.remove(branch, leased.seq);
     await this.#endEntry(entry, leased);
   }
 
@@ -389,7 +385,7 @@ export class PostgresQueue implements SharedQueue {
   async ack(branch: string, entries: readonly QueueEntry[]): Promise<void> {
     await Promise.all(
       entries.map(async ({ seq }) => {
-        const leased = this.#forgetLease(branch, seq);
+        const leased = this.#leases.remove(branch, seq);
         if (leased === undefined) return;
         const entry = { branch, batchId: leased.batchId };
         await this.#persist(leased, () => this.#endEntry(entry, leased));
@@ -426,7 +422,7 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async nack(branch: string, entry: QueueEntry, delayMs: number, reason: string): Promise<void> {
-    const leased = this.#heldIn(branch).get(entry.seq);
+    const leased = this.#leases.find(branch, entry.seq);
     if (leased === undefined) return;
     const about = { queue: this.#name, branch, seq: entry.seq, reason, delayMs };
     this.#parts.logger.debug(about, 'given back');
@@ -435,7 +431,7 @@ export class PostgresQueue implements SharedQueue {
 
   async #giveBack(branch: string, leased: Leased, delayMs: number): Promise<void> {
     const { database, clock, holder } = this.#parts;
-    this.#forgetLease(branch, leased.seq);
+    this.#leases.remove(branch, leased.seq);
     const due = delayMs <= 0 ? 0 : clock.now() + delayMs;
     const args = [this.#idOf(branch), leased.batchId, leased.attempts + 1, due, holder.id];
     await this.#persist(leased, () => database.query(sql.GIVE_BACK, args));
@@ -444,7 +440,7 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async deadLetter(branch: string, entry: QueueEntry, reason: DeadLetterReason): Promise<void> {
-    const leased = this.#forgetLease(branch, entry.seq);
+    const leased = this.#leases.remove(branch, entry.seq);
     if (leased === undefined) return;
     const { database, clock } = this.#parts;
     const { code, message, items = leased.items } = reason;
@@ -462,7 +458,7 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async discard(branch: string, entry: QueueEntry, reason: DropReason): Promise<void> {
-    const leased = this.#heldIn(branch).get(entry.seq);
+    const leased = this.#leases.find(branch, entry.seq);
     if (leased === undefined) return;
     this.#dropped({ branch, items: leased.items, reason, wasDead: false });
     await this.ack(branch, [entry]);
@@ -548,9 +544,8 @@ export class PostgresQueue implements SharedQueue {
   }
 
   /** Tries until it succeeds: a crash before only means that the entry is delivered again. */
-  async #persist<T>({ seq }: Leased, write: () => Promise<T>): Promise<T> {
-    this.#ending.add(seq);
-    try {
+  #persist<T>(leased: Leased, write: () => Promise<T>): Promise<T> {
+    return this.#leases.untilWritten(leased, async () => {
       for (;;) {
         try {
           return await write();
@@ -560,17 +555,12 @@ export class PostgresQueue implements SharedQueue {
           if (this.#isClosed) throw error;
         }
       }
-    } finally {
-      this.#ending.delete(seq);
-    }
+    });
   }
 
   /** Whether this process knows of a lease, or is about to end it. */
   holds(branchId: number, seq: number): boolean {
-    if (this.#ending.has(seq)) return true;
-    for (const [branch, id] of this.#ids) {
-      if (id === branchId && this.#heldIn(branch).has(seq)) return true;
-    }
+    for (const [branch, id] of this.#ids) if (id === branchId) return this.#leases.has(branch, seq);
     return false;
   }
 
@@ -580,25 +570,6 @@ export class PostgresQueue implements SharedQueue {
       callback();
     });
     this.#timers.add(cancel);
-  }
-
-  #heldIn(branch: string): Map<number, Leased> {
-    let held = this.#leased.get(branch);
-    if (held === undefined) {
-      held = new Map();
-      this.#leased.set(branch, held);
-    }
-    return held;
-  }
-
-  #forgetLease(branch: string, seq: number): Leased | undefined {
-    const held = this.#heldIn(branch);
-    const leased = held.get(seq);
-    if (leased === undefined) return undefined;
-    held.delete(seq);
-    const counts = this.#counts.of(branch);
-    counts.leased = Math.max(0, counts.leased - 1);
-    return leased;
   }
 
   #idOf(branch: string): number {

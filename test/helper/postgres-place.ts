@@ -20,7 +20,7 @@ export async function postgresPlace(_t: Test, server: PostgresServer, written: o
   const parsed = config.parse({ url, ...written });
   const connection = {
     ...{ url, maxConnections: 6, connectTimeout: 5000, queryTimeout: 5000 },
-    ...{ tls: undefined, logger },
+    ...{ tls: undefined, clock, logger },
   };
   return {
     url,
