@@ -195,8 +195,8 @@ function handles(): string[] {
   return process.getActiveResourcesInfo().filter((name) => held.includes(name));
 }
 
-/** Closing takes a few turns of the event loop. */
-async function settles(condition: () => boolean, turns = 2_000): Promise<boolean> {
+/** Closing takes a few turns of the event loop, and where a server has to agree many. */
+async function settles(condition: () => boolean, turns = 50_000): Promise<boolean> {
   for (let turn = 0; turn < turns && !condition(); turn++) await new Promise(setImmediate);
   return condition();
 }
