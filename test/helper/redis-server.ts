@@ -1,10 +1,11 @@
 import type { ChildProcess } from 'node:child_process';
-import { execFileSync, spawn } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:net';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import type { Test } from 'tap';
+import { givenServer, serverBinaries } from './server-binaries.ts';
 
 /** A Redis of a test's own. */
 export type RedisServer = {
@@ -21,9 +22,27 @@ export type RedisServer = {
   thaw(): void;
 };
 
+/** Keys of a test file's own, on a Redis that it does not end. */
+export type RedisKeys = { readonly url: string; readonly keyPrefix: string };
+
+/** On the Redis that the tests are given, or on one that is started for them; removed with the test. */
+export async function redisKeys(t: Test): Promise<RedisKeys> {
+  const keyPrefix = `tracectl-test-${process.pid}-${randomUUID().slice(0, 8)}`;
+  const url = givenServer('redis');
+  if (url === undefined) return { url: (await redisServer(t)).url, keyPrefix };
+  t.teardown(async () => {
+    const client = new Redis(url, { maxRetriesPerRequest: 1 });
+    for await (const keys of client.scanStream({ match: `{${keyPrefix}}*`, count: 1000 })) {
+      if (keys.length > 0) await client.unlink(keys);
+    }
+    await client.quit();
+  });
+  return { url, keyPrefix };
+}
+
 /** Starts a Redis in a temporary directory, on a free port, without snapshots; it ends with the test. */
 export async function redisServer(t: Test, args: readonly string[] = []): Promise<RedisServer> {
-  const binary = findServer();
+  const binary = join(serverBinaries('redis'), 'redis-server');
   const directory = t.testdir({});
   const port = await freePort();
   const all = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', directory, '--save', ''];
@@ -71,35 +90,6 @@ export async function redisServer(t: Test, args: readonly string[] = []): Promis
     freeze: () => void child?.kill('SIGSTOP'),
     thaw: () => void child?.kill('SIGCONT'),
   };
-}
-
-function findServer(): string {
-  const found = onPath();
-  if (found !== undefined) return found;
-  if (process.getuid?.() === 0) {
-    try {
-      execFileSync('apt-get', ['install', '-y', '-q', 'redis-server'], { stdio: 'ignore' });
-    } catch {
-      // Said below.
-    }
-  }
-  const installed = onPath();
-  if (installed !== undefined) return installed;
-  throw new Error('redis-server is not installed: these tests start one of their own');
-}
-
-function onPath(): string | undefined {
-  const places = [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/sbin'];
-  return places.map((place) => join(place, 'redis-server')).find(isExecutable);
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 export function freePort(): Promise<number> {

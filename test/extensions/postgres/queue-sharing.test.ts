@@ -1,10 +1,10 @@
 import t from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
-import { postgresServer } from '../../helper/postgres-server.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { queueDatabase } from '../../helper/queue-database.ts';
 
-const server = await postgresServer(t);
+const server = await postgresDatabases(t);
 const ANY_SIZE = 1e9;
 type Test = Parameters<typeof queueDatabase>[0];
 

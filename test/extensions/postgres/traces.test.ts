@@ -5,11 +5,11 @@ import type { Postgres } from '../../../src/postgres/pool.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { traceContract } from '../../contract/store.ts';
 import { fakeClock } from '../../helper/clock.ts';
-import { postgresServer } from '../../helper/postgres-server.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { databaseOf, migrated } from '../../helper/queue-database.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
-const server = await postgresServer(t);
+const server = await postgresDatabases(t);
 const FOREVER = { since: () => Number.MIN_SAFE_INTEGER };
 
 traceContract(t, async (t) => {
