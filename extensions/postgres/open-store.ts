@@ -102,6 +102,7 @@ function databaseOf(postgres: Postgres, keep: QueueDatabase['keep']): QueueDatab
   return {
     query: postgres.query,
     transaction: postgres.transaction,
+    promptly: postgres.promptly,
     deletedOf: beginAccepting,
     keep,
     read: (wanted) =>

@@ -7,6 +7,7 @@ import type { Holder } from './queue-holder.ts';
 import { becomeHolder } from './queue-holder.ts';
 import type { PostgresLedger } from './queue-ledger.ts';
 import { postgresLedger } from './queue-ledger.ts';
+import { orphanSearch } from './queue-orphans.ts';
 import type { Forgotten } from './queue-removal.ts';
 import { expireStep, removeStep } from './queue-removal.ts';
 
@@ -46,7 +47,17 @@ export async function openQueues(
     every(clock, TIDY_MS, tidy),
   ];
 
+  const findOrphans = orphanSearch(database, holder.id, (branch, seq) =>
+    [...queues.values()].some((queue) => queue.holds(branch, seq)),
+  );
+
   async function look(): Promise<number> {
+    try {
+      const orphans = await findOrphans();
+      if (orphans > 0) logger.info({ orphans }, 'leases whose answer was lost were given back');
+    } catch (error) {
+      logger.debug({ error }, 'lost leases could not be looked for');
+    }
     for (const queue of queues.values()) queue.look();
     return 0;
   }

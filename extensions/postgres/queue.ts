@@ -67,6 +67,8 @@ export class PostgresQueue implements SharedQueue {
   readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
   /** Per branch, what is leased here, by `seq`. */
   readonly #leased = new Map<string, Map<number, Leased>>();
+  /** Leases that end, by `seq`: until it is written down. */
+  readonly #ending = new Set<number>();
   /** Branches in which something may be due; in the others nobody need look. */
   readonly #mayHave = new Set<string>();
   readonly #timers = new Set<() => void>();
@@ -144,7 +146,7 @@ export class PostgresQueue implements SharedQueue {
 
   async #remember(batch: RawBatch, answer: AnswerRow): Promise<void> {
     const { database, ledger } = this.#parts;
-    await database.transaction(async (client) => {
+    await database.promptly(async (client) => {
       const deleted = await database.deletedOf(client, [batch.tenant.projectId]);
       if (deleted.size === 0) await ledger.keep(client, [answer]);
     });
@@ -168,7 +170,7 @@ export class PostgresQueue implements SharedQueue {
 
   async #appendGroup(calls: readonly Append[]): Promise<readonly Appended[]> {
     try {
-      return await this.#parts.database.transaction((client) => this.#writeGroup(client, calls));
+      return await this.#parts.database.promptly((client) => this.#writeGroup(client, calls));
     } catch (error) {
       // Only what concerns everybody fails everybody: one that cannot be written goes alone.
       if (error instanceof RetryableError || calls.length === 1) throw error;
@@ -389,7 +391,8 @@ export class PostgresQueue implements SharedQueue {
       entries.map(async ({ seq }) => {
         const leased = this.#forgetLease(branch, seq);
         if (leased === undefined) return;
-        await this.#persist(() => this.#endEntry({ branch, batchId: leased.batchId }, leased));
+        const entry = { branch, batchId: leased.batchId };
+        await this.#persist(leased, () => this.#endEntry(entry, leased));
       }),
     );
   }
@@ -435,7 +438,7 @@ export class PostgresQueue implements SharedQueue {
     this.#forgetLease(branch, leased.seq);
     const due = delayMs <= 0 ? 0 : clock.now() + delayMs;
     const args = [this.#idOf(branch), leased.batchId, leased.attempts + 1, due, holder.id];
-    await this.#persist(() => database.query(sql.GIVE_BACK, args));
+    await this.#persist(leased, () => database.query(sql.GIVE_BACK, args));
     if (delayMs <= 0) this.#announce(branch);
     else this.#after(due - clock.now(), () => this.#announce(branch));
   }
@@ -447,7 +450,7 @@ export class PostgresQueue implements SharedQueue {
     const { code, message, items = leased.items } = reason;
     const text = message.replaceAll('\0', '\u2400');
     const args = [this.#idOf(branch), leased.batchId, code, text, clock.now(), items];
-    const { rows } = await this.#persist(() =>
+    const { rows } = await this.#persist(leased, () =>
       database.query(sql.BURY, [...args, [...this.#ids.values()]]),
     );
     const [row] = rows;
@@ -545,16 +548,30 @@ export class PostgresQueue implements SharedQueue {
   }
 
   /** Tries until it succeeds: a crash before only means that the entry is delivered again. */
-  async #persist<T>(write: () => Promise<T>): Promise<T> {
-    for (;;) {
-      try {
-        return await write();
-      } catch (error) {
-        if (this.#isClosed || !(error instanceof RetryableError)) throw error;
-        await new Promise<void>((resolve) => this.#after(REWRITE_MS, resolve));
-        if (this.#isClosed) throw error;
+  async #persist<T>({ seq }: Leased, write: () => Promise<T>): Promise<T> {
+    this.#ending.add(seq);
+    try {
+      for (;;) {
+        try {
+          return await write();
+        } catch (error) {
+          if (this.#isClosed || !(error instanceof RetryableError)) throw error;
+          await new Promise<void>((resolve) => this.#after(REWRITE_MS, resolve));
+          if (this.#isClosed) throw error;
+        }
       }
+    } finally {
+      this.#ending.delete(seq);
     }
+  }
+
+  /** Whether this process knows of a lease, or is about to end it. */
+  holds(branchId: number, seq: number): boolean {
+    if (this.#ending.has(seq)) return true;
+    for (const [branch, id] of this.#ids) {
+      if (id === branchId && this.#heldIn(branch).has(seq)) return true;
+    }
+    return false;
   }
 
   #after(ms: number, callback: () => void): void {

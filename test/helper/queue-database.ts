@@ -75,6 +75,10 @@ export function databaseOf(
       refuse();
       return postgres.transaction(work);
     },
+    async promptly(work) {
+      refuse();
+      return postgres.promptly(work);
+    },
     deletedOf: async (_client, ids) => new Set(ids.filter((id) => deleted.has(id))),
     async keep(client, batches) {
       await insertBatches(client, batches);
