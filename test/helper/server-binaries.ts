@@ -114,24 +114,16 @@ export function thisMachine(): Machine {
  * Returns what was said last.
  */
 function install(debianPackage: string): string {
-  const command = `${APT} install -y -q --no-install-recommends ${debianPackage}`;
-  const options = {
-    env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
-    stdio: ['ignore', 'ignore', 'pipe'] as ['ignore', 'ignore', 'pipe'],
-  };
-  const alone = ['-w', '600', join(tmpdir(), 'tracectl-test-servers.lock'), 'sh', '-c'];
+  const apt = `${APT} -o DPkg::Lock::Timeout=300 -q`;
+  const get = `${apt} install -y --no-install-recommends ${debianPackage}`;
+  const lock = join(tmpdir(), 'tracectl-test-servers.lock');
   let said = '';
-  for (const attempt of [
-    command,
-    `${APT} update -q && ${command}`,
-    `${APT} update -q; ${command}`,
-  ]) {
+  for (const command of [get, `${apt} update && ${get}`, `${apt} update; ${get}`]) {
     try {
-      execFileSync(
-        'flock',
-        [...alone, attempt.replaceAll(APT, `${APT} -o DPkg::Lock::Timeout=300`)],
-        options,
-      );
+      execFileSync('flock', ['-w', '600', lock, 'sh', '-c', command], {
+        env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+        stdio: ['ignore', 'ignore', 'pipe'],
+      });
       return '';
     } catch (error) {
       said = saidBy(error);
