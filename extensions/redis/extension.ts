@@ -83,13 +83,14 @@ function offerOf(opened: () => OpenRedis): RedisConnection {
  * Whether the process can accept without Redis is for those to say who use it: with a store, a queue does.
  */
 function healthOf(redis: RedisConnection, cluster: boolean): ComponentHealth {
-  const { connected, maxmemoryPolicy, appendOnly } = redis.state();
+  const { connected, reason, maxmemoryPolicy, appendOnly } = redis.state();
   return {
     healthy: connected,
     ...(connected ? {} : { message: 'Redis cannot be reached.' }),
     details: {
       connected,
       cluster,
+      ...(reason === undefined ? {} : { reason }),
       maxmemory_policy: maxmemoryPolicy ?? null,
       append_only_file: appendOnly ?? null,
     },

@@ -50,8 +50,6 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
   const prefix = `{${keyPrefix}}`;
   const watch = watchState(client, clock, logger);
   const subscriptions = subscriptionsOf(() => make(waiting()));
-  // What a library asks of the client is its own to handle; this one speaks for the connection.
-  client.on('error', () => {});
 
   async function run<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
     try {
@@ -63,9 +61,8 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
   }
 
   const key = (...parts: readonly string[]): string => [prefix, ...parts].join(':');
-  await client.connect().catch((error: unknown) => {
-    logger.warn({ error }, 'Redis cannot be reached yet');
-  });
+  // Why it fails, the watch hears and says.
+  await client.connect().catch(ignore);
   await watch.check();
 
   return {
@@ -200,6 +197,7 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
   const listeners = new Set<(state: RedisState) => void>();
   let state: RedisState = {
     connected: false,
+    reason: undefined,
     maxmemoryPolicy: undefined,
     appendOnly: undefined,
   };
@@ -228,6 +226,7 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
       const info = await client.info();
       enter({
         connected: true,
+        reason: undefined,
         maxmemoryPolicy: /^maxmemory_policy:(\S+)/m.exec(info)?.[1],
         appendOnly: /^aof_enabled:1/m.test(info),
       });
@@ -240,6 +239,15 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
     if (!isStopped) cancel = clock.after(next, () => void check());
   }
 
+  /** Each try to connect fails with its reason; the log says it when it is another one. */
+  function failed(error: unknown): void {
+    const reason = reasonOf(error);
+    if (state.connected || isStopped || isSame(reason, state.reason)) return;
+    state = { ...state, reason };
+    logger.warn({ reason }, 'Redis cannot be reached');
+  }
+
+  client.on('error', failed);
   client.on('ready', () => void check());
   client.on('close', () => {
     if (state.connected && !isStopped) enter({ ...state, connected: false });
@@ -257,6 +265,18 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
       listeners.clear();
     },
   };
+}
+
+/** A name with several addresses fails with an error for each of them. */
+function reasonOf(error: unknown): string {
+  const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
+  return first instanceof Error ? first.message : String(first);
+}
+
+/** Waiting times and ports of the caller differ from one try to the next. */
+function isSame(reason: string, before: string | undefined): boolean {
+  const words = (text: string): string => text.replace(/\d+/g, '');
+  return before !== undefined && words(reason) === words(before);
 }
 
 type Subscriptions = {
@@ -298,5 +318,5 @@ function subscriptionsOf(make: () => RedisClient): Subscriptions {
   };
 }
 
-/** The connection was closed meanwhile. */
+/** Whether the connection stands, and what is wrong with it, is told by its watch. */
 function ignore(): void {}

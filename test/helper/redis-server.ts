@@ -1,7 +1,9 @@
 import type { ChildProcess } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import type { Test } from 'tap';
@@ -42,20 +44,57 @@ export async function redisKeys(t: Test): Promise<RedisKeys> {
 
 /** Starts a Redis in a temporary directory, on a free port, without snapshots; it ends with the test. */
 export async function redisServer(t: Test, args: readonly string[] = []): Promise<RedisServer> {
-  const binary = join(serverBinaries('redis'), 'redis-server');
-  const directory = t.testdir({});
   const port = await freePort();
-  const all = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', directory, '--save', ''];
+  const place = ['--bind', '127.0.0.1', '--dir', ownDirectory(t), '--save', ''];
+  const running = redisProcess(t, ['--port', `${port}`, ...place, ...args]);
+  await running.start();
+  const client = lookingClient(t, port);
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    client,
+    async config(name, value) {
+      await client.config('SET', name, value);
+    },
+    ...running,
+  };
+}
+
+/** A test may start several servers: each has a directory of its own. */
+export function ownDirectory(t: Test): string {
+  const directory = mkdtempSync(join(tmpdir(), 'tracectl-redis-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** A client that finds its server again soon after it was away, and ends with the test. */
+export function lookingClient(t: Test, port: number): Redis {
+  const client = new Redis({ port, host: '127.0.0.1', retryStrategy: () => 20 });
+  client.on('error', () => {});
+  t.teardown(() => client.disconnect());
+  return client;
+}
+
+/** A server that a test starts and ends. */
+export type RedisProcess = Pick<RedisServer, 'kill' | 'start' | 'freeze' | 'thaw'>;
+
+/** `isReady` is found in what it prints when it serves. */
+export function redisProcess(
+  t: Test,
+  args: readonly string[],
+  isReady = /Ready to accept connections/,
+): RedisProcess {
+  const binary = join(serverBinaries('redis'), 'redis-server');
   let child: ChildProcess | undefined;
 
   async function start(): Promise<void> {
-    const started = spawn(binary, [...all, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const started = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     child = started;
     await new Promise<void>((resolve, reject) => {
       let said = '';
       started.stdout.on('data', (chunk: Buffer) => {
         said += chunk.toString();
-        if (said.includes('Ready to accept connections')) resolve();
+        if (isReady.test(said)) resolve();
       });
       started.once('exit', () => reject(new Error(`redis-server ended: ${said}`)));
       started.once('error', reject);
@@ -71,22 +110,10 @@ export async function redisServer(t: Test, args: readonly string[] = []): Promis
     await ended;
   }
 
-  await start();
-  const client = new Redis({ port, host: '127.0.0.1', retryStrategy: () => 20 });
-  client.on('error', () => {});
-  t.teardown(async () => {
-    client.disconnect();
-    await kill();
-  });
+  t.teardown(kill);
   return {
-    url: `redis://127.0.0.1:${port}`,
-    port,
-    client,
-    async config(name, value) {
-      await client.config('SET', name, value);
-    },
-    kill,
     start,
+    kill,
     freeze: () => void child?.kill('SIGSTOP'),
     thaw: () => void child?.kill('SIGCONT'),
   };
