@@ -66,6 +66,19 @@ t.test('a full Redis is told from one that is away', async (t) => {
   );
 });
 
+t.test('a password that is wrong is told, and one that is made right is taken', async (t) => {
+  const server = await redisServer(t);
+  await server.client.call('ACL', 'SETUSER', 'gateway', 'on', '>old', '~*', '&*', '+@all');
+  const url = server.url.replace('redis://', 'redis://gateway:new@');
+  const { redis, health, settings } = await startRedis(t, { url });
+  t.equal(redis.state().connected, false);
+  t.match(health.report(true).components[0]?.details?.reason, /WRONGPASS/);
+  t.notMatch(JSON.stringify(settings.logger.lines), /gateway:new/);
+  await server.client.call('ACL', 'SETUSER', 'gateway', '>new');
+  await stateOf(redis, ({ connected }) => connected);
+  t.equal(await redis.run((client) => client.get('a')), null);
+});
+
 t.test('messages of a channel reach its listeners, also after Redis was away', async (t) => {
   const server = await redisServer(t);
   const { redis } = await startRedis(t, { url: server.url });
