@@ -33,7 +33,7 @@ export function redisExtension(settings: Settings, config: RedisConfig): Extensi
         keyPrefix: config.key_prefix,
         commandTimeout: config.command_timeout,
         tls: await tlsOptions(config.tls),
-        sentinel: sentinelOf(config.sentinel),
+        sentinel: sentinelOf(config),
         cluster: config.cluster,
         clock,
         logger,
@@ -113,11 +113,12 @@ async function tlsOptions(tls: RedisConfig['tls']): Promise<TlsOptions | undefin
   };
 }
 
-function sentinelOf(sentinel: RedisConfig['sentinel']): Sentinel | undefined {
+function sentinelOf({ url, sentinel }: RedisConfig): Sentinel | undefined {
   if (sentinel === undefined) return undefined;
   const addresses = sentinel.addresses.map((address) => {
     const colon = address.lastIndexOf(':');
     return { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) };
   });
-  return { name: sentinel.name, addresses, password: sentinel.password };
+  const { name, password, tls: isSecure = url.startsWith('rediss:') } = sentinel;
+  return { name, addresses, password, isSecure };
 }

@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
-import type { RedisOptions } from 'ioredis';
+import type { Redis as RedisClass, RedisOptions } from 'ioredis';
 import type { Clock, Logger } from '../component/component.ts';
 import { RetryableError } from '../model/errors.ts';
+import type { FailoverWatch } from './failovers.ts';
+import { watchFailovers } from './failovers.ts';
 import type { RedisClient, RedisConnection, RedisScript, RedisState } from './redis.ts';
 
 /** As the library's constructors take them. */
@@ -28,6 +30,8 @@ export type Sentinel = {
   readonly name: string;
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   readonly password: string | undefined;
+  /** They too are reached over TLS. */
+  readonly isSecure: boolean;
 };
 
 export type OpenRedis = RedisConnection & {
@@ -39,13 +43,15 @@ const CHECK_MS = 30_000;
 const RECHECK_MS = 2_000;
 const RETRY_AFTER_MS = 1000;
 const LONGEST_RECONNECT_MS = 1000;
+/** A Sentinel that is silent is passed over. */
+const SENTINEL_TIMEOUT_MS = 1000;
 /** A client whose commands block, and hears nothing for this long, begins anew. */
 const SILENCE_MS = 30_000;
 
 /** Resolves when the first connection stands or has failed: what is away may come later. */
 export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
   const { clock, logger, keyPrefix } = settings;
-  const make = await clientMaker(settings);
+  const { make, failovers } = await clientMaker(settings);
   const client = make(failingSoon(settings));
   const prefix = `{${keyPrefix}}`;
   const watch = watchState(client, clock, logger);
@@ -61,8 +67,7 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
   }
 
   const key = (...parts: readonly string[]): string => [prefix, ...parts].join(':');
-  // Why it fails, the watch hears and says.
-  await client.connect().catch(ignore);
+  await firstTry(client);
   await watch.check();
 
   return {
@@ -77,35 +82,85 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
     onState: watch.onState,
     async close() {
       watch.stop();
+      failovers?.close();
       subscriptions.close();
       client.disconnect();
     },
   };
 }
 
+/**
+ * Why it failed, the watch hears and says. While no Sentinel answers, the library goes on trying without
+ * an end to `connect`.
+ */
+async function firstTry(client: RedisClient): Promise<void> {
+  const failed = new Promise((resolve) => client.once('error', resolve));
+  await Promise.race([client.connect().catch(ignore), failed]);
+}
+
+type ClientMaker = {
+  make(options: Options): RedisClient;
+  readonly failovers: FailoverWatch | undefined;
+};
+
 /** Loads the library when a configuration names Redis, and not before. */
-async function clientMaker(settings: RedisSettings): Promise<(options: Options) => RedisClient> {
+async function clientMaker(settings: RedisSettings): Promise<ClientMaker> {
   const { Cluster, Redis } = await import('ioredis');
   const { url, tls, sentinel, cluster } = settings;
   const address = addressOf(url, tls);
-  if (cluster) {
-    const { host = '127.0.0.1', port = 6379, ...rest } = address;
-    return (options) =>
-      new Cluster([{ host, port }], {
-        lazyConnect: options.lazyConnect ?? true,
-        enableOfflineQueue: options.enableOfflineQueue ?? true,
-        clusterRetryStrategy: reconnectDelay,
-        slotsRefreshTimeout: 1000,
-        redisOptions: { ...rest, ...options },
-      });
+  if (sentinel !== undefined) return sentinelClients(Redis, address, sentinel, tls);
+  if (!cluster) {
+    return { make: (options) => new Redis({ ...address, ...options }), failovers: undefined };
   }
-  if (sentinel === undefined) return (options) => new Redis({ ...address, ...options });
-  const { host: _host, port: _port, ...credentials } = address;
-  const sentinels = sentinel.addresses.map(({ host, port }) => ({ host, port }));
-  const { name, password } = sentinel;
-  const named = { ...credentials, sentinels, name, sentinelRetryStrategy: reconnectDelay };
-  const secret = password === undefined ? {} : { sentinelPassword: password };
-  return (options) => new Redis({ ...named, ...secret, ...options });
+  const { host = '127.0.0.1', port = 6379, ...rest } = address;
+  const make = (options: Options): RedisClient =>
+    new Cluster([{ host, port }], {
+      lazyConnect: options.lazyConnect ?? true,
+      enableOfflineQueue: options.enableOfflineQueue ?? true,
+      clusterRetryStrategy: reconnectDelay,
+      slotsRefreshTimeout: 1000,
+      redisOptions: { ...rest, ...options },
+    });
+  return { make, failovers: undefined };
+}
+
+/** All clients are of the server that the Sentinels name, and move with it. */
+function sentinelClients(
+  Redis: typeof RedisClass,
+  { host: _host, port: _port, ...credentials }: Options,
+  { name, addresses, password, isSecure }: Sentinel,
+  tls: TlsOptions | undefined,
+): ClientMaker {
+  const clients = new Set<RedisClient>();
+  const named: Options = {
+    ...{ sentinels: [...addresses], name, ...credentials },
+    ...(password === undefined ? {} : { sentinelPassword: password }),
+    // Else the library would speak to the primary in the clear, whatever the URL says.
+    ...(credentials.tls === undefined ? {} : { enableTLSForSentinelMode: true }),
+    ...(isSecure ? { sentinelTLS: tls ?? {} } : {}),
+    sentinelRetryStrategy: reconnectDelay,
+    sentinelCommandTimeout: SENTINEL_TIMEOUT_MS,
+  };
+  const watched = addresses.map((address) => ({
+    ...address,
+    ...(password === undefined ? {} : { password }),
+    ...(isSecure ? { tls: tls ?? {} } : {}),
+  }));
+  const failovers = watchFailovers(
+    name,
+    watched,
+    (options) => new Redis({ ...options, ...waiting() }),
+    () => {
+      for (const client of clients) client.disconnect(true);
+    },
+  );
+  function make(options: Options): RedisClient {
+    const client = new Redis({ ...named, ...options });
+    clients.add(client);
+    client.on('end', () => clients.delete(client));
+    return client;
+  }
+  return { make, failovers };
 }
 
 function addressOf(url: string, tls: TlsOptions | undefined): Options {

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -42,13 +42,53 @@ export async function redisKeys(t: Test): Promise<RedisKeys> {
   return { url, keyPrefix };
 }
 
+/** How a server lets clients in. */
+export type RedisAccess = {
+  readonly password?: string;
+  /** Over TLS alone, with a certificate for `localhost`, `127.0.0.1` and `gateway.test`. */
+  readonly isSecure?: boolean;
+};
+
+const certificate = (name: string): string => join(import.meta.dirname, '../fixtures/tls', name);
+
+/** Settings of a server or Sentinel that has a certificate, and asks no client for one. */
+export const TLS_SETTINGS: readonly (readonly [string, string])[] = [
+  ['tls-cert-file', certificate('server.pem')],
+  ['tls-key-file', certificate('server.key')],
+  ['tls-ca-cert-file', certificate('ca.pem')],
+  ['tls-auth-clients', 'no'],
+  ['tls-replication', 'yes'],
+];
+
 /** Starts a Redis in a temporary directory, on a free port, without snapshots; it ends with the test. */
-export async function redisServer(t: Test, args: readonly string[] = []): Promise<RedisServer> {
+export async function redisServer(
+  t: Test,
+  args: readonly string[] = [],
+  access: RedisAccess = {},
+): Promise<RedisServer> {
+  const { password, isSecure = false } = access;
   const port = await freePort();
-  const place = ['--bind', '127.0.0.1', '--dir', ownDirectory(t), '--save', ''];
-  const running = redisProcess(t, ['--port', `${port}`, ...place, ...args]);
+  const secured = [['port', '0'], ['tls-port', `${port}`], ...TLS_SETTINGS];
+  const settings = [
+    ...(isSecure ? secured : [['port', `${port}`]]),
+    ...(password === undefined
+      ? []
+      : [
+          ['requirepass', password],
+          ['masterauth', password],
+        ]),
+    ...[
+      ['bind', '127.0.0.1'],
+      ['dir', ownDirectory(t)],
+      ['save', ''],
+    ],
+  ];
+  const running = redisProcess(t, [
+    ...settings.flatMap(([name, value = '']) => [`--${name}`, value]),
+    ...args,
+  ]);
   await running.start();
-  const client = lookingClient(t, port);
+  const client = lookingClient(t, port, access);
   return {
     url: `redis://127.0.0.1:${port}`,
     port,
@@ -68,8 +108,13 @@ export function ownDirectory(t: Test): string {
 }
 
 /** A client that finds its server again soon after it was away, and ends with the test. */
-export function lookingClient(t: Test, port: number): Redis {
-  const client = new Redis({ port, host: '127.0.0.1', retryStrategy: () => 20 });
+export function lookingClient(t: Test, port: number, access: RedisAccess = {}): Redis {
+  const { password, isSecure = false } = access;
+  const client = new Redis({
+    ...{ port, host: '127.0.0.1', retryStrategy: () => 20 },
+    ...(password === undefined ? {} : { password }),
+    ...(isSecure ? { tls: { ca: readFileSync(certificate('ca.pem')) } } : {}),
+  });
   client.on('error', () => {});
   t.teardown(() => client.disconnect());
   return client;

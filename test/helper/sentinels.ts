@@ -2,13 +2,14 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Redis } from 'ioredis';
 import type { Test } from 'tap';
-import type { RedisProcess, RedisServer } from './redis-server.ts';
+import type { RedisAccess, RedisProcess, RedisServer } from './redis-server.ts';
 import {
   freePort,
   lookingClient,
   ownDirectory,
   redisProcess,
   redisServer,
+  TLS_SETTINGS,
 } from './redis-server.ts';
 
 /** A primary and a replica under the eyes of Sentinels, which call the primary `main`. */
@@ -26,25 +27,25 @@ export type SentinelSetup = {
 export type SentinelOptions = {
   /** How many; a failover takes a majority of them. Default 3. */
   readonly count?: number;
-  /** More arguments of both servers. */
-  readonly servers?: readonly string[];
-  /** More lines in the configuration of each Sentinel. */
-  readonly lines?: readonly string[];
+  /** How the servers let clients in, and the Sentinels. */
+  readonly servers?: RedisAccess;
+  readonly watchers?: RedisAccess;
 };
 
 const DOWN_AFTER_MS = 400;
 
 export async function sentinelSetup(
   t: Test,
-  options: SentinelOptions = {},
+  { count = 3, servers = {}, watchers = {} }: SentinelOptions = {},
 ): Promise<SentinelSetup> {
-  const { count = 3, servers = [], lines = [] } = options;
-  const soon = ['--repl-diskless-sync-delay', '0', ...servers];
-  const primary = await redisServer(t, soon);
-  const replica = await redisServer(t, [...soon, '--replicaof', '127.0.0.1', `${primary.port}`]);
+  const soon = ['--repl-diskless-sync-delay', '0'];
+  const primary = await redisServer(t, soon, servers);
+  const of = ['--replicaof', '127.0.0.1', `${primary.port}`];
+  const replica = await redisServer(t, [...soon, ...of], servers);
   await until(async () => (await replica.client.info()).includes('master_link_status:up'));
+  const text = watching(primary.port, count, servers.password);
   const sentinels = await Promise.all(
-    Array.from({ length: count }, () => startSentinel(t, primary.port, count, lines)),
+    Array.from({ length: count }, () => startSentinel(t, text, watchers)),
   );
   // A failover needs Sentinels that know each other, and the replica.
   for (const { client } of sentinels) {
@@ -70,29 +71,36 @@ export async function sentinelSetup(
   };
 }
 
-async function startSentinel(
-  t: Test,
-  primary: number,
-  count: number,
-  lines: readonly string[],
-): Promise<SentinelSetup['sentinels'][number]> {
-  const port = await freePort();
-  const text = [
-    `port ${port}`,
-    'bind 127.0.0.1',
+function watching(primary: number, count: number, password: string | undefined): string[] {
+  return [
     `sentinel monitor main 127.0.0.1 ${primary} ${Math.floor(count / 2) + 1}`,
     `sentinel down-after-milliseconds main ${DOWN_AFTER_MS}`,
     'sentinel failover-timeout main 3000',
-    ...lines,
-    '',
-  ].join('\n');
+    ...(password === undefined ? [] : [`sentinel auth-pass main ${password}`]),
+  ];
+}
+
+async function startSentinel(
+  t: Test,
+  watching: readonly string[],
+  access: RedisAccess,
+): Promise<SentinelSetup['sentinels'][number]> {
+  const { password, isSecure = false } = access;
+  const port = await freePort();
+  const secured = ['port 0', `tls-port ${port}`, ...TLS_SETTINGS.map((pair) => pair.join(' '))];
+  const lines = [
+    ...(isSecure ? secured : [`port ${port}`]),
+    ...(password === undefined ? [] : [`requirepass ${password}`]),
+    'bind 127.0.0.1',
+    ...watching,
+  ];
   const directory = ownDirectory(t);
-  const file = join(directory, 'sentinel.conf');
   // It writes down there what it learns.
-  writeFileSync(file, text);
+  const file = join(directory, 'sentinel.conf');
+  writeFileSync(file, `${lines.join('\n')}\n`);
   const running = redisProcess(t, [file, '--sentinel', '--dir', directory], /\+monitor/);
   await running.start();
-  return { ...running, address: `127.0.0.1:${port}`, client: lookingClient(t, port) };
+  return { ...running, address: `127.0.0.1:${port}`, client: lookingClient(t, port, access) };
 }
 
 function pairs(flat: readonly string[]): [string, string][] {
