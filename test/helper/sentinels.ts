@@ -38,11 +38,7 @@ export async function sentinelSetup(
   t: Test,
   { count = 3, servers = {}, watchers = {} }: SentinelOptions = {},
 ): Promise<SentinelSetup> {
-  const soon = ['--repl-diskless-sync-delay', '0'];
-  const primary = await redisServer(t, soon, servers);
-  const of = ['--replicaof', '127.0.0.1', `${primary.port}`];
-  const replica = await redisServer(t, [...soon, ...of], servers);
-  await until(async () => (await replica.client.info()).includes('master_link_status:up'));
+  const { primary, replica } = await replicatedRedis(t, servers);
   const text = watching(primary.port, count, servers.password);
   const sentinels = await Promise.all(
     Array.from({ length: count }, () => startSentinel(t, text, watchers)),
@@ -69,6 +65,19 @@ export async function sentinelSetup(
       await until(async () => (await server.client.info()).includes('role:master'));
     },
   };
+}
+
+/** A primary, and a replica that has what it has. */
+export async function replicatedRedis(
+  t: Test,
+  access: RedisAccess = {},
+): Promise<Pick<SentinelSetup, 'primary' | 'replica'>> {
+  const soon = ['--repl-diskless-sync-delay', '0'];
+  const primary = await redisServer(t, soon, access);
+  const of = ['--replicaof', '127.0.0.1', `${primary.port}`];
+  const replica = await redisServer(t, [...soon, ...of], access);
+  await until(async () => (await replica.client.info()).includes('master_link_status:up'));
+  return { primary, replica };
 }
 
 function watching(primary: number, count: number, password: string | undefined): string[] {
