@@ -56,6 +56,7 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
   const prefix = `{${keyPrefix}}`;
   const watch = watchState(client, clock, logger);
   const subscriptions = subscriptionsOf(() => make(waiting()));
+  const stopReviving = revive(client, clock);
 
   async function run<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
     try {
@@ -82,6 +83,7 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
     onState: watch.onState,
     async close() {
       watch.stop();
+      stopReviving();
       failovers?.close();
       subscriptions.close();
       client.disconnect();
@@ -96,6 +98,19 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
 async function firstTry(client: RedisClient): Promise<void> {
   const failed = new Promise((resolve) => client.once('error', resolve));
   await Promise.race([client.connect().catch(ignore), failed]);
+}
+
+/** The library ends a client for good when it is cut off at the wrong moment. */
+function revive(client: RedisClient, clock: Clock): () => void {
+  let cancel = (): void => {};
+  const begin = (): void => {
+    cancel = clock.after(LONGEST_RECONNECT_MS, () => void client.connect().catch(ignore));
+  };
+  client.on('end', begin);
+  return () => {
+    client.off('end', begin);
+    cancel();
+  };
 }
 
 type ClientMaker = {
@@ -151,7 +166,7 @@ function sentinelClients(
     watched,
     (options) => new Redis({ ...options, ...waiting() }),
     () => {
-      for (const client of clients) client.disconnect(true);
+      for (const client of clients) moveOn(client);
     },
   );
   function make(options: Options): RedisClient {
@@ -161,6 +176,13 @@ function sentinelClients(
     return client;
   }
   return { make, failovers };
+}
+
+/** Asks the Sentinels again where to connect to. */
+function moveOn(client: RedisClient): void {
+  if (client.status === 'ready' || client.status === 'connect') client.disconnect(true);
+  // It may have asked before the others were told. Cut off now, it would end for good.
+  else if (client.status === 'connecting') client.once('ready', () => client.disconnect(true));
 }
 
 function addressOf(url: string, tls: TlsOptions | undefined): Options {

@@ -44,6 +44,15 @@ t.test('a Redis that is not there at the start is waited for', async (t) => {
   t.equal(await redis.run((client) => client.get('a')), null);
 });
 
+t.test('a connection that ended for good is made anew', async (t) => {
+  const server = await redisServer(t);
+  const { redis } = await startRedis(t, { url: server.url });
+  redis.client.disconnect();
+  await stateOf(redis, ({ connected }) => !connected);
+  await stateOf(redis, ({ connected }) => connected);
+  t.equal(await redis.run((client) => client.get('a')), null);
+});
+
 t.test('a Redis that is silent fails a command within its time-out', async (t) => {
   const server = await redisServer(t);
   const { redis } = await startRedis(t, { url: server.url, command_timeout: '100ms' });
