@@ -5,9 +5,9 @@ import { HOUR_MS } from '../../../src/store/windows.ts';
 import { eventually } from '../../e2e/client.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { postgresPlace } from '../../helper/postgres-place.ts';
-import { postgresServer } from '../../helper/postgres-server.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 
-const server = await postgresServer(t);
+const server = await postgresDatabases(t);
 const QUEUE = { name: 'q', branches: ['a'], maxBytes: 1e9 };
 
 /** A store with a queue, and batches of its first project that were counted elsewhere. */

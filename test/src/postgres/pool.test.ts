@@ -3,10 +3,10 @@ import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Postgres } from '../../../src/postgres/pool.ts';
 import { openPostgres } from '../../../src/postgres/pool.ts';
-import { postgresServer } from '../../helper/postgres-server.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
-const server = await postgresServer(t);
+const server = await postgresDatabases(t);
 
 async function opened(t: Test, more: object = {}): Promise<{ postgres: Postgres; url: string }> {
   const url = await server.database();
