@@ -18,6 +18,7 @@ import { postgresServer } from '../test/helper/postgres-server.ts';
 import { databaseOf } from '../test/helper/queue-database.ts';
 import { recordingLogger } from '../test/helper/settings.ts';
 import { batchWith } from '../test/helper/trace-database.ts';
+import { treeCpuMicros } from './process-cost.ts';
 
 /**
  * How observations get into Postgres: rows a second on one connection, a transaction a batch, synced to the
@@ -42,15 +43,20 @@ const WAY_NAMES = ['COPY', 'UNNEST', 'multi-row VALUES', 'traces.write, whole'] 
 type Ways = Record<(typeof WAY_NAMES)[number], (batch: readonly Observation[]) => Promise<void>>;
 
 let made = 0;
-const closing: (() => Promise<void>)[] = [];
+const closing: (() => Promise<void> | void)[] = [];
 try {
   const server = await postgresServer({ teardown: (close) => void closing.push(close) }, []);
-  for (const size of [100, 500]) print(size, await measure(await server.database(), size));
+  for (const size of [100, 500]) {
+    print(size, await measure(await server.database(), size, server.pid()));
+  }
 } finally {
   for (const close of closing.reverse()) await close();
 }
 
-async function measure(url: string, size: number): Promise<Map<string, number[]>> {
+/** Of a way, each round: rows a second, and CPU microseconds a row, here and at the server. */
+type Measured = { speeds: number[]; client: number[]; server: number[] };
+
+async function measure(url: string, size: number, pid: number): Promise<Map<string, Measured>> {
   const connection = { url, maxConnections: 2, connectTimeout: 5000, queryTimeout: 30_000 };
   const postgres = await openPostgres({
     ...connection,
@@ -70,18 +76,25 @@ async function measure(url: string, size: number): Promise<Map<string, number[]>
     'multi-row VALUES': (batch) => values(client, batch.map(cellsOf)),
     'traces.write, whole': (batch) => traces.write(batchWith(batch)),
   };
-  const speeds = new Map<string, number[]>(WAY_NAMES.map((name) => [name, []]));
+  const measured = new Map<string, Measured>(
+    WAY_NAMES.map((name) => [name, { speeds: [], client: [], server: [] }]),
+  );
   for (let round = -1; round < rounds; round++) {
     // The other way round each time, so that what the machine does meanwhile falls on all.
     for (const name of round % 2 === 0 ? WAY_NAMES : WAY_NAMES.toReversed()) {
       const batches = Array.from({ length: Math.ceil(total / size) }, () => batchOf(size));
-      const begun = performance.now();
+      const rows = batches.length * size;
+      const [begun, cpu, serverCpu] = [performance.now(), process.cpuUsage(), treeCpuMicros(pid)];
       for (const batch of batches) await ways[name](batch);
       const seconds = (performance.now() - begun) / 1000;
-      if (round >= 0) speeds.get(name)?.push((batches.length * size) / seconds);
+      const { user, system } = process.cpuUsage(cpu);
+      if (round < 0) continue;
+      measured.get(name)?.speeds.push(rows / seconds);
+      measured.get(name)?.client.push((user + system) / rows);
+      measured.get(name)?.server.push((treeCpuMicros(pid) - serverCpu) / rows);
     }
   }
-  return speeds;
+  return measured;
 }
 
 /** Observations of about what an agent's step holds besides its payload. */
@@ -152,15 +165,21 @@ function copied(cell: Cell): string {
   return String(cell).replaceAll(/[\\\t\n\r]/g, (found) => `\\${found}`);
 }
 
-function print(size: number, speeds: Map<string, number[]>): void {
-  const floors = speeds.get('COPY') ?? [];
+function print(size: number, measured: Map<string, Measured>): void {
+  const floor = measured.get('COPY');
+  const against = (all: readonly number[], floors: readonly number[] = []) =>
+    median(all.map((each, i) => each / (floors[i] ?? 1))).toFixed(2);
   process.stdout.write(`\nbatches of ${size}, ${rounds} rounds of ${total} rows\n`);
-  for (const [name, all] of speeds) {
-    const ratios = all.map((speed, i) => speed / (floors[i] ?? 1));
-    const speed = Math.round(median(all)).toLocaleString('en');
-    process.stdout.write(
-      `${name.padEnd(22)} ${speed.padStart(8)} rows/s  ${median(ratios).toFixed(2)} of COPY\n`,
-    );
+  for (const [name, { speeds, client, server }] of measured) {
+    const cells = [
+      name.padEnd(22),
+      `${Math.round(median(speeds)).toLocaleString('en').padStart(8)} rows/s`,
+      `${against(speeds, floor?.speeds)} of COPY`,
+      `CPU a row: here ${median(client).toFixed(1).padStart(5)} µs`,
+      `${against(client, floor?.client)} of COPY's`,
+      `at the server ${median(server).toFixed(1).padStart(5)} µs`,
+    ];
+    process.stdout.write(`${cells.join('  ')}\n`);
   }
 }
 
