@@ -45,7 +45,7 @@ const WAY_NAMES = ['COPY', 'UNNEST', 'multi-row VALUES', 'traces.write, whole'] 
 type Ways = Record<(typeof WAY_NAMES)[number], (batch: ObservationBatch) => Promise<void>>;
 
 let made = 0;
-const closing: (() => Promise<void>)[] = [];
+const closing: (() => Promise<void> | void)[] = [];
 try {
   const server = await postgresServer({ teardown: (close) => void closing.push(close) }, []);
   for (const size of [100, 500]) print(size, await measure(await server.database(), size));
