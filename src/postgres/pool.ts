@@ -1,6 +1,6 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import type { Pool, PoolClient } from 'pg';
-import type { Logger } from '../component/component.ts';
+import type { Clock, Logger } from '../component/component.ts';
 import { postgresError } from './errors.ts';
 
 /** Rows by column. `bigint` columns come as text. */
@@ -30,6 +30,7 @@ export type PostgresSettings = {
   /** Milliseconds within which a statement is answered, or its connection is given up. */
   readonly queryTimeout: number;
   readonly tls: TlsOptions | undefined;
+  readonly clock: Clock;
   readonly logger: Logger;
 };
 
@@ -54,10 +55,10 @@ export async function openPostgres(settings: PostgresSettings): Promise<Postgres
   // While nobody uses it: the pool makes another one. Between two queries of a transaction: the next fails.
   pool.on('error', onBroken);
   pool.on('connect', (client) => client.on('error', onBroken));
-  const { queryTimeout } = settings;
+  const { queryTimeout, clock } = settings;
   return {
     query: (text, values) =>
-      withConnection(pool, endsIn(queryTimeout), (client) => client.query(text, values)),
+      withConnection(pool, endsIn(queryTimeout, clock), (client) => client.query(text, values)),
     transaction: (work) =>
       withConnection(
         pool,
@@ -65,16 +66,16 @@ export async function openPostgres(settings: PostgresSettings): Promise<Postgres
         (client) => transaction(client, work),
       ),
     promptly: (work) =>
-      withConnection(pool, endsIn(queryTimeout), (client) => transaction(client, work)),
+      withConnection(pool, endsIn(queryTimeout, clock), (client) => transaction(client, work)),
     usage: () => ({ open: pool.totalCount, waiting: pool.waitingCount }),
     close: () => pool.end(),
   };
 }
 
 /** What is left of a time that begins now, in milliseconds. */
-function endsIn(ms: number): () => number {
-  const end = performance.now() + ms;
-  return () => Math.max(1, Math.ceil(end - performance.now()));
+function endsIn(ms: number, clock: Clock): () => number {
+  const end = clock.now() + ms;
+  return () => Math.max(1, Math.min(ms, Math.ceil(end - clock.now())));
 }
 
 async function withConnection<T>(

@@ -5,6 +5,7 @@ import { MIGRATIONS } from '../../extensions/postgres/migrations/index.ts';
 import type { QueueDatabase } from '../../extensions/postgres/queue-database.ts';
 import type { PostgresQueues } from '../../extensions/postgres/queue-storage.ts';
 import { openQueues } from '../../extensions/postgres/queue-storage.ts';
+import { systemClock } from '../../src/component/clock.ts';
 import type { Clock } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
@@ -20,13 +21,15 @@ export type QueuePlace = {
   open(clock: Clock): Promise<PostgresQueues>;
   /** What a Postgres that is away does. */
   fail(isAway: boolean): void;
+  /** One that goes away before bodies are read. */
+  failReads(isAway: boolean): void;
 };
 
 /** The product's pool, with the tables in place; the caller closes it. */
 export async function migrated(url: string): Promise<Postgres> {
   const postgres = await openPostgres({
     ...{ url, maxConnections: 8, connectTimeout: 5_000, queryTimeout: 20_000 },
-    ...{ tls: undefined, logger: recordingLogger() },
+    ...{ tls: undefined, clock: systemClock, logger: recordingLogger() },
   });
   await migrate(postgres, MIGRATIONS);
   return postgres;
@@ -40,15 +43,23 @@ export async function queueDatabase(t: Test, url: string): Promise<QueuePlace> {
   let isAway = false;
   const postgres = await migrated(url);
   t.teardown(() => postgres.close());
+  let isUnreadable = false;
   const database = databaseOf(postgres, deleted, () => isAway);
+  const read: QueueDatabase['read'] = async (wanted) => {
+    if (isUnreadable) throw new RetryableError('storage_failed', 'the store is away');
+    return database.read(wanted);
+  };
   return {
     pool,
     deleted,
     fail(away) {
       isAway = away;
     },
+    failReads(away) {
+      isUnreadable = away;
+    },
     async open(clock) {
-      const queues = await openQueues(database, clock, recordingLogger());
+      const queues = await openQueues({ ...database, read }, clock, recordingLogger());
       t.teardown(() => {
         queues.crash();
       });
