@@ -69,7 +69,7 @@ const NOBODY = 'http://127.0.0.1:9';
 function runnable(value: unknown, directory: string, key = ''): unknown {
   if (key === 'endpoint') return /^http/.test(String(value)) ? NOBODY : '127.0.0.1:0';
   if (key === 'url' && String(value).startsWith('redis:')) return redis.url;
-  if (key === 'url' && String(value).startsWith('postgres:')) return postgres;
+  if (key === 'url' && /^(postgres:|\$\{env:DATABASE_URL)/.test(String(value))) return postgres;
   if (key === 'directory' || key === 'path') return join(directory, 'data', 'file');
   if (typeof value === 'string') return value.replace(/^\$\{.*\}$/, 'from-the-environment');
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
@@ -196,8 +196,8 @@ function handles(): string[] {
   return process.getActiveResourcesInfo().filter((name) => held.includes(name));
 }
 
-/** Closing takes a few turns of the event loop. */
-async function settles(condition: () => boolean, turns = 2_000): Promise<boolean> {
+/** Closing takes a few turns of the event loop, and where a server has to agree many. */
+async function settles(condition: () => boolean, turns = 50_000): Promise<boolean> {
   for (let turn = 0; turn < turns && !condition(); turn++) await new Promise(setImmediate);
   return condition();
 }
