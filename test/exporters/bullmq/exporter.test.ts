@@ -6,7 +6,7 @@ import { systemClock } from '../../../src/component/clock.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { processOn, until } from '../../helper/job-queue.ts';
-import { redisServer } from '../../helper/redis-server.ts';
+import { redisCluster, redisServer } from '../../helper/redis-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { createSink } from '../../helper/sink.ts';
 
@@ -237,6 +237,23 @@ t.test('a deleted project leaves nothing of it in Redis, also under load', async
   t.same(await queue?.deadLetters(), []);
   await exporter.consume(nativeBatch(1));
   await sink.holds(1);
+});
+
+t.test('a Cluster carries jobs, dead letters and deleted projects in one slot', async (t) => {
+  const server = await redisCluster(t);
+  const one = await processOn(t, server, undefined, { cluster: true });
+  await until(() => one.redis.state().connected);
+  const { exporter } = await one.gateway();
+  await exporter.consume(nativeBatch(2));
+  const { sink } = await one.worker();
+  await sink.holds(1);
+  sink.behave('permanent');
+  await exporter.consume(nativeBatch(1));
+  const queue = one.queues.all.get('bullmq');
+  await until(async () => (await queue?.deadLetters())?.length === 1);
+  await queue?.removeProject('proj_test');
+  t.same(await queue?.deadLetters(), []);
+  await t.rejects(exporter.consume(nativeBatch(1)), { code: 'unauthorized' });
 });
 
 t.test('a worker that looks alive and takes nothing is replaced', async (t) => {
