@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { startWorker } from '../../../receivers/bullmq/worker.ts';
 import { openJobQueue } from '../../../src/bullmq/job-queue.ts';
@@ -254,6 +255,33 @@ t.test('a Cluster carries jobs, dead letters and deleted projects in one slot', 
   await queue?.removeProject('proj_test');
   t.same(await queue?.deadLetters(), []);
   await t.rejects(exporter.consume(nativeBatch(1)), { code: 'unauthorized' });
+});
+
+t.test('a user of Redis needs no more than the README gives it', async (t) => {
+  const server = await redisServer(t);
+  const readme = readFileSync('extensions/redis/README.md', 'utf8');
+  const [, rules = ''] = /ACL SETUSER tracectl (.*)/.exec(readme) ?? [];
+  await server.client.call('ACL', 'SETUSER', 'tracectl', ...rules.split(' '));
+  const url = server.url.replace('redis://', 'redis://tracectl:password@');
+  const one = await processOn(t, { url });
+  const { exporter } = await one.gateway();
+  const picky = createSink('permanent');
+  await one.worker({}, [{ exporterId: 'picky', consume: picky.consume }]);
+  await exporter.consume(nativeBatch(1));
+  const queue = one.queues.all.get('bullmq');
+  await until(async () => (await queue?.deadLetters())?.length === 1);
+  picky.behave('ok');
+  t.equal(await queue?.replay('all'), 1);
+  await picky.holds(1);
+  picky.behave('retryable');
+  await exporter.consume(nativeBatch(1));
+  await queue?.removeProject('proj_other');
+  picky.behave('ok');
+  await picky.holds(2);
+  const heard = new Promise((resolve) => one.redis.subscribe('keys', resolve));
+  while ((await one.redis.run((client) => client.publish(one.redis.key('keys'), 'a'))) === 0);
+  t.equal(await heard, 'a');
+  t.same(await server.client.call('ACL', 'LOG'), [], 'nothing was denied');
 });
 
 t.test('a worker that looks alive and takes nothing is replaced', async (t) => {
