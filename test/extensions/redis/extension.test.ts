@@ -123,4 +123,8 @@ t.test('a configuration that cannot work is refused', async (t) => {
   t.equal(parse({ url: 'http://localhost' }), false);
   t.equal(parse({ url: 'redis://localhost', command_timeout: '5s' }), false);
   t.equal(parse({ url: 'redis://localhost', key_prefix: '{a}' }), false);
+  const sentinel = { name: 'main', addresses: ['a:26379'] };
+  t.equal(parse({ url: 'redis://localhost', sentinel }), true);
+  t.equal(parse({ url: 'redis://localhost', sentinel, cluster: true }), false);
+  t.equal(parse({ url: 'rediss://localhost', tls: { cert_file: 'a' } }), false);
 });
