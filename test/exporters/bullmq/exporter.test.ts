@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { progressHealth } from '../../../receivers/bullmq/health.ts';
 import { startWorker } from '../../../receivers/bullmq/worker.ts';
 import { openJobQueue } from '../../../src/bullmq/job-queue.ts';
 import { jobIdOf } from '../../../src/bullmq/names.ts';
@@ -330,6 +331,12 @@ t.test('a worker that looks alive and takes nothing is replaced', async (t) => {
   await exporter.consume(nativeBatch(1));
   await until(() => done.size === 1);
   t.match(worker.progress(), { restarts: 1, isStalled: false });
+  const progress = { ...worker.progress(), backlog: 7, isStalled: true };
+  t.match(
+    progressHealth({}, { ...worker, progress: () => progress }, one.redis),
+    { healthy: false, message: 'Jobs wait and none is begun.', details: { jobs_waiting: 7 } },
+    'until then it says that it is not well',
+  );
   t.match(logger.lines, [{ level: 'error', message: /none is begun/ }]);
 });
 
