@@ -105,7 +105,7 @@ export async function redisServer(
 }
 
 /** A Cluster of one node, which refuses commands and scripts whose keys are in several slots. */
-export async function redisCluster(t: Test): Promise<RedisServer> {
+export async function redisCluster(t: Teardown): Promise<RedisServer> {
   const announced = ['--cluster-announce-ip', '127.0.0.1'];
   const server = await redisServer(t, ['--cluster-enabled', 'yes', ...announced]);
   await server.client.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
