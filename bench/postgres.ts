@@ -48,7 +48,7 @@ type Ways = Record<(typeof WAY_NAMES)[number], (batch: ObservationBatch) => Prom
 /** What COPY would read as something else. */
 const SPECIAL = /[\\\t\n\r]/;
 let made = 0;
-const closing: (() => Promise<void>)[] = [];
+const closing: (() => Promise<void> | void)[] = [];
 try {
   const server = await postgresServer({ teardown: (close) => void closing.push(close) }, []);
   for (const size of [100, 500]) print(size, await measure(await server.database(), size));

@@ -24,8 +24,8 @@ import { REGISTRY } from '../../src/registry.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import { nativeBatch, observationBatch, otlpBatch } from '../helper/batches.ts';
 import { type FakeClock, fakeClock } from '../helper/clock.ts';
-import { postgresServer } from '../helper/postgres-server.ts';
-import { redisServer } from '../helper/redis-server.ts';
+import { postgresDatabases } from '../helper/postgres-server.ts';
+import { redisKeys } from '../helper/redis-server.ts';
 import { recordingLogger, recordingMetrics } from '../helper/settings.ts';
 import { createSink, type Sink, sinkPipeline } from '../helper/sink.ts';
 
@@ -59,8 +59,8 @@ function exampleOf(factory: Factory): Record<string, unknown> {
   return (parsed[key] ?? {}) as Record<string, unknown>;
 }
 
-const redis = await redisServer(t);
-const postgres = await (await postgresServer(t)).database();
+const redis = await redisKeys(t);
+const postgres = await (await postgresDatabases(t)).database();
 
 /** A destination where nobody listens. */
 const NOBODY = 'http://127.0.0.1:9';
@@ -73,9 +73,10 @@ function runnable(value: unknown, directory: string, key = ''): unknown {
   if (key === 'directory' || key === 'path') return join(directory, 'data', 'file');
   if (typeof value === 'string') return value.replace(/^\$\{.*\}$/, 'from-the-environment');
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(
+  const moved = Object.fromEntries(
     Object.entries(value).map(([name, inner]) => [name, runnable(inner, directory, name)]),
   );
+  return moved.url === redis.url ? { ...moved, key_prefix: redis.keyPrefix } : moved;
 }
 
 type Bench = {
