@@ -10,6 +10,8 @@ export const otlpHttp = defineExporter({
   description: 'Sends spans to an OpenTelemetry server over HTTP, through a queue on disk',
   accepts: ['raw', 'observations'],
   config: otlpHttpConfig,
+  // Without a queue nothing is held.
+  joinsEvents: ({ sending_queue: { enabled, storage } }) => enabled && storage !== undefined,
   // Without a header there is no key that they would share.
   mixesProjects: ({ headers, allow_multiple_projects }) =>
     allow_multiple_projects || Object.keys(headers).length === 0

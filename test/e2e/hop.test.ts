@@ -56,7 +56,11 @@ function post(hop: Daemon, body: Buffer, headers: Record<string, string> = {}): 
   return hop.call({
     method: 'POST',
     path: '/v1/traces',
-    headers: { authorization: `Bearer ${KEY}`, 'content-type': 'application/x-protobuf', ...headers },
+    headers: {
+      authorization: `Bearer ${KEY}`,
+      'content-type': 'application/x-protobuf',
+      ...headers,
+    },
     body,
   });
 }
