@@ -45,6 +45,11 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
     ],
     types: ['src/queue', 'src/store'],
   },
+  'src/supervisor': {
+    values: [
+      ...['src/component', 'src/config', 'src/control', 'src/http/address.ts', 'src/telemetry'],
+    ],
+  },
   receivers: {
     values: [
       ...['src/component', 'src/model', 'src/config/schema.ts', 'src/bullmq', 'src/grpc'],

@@ -5,9 +5,14 @@ import { BOOTSTRAP } from '../store/bootstrap.ts';
 const NATIVE = 'POST /api/v1/observations/batch';
 
 /** What a start prints: where it listens, and on the first one the key and something to try. */
-export function welcome(service: Service, version: string): string {
+export function welcome(
+  service: Pick<Service, 'endpoints' | 'metricsAddress' | 'offers'>,
+  version: string,
+  workers = 1,
+): string {
   const endpoints = service.endpoints();
-  const lines = [`tracectl ${version} is running.`, ''];
+  const many = workers === 1 ? '' : ` with ${workers} workers`;
+  const lines = [`tracectl ${version} is running${many}.`, ''];
   for (const { url, routes } of endpoints) {
     const received = routes.filter((route) => !route.startsWith('GET '));
     lines.push(`  ${url}`, ...received.map((route) => `    ${route}`));
@@ -34,7 +39,7 @@ export function welcome(service: Service, version: string): string {
 }
 
 /** Where it is managed. The token itself is for those who may read its file. */
-function managed(service: Service): string[] {
+function managed(service: Pick<Service, 'offers'>): string[] {
   return service.offers(ADMIN_API).flatMap(({ offer: { url, tokenFile } }) => {
     if (url === undefined) return [];
     const token = tokenFile === undefined ? 'token: as configured' : `token: ${tokenFile}`;

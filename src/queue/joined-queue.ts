@@ -98,7 +98,15 @@ async function leaseFrom(
   const inOrder = [...all.entries()];
   for (const [index, queue] of [...inOrder.slice(1), ...inOrder.slice(0, 1)]) {
     if (entries.length >= max || (entries.length > 0 && room <= 0)) break;
-    for (const entry of await queue.lease(branch, max - entries.length, Math.max(room, 1))) {
+    let found: readonly QueueEntry[];
+    try {
+      found = await queue.lease(branch, max - entries.length, Math.max(room, 1));
+    } catch (error) {
+      // What is leased by now must not get lost with the failure of another file.
+      if (entries.length > 0) return entries;
+      throw error;
+    }
+    for (const entry of found) {
       room -= entry.batch.body.length;
       entries.push({ ...entry, seq: index * RANGE + entry.seq });
     }

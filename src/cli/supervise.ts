@@ -1,0 +1,246 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { systemClock } from '../component/clock.ts';
+import type { ServiceConfig } from '../config/config.ts';
+import { type ControlServer, startControlServer } from '../control/server.ts';
+import { createService, type Service } from '../engine/service.ts';
+import { createWorkersHandler } from '../supervisor/commands.ts';
+import { healthOfAll } from '../supervisor/health.ts';
+import { mergePages } from '../supervisor/metric-pages.ts';
+import { watcherPart } from '../supervisor/parts.ts';
+import { assertFree, sharedEndpoints } from '../supervisor/ports.ts';
+import { createSupervisor, type Supervisor, WorkersFailed } from '../supervisor/supervisor.ts';
+import { WorkerGone, type WorkerHandle, type WorkerProcess } from '../supervisor/worker-handle.ts';
+import { HEALTH } from '../telemetry/health.ts';
+import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
+import { createMetrics, type ServiceMetrics } from '../telemetry/metrics.ts';
+import { threadFile } from '../thread/thread.ts';
+import { type ConfigOptions, loadAgain } from './configuration.ts';
+import { dataDirectoryOf } from './daemon.ts';
+import { EXIT } from './exit-status.ts';
+import { packageVersion } from './package-root.ts';
+import { type Ending, watchProcess } from './process-events.ts';
+import type { Terminal } from './terminal.ts';
+import { welcome } from './welcome.ts';
+import { WORKER_VARIABLE } from './worker.ts';
+
+export type Supervision = {
+  readonly config: ServiceConfig;
+  /** Workers, more than one. */
+  readonly count: number;
+  readonly options: ConfigOptions;
+  readonly terminal: Terminal;
+};
+
+/** Beyond `service.shutdown_timeout`, in which a worker should have stopped by itself. */
+const PATIENCE_MS = 5_000;
+/** Nothing else keeps a process alive whose workers are all down. */
+const ALIVE_MS = 60_000;
+
+/**
+ * Runs the daemon in several processes of this same command, and no pipeline in this one:
+ *
+ *   this process ── metrics, health checks, control socket, signals
+ *     ├─ worker 1 ─┐
+ *     └─ worker 2 ─┴─ receivers on the same ports, each with queues of its own
+ */
+export async function supervise(supervision: Supervision): Promise<number> {
+  const { config, count } = supervision;
+  await assertFree(sharedEndpoints(config));
+  const logger = createLogger(config.service.telemetry.logs);
+  const events = watchProcess(logger);
+  const metrics = createMetrics();
+  const supervisor = createSupervisor({
+    ...{ count, clock: systemClock, logger, metrics },
+    spawn: (index) => spawnWorker(index, supervision),
+  });
+  const alive = setInterval(() => {}, ALIVE_MS);
+  try {
+    const service = await watcherService(config, supervisor, metrics, logger);
+    return await new Watcher({ ...supervision, service, supervisor, logger }).run(events);
+  } finally {
+    // Nothing is left running, whatever went wrong.
+    supervisor.kill();
+    clearInterval(alive);
+    events.close();
+    await metrics.shutdown();
+    logger.flush();
+  }
+}
+
+/** What runs here: the metrics page, and extensions that watch. */
+async function watcherService(
+  config: ServiceConfig,
+  supervisor: Supervisor,
+  metrics: ServiceMetrics,
+  logger: ServiceLogger,
+): Promise<Service> {
+  let own: Service | undefined;
+  const health = healthOfAll(
+    {
+      report(verbose) {
+        if (own === undefined) throw new Error('health is asked for before there is a service');
+        return own.health(verbose);
+      },
+    },
+    supervisor,
+  );
+  own = await createService({
+    config: watcherPart(config),
+    logger,
+    version: packageVersion(),
+    offers: [{ capability: HEALTH, offer: health }],
+    async metricsPage(page) {
+      const worker = 'supervisor';
+      const ofWorkers = supervisor.metricPages();
+      const text = await metrics.text();
+      return mergePages([{ worker, text: page }, { worker, text }, ...(await ofWorkers)]);
+    },
+  });
+  return own;
+}
+
+type Parts = Supervision & {
+  readonly service: Service;
+  readonly supervisor: Supervisor;
+  readonly logger: ServiceLogger;
+};
+
+class Watcher {
+  readonly #parts: Parts;
+  #config: ServiceConfig;
+  #control: ControlServer | undefined;
+  #reloading: Promise<unknown> = Promise.resolve();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+    this.#config = parts.config;
+  }
+
+  async run(events: Ending): Promise<number> {
+    const { service, supervisor } = this.#parts;
+    await service.start();
+    const started = supervisor.start().then(
+      () => undefined,
+      (error: unknown) => this.#failed(error),
+    );
+    // A stop may come before all are ready.
+    const early = await Promise.race([started, events.ended, events.cutShort]);
+    if (early !== undefined) return this.#end(early, events);
+    await this.#welcome();
+    events.onReload(() => this.#reload().catch(() => {}));
+    return this.#end(await events.ended, events);
+  }
+
+  #failed(error: unknown): number {
+    if (!(error instanceof WorkersFailed)) throw error;
+    this.#parts.logger.error({ error }, 'The workers cannot start: all of them stop.');
+    return error.status === EXIT.ok ? EXIT.failed : error.status;
+  }
+
+  async #welcome(): Promise<void> {
+    const { service, supervisor, terminal, logger, count, config } = this.#parts;
+    const shown = {
+      endpoints: () => [...supervisor.endpoints()],
+      metricsAddress: service.metricsAddress,
+      offers: service.offers,
+    };
+    terminal.out(welcome(shown, packageVersion(), count));
+    const directory = dataDirectoryOf(config, terminal.cwd);
+    if (directory === undefined) return;
+    const handler = createWorkersHandler({
+      workers: supervisor.workers,
+      reload: () => this.#reload(),
+    });
+    try {
+      this.#control = await startControlServer(directory, handler, logger);
+    } catch (error) {
+      logger.warn({ error }, 'No control socket: commands cannot reach this daemon.');
+    }
+  }
+
+  #end(status: number, { cutShort }: Ending): Promise<number> {
+    this.#parts.logger.info({}, 'Stopping.');
+    return Promise.race([this.#stop(status), cutShort]);
+  }
+
+  async #stop(status: number): Promise<number> {
+    const { supervisor, service } = this.#parts;
+    await this.#control?.close();
+    const patience = this.#config.service.shutdown_timeout + PATIENCE_MS;
+    const isClean = await supervisor.stop(patience);
+    await service.shutdown();
+    return isClean || status !== EXIT.ok ? status : EXIT.failed;
+  }
+
+  #reload(): Promise<unknown> {
+    const next = this.#reloading.catch(() => {}).then(() => this.#reloadNow());
+    this.#reloading = next;
+    return next;
+  }
+
+  /** One worker after the other: where the first refuses, nothing has changed. */
+  async #reloadNow(): Promise<unknown> {
+    const { options, terminal, logger, service, supervisor } = this.#parts;
+    const config = loadAgain(options, terminal, logger, service);
+    try {
+      const before = sharedEndpoints(this.#config);
+      await assertFree(sharedEndpoints(config).filter((endpoint) => !before.includes(endpoint)));
+      for (const worker of supervisor.workers) await reloadWorker(worker, logger);
+      await service.reload(watcherPart(config));
+    } catch (error) {
+      service.reloadRefused();
+      logger.error({ error }, 'The new configuration is not in place everywhere.');
+      throw error;
+    }
+    this.#config = config;
+    logger.setLevel(config.service.telemetry.logs.level);
+    return { reloaded: true };
+  }
+}
+
+/** One that does not run reads the new configuration when it starts. */
+async function reloadWorker(worker: WorkerHandle, logger: ServiceLogger): Promise<void> {
+  try {
+    await worker.ask({ kind: 'control', request: { command: 'reload', arguments: {} } });
+  } catch (error) {
+    if (!(error instanceof WorkerGone)) throw error;
+    logger.warn(
+      { worker: worker.index },
+      'A worker is down; it starts with the new configuration.',
+    );
+  }
+}
+
+/** The same command line, told which worker it is. */
+function spawnWorker(index: number, { count, options, terminal }: Supervision): WorkerProcess {
+  const { config, set } = options;
+  const entry = fileURLToPath(threadFile(import.meta.url, '../main'));
+  const args = [
+    'run',
+    ...config.flatMap((file) => ['--config', file]),
+    ...set.flatMap((setting) => ['--set', setting]),
+  ];
+  const child = fork(entry, args, {
+    cwd: terminal.cwd,
+    env: { ...terminal.env, [WORKER_VARIABLE]: `${index}/${count}` },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  return workerProcess(child);
+}
+
+function workerProcess(child: ChildProcess): WorkerProcess {
+  return {
+    pid: child.pid,
+    send: (message) => void child.send(message, () => {}),
+    onMessage: (listener) => void child.on('message', listener),
+    onExit(listener) {
+      child.once('exit', (code, signal) => listener({ code, signal }));
+      // It could not even be started: then there is no exit.
+      child.on('error', () => {
+        if (child.pid === undefined) listener({ code: EXIT.failed, signal: null });
+      });
+    },
+    kill: (signal) => void child.kill(signal),
+  };
+}
