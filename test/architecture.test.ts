@@ -22,6 +22,12 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   'src/redis': { values: ['src/component', 'src/model'] },
   'src/postgres': { values: ['src/component', 'src/model'] },
   'src/store': { values: ['src/component', 'src/model'], types: ['src/queue'] },
+  'src/tenancy': {
+    values: [
+      ...['src/component', 'src/model', 'src/store', 'src/config/schema.ts'],
+      'src/queue/record.ts',
+    ],
+  },
   'src/http': {
     values: [
       ...['src/component', 'src/model', 'src/thread', 'src/tls', 'src/config/schema.ts'],
@@ -88,6 +94,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
         'src/redis',
         'src/sqlite',
         'src/store',
+        'src/tenancy',
         'src/telemetry/health.ts',
         'src/tls',
       ],
@@ -124,7 +131,10 @@ function importsOf(file: string): Import[] {
   const code = codeOf(file);
   const named = [...code.matchAll(/(?:import|export)\s+(type\s+)?[^;'"]*?from\s+'(\.[^']+)'/g)];
   const others = [...code.matchAll(/(?<!from\s+)'(\.{1,2}\/[^']+\.ts)'/g)];
-  const threads = [...code.matchAll(/threadFile\(\s*import\.meta\.url,\s*'([^']+)'/g)];
+  const threads = [
+    ...code.matchAll(/threadFile\(\s*import\.meta\.url,\s*'([^']+)'/g),
+    ...code.matchAll(/moduleAt\('([^']+)'\)/g),
+  ];
   return [
     ...threads.map(([, name]) => ({ target: join(dirname(file), `${name}.ts`), isType: false })),
     ...named.map(([, type, path = '']) => ({

@@ -9,19 +9,23 @@ const MOST_AT_ONCE = 1000;
 /** Batches that one step looks at. */
 const STEP = 1000;
 
-/** Keeps batches, those that are not here yet. */
+/** Keeps batches; resolves with those that were not here yet. */
 export async function insertBatches(
   client: PostgresClient,
   batches: readonly RawBatch[],
-): Promise<void> {
+): Promise<ReadonlySet<string>> {
+  const isNew = new Set<string>();
   for (let from = 0; from < batches.length; from += MOST_AT_ONCE) {
     const records = batches.slice(from, from + MOST_AT_ONCE).map((batch) => recordOf(batch));
     const rows = records.map((_, i) => placeholders(i * COLUMNS.length + 1));
-    await client.query(
-      `INSERT INTO batches (${RECORD_COLUMNS}) VALUES ${rows.join(', ')} ON CONFLICT DO NOTHING`,
+    const inserted = await client.query(
+      `INSERT INTO batches (${RECORD_COLUMNS}) VALUES ${rows.join(', ')} ON CONFLICT DO NOTHING
+       RETURNING id`,
       records.flatMap((record) => [...record]),
     );
+    for (const { id } of inserted.rows) isNew.add(String(id));
   }
+  return isNew;
 }
 
 function placeholders(first: number): string {
@@ -36,13 +40,14 @@ export async function readBatches(
   const { rows } = await client.query(`SELECT ${RECORD_COLUMNS} FROM batches WHERE id = ANY ($1)`, [
     ids,
   ]);
-  return new Map(rows.map((row) => [String(row.id), batchIn(row)]));
+  return new Map(rows.map((row) => [String(row.id), batchOf(recordIn(row))]));
 }
 
-function batchIn(row: Row): RawBatch {
+/** A row with the columns of a record. */
+export function recordIn(row: Row): BatchRecord {
   const numbers = ['received_at', 'usage_events', 'usage_bytes'];
-  const record = COLUMNS.map((name) => (numbers.includes(name) ? Number(row[name]) : row[name]));
-  return batchOf(record as unknown as BatchRecord);
+  const cells = COLUMNS.map((name) => (numbers.includes(name) ? Number(row[name]) : row[name]));
+  return cells as unknown as BatchRecord;
 }
 
 /**

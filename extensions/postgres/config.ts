@@ -1,5 +1,7 @@
 import { z } from 'zod';
 import { duration, secret } from '../../src/config/schema.ts';
+import { organization, plans } from '../../src/tenancy/plans.ts';
+import { rejections } from '../../src/tenancy/rejections.ts';
 
 const tls = z.strictObject({
   ca_file: z.string().min(1).optional().describe('PEM of the authorities that are trusted.'),
@@ -44,6 +46,11 @@ export const config = z.strictObject({
     .describe(
       'auto: the start brings the tables up to date, one process at a time. off: it only checks, for a role that may not change tables.',
     ),
+  plans: plans.describe('What each plan allows. An organization starts on `scale`.'),
+  organization: organization.describe(
+    "This organization's own limits, each in place of its plan's.",
+  ),
+  rejections,
   tls: tls
     .optional()
     .describe('How the connection is secured. Without it, what the URL says (`sslmode`).'),

@@ -2,47 +2,49 @@ import { readFile } from 'node:fs/promises';
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import type { Capability, Extension, Settings } from '../../src/component/component.ts';
 import { assertMigrated, migrate } from '../../src/postgres/migrate.ts';
-import type { Postgres } from '../../src/postgres/pool.ts';
+import type { Postgres, PostgresSettings } from '../../src/postgres/pool.ts';
 import { openPostgres } from '../../src/postgres/pool.ts';
-import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import type { SharedQueueStorage } from '../../src/queue/shared-queue.ts';
-import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
+import type { Bootstrap } from '../../src/store/bootstrap.ts';
+import { lateCounters } from '../../src/store/late-counters.ts';
+import { lateStore } from '../../src/store/late-store.ts';
+import type { SharedLedger } from '../../src/store/shared-ledger.ts';
 import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import type { PostgresConfig } from './config.ts';
 import { MIGRATIONS } from './migrations/index.ts';
-import type { OpenDatabase } from './open.ts';
-import { openDatabase } from './open.ts';
+import type { OpenStore } from './open-store.ts';
+import { openStore } from './open-store.ts';
 
 /**
- *   start ──▶ pool ──▶ tables up to date ──▶ queues, offered as `queue_storage` and `shared_queues`
+ *   start ──▶ pool ──▶ tables up to date ──▶ store, its queues, counters and ledger
  *
  * A Postgres that goes away is waited for; one that is away at the start refuses the start.
  */
 export function postgresExtension(settings: Settings, config: PostgresConfig): Extension {
-  const { id, clock, logger, host, metrics } = settings;
+  const { id, host, metrics, logger } = settings;
   let postgres: Postgres | undefined;
-  let open: OpenDatabase | undefined;
+  let open: OpenStore | undefined;
   let closers: (() => void)[] = [];
-  const queues = (): SharedQueueStorage => {
+  const offers = offersOf(() => {
     if (open === undefined) throw new Error(`extension ${id} is not started`);
-    return open.queues;
+    return open;
+  });
+  // What the start made for itself is asked for whether it has started or not.
+  const bootstrap: Bootstrap = {
+    get first() {
+      return open?.first;
+    },
   };
-  // The offer exists before the start, because components look it up while they are created.
-  const offer: SharedQueueStorage = {
-    openQueue: async (options) => queues().openQueue(options),
-    alone: async (name, work) => queues().alone(name, work),
-  };
+  offers.set('bootstrap', bootstrap);
 
   return {
     async start() {
-      const { url, max_connections: maxConnections, connect_timeout, query_timeout } = config;
-      const timeouts = { connectTimeout: connect_timeout, queryTimeout: query_timeout };
-      const tls = await tlsOptions(config.tls);
-      const pool = await openPostgres({ url, maxConnections, ...timeouts, tls, logger });
+      const connection = await connectionOf(settings, config);
+      const pool = await openPostgres(connection);
       postgres = pool;
       await prepare(pool, settings, config);
-      open = await openDatabase(pool, clock, logger);
-      const opened = open;
+      const opened = await openStore(pool, connection, settings, config);
+      open = opened;
       closers = [
         host.service(HEALTH_REGISTRY).register(id, () => ({
           healthy: opened.isThere(),
@@ -66,11 +68,37 @@ export function postgresExtension(settings: Settings, config: PostgresConfig): E
       });
       await pool?.close();
     },
-    provide: <T>(wanted: Capability<T>) =>
-      wanted.name === QUEUE_STORAGE.name || wanted.name === SHARED_QUEUES.name
-        ? (offer as T)
-        : undefined,
+    provide: <T>(wanted: Capability<T>) => offers.get(wanted.name) as T | undefined,
   };
+}
+
+/** Offers exist before the start, because components look them up while they are created. */
+function offersOf(open: () => OpenStore): Map<string, unknown> {
+  const store = lateStore(() => open().store);
+  const queues: SharedQueueStorage = {
+    openQueue: async (options) => open().queues.openQueue(options),
+    alone: async (name, work) => open().queues.alone(name, work),
+  };
+  const ledger: SharedLedger = {
+    beginEpoch: async (...values) => open().ledger.beginEpoch(...values),
+    decide: async (...values) => open().ledger.decide(...values),
+    record: async (entries) => open().ledger.record(entries),
+  };
+  return new Map<string, unknown>([
+    ['store', store],
+    ['queue_storage', queues],
+    ['shared_queues', queues],
+    ['usage_counters', lateCounters(() => store.counters)],
+    ['shared_ledger', ledger],
+  ]);
+}
+
+async function connectionOf(
+  { logger }: Settings,
+  { url, max_connections: maxConnections, connect_timeout, query_timeout, tls }: PostgresConfig,
+): Promise<PostgresSettings> {
+  const timeouts = { connectTimeout: connect_timeout, queryTimeout: query_timeout };
+  return { url, maxConnections, ...timeouts, tls: await tlsOptions(tls), logger };
 }
 
 async function prepare(

@@ -1,15 +1,21 @@
 import { defineExtension } from '../../src/component/component.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
+import { BOOTSTRAP } from '../../src/store/bootstrap.ts';
+import { SHARED_LEDGER } from '../../src/store/shared-ledger.ts';
+import { STORE } from '../../src/store/store.ts';
+import { USAGE_COUNTERS } from '../../src/store/tenancy.ts';
 import { config } from './config.ts';
 import { postgresExtension } from './extension.ts';
+
+const OFFERS = [STORE, QUEUE_STORAGE, SHARED_QUEUES, USAGE_COUNTERS, SHARED_LEDGER, BOOTSTRAP];
 
 export const postgres = defineExtension({
   kind: 'extension',
   type: 'postgres',
-  stability: 'alpha',
-  description: 'Queues in Postgres, which any number of processes share.',
+  stability: 'beta',
+  description: 'A store in Postgres, which any number of processes share.',
   config,
-  provides: [QUEUE_STORAGE.name, SHARED_QUEUES.name],
+  provides: OFFERS.map(({ name }) => name),
   create: postgresExtension,
 });

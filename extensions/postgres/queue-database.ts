@@ -9,8 +9,11 @@ export type QueueDatabase = QueueClient & {
   transaction<T>(work: (client: QueueClient) => Promise<T>): Promise<T>;
   /** Of these projects those that are deleted; the others cannot be deleted before the transaction ends. */
   deletedOf(client: QueueClient, projectIds: readonly string[]): Promise<ReadonlySet<string>>;
-  /** Keeps batches, those that are not here yet, with their usage. */
-  keep(client: QueueClient, batches: readonly RawBatch[]): Promise<void>;
+  /**
+   * Keeps batches, those that are not here yet, with their usage. Resolves with those that are refused:
+   * what was reserved for them is not counted any more.
+   */
+  keep(client: QueueClient, batches: readonly RawBatch[]): Promise<ReadonlySet<string>>;
   /** Batches that are here, by id. */
   read(wanted: readonly WantedBatch[]): Promise<ReadonlyMap<string, RawBatch>>;
 };

@@ -7,7 +7,8 @@ import type { Holder } from './queue-holder.ts';
 import { becomeHolder } from './queue-holder.ts';
 import type { PostgresLedger } from './queue-ledger.ts';
 import { postgresLedger } from './queue-ledger.ts';
-import { removeStep } from './queue-removal.ts';
+import type { Forgotten } from './queue-removal.ts';
+import { expireStep, removeStep } from './queue-removal.ts';
 
 /** How often a process looks for what others gave back. */
 const LOOK_MS = 5000;
@@ -19,6 +20,10 @@ const TIDY_MS = 10 * 60_000;
 export type PostgresQueues = SharedQueueStorage & {
   /** Takes out a bounded part of what a deleted project left; resolves with whether there may be more. */
   removeStep(projectId: string): Promise<boolean>;
+  /** The same of the dead letters of a project that were received before `since`. */
+  expireStep(projectId: string, since: number): Promise<boolean>;
+  /** Reads anew what waits. */
+  refresh(): Promise<void>;
   /** Before the pool is closed: gives back what is leased. */
   close(): Promise<void>;
   /** Ends without writing anything more. */
@@ -87,6 +92,10 @@ export async function openQueues(
     return queue;
   }
 
+  const forgotten: Forgotten = (...entry) => {
+    for (const queue of queues.values()) queue.forget(...entry);
+  };
+
   function crash(): void {
     for (const stop of timers) stop();
     holder.crash();
@@ -103,14 +112,17 @@ export async function openQueues(
           [`tracectl/${name}`],
         );
         if (rows[0]?.locked !== true) return false;
+        // The work is done on other connections; this one only holds the lock.
+        await client.query(`SET LOCAL idle_in_transaction_session_timeout = '10min'`);
         await work();
         return true;
       });
     },
-    removeStep: (projectId) =>
-      removeStep(database, projectId, (branch, items, wasDead) => {
-        for (const queue of queues.values()) queue.forget(branch, items, wasDead);
-      }),
+    removeStep: (projectId) => removeStep(database, projectId, forgotten),
+    expireStep: (projectId, since) => expireStep(database, projectId, since, forgotten),
+    async refresh() {
+      for (const queue of queues.values()) await queue.refresh();
+    },
     async close() {
       crash();
       await holder.close();

@@ -42,8 +42,8 @@ export type QueueParts = {
 export type BranchIds = ReadonlyMap<string, number>;
 
 type Append = { readonly batch: RawBatch; readonly answer: AnswerRow | undefined };
-/** The places a batch came to wait in; `deleted` where its project is. */
-type Appended = { readonly added: readonly Row[] } | 'deleted';
+/** The places a batch came to wait in; `deleted` where its project is, `refused` where its usage is. */
+type Appended = { readonly added: readonly Row[] } | 'deleted' | 'refused';
 type Take = {
   readonly from: string;
   readonly batchId: string;
@@ -128,6 +128,13 @@ export class PostgresQueue implements SharedQueue {
     try {
       const appended = await this.#append({ batch, answer });
       if (appended === 'deleted') throw new Refusal('unauthorized', 'The project was deleted.');
+      if (appended === 'refused') {
+        throw new RetryableError(
+          'quota_counters',
+          'The quota counters were lost meanwhile. Try again.',
+        );
+      }
+      batch.isUsageEntered = true;
       this.#entered(batch, appended.added, size);
     } catch (error) {
       this.#counts.changeBytes(-size);
@@ -191,13 +198,17 @@ export class PostgresQueue implements SharedQueue {
     const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
     const deleted = await database.deletedOf(client, projects);
     const kept = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
-    const batches = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
-    if (batches.length > 0) await database.keep(client, batches);
+    const given = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
+    const refused = given.length > 0 ? await database.keep(client, given) : new Set<string>();
+    const batches = given.filter(({ id }) => !refused.has(id));
     const added = Map.groupBy(await this.#enter(client, batches), (row) => row.batch_id);
-    const answers = kept.flatMap(({ answer }) => (answer === undefined ? [] : [answer]));
+    const answers = kept.flatMap(({ answer, batch }) =>
+      answer === undefined || refused.has(batch.id) ? [] : [answer],
+    );
     await ledger.keep(client, answers);
     return calls.map(({ batch }) => {
       if (deleted.has(batch.tenant.projectId)) return 'deleted';
+      if (refused.has(batch.id)) return 'refused';
       const rows = added.get(batch.id) ?? [];
       // Of the same batch twice in one group the first has come to wait.
       added.delete(batch.id);
@@ -523,13 +534,13 @@ export class PostgresQueue implements SharedQueue {
     }
   }
 
-  /** Entries of deleted projects were taken out of the tables. */
-  forget(branchId: number, items: number, wasDead: boolean): void {
+  /** An entry was taken out of the tables. */
+  forget(branchId: number, items: number, reason: DropReason, wasDead: boolean): void {
     for (const [branch, id] of this.#ids) {
       if (id !== branchId) continue;
       if (wasDead) this.#counts.changeDead(-1, -items);
       else this.#counts.left(branch, items, undefined);
-      this.#dropped({ branch, items, reason: 'project_deleted', wasDead });
+      this.#dropped({ branch, items, reason, wasDead });
     }
   }
 

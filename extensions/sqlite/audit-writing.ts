@@ -1,6 +1,7 @@
 /** The audit log, in the database thread: an entry stands in the transaction of what it is about. */
 import type { DatabaseSync } from 'node:sqlite';
 import type { AuditEntry } from '../../src/store/tenancy.ts';
+import type { AuditRow, ByRow } from '../../src/tenancy/rows.ts';
 
 export const AUDIT_SCHEMA = `
   CREATE TABLE IF NOT EXISTS audit_log (
@@ -19,18 +20,6 @@ export const AUDIT_SCHEMA = `
 `;
 
 export const AUDIT_COLUMNS = 'at, actor, address, action, subject, details';
-
-export type AuditRow = readonly [
-  at: number,
-  actor: string,
-  address: string | null,
-  action: string,
-  subject: string,
-  details: string,
-];
-
-/** Who changes something, and when; null where nobody is named. */
-export type ByRow = readonly [at: number, actor: string, address: string | null] | null;
 
 /** Notes a change that was made. Details that are undefined are left out. */
 export type NoteChange = (

@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import { byteSize, duration } from '../../src/config/schema.ts';
-import { organization, plans } from './plans.ts';
+import { byteSize } from '../../src/config/schema.ts';
+import { organization, plans } from '../../src/tenancy/plans.ts';
+import { rejections } from '../../src/tenancy/rejections.ts';
 
 export const config = z.strictObject({
   directory: z
@@ -20,13 +21,7 @@ export const config = z.strictObject({
   organization: organization.describe(
     "This organization's own limits, each in place of its plan's.",
   ),
-  rejections: z
-    .strictObject({
-      max_entries: z.int().min(0).default(10_000).describe('Lines kept for each project.'),
-      max_age: duration('720h').describe('How long a line is kept.'),
-    })
-    .prefault({})
-    .describe('The log of what was refused, without payloads.'),
+  rejections,
 });
 
 export type SqliteConfig = z.output<typeof config>;

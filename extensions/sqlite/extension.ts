@@ -3,7 +3,7 @@ import type { Capability, Extension, Settings } from '../../src/component/compon
 import type { Bootstrap } from '../../src/store/bootstrap.ts';
 import type { DataDirectory } from '../../src/store/data-directory.ts';
 import { lateCounters } from '../../src/store/late-counters.ts';
-import type { Store } from '../../src/store/store.ts';
+import { lateStore } from '../../src/store/late-store.ts';
 import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import type { SqliteConfig } from './config.ts';
 import type { OpenStore } from './open-store.ts';
@@ -46,35 +46,5 @@ export function sqliteExtension(settings: Settings, config: SqliteConfig): Exten
       if (closing !== undefined) await closing.close();
     },
     provide: <T>(wanted: Capability<T>) => offers.get(wanted.name) as T | undefined,
-  };
-}
-
-function lateStore(store: () => Store): Store {
-  return {
-    get projects() {
-      return store().projects;
-    },
-    get keys() {
-      return store().keys;
-    },
-    get traces() {
-      return store().traces;
-    },
-    get organization() {
-      return store().organization;
-    },
-    get usage() {
-      return store().usage;
-    },
-    get counters() {
-      return store().counters;
-    },
-    get rejections() {
-      return store().rejections;
-    },
-    get audit() {
-      return store().audit;
-    },
-    openQueue: (options) => store().openQueue(options),
   };
 }

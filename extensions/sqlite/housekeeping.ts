@@ -1,14 +1,14 @@
+import type { Steps } from '../../src/component/background.ts';
+import { Background, inSteps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import { removeAnswers, removeBatches, sweepParts } from '../../src/queue/project-removal.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
 import type { RemovedBatch } from '../../src/queue/removal-operations.ts';
 import type { SqliteQueueStorage } from '../../src/queue/storage.ts';
-import type { Steps } from '../../src/sqlite/background.ts';
-import { Background, inSteps } from '../../src/sqlite/background.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import { TRUNCATE_LOG } from '../../src/sqlite/log-truncation.ts';
+import type { Retention } from '../../src/tenancy/retention.ts';
 import type { RemovedTraces } from './purge-operations.ts';
-import type { Retention } from './retention.ts';
 
 /** How often it is looked for what is past its time. */
 const EXPIRE_MS = 60_000;

@@ -2,6 +2,7 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { ALL_USAGE } from '../../src/queue/usage-operations.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
+import type { RejectedRow, RejectionRow, UsedRow } from '../../src/tenancy/rows.ts';
 import { AUDIT_COLUMNS, AUDIT_SCHEMA, auditWriting } from './audit-writing.ts';
 
 const SCHEMA = `
@@ -26,34 +27,6 @@ const SCHEMA = `
     PRIMARY KEY (hour, project, key, code)
   ) STRICT, WITHOUT ROWID;
 `;
-
-export type RejectionRow = readonly [
-  at: number,
-  key: string,
-  path: string,
-  code: string,
-  reason: string,
-  item: string | null,
-  count: number,
-];
-export type RejectedRow = readonly [
-  hour: number,
-  project: string,
-  key: string,
-  code: string,
-  count: number,
-];
-/** Accepted: hour, project, key, events, bytes. */
-export type UsedRow = readonly [number, string, string, number, number];
-/** Events and bytes of a project and key: in the ledger, and in the batches that are kept. */
-export type LedgerCheck = readonly [
-  project: string,
-  key: string,
-  events: number,
-  bytes: number,
-  keptEvents: number,
-  keptBytes: number,
-];
 
 const REJECTION_COLUMNS = 'at, key, path, code, reason, item, count';
 

@@ -1,4 +1,4 @@
-import type { Clock, Settings } from '../../src/component/component.ts';
+import type { Settings } from '../../src/component/component.ts';
 import type { SqliteQueueStorage } from '../../src/queue/storage.ts';
 import { queueOperations, queueStorage } from '../../src/queue/storage.ts';
 import type { Database } from '../../src/sqlite/database.ts';
@@ -7,18 +7,13 @@ import type { DiskHealth } from '../../src/sqlite/directory.ts';
 import type { OperationSource } from '../../src/sqlite/operation.ts';
 import type { FirstProject } from '../../src/store/bootstrap.ts';
 import type { Store } from '../../src/store/store.ts';
-import { sqliteAudit } from './audit.ts';
+import type { Tenancy } from '../../src/tenancy/open.ts';
+import { openTenancy } from '../../src/tenancy/open.ts';
+import type { Difference } from '../../src/tenancy/usage.ts';
 import type { SqliteConfig } from './config.ts';
-import { ensureFirstProject } from './first-project.ts';
 import { housekeeping } from './housekeeping.ts';
-import { sqliteKeys } from './keys.ts';
-import type { OrganizationRow, ProjectRow } from './operations.ts';
-import { organizationOf, sqliteOrganization } from './organization.ts';
-import { sqliteProjects } from './projects.ts';
-import { sqliteRejections } from './rejections.ts';
-import { Retention } from './retention.ts';
+import { sqliteRows } from './rows.ts';
 import { sqliteTraces } from './traces.ts';
-import { sqliteUsage } from './usage.ts';
 
 export type OpenStore = {
   readonly store: Store;
@@ -55,29 +50,26 @@ export async function openStore(
     logger,
   });
   try {
-    const first = await ensureFirstProject(database, clock, config);
     const queues = await queueStorage(database, clock, logger, {
       removesProjects: false,
     });
-    return await storeIn(database, queues, first, settings, config);
+    const verify = (): Promise<Difference[]> => queues.usage.verify();
+    const tenancy = await openTenancy(sqliteRows(database), settings, config, verify);
+    return storeIn(database, queues, tenancy, settings, config);
   } catch (error) {
     await database.close();
     throw error;
   }
 }
 
-async function storeIn(
+function storeIn(
   database: Database,
   queues: SqliteQueueStorage,
-  first: FirstProject | undefined,
+  tenancy: Tenancy,
   { clock, logger, metrics }: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
-): Promise<OpenStore> {
-  const retention = await loadRetention(database, clock, config);
-  const keys = sqliteKeys(database, clock, logger);
-  const rejections = sqliteRejections(database, clock, logger, config.rejections);
-  const projects = sqliteProjects({ database, clock, config, retention });
-  const rejectionsMaxAge = config.rejections.max_age;
+): OpenStore {
+  const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
   const keeper = housekeeping({
     database,
     queues,
@@ -85,26 +77,23 @@ async function storeIn(
     clock,
     logger,
     metrics,
-    rejectionsMaxAge,
+    rejectionsMaxAge: config.rejections.max_age,
   });
-  projects.onDelete(() => {
-    keys.forgetAll();
-    keeper.wake();
-  });
+  projects.onDelete(() => keeper.wake());
   const store: Store = {
     projects,
     keys,
     traces: sqliteTraces(database, queues, retention),
-    organization: sqliteOrganization(database, clock, config, retention),
-    usage: sqliteUsage(database, queues.usage, rejections.flush),
+    organization,
+    usage,
     counters: queues.usage,
     rejections,
-    audit: sqliteAudit(database),
+    audit,
     openQueue: queues.openQueue,
   };
   return {
     store,
-    first,
+    first: tenancy.first,
     health: database.health,
     async finish() {
       await queues.tidy();
@@ -113,32 +102,16 @@ async function storeIn(
     async close() {
       await keeper.close();
       await queues.close();
-      await keys.close();
-      await rejections.close();
+      await tenancy.close();
       await database.close();
     },
     async crash() {
       keeper.crash();
       queues.crash();
-      rejections.crash();
+      tenancy.crash();
       await database.crash();
     },
   };
-}
-
-async function loadRetention(
-  database: Database,
-  clock: Clock,
-  config: SqliteConfig,
-): Promise<Retention> {
-  const retention = new Retention(clock);
-  const row = (await database.read('organization.get', [])) as OrganizationRow;
-  retention.onPlan(organizationOf(row, config).limits);
-  for (const [id, , , , days] of (await database.read('projects.list', [])) as ProjectRow[]) {
-    retention.setOwn(id, days);
-  }
-  for (const id of (await database.read('removal.open', [])) as string[]) retention.markDeleted(id);
-  return retention;
 }
 
 function moduleAt(path: string): OperationSource {

@@ -4,9 +4,18 @@ import { permissionList } from '../../src/queue/record.ts';
 import { addColumn } from '../../src/sqlite/columns.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
 import type { PlanName } from '../../src/store/tenancy.ts';
-import type { ByRow, NoteChange } from './audit-writing.ts';
+import type {
+  AllowedProjects,
+  ByRow,
+  KeyRow,
+  NewKey,
+  OrganizationRow,
+  ProjectRow,
+  ProjectSettings,
+} from '../../src/tenancy/rows.ts';
+import { PROJECT_SETTINGS } from '../../src/tenancy/rows.ts';
+import type { NoteChange } from './audit-writing.ts';
 import { AUDIT_SCHEMA, auditWriting } from './audit-writing.ts';
-import type { AllowedProjects } from './plans.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS organizations (
@@ -38,42 +47,9 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS api_keys_by_project ON api_keys (project);
 `;
 
-export type OrganizationRow = readonly [
-  id: string,
-  name: string,
-  plan: PlanName,
-  createdAt: number,
-];
-export type ProjectRow = readonly [
-  id: string,
-  organization: string,
-  name: string,
-  createdAt: number,
-  retentionDays: number | null,
-  eventsPerMonth: number | null,
-  bytesPerHour: number | null,
-];
-export type KeyRow = readonly [
-  id: string,
-  project: string,
-  organization: string,
-  name: string,
-  prefix: string,
-  permissions: number,
-  createdAt: number,
-  lastUsedAt: number | null,
-  revokedAt: number | null,
-];
-
 const ORGANIZATION_COLUMNS = 'id, name, plan, created_at';
 const PROJECT_COLUMNS =
   'id, organization, name, created_at, retention_days, events_per_month, bytes_per_hour';
-/** Settings of a project; null in one is none of its own. */
-const PROJECT_SETTINGS = ['retention_days', 'events_per_month', 'bytes_per_hour'] as const;
-/** Those that change. */
-export type ProjectSettings = Readonly<
-  Partial<Record<(typeof PROJECT_SETTINGS)[number], number | null>>
->;
 const HAS_LIMITS = '(events_per_month IS NOT NULL OR bytes_per_hour IS NOT NULL)';
 const KEYS = `
   SELECT k.id, k.project, p.organization, k.name, k.prefix, k.permissions, k.created_at,
@@ -223,15 +199,7 @@ function projectCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
   };
 }
 
-type KeyCreation = (
-  id: string,
-  project: string,
-  name: string,
-  hash: Uint8Array,
-  prefix: string,
-  permissions: number,
-  now: number,
-) => KeyRow | null;
+type KeyCreation = (...values: NewKey) => KeyRow | null;
 
 /** Returns a function that makes a key, or gives null where there is no such project. */
 function keyCreation(db: DatabaseSync): KeyCreation {
@@ -258,7 +226,7 @@ function keyCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
     'UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?',
   );
   return {
-    'keys.create': (values: Parameters<KeyCreation>, by: ByRow): KeyRow | null => {
+    'keys.create': (values: NewKey, by: ByRow): KeyRow | null => {
       const row = create(...values);
       if (row === null) return null;
       const [id, project_id, , name, , bits] = row;

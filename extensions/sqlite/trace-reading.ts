@@ -6,27 +6,13 @@ import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import { bodyReader } from '../../src/queue/operations.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
 import type { Operations } from '../../src/sqlite/operation.ts';
-import { marksFromText } from './merge.ts';
-import type { Key } from './observation-row.ts';
-import { ROW_COLUMNS, toMerged } from './observation-row.ts';
+import { marksFromText } from '../../src/store/rows/merge.ts';
+import type { Key } from '../../src/store/rows/observation-row.ts';
+import { ROW_COLUMNS, toMerged } from '../../src/store/rows/observation-row.ts';
+import type { Place } from '../../src/store/rows/place.ts';
+import type { PayloadRefs } from '../../src/store/rows/stored.ts';
 import { splitRow } from './trace-statements.ts';
 
-export type TraceRow = readonly [
-  n: number,
-  key: Key,
-  longId: string | null,
-  atMs: number,
-  atNs: number,
-  name: string | null,
-  status: number | null,
-  startMs: number | null,
-  startNs: number | null,
-  endMs: number | null,
-  endNs: number | null,
-  observations: number,
-  modelUsage: string | null,
-  otherUsage: string | null,
-];
 const TRACE_COLUMNS =
   't.n, t.key, t.long_id, t.at_ms, t.at_ns, t.name, t.status, t.start_ms, t.start_ns, t.end_ms, ' +
   't.end_ns, t.observations, t.model_usage, t.other_usage';
@@ -34,13 +20,9 @@ const TRACE_COLUMNS =
 /** A project, and milliseconds since the epoch. */
 export type Scope = readonly [project: string, since: number];
 
-/** Where the last page of a listing ended. */
-export type TracePlace = readonly [ms: number, ns: number, n: number];
-export type ObservationPlace = readonly [ms: number, ns: number, n: number];
-
 export type TraceQuery = {
   readonly limit: number;
-  readonly before: TracePlace | null;
+  readonly before: Place | null;
   readonly from: readonly [ms: number, ns: number] | null;
   readonly to: readonly [ms: number, ns: number] | null;
   readonly status: number | null;
@@ -54,7 +36,7 @@ export type StoredRow = readonly [
   cells: readonly (string | number | Uint8Array | null)[],
   traceKey: Key,
   traceLongId: string | null,
-  payload: readonly (readonly [batchId: string, position: number] | null)[],
+  payload: PayloadRefs,
 ];
 
 const ROWS = `o.n, ${ROW_COLUMNS.split(', ')
@@ -141,7 +123,7 @@ function oneTraceCalls(db: DatabaseSync): Operations['calls'] {
     'traces.observations': (
       scope: Scope,
       key: Key,
-      after: ObservationPlace | null,
+      after: Place | null,
       limit: number,
     ): StoredRow[] => {
       const place = after ?? [Number.MIN_SAFE_INTEGER, 0, 0];

@@ -1,15 +1,14 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { decodeJsonText } from '../../src/model/json/decode.ts';
-import type { Key, ObservationRow, RowState } from './observation-row.ts';
-import { ROW_COLUMNS, ROW_LENGTH } from './observation-row.ts';
-import type { Sums } from './trace-sums.ts';
-import { rootKeyOf, TraceState } from './trace-sums.ts';
+import type { Key, ObservationRow, RowState } from '../../src/store/rows/observation-row.ts';
+import { ROW_COLUMNS, ROW_LENGTH } from '../../src/store/rows/observation-row.ts';
+import type { NumberedRow, ObservationTable } from '../../src/store/rows/observation-write.ts';
+import { rootKeyOf, sumsOf, sumsToText, TraceState } from '../../src/store/rows/trace-sums.ts';
 
 /** `ANY` columns give back what went in; everything else is text or a number. */
 type Cell = string | number | Uint8Array | null;
 
 /** The statements of a writing connection, each with the shape of its rows. */
-export class Statements {
+export class Statements implements ObservationTable<number> {
   readonly #seqOf: StatementSync;
   readonly #batchId: StatementSync;
   readonly #insert: StatementSync;
@@ -102,7 +101,7 @@ export class Statements {
   }
 
   /** The new row's number; undefined when the observation has a row already. */
-  insert(trace: number, row: ObservationRow, state: RowState): number | undefined {
+  insert(trace: number, row: ObservationRow, state: RowState<number>): number | undefined {
     const { changes, lastInsertRowid } = this.#insert.run(
       trace,
       state.batch,
@@ -113,18 +112,18 @@ export class Statements {
     return changes === 0 ? undefined : Number(lastInsertRowid);
   }
 
-  update(n: number, row: ObservationRow, state: RowState): void {
+  update(n: number, row: ObservationRow, state: RowState<number>): void {
     const { batch, createdAt, updatedAt, merged } = state;
     this.#update.run(batch, createdAt, updatedAt, merged, ...row, n);
   }
 
-  row(trace: number, key: Key): [n: number, row: ObservationRow, state: RowState] {
+  row(trace: number, key: Key): NumberedRow<number> {
     const found = one<Cell[]>(this.#row.get(trace, key));
     if (found === undefined) throw new Error('an observation that was there is gone');
     return splitRow(found);
   }
 
-  rowsOf(trace: number): [n: number, row: ObservationRow, state: RowState][] {
+  rowsOf(trace: number): NumberedRow<number>[] {
     return (this.#rowsOf.all(trace) as unknown as Cell[][]).map(splitRow);
   }
 
@@ -214,13 +213,13 @@ export class Statements {
     return this.#anyPending.get() !== undefined;
   }
 
-  addPending(project: string, row: ObservationRow, state: RowState): void {
+  addPending(project: string, row: ObservationRow, state: RowState<number>): void {
     const [key, , position] = row;
     const text = JSON.stringify(row.slice(1));
     this.#addPending.run(project, key, state.batch, position, text, state.createdAt);
   }
 
-  takePending(project: string, key: Key): [row: ObservationRow, state: RowState][] {
+  takePending(project: string, key: Key): [row: ObservationRow, state: RowState<number>][] {
     const found = this.#pending.all(project, key) as unknown as [number, string, number][];
     if (found.length > 0) this.#dropPending.run(project, key);
     return found.map(([batch, text, at]) => [
@@ -231,7 +230,7 @@ export class Statements {
 }
 
 /** A row as it is read, with `n` before and the state behind. */
-export function splitRow(cells: Cell[]): [n: number, row: ObservationRow, state: RowState] {
+export function splitRow(cells: Cell[]): NumberedRow<number> {
   const [batch, createdAt, updatedAt, merged] = cells.slice(1 + ROW_LENGTH) as [
     number,
     number,
@@ -247,12 +246,4 @@ export function splitRow(cells: Cell[]): [n: number, row: ObservationRow, state:
 
 function one<Row>(found: unknown): Row | undefined {
   return found as Row | undefined;
-}
-
-export function sumsOf(text: unknown): Sums {
-  return typeof text === 'string' ? (decodeJsonText(text) as Sums) : {};
-}
-
-function sumsToText(sums: Sums): string | null {
-  return Object.keys(sums).length === 0 ? null : JSON.stringify(sums);
 }

@@ -1,50 +1,28 @@
 import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
-import { withCustomFieldsText } from '../../src/model/custom-fields.ts';
 import { PermanentError } from '../../src/model/errors.ts';
-import { sourceOf } from '../../src/model/formats.ts';
-import { decodeJsonText } from '../../src/model/json/decode.ts';
-import type {
-  Instant,
-  ObservationError,
-  PayloadField,
-  TokenUsage,
-} from '../../src/model/observation.ts';
-import {
-  OBSERVATION_KINDS,
-  OBSERVATION_STATUSES,
-  PAYLOAD_FIELDS,
-} from '../../src/model/observation.ts';
+import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../src/model/observation.ts';
 import type { WrittenParts } from '../../src/queue/part-operations.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
 import { batchOf, recordOf } from '../../src/queue/record.ts';
 import type { SqliteQueueStorage } from '../../src/queue/storage.ts';
 import type { Database } from '../../src/sqlite/database.ts';
+import type { BatchRows } from '../../src/store/rows/batch-rows.ts';
+import { positionsOf, rowsOf } from '../../src/store/rows/batch-rows.ts';
+import { keyOfId, observationKey } from '../../src/store/rows/observation-row.ts';
+import { cursorOf, placeOf } from '../../src/store/rows/place.ts';
+import type { TraceRow } from '../../src/store/rows/stored.ts';
+import { idOfTrace, observationOf, traceOf } from '../../src/store/rows/stored.ts';
 import type {
-  EventRef,
   Page,
   StoredObservation,
   StoredTrace,
   TraceFilter,
   TraceStore,
 } from '../../src/store/store.ts';
-import { StoreError } from '../../src/store/store.ts';
-import type { Key } from './observation-row.ts';
-import {
-  externalFromColumn,
-  idOf,
-  isEnded,
-  keyOfId,
-  kindOf,
-  observationKey,
-  parentFromColumn,
-  rowOf,
-  sourceOfFlags,
-  statusOf,
-} from './observation-row.ts';
-import type { Retention } from './retention.ts';
+import type { Retention } from '../../src/tenancy/retention.ts';
 import { NEEDS_BATCH, PROJECT_DELETED } from './trace-operations.ts';
-import type { Scope, StoredRow, TraceQuery, TraceRow } from './trace-reading.ts';
-import { splitRow, sumsOf } from './trace-statements.ts';
+import type { Scope, StoredRow, TraceQuery } from './trace-reading.ts';
+import { splitRow } from './trace-statements.ts';
 
 /** What a row weighs in its group beside the others', in bytes that take as long to write. */
 const ROW_WEIGHT = 8192;
@@ -90,7 +68,7 @@ async function writeRows(
   database: Database,
   { usage, largeBodies }: Queues,
   source: RawBatch,
-  { traces, updates, children, count }: Rows,
+  { traces, updates, children, count }: BatchRows,
 ): Promise<void> {
   const { projectId } = source.tenant;
   let parts: WrittenParts | null = null;
@@ -125,50 +103,6 @@ async function writeRows(
 
 function projectDeleted(projectId: string): PermanentError {
   return new PermanentError('project_deleted', `the project ${projectId} was deleted`);
-}
-
-type Rows = {
-  traces: [key: Key, longId: string | null, rows: unknown[]][];
-  /** Of runs that name neither trace nor parent. */
-  updates: unknown[];
-  /** Of runs that name a parent and no trace; each with its parent's key in front. */
-  children: unknown[];
-  count: number;
-};
-
-/** Rows by trace, one after another in flat lists, which cost least on their way to the thread. */
-function rowsOf(
-  source: RawBatch,
-  observations: ObservationBatch['observations'],
-  positions: Map<number, number> | undefined,
-): Rows {
-  const traces = new Map<string, [Key, string | null, unknown[]]>();
-  const updates: unknown[] = [];
-  const children: unknown[] = [];
-  const protocol = sourceOf(source.format);
-  for (const observation of observations) {
-    const { id, traceId, parentId, index } = observation;
-    const position = positions === undefined ? index : (positions.get(index) ?? index);
-    const row = rowOf(observation, traceId ?? '', position, protocol);
-    if (traceId === null) {
-      if (parentId === null || parentId === id) updates.push(...row);
-      else children.push(keyOfId(parentId), ...row);
-      continue;
-    }
-    let rows = traces.get(traceId);
-    if (rows === undefined) {
-      const key = keyOfId(traceId);
-      rows = [key, typeof key === 'string' ? null : traceId, []];
-      traces.set(traceId, rows);
-    }
-    rows[2].push(...row);
-  }
-  return { traces: [...traces.values()], updates, children, count: observations.length };
-}
-
-function positionsOf(source: RawBatch): Map<number, number> | undefined {
-  if (source.positions === undefined) return undefined;
-  return new Map(source.positions.map((index, position) => [index, position]));
 }
 
 async function listTraces(
@@ -211,7 +145,7 @@ async function listObservations(
     const [n, row] = splitRow([...last[0]]);
     nextCursor = cursorOf([row[9] ?? Number.MAX_SAFE_INTEGER, row[10] ?? 0, n]);
   }
-  return { items: items.map((row) => observationOf(scope[0], row)), nextCursor };
+  return { items: items.map((row) => storedOf(scope[0], row)), nextCursor };
 }
 
 async function getObservation(
@@ -225,100 +159,21 @@ async function getObservation(
     database.search('observations.inTrace', [scope, keyOfId(trace), observationKey(trace, id)]);
   if (traceId !== undefined) {
     const row = (await inTrace(traceId)) as StoredRow | null;
-    return row === null ? undefined : observationOf(projectId, row);
+    return row === null ? undefined : storedOf(projectId, row);
   }
   // A span's id begins with its trace's.
   const colon = id.length - 17;
   if (colon > 0 && id[colon] === ':') {
     const row = (await inTrace(id.slice(0, colon))) as StoredRow | null;
-    if (row !== null) return observationOf(projectId, row);
+    if (row !== null) return storedOf(projectId, row);
   }
   const args = [scope, keyOfId(id)];
   const row = (await database.search('observations.anywhere', args)) as StoredRow | null;
-  return row === null ? undefined : observationOf(projectId, row);
+  return row === null ? undefined : storedOf(projectId, row);
 }
 
-type Place = readonly [ms: number, ns: number, n: number];
-
-function cursorOf(place: Place): string {
-  return Buffer.from(place.join('.')).toString('base64url');
-}
-
-function placeOf(cursor: string | undefined): Place | null {
-  if (cursor === undefined) return null;
-  const match = /^(-?\d{1,16})\.(\d{1,6})\.(\d{1,16})$/.exec(
-    Buffer.from(cursor, 'base64url').toString('latin1'),
-  );
-  if (match === null) throw new StoreError('invalid_cursor', 'the cursor is none of this listing');
-  return [Number(match[1]), Number(match[2]), Number(match[3])];
-}
-
-function traceOf(row: TraceRow): StoredTrace {
-  const [, key, longId, , , name, status, startMs, startNs, endMs, endNs, count, model, other] =
-    row;
-  return {
-    id: longId ?? (typeof key === 'string' ? key : ''),
-    name,
-    status: statusOf(status),
-    startTime: instantOf(startMs, startNs),
-    endTime: instantOf(endMs, endNs),
-    observationCount: count,
-    usage: model === null && other === null ? null : sumsOf(model ?? other),
-  };
-}
-
-function observationOf(projectId: string, stored: StoredRow): StoredObservation {
-  const [cells, traceKey, traceLongId, payloadRefs] = stored;
+function storedOf(projectId: string, stored: StoredRow): StoredObservation {
+  const [cells, traceKey, traceLongId, payload] = stored;
   const [, row, state] = splitRow([...cells]);
-  const [key, longId, , version, flags, parent, name, kind, status] = row;
-  const [startMs, startNs, endMs, endNs] = row.slice(9, 13) as (number | null)[];
-  const [model, usage, session, user, error, custom, external] = row.slice(13) as (string | null)[];
-  const traceId = traceLongId ?? (typeof traceKey === 'string' ? traceKey : '');
-  const id = idOf(traceId, key, longId);
-  const parentId = parentFromColumn(traceId, parent);
-  const narrow = {
-    projectId,
-    traceId,
-    id,
-    parentId,
-    name,
-    kind: kindOf(kind),
-    status: statusOf(status),
-    startTime: instantOf(startMs, startNs),
-    endTime: instantOf(endMs, endNs),
-    ended: isEnded(flags),
-    model: model ?? null,
-    usage: parsed<TokenUsage>(usage),
-    sessionId: session ?? null,
-    userId: user ?? null,
-    error: parsed<ObservationError>(error),
-    external: externalFromColumn(external ?? null, traceId, id, parentId),
-    version: String(version),
-    source: sourceOfFlags(flags),
-    payload: payloadOf(payloadRefs),
-    createdAt: state.createdAt,
-    updatedAt: state.updatedAt,
-  };
-  if ((custom?.length ?? 0) > LARGE_TEXT) return withCustomFieldsText(narrow, custom ?? '{}');
-  return { ...narrow, customFields: parsed(custom) };
-}
-
-/** Characters from which custom fields are only parsed when somebody wants to see one of them. */
-const LARGE_TEXT = 65_536;
-
-function payloadOf(refs: StoredRow[3]): Partial<Record<PayloadField, EventRef>> {
-  const payload: Partial<Record<PayloadField, EventRef>> = {};
-  for (const [i, field] of PAYLOAD_FIELDS.entries()) {
-    const ref = refs[i];
-    if (ref !== null && ref !== undefined) payload[field] = { batchId: ref[0], position: ref[1] };
-  }
-  return payload;
-}
-
-function instantOf(ms: number | null | undefined, ns: number | null | undefined): Instant | null {
-  return ms === null || ms === undefined ? null : { ms, ns: ns ?? 0 };
-}
-
-function parsed<T>(text: string | null | undefined): T | null {
-  return text === null || text === undefined ? null : (decodeJsonText(text) as T);
+  return observationOf(projectId, idOfTrace(traceKey, traceLongId), row, state, payload);
 }

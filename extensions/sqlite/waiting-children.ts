@@ -1,5 +1,6 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Key } from './observation-row.ts';
+import type { Key } from '../../src/store/rows/observation-row.ts';
+import type { WaitingRuns } from '../../src/store/rows/observation-write.ts';
 
 export const WAITING_CHILDREN = `
   -- Runs that name a parent and no trace, where the parent is not known or stands here itself. Each has a
@@ -15,7 +16,7 @@ export const WAITING_CHILDREN = `
 `;
 
 /** Whose trace follows from a parent that has yet to come. */
-export class WaitingChildren {
+export class WaitingChildren implements WaitingRuns {
   readonly #any: StatementSync;
   readonly #add: StatementSync;
   readonly #is: StatementSync;

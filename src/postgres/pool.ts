@@ -46,10 +46,12 @@ export async function openPostgres(settings: PostgresSettings): Promise<Postgres
     keepAlive: true,
     ...(settings.tls === undefined ? {} : { ssl: settings.tls }),
   });
-  // A connection that breaks while nobody uses it: the pool makes another one.
-  pool.on('error', (error) => {
-    settings.logger.debug({ error }, 'an idle connection to Postgres broke');
-  });
+  const onBroken = (error: Error): void => {
+    settings.logger.debug({ error }, 'a connection to Postgres broke');
+  };
+  // While nobody uses it: the pool makes another one. Between two queries of a transaction: the next fails.
+  pool.on('error', onBroken);
+  pool.on('connect', (client) => client.on('error', onBroken));
   return {
     async query(text, values) {
       try {

@@ -1,4 +1,4 @@
-import type { Steps } from '../sqlite/background.ts';
+import type { Steps } from '../component/background.ts';
 import type { Database } from '../sqlite/database.ts';
 import type { RemovedBatch } from './removal-operations.ts';
 

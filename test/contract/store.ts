@@ -20,22 +20,16 @@ const T0 = Date.UTC(2026, 0, 15, 12);
 
 /** The rules for every store; its queues have rules of their own in test/contract/queue.ts. */
 export function storeContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
-  async function open(t: Test) {
-    const at = await place(t);
-    let opened = await at.open();
-    t.teardown(() => opened.close());
-    const reopen = async (how: 'close' | 'crash' = 'crash'): Promise<Store> => {
-      await opened[how]();
-      opened = await at.open();
-      return opened.store;
-    };
-    return { clock: at.clock, store: opened.store, reopen };
-  }
-
   t.test('projects and keys', (t) => {
-    projectsAndKeys(t, open);
+    projectsAndKeys(t, opening(place));
     t.end();
   });
+  traceContract(t, place);
+}
+
+/** The rules for what is read and written of traces alone. */
+export function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
+  const open = opening(place);
   t.test('observations', (t) => {
     observations(t, open);
     t.end();
@@ -53,6 +47,20 @@ export function storeContract(t: Test, place: (t: Test) => Promise<StorePlace>):
 type Open = (
   t: Test,
 ) => Promise<{ clock: FakeClock; store: Store; reopen(how?: 'close' | 'crash'): Promise<Store> }>;
+
+function opening(place: (t: Test) => Promise<StorePlace>): Open {
+  return async (t) => {
+    const at = await place(t);
+    let opened = await at.open();
+    t.teardown(() => opened.close());
+    const reopen = async (how: 'close' | 'crash' = 'crash'): Promise<Store> => {
+      await opened[how]();
+      opened = await at.open();
+      return opened.store;
+    };
+    return { clock: at.clock, store: opened.store, reopen };
+  };
+}
 
 function projectsAndKeys(t: Test, open: Open): void {
   t.test('a project is created, found and listed', async (t) => {

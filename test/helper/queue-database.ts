@@ -76,7 +76,10 @@ export function databaseOf(
       return postgres.transaction(work);
     },
     deletedOf: async (_client, ids) => new Set(ids.filter((id) => deleted.has(id))),
-    keep: insertBatches,
+    async keep(client, batches) {
+      await insertBatches(client, batches);
+      return new Set();
+    },
     read: (wanted) =>
       readBatches(
         { query },

@@ -1,6 +1,8 @@
 import type { Migration } from '../../../src/postgres/migrate.ts';
 import { batches } from './0001-batches.ts';
 import { queues } from './0002-queues.ts';
+import { tenancy } from './0003-tenancy.ts';
+import { traces } from './0004-traces.ts';
 
 /** In the order they are applied. */
-export const MIGRATIONS: readonly Migration[] = [batches, queues];
+export const MIGRATIONS: readonly Migration[] = [batches, queues, tenancy, traces];

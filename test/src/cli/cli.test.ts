@@ -61,6 +61,8 @@ const NEEDED = {
   GATEWAY: 'http://127.0.0.1:4318',
   GATEWAY_KEY: 'ws_b',
   UPSTREAM_KEY: 'ws_c',
+  DATABASE_URL: 'postgres://127.0.0.1/none',
+  REDIS_URL: 'redis://127.0.0.1/',
 };
 
 t.test('every configuration that comes with the package is valid', async (t) => {

@@ -1,0 +1,164 @@
+import type { QueueClient } from './queue-database.ts';
+import type { Cell } from './trace-cells.ts';
+import { OBSERVATION_CELLS, observationCells, rowCells, toKey, toText } from './trace-cells.ts';
+import type { Entry } from './trace-facts.ts';
+import { TRACE_CELLS, traceCells } from './trace-state.ts';
+import type { WorkingSet } from './trace-working-set.ts';
+
+const COLUMNS = namesOf(OBSERVATION_CELLS).join(', ');
+const INSERT = `
+  INSERT INTO observations (project, ${COLUMNS})
+  SELECT $1, g.* FROM ${unnest(OBSERVATION_CELLS, 2)} AS g`;
+/** $1 the traces they stand in before. */
+const CHANGE = `
+  UPDATE observations o SET ${namesOf(OBSERVATION_CELLS)
+    .map((name) => `${name} = g.${name}`)
+    .join(', ')}
+  FROM ${unnest(OBSERVATION_CELLS, 2, '$1::bigint[]')} AS g (before, ${COLUMNS})
+  WHERE o.trace = g.before AND o.key = g.key`;
+const TRACE_COLUMNS = namesOf(TRACE_CELLS);
+/** $1 batches and $2 traces are the pairs. */
+const SAVE = `
+  WITH paired AS (
+    INSERT INTO batch_traces (batch, trace) SELECT * FROM unnest($1::text[], $2::bigint[])
+    ON CONFLICT DO NOTHING
+  )
+  UPDATE traces t SET ${TRACE_COLUMNS.filter((name) => name !== 'n')
+    .map((name) => `${name} = g.${name}`)
+    .join(', ')}
+  FROM ${unnest(TRACE_CELLS, 3)} AS g (${TRACE_COLUMNS.join(', ')}) WHERE t.n = g.n`;
+
+/** Writes what a working set says, in a statement for each kind of change. */
+export async function flush(client: QueueClient, project: string, set: WorkingSet): Promise<void> {
+  await addNewTraces(client, project, set);
+  const { inserted, changed, removed } = set.changes();
+  if (removed.length > 0) {
+    await client.query(
+      `DELETE FROM observations o USING unnest($1::bigint[], $2::bytea[]) AS g (trace, key)
+       WHERE o.trace = g.trace AND o.key = g.key`,
+      [removed.map(({ trace }) => trace), removed.map(({ key }) => toKey(key))],
+    );
+  }
+  if (changed.length > 0) {
+    const now = columnsOf(changed.map((entry) => cellsOf(entry.now)));
+    await client.query(CHANGE, [changed.map(({ before }) => before.trace), ...now]);
+  }
+  if (inserted.length > 0) {
+    await client.query(INSERT, [project, ...columnsOf(inserted.map(cellsOf))]);
+  }
+  await saveTraces(client, set);
+  await flushPending(client, project, set);
+  await flushWaiting(client, project, set);
+  await removeTraces(client, set);
+}
+
+async function addNewTraces(client: QueueClient, project: string, set: WorkingSet): Promise<void> {
+  const traces = set.newTraces.filter(({ n }) => !set.removedTraces.includes(n));
+  if (traces.length === 0) return;
+  await client.query(
+    `INSERT INTO traces
+       (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
+     SELECT $1, g.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at
+     FROM unnest($2::bigint[], $3::bytea[], $4::text[], $5::bigint[]) AS g (n, key, long_id, at)`,
+    [
+      project,
+      traces.map(({ n }) => n),
+      traces.map(({ key }) => toKey(key)),
+      traces.map(({ longId }) => (longId === null ? null : toText(longId))),
+      traces.map(({ at }) => at),
+    ],
+  );
+}
+
+async function saveTraces(client: QueueClient, set: WorkingSet): Promise<void> {
+  const pairs = [...set.pairs.values()];
+  const traces = set.changedTraces().map(traceCells);
+  await client.query(SAVE, [
+    pairs.map(([batch]) => batch),
+    pairs.map(([, trace]) => trace),
+    ...TRACE_CELLS.map((_, i) => traces.map((cells) => cells[i])),
+  ]);
+}
+
+async function flushPending(client: QueueClient, project: string, set: WorkingSet): Promise<void> {
+  if (set.takenPending.length > 0) {
+    await client.query('DELETE FROM pending_updates WHERE project = $1 AND key = ANY ($2)', [
+      project,
+      set.takenPending.map(toKey),
+    ]);
+  }
+  if (set.addedPending.length === 0) return;
+  await client.query(
+    `INSERT INTO pending_updates (project, key, batch, position, cells, received_at)
+     SELECT $1, g.* FROM unnest($2::bytea[], $3::text[], $4::integer[], $5::text[], $6::bigint[]) AS g
+     ON CONFLICT DO NOTHING`,
+    [
+      project,
+      set.addedPending.map(([row]) => toKey(row[0])),
+      set.addedPending.map(([, state]) => state.batch),
+      set.addedPending.map(([row]) => row[2]),
+      set.addedPending.map(([row]) => JSON.stringify(rowCells(row))),
+      set.addedPending.map(([, state]) => state.createdAt),
+    ],
+  );
+}
+
+async function flushWaiting(client: QueueClient, project: string, set: WorkingSet): Promise<void> {
+  if (set.droppedWaiting.size > 0) {
+    await client.query('DELETE FROM waiting_children WHERE project = $1 AND key = ANY ($2)', [
+      project,
+      [...set.droppedWaiting.values()].map(toKey),
+    ]);
+  }
+  const added = [...set.addedWaiting.values()];
+  if (added.length === 0) return;
+  await client.query(
+    `INSERT INTO waiting_children (project, key, parent, received_at)
+     SELECT $1, g.* FROM unnest($2::bytea[], $3::bytea[], $4::bigint[]) AS g
+     ON CONFLICT (project, key)
+       DO UPDATE SET parent = excluded.parent, received_at = excluded.received_at`,
+    [
+      project,
+      added.map(({ key }) => toKey(key)),
+      added.map(({ parent }) => toKey(parent)),
+      added.map(({ receivedAt }) => receivedAt),
+    ],
+  );
+}
+
+/** Traces whose observations moved to others, which get their batches. */
+async function removeTraces(client: QueueClient, set: WorkingSet): Promise<void> {
+  for (const [from, to] of set.copiedPairs) {
+    await client.query(
+      `INSERT INTO batch_traces SELECT batch, $2 FROM batch_traces WHERE trace = $1
+       ON CONFLICT DO NOTHING`,
+      [from, to],
+    );
+  }
+  if (set.removedTraces.length === 0) return;
+  await client.query(
+    `WITH pairs AS (DELETE FROM batch_traces WHERE trace = ANY ($1::bigint[]))
+     DELETE FROM traces WHERE n = ANY ($1::bigint[])`,
+    [set.removedTraces],
+  );
+}
+
+type CellTypes = readonly (readonly [name: string, type: string])[];
+
+function namesOf(cells: CellTypes): string[] {
+  return cells.map(([name]) => name);
+}
+
+/** Rows of arrays, a parameter for each column. */
+function unnest(cells: CellTypes, first: number, ...before: string[]): string {
+  const arrays = cells.map(([, type], i) => `$${first + i}::${type}[]`);
+  return `unnest(${[...before, ...arrays].join(', ')})`;
+}
+
+function cellsOf({ trace, n, row, state }: Entry): Cell[] {
+  return observationCells(trace, n, row, state);
+}
+
+function columnsOf(rows: readonly (readonly Cell[])[]): (Cell | undefined)[][] {
+  return OBSERVATION_CELLS.map((_, i) => rows.map((cells) => cells[i]));
+}

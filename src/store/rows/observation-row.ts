@@ -1,0 +1,297 @@
+import { createHash } from 'node:crypto';
+import type { Observation, ObservationKind, ObservationStatus } from '../../model/observation.ts';
+import {
+  OBSERVATION_KINDS,
+  OBSERVATION_STATUSES,
+  PAYLOAD_FIELDS,
+} from '../../model/observation.ts';
+import type { BatchRef, EventMark, Version } from './event-rank.ts';
+import { versionOf } from './event-rank.ts';
+import type { MergedRow, Value } from './merge.ts';
+import { FIRST_PAYLOAD, marksFromText, marksToText } from './merge.ts';
+
+/** Numbers in the database: append to this list, never reorder it. */
+export const SOURCES = ['native', 'runs', 'otlp'] as const;
+export type Source = (typeof SOURCES)[number];
+
+/** An id as it is indexed: the id itself, `:…` after the trace's id, or the hash of a long one. */
+export type Key = string | Uint8Array;
+
+/** Bits of `flags`: terminal, ended, two of the source, one for each payload field. */
+const TERMINAL = 1;
+const ENDED = 2;
+const SOURCE_SHIFT = 2;
+const PAYLOAD_SHIFT = 4;
+
+/** A row of `observations` without its number; also how an event travels to where rows are merged. */
+export type ObservationRow = [
+  key: Key,
+  longId: string | null,
+  position: number,
+  version: Version,
+  flags: number,
+  parent: string | Uint8Array | null,
+  name: string | null,
+  kind: number | null,
+  status: number | null,
+  startMs: number | null,
+  startNs: number | null,
+  endMs: number | null,
+  endNs: number | null,
+  model: string | null,
+  usage: string | null,
+  session: string | null,
+  user: string | null,
+  error: string | null,
+  custom: string | null,
+  external: string | null,
+];
+export const ROW_COLUMNS =
+  'key, long_id, position, version, flags, parent, name, kind, status, start_ms, start_ns, end_ms, ' +
+  'end_ns, model, usage, session, user, error, custom, external';
+export const ROW_LENGTH = 20;
+
+/** What else a row has: its batch, its times, and the winners where they are several. */
+export type RowState<B extends BatchRef> = {
+  batch: B;
+  createdAt: number;
+  updatedAt: number;
+  merged: string | null;
+};
+
+export function rowOf(
+  observation: Observation,
+  traceId: string,
+  position: number,
+  source: Source,
+): ObservationRow {
+  const { id, startTime, endTime } = observation;
+  const key = observationKey(traceId, id);
+  return [
+    key,
+    typeof key === 'string' ? null : id,
+    position,
+    versionOf(observation.version),
+    flagsOf(observation, source),
+    observation.parentId === null ? null : parentToColumn(traceId, observation.parentId),
+    observation.name,
+    observation.kind === null ? null : OBSERVATION_KINDS.indexOf(observation.kind),
+    observation.status === null ? null : OBSERVATION_STATUSES.indexOf(observation.status),
+    startTime === null ? null : startTime.ms,
+    startTime === null ? null : startTime.ns,
+    endTime === null ? null : endTime.ms,
+    endTime === null ? null : endTime.ns,
+    observation.model,
+    jsonOf(observation.usage),
+    observation.sessionId,
+    observation.userId,
+    jsonOf(observation.error),
+    observation.customFieldsText ?? jsonOf(observation.customFields),
+    externalToColumn(observation, traceId),
+  ];
+}
+
+function flagsOf(observation: Observation, source: Source): number {
+  return (
+    (observation.operation === 'start' ? 0 : TERMINAL) |
+    (observation.ended ? ENDED : 0) |
+    (SOURCES.indexOf(source) << SOURCE_SHIFT) |
+    (observation.payloadMask << PAYLOAD_SHIFT)
+  );
+}
+
+function jsonOf(value: object | null): string | null {
+  return value === null ? null : JSON.stringify(value);
+}
+
+/** Longer ids are indexed by their hash; bytes and text never compare equal. */
+const LONGEST_KEY = 64;
+
+/** The key of a trace id, or of an observation id where its trace is not known. */
+export function keyOfId(id: string): Key {
+  if (id.length <= LONGEST_KEY && !id.startsWith(':')) return id;
+  return createHash('sha256').update(id).digest();
+}
+
+/** A text that is equal where the key is. */
+export function nameOfKey(key: Key): string {
+  return typeof key === 'string' ? key : `#${Buffer.from(key).toString('hex')}`;
+}
+
+/** Ids of OTLP spans begin with their trace's id, which the row's trace has already. */
+export function observationKey(traceId: string, id: string): Key {
+  return isDerived(traceId, id) ? id.slice(traceId.length) : keyOfId(id);
+}
+
+function isDerived(traceId: string, id: string): boolean {
+  return (
+    id.length === traceId.length + 17 &&
+    id.length <= LONGEST_KEY &&
+    id.charCodeAt(traceId.length) === 58 &&
+    id.startsWith(traceId)
+  );
+}
+
+export function idOf(traceId: string, key: Key, longId: string | null): string {
+  if (longId !== null) return longId;
+  if (typeof key !== 'string') return '';
+  return key.startsWith(':') ? traceId + key : key;
+}
+
+function parentToColumn(traceId: string, parentId: string): string | Uint8Array {
+  if (isDerived(traceId, parentId)) return parentId.slice(traceId.length);
+  return parentId.startsWith(':') ? Buffer.from(parentId) : parentId;
+}
+
+export function parentFromColumn(
+  traceId: string,
+  parent: string | Uint8Array | null,
+): string | null {
+  if (parent === null) return null;
+  if (typeof parent !== 'string') return Buffer.from(parent).toString();
+  return parent.startsWith(':') ? traceId + parent : parent;
+}
+
+/** External ids of OTLP spans follow from the row's own: `p` with a parent, `s` without. */
+const DERIVED = 's';
+const DERIVED_WITH_PARENT = 'p';
+
+function externalToColumn(observation: Observation, traceId: string): string | null {
+  const { external, id, parentId } = observation;
+  if (external === null) return null;
+  return isDerivedExternal(external, traceId, id, parentId)
+    ? parentId === null
+      ? DERIVED
+      : DERIVED_WITH_PARENT
+    : JSON.stringify(external);
+}
+
+/** `derivedExternal` gives the same; compared here field by field, for every span there is. */
+function isDerivedExternal(
+  external: Readonly<Record<string, string>>,
+  traceId: string,
+  id: string,
+  parentId: string | null,
+): boolean {
+  if (external.trace_id !== traceId || !isDerived(traceId, id)) return false;
+  const start = traceId.length + 1;
+  if (external.span_id !== id.slice(start)) return false;
+  if (parentId === null) return Object.keys(external).length === 2;
+  if (!isDerived(traceId, parentId) || external.parent_span_id !== parentId.slice(start))
+    return false;
+  return Object.keys(external).length === 3;
+}
+
+export function externalFromColumn(
+  text: string | null,
+  traceId: string,
+  id: string,
+  parentId: string | null,
+): Readonly<Record<string, string>> | null {
+  if (text === null) return null;
+  if (text === DERIVED) return derivedExternal(traceId, id, null) ?? null;
+  if (text === DERIVED_WITH_PARENT) return derivedExternal(traceId, id, parentId) ?? null;
+  return JSON.parse(text) as Record<string, string>;
+}
+
+function derivedExternal(
+  traceId: string,
+  id: string,
+  parentId: string | null,
+): Record<string, string> | undefined {
+  if (!isDerived(traceId, id) || (parentId !== null && !isDerived(traceId, parentId)))
+    return undefined;
+  const external = { trace_id: traceId, span_id: id.slice(traceId.length + 1) };
+  if (parentId === null) return external;
+  return { ...external, parent_span_id: parentId.slice(traceId.length + 1) };
+}
+
+/** A row and its state as something that merges. */
+export function toMerged<B extends BatchRef>(
+  row: ObservationRow,
+  state: RowState<B>,
+): MergedRow<B> {
+  const [, , position, version, flags, parent, name, kind, status] = row;
+  const [startMs, startNs, endMs, endNs, model, usage, session, user, error, custom, external] =
+    row.slice(9) as [
+      number | null,
+      number | null,
+      number | null,
+      number | null,
+      ...(string | null)[],
+    ];
+  const top: EventMark<B> = [state.batch, position, version, (flags & TERMINAL) as 0 | 1];
+  const values: Value[] = [
+    parent,
+    name,
+    kind,
+    status,
+    startMs === null ? null : [startMs, startNs ?? 0],
+    endMs === null ? null : [endMs, endNs ?? 0],
+    model ?? null,
+    usage ?? null,
+    session ?? null,
+    user ?? null,
+    error ?? null,
+    custom ?? null,
+    external ?? null,
+  ];
+  for (let i = 0; i < PAYLOAD_FIELDS.length; i++) {
+    values.push((flags & (1 << (PAYLOAD_SHIFT + i))) === 0 ? null : 1);
+  }
+  return {
+    values,
+    marks: marksFromText(state.merged, top, values),
+    top,
+    source: (flags >> SOURCE_SHIFT) & 3,
+    ended: (flags & ENDED) !== 0,
+    createdAt: state.createdAt,
+    updatedAt: state.updatedAt,
+  };
+}
+
+/** The inverse, with the ids that never change. */
+export function fromMerged<B extends BatchRef>(
+  merged: MergedRow<B>,
+  key: Key,
+  longId: string | null,
+): { row: ObservationRow; state: RowState<B> } {
+  const { values, top } = merged;
+  let flags = top[3] | (merged.ended ? ENDED : 0) | (merged.source << SOURCE_SHIFT);
+  for (let i = 0; i < PAYLOAD_FIELDS.length; i++) {
+    if (values[FIRST_PAYLOAD + i] !== null) flags |= 1 << (PAYLOAD_SHIFT + i);
+  }
+  const start = values[4] as readonly [number, number] | null;
+  const end = values[5] as readonly [number, number] | null;
+  const row = [
+    key,
+    longId,
+    top[1],
+    top[2],
+    flags,
+    ...values.slice(0, 4),
+    start?.[0] ?? null,
+    start?.[1] ?? null,
+    end?.[0] ?? null,
+    end?.[1] ?? null,
+    ...values.slice(6, FIRST_PAYLOAD),
+  ] as ObservationRow;
+  const { createdAt, updatedAt } = merged;
+  return { row, state: { batch: top[0], createdAt, updatedAt, merged: marksToText(merged) } };
+}
+
+export function kindOf(number: number | null): ObservationKind | null {
+  return number === null ? null : (OBSERVATION_KINDS[number] ?? null);
+}
+
+export function statusOf(number: number | null): ObservationStatus | null {
+  return number === null ? null : (OBSERVATION_STATUSES[number] ?? null);
+}
+
+export function isEnded(flags: number): boolean {
+  return (flags & ENDED) !== 0;
+}
+
+export function sourceOfFlags(flags: number): Source {
+  return SOURCES[(flags >> SOURCE_SHIFT) & 3] ?? 'native';
+}

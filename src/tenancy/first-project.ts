@@ -1,0 +1,37 @@
+import type { Clock } from '../component/component.ts';
+import type { FirstProject } from '../store/bootstrap.ts';
+import type { Project } from '../store/store.ts';
+import { hashToken, makeId, makeToken, shownPrefix } from '../store/token.ts';
+import { keyOf } from './keys.ts';
+import type { PlansConfig } from './plans.ts';
+import { limitsOn } from './plans.ts';
+import type { TenancyRows } from './rows.ts';
+
+/** An organization, a project and a key that may do everything, where the store has none yet. */
+export async function ensureFirstProject(
+  rows: TenancyRows,
+  clock: Clock,
+  config: PlansConfig,
+): Promise<FirstProject | undefined> {
+  const token = makeToken();
+  const now = clock.now();
+  const project: Project = {
+    id: makeId('proj'),
+    organizationId: makeId('org'),
+    name: 'default',
+    retainedTraces: 0,
+    retention: { days: limitsOn('scale', config).retentionDays },
+    limits: { eventsPerMonth: null, bytesPerHour: null },
+    createdAt: now,
+  };
+  const row = await rows.first(
+    project.organizationId,
+    project.id,
+    project.name,
+    makeId('key'),
+    hashToken(token),
+    shownPrefix(token),
+    now,
+  );
+  return row === null ? undefined : { project, key: keyOf(row), token };
+}

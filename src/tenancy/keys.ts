@@ -1,0 +1,109 @@
+import type { Clock, Logger } from '../component/component.ts';
+import type { Permission } from '../model/batch.ts';
+import { permissionBits, permissionList } from '../queue/record.ts';
+import type { ApiKey, KeyStore } from '../store/store.ts';
+import { StoreError } from '../store/store.ts';
+import type { ChangedBy } from '../store/tenancy.ts';
+import { hashToken, makeId, makeToken, shownPrefix } from '../store/token.ts';
+import { byRow } from './audit.ts';
+import { lastUse } from './last-use.ts';
+import { checkName, unknownProject } from './projects.ts';
+import type { KeyRow, NewKey, TenancyRows } from './rows.ts';
+
+const ALL: readonly Permission[] = ['ingest:write', 'traces:read'];
+
+export type Keys = KeyStore & {
+  /** Tells of a change that was made elsewhere; without an id of many at once. */
+  changed(keyId: string | undefined): void;
+  /** Writes what was noted, before the database is closed. */
+  close(): Promise<void>;
+};
+
+export function keyStore(rows: TenancyRows, clock: Clock, logger: Logger): Keys {
+  const listeners = new Set<(keyId: string | undefined) => void>();
+  const uses = lastUse((noted) => rows.touchKeys(noted), clock, logger);
+
+  const changed = (keyId: string | undefined): void => {
+    for (const listener of listeners) listener(keyId);
+  };
+
+  async function create(
+    request: { projectId: string; name?: string; permissions?: readonly Permission[] },
+    by?: ChangedBy,
+  ): Promise<{ key: ApiKey; token: string }> {
+    const { projectId, name = 'key', permissions = ALL } = request;
+    checkName(name);
+    checkPermissions(permissions);
+    const token = makeToken();
+    const values: NewKey = [
+      makeId('key'),
+      projectId,
+      name,
+      hashToken(token),
+      shownPrefix(token),
+      permissionBits(permissions),
+      clock.now(),
+    ];
+    const row = await rows.createKey(values, byRow(by, clock));
+    if (row === null) throw unknownProject(projectId);
+    const key = keyOf(row);
+    changed(key.id);
+    return { key, token };
+  }
+
+  async function revoke(id: string, by?: ChangedBy): Promise<ApiKey> {
+    const row = await rows.revokeKey(id, clock.now(), byRow(by, clock));
+    if (row === null) throw new StoreError('unknown_key', `there is no key ${id}`);
+    changed(id);
+    return keyOf(row);
+  }
+
+  return {
+    create,
+    revoke,
+    async list(projectId) {
+      return (await rows.keys(projectId ?? null)).map(keyOf);
+    },
+    async findByHash(hash) {
+      const row = await rows.keyByHash(hash);
+      return row === null ? undefined : keyOf(row);
+    },
+    touch: uses.note,
+    changed,
+    onChange(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    close: uses.close,
+  };
+}
+
+export function keyOf(row: KeyRow): ApiKey {
+  const [
+    id,
+    projectId,
+    organizationId,
+    name,
+    prefix,
+    permissions,
+    createdAt,
+    lastUsedAt,
+    revokedAt,
+  ] = row;
+  return {
+    id,
+    projectId,
+    organizationId,
+    name,
+    prefix,
+    permissions: permissionList(permissions),
+    createdAt,
+    lastUsedAt,
+    revokedAt,
+  };
+}
+
+function checkPermissions(permissions: readonly Permission[]): void {
+  if (permissions.length > 0 && permissions.every((permission) => ALL.includes(permission))) return;
+  throw new StoreError('invalid_permissions', `a key has at least one of ${ALL.join(', ')}`);
+}

@@ -1,0 +1,59 @@
+import type { Clock, Logger } from '../component/component.ts';
+
+/** First uses are seen within this time; well under the 10 s that are promised. */
+const FLUSH_MS = 5000;
+/** A key that is used all the time is written this often. */
+const QUIET_MS = 60_000;
+
+export type LastUse = {
+  note(keyId: string, usedAt: number): void;
+  close(): Promise<void>;
+};
+
+/** Collects when keys were used and writes them in the background, at most once a minute per key. */
+export function lastUse(
+  write: (rows: [keyId: string, usedAt: number][]) => Promise<void>,
+  clock: Clock,
+  logger: Logger,
+): LastUse {
+  const noted = new Map<string, number>();
+  const writtenAt = new Map<string, number>();
+  let cancel: (() => void) | undefined;
+
+  function note(keyId: string, usedAt: number): void {
+    noted.set(keyId, usedAt);
+    cancel ??= clock.after(FLUSH_MS, () => {
+      cancel = undefined;
+      void flush(false);
+    });
+  }
+
+  async function flush(isLast: boolean): Promise<void> {
+    const now = clock.now();
+    const rows: [string, number][] = [];
+    for (const [keyId, usedAt] of noted) {
+      const before = writtenAt.get(keyId);
+      if (!isLast && before !== undefined && Math.abs(now - before) < QUIET_MS) continue;
+      rows.push([keyId, usedAt]);
+      noted.delete(keyId);
+      writtenAt.set(keyId, now);
+    }
+    for (const [keyId, at] of writtenAt)
+      if (Math.abs(now - at) >= QUIET_MS) writtenAt.delete(keyId);
+    if (rows.length === 0) return;
+    try {
+      await write(rows);
+    } catch (error) {
+      // Only a display suffers: the next use writes it again.
+      logger.warn({ error, keys: rows.length }, 'the last use of keys could not be written');
+    }
+  }
+
+  async function close(): Promise<void> {
+    cancel?.();
+    cancel = undefined;
+    await flush(true);
+  }
+
+  return { note, close };
+}

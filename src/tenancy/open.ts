@@ -1,0 +1,68 @@
+import type { Settings } from '../component/component.ts';
+import type { FirstProject } from '../store/bootstrap.ts';
+import type { AuditStore, UsageStore } from '../store/tenancy.ts';
+import { auditStore } from './audit.ts';
+import { ensureFirstProject } from './first-project.ts';
+import type { Keys } from './keys.ts';
+import { keyStore } from './keys.ts';
+import type { OrganizationOfRows } from './organization.ts';
+import { organizationOf, organizationStore } from './organization.ts';
+import type { PlansConfig } from './plans.ts';
+import type { Projects } from './projects.ts';
+import { projectStore } from './projects.ts';
+import type { Rejections, RejectionsConfig } from './rejections.ts';
+import { rejectionStore } from './rejections.ts';
+import { Retention } from './retention.ts';
+import type { TenancyRows } from './rows.ts';
+import type { Difference } from './usage.ts';
+import { usageStore } from './usage.ts';
+
+export type TenancyConfig = PlansConfig & { readonly rejections: RejectionsConfig };
+
+/** The service around the pipeline, on the rows of one database. */
+export type Tenancy = {
+  /** What a new store starts with; undefined where it is not new. */
+  readonly first: FirstProject | undefined;
+  readonly retention: Retention;
+  readonly projects: Projects;
+  readonly keys: Keys;
+  readonly organization: OrganizationOfRows;
+  readonly usage: UsageStore;
+  readonly rejections: Rejections;
+  readonly audit: AuditStore;
+  /** Writes what waits in memory, before the database is closed. */
+  close(): Promise<void>;
+  crash(): void;
+};
+
+export async function openTenancy(
+  rows: TenancyRows,
+  { clock, logger }: Pick<Settings, 'clock' | 'logger'>,
+  config: TenancyConfig,
+  verifyCounters: () => Promise<Difference[]>,
+): Promise<Tenancy> {
+  const first = await ensureFirstProject(rows, clock, config);
+  const retention = new Retention(clock);
+  retention.onPlan(organizationOf(await rows.organization(), config).limits);
+  for (const [id, , , , days] of await rows.projects()) retention.setOwn(id, days);
+  for (const id of await rows.openRemovals()) retention.markDeleted(id);
+  const keys = keyStore(rows, clock, logger);
+  const projects = projectStore({ rows, clock, config, retention });
+  const rejections = rejectionStore(rows, clock, logger, config.rejections);
+  projects.onDelete(() => keys.changed(undefined));
+  return {
+    first,
+    retention,
+    projects,
+    keys,
+    organization: organizationStore(rows, clock, config, retention),
+    usage: usageStore(rows, verifyCounters, rejections.flush),
+    rejections,
+    audit: auditStore(rows),
+    async close() {
+      await keys.close();
+      await rejections.close();
+    },
+    crash: () => rejections.crash(),
+  };
+}

@@ -1,0 +1,116 @@
+import { z } from 'zod';
+import { byteSize } from '../config/schema.ts';
+import type { Limits, PlanName } from '../store/tenancy.ts';
+import { PLAN_NAMES } from '../store/tenancy.ts';
+import type { AllowedProjects } from './rows.ts';
+
+/** As it is written in a configuration. */
+const UNLIMITED = 'unlimited';
+
+const count = z
+  .union([z.literal(UNLIMITED), z.int().min(0)], {
+    error: 'expected a whole number, or unlimited',
+  })
+  .meta({ examples: [UNLIMITED, 50_000] });
+const bytes = z
+  .union([z.literal(UNLIMITED), byteSize()], {
+    error: 'expected a size, such as 256MiB, or unlimited',
+  })
+  .meta({ examples: [UNLIMITED, '256MiB'] });
+
+const PROJECTS = 'Projects the organization may have.';
+const EVENTS = 'Accepted events per UTC calendar month.';
+const BYTES = 'Accepted payload bytes per UTC clock hour.';
+const DAYS = 'Days that traces are kept; a project may have fewer.';
+
+type Written = {
+  projects: number | typeof UNLIMITED;
+  events_per_month: number | typeof UNLIMITED;
+  bytes_per_hour: string | typeof UNLIMITED;
+  retention_days: number | typeof UNLIMITED;
+};
+
+function plan(meaning: string, byDefault: Written) {
+  return z
+    .strictObject({
+      projects: count.prefault(byDefault.projects).describe(PROJECTS),
+      events_per_month: count.prefault(byDefault.events_per_month).describe(EVENTS),
+      bytes_per_hour: bytes.prefault(byDefault.bytes_per_hour).describe(BYTES),
+      retention_days: count.prefault(byDefault.retention_days).describe(DAYS),
+    })
+    .prefault({})
+    .describe(meaning);
+}
+
+export const plans = z
+  .strictObject({
+    free: plan('To try things out.', {
+      projects: 1,
+      events_per_month: 50_000,
+      bytes_per_hour: '256MiB',
+      retention_days: 14,
+    }),
+    pro: plan('For a team.', {
+      projects: UNLIMITED,
+      events_per_month: 5_000_000,
+      bytes_per_hour: '8GiB',
+      retention_days: 90,
+    }),
+    scale: plan('What a new organization is on.', {
+      projects: UNLIMITED,
+      events_per_month: 100_000_000,
+      bytes_per_hour: '128GiB',
+      retention_days: 400,
+    }),
+    enterprise: plan('Whatever was agreed; nothing is limited unless it is set here.', {
+      projects: UNLIMITED,
+      events_per_month: UNLIMITED,
+      bytes_per_hour: UNLIMITED,
+      retention_days: UNLIMITED,
+    }),
+  })
+  .prefault({});
+
+export const organization = z
+  .strictObject({
+    projects: count.optional().describe(PROJECTS),
+    events_per_month: count.optional().describe(EVENTS),
+    bytes_per_hour: bytes.optional().describe(BYTES),
+    retention_days: count.optional().describe(DAYS),
+  })
+  .prefault({});
+
+export type PlansConfig = {
+  readonly plans: z.output<typeof plans>;
+  readonly organization: z.output<typeof organization>;
+};
+
+type Limit = 'projects' | 'events_per_month' | 'bytes_per_hour' | 'retention_days';
+
+/** What the organization has on a plan: its own limit where it has one, else the plan's. */
+export function limitsOn(plan: PlanName, config: PlansConfig): Limits {
+  const of = (name: Limit): number | null => {
+    const limit = config.organization[name] ?? config.plans[plan][name];
+    return limit === UNLIMITED ? null : limit;
+  };
+  return {
+    projects: of('projects'),
+    eventsPerMonth: of('events_per_month'),
+    bytesPerHour: of('bytes_per_hour'),
+    retentionDays: of('retention_days'),
+  };
+}
+
+export function limitsByPlan(config: PlansConfig): Readonly<Record<PlanName, Limits>> {
+  const limits = PLAN_NAMES.map((name) => [name, limitsOn(name, config)]);
+  return Object.fromEntries(limits) as Record<PlanName, Limits>;
+}
+
+export function allowedProjects(config: PlansConfig): AllowedProjects {
+  const allowed = PLAN_NAMES.map((name) => [name, limitsOn(name, config).projects]);
+  return Object.fromEntries(allowed) as AllowedProjects;
+}
+
+export function isPlan(name: string): name is PlanName {
+  return PLAN_NAMES.some((known) => known === name);
+}

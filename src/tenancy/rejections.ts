@@ -1,0 +1,193 @@
+import { z } from 'zod';
+import type { Clock, Logger } from '../component/component.ts';
+import { duration } from '../config/schema.ts';
+import type { RejectionEntry, RejectionStore } from '../store/tenancy.ts';
+import { HOUR_MS } from '../store/windows.ts';
+import { cursorAfter, numberOf } from './cursor.ts';
+import type { RejectionRow, TenancyRows } from './rows.ts';
+
+/** What was refused is seen within this time. */
+const FLUSH_MS = 1000;
+/** Lines written in one step. */
+const FLUSH_LINES = 500;
+/** Lines that wait in memory; beyond them only the counts are kept. */
+const WAITING_LINES = 10_000;
+/** Different counts (an hour, a project, a key, a code each) that wait in memory. */
+const WAITING_COUNTS = 50_000;
+/** Characters of a reason or path that are kept. */
+const LONGEST = 500;
+
+export const rejections = z
+  .strictObject({
+    max_entries: z.int().min(0).default(10_000).describe('Lines kept for each project.'),
+    max_age: duration('720h').describe('How long a line is kept.'),
+  })
+  .prefault({})
+  .describe('The log of what was refused, without payloads.');
+
+export type RejectionsConfig = z.output<typeof rejections>;
+
+export type Rejections = RejectionStore & {
+  /** Writes what waits. */
+  flush(): Promise<void>;
+  /** Writes what waits, before the database is closed. */
+  close(): Promise<void>;
+  crash(): void;
+};
+
+type Count = [hour: number, projectId: string, keyId: string, code: string, count: number];
+
+export function rejectionStore(
+  rows: TenancyRows,
+  clock: Clock,
+  logger: Logger,
+  config: RejectionsConfig,
+): Rejections {
+  const waiting = new Waiting(rows, clock, logger, config);
+  return {
+    record: (entry) => waiting.record(entry),
+    flush: () => waiting.flush(),
+    crash: () => waiting.stop(),
+    async close() {
+      waiting.stop();
+      await waiting.flush();
+    },
+    async list(projectId, page) {
+      const since = clock.now() - config.max_age;
+      const before = numberOf(page.cursor);
+      const found = await rows.rejections(projectId, before, since, page.limit + 1);
+      const shown = found.slice(0, page.limit);
+      const last = shown.at(-1);
+      const hasMore = found.length > page.limit && last !== undefined;
+      return {
+        items: shown.map(([, ...row]) => entryOf(projectId, row)),
+        nextCursor: hasMore ? cursorAfter(last[0]) : null,
+      };
+    },
+  };
+}
+
+/**
+ *   record ──▶ lines and counts in memory ──(every second, in steps)──▶ file
+ */
+class Waiting {
+  readonly #rows: TenancyRows;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  readonly #config: RejectionsConfig;
+  #lines: RejectionEntry[] = [];
+  readonly #counts = new Map<string, Count>();
+  /** Lines there was no room for. */
+  #lost = 0;
+  #isStopped = false;
+  #cancel: (() => void) | undefined;
+  #flushing: Promise<void> = Promise.resolve();
+
+  constructor(rows: TenancyRows, clock: Clock, logger: Logger, config: RejectionsConfig) {
+    this.#rows = rows;
+    this.#clock = clock;
+    this.#logger = logger;
+    this.#config = config;
+  }
+
+  record(entry: RejectionEntry): void {
+    if (this.#isStopped) return;
+    if (this.#config.max_entries > 0) {
+      if (this.#lines.length < WAITING_LINES) this.#lines.push(entry);
+      else this.#lost++;
+    }
+    const { at, projectId, keyId, code, count } = entry;
+    this.#addCount([Math.floor(at / HOUR_MS), projectId, keyId, code, count]);
+    this.#schedule(FLUSH_MS);
+  }
+
+  #addCount(added: Count): void {
+    const name = nameOf(added);
+    const known = this.#counts.get(name);
+    if (known !== undefined) known[4] += added[4];
+    else if (this.#counts.size < WAITING_COUNTS) this.#counts.set(name, added);
+    else this.#lost++;
+  }
+
+  #schedule(ms: number): void {
+    if (this.#isStopped) return;
+    this.#cancel ??= this.#clock.after(ms, () => {
+      this.#cancel = undefined;
+      void this.flush();
+    });
+  }
+
+  flush(): Promise<void> {
+    this.#flushing = this.#flushing.then(async () => {
+      while (this.#lines.length > 0 || this.#counts.size > 0) {
+        if (!(await this.#writeStep())) return;
+      }
+      if (this.#lost === 0) return;
+      const lines = this.#lost;
+      this.#lost = 0;
+      this.#logger.warn({ lines }, 'more was refused than could be written down line by line');
+    });
+    return this.#flushing;
+  }
+
+  /** Returns whether it was written; what was not waits for the next time. */
+  async #writeStep(): Promise<boolean> {
+    const lines = this.#lines.slice(0, FLUSH_LINES);
+    const counts = [...this.#counts.values()].slice(0, FLUSH_LINES);
+    this.#lines = this.#lines.slice(FLUSH_LINES);
+    for (const count of counts) this.#counts.delete(nameOf(count));
+    try {
+      const most = this.#config.max_entries;
+      await this.#rows.recordRejections(byProject(lines), counts, most, this.#isStopped);
+      return true;
+    } catch (error) {
+      const about = { error, lines: lines.length };
+      this.#logger.warn(about, 'what was refused could not be written down');
+      this.#lines = [...lines, ...this.#lines].slice(0, WAITING_LINES);
+      for (const count of counts) this.#addCount(count);
+      this.#schedule(10 * FLUSH_MS);
+      return false;
+    }
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel?.();
+    this.#cancel = undefined;
+  }
+}
+
+function nameOf([hour, projectId, keyId, code]: Count): string {
+  return `${hour} ${projectId} ${keyId} ${code}`;
+}
+
+function byProject(entries: readonly RejectionEntry[]): [string, RejectionRow[]][] {
+  const projects = new Map<string, RejectionRow[]>();
+  for (const { at, projectId, keyId, path, code, reason, itemId, count } of entries) {
+    const row: RejectionRow = [at, keyId, cut(path), code, cut(reason), itemId, count];
+    const rows = projects.get(projectId);
+    if (rows === undefined) projects.set(projectId, [row]);
+    else rows.push(row);
+  }
+  return [...projects];
+}
+
+function cut(text: string): string {
+  return text.length > LONGEST ? text.slice(0, LONGEST).toWellFormed() : text;
+}
+
+function entryOf(
+  projectId: string,
+  [at, keyId, path, code, reason, itemId, count]: RejectionRow,
+): RejectionEntry {
+  return {
+    at,
+    projectId,
+    keyId,
+    path,
+    code: code as RejectionEntry['code'],
+    reason,
+    itemId,
+    count,
+  };
+}

@@ -1,0 +1,76 @@
+import type { UsageRow, UsageStore } from '../store/tenancy.ts';
+import { HOUR_MS } from '../store/windows.ts';
+import type { RejectedRow, TenancyRows, UsedRow } from './rows.ts';
+
+type Range = { from: number; to: number; by: 'hour' | 'day'; projectId?: string };
+
+/** A difference between what was counted and what the ledger holds. */
+export type Difference = { what: string; expected: number; found: number };
+
+export function usageStore(
+  rows: TenancyRows,
+  verifyCounters: () => Promise<Difference[]>,
+  flushRejections: () => Promise<void>,
+): UsageStore {
+  async function history({ from, to, by, projectId }: Range): Promise<UsageRow[]> {
+    await flushRejections();
+    const [first, end] = [Math.floor(from / HOUR_MS), Math.ceil(to / HOUR_MS)];
+    const [used, rejected] = await rows.usedAndRejected(first, end, projectId ?? null);
+    return rowsOf(used, rejected, by);
+  }
+
+  async function verify(): Promise<Difference[]> {
+    const differences = await verifyCounters();
+    for (const row of await rows.ledgerChecks()) {
+      const [project, key, events, bytes, keptEvents, keptBytes] = row;
+      const of = `the ledger of ${project} ${key}, against its batches`;
+      // Batches go with retention and usage stays, so the ledger may hold more, and never less.
+      if (keptEvents > events) {
+        differences.push({ what: `events in ${of}`, expected: keptEvents, found: events });
+      }
+      if (keptBytes > bytes) {
+        differences.push({ what: `bytes in ${of}`, expected: keptBytes, found: bytes });
+      }
+    }
+    return differences;
+  }
+
+  return { history, verify };
+}
+
+type OpenRow = {
+  period: string;
+  projectId: string;
+  keyId: string;
+  events: number;
+  bytes: number;
+  rejected: Record<string, number>;
+};
+
+function rowsOf(
+  used: readonly UsedRow[],
+  rejected: readonly RejectedRow[],
+  by: 'hour' | 'day',
+): UsageRow[] {
+  const rows = new Map<string, OpenRow>();
+  const rowOf = (hour: number, projectId: string, keyId: string): OpenRow => {
+    const period = new Date(hour * HOUR_MS).toISOString().slice(0, by === 'hour' ? 13 : 10);
+    const name = `${period} ${projectId} ${keyId}`;
+    let row = rows.get(name);
+    if (row === undefined) {
+      row = { period, projectId, keyId, events: 0, bytes: 0, rejected: {} };
+      rows.set(name, row);
+    }
+    return row;
+  };
+  for (const [hour, project, key, events, bytes] of used) {
+    const row = rowOf(hour, project, key);
+    row.events += events;
+    row.bytes += bytes;
+  }
+  for (const [hour, project, key, code, count] of rejected) {
+    const row = rowOf(hour, project, key);
+    row.rejected[code] = (row.rejected[code] ?? 0) + count;
+  }
+  return [...rows].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, row]) => row);
+}

@@ -1,0 +1,300 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
+import t from 'tap';
+import { type Answer, eventually, json, list, record, send } from './client.ts';
+import type { Cluster } from './cluster.ts';
+import { startCluster } from './cluster.ts';
+import { type Daemon, total } from './daemon.ts';
+import { compare, type Entry, startLoad, type Target } from './journal.ts';
+import { treeAt } from './shipped.ts';
+
+/** config/gateway.yaml and config/worker.yaml as processes, over a real Redis and a real Postgres. */
+
+t.setTimeout(300_000);
+// Three gateways, two workers and two servers are enough for two cores.
+t.jobs = 1;
+
+const BATCH = '/api/v1/observations/batch';
+const HOUR = 3_600_000;
+
+let sent = 0;
+
+function events(count: number, inputs: unknown = 'hello'): string {
+  const one = () => {
+    const known = { operation: 'finish', kind: 'span', status: 'ok', inputs };
+    return { id: `event-${++sent}`, trace_id: `trace-${sent}`, ...known };
+  };
+  return JSON.stringify({ events: Array.from({ length: count }, one) });
+}
+
+function post({ base, key }: Target, body: string | Buffer): Promise<Answer> {
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+  return send(base, { method: 'POST', path: BATCH, headers, body });
+}
+
+function admin(
+  { adminToken }: Cluster,
+  daemon: Daemon,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<Answer> {
+  const headers = {
+    authorization: `Bearer ${adminToken}`,
+    ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+  };
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  return send(daemon.adminBase, { method, path, headers, body: text });
+}
+
+/** Asks the database itself. */
+async function sql(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return (await client.query(text)).rows as Record<string, unknown>[];
+  } finally {
+    await client.end();
+  }
+}
+
+/** An hour that ends in the middle of a test would give back what the test has just used up. */
+async function clearOfTheHour(): Promise<void> {
+  const left = HOUR - (Date.now() % HOUR);
+  if (left < 60_000) await sleep(left);
+}
+
+const at = <T>(items: readonly T[], index: number): T => {
+  const item = items[index];
+  if (item === undefined) throw new Error(`there is no number ${index}`);
+  return item;
+};
+
+t.test('gateways, workers, Redis and Postgres are killed in turn under load', async (t) => {
+  await clearOfTheHour();
+  const cluster = await startCluster(t);
+  const { gateways, workers, redis, postgres, database } = cluster;
+  const journal: Entry[] = [];
+  // While Postgres dies in the middle of a commit, 503 leaves open whether it was carried out.
+  const load = startLoad(cluster.target, journal, { clients: 6, open: [503] });
+  const restart = async (daemon: Daemon): Promise<void> => {
+    await daemon.end('SIGKILL');
+    await daemon.start();
+  };
+  await sleep(500);
+  await restart(at(gateways, 0));
+  await restart(at(workers, 0));
+  await Promise.all([restart(at(gateways, 1)), restart(at(workers, 1))]);
+  await redis.kill();
+  await sleep(300);
+  await redis.start();
+  await sleep(1500);
+  await postgres.kill();
+  await sleep(300);
+  await postgres.start();
+  const before = journal.filter(({ state }) => state === 'acknowledged').length;
+  await eventually(
+    async () => journal.filter(({ state }) => state === 'acknowledged').length,
+    (count) => count > before + 20,
+    'answers after everything is back, without a restart of a gateway',
+    30_000,
+  );
+  await load.stop();
+  await cluster.drained();
+
+  const acknowledged = journal.filter(({ state }) => state === 'acknowledged');
+  t.ok(acknowledged.length > 100, `${acknowledged.length} of ${journal.length} were answered`);
+  const { problems } = await compare(cluster.target(), journal);
+  t.same(problems, [], 'what was answered is there once and as sent, what was refused is not');
+
+  const [stored] = await sql(database, 'SELECT count(*) AS count FROM observations');
+  const [used] = await sql(database, 'SELECT sum(events) AS events FROM all_usage');
+  t.equal(Number(used?.events), Number(stored?.count), 'usage is the sum of what is stored');
+  const [dead] = await sql(database, 'SELECT count(*) AS count FROM queue_dead_letters');
+  t.equal(Number(dead?.count), 0);
+  const verified = await at(gateways, 0).cli('usage', 'verify');
+  t.equal(verified.code, 0, verified.stdout + verified.stderr);
+  await eventually(
+    async () => total(await at(gateways, 2).metrics(), 'tracectl_quota_month_events'),
+    (counted) => counted === Number(used?.events),
+    'the counters in Redis agree with the ledger',
+    180_000,
+  );
+});
+
+t.test('a limit is not exceeded by a single event, however many replicas admit', async (t) => {
+  await clearOfTheHour();
+  const limit = 250;
+  const cluster = await startCluster(t, {
+    workers: 1,
+    gateway(config) {
+      treeAt(config, 'extensions', 'postgres').organization = { events_per_month: limit };
+    },
+  });
+  const answers = await Promise.all(
+    Array.from({ length: 400 }, () => post(cluster.target(), events(1))),
+  );
+  const count = (status: number) => answers.filter((answer) => answer.status === status).length;
+  t.equal(count(202), limit);
+  t.equal(count(402), 400 - limit);
+  await cluster.redis.client.flushall();
+  const after = await eventually(
+    () => post(cluster.target(), events(1)),
+    ({ status }) => status !== 503,
+    'counters summed up from the ledger',
+  );
+  t.equal(after.status, 402, 'the month is used up, also for counters that were lost');
+  await cluster.drained();
+  const [stored] = await sql(cluster.database, 'SELECT count(*) AS count FROM observations');
+  t.equal(Number(stored?.count), limit);
+});
+
+t.test('a revoked key is refused everywhere, also when nobody hears of it', async (t) => {
+  const cluster = await startCluster(t, { gateways: 2, workers: 1 });
+  const { gateways, database } = cluster;
+  const [here, there] = [at(gateways, 0), at(gateways, 1)];
+  const newKey = async (): Promise<{ id: string; token: string }> => {
+    const projects = json(await admin(cluster, here, 'GET', '/api/v1/projects'));
+    const project = record(list(record(projects).projects)[0]).id;
+    const path = `/api/v1/projects/${String(project)}/keys`;
+    const made = record(json(await admin(cluster, here, 'POST', path, { name: 'k' })));
+    return { id: String(record(made.key ?? made).id), token: String(made.token) };
+  };
+  const refused = (token: string, timeoutMs: number) =>
+    eventually(
+      () => post({ base: there.base, key: token }, events(1)),
+      ({ status }) => status === 401,
+      'a refusal by the other gateway',
+      timeoutMs,
+    );
+
+  const heard = await newKey();
+  t.equal((await post({ base: there.base, key: heard.token }, events(1))).status, 202);
+  await admin(cluster, here, 'DELETE', `/api/v1/keys/${heard.id}`);
+  await refused(heard.token, 2000);
+
+  const unheard = await newKey();
+  t.equal((await post({ base: there.base, key: unheard.token }, events(1))).status, 202);
+  let isCut = true;
+  const cutting = (async () => {
+    while (isCut) {
+      await sql(
+        database,
+        `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE application_name = 'tracectl notices'`,
+      );
+      await sleep(100);
+    }
+  })();
+  await sleep(300);
+  await admin(cluster, here, 'DELETE', `/api/v1/keys/${unheard.id}`);
+  await refused(unheard.token, 5000);
+  isCut = false;
+  await cutting;
+});
+
+t.test('without Redis or Postgres: 503 soon, and on again without a restart', async (t) => {
+  const cluster = await startCluster(t, { gateways: 1, workers: 1 });
+  const { redis, postgres } = cluster;
+  const target = cluster.target();
+  const refusedSoon = async (what: string): Promise<void> => {
+    const answers = await Promise.all(Array.from({ length: 20 }, () => post(target, events(1))));
+    for (const { status, headers, ms } of answers) {
+      t.equal(status, 503, what);
+      t.match(headers['retry-after'], /^\d+$/);
+      t.ok(ms < 3000, `${what}: answered after ${Math.round(ms)} ms`);
+    }
+  };
+  const works = () =>
+    eventually(
+      () => post(target, events(1)),
+      ({ status }) => status === 202,
+      'an answer',
+      20_000,
+    );
+  await works();
+  redis.freeze();
+  await refusedSoon('Redis says nothing');
+  redis.thaw();
+  await works();
+  await redis.kill();
+  await refusedSoon('Redis is gone');
+  await redis.start();
+  await works();
+  postgres.freeze();
+  await refusedSoon('Postgres says nothing');
+  postgres.thaw();
+  await works();
+  await postgres.kill();
+  await refusedSoon('Postgres is gone');
+  await postgres.start();
+  await works();
+  await cluster.drained();
+});
+
+t.test('a project deleted under load leaves nothing but its usage', async (t) => {
+  const cluster = await startCluster(t, { gateways: 2, workers: 1 });
+  const { gateways, redis, database } = cluster;
+  const gateway = at(gateways, 0);
+  const made = json(await admin(cluster, gateway, 'POST', '/api/v1/projects', { name: 'doomed' }));
+  const project = String(record(made).id);
+  const path = `/api/v1/projects/${project}/keys`;
+  const { token } = record(json(await admin(cluster, gateway, 'POST', path, { name: 'k' })));
+  const canary = 'canary-of-a-deleted-project';
+  let accepted = 0;
+  let isOver = false;
+  const client = async (): Promise<void> => {
+    while (!isOver) {
+      const { base } = cluster.target();
+      const { status } = await post({ base, key: String(token) }, events(5, canary));
+      if (status === 202) accepted += 5;
+    }
+  };
+  const clients = Promise.all([client(), client(), client(), client()]);
+  await sleep(1000);
+  const deleted = await admin(cluster, gateway, 'DELETE', `/api/v1/projects/${project}`);
+  t.equal(deleted.status, 204);
+  await sleep(500);
+  isOver = true;
+  await clients;
+  t.ok(accepted > 0);
+  await cluster.drained();
+  await eventually(
+    () => sql(database, 'SELECT 1 FROM deleted_projects WHERE NOT is_purged'),
+    (rows) => rows.length === 0,
+    'everything removed',
+    30_000,
+  );
+  const [used] = await sql(database, `SELECT sum(events) AS events FROM all_usage`);
+  t.equal(Number(used?.events), accepted, 'what was answered stays counted');
+  const kept = ['usage_ledger', 'usage_hours', 'usage_windows', 'deleted_projects', 'audit_log'];
+  const tables = await sql(
+    database,
+    `SELECT table_name FROM information_schema.columns
+     WHERE table_schema = 'public' AND column_name = 'project'`,
+  );
+  for (const { table_name: table } of tables) {
+    if (kept.includes(String(table)) || table === 'all_usage') continue;
+    const [row] = await sql(
+      database,
+      `SELECT count(*) AS count FROM ${String(table)} WHERE project = '${project}'`,
+    );
+    t.equal(Number(row?.count), 0, String(table));
+  }
+  const [bodies] = await sql(
+    database,
+    `SELECT count(*) AS count FROM batches WHERE position('${canary}'::bytea IN body) > 0`,
+  );
+  t.equal(Number(bodies?.count), 0);
+  for (const key of await redis.client.keys('*')) {
+    const type = await redis.client.type(key);
+    const value =
+      type === 'hash'
+        ? JSON.stringify(await redis.client.hgetall(key))
+        : type === 'string'
+          ? ((await redis.client.get(key)) ?? '')
+          : '';
+    t.notOk(value.includes(canary), `${key} holds nothing of it`);
+  }
+});

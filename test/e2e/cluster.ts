@@ -1,0 +1,123 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Test } from 'tap';
+import type { PostgresServer } from '../helper/postgres-server.ts';
+import { postgresServer } from '../helper/postgres-server.ts';
+import type { RedisServer } from '../helper/redis-server.ts';
+import { redisServer } from '../helper/redis-server.ts';
+import { eventually } from './client.ts';
+import type { Daemon, Tree } from './daemon.ts';
+import { freePorts, prepareDaemon, total } from './daemon.ts';
+import type { Target } from './journal.ts';
+import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
+
+const ADMIN_TOKEN = 'an-admin-token-of-thirty-two-characters';
+
+/** Gateways and workers as they are shipped, on a Redis with an append-only file and a Postgres that syncs. */
+export type Cluster = {
+  readonly redis: RedisServer;
+  readonly postgres: PostgresServer;
+  readonly database: string;
+  readonly gateways: readonly Daemon[];
+  readonly workers: readonly Daemon[];
+  /** Printed by the first gateway. */
+  readonly key: string;
+  readonly adminToken: string;
+  /** Each time another gateway that runs. */
+  target(): Target;
+  /** Until nothing waits, in the store or with a worker. */
+  drained(): Promise<void>;
+};
+
+export type ClusterOptions = {
+  readonly gateways?: number;
+  readonly workers?: number;
+  /** Changes a gateway's configuration. */
+  readonly gateway?: (config: Tree) => void;
+  readonly worker?: (config: Tree) => void;
+};
+
+export async function startCluster(t: Test, options: ClusterOptions = {}): Promise<Cluster> {
+  const redis = await redisServer(t, ['--appendonly', 'yes', '--appendfsync', 'everysec']);
+  const postgres = await postgresServer(t, []);
+  const database = await postgres.database();
+  const env = { DATABASE_URL: database, REDIS_URL: redis.url, TRACECTL_ADMIN_TOKEN: ADMIN_TOKEN };
+  const gateways = await Promise.all(
+    Array.from({ length: options.gateways ?? 3 }, () => gateway(t, env, options.gateway)),
+  );
+  const workers = await Promise.all(
+    Array.from({ length: options.workers ?? 2 }, () => worker(t, env, options.worker)),
+  );
+  // All at once: one of them makes the tables and the first project.
+  await Promise.all(gateways.map((daemon) => daemon.start()));
+  await Promise.all(workers.map((daemon) => daemon.start()));
+  const key = gateways.map((daemon) => daemon.key).find((printed) => printed !== '') ?? '';
+  let turn = 0;
+  return {
+    ...{ redis, postgres, database, gateways, workers, key, adminToken: ADMIN_TOKEN },
+    target() {
+      const running = gateways.filter((daemon) => daemon.running());
+      const next = running[turn++ % Math.max(1, running.length)] ?? gateways[0];
+      return { base: next?.base ?? '', key };
+    },
+    async drained() {
+      const daemons = [...gateways, ...workers].filter((daemon) => daemon.running());
+      await eventually(
+        async () => {
+          let waiting = 0;
+          for (const daemon of daemons) {
+            waiting += total(await daemon.metrics(), 'tracectl_queue_entries');
+          }
+          return waiting;
+        },
+        (waiting) => waiting === 0,
+        'nothing that waits',
+        90_000,
+      );
+      // Counts of others are read every few seconds.
+      await sleep(100);
+    },
+  };
+}
+
+type Env = Readonly<Record<string, string>>;
+
+async function gateway(t: Test, env: Env, edit?: (config: Tree) => void): Promise<Daemon> {
+  const [grpc] = await freePorts(1);
+  const daemon = await prepareDaemon({
+    env,
+    edit(config) {
+      const { endpoint } = treeAt(config, 'receivers', 'native');
+      const health = treeAt(config, 'extensions', 'health_check');
+      const admin = treeAt(config, 'extensions', 'admin');
+      const shipped = shippedConfig('gateway.yaml');
+      treeAt(shipped, 'receivers', 'native').endpoint = endpoint;
+      treeAt(shipped, 'receivers', 'runs').endpoint = endpoint;
+      const protocols = treeAt(shipped, 'receivers', 'otlp', 'protocols');
+      treeAt(protocols, 'http').endpoint = endpoint;
+      treeAt(protocols, 'grpc').endpoint = `127.0.0.1:${grpc}`;
+      treeAt(shipped, 'extensions').health_check = health;
+      treeAt(shipped, 'extensions', 'admin').endpoint = admin.endpoint;
+      // The tests send faster than clients should.
+      delete treeAt(shipped, 'processors', 'quotas').edge;
+      edit?.(shipped);
+      replaceConfig(config, shipped);
+    },
+  });
+  t.teardown(() => daemon.remove());
+  return daemon;
+}
+
+async function worker(t: Test, env: Env, edit?: (config: Tree) => void): Promise<Daemon> {
+  const daemon = await prepareDaemon({
+    env,
+    edit(config) {
+      const health = treeAt(config, 'extensions', 'health_check');
+      const shipped = shippedConfig('worker.yaml');
+      treeAt(shipped, 'extensions').health_check = health;
+      edit?.(shipped);
+      replaceConfig(config, shipped);
+    },
+  });
+  t.teardown(() => daemon.remove());
+  return daemon;
+}

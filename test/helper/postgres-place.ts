@@ -1,0 +1,46 @@
+import type { Test } from 'tap';
+import { config } from '../../extensions/postgres/config.ts';
+import { MIGRATIONS } from '../../extensions/postgres/migrations/index.ts';
+import { type OpenStore, openStore } from '../../extensions/postgres/open-store.ts';
+import { migrate } from '../../src/postgres/migrate.ts';
+import type { Postgres } from '../../src/postgres/pool.ts';
+import { openPostgres } from '../../src/postgres/pool.ts';
+import { fakeClock } from './clock.ts';
+import type { PostgresServer } from './postgres-server.ts';
+import { recordingLogger } from './settings.ts';
+
+export type OpenPostgresPlace = OpenStore & { readonly postgres: Postgres };
+
+/** A store in a database of its own, that can be closed, broken off and opened again, also several times. */
+export async function postgresPlace(_t: Test, server: PostgresServer, written: object = {}) {
+  const url = await server.database();
+  const clock = fakeClock();
+  const logger = recordingLogger();
+  const parsed = config.parse({ url, ...written });
+  const connection = {
+    ...{ url, maxConnections: 6, connectTimeout: 5000, queryTimeout: 5000 },
+    ...{ tls: undefined, logger },
+  };
+  return {
+    url,
+    clock,
+    logger,
+    async open(): Promise<OpenPostgresPlace> {
+      const postgres = await openPostgres(connection);
+      await migrate(postgres, MIGRATIONS);
+      const store = await openStore(postgres, connection, { clock, logger }, parsed);
+      return {
+        ...store,
+        postgres,
+        async close() {
+          await store.close();
+          await postgres.close();
+        },
+        async crash() {
+          await store.crash();
+          await postgres.close();
+        },
+      };
+    },
+  };
+}
