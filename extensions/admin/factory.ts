@@ -20,6 +20,6 @@ export const admin = defineExtension({
           message: noPlaceForToken(store),
         }
       : undefined,
-  oneProcess: () => 'the management API is served by one process',
+  runsIn: 'first',
   create: createAdmin,
 });

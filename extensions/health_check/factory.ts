@@ -9,6 +9,6 @@ export const healthCheck = defineExtension({
   description: 'Answers over HTTP whether the service lives and is ready',
   config: healthCheckConfig,
   provides: [],
-  watches: true,
+  runsIn: 'watcher',
   create: createHealthCheck,
 });

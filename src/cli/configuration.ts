@@ -4,13 +4,19 @@ import type { Command } from 'commander';
 import type { Logger } from '../component/component.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { formatIssue, type Loaded, loadConfig } from '../config/load.ts';
+import type { ReadFile } from '../config/read.ts';
 import { ControlError } from '../control/protocol.ts';
 import type { Service } from '../engine/service.ts';
 import { REGISTRY } from '../registry.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import type { Terminal } from './terminal.ts';
 
-export type ConfigOptions = { readonly config: readonly string[]; readonly set: readonly string[] };
+export type ConfigOptions = {
+  readonly config: readonly string[];
+  readonly set: readonly string[];
+  /** Gives the texts of files; reads them by default. */
+  readonly read?: ReadFile;
+};
 
 /** Read when no `--config` is given; what `init` writes. */
 export const DEFAULT_FILE = 'tracectl.yaml';
@@ -44,7 +50,8 @@ export function load(options: ConfigOptions, terminal: Terminal): Loaded {
     files = [DEFAULT_FILE];
   }
   const { env, cwd } = terminal;
-  return loadConfig({ files, sets: options.set, env, cwd, registry: REGISTRY });
+  const { set: sets, read } = options;
+  return loadConfig({ files, sets, env, cwd, registry: REGISTRY, ...(read && { read }) });
 }
 
 /**

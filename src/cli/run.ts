@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import type { ServiceConfig } from '../config/config.ts';
+import { type FileTexts, keepingReader, readerOf } from '../config/file-texts.ts';
 import { createControlHandler } from '../control/commands.ts';
 import { removeFromQueues } from '../control/project-removal.ts';
 import { createQueues, QUEUE_REGISTRY, type Queues } from '../control/queues.ts';
@@ -16,7 +17,7 @@ import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
 import { supervise } from './supervise.ts';
 import type { Terminal } from './terminal.ts';
-import { welcome } from './welcome.ts';
+import { shownOf, welcome } from './welcome.ts';
 import { openChannel, type WorkerChannel, workerCount } from './worker.ts';
 
 export function addRun(program: Command, terminal: Terminal, end: (status: number) => void) {
@@ -31,11 +32,24 @@ export function addRun(program: Command, terminal: Terminal, end: (status: numbe
  */
 async function run(options: ConfigOptions, terminal: Terminal): Promise<number> {
   const channel = openChannel(terminal.env);
-  const config = loadOrFail(options, terminal, { warns: channel === undefined });
-  if (channel !== undefined) return serve({ config, options, terminal, channel });
+  if (channel !== undefined) return runWorker(options, terminal, channel);
+  const { read, texts } = keepingReader();
+  const config = loadOrFail({ ...options, read }, terminal, { warns: true });
   const count = workerCount(config.service.workers);
-  if (count > 1) return supervise({ config, count, options, terminal });
+  if (count > 1) return supervise({ config, files: texts, count, options, terminal });
   return serve({ config, options, terminal, channel: undefined });
+}
+
+/** One of several workers: the configuration is what the process that watches has read. */
+async function runWorker(
+  options: ConfigOptions,
+  terminal: Terminal,
+  channel: WorkerChannel,
+): Promise<number> {
+  const files = await Promise.race([channel.files, channel.gone]);
+  if (typeof files === 'number') return files;
+  const config = loadOrFail({ ...options, read: readerOf(files) }, terminal);
+  return serve({ config, options, terminal, channel });
 }
 
 type Serving = {
@@ -54,7 +68,7 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
   const leaveHeap = tuneHeap();
   try {
     const service = await createService({
-      config: channel === undefined ? config : workerPart(config),
+      config: partOf(config, channel),
       logger,
       version: packageVersion(),
       offers: [{ capability: QUEUE_REGISTRY, offer: queues }],
@@ -70,6 +84,10 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
   }
 }
 
+function partOf(config: ServiceConfig, channel: WorkerChannel | undefined): ServiceConfig {
+  return channel === undefined ? config : workerPart(config, channel.worker);
+}
+
 type Parts = Serving & {
   readonly service: Service;
   readonly queues: Queues;
@@ -82,30 +100,30 @@ class Daemon {
   private endWatch: (() => void) | undefined;
   /** Reloads follow one another, however fast signals and commands come. */
   private reloading: Promise<unknown> = Promise.resolve();
+  /** Resolves with an exit status when a reload left nothing that could go on. */
+  private readonly broken = Promise.withResolvers<number>();
 
   constructor(parts: Parts) {
     this.parts = parts;
   }
 
   async run(events: Ending): Promise<number> {
-    const { service, terminal, logger, channel } = this.parts;
+    const { service, options, terminal, logger, channel } = this.parts;
     const started = service.start();
     const cut = await Promise.race([started.then(() => undefined), events.cutShort]);
     if (cut !== undefined) return cut;
     this.watchDeletions();
     if (channel === undefined) {
-      terminal.out(welcome(service, packageVersion()));
+      terminal.out(welcome(shownOf(service), service.metricsAddress(), packageVersion()));
       await this.openControl();
-    } else channel.serve(service, this.handler());
-    const broken = Promise.withResolvers<number>();
-    const reload = () => {
-      this.reload().catch((error: unknown) => {
-        if (error instanceof BrokenReloadError) broken.resolve(EXIT.failed);
-      });
-    };
+    } else {
+      const reload = (files: FileTexts) => this.reload({ ...options, read: readerOf(files) });
+      channel.serve(service, { reload, control: this.handler() });
+    }
     // A terminal sends it to all processes; whoever watches hands it on in order.
-    events.onReload(channel === undefined ? reload : () => {});
-    const status = await Promise.race([events.ended, broken.promise, ...(channel?.ends ?? [])]);
+    events.onReload(channel === undefined ? () => this.reload().catch(() => {}) : () => {});
+    const endings = [events.ended, this.broken.promise, ...(channel ? [channel.gone] : [])];
+    const status = await Promise.race(endings);
     logger.info({}, 'Stopping.');
     return Promise.race([this.stop(status), events.cutShort]);
   }
@@ -144,17 +162,20 @@ class Daemon {
     });
   }
 
-  private reload(): Promise<unknown> {
-    const next = this.reloading.catch(() => {}).then(() => this.reloadNow());
+  private reload(options = this.parts.options): Promise<unknown> {
+    const next = this.reloading.catch(() => {}).then(() => this.reloadNow(options));
     this.reloading = next;
-    return next;
+    return next.catch((error: unknown) => {
+      if (error instanceof BrokenReloadError) this.broken.resolve(EXIT.failed);
+      throw error;
+    });
   }
 
   /** A file that is wrong leaves the running graph alone. */
-  private async reloadNow(): Promise<unknown> {
-    const { options, terminal, logger, service, channel } = this.parts;
+  private async reloadNow(options: ConfigOptions): Promise<unknown> {
+    const { terminal, logger, service, channel } = this.parts;
     const config = loadAgain(options, terminal, logger, service);
-    await service.reload(channel === undefined ? config : workerPart(config));
+    await service.reload(partOf(config, channel));
     this.watchDeletions();
     logger.setLevel(config.service.telemetry.logs.level);
     return { reloaded: true };

@@ -2,6 +2,8 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../component/clock.ts';
 import type { ServiceConfig } from '../config/config.ts';
+import { type FileTexts, keepingReader } from '../config/file-texts.ts';
+import { ControlError } from '../control/protocol.ts';
 import { type ControlServer, startControlServer } from '../control/server.ts';
 import { createService, type Service } from '../engine/service.ts';
 import { createWorkersHandler } from '../supervisor/commands.ts';
@@ -9,8 +11,9 @@ import { healthOfAll } from '../supervisor/health.ts';
 import { mergePages } from '../supervisor/metric-pages.ts';
 import { watcherPart } from '../supervisor/parts.ts';
 import { assertFree, sharedEndpoints } from '../supervisor/ports.ts';
+import { reloadWorkers } from '../supervisor/reload.ts';
 import { createSupervisor, type Supervisor, WorkersFailed } from '../supervisor/supervisor.ts';
-import { WorkerGone, type WorkerHandle, type WorkerProcess } from '../supervisor/worker-handle.ts';
+import type { WorkerProcess } from '../supervisor/worker-handle.ts';
 import { HEALTH } from '../telemetry/health.ts';
 import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
 import { createMetrics, type ServiceMetrics } from '../telemetry/metrics.ts';
@@ -26,6 +29,8 @@ import { WORKER_VARIABLE } from './worker.ts';
 
 export type Supervision = {
   readonly config: ServiceConfig;
+  /** What it was read from: workers read the same, whenever they start. */
+  readonly files: FileTexts;
   /** Workers, more than one. */
   readonly count: number;
   readonly options: ConfigOptions;
@@ -34,6 +39,8 @@ export type Supervision = {
 
 /** Beyond `service.shutdown_timeout`, in which a worker should have stopped by itself. */
 const PATIENCE_MS = 5_000;
+const FOR_ONE =
+  'several workers run, and the new configuration is for one: stop the daemon and start it again';
 /** Nothing else keeps a process alive whose workers are all down. */
 const ALIVE_MS = 60_000;
 
@@ -45,19 +52,20 @@ const ALIVE_MS = 60_000;
  *     └─ worker 2 ─┴─ receivers on the same ports, each with queues of its own
  */
 export async function supervise(supervision: Supervision): Promise<number> {
-  const { config, count } = supervision;
+  const { config, files, count } = supervision;
+  const current: Current = { config, files };
   await assertFree(sharedEndpoints(config));
   const logger = createLogger(config.service.telemetry.logs);
   const events = watchProcess(logger);
   const metrics = createMetrics();
   const supervisor = createSupervisor({
     ...{ count, clock: systemClock, logger, metrics },
-    spawn: (index) => spawnWorker(index, supervision),
+    spawn: (index) => spawnWorker(index, supervision, current.files),
   });
   const alive = setInterval(() => {}, ALIVE_MS);
   try {
     const service = await watcherService(config, supervisor, metrics, logger);
-    return await new Watcher({ ...supervision, service, supervisor, logger }).run(events);
+    return await new Watcher({ ...supervision, current, service, supervisor, logger }).run(events);
   } finally {
     // Nothing is left running, whatever went wrong.
     supervisor.kill();
@@ -100,7 +108,11 @@ async function watcherService(
   return own;
 }
 
-type Parts = Supervision & {
+/** What runs now; a reload changes it. */
+type Current = { config: ServiceConfig; files: FileTexts };
+
+type Parts = Omit<Supervision, 'config' | 'files'> & {
+  readonly current: Current;
   readonly service: Service;
   readonly supervisor: Supervisor;
   readonly logger: ServiceLogger;
@@ -108,13 +120,11 @@ type Parts = Supervision & {
 
 class Watcher {
   readonly #parts: Parts;
-  #config: ServiceConfig;
   #control: ControlServer | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
 
   constructor(parts: Parts) {
     this.#parts = parts;
-    this.#config = parts.config;
   }
 
   async run(events: Ending): Promise<number> {
@@ -139,14 +149,9 @@ class Watcher {
   }
 
   async #welcome(): Promise<void> {
-    const { service, supervisor, terminal, logger, count, config } = this.#parts;
-    const shown = {
-      endpoints: () => [...supervisor.endpoints()],
-      metricsAddress: service.metricsAddress,
-      offers: service.offers,
-    };
-    terminal.out(welcome(shown, packageVersion(), count));
-    const directory = dataDirectoryOf(config, terminal.cwd);
+    const { service, supervisor, terminal, logger, count, current } = this.#parts;
+    terminal.out(welcome(supervisor.shown(), service.metricsAddress(), packageVersion(), count));
+    const directory = dataDirectoryOf(current.config, terminal.cwd);
     if (directory === undefined) return;
     const handler = createWorkersHandler({
       workers: supervisor.workers,
@@ -165,9 +170,9 @@ class Watcher {
   }
 
   async #stop(status: number): Promise<number> {
-    const { supervisor, service } = this.#parts;
+    const { supervisor, service, current } = this.#parts;
     await this.#control?.close();
-    const patience = this.#config.service.shutdown_timeout + PATIENCE_MS;
+    const patience = current.config.service.shutdown_timeout + PATIENCE_MS;
     const isClean = await supervisor.stop(patience);
     await service.shutdown();
     return isClean || status !== EXIT.ok ? status : EXIT.failed;
@@ -179,41 +184,47 @@ class Watcher {
     return next;
   }
 
-  /** One worker after the other: where the first refuses, nothing has changed. */
+  /** Where something of it cannot be, all goes on as it was. */
   async #reloadNow(): Promise<unknown> {
-    const { options, terminal, logger, service, supervisor } = this.#parts;
-    const config = loadAgain(options, terminal, logger, service);
+    const { options, terminal, logger, service, current } = this.#parts;
+    const { read, texts } = keepingReader();
+    const config = loadAgain({ ...options, read }, terminal, logger, service);
     try {
-      const before = sharedEndpoints(this.#config);
-      await assertFree(sharedEndpoints(config).filter((endpoint) => !before.includes(endpoint)));
-      for (const worker of supervisor.workers) await reloadWorker(worker, logger);
-      await service.reload(watcherPart(config));
+      await this.#take({ config, files: texts });
     } catch (error) {
       service.reloadRefused();
-      logger.error({ error }, 'The new configuration is not in place everywhere.');
+      logger.error({ error }, 'The new configuration cannot be taken up; the former one goes on.');
       throw error;
     }
-    this.#config = config;
-    logger.setLevel(config.service.telemetry.logs.level);
+    logger.setLevel(current.config.service.telemetry.logs.level);
     return { reloaded: true };
   }
-}
 
-/** One that does not run reads the new configuration when it starts. */
-async function reloadWorker(worker: WorkerHandle, logger: ServiceLogger): Promise<void> {
-  try {
-    await worker.ask({ kind: 'control', request: { command: 'reload', arguments: {} } });
-  } catch (error) {
-    if (!(error instanceof WorkerGone)) throw error;
-    logger.warn(
-      { worker: worker.index },
-      'A worker is down; it starts with the new configuration.',
-    );
+  async #take(next: Current): Promise<void> {
+    const { service, supervisor, logger, current } = this.#parts;
+    const former = { ...current };
+    if (next.config.service.workers === 1) throw new ControlError('workers_are_fixed', FOR_ONE);
+    const before = sharedEndpoints(former.config);
+    await assertFree(sharedEndpoints(next.config).filter((endpoint) => !before.includes(endpoint)));
+    await service.reload(watcherPart(next.config));
+    // One that starts meanwhile begins with the new one.
+    Object.assign(current, next);
+    try {
+      await reloadWorkers(supervisor.workers, next.files, former.files, logger);
+    } catch (error) {
+      Object.assign(current, former);
+      await service.reload(watcherPart(former.config));
+      throw error;
+    }
   }
 }
 
 /** The same command line, told which worker it is. */
-function spawnWorker(index: number, { count, options, terminal }: Supervision): WorkerProcess {
+function spawnWorker(
+  index: number,
+  { count, options, terminal }: Supervision,
+  files: FileTexts,
+): WorkerProcess {
   const { config, set } = options;
   const entry = fileURLToPath(threadFile(import.meta.url, '../main'));
   const args = [
@@ -226,7 +237,9 @@ function spawnWorker(index: number, { count, options, terminal }: Supervision): 
     env: { ...terminal.env, [WORKER_VARIABLE]: `${index}/${count}` },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
-  return workerProcess(child);
+  const started = workerProcess(child);
+  started.send({ type: 'configuration', files });
+  return started;
 }
 
 function workerProcess(child: ChildProcess): WorkerProcess {

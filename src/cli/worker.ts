@@ -1,11 +1,18 @@
 import { availableParallelism } from 'node:os';
 import type { Worker } from '../component/component.ts';
+import type { FileTexts } from '../config/file-texts.ts';
 import type { ControlResponse } from '../control/protocol.ts';
 import type { ControlHandler } from '../control/server.ts';
 import type { Service } from '../engine/service.ts';
-import { type FromWorker, HEALTH_EVERY_MS, type ToWorker } from '../supervisor/messages.ts';
+import {
+  type FromWorker,
+  HEALTH_EVERY_MS,
+  type Question,
+  type ToWorker,
+} from '../supervisor/messages.ts';
 import { type ServiceLogger, withFields } from '../telemetry/logger.ts';
 import { CommandError, EXIT } from './exit-status.ts';
+import { shownOf } from './welcome.ts';
 
 /** Says to a process which of the workers it is: `2/4`. Set by the one that watches, and by nobody else. */
 export const WORKER_VARIABLE = 'TRACECTL_WORKER';
@@ -14,11 +21,19 @@ export const WORKER_VARIABLE = 'TRACECTL_WORKER';
 export type WorkerChannel = {
   readonly worker: Worker;
   /** Resolves with an exit status when the process that watches is gone. */
-  readonly ends: readonly Promise<number>[];
+  readonly gone: Promise<number>;
+  /** What the configuration is to be read from. */
+  readonly files: Promise<FileTexts>;
   labelled(logger: ServiceLogger): ServiceLogger;
   /** Tells that it is ready, and from then on how it is; answers what it is asked. */
-  serve(service: Service, handle: ControlHandler): void;
+  serve(service: Service, work: WorkerWork): void;
   close(): void;
+};
+
+/** What a worker is asked for besides its metrics. */
+export type WorkerWork = {
+  reload(files: FileTexts): Promise<unknown>;
+  readonly control: ControlHandler;
 };
 
 /** How many processes serve. Where they cannot share a port, `auto` is one. */
@@ -44,30 +59,33 @@ export function openChannel(
 function createChannel(worker: Worker): WorkerChannel {
   const gone = Promise.withResolvers<number>();
   let telling: NodeJS.Timeout | undefined;
-  let answer = (_message: ToWorker): void => {};
-  const onMessage = (message: ToWorker): void => answer(message);
+  const files = Promise.withResolvers<FileTexts>();
+  let answer = (_message: Asked): void => {};
+  const onMessage = (message: ToWorker): void => {
+    if (message.type === 'configuration') files.resolve(message.files);
+    else answer(message);
+  };
   const onDisconnect = (): void => gone.resolve(EXIT.failed);
   process.on('message', onMessage).on('disconnect', onDisconnect);
   return {
     worker,
-    ends: [gone.promise],
+    gone: gone.promise,
+    files: files.promise,
     labelled: (logger) => ({
       ...withFields(logger, { worker: String(worker.index) }),
       setLevel: logger.setLevel,
       flush: logger.flush,
     }),
-    serve(service, handle) {
+    serve(service, work) {
       answer = ({ id, question }) => {
-        const answered =
-          question.kind === 'metrics' ? service.metricsText() : handle(question.request);
-        answered.then(
+        answerTo(question, service, work).then(
           (result) => tell({ type: 'answer', id, response: { result: result ?? null } }),
           (error: unknown) => tell({ type: 'answer', id, response: failure(error) }),
         );
       };
       const tellHealth = (): void => tell({ type: 'health', report: service.health(true) });
       tellHealth();
-      tell({ type: 'ready', endpoints: service.endpoints() });
+      tell({ type: 'ready', shown: shownOf(service) });
       telling = setInterval(tellHealth, HEALTH_EVERY_MS);
       telling.unref();
     },
@@ -76,6 +94,23 @@ function createChannel(worker: Worker): WorkerChannel {
       process.off('message', onMessage).off('disconnect', onDisconnect);
     },
   };
+}
+
+type Asked = Extract<ToWorker, { readonly type: 'ask' }>;
+
+async function answerTo(
+  question: Question,
+  service: Service,
+  { reload, control }: WorkerWork,
+): Promise<unknown> {
+  switch (question.kind) {
+    case 'metrics':
+      return service.metricsText();
+    case 'reload':
+      return reload(question.files);
+    case 'control':
+      return control(question.request);
+  }
 }
 
 function tell(message: FromWorker): void {

@@ -290,8 +290,11 @@ export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
   readonly provides: readonly string[];
   /** The data directory it would own, for commands that look for a running daemon. */
   dataDirectory?(config: z.output<Schema>): string;
-  /** With several workers it runs once, in the process that watches over them; it needs no other extension. */
-  readonly watches?: boolean;
+  /**
+   * Where several workers run: in each of them (when it is left out), in the first alone, or in the process
+   * that watches over them, where there is no other extension that it could refer to.
+   */
+  readonly runsIn?: 'first' | 'watcher';
   create(settings: Settings, config: z.output<Schema>): Extension | Promise<Extension>;
 };
 

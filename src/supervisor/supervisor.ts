@@ -1,6 +1,6 @@
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import type { ServicePhase } from '../telemetry/health.ts';
-import type { Served } from './messages.ts';
+import type { Shown } from './messages.ts';
 import type { MetricPage } from './metric-pages.ts';
 import type { Exit, WorkerProcess } from './worker-handle.ts';
 import { WorkerGone, WorkerHandle } from './worker-handle.ts';
@@ -17,8 +17,8 @@ export type Supervisor = {
   readonly phase: ServicePhase;
   /** Resolves when all are ready; rejects with `WorkersFailed` where one cannot run at all. */
   start(): Promise<void>;
-  /** What the workers listen on. */
-  endpoints(): readonly Served[];
+  /** What is to be printed of all of them. */
+  shown(): Shown;
   /** The metrics of each that answers. */
   metricPages(): Promise<MetricPage[]>;
   /** Asks all to stop, and ends those that have not after `patience` milliseconds. True where all did. */
@@ -96,7 +96,14 @@ export function createSupervisor(options: {
       for (const worker of workers) worker.start();
       return started.promise;
     },
-    endpoints: () => workers.find(({ endpoints }) => endpoints.length > 0)?.endpoints ?? [],
+    shown() {
+      const all = workers.flatMap(({ shown }) => shown ?? []);
+      return {
+        endpoints: all[0]?.endpoints ?? [],
+        managed: all.flatMap(({ managed }) => managed),
+        first: all.find(({ first }) => first !== undefined)?.first,
+      };
+    },
     async metricPages() {
       const pages = await Promise.all(workers.map((worker) => pageOf(worker, clock, logger)));
       return pages.flatMap((page) => page ?? []);

@@ -1,7 +1,7 @@
 import type { Clock, Logger } from '../component/component.ts';
 import { ControlError } from '../control/protocol.ts';
 import type { HealthReport } from '../telemetry/health.ts';
-import type { FromWorker, Question, Served, ToWorker } from './messages.ts';
+import type { FromWorker, Question, Shown, ToWorker } from './messages.ts';
 import { Restarts } from './restarts.ts';
 
 /** A process, as far as its watcher needs it; src/cli starts them, tests have their own. */
@@ -49,7 +49,7 @@ export class WorkerHandle {
   #cancelRestart: (() => void) | undefined;
   #ended = Promise.withResolvers<Exit>();
   #report: { readonly at: number; readonly report: HealthReport } | undefined;
-  #endpoints: readonly Served[] = [];
+  #shown: Shown | undefined;
   #starts = 0;
 
   constructor(options: Options) {
@@ -70,9 +70,9 @@ export class WorkerHandle {
     return Math.max(0, this.#starts - 1);
   }
 
-  /** What it listens on; empty until it was ready once. */
-  get endpoints(): readonly Served[] {
-    return this.#endpoints;
+  /** What is to be printed of it; undefined until it was ready once. */
+  get shown(): Shown | undefined {
+    return this.#shown;
   }
 
   /** What it last said of itself, and how many milliseconds ago; undefined while it says nothing. */
@@ -126,7 +126,7 @@ export class WorkerHandle {
   #told(message: FromWorker): void {
     switch (message.type) {
       case 'ready':
-        this.#endpoints = message.endpoints;
+        this.#shown = message.shown;
         if (this.#state === 'starting') this.#state = 'ready';
         this.#options.onReady();
         return;
