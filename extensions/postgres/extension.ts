@@ -94,11 +94,11 @@ function offersOf(open: () => OpenStore): Map<string, unknown> {
 }
 
 async function connectionOf(
-  { logger }: Settings,
+  { logger, clock }: Settings,
   { url, max_connections: maxConnections, connect_timeout, query_timeout, tls }: PostgresConfig,
 ): Promise<PostgresSettings> {
   const timeouts = { connectTimeout: connect_timeout, queryTimeout: query_timeout };
-  return { url, maxConnections, ...timeouts, tls: await tlsOptions(tls), logger };
+  return { url, maxConnections, ...timeouts, tls: await tlsOptions(tls), clock, logger };
 }
 
 async function prepare(

@@ -1,3 +1,5 @@
+import { RetryableError } from '../../src/model/errors.ts';
+
 /**
  * Carries out calls in groups: what comes while a group is under way waits, and goes with the next one.
  * Groups follow each other, so that calls take effect in the order they came.
@@ -40,6 +42,10 @@ export function grouped<Call, Result>(
         }
       } catch (error) {
         for (const { reject } of group) reject(error);
+        if (!(error instanceof RetryableError)) continue;
+        // Who waited meanwhile has waited long enough to be told the same.
+        for (const { reject } of waiting) reject(error);
+        waiting = [];
       }
     }
     isUnderWay = false;

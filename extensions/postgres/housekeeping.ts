@@ -1,9 +1,13 @@
 import { Background, inSteps, type Steps } from '../../src/component/background.ts';
-import type { Clock, Logger } from '../../src/component/component.ts';
+import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { Postgres } from '../../src/postgres/pool.ts';
+import type { DropReason } from '../../src/queue/queue.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
+import { walkAllBatches, walkBatches } from './batch-walk.ts';
+import type { OnRemoved } from './batches.ts';
 import type { PostgresCounters } from './counters.ts';
-import type { PostgresPurge } from './purge.ts';
+import { dropOldPartitions, ensurePartitions } from './partitions.ts';
+import { dueProjects, expireStep, removeFreeBatchesStep, removeProjectStep } from './purge.ts';
 import type { PostgresQueues } from './queue-storage.ts';
 import { sumUpStep } from './usage-sums.ts';
 
@@ -11,6 +15,10 @@ import { sumUpStep } from './usage-sums.ts';
 const EVERY_MS = 5_000;
 /** How often it is looked for what is past its time. */
 const EXPIRE_MS = 60_000;
+/** How often days are made and dropped. */
+const PARTITIONS_MS = 3_600_000;
+/** A batch of an expired trace has so long to go with its whole day, which costs next to nothing. */
+const FREE_MS = 26 * 3_600_000;
 const BETWEEN_MS = 5;
 const ROWS = 1000;
 
@@ -18,10 +26,10 @@ export type HousekeepingParts = {
   readonly postgres: Postgres;
   readonly queues: PostgresQueues;
   readonly counters: PostgresCounters;
-  readonly purge: PostgresPurge;
   readonly retention: Retention;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly metrics: Metrics;
   /** How long a line of the log of rejections is kept, in milliseconds. */
   readonly rejectionsMaxAge: number;
 };
@@ -74,6 +82,7 @@ export function housekeeping(parts: HousekeepingParts): Housekeeping {
     isThere: () => isThere,
     wake: () => background.wake(),
     async finish() {
+      await background.finish();
       keeper.expireNow();
       await background.finish();
       await queues.refresh();
@@ -85,40 +94,62 @@ export function housekeeping(parts: HousekeepingParts): Housekeeping {
 
 class Keeper {
   readonly #parts: HousekeepingParts;
+  readonly #removed: (reason: DropReason) => OnRemoved;
   #expiredAt: number | undefined;
+  #partitionedAt: number | undefined;
+  #isPatient = true;
 
   constructor(parts: HousekeepingParts) {
     this.#parts = parts;
+    this.#removed = removedCounters(parts.metrics);
   }
 
   expireNow(): void {
     this.#expiredAt = undefined;
+    this.#partitionedAt = undefined;
+    this.#isPatient = false;
   }
 
   async *work(): Steps {
-    const { counters, postgres, clock, purge } = this.#parts;
+    const { counters, postgres, clock } = this.#parts;
     yield* repeat(() => counters.decideOverdue());
     yield* this.#removeDeleted();
     const now = clock.now();
-    if (this.#expiredAt === undefined || Math.abs(now - this.#expiredAt) >= EXPIRE_MS) {
-      await purge.ensurePartitions(now);
-      yield;
+    if (isDue(this.#expiredAt, EXPIRE_MS, now)) {
       yield* this.#expire();
       yield* repeat(() => sumUpStep(postgres, now));
       this.#expiredAt = now;
     }
-    yield* purge.removeFreeBatches();
+    if (isDue(this.#partitionedAt, PARTITIONS_MS, now)) {
+      await ensurePartitions(postgres, now);
+      yield;
+      await dropOldPartitions(postgres, now, this.#removed('retention'));
+      yield;
+      this.#partitionedAt = now;
+    }
+    yield* this.#removeFreeBatches();
+  }
+
+  async *#removeFreeBatches(): Steps {
+    const { postgres, clock } = this.#parts;
+    const removed = this.#removed('retention');
+    const notedBefore = this.#isPatient ? clock.now() - FREE_MS : Number.MAX_SAFE_INTEGER;
+    yield* repeat(() => removeFreeBatchesStep(postgres, notedBefore, removed));
+    if (this.#isPatient) yield* walkBatches(postgres, clock, removed);
+    else yield* walkAllBatches(postgres, removed);
+    this.#isPatient = true;
   }
 
   async *#removeDeleted(): Steps {
-    const { postgres, queues, purge, retention, logger } = this.#parts;
+    const { postgres, queues, retention, clock, logger } = this.#parts;
+    const removed = this.#removed('project_deleted');
     const { rows } = await postgres.query(
       'SELECT project FROM deleted_projects WHERE NOT is_purged',
     );
     for (const row of rows) {
       const project = String(row.project);
       yield* repeat(() => queues.removeStep(project));
-      yield* repeat(() => purge.removeProjectStep(project));
+      yield* repeat(() => removeProjectStep(postgres, project, clock.now(), removed));
       yield* repeat(() => this.#deleteStep('rejections', 'project = $1', [project]));
       yield* repeat(() => this.#deleteStep('api_keys', 'project = $1', [project]));
       await postgres.query('UPDATE deleted_projects SET is_purged = true WHERE project = $1', [
@@ -131,14 +162,17 @@ class Keeper {
   }
 
   async *#expire(): Steps {
-    const { postgres, queues, purge, retention, clock, rejectionsMaxAge } = this.#parts;
+    const { postgres, queues, retention, clock, rejectionsMaxAge } = this.#parts;
     const { rows } = await postgres.query('SELECT id FROM projects');
-    for (const { id } of rows) {
-      const project = String(id);
-      const since = retention.since(project);
-      if (since === Number.MIN_SAFE_INTEGER) continue;
+    const windows = rows
+      .map(({ id }): [string, number] => [String(id), retention.since(String(id))])
+      .filter(([, since]) => since !== Number.MIN_SAFE_INTEGER);
+    for (const [project, since] of windows) {
       yield* repeat(() => queues.expireStep(project, since));
-      yield* repeat(() => purge.expireStep(project, since));
+    }
+    const removed = this.#removed('retention');
+    for (const [project, since] of await dueProjects(postgres, windows)) {
+      yield* repeat(() => expireStep(postgres, project, since, clock.now(), removed));
     }
     const before = clock.now() - rejectionsMaxAge;
     yield* repeat(() => this.#deleteStep('rejections', 'at < $1', [before]));
@@ -155,6 +189,26 @@ class Keeper {
     );
     return rows.length === ROWS;
   }
+}
+
+function isDue(last: number | undefined, everyMs: number, now: number): boolean {
+  return last === undefined || Math.abs(now - last) >= everyMs;
+}
+
+function removedCounters(metrics: Metrics): (reason: DropReason) => OnRemoved {
+  const names = {
+    traces: 'Traces that were removed, by reason: retention, project_deleted.',
+    observations: 'Observations that were removed with their traces, by reason.',
+    batches: 'Raw batches that were removed, by reason.',
+    bytes: 'Bytes of bodies that were removed, by reason.',
+  };
+  const counters = Object.entries(names).map(([name, description]) => {
+    const counter = metrics.counter(`tracectl_store_removed_${name}_total`, description);
+    return [name as keyof typeof names, counter] as const;
+  });
+  return (reason) => (removed) => {
+    for (const [name, counter] of counters) counter.add(removed[name] ?? 0, { reason });
+  };
 }
 
 /** Steps until nothing is left. */

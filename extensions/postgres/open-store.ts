@@ -11,7 +11,7 @@ import { readBatches } from './batches.ts';
 import { postgresCounters } from './counters.ts';
 import { housekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';
-import { purgeOf } from './purge.ts';
+import { ensurePartitions } from './partitions.ts';
 import type { QueueDatabase } from './queue-database.ts';
 import type { PostgresQueues } from './queue-storage.ts';
 import { openQueues } from './queue-storage.ts';
@@ -38,10 +38,10 @@ export type OpenStore = {
 export async function openStore(
   postgres: Postgres,
   connection: PostgresSettings,
-  settings: Pick<Settings, 'clock' | 'logger'>,
+  settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: TenancyConfig,
 ): Promise<OpenStore> {
-  const { clock, logger } = settings;
+  const { clock, logger, metrics } = settings;
   const usageTime = usageTimes(postgres, clock);
   const accepting = databaseOf(postgres, async (client, batches) => {
     await usageTime.load(batches);
@@ -63,10 +63,11 @@ export async function openStore(
     throw error;
   });
   const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
+  // Before the first batch comes: what stands in the default partition keeps its day from being made.
+  await ensurePartitions(postgres, clock.now());
   const queues = await openQueues(accepting, clock, logger);
   const keeper = housekeeping({
-    ...{ postgres, queues, counters, retention, clock, logger },
-    purge: purgeOf(delivered),
+    ...{ postgres, queues, counters, retention, clock, logger, metrics },
     rejectionsMaxAge: config.rejections.max_age,
   });
   projects.onDelete(() => keeper.wake());
@@ -102,6 +103,7 @@ function databaseOf(postgres: Postgres, keep: QueueDatabase['keep']): QueueDatab
   return {
     query: postgres.query,
     transaction: postgres.transaction,
+    promptly: postgres.promptly,
     deletedOf: beginAccepting,
     keep,
     read: (wanted) =>

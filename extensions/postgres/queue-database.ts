@@ -7,6 +7,8 @@ export type QueueClient = PostgresClient;
 /** What the queues ask of the store they are part of. */
 export type QueueDatabase = QueueClient & {
   transaction<T>(work: (client: QueueClient) => Promise<T>): Promise<T>;
+  /** The same for somebody who waits for an answer: it has two seconds in all. */
+  promptly<T>(work: (client: QueueClient) => Promise<T>): Promise<T>;
   /** Of these projects those that are deleted; the others cannot be deleted before the transaction ends. */
   deletedOf(client: QueueClient, projectIds: readonly string[]): Promise<ReadonlySet<string>>;
   /**

@@ -7,6 +7,7 @@ import type { Holder } from './queue-holder.ts';
 import { becomeHolder } from './queue-holder.ts';
 import type { PostgresLedger } from './queue-ledger.ts';
 import { postgresLedger } from './queue-ledger.ts';
+import { orphanSearch } from './queue-orphans.ts';
 import type { Forgotten } from './queue-removal.ts';
 import { expireStep, removeStep } from './queue-removal.ts';
 
@@ -40,6 +41,9 @@ export async function openQueues(
   const holder: Holder = await becomeHolder(database, clock, logger);
   const ledger: PostgresLedger = postgresLedger(database, holder, clock, logger);
   const parts = { database, holder, ledger, clock, logger };
+  const findOrphans = orphanSearch(database, holder.id, (branch, seq) =>
+    [...queues.values()].some((queue) => queue.holds(branch, seq)),
+  );
   const timers = [
     every(clock, LOOK_MS, look),
     every(clock, REFRESH_MS, refresh),
@@ -47,6 +51,12 @@ export async function openQueues(
   ];
 
   async function look(): Promise<number> {
+    try {
+      const orphans = await findOrphans();
+      if (orphans > 0) logger.info({ orphans }, 'leases whose answer was lost were given back');
+    } catch (error) {
+      logger.debug({ error }, 'lost leases could not be looked for');
+    }
     for (const queue of queues.values()) queue.look();
     return 0;
   }
@@ -105,19 +115,7 @@ export async function openQueues(
 
   return {
     openQueue,
-    async alone(name, work) {
-      return database.transaction(async (client) => {
-        const { rows } = await client.query(
-          'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked',
-          [`tracectl/${name}`],
-        );
-        if (rows[0]?.locked !== true) return false;
-        // The work is done on other connections; this one only holds the lock.
-        await client.query(`SET LOCAL idle_in_transaction_session_timeout = '10min'`);
-        await work();
-        return true;
-      });
-    },
+    alone: (name, work) => alone(database, name, work),
     removeStep: (projectId) => removeStep(database, projectId, forgotten),
     expireStep: (projectId, since) => expireStep(database, projectId, since, forgotten),
     async refresh() {
@@ -129,6 +127,25 @@ export async function openQueues(
     },
     crash,
   };
+}
+
+/** Does the work unless another process is at it; resolves with whether it was done. */
+async function alone(
+  database: QueueDatabase,
+  name: string,
+  work: () => Promise<void>,
+): Promise<boolean> {
+  return database.transaction(async (client) => {
+    const { rows } = await client.query(
+      'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked',
+      [`tracectl/${name}`],
+    );
+    if (rows[0]?.locked !== true) return false;
+    // The work is done on other connections; this one only holds the lock.
+    await client.query(`SET LOCAL idle_in_transaction_session_timeout = '10min'`);
+    await work();
+    return true;
+  });
 }
 
 /** Again and again, `ms` after the last time ended, or longer where the work says so. */

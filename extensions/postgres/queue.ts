@@ -18,6 +18,7 @@ import { grouped } from './grouping.ts';
 import { QueueCounts } from './queue-counts.ts';
 import type { QueueClient, QueueDatabase } from './queue-database.ts';
 import type { Holder } from './queue-holder.ts';
+import { HeldLeases } from './queue-leases.ts';
 import type { AnswerRow, PostgresLedger } from './queue-ledger.ts';
 import { answerRow } from './queue-ledger.ts';
 import type { Leased } from './queue-rows.ts';
@@ -65,8 +66,7 @@ export class PostgresQueue implements SharedQueue {
   readonly #cached = new Map<string, number>();
   readonly #listeners = new Map<string, Set<() => void>>();
   readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
-  /** Per branch, what is leased here, by `seq`. */
-  readonly #leased = new Map<string, Map<number, Leased>>();
+  readonly #leases: HeldLeases;
   /** Branches in which something may be due; in the others nobody need look. */
   readonly #mayHave = new Set<string>();
   readonly #timers = new Set<() => void>();
@@ -83,6 +83,7 @@ export class PostgresQueue implements SharedQueue {
     this.#name = options.name;
     this.#parts = parts;
     this.#counts = new QueueCounts(parts.database, options.name);
+    this.#leases = new HeldLeases(this.#counts);
     this.#append = grouped(
       GROUP,
       ({ batch }) => batch.body.byteLength,
@@ -144,7 +145,7 @@ export class PostgresQueue implements SharedQueue {
 
   async #remember(batch: RawBatch, answer: AnswerRow): Promise<void> {
     const { database, ledger } = this.#parts;
-    await database.transaction(async (client) => {
+    await database.promptly(async (client) => {
       const deleted = await database.deletedOf(client, [batch.tenant.projectId]);
       if (deleted.size === 0) await ledger.keep(client, [answer]);
     });
@@ -168,7 +169,7 @@ export class PostgresQueue implements SharedQueue {
 
   async #appendGroup(calls: readonly Append[]): Promise<readonly Appended[]> {
     try {
-      return await this.#parts.database.transaction((client) => this.#writeGroup(client, calls));
+      return await this.#parts.database.promptly((client) => this.#writeGroup(client, calls));
     } catch (error) {
       // Only what concerns everybody fails everybody: one that cannot be written goes alone.
       if (error instanceof RetryableError || calls.length === 1) throw error;
@@ -312,10 +313,7 @@ export class PostgresQueue implements SharedQueue {
   async #withBodies(
     leases: readonly { readonly branch: string; readonly leased: Leased }[],
   ): Promise<QueueEntry[]> {
-    for (const { branch, leased } of leases) {
-      this.#heldIn(branch).set(leased.seq, leased);
-      this.#counts.of(branch).leased++;
-    }
+    for (const { branch, leased } of leases) this.#leases.add(branch, leased);
     const missing = leases.filter(({ leased }) => this.#fromCache(leased) === undefined);
     let read: ReadonlyMap<string, RawBatch> = new Map();
     try {
@@ -361,7 +359,7 @@ export class PostgresQueue implements SharedQueue {
       await database.query(sql.QUARANTINE, [this.#name, leased.batchId, reason, clock.now()]);
       this.#counts.quarantined++;
     }
-    this.#forgetLease(branch, leased.seq);
+    this.#leases.remove(branch, leased.seq);
     await this.#endEntry(entry, leased);
   }
 
@@ -387,9 +385,10 @@ export class PostgresQueue implements SharedQueue {
   async ack(branch: string, entries: readonly QueueEntry[]): Promise<void> {
     await Promise.all(
       entries.map(async ({ seq }) => {
-        const leased = this.#forgetLease(branch, seq);
+        const leased = this.#leases.remove(branch, seq);
         if (leased === undefined) return;
-        await this.#persist(() => this.#endEntry({ branch, batchId: leased.batchId }, leased));
+        const entry = { branch, batchId: leased.batchId };
+        await this.#persist(leased, () => this.#endEntry(entry, leased));
       }),
     );
   }
@@ -423,7 +422,7 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async nack(branch: string, entry: QueueEntry, delayMs: number, reason: string): Promise<void> {
-    const leased = this.#heldIn(branch).get(entry.seq);
+    const leased = this.#leases.find(branch, entry.seq);
     if (leased === undefined) return;
     const about = { queue: this.#name, branch, seq: entry.seq, reason, delayMs };
     this.#parts.logger.debug(about, 'given back');
@@ -432,22 +431,22 @@ export class PostgresQueue implements SharedQueue {
 
   async #giveBack(branch: string, leased: Leased, delayMs: number): Promise<void> {
     const { database, clock, holder } = this.#parts;
-    this.#forgetLease(branch, leased.seq);
+    this.#leases.remove(branch, leased.seq);
     const due = delayMs <= 0 ? 0 : clock.now() + delayMs;
     const args = [this.#idOf(branch), leased.batchId, leased.attempts + 1, due, holder.id];
-    await this.#persist(() => database.query(sql.GIVE_BACK, args));
+    await this.#persist(leased, () => database.query(sql.GIVE_BACK, args));
     if (delayMs <= 0) this.#announce(branch);
     else this.#after(due - clock.now(), () => this.#announce(branch));
   }
 
   async deadLetter(branch: string, entry: QueueEntry, reason: DeadLetterReason): Promise<void> {
-    const leased = this.#forgetLease(branch, entry.seq);
+    const leased = this.#leases.remove(branch, entry.seq);
     if (leased === undefined) return;
     const { database, clock } = this.#parts;
     const { code, message, items = leased.items } = reason;
     const text = message.replaceAll('\0', '\u2400');
     const args = [this.#idOf(branch), leased.batchId, code, text, clock.now(), items];
-    const { rows } = await this.#persist(() =>
+    const { rows } = await this.#persist(leased, () =>
       database.query(sql.BURY, [...args, [...this.#ids.values()]]),
     );
     const [row] = rows;
@@ -459,7 +458,7 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async discard(branch: string, entry: QueueEntry, reason: DropReason): Promise<void> {
-    const leased = this.#heldIn(branch).get(entry.seq);
+    const leased = this.#leases.find(branch, entry.seq);
     if (leased === undefined) return;
     this.#dropped({ branch, items: leased.items, reason, wasDead: false });
     await this.ack(branch, [entry]);
@@ -545,16 +544,24 @@ export class PostgresQueue implements SharedQueue {
   }
 
   /** Tries until it succeeds: a crash before only means that the entry is delivered again. */
-  async #persist<T>(write: () => Promise<T>): Promise<T> {
-    for (;;) {
-      try {
-        return await write();
-      } catch (error) {
-        if (this.#isClosed || !(error instanceof RetryableError)) throw error;
-        await new Promise<void>((resolve) => this.#after(REWRITE_MS, resolve));
-        if (this.#isClosed) throw error;
+  #persist<T>(leased: Leased, write: () => Promise<T>): Promise<T> {
+    return this.#leases.untilWritten(leased, async () => {
+      for (;;) {
+        try {
+          return await write();
+        } catch (error) {
+          if (this.#isClosed || !(error instanceof RetryableError)) throw error;
+          await new Promise<void>((resolve) => this.#after(REWRITE_MS, resolve));
+          if (this.#isClosed) throw error;
+        }
       }
-    }
+    });
+  }
+
+  /** Whether this process knows of a lease, or is about to end it. */
+  holds(branchId: number, seq: number): boolean {
+    for (const [branch, id] of this.#ids) if (id === branchId) return this.#leases.has(branch, seq);
+    return false;
   }
 
   #after(ms: number, callback: () => void): void {
@@ -563,25 +570,6 @@ export class PostgresQueue implements SharedQueue {
       callback();
     });
     this.#timers.add(cancel);
-  }
-
-  #heldIn(branch: string): Map<number, Leased> {
-    let held = this.#leased.get(branch);
-    if (held === undefined) {
-      held = new Map();
-      this.#leased.set(branch, held);
-    }
-    return held;
-  }
-
-  #forgetLease(branch: string, seq: number): Leased | undefined {
-    const held = this.#heldIn(branch);
-    const leased = held.get(seq);
-    if (leased === undefined) return undefined;
-    held.delete(seq);
-    const counts = this.#counts.of(branch);
-    counts.leased = Math.max(0, counts.leased - 1);
-    return leased;
   }
 
   #idOf(branch: string): number {

@@ -1,9 +1,11 @@
-/** How the process ends; 64, 70 and 78 are those of sysexits.h. */
+/** How the process ends; 64, 69, 70 and 78 are those of sysexits.h. */
 export const EXIT = {
   ok: 0,
   failed: 1,
   /** The command line cannot be understood. */
   usage: 64,
+  /** Nobody answers, or nobody who can serve. */
+  unavailable: 69,
   /** A fault of the program itself. */
   fault: 70,
   /** The configuration is wrong. */

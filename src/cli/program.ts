@@ -13,6 +13,7 @@ import { addRejections } from './rejections.ts';
 import { addReload } from './reload.ts';
 import { addRun } from './run.ts';
 import { addSchema } from './schema.ts';
+import { addSend } from './send/command.ts';
 import type { Terminal } from './terminal.ts';
 import { addUsage } from './usage.ts';
 import { addValidate } from './validate.ts';
@@ -59,5 +60,6 @@ function createProgram(terminal: Terminal, end: (status: number) => void): Comma
   addAudit(program, terminal);
   addReload(program, terminal);
   addDeadLetter(program, terminal);
+  addSend(program, terminal, end);
   return program;
 }

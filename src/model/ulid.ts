@@ -35,7 +35,8 @@ function increment(bytes: Buffer): void {
   }
 }
 
-function encodeTime(ms: number): string {
+/** The first ten characters: no id of an earlier millisecond sorts behind them, none of a later one before. */
+export function encodeTime(ms: number): string {
   let text = '';
   let rest = ms;
   for (let i = 0; i < 10; i++) {

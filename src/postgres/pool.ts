@@ -1,6 +1,6 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import type { Pool, PoolClient } from 'pg';
-import type { Logger } from '../component/component.ts';
+import type { Clock, Logger } from '../component/component.ts';
 import { postgresError } from './errors.ts';
 
 /** Rows by column. `bigint` columns come as text. */
@@ -15,6 +15,8 @@ export type PostgresClient = {
 export type Postgres = PostgresClient & {
   /** One transaction, READ COMMITTED; rolled back when `work` rejects. */
   transaction<T>(work: (client: PostgresClient) => Promise<T>): Promise<T>;
+  /** The same for somebody who waits: connection and all statements together have `queryTimeout`. */
+  promptly<T>(work: (client: PostgresClient) => Promise<T>): Promise<T>;
   /** Connections that are open, and callers that wait for one. */
   usage(): { readonly open: number; readonly waiting: number };
   close(): Promise<void>;
@@ -28,6 +30,7 @@ export type PostgresSettings = {
   /** Milliseconds within which a statement is answered, or its connection is given up. */
   readonly queryTimeout: number;
   readonly tls: TlsOptions | undefined;
+  readonly clock: Clock;
   readonly logger: Logger;
 };
 
@@ -52,48 +55,75 @@ export async function openPostgres(settings: PostgresSettings): Promise<Postgres
   // While nobody uses it: the pool makes another one. Between two queries of a transaction: the next fails.
   pool.on('error', onBroken);
   pool.on('connect', (client) => client.on('error', onBroken));
+  const { queryTimeout, clock } = settings;
   return {
-    async query(text, values) {
-      try {
-        return await pool.query(text, values as unknown[]);
-      } catch (error) {
-        throw postgresError(error);
-      }
-    },
-    transaction: (work) => transaction(pool, work),
+    query: (text, values) =>
+      withConnection(pool, endsIn(queryTimeout, clock), (client) => client.query(text, values)),
+    transaction: (work) =>
+      withConnection(
+        pool,
+        () => queryTimeout,
+        (client) => transaction(client, work),
+      ),
+    promptly: (work) =>
+      withConnection(pool, endsIn(queryTimeout, clock), (client) => transaction(client, work)),
     usage: () => ({ open: pool.totalCount, waiting: pool.waitingCount }),
     close: () => pool.end(),
   };
 }
 
-async function transaction<T>(
+/** What is left of a time that begins now, in milliseconds. */
+function endsIn(ms: number, clock: Clock): () => number {
+  const end = clock.now() + ms;
+  return () => Math.max(1, Math.min(ms, Math.ceil(end - clock.now())));
+}
+
+async function withConnection<T>(
   pool: Pool,
+  timeLeft: () => number,
   work: (client: PostgresClient) => Promise<T>,
 ): Promise<T> {
-  const client = await connection(pool);
+  const connected = await connection(pool);
   let isBroken = false;
+  const client: PostgresClient = {
+    async query(text, values) {
+      if (isBroken) throw postgresError(new Error('the connection broke before'));
+      try {
+        const query = { text, values: values as unknown[], query_timeout: timeLeft() };
+        return await connected.query(query);
+      } catch (error) {
+        // What the server did not answer, it may still be doing.
+        isBroken ||= !isAnswer(error);
+        throw postgresError(error);
+      }
+    },
+  };
   try {
-    await client.query('BEGIN');
-    const result = await work({
-      query: async (text, values) => {
-        try {
-          return await client.query(text, values as unknown[]);
-        } catch (error) {
-          throw postgresError(error);
-        }
-      },
-    });
+    return await work(client);
+  } finally {
+    // A connection whose state is not known is closed, and with it its transaction.
+    connected.release(isBroken);
+  }
+}
+
+/** Whether the server said so itself, and goes on listening. */
+function isAnswer(error: unknown): boolean {
+  return error instanceof Error && 'severity' in error && error.severity === 'ERROR';
+}
+
+async function transaction<T>(
+  client: PostgresClient,
+  work: (client: PostgresClient) => Promise<T>,
+): Promise<T> {
+  await client.query('BEGIN');
+  try {
+    const result = await work(client);
     await client.query('COMMIT');
     return result;
   } catch (error) {
-    isBroken = await client.query('ROLLBACK').then(
-      () => false,
-      () => true,
-    );
-    throw postgresError(error);
-  } finally {
-    // A connection whose state is not known is closed, and with it its transaction.
-    client.release(isBroken);
+    // Where the connection is broken this fails at once, and the server does it by itself.
+    await client.query('ROLLBACK').catch(() => {});
+    throw error;
   }
 }
 

@@ -1,6 +1,6 @@
+import { Background } from '../component/background.ts';
 import type { Clock, Logger } from '../component/component.ts';
 import type { RawBatch } from '../model/batch.ts';
-import { Background } from '../component/background.ts';
 import type { Database } from '../sqlite/database.ts';
 import type { WrittenParts } from './part-operations.ts';
 

@@ -1,6 +1,6 @@
-import type { Clock, Logger } from '../component/component.ts';
 import type { Steps } from '../component/background.ts';
 import { Background, inSteps } from '../component/background.ts';
+import type { Clock, Logger } from '../component/component.ts';
 import type { Database } from '../sqlite/database.ts';
 import { TRUNCATE_LOG } from '../sqlite/log-truncation.ts';
 import type { OperationSource } from '../sqlite/operation.ts';

@@ -6,7 +6,7 @@ import type { RedisServer } from '../helper/redis-server.ts';
 import { redisServer } from '../helper/redis-server.ts';
 import { eventually } from './client.ts';
 import type { Daemon, Tree } from './daemon.ts';
-import { freePorts, prepareDaemon, total } from './daemon.ts';
+import { freePorts, prepareDaemon } from './daemon.ts';
 import type { Target } from './journal.ts';
 import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
 
@@ -63,13 +63,12 @@ export async function startCluster(t: Test, options: ClusterOptions = {}): Promi
       const daemons = [...gateways, ...workers].filter((daemon) => daemon.running());
       await eventually(
         async () => {
-          let waiting = 0;
-          for (const daemon of daemons) {
-            waiting += total(await daemon.metrics(), 'tracectl_queue_entries');
-          }
-          return waiting;
+          const all = await Promise.all(daemons.map((daemon) => daemon.metrics()));
+          return all.flatMap((samples) =>
+            samples.filter(({ name, value }) => name === 'tracectl_queue_entries' && value > 0),
+          );
         },
-        (waiting) => waiting === 0,
+        (waiting) => waiting.length === 0,
         'nothing that waits',
         90_000,
       );

@@ -7,7 +7,7 @@ import type { Postgres } from '../../src/postgres/pool.ts';
 import { openPostgres } from '../../src/postgres/pool.ts';
 import { fakeClock } from './clock.ts';
 import type { PostgresServer } from './postgres-server.ts';
-import { recordingLogger } from './settings.ts';
+import { recordingLogger, recordingMetrics } from './settings.ts';
 
 export type OpenPostgresPlace = OpenStore & { readonly postgres: Postgres };
 
@@ -16,19 +16,21 @@ export async function postgresPlace(_t: Test, server: PostgresServer, written: o
   const url = await server.database();
   const clock = fakeClock();
   const logger = recordingLogger();
+  const metrics = recordingMetrics();
   const parsed = config.parse({ url, ...written });
   const connection = {
     ...{ url, maxConnections: 6, connectTimeout: 5000, queryTimeout: 5000 },
-    ...{ tls: undefined, logger },
+    ...{ tls: undefined, clock, logger },
   };
   return {
     url,
     clock,
     logger,
+    metrics,
     async open(): Promise<OpenPostgresPlace> {
       const postgres = await openPostgres(connection);
       await migrate(postgres, MIGRATIONS);
-      const store = await openStore(postgres, connection, { clock, logger }, parsed);
+      const store = await openStore(postgres, connection, { clock, logger, metrics }, parsed);
       return {
         ...store,
         postgres,

@@ -5,6 +5,7 @@ import { MIGRATIONS } from '../../extensions/postgres/migrations/index.ts';
 import type { QueueDatabase } from '../../extensions/postgres/queue-database.ts';
 import type { PostgresQueues } from '../../extensions/postgres/queue-storage.ts';
 import { openQueues } from '../../extensions/postgres/queue-storage.ts';
+import { systemClock } from '../../src/component/clock.ts';
 import type { Clock } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
@@ -26,7 +27,7 @@ export type QueuePlace = {
 export async function migrated(url: string): Promise<Postgres> {
   const postgres = await openPostgres({
     ...{ url, maxConnections: 8, connectTimeout: 5_000, queryTimeout: 20_000 },
-    ...{ tls: undefined, logger: recordingLogger() },
+    ...{ tls: undefined, clock: systemClock, logger: recordingLogger() },
   });
   await migrate(postgres, MIGRATIONS);
   return postgres;
@@ -74,6 +75,10 @@ export function databaseOf(
     async transaction(work) {
       refuse();
       return postgres.transaction(work);
+    },
+    async promptly(work) {
+      refuse();
+      return postgres.promptly(work);
     },
     deletedOf: async (_client, ids) => new Set(ids.filter((id) => deleted.has(id))),
     async keep(client, batches) {

@@ -27,6 +27,6 @@ export const batches = {
     CREATE INDEX batches_by_project ON batches (project, id);
     CREATE TABLE batches_default PARTITION OF batches DEFAULT;
     -- Those that nothing points into any more, to be looked at.
-    CREATE TABLE free_batches (id text COLLATE "C" PRIMARY KEY);
+    CREATE TABLE free_batches (id text COLLATE "C" PRIMARY KEY, noted_at bigint NOT NULL);
   `,
 };

@@ -101,5 +101,13 @@ export const traces = {
     );
     CREATE INDEX batch_traces_by_trace ON batch_traces (trace);
     CREATE INDEX queue_dead_letters_by_batch ON queue_dead_letters (batch_id);
+    -- How far batches were looked through for what nothing points into any more (batch-walk.ts).
+    CREATE TABLE batch_walk (
+      begins_after text COLLATE "C" NOT NULL,
+      begun_at bigint NOT NULL,
+      took_ms bigint NOT NULL,
+      whole_at bigint NOT NULL
+    );
+    INSERT INTO batch_walk VALUES ('', 0, 0, 0);
   `,
 };

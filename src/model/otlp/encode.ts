@@ -1,8 +1,9 @@
 import type { OtlpIndex } from '../batch-index.ts';
+import { QUOTE } from '../json/grammar.ts';
+import { findMembers, stringIn } from '../json/read.ts';
 import { resourceAt, resourceField, scopeAt, scopeField, spanAt, spanField } from './context.ts';
 import { decodeSchemaUrl } from './decode.ts';
 import { OtlpField, ResourceField, ScopeField } from './fields.ts';
-import { parseJson } from './parse.ts';
 import type {
   OtlpEvent,
   OtlpKeyValue,
@@ -81,9 +82,24 @@ function scopeSpansOf(index: OtlpIndex, scope: number) {
   return { scope: scopeAt(index, scope), spans, ...(url ? { schemaUrl: url } : {}) };
 }
 
+/** Found by reading over all that stands in a message: once for each, however many parts are made of it. */
+const schemaUrls = new WeakMap<OtlpIndex, Map<number, string | undefined>>();
+
 function schemaUrlAt(index: OtlpIndex, start: number, end: number): string | undefined {
-  if (index.type === 'otlp_proto') return decodeSchemaUrl(index.bytes, start, end);
-  return (parseJson(index, start, end) as { schemaUrl?: string | null }).schemaUrl ?? undefined;
+  let known = schemaUrls.get(index);
+  if (known === undefined) {
+    known = new Map();
+    schemaUrls.set(index, known);
+  }
+  if (!known.has(start)) known.set(start, findSchemaUrl(index, start, end));
+  return known.get(start);
+}
+
+function findSchemaUrl({ type, bytes }: OtlpIndex, start: number, end: number): string | undefined {
+  if (type === 'otlp_proto') return decodeSchemaUrl(bytes, start, end);
+  const { schemaUrl } = findMembers(bytes, start, ['schemaUrl']);
+  if (schemaUrl === undefined || bytes[schemaUrl.start] !== QUOTE) return undefined;
+  return stringIn(bytes, schemaUrl.start, schemaUrl.end);
 }
 
 function writeResourceSpans(

@@ -1,36 +1,182 @@
+import fc from 'fast-check';
 import t from 'tap';
-import { openQueues } from '../../../extensions/postgres/queue-storage.ts';
 import { postgresTraces } from '../../../extensions/postgres/traces.ts';
-import type { Postgres } from '../../../src/postgres/pool.ts';
-import type { Store } from '../../../src/store/store.ts';
-import { traceContract } from '../../contract/store.ts';
-import { fakeClock } from '../../helper/clock.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
+import type { Observation } from '../../../src/model/observation.ts';
+import type { TraceStore } from '../../../src/store/store.ts';
+import { anObservation, aTenant } from '../../helper/batches.ts';
+import { sqlitePlace } from '../../helper/places.ts';
 import { postgresServer } from '../../helper/postgres-server.ts';
-import { databaseOf, migrated } from '../../helper/queue-database.ts';
-import { recordingLogger } from '../../helper/settings.ts';
+import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
 
 const server = await postgresServer(t);
+const P = aTenant().projectId;
+const T0 = Date.UTC(2026, 0, 15, 12);
 const FOREVER = { since: () => Number.MIN_SAFE_INTEGER };
 
-traceContract(t, async (t) => {
-  const url = await server.database();
-  const clock = fakeClock();
-  const opened: Postgres[] = [];
-  t.teardown(() => Promise.all(opened.map((postgres) => postgres.close())));
-  return {
-    clock,
-    async open() {
-      const postgres = await migrated(url);
-      opened.push(postgres);
-      const database = databaseOf(postgres);
-      const queues = await openQueues(database, clock, recordingLogger());
-      const store = {
-        traces: postgresTraces(database, FOREVER),
-        openQueue: queues.openQueue,
-        // Usage has a half of the store to itself.
-        usage: { verify: async () => [] },
-      } as unknown as Store;
-      return { store, close: () => queues.close(), crash: async () => queues.crash() };
-    },
-  };
+t.test('writers at the same time leave the rows that one after another leaves', async (t) => {
+  const place = await traceDatabase(t, await server.database());
+  const sqlite = await sqlitePlace(t).open();
+  t.teardown(() => sqlite.close());
+  let runs = 0;
+  await fc.assert(
+    fc.asyncProperty(fc.array(someEvents(), { minLength: 2, maxLength: 8 }), async (writes) => {
+      const tenant = aTenant({ projectId: `proj_${runs++}` });
+      const batches = writes.map((events, i) =>
+        batchWith(events, { format: 'runs', receivedAt: T0 + i, tenant }),
+      );
+      for (const batch of batches) await sqlite.store.traces.write(batch);
+      // Twice, as after a crash of whoever delivered them.
+      const all = [...batches, ...batches.toReversed()];
+      await Promise.all(all.map((batch) => place.traces.write(batch)));
+      const [together, apart] = await Promise.all(
+        [place.traces, sqlite.store.traces].map((traces) => everything(traces, tenant.projectId)),
+      );
+      if (!t.same(together, apart)) throw new Error('the order shows');
+    }),
+    { numRuns: 30, endOnFailure: true },
+  );
 });
+
+t.test(
+  'many writers of the same traces neither lose an update nor wait for each other',
+  async (t) => {
+    const { traces, postgres } = await traceDatabase(t, await server.database());
+    const names = ['a', 'b', 'c', 'd', 'e'];
+    const writes = Array.from({ length: 40 }, (_, i) => {
+      const order = i % 2 === 0 ? names : names.toReversed();
+      const usage = { input_tokens: 1 };
+      return batchWith(order.map((traceId) => anObservation({ traceId, id: `o${i}`, usage })));
+    });
+    await Promise.all(writes.map((batch) => traces.write(batch)));
+    for (const name of names) {
+      const trace = await traces.getTrace(P, name);
+      t.match(trace, { observationCount: 40, usage: { input_tokens: 40 } });
+    }
+    const { rows } = await postgres.query(
+      'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()',
+    );
+    t.equal(Number(rows[0]?.deadlocks), 0);
+  },
+);
+
+t.test('what Postgres refuses in text comes back as it was sent, and is found', async (t) => {
+  const { traces } = await traceDatabase(t, await server.database());
+  const hostile = [
+    'nul \0 nul',
+    'lone \ud800 high',
+    'lone \udfff low',
+    '\u0001\u0002 \u0001\u0003 \u0001\u0010\u0010\u0010\u0010',
+    '{"a","b"} NULL \\x41 \\ " \' \n\r\t',
+    'é 😀 ﷽',
+  ];
+  for (const [i, text] of hostile.entries()) {
+    const sent = anObservation({
+      ...{ traceId: `t${i}`, id: 'o', name: text, model: text, sessionId: text, userId: text },
+      ...{ error: { message: text, type: text, stacktrace: null } },
+      customFields: { [text]: text, ['__proto__']: text },
+      ...{ usage: { input_tokens: 1, __proto__x: 2 }, external: { ['__proto__']: text } },
+      version: '18446744073709551615',
+    });
+    await traces.write(batchWith([sent]));
+    const found = await traces.getObservation(P, 'o', `t${i}`);
+    const { index: _, operation: __, payloadMask: ___, ...fields } = sent;
+    t.match(found, { ...fields, customFields: {}, external: {} });
+    t.same(Object.entries(found?.customFields ?? {}), Object.entries(sent.customFields ?? {}));
+    t.same(Object.entries(found?.external ?? {}), Object.entries(sent.external ?? {}));
+    t.equal((await traces.getTrace(P, `t${i}`))?.name, text);
+    for (const filter of [{ name: text }, { query: text }, { query: text.slice(1) }]) {
+      const { items } = await traces.listTraces(P, { limit: 9, ...filter });
+      t.same(
+        items.map(({ id }) => id),
+        [`t${i}`],
+        JSON.stringify(filter),
+      );
+    }
+  }
+  const none = await traces.listTraces(P, { limit: 9, query: 'É' });
+  t.same(none.items, [], 'case is ignored of ASCII letters alone, as in SQLite');
+});
+
+t.test('custom fields of megabytes and deep text are kept', async (t) => {
+  const { traces } = await traceDatabase(t, await server.database());
+  const deep = `${'{"a":'.repeat(512)}1${'}'.repeat(512)}`;
+  const customFields = { deep, wide: 'x\0"'.repeat(300_000) };
+  await traces.write(batchWith([anObservation({ customFields })]));
+  t.same((await traces.getObservation(P, 'observation-1'))?.customFields, customFields);
+});
+
+t.test('a trace past its time is gone for readers before it is removed', async (t) => {
+  const { traces, since } = await traceDatabase(t, await server.database());
+  const old = batchWith([anObservation()], { receivedAt: T0 });
+  const young = batchWith([anObservation({ traceId: 'young' })], { receivedAt: T0 + 5 });
+  for (const batch of [old, young]) await traces.write(batch);
+  since.set(P, T0 + 1);
+  t.equal(await traces.getTrace(P, 'trace-1'), undefined);
+  t.equal(await traces.getObservation(P, 'observation-1', 'trace-1'), undefined);
+  t.equal((await traces.getObservation(P, 'observation-1'))?.traceId, 'young');
+  t.same((await traces.listObservations(P, 'trace-1', { limit: 9 })).items, []);
+  t.equal((await traces.listTraces(P, { limit: 9 })).items.length, 1);
+  const kept = await traces.getBatches(P, [old.source.id, young.source.id]);
+  t.same(
+    kept.map(({ id }) => id),
+    [young.source.id],
+  );
+});
+
+t.test('a failing transaction leaves nothing behind, and a deadlock is tried again', async (t) => {
+  const { traces, database, postgres, count } = await traceDatabase(t, await server.database());
+  await postgres.query(`
+    CREATE SEQUENCE tries;
+    CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+      IF nextval('tries') < 3 THEN RAISE EXCEPTION 'x' USING ERRCODE = '40P01'; END IF;
+      IF NEW.name = 'poison' THEN RAISE EXCEPTION 'x' USING ERRCODE = '23514'; END IF;
+      RETURN NEW;
+    END $$;
+    CREATE TRIGGER fail BEFORE INSERT ON observations FOR EACH ROW EXECUTE FUNCTION fail()`);
+  await traces.write(batchWith([anObservation()]));
+  t.equal(await count('observations'), 1);
+  const write = traces.write(batchWith([anObservation({ id: 'p', traceId: 'p', name: 'poison' })]));
+  await t.rejects(write, { name: 'PermanentError', code: 'storage_refused' });
+  t.same([await count('traces'), await count('batches')], [1, 1]);
+  const away = { ...database, transaction: () => Promise.reject(new RetryableError('x', 'x')) };
+  const other = postgresTraces(away, FOREVER);
+  await t.rejects(other.write(batchWith([anObservation()])), { name: 'RetryableError', code: 'x' });
+});
+
+/** A family of runs under one root, told in pieces: with and without the trace, creations and updates. */
+function someEvents(): fc.Arbitrary<Observation[]> {
+  const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
+  const event = fc
+    .record({
+      run: fc.integer({ min: 0, max: 4 }),
+      how: fc.constantFrom('with trace', 'with parent', 'update'),
+      version: fc.constantFrom('0', '1', '18446744073709551615'),
+      operation: fc.constantFrom('start' as const, 'finish' as const),
+      name: maybe(fc.constantFrom('n', 'm')),
+      shift: fc.integer({ min: 0, max: 9 }),
+      usage: maybe(fc.record({ input_tokens: fc.integer({ min: 0, max: 9 }) })),
+      payloadMask: fc.integer({ min: 0, max: 31 }),
+    })
+    .map(({ run, how, shift, ...rest }): Observation => {
+      const id = `run-${run}`;
+      const parentId = run === 0 ? null : `run-${(run - 1) >> 1}`;
+      const startTime = { ms: T0 + run * 10 + shift, ns: run };
+      const known = { ...rest, id, startTime, endTime: null };
+      if (how === 'update') return anObservation({ ...known, traceId: null });
+      const isSaid = how === 'with trace' || run === 0;
+      return anObservation({ ...known, parentId, traceId: isSaid ? 'T' : null });
+    });
+  return fc.array(event, { minLength: 1, maxLength: 4 });
+}
+
+async function everything(traces: TraceStore, projectId: string): Promise<unknown> {
+  const { items } = await traces.listTraces(projectId, { limit: 99 });
+  const all = await Promise.all(
+    items.map(async (trace) => {
+      const page = await traces.listObservations(projectId, trace.id, { limit: 99 });
+      return { trace, items: page.items.toSorted((a, b) => (a.id < b.id ? -1 : 1)) };
+    }),
+  );
+  return all.toSorted((a, b) => (a.trace.id < b.trace.id ? -1 : 1));
+}

@@ -1,0 +1,245 @@
+import { randomBytes, randomInt, randomUUID } from 'node:crypto';
+import { encodeRequest } from '../../model/otlp/encode.ts';
+import type { OtlpSpan, OtlpValue } from '../../model/otlp/span.ts';
+import type { Piece } from './piece.ts';
+
+export type SampleKind = 'native' | 'runs' | 'otlp';
+
+/** What an answer to one question leaves behind: the agent, the model's call, a tool's. */
+export const SPANS_OF_TRACE = 3;
+/** Well below what any receiver takes in one request. */
+const MOST_TRACES_OF_REQUEST = 33;
+
+export type SampleOptions = {
+  readonly traces: number;
+  readonly encoding: 'proto' | 'json';
+  /** Whole traces are sent, so that at least one is. */
+  readonly maxSpans: number | undefined;
+  /** Spans a second: it also keeps requests small, so that they come evenly. */
+  readonly rate: number | undefined;
+  /** Told of what is made. */
+  readonly onSpans: (count: number) => void;
+};
+
+/** Traces as small applications send them, with random ids, that have ended just now. */
+export async function* samplePieces(
+  kind: SampleKind,
+  { traces, encoding, maxSpans, rate, onSpans }: SampleOptions,
+): AsyncGenerator<Piece> {
+  const wanted = Math.min(maxSpans ?? Number.POSITIVE_INFINITY, rate ?? Number.POSITIVE_INFINITY);
+  const inRequest = Math.max(
+    1,
+    Math.min(MOST_TRACES_OF_REQUEST, Math.floor(wanted / SPANS_OF_TRACE)),
+  );
+  for (let made = 0; made < traces; made += inRequest) {
+    const count = Math.min(inRequest, traces - made);
+    const name = count === 1 ? `trace ${made + 1}` : `traces ${made + 1}-${made + count}`;
+    onSpans(count * SPANS_OF_TRACE);
+    yield {
+      name,
+      spans: count * SPANS_OF_TRACE,
+      from: undefined,
+      next: undefined,
+      encode: () => encode(kind, Array.from({ length: count }, aCall), encoding),
+      halves: () => [],
+    };
+  }
+}
+
+/** A question and how it was answered, before it has any protocol's form. */
+type Call = {
+  readonly question: string;
+  readonly answer: string;
+  readonly tool: string;
+  readonly found: string;
+  readonly model: string;
+  readonly usage: { readonly input_tokens: number; readonly output_tokens: number };
+  readonly session: string;
+  /** Milliseconds since the epoch: of the agent, the tool and the model, each its start and end. */
+  readonly times: Readonly<Record<'agent' | 'tool' | 'model', readonly [number, number]>>;
+};
+
+const TOPICS = [
+  ['What is the weather in Lisbon?', 'weather', '21 °C, clear', 'It is 21 °C and clear in Lisbon.'],
+  ['When does order 4711 arrive?', 'orders', 'in transit, due Friday', 'It is due on Friday.'],
+  ['What is 17 % of 2,450?', 'calculator', '416.5', '17 % of 2,450 is 416.50.'],
+  ['Who wrote the deployment guide?', 'search', 'guide.md, by R. Sato', 'R. Sato wrote it.'],
+] as const;
+const MODELS = ['gpt-4.1-mini', 'claude-sonnet-4-5', 'gemini-2.5-flash'] as const;
+
+function aCall(): Call {
+  const [question, tool, found, answer] = oneOf(TOPICS);
+  const end = Date.now();
+  const modelMs = randomInt(200, 1500);
+  const toolMs = randomInt(20, 300);
+  const start = end - modelMs - toolMs - 4;
+  return {
+    question,
+    tool,
+    found,
+    answer,
+    model: oneOf(MODELS),
+    usage: { input_tokens: randomInt(80, 900), output_tokens: randomInt(10, 200) },
+    session: `sample-${randomInt(1, 20)}`,
+    times: {
+      agent: [start, end],
+      tool: [start + 1, start + 1 + toolMs],
+      model: [end - 1 - modelMs, end - 1],
+    },
+  };
+}
+
+function oneOf<const T extends readonly unknown[]>(values: T): T[number] {
+  return values[randomInt(values.length)];
+}
+
+function encode(kind: SampleKind, calls: readonly Call[], encoding: 'proto' | 'json'): Buffer {
+  switch (kind) {
+    case 'native':
+      return Buffer.from(JSON.stringify({ events: calls.flatMap(eventsOf) }));
+    case 'runs':
+      return Buffer.from(JSON.stringify({ post: calls.flatMap(runsOf), patch: [] }));
+    case 'otlp': {
+      const resource = { attributes: attributes({ 'service.name': 'tracectl-sample' }) };
+      const scope = { name: 'tracectl send' };
+      const scopeSpans = [{ scope, spans: calls.flatMap(spansOf) }];
+      return encodeRequest({ resourceSpans: [{ resource, scopeSpans }] }, encoding);
+    }
+  }
+}
+
+function messages({ question }: Call) {
+  return { messages: [{ role: 'user', content: question }] };
+}
+
+function eventsOf(call: Call): object[] {
+  const [trace_id, root] = [randomUUID(), randomUUID()];
+  const common = { trace_id, operation: 'finish', status: 'success', session_id: call.session };
+  const timed = (part: keyof Call['times']) => {
+    const [start, end] = call.times[part];
+    return { start_time: new Date(start).toISOString(), end_time: new Date(end).toISOString() };
+  };
+  return [
+    {
+      ...{ ...common, id: root, kind: 'agent', name: 'answer', ...timed('agent') },
+      ...{ inputs: messages(call), outputs: { content: call.answer } },
+    },
+    {
+      ...{ ...common, id: randomUUID(), parent_id: root, kind: 'tool', name: call.tool },
+      ...{ ...timed('tool'), inputs: { query: call.question }, outputs: { result: call.found } },
+    },
+    {
+      ...{ ...common, id: randomUUID(), parent_id: root, kind: 'generation', name: 'chat' },
+      ...{ ...timed('model'), inputs: messages(call), outputs: { content: call.answer } },
+      ...{ model: call.model, usage: call.usage },
+    },
+  ];
+}
+
+function runsOf(call: Call): object[] {
+  const root = randomUUID();
+  const rootOrder = orderSegment(call.times.agent[0], root);
+  const run = (part: keyof Call['times'], id: string, fields: object) => {
+    const [start, end] = call.times[part];
+    const isRoot = id === root;
+    return {
+      id,
+      trace_id: root,
+      ...(isRoot ? {} : { parent_run_id: root }),
+      dotted_order: isRoot ? rootOrder : `${rootOrder}.${orderSegment(start, id)}`,
+      start_time: new Date(start).toISOString(),
+      end_time: new Date(end).toISOString(),
+      session_name: 'sample',
+      ...fields,
+    };
+  };
+  const { input_tokens, output_tokens } = call.usage;
+  const usage_metadata = {
+    input_tokens,
+    output_tokens,
+    total_tokens: input_tokens + output_tokens,
+  };
+  const metadata = { session_id: call.session };
+  return [
+    run('agent', root, {
+      ...{ name: 'answer', run_type: 'chain', extra: { metadata } },
+      ...{ inputs: messages(call), outputs: { content: call.answer } },
+    }),
+    run('tool', randomUUID(), {
+      ...{ name: call.tool, run_type: 'tool', extra: { metadata } },
+      ...{ inputs: { query: call.question }, outputs: { result: call.found } },
+    }),
+    run('model', randomUUID(), {
+      ...{ name: 'chat', run_type: 'llm', inputs: messages(call) },
+      extra: { metadata: { ...metadata, ls_model_name: call.model } },
+      outputs: { content: call.answer, usage_metadata },
+    }),
+  ];
+}
+
+/** `20260115T120000000000Z<id>`: a time in microseconds without its marks, and the run's id. */
+function orderSegment(ms: number, id: string): string {
+  return `${new Date(ms).toISOString().replaceAll(/[-:.]/g, '').slice(0, -1)}000Z${id}`;
+}
+
+function spansOf(call: Call): OtlpSpan[] {
+  const traceId = randomBytes(16).toString('hex');
+  const root = randomBytes(8).toString('hex');
+  const span = (
+    part: keyof Call['times'],
+    name: string,
+    fields: Readonly<Record<string, string | number>>,
+  ): OtlpSpan => {
+    const [start, end] = call.times[part];
+    const common = { 'session.id': call.session, 'gen_ai.conversation.id': call.session };
+    return {
+      traceId,
+      ...(part === 'agent' ? { spanId: root } : { spanId: randomBytes(8).toString('hex') }),
+      ...(part === 'agent' ? {} : { parentSpanId: root }),
+      name,
+      kind: part === 'model' ? CLIENT : INTERNAL,
+      startTimeUnixNano: `${start}000000`,
+      endTimeUnixNano: `${end}000000`,
+      attributes: attributes({ ...common, ...fields }),
+      status: { code: OK },
+    };
+  };
+  const { input_tokens, output_tokens } = call.usage;
+  return [
+    span('agent', 'invoke_agent answer', {
+      'openinference.span.kind': 'AGENT',
+      'gen_ai.operation.name': 'invoke_agent',
+      'gen_ai.agent.name': 'answer',
+      'input.value': call.question,
+      'output.value': call.answer,
+    }),
+    span('tool', `execute_tool ${call.tool}`, {
+      'openinference.span.kind': 'TOOL',
+      'gen_ai.operation.name': 'execute_tool',
+      'gen_ai.tool.name': call.tool,
+      'input.value': call.question,
+      'output.value': call.found,
+    }),
+    span('model', `chat ${call.model}`, {
+      'openinference.span.kind': 'LLM',
+      'gen_ai.operation.name': 'chat',
+      'gen_ai.request.model': call.model,
+      'gen_ai.usage.input_tokens': input_tokens,
+      'gen_ai.usage.output_tokens': output_tokens,
+      'input.value': call.question,
+      'output.value': call.answer,
+    }),
+  ];
+}
+
+const INTERNAL = 1;
+const CLIENT = 3;
+const OK = 1;
+
+function attributes(values: Readonly<Record<string, string | number>>) {
+  return Object.entries(values).map(([key, value]) => ({ key, value: attributeValue(value) }));
+}
+
+function attributeValue(value: string | number): OtlpValue {
+  return typeof value === 'number' ? { intValue: String(value) } : { stringValue: value };
+}

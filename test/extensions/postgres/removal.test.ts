@@ -1,0 +1,307 @@
+import t from 'tap';
+import { walkBatches } from '../../../extensions/postgres/batch-walk.ts';
+import { removeFreeBatches } from '../../../extensions/postgres/batches.ts';
+import { dropOldPartitions, ensurePartitions } from '../../../extensions/postgres/partitions.ts';
+import {
+  expireStep,
+  removeFreeBatchesStep,
+  removeProjectStep,
+} from '../../../extensions/postgres/purge.ts';
+import { openQueues } from '../../../extensions/postgres/queue-storage.ts';
+import { encodeTime } from '../../../src/model/ulid.ts';
+import type { Postgres } from '../../../src/postgres/pool.ts';
+import { openPostgres } from '../../../src/postgres/pool.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { postgresPlace } from '../../helper/postgres-place.ts';
+import { postgresServer } from '../../helper/postgres-server.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
+
+const server = await postgresServer(t);
+const P = aTenant().projectId;
+const OTHER = aTenant({ projectId: 'proj_other' });
+const DAY = 86_400_000;
+const T0 = Date.UTC(2026, 0, 15, 12);
+const LATER = Number.MAX_SAFE_INTEGER;
+const TABLES = ['traces', 'observations', 'batch_traces', 'pending_updates', 'waiting_children'];
+
+/** Ids of one process only ever grow; these are of any time. */
+let ids = 0;
+function idAt(ms: number): string {
+  return encodeTime(ms) + String(ids++).padStart(16, '0');
+}
+
+function at(ms: number, more: object = {}) {
+  return { id: idAt(ms), receivedAt: ms, ...more };
+}
+
+/** The days that have a partition of their own. */
+async function partitionsOf(postgres: Postgres): Promise<string[]> {
+  const { rows } = await postgres.query(
+    `SELECT relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
+     WHERE inhparent = 'batches'::regclass AND relname <> 'batches_default' ORDER BY 1`,
+  );
+  return rows.map(({ relname }) => String(relname));
+}
+
+async function all(step: () => Promise<boolean>): Promise<number> {
+  let steps = 1;
+  while (await step()) steps++;
+  return steps;
+}
+
+t.test('traces past their time go, with all that only they needed', async (t) => {
+  const { traces, database, count } = await traceDatabase(t, await server.database());
+  const shared = [anObservation({ traceId: 'old' }), anObservation({ traceId: 'kept' })];
+  await traces.write(batchWith(shared, at(T0)));
+  await traces.write(batchWith([anObservation({ traceId: 'old', id: 'o2' })], at(T0)));
+  await traces.write(batchWith([anObservation({ traceId: 'kept' })], at(T0 + DAY)));
+  const waiting = anObservation({ id: 'u', traceId: null });
+  await traces.write(batchWith([waiting], at(T0)));
+  await traces.write(batchWith([anObservation({ id: 'c', parentId: 'x', traceId: null })], at(T0)));
+  await traces.write(batchWith(shared, at(T0, { tenant: OTHER })));
+  const removed = { traces: 0, observations: 0, batches: 0, bytes: 0 };
+  const note = (more: Partial<typeof removed>) => {
+    for (const [name, n] of Object.entries(more)) removed[name as keyof typeof removed] += n;
+  };
+  await all(() => expireStep(database, P, T0 + 1, T0, note));
+  t.match(removed, { traces: 2, observations: 3 });
+  t.equal(await traces.getTrace(P, 'old'), undefined);
+  t.equal((await traces.getTrace(P, 'kept'))?.observationCount, 1);
+  t.equal((await traces.listTraces(OTHER.projectId, { limit: 9 })).items.length, 2);
+  t.same(await Promise.all(TABLES.map(count)), [3, 3, 4, 0, 0]);
+  t.notOk(await removeFreeBatchesStep(database, T0, note), 'not before its time');
+  t.equal(await count('batches'), 6);
+  await all(() => removeFreeBatchesStep(database, T0 + 1, note));
+  t.equal(await count('batches'), 3, 'those that a kept trace has events of stay');
+  t.equal(removed.batches, 3);
+  t.equal(await count('free_batches'), 0);
+});
+
+t.test(
+  'a trace of more rows than a step takes is gone at once, and its rows step by step',
+  async (t) => {
+    const { traces, database, count } = await traceDatabase(t, await server.database());
+    const many = Array.from({ length: 2300 }, (_, i) => anObservation({ id: `o${i}` }));
+    await traces.write(batchWith(many, at(T0)));
+    t.ok(await expireStep(database, P, T0 + 1, T0));
+    t.equal(await traces.getTrace(P, 'trace-1'), undefined);
+    t.equal(await traces.getObservation(P, 'o7'), undefined);
+    await traces.write(batchWith([anObservation({ name: 'new' })], at(T0)));
+    t.ok((await all(() => expireStep(database, 'proj_none', 0, T0))) > 2);
+    t.equal(await count('observations'), 1);
+    t.match(await traces.getTrace(P, 'trace-1'), { name: 'new', observationCount: 1 });
+  },
+);
+
+t.test('a trace that is written to while it expires is left, or comes back whole', async (t) => {
+  const { traces, database } = await traceDatabase(t, await server.database());
+  for (let round = 0; round < 20; round++) {
+    await traces.write(batchWith([anObservation({ id: 'old' })], at(T0)));
+    const late = batchWith([anObservation({ id: 'new' })], at(T0 + DAY));
+    await Promise.all([traces.write(late), expireStep(database, P, T0 + DAY, T0)]);
+    const trace = await traces.getTrace(P, 'trace-1');
+    const { items } = await traces.listObservations(P, 'trace-1', { limit: 9 });
+    t.ok(items.some(({ id }) => id === 'new'));
+    t.equal(trace?.observationCount, items.length);
+    await all(() => expireStep(database, P, LATER, T0));
+  }
+});
+
+t.test('what a deleted project held goes, and a write into it is refused', async (t) => {
+  const { traces, database, deleted, count } = await traceDatabase(t, await server.database());
+  const runs = [
+    anObservation({ traceId: null, id: 'u' }),
+    anObservation({ traceId: null, id: 'c', parentId: 'x' }),
+  ];
+  await traces.write(batchWith([anObservation(), ...runs], at(T0)));
+  await traces.write(batchWith([anObservation()], at(T0, { tenant: OTHER })));
+  deleted.add(P);
+  const late = traces.write(batchWith([anObservation({ id: 'late' })], at(T0)));
+  await t.rejects(late, { name: 'PermanentError', code: 'project_deleted' });
+  await all(() => removeProjectStep(database, P, T0));
+  t.same(await Promise.all(TABLES.map(count)), [1, 1, 1, 0, 0]);
+  t.equal(await count('batches'), 1);
+  t.equal((await traces.getTrace(OTHER.projectId, 'trace-1'))?.observationCount, 1);
+});
+
+t.test('a batch stays while a queue, a dead letter or a trace points into it', async (t) => {
+  const { traces, database, count } = await traceDatabase(t, await server.database());
+  const clock = fakeClock();
+  const queues = await openQueues(database, clock, recordingLogger());
+  t.teardown(() => queues.crash());
+  const queue = await queues.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  const [waits, dead, free] = [1, 2, 3].map((i) => nativeBatch(1, at(T0 + i)));
+  if (waits === undefined || dead === undefined || free === undefined) throw new Error('never');
+  for (const batch of [dead, free]) {
+    await queue.append(batch);
+    const [entry] = await queue.lease('a', 1, 1e9);
+    if (entry === undefined) throw new Error('never');
+    if (batch === free) await queue.ack('a', [entry]);
+    else await queue.deadLetter('a', entry, { code: 'x', message: 'x' });
+  }
+  await queue.append(waits);
+  const traced = batchWith([anObservation()], at(T0 + 4));
+  await traces.write(traced);
+  await traces.write(batchWith([anObservation({ traceId: null, id: 'u' })], at(T0 + 5)));
+  await removeFreeBatches(database, '', T0);
+  t.equal(await count('batches'), 5, 'those that came a moment ago may be on their way');
+  const looked = await removeFreeBatches(database, '', LATER);
+  t.equal(await count('batches'), 4);
+  t.ok((looked.last ?? '') > traced.source.id);
+  t.equal(looked.beforeWaiting, '', 'it is the first');
+  // What is brought again is kept again, and what is here already is held.
+  await queue.append(free);
+  t.equal(await count('batches'), 5);
+});
+
+t.test('a day that nobody needs goes as a whole, and no other', async (t) => {
+  const { traces, database, postgres, count } = await traceDatabase(t, await server.database());
+  await Promise.all([1, 2, 3].map(() => ensurePartitions(database, T0)));
+  t.ok(await ensurePartitions(database, T0), 'they are there already');
+  const days = ['15', '16', '17', '18', '19'].map((day) => `batches_202601${day}`);
+  t.same(await partitionsOf(postgres), days);
+  const { rows } = await postgres.query(
+    `SELECT DISTINCT attstorage FROM pg_inherits
+     JOIN pg_attribute ON attrelid = inhrelid AND attname = 'body'`,
+  );
+  t.same(rows, [{ attstorage: 'e' }], 'bodies are compressed by nobody');
+  for (const [i, traceId] of ['a', 'b', 'c'].entries()) {
+    await traces.write(batchWith([anObservation({ traceId })], at(T0 + i * DAY)));
+  }
+  await traces.write(batchWith([anObservation({ traceId: 'late' })], at(T0 - 40 * DAY)));
+  t.equal(await count('batches_default'), 1, 'what has no day of its own is not refused');
+  for (const day of days.slice(0, 3)) t.equal(await count(day), 1);
+  t.equal(await dropOldPartitions(database, T0 + 9 * DAY), 2, 'the two in which nothing is');
+  await all(() => expireStep(database, P, T0 + DAY + 1, T0));
+  const removed: unknown[] = [];
+  const end = Date.UTC(2026, 0, 16);
+  t.equal(await dropOldPartitions(database, end - 1), 0, 'the day is not over');
+  t.equal(await dropOldPartitions(database, end, (some) => removed.push(some)), 1);
+  t.match(removed, [{ batches: 1 }]);
+  t.same(await partitionsOf(postgres), days.slice(1, 3));
+  const body = (await traces.getTrace(P, 'c'))?.observationCount;
+  t.equal(body, 1);
+  await all(() => removeFreeBatchesStep(database, LATER));
+  t.equal(await count('batches'), 1);
+  // Whoever comes too late for its day's partition stands in the default one.
+  await traces.write(batchWith([anObservation({ traceId: 'a' })], at(T0)));
+  t.equal(await count('batches_default'), 1);
+  t.ok(await ensurePartitions(database, T0), 'its day stays in the default partition');
+});
+
+t.test('a role without rights on the tables works without partitions', async (t) => {
+  const url = await server.database();
+  const { postgres } = await traceDatabase(t, url);
+  await postgres.query('CREATE ROLE writer LOGIN');
+  await postgres.query(
+    'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO writer',
+  );
+  await postgres.query('GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO writer');
+  const writer = await openPostgres({
+    ...{ url: url.replace('test@', 'writer@'), maxConnections: 2, connectTimeout: 5_000 },
+    ...{ queryTimeout: 20_000, tls: undefined, logger: recordingLogger() },
+  });
+  t.teardown(() => writer.close());
+  t.notOk(await ensurePartitions(writer, T0));
+  t.equal(await dropOldPartitions(writer, LATER), 0);
+});
+
+/** A trace, a dead letter, a batch that waits, one that went elsewhere, an update that waits for its run. */
+async function fill(
+  store: Pick<Store, 'traces' | 'openQueue'>,
+  projectId: string,
+  ms: number,
+): Promise<void> {
+  const tenant = aTenant({ projectId });
+  const queue = await store.openQueue({ name: projectId, branches: ['a'], maxBytes: 1e9 });
+  for (const end of ['dead', 'acked', 'waiting']) {
+    await queue.append(nativeBatch(1, at(ms, { tenant })));
+    const [entry] = end === 'waiting' ? [] : await queue.lease('a', 1, 1e9);
+    if (entry === undefined) continue;
+    if (end === 'acked') await queue.ack('a', [entry]);
+    else await queue.deadLetter('a', entry, { code: 'x', message: 'x' });
+  }
+  await store.traces.write(batchWith([anObservation()], at(ms, { tenant })));
+  await store.traces.write(
+    batchWith([anObservation({ traceId: null, id: 'u' })], at(ms, { tenant })),
+  );
+}
+
+t.test('the store removes what a deleted project held, and nothing else', async (t) => {
+  const place = await postgresPlace(t, server);
+  const { store, finish, close, postgres } = await place.open();
+  t.teardown(close);
+  const kept = await store.projects.create('kept');
+  const doomed = await store.projects.create('doomed');
+  for (const { id } of [kept, doomed]) await fill(store, id, place.clock.now());
+  await store.projects.delete(doomed.id);
+  await finish();
+  for (const table of [
+    'traces',
+    'batches',
+    'pending_updates',
+    'queue_entries',
+    'queue_dead_letters',
+  ]) {
+    const { rows } = await postgres.query(`SELECT DISTINCT project FROM ${table}`);
+    t.same(rows, [{ project: kept.id }], table);
+  }
+  const reason = 'project_deleted';
+  t.equal(place.metrics.value('tracectl_store_removed_batches_total', { reason }), 5);
+  t.equal(place.metrics.value('tracectl_store_removed_observations_total', { reason }), 1);
+  const retention = { reason: 'retention' };
+  t.equal(place.metrics.value('tracectl_store_removed_batches_total', retention), 1, 'acked');
+});
+
+t.test('the store removes what is past its retention, whole days of batches too', async (t) => {
+  const place = await postgresPlace(t, server);
+  const { store, finish, close, postgres } = await place.open();
+  t.teardown(close);
+  const [project] = await store.projects.list();
+  const name = project?.id ?? '';
+  await fill(store, name, place.clock.now());
+  const queue = await store.openQueue({ name, branches: ['a'], maxBytes: 1e9 });
+  await queue.ack('a', await queue.lease('a', 9, 1e9));
+  const before = await partitionsOf(postgres);
+  place.clock.set(place.clock.now() + 401 * DAY);
+  await finish();
+  const after = await partitionsOf(postgres);
+  for (const table of ['traces', 'batches', 'pending_updates', 'queue_dead_letters']) {
+    t.same((await postgres.query(`SELECT 1 FROM ${table}`)).rows, [], table);
+  }
+  t.notOk(
+    before.some((name) => after.includes(name)),
+    'no day of then is left',
+  );
+  const reason = 'retention';
+  t.equal(place.metrics.value('tracectl_store_removed_traces_total', { reason }), 1);
+  t.equal(place.metrics.value('tracectl_store_removed_batches_total', { reason }), 5);
+});
+
+t.test('batches that left all queues go within seconds, what waits or is dead stays', async (t) => {
+  const { traces, database, count } = await traceDatabase(t, await server.database());
+  const clock = fakeClock();
+  const queues = await openQueues(database, clock, recordingLogger());
+  t.teardown(() => queues.crash());
+  const store = { traces, openQueue: queues.openQueue };
+  await fill(store, P, clock.now());
+  const walk = async () => {
+    clock.set(clock.now() + 11_000);
+    for await (const _ of walkBatches(database, clock, () => {}));
+    return count('batches');
+  };
+  t.equal(await walk(), 4, 'what became nothing is gone');
+  const queue = await store.openQueue({ name: P, branches: ['a'], maxBytes: 1e9 });
+  await queue.append(nativeBatch(1, at(clock.now())));
+  await queue.ack('a', await queue.lease('a', 9, 1e9));
+  t.equal(await walk(), 3, 'the next one begins at what waited');
+  await queue.append(nativeBatch(1, at(clock.now())));
+  await queue.replay('all');
+  await queue.ack('a', await queue.lease('a', 9, 1e9));
+  t.equal(await walk(), 3, 'what was dead stands before all that is looked at');
+  clock.set(clock.now() + DAY);
+  t.equal(await walk(), 2, 'but once a day');
+});
