@@ -4,9 +4,11 @@ import { createServer } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { otlpProtoBody } from '../helper/batches.ts';
+import { grpcClient } from '../helper/grpc.ts';
 import type { OtlpServer } from '../helper/otlp-server.ts';
 import { ACCEPTED, startOtlpServer } from '../helper/otlp-server.ts';
 import { eventually, send } from './client.ts';
+import { startCluster } from './cluster.ts';
 import type { Daemon, Sample, Tree } from './daemon.ts';
 import { prepareDaemon, total } from './daemon.ts';
 import { replaceConfig, treeAt } from './shipped.ts';
@@ -23,7 +25,9 @@ async function prepare(t: Test, workers: number, edit: (config: Tree) => void = 
     edit(config) {
       const { endpoint } = treeAt(config, 'receivers', 'native');
       const health = { endpoint: treeAt(config, 'extensions', 'health_check').endpoint };
+      const grpc = treeAt(config, 'extensions', 'admin').endpoint;
       const parts = hopOf(String(endpoint), next.url, workers);
+      treeAt(parts, 'receivers', 'otlp', 'protocols').grpc = { endpoint: grpc };
       treeAt(parts, 'extensions').health_check = health;
       edit(parts);
       replaceConfig(config, parts);
@@ -65,18 +69,29 @@ function rewrite({ configPath }: Daemon, edit: (config: Tree) => void): void {
   writeFileSync(configPath, JSON.stringify(config));
 }
 
+function setWorkers(hop: Daemon, workers: number): void {
+  rewrite(hop, (config) => {
+    treeAt(config, 'service').workers = workers;
+  });
+}
+
 let lastTrace = 0;
+const SPAN = '00000000000000aa';
+
+function nextTrace(): string {
+  lastTrace++;
+  return lastTrace.toString(16).padStart(32, '0');
+}
 
 /** One span in a request on a connection of its own; gives its trace, or undefined where it was not taken. */
 async function sendOne(hop: Daemon): Promise<string | undefined> {
-  lastTrace++;
-  const traceId = lastTrace.toString(16).padStart(32, '0');
+  const traceId = nextTrace();
   const agent = new Agent({ keepAlive: false });
   const answer = await send(hop.base, {
     method: 'POST',
     path: '/v1/traces',
     headers: { 'content-type': 'application/x-protobuf' },
-    body: otlpProtoBody([{ traceId, spanId: '00000000000000aa' }]),
+    body: otlpProtoBody([{ traceId, spanId: SPAN }]),
     agent,
   }).catch(() => undefined);
   return answer?.status === 200 ? traceId : undefined;
@@ -89,6 +104,35 @@ async function sendMany(hop: Daemon, count: number): Promise<string[]> {
     if (traceId !== undefined) taken.push(traceId);
   }
   return taken;
+}
+
+/** The same over gRPC. */
+async function callMany(t: Test, hop: Daemon, count: number): Promise<string[]> {
+  const taken: string[] = [];
+  for (let i = 0; i < count; i++) {
+    const traceId = nextTrace();
+    const client = grpcClient(t, hop.adminBase);
+    const { code } = await client.call(otlpProtoBody([{ traceId, spanId: SPAN }]));
+    client.close();
+    if (code === 0) taken.push(traceId);
+  }
+  return taken;
+}
+
+let lastEvent = 0;
+
+/** One event in a request on a connection of its own; gives the status of its answer. */
+async function sendEvent(base: string, key: string): Promise<number> {
+  const id = `event-${++lastEvent}`;
+  const event = { id, trace_id: id, operation: 'finish', kind: 'span', status: 'ok' };
+  const { status } = await send(base, {
+    method: 'POST',
+    path: '/api/v1/observations/batch',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ events: [event] }),
+    agent: new Agent({ keepAlive: false }),
+  });
+  return status;
 }
 
 /** Has the next collector take everything from now on; gives the traces it took, as they come. */
@@ -134,7 +178,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Waits for the end of processes that are no children of this one. */
+/** Waits for the end of processes that are no children of this one: workers do not outlive their watcher. */
 async function gone(pids: readonly number[]): Promise<void> {
   await eventually(
     async () => pids.filter(isAlive),
@@ -151,10 +195,12 @@ t.test('two workers share the connections, and are seen as one daemon', async (t
   const arrived = acceptAll(next);
   const taken = await sendMany(hop, 60);
   t.equal(taken.length, 60);
-  await delivered(t, arrived, taken);
+  const called = await callMany(t, hop, 12);
+  t.equal(called.length, 12, 'over gRPC too');
+  await delivered(t, arrived, [...taken, ...called]);
 
   const samples = await hop.metrics();
-  t.equal(acceptedBy(samples, 1) + acceptedBy(samples, 2), 60);
+  t.equal(acceptedBy(samples, 1) + acceptedBy(samples, 2), 72);
   t.ok(acceptedBy(samples, 1) > 0 && acceptedBy(samples, 2) > 0, 'both have work');
   t.same(
     samples.filter(({ name }) => name === 'tracectl_worker_up').map(({ value }) => value),
@@ -185,6 +231,7 @@ t.test('a worker that is killed is started again, and loses nothing', async (t) 
   t.ok(acceptedBy(before, 1) > 0 && acceptedBy(before, 2) > 0, 'both hold something');
 
   const pid = await pidOf(hop, 1);
+  writeFileSync(hop.configPath, 'a file that somebody is editing');
   process.kill(pid, 'SIGKILL');
   await eventually(
     async () => isAlive(pid),
@@ -216,25 +263,25 @@ t.test('a worker that is killed is started again, and loses nothing', async (t) 
 t.test('with another number of workers everything that waits is delivered', async (t) => {
   const { hop, next } = await start(t, 2);
   next.always({ status: 503 });
-  const taken: string[] = [];
-  for (const workers of [2, 1, 2]) {
-    if (!hop.running()) {
-      rewrite(hop, (config) => {
-        treeAt(config, 'service').workers = workers;
-      });
-      await hop.start();
-    }
-    taken.push(...(await sendMany(hop, 12)));
-    await hop.end(workers === 1 ? 'SIGKILL' : 'SIGTERM');
-  }
-  t.equal(taken.length, 36);
-  rewrite(hop, (config) => {
-    treeAt(config, 'service').workers = 1;
-  });
+  const ofTwo = await sendMany(hop, 12);
+  const pids = [await pidOf(hop, 1), await pidOf(hop, 2)];
+  await hop.end('SIGKILL');
+  await gone(pids);
+
+  setWorkers(hop, 1);
   const arrived = acceptAll(next);
   await hop.start();
-  await delivered(t, arrived, taken);
-  t.match(hop.stderr(), /worker-1.* is taken over|taken over.*worker-1/);
+  await delivered(t, arrived, ofTwo);
+  t.match(hop.stderr(), /taken over.*worker-1/);
+  next.always({ status: 503 });
+  const ofOne = await sendMany(hop, 12);
+  await hop.end('SIGTERM');
+
+  setWorkers(hop, 2);
+  const arrivedThen = acceptAll(next);
+  await hop.start();
+  await delivered(t, arrivedThen, ofOne);
+  t.same([ofTwo.length, ofOne.length], [12, 12]);
 });
 
 t.test('commands reach the workers', async (t) => {
@@ -288,16 +335,34 @@ type Letters = {
   readonly dead_letters: readonly { readonly queue: string; readonly id: number }[];
 };
 
-t.test('workers do not outlive the process that watches', async (t) => {
-  const { hop, next } = await start(t, 2);
-  next.always({ status: 503 });
-  const taken = await sendMany(hop, 10);
-  const pids = [await pidOf(hop, 1), await pidOf(hop, 2)];
-  await hop.end('SIGKILL');
-  await gone(pids);
-  const arrived = acceptAll(next);
-  await hop.start();
-  await delivered(t, arrived, taken);
+t.test('a gateway of two workers shares a store, counts exactly and is managed', async (t) => {
+  const { gateways, key, adminToken, target } = await startCluster(t, {
+    gateways: 1,
+    workers: 0,
+    gateway(config) {
+      treeAt(config, 'service').workers = 2;
+      treeAt(config, 'extensions', 'postgres').organization = { events_per_month: 30 };
+    },
+  });
+  const [gateway] = gateways;
+  if (gateway === undefined) return;
+  t.match(gateway.stdout(), /First start: here are a project/, 'whichever worker made it');
+  t.match(gateway.stdout(), 'management API');
+  const asked = await send(gateway.adminBase, {
+    path: '/api/v1/projects',
+    headers: { authorization: `Bearer ${adminToken}` },
+  });
+  t.equal(asked.status, 200);
+
+  const statuses = await Promise.all(
+    Array.from({ length: 40 }, () => sendEvent(target().base, key)),
+  );
+  t.equal(statuses.filter((status) => status === 202).length, 30, 'together they admit the limit');
+  t.ok(statuses.every((status) => [202, 402].includes(status)));
+  const samples = await gateway.metrics();
+  const [first, second] = [acceptedBy(samples, 1), acceptedBy(samples, 2)];
+  t.equal(first + second, 30);
+  t.ok(first > 0 && second > 0, 'both have work');
 });
 
 t.test('what several processes cannot do is refused, with its place', async (t) => {
