@@ -67,6 +67,8 @@ function createChannel(worker: Worker): WorkerChannel {
   };
   const onDisconnect = (): void => gone.resolve(EXIT.failed);
   process.on('message', onMessage).on('disconnect', onDisconnect);
+  // It may have ended while this one was loading.
+  if (!process.connected) onDisconnect();
   return {
     worker,
     gone: gone.promise,

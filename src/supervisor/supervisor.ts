@@ -160,7 +160,8 @@ async function stopAll(
   });
   const exits = await Promise.all(workers.map((worker) => worker.stop()));
   cancel();
-  return exits.every(({ code }) => code === 0);
+  // What ends by the signal itself had not begun to run.
+  return exits.every(({ code, signal }) => code === 0 || signal === 'SIGTERM');
 }
 
 function describe({ code, signal }: Exit): string {
