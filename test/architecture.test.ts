@@ -55,6 +55,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
     values: [
       ...['src/component', 'src/config', 'src/control', 'src/http/address.ts', 'src/telemetry'],
     ],
+    types: ['src/store'],
   },
   receivers: {
     values: [

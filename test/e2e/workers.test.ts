@@ -329,6 +329,8 @@ t.test('commands reach the workers', async (t) => {
     'the wrong configuration is told of',
   );
   t.equal((await sendMany(hop, 3)).length, 3, 'the former one goes on');
+  setWorkers(hop, 1);
+  t.match(await hop.cli('reload'), { code: 1, stderr: /several workers run/ });
 });
 
 type Letters = {
