@@ -64,7 +64,9 @@ async function start(workers: number, connections: number): Promise<Side> {
 type Window = { readonly seconds: number; readonly cpu: number; readonly latencies: number[] };
 
 async function runWindow({ load, pid }: Side, payload: Payload, count: number): Promise<Window> {
-  const requests = Array.from({ length: count }, () => wireRequest(payload, payload.next(), 'ws_none'));
+  const requests = Array.from({ length: count }, () =>
+    wireRequest(payload, payload.next(), 'ws_none'),
+  );
   const cpu = treeCpuMicros(pid);
   const before = performance.now();
   const latencies = await load.run(requests);
