@@ -15,7 +15,7 @@ import { reloadWorkers } from '../supervisor/reload.ts';
 import { createSupervisor, type Supervisor, WorkersFailed } from '../supervisor/supervisor.ts';
 import type { WorkerProcess } from '../supervisor/worker-handle.ts';
 import { HEALTH } from '../telemetry/health.ts';
-import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
+import { createLogger, type ServiceLogger, withFields } from '../telemetry/logger.ts';
 import { createMetrics, type ServiceMetrics } from '../telemetry/metrics.ts';
 import { threadFile } from '../thread/thread.ts';
 import { type ConfigOptions, loadAgain } from './configuration.ts';
@@ -37,6 +37,8 @@ export type Supervision = {
   readonly terminal: Terminal;
 };
 
+/** Stands where a worker has its number. */
+const SUPERVISOR = 'supervisor';
 /** Beyond `service.shutdown_timeout`, in which a worker should have stopped by itself. */
 const PATIENCE_MS = 5_000;
 const FOR_ONE =
@@ -95,11 +97,12 @@ async function watcherService(
   );
   own = await createService({
     config: watcherPart(config),
-    logger,
+    // As on the metrics page, beside the numbers of the workers.
+    logger: withFields(logger, { worker: SUPERVISOR }),
     version: packageVersion(),
     offers: [{ capability: HEALTH, offer: health }],
     async metricsPage(page) {
-      const worker = 'supervisor';
+      const worker = SUPERVISOR;
       const ofWorkers = supervisor.metricPages();
       const text = await metrics.text();
       return mergePages([{ worker, text: page }, { worker, text }, ...(await ofWorkers)]);
