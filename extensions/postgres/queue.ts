@@ -24,6 +24,7 @@ import { answerRow } from './queue-ledger.ts';
 import type { Leased } from './queue-rows.ts';
 import { copyOf, leasedOf, letterOf, oldestIn } from './queue-rows.ts';
 import * as sql from './queue-statements.ts';
+import { verifyQueue } from './queue-verification.ts';
 
 const GROUP = { count: 256, weight: 8 * 1024 * 1024 };
 const CACHE_BYTES = 32 * 1024 * 1024;
@@ -50,6 +51,8 @@ type Take = {
   readonly batchId: string;
   readonly branches: readonly string[];
 };
+type Taken = { readonly entries: ReadonlyMap<string, QueueEntry> } | { readonly failure: unknown };
+type Lease = { readonly branch: string; readonly leased: Leased };
 type Ended = { readonly branch: string; readonly batchId: string };
 
 /**
@@ -71,7 +74,7 @@ export class PostgresQueue implements SharedQueue {
   readonly #mayHave = new Set<string>();
   readonly #timers = new Set<() => void>();
   readonly #append: (call: Append) => Promise<Appended>;
-  readonly #take: (call: Take) => Promise<ReadonlyMap<string, QueueEntry>>;
+  readonly #take: (call: Take) => Promise<Taken>;
   readonly #end: (call: Ended) => Promise<{ readonly isFree: boolean }>;
   #branches: readonly string[] = [];
   #ids: BranchIds = new Map();
@@ -241,7 +244,8 @@ export class PostgresQueue implements SharedQueue {
       throw error;
     });
     if (rows.length > 0) this.#mayHave.add(branch);
-    return this.#withBodies(rows.map((row) => ({ branch, leased: leasedOf(row) })));
+    const leases = rows.map((row) => ({ branch, leased: leasedOf(row) }));
+    return (await this.#withBodies(leases)).map(({ entry }) => entry);
   }
 
   async take(
@@ -249,22 +253,29 @@ export class PostgresQueue implements SharedQueue {
     batchId: string,
     branches: readonly string[],
   ): Promise<ReadonlyMap<string, QueueEntry>> {
-    return this.#take({ from, batchId, branches });
+    const taken = await this.#take({ from, batchId, branches });
+    if ('failure' in taken) throw taken.failure;
+    return taken.entries;
   }
 
-  async #takeGroup(calls: readonly Take[]): Promise<readonly ReadonlyMap<string, QueueEntry>[]> {
-    const taken = new Map<string, ReadonlyMap<string, QueueEntry>>();
+  async #takeGroup(calls: readonly Take[]): Promise<readonly Taken[]> {
+    const taken = new Map<string, Taken>();
     const alike = Map.groupBy(calls, ({ from, branches }) => JSON.stringify([from, branches]));
     for (const group of alike.values()) {
       const [first] = group;
       if (first === undefined) continue;
       const ids = group.map(({ batchId }) => batchId);
-      for (const [id, entries] of await this.#takeAlike(first.from, ids, first.branches)) {
-        taken.set(id, entries);
+      try {
+        for (const [id, entries] of await this.#takeAlike(first.from, ids, first.branches)) {
+          taken.set(id, { entries });
+        }
+      } catch (failure) {
+        // What the others took is theirs all the same.
+        for (const id of ids) taken.set(id, { failure });
       }
     }
     return calls.map(({ batchId }) => {
-      const entries = taken.get(batchId) ?? new Map();
+      const entries = taken.get(batchId) ?? { entries: new Map() };
       // Who asks for the same batch twice in one group has it once.
       taken.delete(batchId);
       return entries;
@@ -283,7 +294,7 @@ export class PostgresQueue implements SharedQueue {
       branches.map((branch) => this.#idOf(branch)),
       this.#parts.holder.id,
     ]);
-    const leases: { branch: string; leased: Leased }[] = [];
+    const leases: Lease[] = [];
     const sizes = new Map(rows.map((row) => [row.batch_id, Number(row.bytes)]));
     for (const size of sizes.values()) this.#counts.changeBytes(size);
     for (const row of rows) {
@@ -294,11 +305,9 @@ export class PostgresQueue implements SharedQueue {
       else this.#announce(branch);
     }
     const taken = new Map<string, Map<string, QueueEntry>>();
-    for (const [branch, of] of Map.groupBy(leases, (lease) => lease.branch)) {
-      for (const entry of await this.#withBodies(of)) {
-        const entries = taken.get(entry.batch.id) ?? new Map<string, QueueEntry>();
-        taken.set(entry.batch.id, entries.set(branch, entry));
-      }
+    for (const { branch, entry } of await this.#withBodies(leases)) {
+      const entries = taken.get(entry.batch.id) ?? new Map<string, QueueEntry>();
+      taken.set(entry.batch.id, entries.set(branch, entry));
     }
     return taken;
   }
@@ -309,33 +318,49 @@ export class PostgresQueue implements SharedQueue {
     return rows.map((row) => String(row.batch_id));
   }
 
-  /** Notes the leases, reads what is not in memory, and passes over what has no body any more. */
+  /**
+   * Notes the leases, reads what is not in memory, and passes over what has no body any more. Where that
+   * fails, none stays leased: nobody would work on it.
+   */
   async #withBodies(
-    leases: readonly { readonly branch: string; readonly leased: Leased }[],
-  ): Promise<QueueEntry[]> {
+    leases: readonly Lease[],
+  ): Promise<{ readonly branch: string; readonly entry: QueueEntry }[]> {
     for (const { branch, leased } of leases) this.#leases.add(branch, leased);
-    const missing = leases.filter(({ leased }) => this.#fromCache(leased) === undefined);
-    let read: ReadonlyMap<string, RawBatch> = new Map();
     try {
-      if (missing.length > 0) {
-        const wanted = missing.map(({ leased: { batchId, projectId, receivedAt } }) => ({
-          id: batchId,
-          projectId,
-          receivedAt,
-        }));
-        read = await this.#parts.database.read(wanted);
+      const read = await this.#readBodies(leases);
+      const entries: { branch: string; entry: QueueEntry }[] = [];
+      for (const { branch, leased } of leases) {
+        const batch = this.#fromCache(leased) ?? read.get(leased.batchId);
+        if (batch === undefined) await this.#withoutBody(branch, leased);
+        else {
+          const entry = { seq: leased.seq, batch: copyOf(batch), attempts: leased.attempts };
+          entries.push({ branch, entry });
+        }
       }
+      return entries;
     } catch (error) {
-      for (const { branch, leased } of leases) await this.#giveBack(branch, leased, REWRITE_MS);
+      const held = leases.filter(({ branch, leased }) => this.#leases.find(branch, leased.seq));
+      // Not waited for: it takes as long as the database is away.
+      for (const { branch, leased } of held) {
+        this.#giveBack(branch, leased, REWRITE_MS).catch((failure: unknown) => {
+          const { logger } = this.#parts;
+          logger.debug({ error: failure, batch: leased.batchId }, 'a lease was left to expire');
+        });
+      }
       throw error;
     }
-    const entries: QueueEntry[] = [];
-    for (const { branch, leased } of leases) {
-      const batch = this.#fromCache(leased) ?? read.get(leased.batchId);
-      if (batch === undefined) await this.#withoutBody(branch, leased);
-      else entries.push({ seq: leased.seq, batch: copyOf(batch), attempts: leased.attempts });
-    }
-    return entries;
+  }
+
+  async #readBodies(leases: readonly Lease[]): Promise<ReadonlyMap<string, RawBatch>> {
+    const missing = leases.filter(({ leased }) => this.#fromCache(leased) === undefined);
+    if (missing.length === 0) return new Map();
+    const wanted = new Map(
+      missing.map(({ leased: { batchId: id, projectId, receivedAt } }) => [
+        id,
+        { id, projectId, receivedAt },
+      ]),
+    );
+    return this.#parts.database.read([...wanted.values()]);
   }
 
   #fromCache({ batchId }: Leased): RawBatch | undefined {
@@ -509,28 +534,9 @@ export class PostgresQueue implements SharedQueue {
     return this.#counts.stats(this.#branches, this.#maxBytes);
   }
 
-  async verify(): Promise<{ entries: number; quarantined: number }> {
+  verify(): Promise<{ entries: number; quarantined: number }> {
     const { database, clock } = this.#parts;
-    let entries = 0;
-    let quarantined = 0;
-    let after = '';
-    for (;;) {
-      const { rows } = await database.query(sql.PAGE, [this.#name, after]);
-      if (rows.length === 0) return { entries, quarantined };
-      const wanted = rows.map((row) => ({
-        id: String(row.batch_id),
-        projectId: String(row.project),
-        receivedAt: Number(row.received_at),
-      }));
-      const read = await database.read(wanted);
-      for (const { id } of wanted) {
-        if (read.has(id)) continue;
-        quarantined++;
-        await database.query(sql.QUARANTINE, [this.#name, id, 'its body is missing', clock.now()]);
-      }
-      entries += wanted.length;
-      after = wanted.at(-1)?.id ?? '';
-    }
+    return verifyQueue(database, this.#name, clock.now());
   }
 
   /** An entry was taken out of the tables. */

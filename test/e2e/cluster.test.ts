@@ -132,12 +132,23 @@ t.test('a limit is not exceeded by a single event, however many replicas admit',
       treeAt(config, 'extensions', 'postgres').organization = { events_per_month: limit };
     },
   });
-  const answers = await Promise.all(
-    Array.from({ length: 400 }, () => post(cluster.target(), events(1))),
-  );
-  const count = (status: number) => answers.filter((answer) => answer.status === status).length;
-  t.equal(count(202), limit);
-  t.equal(count(402), 400 - limit);
+  // What is refused for want of an answer in time is tried again, as a client would.
+  const insist = async (): Promise<number> => {
+    const body = events(1);
+    for (;;) {
+      const { status } = await post(cluster.target(), body);
+      if (status !== 503) return status;
+    }
+  };
+  const used = async () => {
+    const [row] = await sql(cluster.database, 'SELECT sum(events) AS events FROM all_usage');
+    return Number(row?.events);
+  };
+  const statuses = await Promise.all(Array.from({ length: 400 }, insist));
+  t.same([...new Set(statuses)].sort(), [202, 402]);
+  // What a request had taken that could not be written was given back: it is for the next.
+  while ((await insist()) === 202);
+  t.equal(await used(), limit);
   await cluster.redis.client.flushall();
   const after = await eventually(
     () => post(cluster.target(), events(1)),
@@ -145,9 +156,7 @@ t.test('a limit is not exceeded by a single event, however many replicas admit',
     'counters summed up from the ledger',
   );
   t.equal(after.status, 402, 'the month is used up, also for counters that were lost');
-  await cluster.drained();
-  const [stored] = await sql(cluster.database, 'SELECT count(*) AS count FROM observations');
-  t.equal(Number(stored?.count), limit);
+  t.equal(await used(), limit);
 });
 
 t.test('a revoked key is refused everywhere, also when nobody hears of it', async (t) => {
@@ -268,14 +277,15 @@ t.test('a project deleted under load leaves nothing but its usage', async (t) =>
   );
   const [used] = await sql(database, `SELECT sum(events) AS events FROM all_usage`);
   t.equal(Number(used?.events), accepted, 'what was answered stays counted');
-  const kept = ['usage_ledger', 'usage_hours', 'usage_windows', 'deleted_projects', 'audit_log'];
+  const usage = ['usage_ledger', 'usage_hours', 'usage_windows', 'all_usage', 'rejected_hours'];
+  const kept = [...usage, 'deleted_projects', 'audit_log'];
   const tables = await sql(
     database,
     `SELECT table_name FROM information_schema.columns
      WHERE table_schema = 'public' AND column_name = 'project'`,
   );
   for (const { table_name: table } of tables) {
-    if (kept.includes(String(table)) || table === 'all_usage') continue;
+    if (kept.includes(String(table))) continue;
     const [row] = await sql(
       database,
       `SELECT count(*) AS count FROM ${String(table)} WHERE project = '${project}'`,

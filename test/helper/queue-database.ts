@@ -21,6 +21,8 @@ export type QueuePlace = {
   open(clock: Clock): Promise<PostgresQueues>;
   /** What a Postgres that is away does. */
   fail(isAway: boolean): void;
+  /** One that goes away before bodies are read. */
+  failReads(isAway: boolean): void;
 };
 
 /** The product's pool, with the tables in place; the caller closes it. */
@@ -41,15 +43,23 @@ export async function queueDatabase(t: Test, url: string): Promise<QueuePlace> {
   let isAway = false;
   const postgres = await migrated(url);
   t.teardown(() => postgres.close());
+  let isUnreadable = false;
   const database = databaseOf(postgres, deleted, () => isAway);
+  const read: QueueDatabase['read'] = async (wanted) => {
+    if (isUnreadable) throw new RetryableError('storage_failed', 'the store is away');
+    return database.read(wanted);
+  };
   return {
     pool,
     deleted,
     fail(away) {
       isAway = away;
     },
+    failReads(away) {
+      isUnreadable = away;
+    },
     async open(clock) {
-      const queues = await openQueues(database, clock, recordingLogger());
+      const queues = await openQueues({ ...database, read }, clock, recordingLogger());
       t.teardown(() => {
         queues.crash();
       });

@@ -1,5 +1,6 @@
 import t from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
+import { eventually } from '../../e2e/client.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { postgresServer } from '../../helper/postgres-server.ts';
 import { queueDatabase } from '../../helper/queue-database.ts';
@@ -70,6 +71,29 @@ t.test('batches are taken from one queue into the branches of another, once', as
     ...(await right.lease('y', 10, ANY_SIZE)),
   ];
   t.equal(waiting?.batch.id, batch.id, 'the branch without a lease has it too');
+});
+
+t.test('what was taken, but could not be read, is given back in all branches', async (t) => {
+  const { place, one, first } = await two(t, { name: 'in', branches: ['jobs'], maxBytes: 1e9 });
+  const queue = await one.openQueue({ name: 'in/work', branches: ['x', 'y'], maxBytes: 1e9 });
+  const batch = nativeBatch(2);
+  await first.append(batch);
+  place.failReads(true);
+  await t.rejects(queue.take('in', batch.id, ['x', 'y']), { code: 'storage_failed' });
+  place.failReads(false);
+  for (const branch of ['x', 'y']) {
+    const entries = await eventually(
+      () => queue.lease(branch, 10, ANY_SIZE),
+      (leased) => leased.length > 0,
+      `an entry of ${branch}`,
+      // Well before leases that nobody knows of are looked for.
+      3000,
+    );
+    t.same(
+      entries.map((entry) => entry.batch.id),
+      [batch.id],
+    );
+  }
 });
 
 t.test('work that is done alone is done by one process at a time', async (t) => {

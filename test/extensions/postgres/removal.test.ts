@@ -8,6 +8,7 @@ import {
   removeProjectStep,
 } from '../../../extensions/postgres/purge.ts';
 import { openQueues } from '../../../extensions/postgres/queue-storage.ts';
+import { systemClock } from '../../../src/component/clock.ts';
 import { encodeTime } from '../../../src/model/ulid.ts';
 import type { Postgres } from '../../../src/postgres/pool.ts';
 import { openPostgres } from '../../../src/postgres/pool.ts';
@@ -202,7 +203,7 @@ t.test('a role without rights on the tables works without partitions', async (t)
   await postgres.query('GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO writer');
   const writer = await openPostgres({
     ...{ url: url.replace('test@', 'writer@'), maxConnections: 2, connectTimeout: 5_000 },
-    ...{ queryTimeout: 20_000, tls: undefined, logger: recordingLogger() },
+    ...{ queryTimeout: 20_000, tls: undefined, clock: systemClock, logger: recordingLogger() },
   });
   t.teardown(() => writer.close());
   t.notOk(await ensurePartitions(writer, T0));
