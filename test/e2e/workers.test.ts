@@ -319,6 +319,8 @@ t.test('commands reach the workers', async (t) => {
     const sent = 'tracectl_exporter_sent_items_total';
     t.ok(total(samples, sent, { worker, exporter: 'debug' }) > 0, `worker ${worker} has reloaded`);
   }
+  setWorkers(hop, 1);
+  t.match(await hop.cli('reload'), { code: 1, stderr: /several workers run/ });
   rewrite(hop, (config) => {
     treeAt(config, 'service').extensions = ['nothing'];
   });
@@ -329,8 +331,6 @@ t.test('commands reach the workers', async (t) => {
     'the wrong configuration is told of',
   );
   t.equal((await sendMany(hop, 3)).length, 3, 'the former one goes on');
-  setWorkers(hop, 1);
-  t.match(await hop.cli('reload'), { code: 1, stderr: /several workers run/ });
 });
 
 type Letters = {
