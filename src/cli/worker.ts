@@ -37,9 +37,9 @@ export type WorkerWork = {
 };
 
 /** How many processes serve. Where they cannot share a port, `auto` is one. */
-export function workerCount(workers: number | 'auto'): number {
+export function workerCount(workers: number | 'auto', platform: string = process.platform): number {
   if (workers !== 'auto') return workers;
-  return ['linux', 'freebsd'].includes(process.platform) ? availableParallelism() : 1;
+  return ['linux', 'freebsd'].includes(platform) ? availableParallelism() : 1;
 }
 
 /** Undefined in a process that is not one of several workers. */
