@@ -5,12 +5,12 @@ import type { ServiceConfig } from '../config/config.ts';
 import { type FileTexts, keepingReader } from '../config/file-texts.ts';
 import { ControlError } from '../control/protocol.ts';
 import { type ControlServer, startControlServer } from '../control/server.ts';
-import { createService, type Service } from '../engine/service.ts';
+import { BrokenReloadError, createService, type Service } from '../engine/service.ts';
 import { createWorkersHandler } from '../supervisor/commands.ts';
 import { healthOfAll } from '../supervisor/health.ts';
 import { mergePages } from '../supervisor/metric-pages.ts';
 import { watcherPart } from '../supervisor/parts.ts';
-import { assertFree, sharedEndpoints } from '../supervisor/ports.ts';
+import { addedEndpoints, assertFree, sharedEndpoints } from '../supervisor/ports.ts';
 import { reloadWorkers } from '../supervisor/reload.ts';
 import { createSupervisor, type Supervisor, WorkersFailed } from '../supervisor/supervisor.ts';
 import type { WorkerProcess } from '../supervisor/worker-handle.ts';
@@ -18,7 +18,7 @@ import { HEALTH } from '../telemetry/health.ts';
 import { createLogger, type ServiceLogger, withFields } from '../telemetry/logger.ts';
 import { createMetrics, type ServiceMetrics } from '../telemetry/metrics.ts';
 import { threadFile } from '../thread/thread.ts';
-import { type ConfigOptions, loadAgain } from './configuration.ts';
+import { type ConfigOptions, DEFAULT_FILE, loadAgain } from './configuration.ts';
 import { dataDirectoryOf } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
 import { packageVersion } from './package-root.ts';
@@ -125,6 +125,8 @@ class Watcher {
   readonly #parts: Parts;
   #control: ControlServer | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
+  /** Resolves with an exit status when a reload left nothing that could go on here. */
+  readonly #broken = Promise.withResolvers<number>();
 
   constructor(parts: Parts) {
     this.#parts = parts;
@@ -142,7 +144,7 @@ class Watcher {
     if (early !== undefined) return this.#end(early, events);
     await this.#welcome();
     events.onReload(() => this.#reload().catch(() => {}));
-    return this.#end(await events.ended, events);
+    return this.#end(await Promise.race([events.ended, this.#broken.promise]), events);
   }
 
   #failed(error: unknown): number {
@@ -184,7 +186,10 @@ class Watcher {
   #reload(): Promise<unknown> {
     const next = this.#reloading.catch(() => {}).then(() => this.#reloadNow());
     this.#reloading = next;
-    return next;
+    return next.catch((error: unknown) => {
+      if (error instanceof BrokenReloadError) this.#broken.resolve(EXIT.failed);
+      throw error;
+    });
   }
 
   /** Where something of it cannot be, all goes on as it was. */
@@ -207,8 +212,7 @@ class Watcher {
     const { service, supervisor, logger, current } = this.#parts;
     const former = { ...current };
     if (next.config.service.workers === 1) throw new ControlError('workers_are_fixed', FOR_ONE);
-    const before = sharedEndpoints(former.config);
-    await assertFree(sharedEndpoints(next.config).filter((endpoint) => !before.includes(endpoint)));
+    await assertFree(addedEndpoints(former.config, next.config));
     await service.reload(watcherPart(next.config));
     // One that starts meanwhile begins with the new one.
     Object.assign(current, next);
@@ -232,7 +236,7 @@ function spawnWorker(
   const entry = fileURLToPath(threadFile(import.meta.url, '../main'));
   const args = [
     'run',
-    ...config.flatMap((file) => ['--config', file]),
+    ...(config.length === 0 ? [DEFAULT_FILE] : config).flatMap((file) => ['--config', file]),
     ...set.flatMap((setting) => ['--set', setting]),
   ];
   const child = fork(entry, args, {

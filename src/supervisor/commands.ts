@@ -33,7 +33,8 @@ async function deadLetters(workers: readonly WorkerHandle[], request: ControlReq
     return shown(await ask(worker, { ...request, arguments: args }), worker);
   }
   if (request.command === 'dead_letters.list') return listAll(workers, request);
-  if (rest['ids'] === 'all') return changeAll(workers, request);
+  const { ids } = rest;
+  if (ids === 'all') return changeAll(workers, request);
   throw unknownQueue(
     'several workers have queues: say which with --queue, as the list shows them, e.g. worker-1/otlphttp',
   );
@@ -59,7 +60,7 @@ async function listAll(workers: readonly WorkerHandle[], request: ControlRequest
       if (!letters.has(key)) letters.set(key, shown(letter, worker));
     }
   }
-  const limit = request.arguments['limit'];
+  const { limit } = request.arguments;
   const all = [...letters.values()];
   return { dead_letters: typeof limit === 'number' ? all.slice(0, limit) : all };
 }

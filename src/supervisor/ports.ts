@@ -18,6 +18,12 @@ export function sharedEndpoints(config: ServiceConfig): string[] {
   return [...endpoints];
 }
 
+/** Those of a new configuration whose port the workers do not have by now. */
+export function addedEndpoints(before: ServiceConfig, after: ServiceConfig): string[] {
+  const ports = new Set(sharedEndpoints(before).map((endpoint) => parseEndpoint(endpoint)?.port));
+  return sharedEndpoints(after).filter((endpoint) => !ports.has(parseEndpoint(endpoint)?.port));
+}
+
 /**
  * Rejects with a sentence where somebody else listens. Workers share a port with every process of their
  * user that wants to: another daemon there would take a part of the connections, and nobody would know.

@@ -37,6 +37,8 @@ export async function returnTo(
 }
 
 async function reloadWorker(worker: WorkerHandle, files: FileTexts, logger: Logger): Promise<void> {
+  // What is starting may have read the former one.
+  await worker.settled();
   try {
     await worker.ask({ kind: 'reload', files });
   } catch (error) {

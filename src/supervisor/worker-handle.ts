@@ -48,6 +48,7 @@ export class WorkerHandle {
   #lastId = 0;
   #cancelRestart: (() => void) | undefined;
   #ended = Promise.withResolvers<Exit>();
+  #settled = Promise.withResolvers<void>();
   #report: { readonly at: number; readonly report: HealthReport } | undefined;
   #shown: Shown | undefined;
   #starts = 0;
@@ -90,10 +91,16 @@ export class WorkerHandle {
     this.#startedAt = clock.now();
     this.#starts++;
     this.#ended = Promise.withResolvers();
+    this.#settled = Promise.withResolvers();
     const started = spawn();
     this.#process = started;
     started.onMessage((message) => this.#told(message));
     started.onExit((exit) => this.#exited(exit));
+  }
+
+  /** Resolves at once, or when its start has come to an end, good or bad. */
+  async settled(): Promise<void> {
+    if (this.#state === 'starting') await this.#settled.promise;
   }
 
   /** Rejects with `WorkerGone`, or with the `ControlError` that the worker answers. */
@@ -128,6 +135,7 @@ export class WorkerHandle {
       case 'ready':
         this.#shown = message.shown;
         if (this.#state === 'starting') this.#state = 'ready';
+        this.#settled.resolve();
         this.#options.onReady();
         return;
       case 'health':
@@ -152,6 +160,7 @@ export class WorkerHandle {
     }
     this.#waiting.clear();
     this.#ended.resolve(exit);
+    this.#settled.resolve();
     if (this.#state === 'stopped') return;
     this.#state = 'down';
     const delay = this.#restarts.ended(clock.now() - this.#startedAt);

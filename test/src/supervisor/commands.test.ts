@@ -107,22 +107,31 @@ const NEW = { '/etc/tracectl.yaml': 'new' };
 const OLD = { '/etc/tracectl.yaml': 'old' };
 
 t.test('workers take up a configuration one after the other', async (t) => {
-  const { workers, processes } = workersOf(3, [2]);
+  const { workers, processes } = workersOf(4, [2, 3]);
   const logger = recordingLogger();
   const done = reloadWorkers(workers, NEW, OLD, logger);
-  t.same(at(processes, 1).questions, [{ kind: 'reload', files: NEW }]);
-  t.same(at(processes, 3).questions, []);
+  await soon();
+  const asked = [{ kind: 'reload', files: NEW }];
+  t.same(at(processes, 1).questions, asked);
   at(processes, 1).answer({ reloaded: true });
   await soon();
-  at(processes, 3).answer({ reloaded: true });
+  at(processes, 2).ready();
+  await soon();
+  t.same(at(processes, 2).questions, asked, 'one that was starting with the former one too');
+  at(processes, 2).answer({ reloaded: true });
+  at(processes, 3).end({ signal: 'SIGKILL' });
+  t.same(at(processes, 4).questions, []);
+  await soon();
+  at(processes, 4).answer({ reloaded: true });
   await t.resolves(done);
-  t.match(logger.lines, [{ level: 'warn', fields: { worker: 2 } }], 'the one that is down');
+  t.match(logger.lines, [{ level: 'warn', fields: { worker: 3 } }], 'the one that is down');
 });
 
 t.test('where one refuses a configuration, all return to the former one', async (t) => {
   const { workers, processes } = workersOf(2);
   const done = reloadWorkers(workers, NEW, OLD, recordingLogger());
   done.catch(() => {});
+  await soon();
   at(processes, 1).answer({ reloaded: true });
   await soon();
   at(processes, 2).refuse('internal', 'the port is taken');
