@@ -3,11 +3,12 @@ import { bullmq as bullmqExporter } from '../exporters/bullmq/factory.ts';
 import { debug } from '../exporters/debug/factory.ts';
 import { file } from '../exporters/file/factory.ts';
 import { otlpHttp } from '../exporters/otlphttp/factory.ts';
+import { postgres as postgresExporter } from '../exporters/postgres/factory.ts';
 import { sqlite as sqliteExporter } from '../exporters/sqlite/factory.ts';
 import { admin } from '../extensions/admin/factory.ts';
 import { fileStorage } from '../extensions/file_storage/factory.ts';
 import { healthCheck } from '../extensions/health_check/factory.ts';
-import { postgres } from '../extensions/postgres/factory.ts';
+import { postgres as postgresStore } from '../extensions/postgres/factory.ts';
 import { redis } from '../extensions/redis/factory.ts';
 import { sqlite as sqliteStore } from '../extensions/sqlite/factory.ts';
 import { auth } from '../processors/auth/factory.ts';
@@ -26,7 +27,7 @@ export const REGISTRY: Registry = [
   sqliteStore,
   fileStorage,
   redis,
-  postgres,
+  postgresStore,
   admin,
   healthCheck,
   native,
@@ -40,6 +41,7 @@ export const REGISTRY: Registry = [
   normalization,
   diskQueue,
   sqliteExporter,
+  postgresExporter,
   otlpHttp,
   file,
   bullmqExporter,

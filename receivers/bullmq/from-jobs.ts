@@ -4,19 +4,17 @@ import type { RedisQueue } from '../../src/bullmq/redis-queue.ts';
 import { openRedisQueue } from '../../src/bullmq/redis-queue.ts';
 import type { Branch, Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { QUEUE_REGISTRY } from '../../src/control/queues.ts';
-import type { Batch, ItemFailure, RawBatch } from '../../src/model/batch.ts';
+import type { ItemFailure, RawBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
-import { hasItems } from '../../src/model/formats.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
+import { cutMessage, handOn, reasonOf } from '../../src/queue/hand-on.ts';
 import { REDIS } from '../../src/redis/redis.ts';
 import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import { Backoff } from './backoff.ts';
 import type { BullmqReceiverConfig } from './config.ts';
 import { progressHealth } from './health.ts';
 import { startWorker } from './worker.ts';
-
-const MAX_MESSAGE = 1000;
 
 /**
  * The job is the batch. What each exporter has of it stands in the job's progress, so that a retry does not
@@ -176,9 +174,8 @@ class JobDelivery {
       const rest = backoff.restMs();
       if (rest > 0) return rest;
       try {
-        const result = await processed;
-        if (hasItems(result)) await branch.consume(result);
-        await this.#setAsideFailed(name, batch, result);
+        const failures = await handOn(await processed, branch);
+        if (failures.length > 0) await this.#setAside(name, batch, failures);
         backoff.succeeded();
       } catch (error) {
         const delay = await this.#failed(target, job, batch, error);
@@ -207,7 +204,7 @@ class JobDelivery {
         return undefined;
       }
       logger.error(about, 'cannot be delivered: set aside in the dead letter');
-      await this.#queue.bury(name, batch, { code: error.code, message: cut(error.message) });
+      await this.#queue.bury(name, batch, { code: error.code, message: cutMessage(error.message) });
       return undefined;
     }
     backoff.failed();
@@ -217,16 +214,10 @@ class JobDelivery {
     return delay;
   }
 
-  async #setAsideFailed(name: string, batch: RawBatch, result: Batch): Promise<void> {
-    const failures: readonly ItemFailure[] =
-      result.kind === 'observations' ? (result.failures ?? []) : [];
-    const [first] = failures;
-    if (first === undefined) return;
-    const message = failures.map(({ index, message }) => `item ${index}: ${message}`).join('; ');
-    const reason = { code: first.code, message: cut(message), items: failures.length };
+  async #setAside(name: string, batch: RawBatch, failures: readonly ItemFailure[]): Promise<void> {
     const about = { branch: name, batch: batch.id, items: failures.length };
-    this.#settings.logger.error(about, 'items cannot be read: set aside in the dead letter');
-    await this.#queue.bury(name, batch, reason);
+    this.#settings.logger.error(about, 'items cannot be delivered: set aside in the dead letter');
+    await this.#queue.bury(name, batch, reasonOf(failures));
   }
 }
 
@@ -234,8 +225,4 @@ function doneBefore({ progress }: Job): string[] {
   const done =
     typeof progress === 'object' && progress !== null && 'done' in progress ? progress.done : [];
   return Array.isArray(done) ? done.map(String) : [];
-}
-
-function cut(message: string): string {
-  return message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message;
 }

@@ -17,7 +17,9 @@ export function createSink(exporterId: string, exporter: Exporter, edge: Exporte
       try {
         await exporter.consume(batch);
       } catch (error) {
-        edge.failed(items, error);
+        const failed = error instanceof PermanentError ? error.failures?.length : undefined;
+        edge.failed(failed ?? items, error);
+        if (failed !== undefined) edge.sent(items - failed);
         throw error;
       }
       edge.sent(items);

@@ -1,4 +1,4 @@
-import type { Tenant } from './batch.ts';
+import type { ItemFailure, Tenant } from './batch.ts';
 
 /**
  * What an error says about the data it concerns. A rejected `consume` means that nobody took over the
@@ -27,10 +27,17 @@ export class RetryableError extends Error {
 export class PermanentError extends Error {
   override readonly name = 'PermanentError';
   readonly code: string;
+  /** The items it concerns, where all others of the batch were taken over; undefined: the whole batch. */
+  readonly failures: readonly ItemFailure[] | undefined;
 
-  constructor(code: string, message: string, options: { cause?: unknown } = {}) {
+  constructor(
+    code: string,
+    message: string,
+    options: { failures?: readonly ItemFailure[]; cause?: unknown } = {},
+  ) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined);
     this.code = code;
+    this.failures = options.failures;
   }
 }
 

@@ -1,8 +1,8 @@
 import type { Clock, Consumer, Logger } from '../component/component.ts';
 import type { Batch, ItemFailure, RawBatch } from '../model/batch.ts';
 import { PermanentError, RetryableError } from '../model/errors.ts';
-import { hasItems } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
+import { handOn, reasonOf } from './hand-on.ts';
 import type { DurableQueue, QueueEntry } from './queue.ts';
 
 export type DeliveryOptions = {
@@ -45,15 +45,13 @@ export type Delivery = {
 
 /** Bodies leased at once for one branch. */
 const LEASE_BYTES = 32 * 1024 * 1024;
-/** Characters of a dead letter's message. */
-const MAX_MESSAGE = 1000;
 /** When the queue itself fails (its disk, its file), it is asked again after this. */
 const LEASE_RETRY_MS = 1000;
 
 /**
  * Takes entries out of a queue and hands them on, each branch by itself:
  *
- *   lease ─▶ process ─▶ consume ─▶ ack, or with items that could not be read: dead letter
+ *   lease ─▶ process ─▶ consume ─▶ ack, or with items that nobody has: dead letter
  *               │          │ PermanentError: dead letter; of a deleted project: dropped
  *               └──────────┴ anything else: back into the queue, due later, for ever
  */
@@ -199,12 +197,9 @@ class BranchLoop {
     if (this.#isStopped) return this.#return(entry);
     try {
       const batch = await this.#processing.run(entry);
-      // Where no item could be read there is nothing to hand on.
-      if (hasItems(batch)) await consumer.consume(batch);
+      const failures = await handOn(batch, consumer);
       this.#failures = 0;
-      const failures = batch.kind === 'observations' ? batch.failures : undefined;
-      if (failures !== undefined && failures.length > 0)
-        return await this.#setAside(entry, failures);
+      if (failures.length > 0) return await this.#setAside(entry, failures);
     } catch (error) {
       return this.#failed(entry, error);
     }
@@ -222,16 +217,10 @@ class BranchLoop {
   async #setAside(entry: QueueEntry, failures: readonly ItemFailure[]): Promise<void> {
     const { queue, logger } = this.#options;
     const { name } = this.#branch;
-    const [first] = failures;
-    const message = failures.map(({ index, message }) => `item ${index}: ${message}`).join('; ');
-    const reason = {
-      code: first?.code ?? 'invalid_item',
-      message: message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message,
-      items: failures.length,
-    };
+    const reason = reasonOf(failures);
     const about = { branch: name, batch: entry.batch.id, items: failures.length };
     this.#processing.ended(entry);
-    logger.error(about, 'items cannot be read: set aside in the dead letter');
+    logger.error(about, 'items cannot be delivered: set aside in the dead letter');
     await queue.deadLetter(name, entry, reason).catch((error: unknown) => {
       logger.warn({ branch: name, batch: entry.batch.id, error }, 'not written down');
     });

@@ -296,6 +296,23 @@ t.test('items that cannot be read are set aside, and the others delivered', asyn
   t.same(sink.ids(), [id, id], 'a replay delivers the batch again, which merges to the same rows');
 });
 
+t.test('items that the consumer refuses for good are set aside beside those', async (t) => {
+  const { queue, start, append } = await bench(t);
+  const failed = (index: number, message: string) => ({ index, code: 'unreadable_event', message });
+  const process = async (source: RawBatch): Promise<Batch> => ({
+    ...{ kind: 'observations', source, observations: [anObservation({ index: 0 })] },
+    failures: [failed(1, 'broken')],
+  });
+  const failures = [{ index: 7, code: 'storage_refused', message: 'poison' }];
+  const error = new PermanentError('storage_refused', 'poison', { failures });
+  await append(1);
+  start(1, [{ name: 'a', process, consumer: { consume: () => Promise.reject(error) } }]);
+  await written(queue);
+  t.match(await queue.deadLetters(), [
+    { items: 2, reason: { code: 'unreadable_event', message: 'item 1: broken; item 7: poison' } },
+  ]);
+});
+
 t.test('a batch of which nothing can be read is set aside without a delivery', async (t) => {
   const { queue, sink, start, append } = await bench(t);
   const failures = [{ index: 0, code: 'unreadable_event', message: 'x'.repeat(5000) }];

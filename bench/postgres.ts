@@ -1,0 +1,169 @@
+import { parseArgs } from 'node:util';
+import pg from 'pg';
+import { MIGRATIONS } from '../extensions/postgres/migrations/index.ts';
+import {
+  type Cell,
+  OBSERVATION_CELLS,
+  observationCells,
+} from '../extensions/postgres/trace-cells.ts';
+import { postgresTraces } from '../extensions/postgres/traces.ts';
+import { systemClock } from '../src/component/clock.ts';
+import type { Observation } from '../src/model/observation.ts';
+import { ulid } from '../src/model/ulid.ts';
+import { migrate } from '../src/postgres/migrate.ts';
+import { openPostgres } from '../src/postgres/pool.ts';
+import { rowOf } from '../src/store/rows/observation-row.ts';
+import { anObservation } from '../test/helper/batches.ts';
+import { postgresServer } from '../test/helper/postgres-server.ts';
+import { databaseOf } from '../test/helper/queue-database.ts';
+import { recordingLogger } from '../test/helper/settings.ts';
+import { batchWith } from '../test/helper/trace-database.ts';
+
+/**
+ * How observations get into Postgres: rows a second on one connection, a transaction a batch, synced to the
+ * disk. The floor is COPY, which can neither merge nor skip what is there.
+ *   node bench/postgres.ts [--rounds 7] [--rows 10000]
+ */
+const { values: flags } = parseArgs({
+  options: {
+    rounds: { type: 'string', default: '7' },
+    rows: { type: 'string', default: '10000' },
+  },
+});
+const rounds = Number(flags.rounds);
+const total = Number(flags.rows);
+
+const NAMES = ['project', ...OBSERVATION_CELLS.map(([name]) => name)];
+const TYPES = ['text', ...OBSERVATION_CELLS.map(([, type]) => type)];
+const INTO = `observations (${NAMES.join(', ')})`;
+const PER_TRACE = 5;
+const WAY_NAMES = ['COPY', 'UNNEST', 'multi-row VALUES', 'traces.write, whole'] as const;
+
+type Ways = Record<(typeof WAY_NAMES)[number], (batch: readonly Observation[]) => Promise<void>>;
+
+let made = 0;
+const closing: (() => Promise<void>)[] = [];
+try {
+  const server = await postgresServer({ teardown: (close) => void closing.push(close) }, []);
+  for (const size of [100, 500]) print(size, await measure(await server.database(), size));
+} finally {
+  for (const close of closing.reverse()) await close();
+}
+
+async function measure(url: string, size: number): Promise<Map<string, number[]>> {
+  const connection = { url, maxConnections: 2, connectTimeout: 5000, queryTimeout: 30_000 };
+  const postgres = await openPostgres({
+    ...connection,
+    tls: undefined,
+    clock: systemClock,
+    logger: recordingLogger(),
+  });
+  closing.push(() => postgres.close());
+  await migrate(postgres, MIGRATIONS);
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  closing.push(() => client.end());
+  const traces = postgresTraces(databaseOf(postgres), { since: () => Number.MIN_SAFE_INTEGER });
+  const ways: Ways = {
+    COPY: (batch) => copy(client, batch.map(cellsOf)),
+    UNNEST: (batch) => unnest(client, batch.map(cellsOf)),
+    'multi-row VALUES': (batch) => values(client, batch.map(cellsOf)),
+    'traces.write, whole': (batch) => traces.write(batchWith(batch)),
+  };
+  const speeds = new Map<string, number[]>(WAY_NAMES.map((name) => [name, []]));
+  for (let round = -1; round < rounds; round++) {
+    // The other way round each time, so that what the machine does meanwhile falls on all.
+    for (const name of round % 2 === 0 ? WAY_NAMES : WAY_NAMES.toReversed()) {
+      const batches = Array.from({ length: Math.ceil(total / size) }, () => batchOf(size));
+      const begun = performance.now();
+      for (const batch of batches) await ways[name](batch);
+      const seconds = (performance.now() - begun) / 1000;
+      if (round >= 0) speeds.get(name)?.push((batches.length * size) / seconds);
+    }
+  }
+  return speeds;
+}
+
+/** Observations of about what an agent's step holds besides its payload. */
+function batchOf(size: number): Observation[] {
+  return Array.from({ length: size }, () => {
+    const n = made++;
+    return anObservation({
+      ...{ id: `observation-${n}`, traceId: `trace-${Math.floor(n / PER_TRACE)}` },
+      ...{ model: 'gpt-4o-mini', usage: { input_tokens: 1200, output_tokens: 80 } },
+      customFields: { team: 'search', environment: 'production', release: '2026-01-15' },
+    });
+  });
+}
+
+function cellsOf(observation: Observation): Cell[] {
+  const row = rowOf(observation, observation.traceId ?? '', 0, 'native');
+  const state = {
+    batch: ulid(Date.now()),
+    createdAt: Date.now(),
+    updatedAt: Date.now(),
+    merged: null,
+  };
+  const n = Number(observation.id.split('-')[1]);
+  return ['p', ...observationCells(-1 - Math.floor(n / PER_TRACE), n, row, state)];
+}
+
+async function unnest(client: pg.Client, rows: readonly Cell[][]): Promise<void> {
+  const arrays = TYPES.map((type, i) => `$${i + 1}::${type}[]`).join(', ');
+  const columns = TYPES.map((_, i) => rows.map((row) => row[i]));
+  await client.query(`INSERT INTO ${INTO} SELECT * FROM unnest(${arrays})`, columns);
+}
+
+async function values(client: pg.Client, rows: readonly Cell[][]): Promise<void> {
+  const places = rows.map((row, r) => `(${row.map((_, i) => `$${r * row.length + i + 1}`)})`);
+  await client.query(`INSERT INTO ${INTO} VALUES ${places}`, rows.flat());
+}
+
+/** What the driver hands a query that speaks for itself. */
+type Wire = {
+  query(text: string): void;
+  sendCopyFromChunk(chunk: Buffer): void;
+  endCopyFrom(): void;
+};
+
+function copy(client: pg.Client, rows: readonly Cell[][]): Promise<void> {
+  const text = Buffer.from(rows.map((row) => `${row.map(copied).join('\t')}\n`).join(''));
+  return new Promise((resolve, reject) => {
+    let failure: Error | undefined;
+    const query = {
+      submit: (wire: Wire) => wire.query(`COPY ${INTO} FROM STDIN`),
+      handleCopyInResponse(wire: Wire) {
+        wire.sendCopyFromChunk(text);
+        wire.endCopyFrom();
+      },
+      handleCommandComplete() {},
+      handleError(error: Error) {
+        failure = error;
+      },
+      handleReadyForQuery: () => (failure === undefined ? resolve() : reject(failure)),
+    };
+    client.query(query as unknown as pg.Submittable);
+  });
+}
+
+function copied(cell: Cell): string {
+  if (cell === null) return '\\N';
+  if (Buffer.isBuffer(cell)) return `\\\\x${cell.toString('hex')}`;
+  return String(cell).replaceAll(/[\\\t\n\r]/g, (found) => `\\${found}`);
+}
+
+function print(size: number, speeds: Map<string, number[]>): void {
+  const floors = speeds.get('COPY') ?? [];
+  process.stdout.write(`\nbatches of ${size}, ${rounds} rounds of ${total} rows\n`);
+  for (const [name, all] of speeds) {
+    const ratios = all.map((speed, i) => speed / (floors[i] ?? 1));
+    const speed = Math.round(median(all)).toLocaleString('en');
+    process.stdout.write(
+      `${name.padEnd(22)} ${speed.padStart(8)} rows/s  ${median(ratios).toFixed(2)} of COPY\n`,
+    );
+  }
+}
+
+function median(all: readonly number[]): number {
+  return all.toSorted((a, b) => a - b)[all.length >> 1] ?? 0;
+}

@@ -1,0 +1,116 @@
+import pg from 'pg';
+import t from 'tap';
+import { postgresServer } from '../helper/postgres-server.ts';
+import { holdWhateverArrives } from './bad-inputs.ts';
+import { readBackCaptures } from './captures.ts';
+import { eventually, json, list, record, send } from './client.ts';
+import { type Daemon, type DaemonOptions, startDaemon, type Tree } from './daemon.ts';
+import { treeAt } from './shipped.ts';
+
+/** Both pipelines in one process, and all it keeps in Postgres: queue, observations, projects, usage. */
+
+t.setTimeout(180_000);
+
+const TOKEN = 'an-admin-token-of-thirty-two-characters';
+const server = await postgresServer(t);
+
+/** The embedded shape on a database of its own, instead of SQLite. */
+async function onPostgres(): Promise<DaemonOptions & { readonly url: string }> {
+  const url = await server.database();
+  const edit = (config: Tree): void => {
+    const extensions = treeAt(config, 'extensions');
+    delete extensions.sqlite;
+    extensions.postgres = { url };
+    Object.assign(treeAt(extensions, 'admin'), { store: 'postgres', token: TOKEN });
+    for (const name of ['auth', 'quotas']) treeAt(config, 'processors', name).store = 'postgres';
+    treeAt(config, 'connectors', 'disk_queue').store = 'postgres';
+    config.exporters = { postgres: { store: 'postgres' } };
+    treeAt(config, 'service').extensions = ['postgres', 'admin', 'health_check'];
+    treeAt(config, 'service', 'pipelines', 'traces/store').exporters = ['postgres'];
+  };
+  return { url, edit };
+}
+
+t.test('what hostile clients send is stored in Postgres and reads back', async (t) => {
+  await holdWhateverArrives(t, {
+    daemon: await onPostgres(),
+    exporter: 'postgres',
+    isWanted: ({ expect }) => (expect.effects?.acceptedDelta ?? 0) > 0,
+  });
+});
+
+t.test('what real SDKs send reads back from Postgres as they meant it', async (t) => {
+  await readBackCaptures(t, await onPostgres());
+});
+
+t.test('a row that Postgres refuses is set aside alone; a deleted project leaves', async (t) => {
+  const options = await onPostgres();
+  const daemon = await startDaemon(t, options);
+  await t.test('the neighbours of a poisoned row are stored', async (t) => {
+    await sql(options.url, `ALTER TABLE observations ADD CHECK (name <> 'poison')`);
+    await post(daemon, daemon.key, ['a', 'b', 'poison', 'c']);
+    t.same(await holds(daemon, daemon.key, 3), ['a', 'b', 'c']);
+    const letters = () => sql(options.url, 'SELECT items, code, message FROM queue_dead_letters');
+    t.match(await eventually(letters, ({ length }) => length === 1, 'the dead letter'), [
+      { items: 1, code: 'storage_refused', message: /^item 2: .*23514/ },
+    ]);
+  });
+
+  await t.test('nothing of a deleted project is left in Postgres', async (t) => {
+    const created = await daemon.cli('projects', 'create', 'short-lived', '--json');
+    const id = String(record(JSON.parse(created.stdout)).id);
+    const { token } = await daemon.createKey('--project', id);
+    await post(daemon, token, ['d', 'e']);
+    await holds(daemon, token, 2);
+    await daemon.cli('projects', 'delete', id, '--yes');
+    const tables = ['traces', 'observations', 'batches', 'queue_entries', 'api_keys'];
+    const parts = tables.map((name) => `SELECT project FROM ${name}`);
+    const held = `SELECT DISTINCT project FROM (${parts.join(' UNION ALL ')}) AS a`;
+    const left = await eventually(
+      () => sql(options.url, held),
+      (rows) => rows.every(({ project }) => project !== id),
+      'tables without it',
+      30_000,
+    );
+    t.equal(left.length, 1, 'the other project stays');
+    t.same(await holds(daemon, daemon.key, 3), ['a', 'b', 'c']);
+  });
+});
+
+async function post(daemon: Daemon, key: string, given: readonly string[]): Promise<void> {
+  const events = given.map((name) => ({
+    ...{ id: name, trace_id: 'trace', name, operation: 'finish', kind: 'span', status: 'ok' },
+  }));
+  const answer = await send(daemon.base, {
+    ...{ method: 'POST', path: '/api/v1/observations/batch' },
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
+    body: JSON.stringify({ events }),
+  });
+  if (answer.status !== 202) throw new Error(`${answer.status} ${answer.body.toString()}`);
+}
+
+/** The names of the observations in the trace, once there are so many. */
+function holds(daemon: Daemon, key: string, count: number): Promise<string[]> {
+  const names = async () => {
+    const headers = { authorization: `Bearer ${key}` };
+    const answer = await send(daemon.base, { path: '/api/v1/traces/trace', headers });
+    if (answer.status !== 200) return [];
+    return list(record(json(answer)).observations).map((one) => String(record(one).name));
+  };
+  return eventually(
+    async () => (await names()).sort(),
+    ({ length }) => length === count,
+    `${count} observations`,
+  );
+}
+
+/** Asks the database itself. */
+async function sql(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    return (await client.query(text)).rows as Record<string, unknown>[];
+  } finally {
+    await client.end();
+  }
+}
