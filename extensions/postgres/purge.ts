@@ -34,17 +34,22 @@ export async function expireStep(
 /** A project, and the time before which what it has is expired. */
 export type Window = readonly [project: string, since: number];
 
-/** Those of which something is expired. */
+/** Those of which something may be expired. */
 export async function dueProjects(
   database: PostgresClient,
   windows: readonly Window[],
 ): Promise<readonly Window[]> {
   const { rows } = await database.query(
-    `SELECT place FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS w (project, since, place)
-     WHERE EXISTS (SELECT 1 FROM traces t WHERE t.project = w.project
-         AND t.updated_hour <= least(since / ${HOUR_MS}, 2147483647) AND t.updated_at < since)
-       OR EXISTS (SELECT 1 FROM pending_updates u WHERE u.project = w.project AND u.received_at < since)
-       OR EXISTS (SELECT 1 FROM waiting_children c WHERE c.project = w.project AND c.received_at < since)`,
+    `WITH updates AS (
+       SELECT project, min(received_at) AS at FROM pending_updates GROUP BY project
+     ), children AS (
+       SELECT project, min(received_at) AS at FROM waiting_children GROUP BY project
+     )
+     SELECT place FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS w (project, since, place)
+     LEFT JOIN updates u ON u.project = w.project AND u.at < since
+     LEFT JOIN children c ON c.project = w.project AND c.at < since
+     WHERE u.at IS NOT NULL OR c.at IS NOT NULL
+       OR (SELECT min(updated_hour) FROM traces t WHERE t.project = w.project) <= since / ${HOUR_MS}`,
     [windows.map(([project]) => project), windows.map(([, since]) => since)],
   );
   const places = new Set(rows.map(({ place }) => Number(place)));
@@ -88,12 +93,17 @@ export async function removeFreeBatchesStep(
 ): Promise<boolean> {
   return database.transaction(async (client) => {
     const { rows } = await client.query(
-      `SELECT f.id, coalesce(octet_length(b.body), 0) AS bytes
-       FROM free_batches f LEFT JOIN batches b ON b.id = f.id
-       WHERE f.noted_at < $1 ORDER BY f.id LIMIT ${STEP} FOR UPDATE OF f SKIP LOCKED`,
+      `SELECT id FROM free_batches WHERE noted_at < $1
+       ORDER BY noted_at LIMIT ${STEP} FOR UPDATE SKIP LOCKED`,
       [notedBefore],
     );
-    const some = withinBytes(rows);
+    if (rows.length === 0) return false;
+    const sizes = await client.query(
+      'SELECT id, octet_length(body) AS bytes FROM batches WHERE id = ANY ($1)',
+      [rows.map(({ id }) => id)],
+    );
+    const bytes = new Map(sizes.rows.map((row) => [row.id, row.bytes]));
+    const some = withinBytes(rows.map(({ id }) => ({ id, bytes: bytes.get(id) ?? 0 })));
     await removeFree(client, some, onRemoved);
     // What is pointed into again is noted again when that ends.
     await client.query('DELETE FROM free_batches WHERE id = ANY ($1)', [some]);

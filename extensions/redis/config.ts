@@ -23,6 +23,12 @@ const sentinel = z.strictObject({
     .min(1)
     .describe('The Sentinels, `host:port` each.'),
   password: secret().optional().describe('For the Sentinels themselves.'),
+  tls: z
+    .boolean()
+    .optional()
+    .describe(
+      'Whether the Sentinels are reached over TLS, with the files of `tls`. Left out, as the URL says.',
+    ),
 });
 
 export const config = z.strictObject({

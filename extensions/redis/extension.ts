@@ -33,7 +33,7 @@ export function redisExtension(settings: Settings, config: RedisConfig): Extensi
         keyPrefix: config.key_prefix,
         commandTimeout: config.command_timeout,
         tls: await tlsOptions(config.tls),
-        sentinel: sentinelOf(config.sentinel),
+        sentinel: sentinelOf(config),
         cluster: config.cluster,
         clock,
         logger,
@@ -83,13 +83,14 @@ function offerOf(opened: () => OpenRedis): RedisConnection {
  * Whether the process can accept without Redis is for those to say who use it: with a store, a queue does.
  */
 function healthOf(redis: RedisConnection, cluster: boolean): ComponentHealth {
-  const { connected, maxmemoryPolicy, appendOnly } = redis.state();
+  const { connected, reason, maxmemoryPolicy, appendOnly } = redis.state();
   return {
     healthy: connected,
     ...(connected ? {} : { message: 'Redis cannot be reached.' }),
     details: {
       connected,
       cluster,
+      ...(reason === undefined ? {} : { reason }),
       maxmemory_policy: maxmemoryPolicy ?? null,
       append_only_file: appendOnly ?? null,
     },
@@ -112,11 +113,12 @@ async function tlsOptions(tls: RedisConfig['tls']): Promise<TlsOptions | undefin
   };
 }
 
-function sentinelOf(sentinel: RedisConfig['sentinel']): Sentinel | undefined {
+function sentinelOf({ url, sentinel }: RedisConfig): Sentinel | undefined {
   if (sentinel === undefined) return undefined;
   const addresses = sentinel.addresses.map((address) => {
     const colon = address.lastIndexOf(':');
     return { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) };
   });
-  return { name: sentinel.name, addresses, password: sentinel.password };
+  const { name, password, tls: isSecure = url.startsWith('rediss:') } = sentinel;
+  return { name, addresses, password, isSecure };
 }

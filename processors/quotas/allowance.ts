@@ -11,7 +11,7 @@ export type Allowance = {
   close(): void;
 };
 
-/** A plan changed by another process counts within this time; one changed here counts at once. */
+/** A plan changed by another process counts within this time, also unheard of; one changed here at once. */
 const REFRESH_MS = 5_000;
 
 /** The organization of fixed keys, and of receivers with a project of their own. */
@@ -41,18 +41,22 @@ export async function planAllowance(
   /** Projects with limits of their own, with their organization's. */
   let byProject = new Map<string, QuotaLimits>();
   let changes = 0;
-  let askedAt = clock.now();
+  let isAway = false;
+  let isClosed = false;
+  let cancel = (): void => {};
 
   async function refresh(): Promise<void> {
-    askedAt = clock.now();
     const before = changes;
     try {
       const answers = await Promise.all([organization.get(), projects.ownLimits()]);
       // What was changed meanwhile is newer than the answer.
       if (changes === before) set(limitsOf(answers[0], overrides), answers[1]);
+      isAway = false;
     } catch (error) {
-      logger.warn({ error }, 'the plan could not be read: the limits known before hold');
+      if (!isAway) logger.warn({ error }, 'the plan cannot be read: the limits known before hold');
+      isAway = true;
     }
+    if (!isClosed) cancel = clock.after(REFRESH_MS, () => void refresh());
   }
 
   function set(ofOrganization: QuotaLimits, own: ReadonlyMap<string, ProjectLimits>): void {
@@ -82,11 +86,10 @@ export async function planAllowance(
   await refresh();
   return {
     organizationId,
-    limits(projectId) {
-      if (Math.abs(clock.now() - askedAt) >= REFRESH_MS) void refresh();
-      return (projectId !== undefined && byProject.get(projectId)) || limits;
-    },
+    limits: (projectId) => (projectId !== undefined && byProject.get(projectId)) || limits,
     close() {
+      isClosed = true;
+      cancel();
       for (const stop of stops) stop();
     },
   };

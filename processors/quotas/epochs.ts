@@ -71,6 +71,7 @@ export function epochs(options: {
       [
         epoch,
         window.hour,
+        window.month,
         Math.ceil(window.monthEnd / 1000) + LINGER_S,
         Math.ceil(window.hourEnd / 1000) + LINGER_S,
         ...['o', events, bytes],

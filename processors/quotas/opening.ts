@@ -1,10 +1,12 @@
 import type { Settings } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
+import type { RedisConnection } from '../../src/redis/redis.ts';
 import { REDIS } from '../../src/redis/redis.ts';
 import { SHARED_LEDGER } from '../../src/store/shared-ledger.ts';
 import { STORE } from '../../src/store/store.ts';
 import type { UsageCounters } from '../../src/store/tenancy.ts';
 import { USAGE_COUNTERS } from '../../src/store/tenancy.ts';
+import type { ComponentHealth } from '../../src/telemetry/health.ts';
 import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import type { Allowance } from './allowance.ts';
 import { fixedAllowance, planAllowance } from './allowance.ts';
@@ -24,6 +26,7 @@ export type Parts = {
   readonly keys: KeyLimits;
   readonly allowance: Allowance;
   readonly report: QuotaReport;
+  health(): ComponentHealth;
   close(): Promise<void>;
 };
 
@@ -37,10 +40,13 @@ export type Opening = {
 
 const REOPEN_MS = 1_000;
 
+const NOT_OPEN: ComponentHealth = { ready: false, message: 'The plan cannot be read yet.' };
+
 export function openingOf(settings: Settings, config: QuotasConfig): Opening {
   const { id, clock, logger } = settings;
   let parts: Parts | undefined;
   let cancel: (() => void) | undefined;
+  let unregister = (): void => {};
   let isClosed = false;
 
   async function start(): Promise<void> {
@@ -60,13 +66,18 @@ export function openingOf(settings: Settings, config: QuotasConfig): Opening {
   }
 
   return {
-    start,
+    async start() {
+      const health = (): ComponentHealth => parts?.health() ?? NOT_OPEN;
+      unregister = settings.host.service(HEALTH_REGISTRY).register(id, health);
+      await start();
+    },
     parts() {
       if (parts === undefined) throw new RetryableError('starting', `${id} is not started`);
       return parts;
     },
     async close() {
       isClosed = true;
+      unregister();
       cancel?.();
       parts?.report.close();
       parts?.allowance.close();
@@ -82,20 +93,21 @@ async function openParts(settings: Settings, config: QuotasConfig): Promise<Part
     store === undefined
       ? fixedAllowance(config)
       : await planAllowance(host.extension(store, STORE), config, settings);
-  const { counters, keys, close } = openCounters(settings, config);
+  const { counters, keys, redis, close } = openCounters(settings, config);
   const report = quotaReport(counters, allowance, metrics);
-  host.service(HEALTH_REGISTRY).register(settings.id, report.health);
-  return { counters, keys, allowance, report, close };
+  const health = redis === undefined ? report.health : () => healthIn(redis, report.health());
+  return { counters, keys, allowance, report, health, close };
 }
 
 /** Of this process alone, or shared with the other replicas. */
 function openCounters(
   { host, clock, logger }: Settings,
   { store = '', storage, counters: redisId, edge }: QuotasConfig,
-): Pick<Parts, 'counters' | 'keys' | 'close'> {
+): Pick<Parts, 'counters' | 'keys' | 'close'> & { readonly redis: RedisConnection | undefined } {
   if (redisId === undefined) {
     const counters = host.extension(storage ?? store, USAGE_COUNTERS);
-    return { counters, keys: keyLimits(edge, clock), close: async () => {} };
+    const keys = keyLimits(edge, clock);
+    return { counters, keys, redis: undefined, close: async () => {} };
   }
   const redis = host.extension(redisId, REDIS);
   const ledger = host.extension(store, SHARED_LEDGER);
@@ -106,8 +118,24 @@ function openCounters(
   return {
     counters,
     keys,
+    redis,
     async close() {
       await Promise.all([counters.close(), keys.close()]);
     },
   };
+}
+
+/** Without Redis nothing can be admitted: other replicas may still reach it. */
+function healthIn(redis: RedisConnection, usage: ComponentHealth): ComponentHealth {
+  const { connected, maxmemoryPolicy } = redis.state();
+  const details = { ...usage.details, redis_connected: connected };
+  if (!connected) {
+    const message = 'Redis is away: limits cannot be checked, every request is refused.';
+    return { ready: false, healthy: false, message, details };
+  }
+  if (maxmemoryPolicy !== undefined && maxmemoryPolicy !== 'noeviction') {
+    const message = `maxmemory-policy of Redis is ${maxmemoryPolicy}: it drops counters, which are summed up anew, again and again.`;
+    return { healthy: false, message, details };
+  }
+  return { ...usage, details };
 }

@@ -4,7 +4,8 @@ import type { RedisConnection, RedisScript } from '../../src/redis/redis.ts';
  * The scripts that replicas count with. All keys of an organization stand in one hash slot. Each script is
  * whole or not at all: first every check, then every change.
  *
- *   state    hash    `epoch` of the counters, `server` they were built on, `hour` the newest hour counted in
+ *   state    hash    `epoch` of the counters, `server` they were built on, `hour` and `month` the newest
+ *                    ones counted in, whose counters are there as long as nothing was lost
  *   month    hash    events by scope: `o` the organization, else a project's id
  *   hour     hash    bytes by scope
  *   leases   zset    batch id, by the time (ms) at which the reservation ends if nobody settles it
@@ -48,7 +49,7 @@ end`;
  * Answers {'ok'}, {'epoch'}, {'later', newest hour}, {'month' or 'hour', 'o' or 'p'}
  */
 export const RESERVE = `${SERVER}
-local state = redis.call('HMGET', KEYS[1], 'epoch', 'hour', 'server')
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'hour', 'server', 'month')
 if state[1] ~= ARGV[1] or state[3] ~= server() then return {'epoch'} end
 local hour = tonumber(ARGV[2])
 local newest = tonumber(state[2] or ARGV[2])
@@ -58,6 +59,10 @@ local events, bytes = tonumber(ARGV[7]), tonumber(ARGV[8])
 if batch ~= '' and redis.call('HEXISTS', KEYS[5], batch) == 1 then return {'ok'} end
 local month = redis.call('HMGET', KEYS[2], 'o', project)
 local used = redis.call('HMGET', KEYS[3], 'o', project)
+if (state[2] == ARGV[2] and not used[1]) or (state[4] == ARGV[3] and not month[1]) then
+  redis.call('DEL', KEYS[1])
+  return {'epoch'}
+end
 local function full(now, more, most)
   most = tonumber(most)
   return most >= 0 and more > 0 and tonumber(now or 0) + more > most
@@ -67,7 +72,7 @@ if full(month[2], events, ARGV[11]) then return {'month', 'p'} end
 if full(used[1], bytes, ARGV[10]) then return {'hour', 'o'} end
 if full(used[2], bytes, ARGV[12]) then return {'hour', 'p'} end
 if batch == '' then return {'ok'} end
-if newest < hour or not state[2] then redis.call('HSET', KEYS[1], 'hour', ARGV[2]) end
+if newest < hour or not state[2] then redis.call('HSET', KEYS[1], 'hour', ARGV[2], 'month', ARGV[3]) end
 redis.call('HINCRBY', KEYS[2], 'o', events)
 redis.call('HINCRBY', KEYS[2], project, events)
 redis.call('HINCRBY', KEYS[3], 'o', bytes)
@@ -128,20 +133,20 @@ return answer
 /**
  * Puts in place what was summed up from the ledger, unless somebody has put newer sums there.
  * KEYS state, month, hour, leases, reserved
- * ARGV epoch, hour number, month key's end (s), hour key's end (s), then scope, events, bytes in turn
+ * ARGV epoch, hour number, month's start, month key's end (s), hour key's end (s), then scope, events, bytes in turn
  * Answers the epoch in force.
  */
 export const INSTALL = `${SERVER}
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'server')
 if state[1] and state[2] == server() and tonumber(state[1]) >= tonumber(ARGV[1]) then return state[1] end
 redis.call('DEL', unpack(KEYS))
-redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'hour', ARGV[2], 'server', server())
-for i = 5, #ARGV, 3 do
+redis.call('HSET', KEYS[1], 'epoch', ARGV[1], 'hour', ARGV[2], 'month', ARGV[3], 'server', server())
+for i = 6, #ARGV, 3 do
   redis.call('HSET', KEYS[2], ARGV[i], ARGV[i + 1])
   redis.call('HSET', KEYS[3], ARGV[i], ARGV[i + 2])
 end
-redis.call('EXPIREAT', KEYS[2], ARGV[3])
-redis.call('EXPIREAT', KEYS[3], ARGV[4])
+redis.call('EXPIREAT', KEYS[2], ARGV[4])
+redis.call('EXPIREAT', KEYS[3], ARGV[5])
 return ARGV[1]
 `;
 

@@ -56,7 +56,7 @@ async function openWorking(settings: Settings, config: BullmqReceiverConfig, pip
     stallTimeout: config.stall_timeout,
     clock,
     logger,
-    backlog: () => queue.jobs.waiting(),
+    jobs: queue.jobs,
     work: (job) => delivering.carryOut(job),
   });
   const promise = { details: { durability: 'Redis has what is not delivered' } };

@@ -79,7 +79,7 @@ async function openTaking(settings: Settings, config: Config, pipeline: Pipeline
     stallTimeout: config.stall_timeout,
     clock,
     logger,
-    backlog: () => jobs.waiting(),
+    jobs,
     work: (job) => carryOut(taking, job, stopping.signal),
   });
   const ofQueue = queueHealth(queue, clock, undefined, 'the store has what is not delivered');

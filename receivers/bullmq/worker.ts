@@ -1,4 +1,5 @@
 import type { Job, Worker } from 'bullmq';
+import type { JobQueue } from '../../src/bullmq/job-queue.ts';
 import { ignore } from '../../src/bullmq/job-queue.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { PermanentError } from '../../src/model/errors.ts';
@@ -13,8 +14,8 @@ export type WorkerOptions = {
   readonly stallTimeout: number;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Jobs that wait for a worker. */
-  readonly backlog: () => Promise<number>;
+  /** The queue, over a connection that is not the worker's. */
+  readonly jobs: Pick<JobQueue, 'waiting' | 'giveBack'>;
   /** Milliseconds after which the job is tried again; undefined when it is done. Rejects where it is none. */
   readonly work: (job: Job) => Promise<number | undefined>;
 };
@@ -51,7 +52,7 @@ type Running = { readonly worker: Worker; readonly connection: RedisClient };
  */
 export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
   const { DelayedError, UnrecoverableError, Worker } = await import('bullmq');
-  const { redis, clock, logger } = options;
+  const { redis, jobs, clock, logger } = options;
   const underWay = new Map<Job, string | undefined>();
   let onFinished = ignore;
   let running = begin();
@@ -115,12 +116,12 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
       // It takes no more. Closing it now would wait for its jobs, and could not be cut short.
       running.worker.pause(true).catch(ignore);
       await Promise.race([finished(), aborted(deadline)]);
-      const { worker } = running;
-      await orAfter(clock, GIVE_BACK_MS, worker.close(underWay.size > 0).catch(ignore));
-      // Jobs that are not done are given back now, not when their lock has expired.
-      const back = [...underWay].map(([job, token]) => job.moveToWait(token).catch(ignore));
-      if (back.length > 0) await orAfter(clock, GIVE_BACK_MS, Promise.all(back));
+      if (underWay.size === 0) await orAfter(clock, GIVE_BACK_MS, close(running.worker));
+      // A worker that waits for jobs would take, and keep, what is given back: it ends before.
       end(running);
+      // Now, not when their locks have expired.
+      const back = [...underWay].map(([{ id = '' }, token]) => jobs.giveBack(id, token));
+      if (back.length > 0) await orAfter(clock, GIVE_BACK_MS, Promise.allSettled(back));
     },
   };
 }
@@ -129,7 +130,7 @@ type Watch = { begun(): void; progress(): Progress; stop(): void };
 
 /** Looks now and then whether jobs wait and none is begun; `replace` makes a new worker. */
 function watchProgress(
-  { clock, logger, redis, stallTimeout, backlog: read }: WorkerOptions,
+  { clock, logger, redis, stallTimeout, jobs }: WorkerOptions,
   underWay: () => number,
   replace: () => void,
 ): Watch {
@@ -154,7 +155,7 @@ function watchProgress(
 
   async function look(): Promise<void> {
     try {
-      backlog = await read();
+      backlog = await jobs.waiting();
       if (backlog === 0 || underWay() > 0) quietSince = clock.now();
       else if (isStalled() && !isStopped) restart();
     } catch {
@@ -194,6 +195,10 @@ function watchProgress(
       cancel();
     },
   };
+}
+
+function close(worker: Worker): Promise<void> {
+  return worker.close().catch(ignore);
 }
 
 /** Without waiting for jobs, nor for a Redis that is away. */

@@ -14,6 +14,8 @@ export type JobQueue = {
   count(): Promise<number>;
   /** Jobs that wait for a worker. */
   waiting(): Promise<number>;
+  /** A job that a worker holds with this token waits for another one. */
+  giveBack(jobId: string, token: string | undefined): Promise<void>;
   readonly bull: Queue;
   close(): Promise<void>;
 };
@@ -65,6 +67,10 @@ export async function openJobQueue(redis: RedisConnection, name: string): Promis
     waiting: async () => {
       refuseWhenAway(redis);
       return redis.run(() => bull.getJobCountByTypes('waiting', 'prioritized'));
+    },
+    giveBack: async (jobId, token) => {
+      refuseWhenAway(redis);
+      await redis.run(async () => (await bull.getJob(jobId))?.moveToWait(token));
     },
     async close() {
       await bull.close();

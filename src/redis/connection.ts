@@ -1,8 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
-import type { RedisOptions } from 'ioredis';
+import type { Redis as RedisClass, RedisOptions } from 'ioredis';
 import type { Clock, Logger } from '../component/component.ts';
 import { RetryableError } from '../model/errors.ts';
+import type { FailoverWatch } from './failovers.ts';
+import { watchFailovers } from './failovers.ts';
 import type { RedisClient, RedisConnection, RedisScript, RedisState } from './redis.ts';
 
 /** As the library's constructors take them. */
@@ -28,6 +30,8 @@ export type Sentinel = {
   readonly name: string;
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   readonly password: string | undefined;
+  /** They too are reached over TLS. */
+  readonly isSecure: boolean;
 };
 
 export type OpenRedis = RedisConnection & {
@@ -39,19 +43,20 @@ const CHECK_MS = 30_000;
 const RECHECK_MS = 2_000;
 const RETRY_AFTER_MS = 1000;
 const LONGEST_RECONNECT_MS = 1000;
+/** A Sentinel that is silent is passed over. */
+const SENTINEL_TIMEOUT_MS = 1000;
 /** A client whose commands block, and hears nothing for this long, begins anew. */
 const SILENCE_MS = 30_000;
 
 /** Resolves when the first connection stands or has failed: what is away may come later. */
 export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
   const { clock, logger, keyPrefix } = settings;
-  const make = await clientMaker(settings);
+  const { make, failovers } = await clientMaker(settings);
   const client = make(failingSoon(settings));
   const prefix = `{${keyPrefix}}`;
   const watch = watchState(client, clock, logger);
   const subscriptions = subscriptionsOf(() => make(waiting()));
-  // What a library asks of the client is its own to handle; this one speaks for the connection.
-  client.on('error', () => {});
+  const stopReviving = revive(client, clock);
 
   async function run<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
     try {
@@ -63,9 +68,7 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
   }
 
   const key = (...parts: readonly string[]): string => [prefix, ...parts].join(':');
-  await client.connect().catch((error: unknown) => {
-    logger.warn({ error }, 'Redis cannot be reached yet');
-  });
+  await firstTry(client);
   await watch.check();
 
   return {
@@ -80,35 +83,106 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
     onState: watch.onState,
     async close() {
       watch.stop();
+      stopReviving();
+      failovers?.close();
       subscriptions.close();
       client.disconnect();
     },
   };
 }
 
+/**
+ * Why it failed, the watch hears and says. While no Sentinel answers, the library goes on trying without
+ * an end to `connect`.
+ */
+async function firstTry(client: RedisClient): Promise<void> {
+  const failed = new Promise((resolve) => client.once('error', resolve));
+  await Promise.race([client.connect().catch(ignore), failed]);
+}
+
+/** The library ends a client for good when it is cut off at the wrong moment. */
+function revive(client: RedisClient, clock: Clock): () => void {
+  let cancel = (): void => {};
+  const begin = (): void => {
+    cancel = clock.after(LONGEST_RECONNECT_MS, () => void client.connect().catch(ignore));
+  };
+  client.on('end', begin);
+  return () => {
+    client.off('end', begin);
+    cancel();
+  };
+}
+
+type ClientMaker = {
+  make(options: Options): RedisClient;
+  readonly failovers: FailoverWatch | undefined;
+};
+
 /** Loads the library when a configuration names Redis, and not before. */
-async function clientMaker(settings: RedisSettings): Promise<(options: Options) => RedisClient> {
+async function clientMaker(settings: RedisSettings): Promise<ClientMaker> {
   const { Cluster, Redis } = await import('ioredis');
   const { url, tls, sentinel, cluster } = settings;
   const address = addressOf(url, tls);
-  if (cluster) {
-    const { host = '127.0.0.1', port = 6379, ...rest } = address;
-    return (options) =>
-      new Cluster([{ host, port }], {
-        lazyConnect: options.lazyConnect ?? true,
-        enableOfflineQueue: options.enableOfflineQueue ?? true,
-        clusterRetryStrategy: reconnectDelay,
-        slotsRefreshTimeout: 1000,
-        redisOptions: { ...rest, ...options },
-      });
+  if (sentinel !== undefined) return sentinelClients(Redis, address, sentinel, tls);
+  if (!cluster) {
+    return { make: (options) => new Redis({ ...address, ...options }), failovers: undefined };
   }
-  if (sentinel === undefined) return (options) => new Redis({ ...address, ...options });
-  const { host: _host, port: _port, ...credentials } = address;
-  const sentinels = sentinel.addresses.map(({ host, port }) => ({ host, port }));
-  const { name, password } = sentinel;
-  const named = { ...credentials, sentinels, name, sentinelRetryStrategy: reconnectDelay };
-  const secret = password === undefined ? {} : { sentinelPassword: password };
-  return (options) => new Redis({ ...named, ...secret, ...options });
+  const { host = '127.0.0.1', port = 6379, ...rest } = address;
+  const make = (options: Options): RedisClient =>
+    new Cluster([{ host, port }], {
+      lazyConnect: options.lazyConnect ?? true,
+      enableOfflineQueue: options.enableOfflineQueue ?? true,
+      clusterRetryStrategy: reconnectDelay,
+      slotsRefreshTimeout: 1000,
+      redisOptions: { ...rest, ...options },
+    });
+  return { make, failovers: undefined };
+}
+
+/** All clients are of the server that the Sentinels name, and move with it. */
+function sentinelClients(
+  Redis: typeof RedisClass,
+  { host: _host, port: _port, ...credentials }: Options,
+  { name, addresses, password, isSecure }: Sentinel,
+  tls: TlsOptions | undefined,
+): ClientMaker {
+  const clients = new Set<RedisClient>();
+  const named: Options = {
+    ...{ sentinels: [...addresses], name, ...credentials },
+    ...(password === undefined ? {} : { sentinelPassword: password }),
+    // Else the library would speak to the primary in the clear, whatever the URL says.
+    ...(credentials.tls === undefined ? {} : { enableTLSForSentinelMode: true }),
+    ...(isSecure ? { sentinelTLS: tls ?? {} } : {}),
+    sentinelRetryStrategy: reconnectDelay,
+    sentinelCommandTimeout: SENTINEL_TIMEOUT_MS,
+  };
+  const watched = addresses.map((address) => ({
+    ...address,
+    ...(password === undefined ? {} : { password }),
+    ...(isSecure ? { tls: tls ?? {} } : {}),
+  }));
+  const failovers = watchFailovers(
+    name,
+    watched,
+    (options) => new Redis({ ...options, ...waiting() }),
+    () => {
+      for (const client of clients) moveOn(client);
+    },
+  );
+  function make(options: Options): RedisClient {
+    const client = new Redis({ ...named, ...options });
+    clients.add(client);
+    client.on('end', () => clients.delete(client));
+    return client;
+  }
+  return { make, failovers };
+}
+
+/** Asks the Sentinels again where to connect to. */
+function moveOn(client: RedisClient): void {
+  if (client.status === 'ready' || client.status === 'connect') client.disconnect(true);
+  // It may have asked before the others were told. Cut off now, it would end for good.
+  else if (client.status === 'connecting') client.once('ready', () => client.disconnect(true));
 }
 
 function addressOf(url: string, tls: TlsOptions | undefined): Options {
@@ -200,6 +274,7 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
   const listeners = new Set<(state: RedisState) => void>();
   let state: RedisState = {
     connected: false,
+    reason: undefined,
     maxmemoryPolicy: undefined,
     appendOnly: undefined,
   };
@@ -228,6 +303,7 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
       const info = await client.info();
       enter({
         connected: true,
+        reason: undefined,
         maxmemoryPolicy: /^maxmemory_policy:(\S+)/m.exec(info)?.[1],
         appendOnly: /^aof_enabled:1/m.test(info),
       });
@@ -240,6 +316,15 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
     if (!isStopped) cancel = clock.after(next, () => void check());
   }
 
+  /** Each try to connect fails with its reason; the log says it when it is another one. */
+  function failed(error: unknown): void {
+    const reason = reasonOf(error);
+    if (state.connected || isStopped || isSame(reason, state.reason)) return;
+    state = { ...state, reason };
+    logger.warn({ reason }, 'Redis cannot be reached');
+  }
+
+  client.on('error', failed);
   client.on('ready', () => void check());
   client.on('close', () => {
     if (state.connected && !isStopped) enter({ ...state, connected: false });
@@ -257,6 +342,18 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
       listeners.clear();
     },
   };
+}
+
+/** A name with several addresses fails with an error for each of them. */
+function reasonOf(error: unknown): string {
+  const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
+  return first instanceof Error ? first.message : String(first);
+}
+
+/** Waiting times and ports of the caller differ from one try to the next. */
+function isSame(reason: string, before: string | undefined): boolean {
+  const words = (text: string): string => text.replace(/\d+/g, '');
+  return before !== undefined && words(reason) === words(before);
 }
 
 type Subscriptions = {
@@ -298,5 +395,5 @@ function subscriptionsOf(make: () => RedisClient): Subscriptions {
   };
 }
 
-/** The connection was closed meanwhile. */
+/** Whether the connection stands, and what is wrong with it, is told by its watch. */
 function ignore(): void {}

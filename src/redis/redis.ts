@@ -44,6 +44,8 @@ export type RedisScript = {
 
 export type RedisState = {
   readonly connected: boolean;
+  /** Why the last try to connect failed; undefined while it stands, or nothing is known. */
+  readonly reason: string | undefined;
   /** What Redis drops when its memory is full; looked at every 30 s. Undefined while it is not known. */
   readonly maxmemoryPolicy: string | undefined;
   /** Whether it keeps an append-only file. */

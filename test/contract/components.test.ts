@@ -25,8 +25,8 @@ import { REGISTRY } from '../../src/registry.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import { nativeBatch, observationBatch, otlpBatch } from '../helper/batches.ts';
 import { type FakeClock, fakeClock } from '../helper/clock.ts';
-import { postgresServer } from '../helper/postgres-server.ts';
-import { redisServer } from '../helper/redis-server.ts';
+import { postgresDatabases } from '../helper/postgres-server.ts';
+import { redisKeys } from '../helper/redis-server.ts';
 import { recordingLogger, recordingMetrics } from '../helper/settings.ts';
 import { createSink, type Sink, sinkPipeline } from '../helper/sink.ts';
 
@@ -60,8 +60,8 @@ function exampleOf(factory: Factory): Record<string, unknown> {
   return (parsed[key] ?? {}) as Record<string, unknown>;
 }
 
-const redis = await redisServer(t);
-const postgres = await (await postgresServer(t)).database();
+const redis = await redisKeys(t);
+const postgres = await (await postgresDatabases(t)).database();
 
 /** A destination where nobody listens. */
 const NOBODY = 'http://127.0.0.1:9';
@@ -70,13 +70,14 @@ const NOBODY = 'http://127.0.0.1:9';
 function runnable(value: unknown, directory: string, key = ''): unknown {
   if (key === 'endpoint') return /^http/.test(String(value)) ? NOBODY : '127.0.0.1:0';
   if (key === 'url' && String(value).startsWith('redis:')) return redis.url;
-  if (key === 'url' && String(value).startsWith('postgres:')) return postgres;
+  if (key === 'url' && /^(postgres:|\$\{env:DATABASE_URL)/.test(String(value))) return postgres;
   if (key === 'directory' || key === 'path') return join(directory, 'data', 'file');
   if (typeof value === 'string') return value.replace(/^\$\{.*\}$/, 'from-the-environment');
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
-  return Object.fromEntries(
+  const moved = Object.fromEntries(
     Object.entries(value).map(([name, inner]) => [name, runnable(inner, directory, name)]),
   );
+  return moved.url === redis.url ? { ...moved, key_prefix: redis.keyPrefix } : moved;
 }
 
 type Bench = {
@@ -204,8 +205,8 @@ function handles(): string[] {
   return process.getActiveResourcesInfo().filter((name) => held.includes(name));
 }
 
-/** Closing takes a few turns of the event loop. */
-async function settles(condition: () => boolean, turns = 2_000): Promise<boolean> {
+/** Closing takes a few turns of the event loop, and where a server has to agree many. */
+async function settles(condition: () => boolean, turns = 50_000): Promise<boolean> {
   for (let turn = 0; turn < turns && !condition(); turn++) await new Promise(setImmediate);
   return condition();
 }

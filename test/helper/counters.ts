@@ -141,6 +141,8 @@ export function memoryOrganization(limits: Partial<Organization['limits']> = {})
   change(limits: Partial<Organization['limits']>, silently?: boolean): void;
   readonly asked: number;
   fails: boolean;
+  /** How it fails from now on; undefined: it works. */
+  failWith(error: Error | undefined): void;
 } {
   const listeners = new Set<(organization: Organization) => void>();
   const unlimited = {
@@ -157,8 +159,12 @@ export function memoryOrganization(limits: Partial<Organization['limits']> = {})
     createdAt: 0,
   };
   let asked = 0;
+  let failure: Error | undefined;
   const made = {
     fails: false,
+    failWith(error: Error | undefined) {
+      failure = error;
+    },
     get asked() {
       return asked;
     },
@@ -170,6 +176,7 @@ export function memoryOrganization(limits: Partial<Organization['limits']> = {})
       async get() {
         asked++;
         if (made.fails) throw new Error('away');
+        if (failure !== undefined) throw failure;
         return organization;
       },
       plans: () => Promise.reject(new Error('not used here')),

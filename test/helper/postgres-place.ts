@@ -6,13 +6,13 @@ import { migrate } from '../../src/postgres/migrate.ts';
 import type { Postgres } from '../../src/postgres/pool.ts';
 import { openPostgres } from '../../src/postgres/pool.ts';
 import { fakeClock } from './clock.ts';
-import type { PostgresServer } from './postgres-server.ts';
+import type { PostgresDatabases } from './postgres-server.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
 
 export type OpenPostgresPlace = OpenStore & { readonly postgres: Postgres };
 
 /** A store in a database of its own, that can be closed, broken off and opened again, also several times. */
-export async function postgresPlace(_t: Test, server: PostgresServer, written: object = {}) {
+export async function postgresPlace(_t: Test, server: PostgresDatabases, written: object = {}) {
   const url = await server.database();
   const clock = fakeClock();
   const logger = recordingLogger();

@@ -1,10 +1,12 @@
 import type { ChildProcess } from 'node:child_process';
 import { execFileSync, spawn } from 'node:child_process';
-import { chownSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { randomUUID } from 'node:crypto';
+import { chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import pg from 'pg';
 import { freePort } from './redis-server.ts';
+import { givenServer, serverBinaries } from './server-binaries.ts';
 
 /** A Postgres of a test file's own. */
 export type PostgresServer = {
@@ -20,15 +22,37 @@ export type PostgresServer = {
 
 type Teardown = { teardown(clean: () => Promise<void>): void };
 
-const INSTALLED = '/usr/lib/postgresql';
 const START_MS = 20_000;
+
+/** Where a test file makes databases of its own, on a server that it does not end. */
+export type PostgresDatabases = Pick<PostgresServer, 'database'>;
+
+/** On the server that the tests are given, or on one that is started for them; dropped with the test. */
+export async function postgresDatabases(t: Teardown): Promise<PostgresDatabases> {
+  const given = givenServer('postgres');
+  if (given === undefined) return postgresServer(t);
+  const made: string[] = [];
+  t.teardown(async () => {
+    for (const name of made) await query(given, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`);
+  });
+  return {
+    async database() {
+      const name = `tracectl_test_${process.pid}_${randomUUID().slice(0, 8)}`;
+      await query(given, `CREATE DATABASE ${name}`);
+      made.push(name);
+      const url = new URL(given);
+      url.pathname = `/${name}`;
+      return url.href;
+    },
+  };
+}
 
 /** On a free port in a temporary directory, not synced unless asked for; it ends with the test. */
 export async function postgresServer(
   t: Teardown,
   settings: readonly string[] = ['fsync=off'],
 ): Promise<PostgresServer> {
-  const binaries = findBinaries();
+  const binaries = serverBinaries('postgres');
   const directory = mkdtempSync(join(tmpdir(), 'tracectl-postgres-'));
   const data = join(directory, 'data');
   const owner = process.getuid?.() === 0 ? ownerOf() : undefined;
@@ -114,34 +138,14 @@ async function answers(url: string): Promise<void> {
   }
 }
 
-function findBinaries(): string {
-  const found = installed();
-  if (found !== undefined) return found;
-  if (process.getuid?.() === 0) {
-    try {
-      execFileSync('apt-get', ['install', '-y', '-q', 'postgresql'], { stdio: 'ignore' });
-    } catch {
-      // Said below.
-    }
-  }
-  const binaries = installed();
-  if (binaries !== undefined) return binaries;
-  throw new Error(
-    'Postgres is not installed: these tests start their own (apt-get install postgresql)',
-  );
-}
-
-function installed(): string | undefined {
-  const versions = existsSync(INSTALLED) ? readdirSync(INSTALLED) : [];
-  const places = [
-    ...(process.env.PATH ?? '').split(delimiter),
-    ...versions.map((version) => join(INSTALLED, version, 'bin')),
-  ];
-  return places.find((place) => existsSync(join(place, 'initdb')));
-}
-
-/** Postgres refuses to run as root. */
+/** Postgres refuses to run as root. Where it was not installed from a package, nobody runs it. */
 function ownerOf(): { uid: number; gid: number } {
-  const id = (flag: string): number => Number(execFileSync('id', [flag, 'postgres']).toString());
-  return { uid: id('-u'), gid: id('-g') };
+  const id = (flag: string, name: string): number =>
+    Number(execFileSync('id', [flag, name], { stdio: ['ignore', 'pipe', 'ignore'] }).toString());
+  const of = (name: string) => ({ uid: id('-u', name), gid: id('-g', name) });
+  try {
+    return of('postgres');
+  } catch {
+    return of('nobody');
+  }
 }

@@ -1,10 +1,13 @@
 import type { ChildProcess } from 'node:child_process';
-import { execFileSync, spawn } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { delimiter, join } from 'node:path';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import type { Test } from 'tap';
+import { givenServer, serverBinaries } from './server-binaries.ts';
 
 /** A Redis of a test's own. */
 export type RedisServer = {
@@ -21,22 +24,122 @@ export type RedisServer = {
   thaw(): void;
 };
 
+/** Keys of a test file's own, on a Redis that it does not end. */
+export type RedisKeys = { readonly url: string; readonly keyPrefix: string };
+
+/** On the Redis that the tests are given, or on one that is started for them; removed with the test. */
+export async function redisKeys(t: Test): Promise<RedisKeys> {
+  const keyPrefix = `tracectl-test-${process.pid}-${randomUUID().slice(0, 8)}`;
+  const url = givenServer('redis');
+  if (url === undefined) return { url: (await redisServer(t)).url, keyPrefix };
+  t.teardown(async () => {
+    const client = new Redis(url, { maxRetriesPerRequest: 1 });
+    for await (const keys of client.scanStream({ match: `{${keyPrefix}}*`, count: 1000 })) {
+      if (keys.length > 0) await client.unlink(keys);
+    }
+    await client.quit();
+  });
+  return { url, keyPrefix };
+}
+
+/** How a server lets clients in. */
+export type RedisAccess = {
+  readonly password?: string;
+  /** Over TLS alone, with a certificate for `localhost`, `127.0.0.1` and `gateway.test`. */
+  readonly isSecure?: boolean;
+};
+
+const certificate = (name: string): string => join(import.meta.dirname, '../fixtures/tls', name);
+
+/** Settings of a server or Sentinel that has a certificate, and asks no client for one. */
+export const TLS_SETTINGS: readonly (readonly [string, string])[] = [
+  ['tls-cert-file', certificate('server.pem')],
+  ['tls-key-file', certificate('server.key')],
+  ['tls-ca-cert-file', certificate('ca.pem')],
+  ['tls-auth-clients', 'no'],
+  ['tls-replication', 'yes'],
+];
+
 /** Starts a Redis in a temporary directory, on a free port, without snapshots; it ends with the test. */
-export async function redisServer(t: Test, args: readonly string[] = []): Promise<RedisServer> {
-  const binary = findServer();
-  const directory = t.testdir({});
+export async function redisServer(
+  t: Test,
+  args: readonly string[] = [],
+  access: RedisAccess = {},
+): Promise<RedisServer> {
+  const { password, isSecure = false } = access;
   const port = await freePort();
-  const all = ['--port', `${port}`, '--bind', '127.0.0.1', '--dir', directory, '--save', ''];
+  const secured = [['port', '0'], ['tls-port', `${port}`], ...TLS_SETTINGS];
+  const settings = [
+    ...(isSecure ? secured : [['port', `${port}`]]),
+    ...(password === undefined
+      ? []
+      : [
+          ['requirepass', password],
+          ['masterauth', password],
+        ]),
+    ...[
+      ['bind', '127.0.0.1'],
+      ['dir', ownDirectory(t)],
+      ['save', ''],
+    ],
+  ];
+  const running = redisProcess(t, [
+    ...settings.flatMap(([name, value = '']) => [`--${name}`, value]),
+    ...args,
+  ]);
+  await running.start();
+  const client = lookingClient(t, port, access);
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    client,
+    async config(name, value) {
+      await client.config('SET', name, value);
+    },
+    ...running,
+  };
+}
+
+/** A test may start several servers: each has a directory of its own. */
+export function ownDirectory(t: Test): string {
+  const directory = mkdtempSync(join(tmpdir(), 'tracectl-redis-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return directory;
+}
+
+/** A client that finds its server again soon after it was away, and ends with the test. */
+export function lookingClient(t: Test, port: number, access: RedisAccess = {}): Redis {
+  const { password, isSecure = false } = access;
+  const client = new Redis({
+    ...{ port, host: '127.0.0.1', retryStrategy: () => 20 },
+    ...(password === undefined ? {} : { password }),
+    ...(isSecure ? { tls: { ca: readFileSync(certificate('ca.pem')) } } : {}),
+  });
+  client.on('error', () => {});
+  t.teardown(() => client.disconnect());
+  return client;
+}
+
+/** A server that a test starts and ends. */
+export type RedisProcess = Pick<RedisServer, 'kill' | 'start' | 'freeze' | 'thaw'>;
+
+/** `isReady` is found in what it prints when it serves. */
+export function redisProcess(
+  t: Test,
+  args: readonly string[],
+  isReady = /Ready to accept connections/,
+): RedisProcess {
+  const binary = join(serverBinaries('redis'), 'redis-server');
   let child: ChildProcess | undefined;
 
   async function start(): Promise<void> {
-    const started = spawn(binary, [...all, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const started = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] });
     child = started;
     await new Promise<void>((resolve, reject) => {
       let said = '';
       started.stdout.on('data', (chunk: Buffer) => {
         said += chunk.toString();
-        if (said.includes('Ready to accept connections')) resolve();
+        if (isReady.test(said)) resolve();
       });
       started.once('exit', () => reject(new Error(`redis-server ended: ${said}`)));
       started.once('error', reject);
@@ -52,54 +155,13 @@ export async function redisServer(t: Test, args: readonly string[] = []): Promis
     await ended;
   }
 
-  await start();
-  const client = new Redis({ port, host: '127.0.0.1', retryStrategy: () => 20 });
-  client.on('error', () => {});
-  t.teardown(async () => {
-    client.disconnect();
-    await kill();
-  });
+  t.teardown(kill);
   return {
-    url: `redis://127.0.0.1:${port}`,
-    port,
-    client,
-    async config(name, value) {
-      await client.config('SET', name, value);
-    },
-    kill,
     start,
+    kill,
     freeze: () => void child?.kill('SIGSTOP'),
     thaw: () => void child?.kill('SIGCONT'),
   };
-}
-
-function findServer(): string {
-  const found = onPath();
-  if (found !== undefined) return found;
-  if (process.getuid?.() === 0) {
-    try {
-      execFileSync('apt-get', ['install', '-y', '-q', 'redis-server'], { stdio: 'ignore' });
-    } catch {
-      // Said below.
-    }
-  }
-  const installed = onPath();
-  if (installed !== undefined) return installed;
-  throw new Error('redis-server is not installed: these tests start one of their own');
-}
-
-function onPath(): string | undefined {
-  const places = [...(process.env.PATH ?? '').split(delimiter), '/usr/bin', '/usr/sbin'];
-  return places.map((place) => join(place, 'redis-server')).find(isExecutable);
-}
-
-function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 export function freePort(): Promise<number> {

@@ -28,5 +28,6 @@ export const batches = {
     CREATE TABLE batches_default PARTITION OF batches DEFAULT;
     -- Those that nothing points into any more, to be looked at.
     CREATE TABLE free_batches (id text COLLATE "C" PRIMARY KEY, noted_at bigint NOT NULL);
+    CREATE INDEX free_batches_by_time ON free_batches (noted_at);
   `,
 };

@@ -2,10 +2,10 @@ import t from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
 import { eventually } from '../../e2e/client.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
-import { postgresServer } from '../../helper/postgres-server.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { queueDatabase } from '../../helper/queue-database.ts';
 
-const server = await postgresServer(t);
+const server = await postgresDatabases(t);
 const ANY_SIZE = 1e9;
 type Test = Parameters<typeof queueDatabase>[0];
 

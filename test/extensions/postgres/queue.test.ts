@@ -3,11 +3,11 @@ import { openQueues } from '../../../extensions/postgres/queue-storage.ts';
 import type { Postgres } from '../../../src/postgres/pool.ts';
 import { queueContract } from '../../contract/queue.ts';
 import { fakeClock } from '../../helper/clock.ts';
-import { postgresServer } from '../../helper/postgres-server.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { databaseOf, migrated } from '../../helper/queue-database.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
-const server = await postgresServer(t);
+const server = await postgresDatabases(t);
 
 queueContract(t, async (t) => {
   const url = await server.database();

@@ -1,8 +1,8 @@
 import t from 'tap';
 import { tenancyContract } from '../../contract/tenancy.ts';
 import { postgresPlace } from '../../helper/postgres-place.ts';
-import { postgresServer } from '../../helper/postgres-server.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 
-const server = await postgresServer(t);
+const server = await postgresDatabases(t);
 
 tenancyContract(t, (t) => postgresPlace(t, server));

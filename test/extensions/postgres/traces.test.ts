@@ -6,10 +6,10 @@ import type { Observation } from '../../../src/model/observation.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import { anObservation, aTenant } from '../../helper/batches.ts';
 import { sqlitePlace } from '../../helper/places.ts';
-import { postgresServer } from '../../helper/postgres-server.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
 
-const server = await postgresServer(t);
+const server = await postgresDatabases(t);
 const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const FOREVER = { since: () => Number.MIN_SAFE_INTEGER };

@@ -1,45 +1,11 @@
-import type { Test } from 'tap';
 import t from 'tap';
 import { config } from '../../../extensions/redis/config.ts';
-import { redis } from '../../../extensions/redis/factory.ts';
-import { systemClock } from '../../../src/component/clock.ts';
-import type { Extension } from '../../../src/component/component.ts';
-import { REDIS, type RedisConnection, type RedisState } from '../../../src/redis/redis.ts';
-import { createHealth, HEALTH_REGISTRY } from '../../../src/telemetry/health.ts';
 import { redisServer } from '../../helper/redis-server.ts';
-import { fakeHost, testSettings } from '../../helper/settings.ts';
-
-async function started(t: Test, options: Record<string, unknown>) {
-  const health = createHealth(systemClock);
-  const host = fakeHost({ services: { [HEALTH_REGISTRY.name]: health } });
-  const settings = testSettings('extension', 'redis', { host, clock: systemClock });
-  const extension = (await redis.create(settings, config.parse(options))) as Extension;
-  const offer = extension.provide(REDIS);
-  if (offer === undefined) throw new Error('redis offers no connection');
-  t.teardown(() => extension.shutdown(AbortSignal.timeout(1000)));
-  await extension.start();
-  return { redis: offer, health, settings };
-}
-
-function stateOf(redis: RedisConnection, is: (state: RedisState) => boolean): Promise<void> {
-  return new Promise((resolve) => {
-    const stop = redis.onState((state) => {
-      if (!is(state)) return;
-      stop();
-      resolve();
-    });
-    if (is(redis.state())) {
-      stop();
-      resolve();
-    }
-  });
-}
-
-const FAILED = { name: 'RetryableError', code: 'redis_failed' };
+import { FAILED, startRedis, stateOf } from './starting.ts';
 
 t.test('commands and scripts run; keys begin with a hash tag', async (t) => {
   const server = await redisServer(t);
-  const { redis } = await started(t, { url: server.url });
+  const { redis } = await startRedis(t, { url: server.url });
   t.equal(redis.key('a', 'b'), '{tracectl}:a:b');
   const script = redis.script("return redis.call('INCRBY', KEYS[1], ARGV[1])");
   t.equal(await script.run([redis.key('n')], [2]), 2);
@@ -52,7 +18,7 @@ t.test('commands and scripts run; keys begin with a hash tag', async (t) => {
 
 t.test('without Redis commands fail at once, and go on when it is back', async (t) => {
   const server = await redisServer(t);
-  const { redis, health } = await started(t, { url: server.url });
+  const { redis, health } = await startRedis(t, { url: server.url });
   const component = () => health.report(true).components[0];
   t.match(component(), { healthy: true, details: { maxmemory_policy: 'noeviction' } });
   await server.kill();
@@ -71,16 +37,25 @@ t.test('without Redis commands fail at once, and go on when it is back', async (
 t.test('a Redis that is not there at the start is waited for', async (t) => {
   const server = await redisServer(t);
   await server.kill();
-  const { redis } = await started(t, { url: server.url });
+  const { redis } = await startRedis(t, { url: server.url });
   t.equal(redis.state().connected, false);
   await server.start();
   await stateOf(redis, ({ connected }) => connected);
   t.equal(await redis.run((client) => client.get('a')), null);
 });
 
+t.test('a connection that ended for good is made anew', async (t) => {
+  const server = await redisServer(t);
+  const { redis } = await startRedis(t, { url: server.url });
+  redis.client.disconnect();
+  await stateOf(redis, ({ connected }) => !connected);
+  await stateOf(redis, ({ connected }) => connected);
+  t.equal(await redis.run((client) => client.get('a')), null);
+});
+
 t.test('a Redis that is silent fails a command within its time-out', async (t) => {
   const server = await redisServer(t);
-  const { redis } = await started(t, { url: server.url, command_timeout: '100ms' });
+  const { redis } = await startRedis(t, { url: server.url, command_timeout: '100ms' });
   server.freeze();
   await t.rejects(
     redis.run((client) => client.get('a')),
@@ -92,7 +67,7 @@ t.test('a Redis that is silent fails a command within its time-out', async (t) =
 
 t.test('a full Redis is told from one that is away', async (t) => {
   const server = await redisServer(t);
-  const { redis } = await started(t, { url: server.url });
+  const { redis } = await startRedis(t, { url: server.url });
   await server.config('maxmemory', '1');
   await t.rejects(
     redis.run((client) => client.set('a', 'b')),
@@ -100,9 +75,22 @@ t.test('a full Redis is told from one that is away', async (t) => {
   );
 });
 
+t.test('a password that is wrong is told, and one that is made right is taken', async (t) => {
+  const server = await redisServer(t);
+  await server.client.call('ACL', 'SETUSER', 'gateway', 'on', '>old', '~*', '&*', '+@all');
+  const url = server.url.replace('redis://', 'redis://gateway:new@');
+  const { redis, health, settings } = await startRedis(t, { url });
+  t.equal(redis.state().connected, false);
+  t.match(health.report(true).components[0]?.details?.reason, /WRONGPASS/);
+  t.notMatch(JSON.stringify(settings.logger.lines), /gateway:new/);
+  await server.client.call('ACL', 'SETUSER', 'gateway', '>new');
+  await stateOf(redis, ({ connected }) => connected);
+  t.equal(await redis.run((client) => client.get('a')), null);
+});
+
 t.test('messages of a channel reach its listeners, also after Redis was away', async (t) => {
   const server = await redisServer(t);
-  const { redis } = await started(t, { url: server.url });
+  const { redis } = await startRedis(t, { url: server.url });
   let heard = (_: string): void => {};
   const stop = redis.subscribe('keys', (message) => heard(message));
   const hear = async (): Promise<string> => {
@@ -125,7 +113,7 @@ t.test('keys of one script are in one slot of a Cluster', async (t) => {
   const server = await redisServer(t, ['--cluster-enabled', 'yes', ...announced]);
   await server.client.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
   while (!String(await server.client.cluster('INFO')).includes('cluster_state:ok'));
-  const { redis } = await started(t, { url: server.url, cluster: true });
+  const { redis } = await startRedis(t, { url: server.url, cluster: true });
   await stateOf(redis, ({ connected }) => connected);
   const script = redis.script("redis.call('SET', KEYS[1], 1) return redis.call('GET', KEYS[2])");
   t.equal(await script.run([redis.key('a'), redis.key('b')], []), null);

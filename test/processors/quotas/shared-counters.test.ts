@@ -6,12 +6,15 @@ import type { SharedCounters } from '../../../processors/quotas/shared-counters.
 import { sharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedKeyLimits } from '../../../processors/quotas/shared-key-limits.ts';
 import { ulid } from '../../../src/model/ulid.ts';
+import type { RedisSettings } from '../../../src/redis/connection.ts';
 import { openRedis } from '../../../src/redis/connection.ts';
 import type { QuotaLimits, QuotaVerdict, Reservation } from '../../../src/store/tenancy.ts';
 import { aTenant } from '../../helper/batches.ts';
+import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import type { RedisServer } from '../../helper/redis-server.ts';
 import { redisServer } from '../../helper/redis-server.ts';
+import { replicatedRedis, sentinelSetup } from '../../helper/sentinels.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import type { MemoryLedger } from '../../helper/shared-ledger.ts';
 import { memoryLedger } from '../../helper/shared-ledger.ts';
@@ -25,7 +28,8 @@ const server = await redisServer(t, ['--appendonly', 'yes']);
 let organizations = 0;
 
 /** A replica with a connection of its own; the ledger is everybody's. */
-async function replica(t: Test, ledger: MemoryLedger, clock = fakeClock(NOW)) {
+async function replica(t: Test, ledger: MemoryLedger, where: Partial<RedisSettings> = {}) {
+  const clock = fakeClock(NOW);
   const redis = await openRedis({
     url: server.url,
     keyPrefix: 'test',
@@ -35,6 +39,7 @@ async function replica(t: Test, ledger: MemoryLedger, clock = fakeClock(NOW)) {
     cluster: false,
     clock: realClock,
     logger: recordingLogger(),
+    ...where,
   });
   const run = scriptRunner(redis);
   const key = (owner: string, name: string) => redis.key('quotas', owner, name);
@@ -251,11 +256,11 @@ for (const [what, lose] of [
     const verdict = await b.counters.reserve(underWay, limits);
     if (!verdict.admitted) throw new Error('not admitted');
     await lose(server);
-    const again = async (asked: Reservation): Promise<string> => {
+    const again = async (asked: Reservation, { counters } = a): Promise<string> => {
       for (;;) {
         for (const each of [a, b]) each.clock.advance(1_000);
         try {
-          return await accept(a.counters, ledger, asked, limits);
+          return await accept(counters, ledger, asked, limits);
         } catch {
           await new Promise((resolve) => setTimeout(resolve, 20));
         }
@@ -264,11 +269,99 @@ for (const [what, lose] of [
     t.equal(await again(reservation(organization, 4)), 'ok');
     t.equal(await again(reservation(organization, 1)), 'monthly_limit');
     t.notOk(ledger.enter(underWay, verdict.at, verdict.epoch ?? 0), 'of the epoch before');
-    const answer = await accept(b.counters, ledger, reservation(organization, 1), limits);
+    const answer = await again(reservation(organization, 1), b);
     t.equal(answer, 'monthly_limit', 'the other replica finds the same counters');
     t.equal(await used(b, organization), 10);
   });
 }
+
+/** From now on a replica gets nothing more of what its primary counts. */
+async function cutOff({ primary }: { primary: RedisServer }): Promise<void> {
+  // It waits for what the connection wrote itself, and for all that came before.
+  await primary.client.set('mark', '1');
+  await primary.client.call('WAIT', '1', '0');
+  // Connections that stand go on; the replica does not get in again.
+  await primary.client.call('ACL', 'SETUSER', 'default', 'resetpass', '>closed');
+  await primary.client.call('CLIENT', 'KILL', 'TYPE', 'replica');
+}
+
+/** Accepts one event at a time until a limit is reached; tries again what was not admitted for a fault. */
+async function exhaust(
+  { counters, clock }: { counters: SharedCounters; clock: FakeClock },
+  ledger: MemoryLedger,
+  organization: string,
+  limits: QuotaLimits,
+): Promise<void> {
+  for (;;) {
+    try {
+      const answer = await accept(counters, ledger, reservation(organization, 1), limits);
+      if (answer === 'monthly_limit') return;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    clock.advance(1_000);
+  }
+}
+
+t.test(
+  'a replica that missed what was counted last, and takes over, exceeds nothing',
+  async (t) => {
+    const setup = await sentinelSetup(t, { count: 1 });
+    const addresses = setup.sentinels.map(({ address }) => {
+      const [host = '', port] = address.split(':');
+      return { host, port: Number(port) };
+    });
+    const sentinel = { name: 'main', addresses, password: undefined, isSecure: false };
+    const ledger = memoryLedger();
+    const at = { sentinel, url: 'redis://named-by-the-sentinel' };
+    const both = [await replica(t, ledger, at), await replica(t, ledger, at)] as const;
+    const [a, b] = both;
+    const organization = newOrganization();
+    const limits = { eventsPerMonth: 20, bytesPerHour: null };
+    t.equal(await accept(a.counters, ledger, reservation(organization, 6), limits), 'ok');
+    await cutOff(setup);
+    t.equal(await accept(b.counters, ledger, reservation(organization, 10), limits), 'ok');
+    const month = a.key(organization, 'month:*');
+    const [key = ''] = await setup.replica.client.keys(month.replace(/^{/, '\\{'));
+    t.equal(await setup.replica.client.hget(key, 'o'), '6', 'the replica knows less');
+    const underWay = reservation(organization, 2);
+    const verdict = await b.counters.reserve(underWay, limits);
+    if (!verdict.admitted) throw new Error('not admitted');
+    await setup.primary.kill();
+    await setup.isPrimary(setup.replica);
+    await Promise.all(both.map((each) => exhaust(each, ledger, organization, limits)));
+    t.notOk(ledger.enter(underWay, verdict.at, verdict.epoch ?? 0), 'of the counters before');
+    const sum = [...ledger.entries.values()].reduce((sum, { usage }) => sum + usage.events, 0);
+    t.equal(sum, 20, 'not one more, and not one less');
+    t.equal(await used(a, organization), 20);
+  },
+);
+
+t.test(
+  'two servers that both take themselves for the primary exceed nothing together',
+  async (t) => {
+    const { primary, replica: other } = await replicatedRedis(t);
+    const ledger = memoryLedger();
+    const a = await replica(t, ledger, { url: primary.url });
+    const organization = newOrganization();
+    const limits = { eventsPerMonth: 50, bytesPerHour: null };
+    t.equal(await accept(a.counters, ledger, reservation(organization, 5), limits), 'ok');
+    await cutOff({ primary });
+    await other.client.call('REPLICAOF', 'NO', 'ONE');
+    const b = await replica(t, ledger, { url: other.url });
+    const some = (counters: SharedCounters) =>
+      Array.from({ length: 60 }, () => {
+        const asked = reservation(organization, 1);
+        return accept(counters, ledger, asked, limits).catch(() => 'failed');
+      });
+    await Promise.all([...some(a.counters), ...some(b.counters)]);
+    await exhaust(b, ledger, organization, limits);
+    const sum = [...ledger.entries.values()].reduce((sum, { usage }) => sum + usage.events, 0);
+    t.equal(sum, 50);
+    // Full there too, or refused by the ledger, where it counts in what was before.
+    t.not(await accept(a.counters, ledger, reservation(organization, 1), limits), 'ok');
+  },
+);
 
 t.test('nothing is admitted while the ledger is away and the counters are lost', async (t) => {
   const ledger = memoryLedger();

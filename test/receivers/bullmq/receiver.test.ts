@@ -3,12 +3,12 @@ import { systemClock } from '../../../src/component/clock.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { processOn, until } from '../../helper/job-queue.ts';
-import { postgresServer } from '../../helper/postgres-server.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { queueDatabase } from '../../helper/queue-database.ts';
 import { redisServer } from '../../helper/redis-server.ts';
 import { createSink } from '../../helper/sink.ts';
 
-const postgres = await postgresServer(t);
+const postgres = await postgresDatabases(t);
 
 /** A Redis, a store, and a process on both. */
 async function stored(t: Test) {

@@ -1,0 +1,72 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import t from 'tap';
+import { parse } from 'yaml';
+import { EXIT } from '../../src/cli/exit-status.ts';
+
+/** What deploy/ says agrees with the product; whether containers run is for a machine that has them. */
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+const DEPLOY = resolve(ROOT, 'deploy');
+/** Default of service.shutdown_timeout. */
+const SHUTDOWN_SECONDS = 20;
+
+type Service = {
+  readonly command: string | readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly volumes?: readonly string[];
+  readonly stop_grace_period?: string;
+};
+
+const read = (...path: string[]): string => readFileSync(resolve(...path), 'utf8');
+const compose = parse(read(DEPLOY, 'compose.yaml'), { merge: true }) as {
+  services: Record<'gateway' | 'worker' | 'redis', Service>;
+};
+
+t.test('the compose file runs the shipped configurations with all that they ask for', async (t) => {
+  for (const name of ['gateway', 'worker'] as const) {
+    const { environment = {}, volumes = [], stop_grace_period, command } = compose.services[name];
+    const [source = '', target = ''] =
+      volumes.find((volume) => volume.includes('/config/'))?.split(':') ?? [];
+    t.ok(existsSync(resolve(DEPLOY, source)), source);
+    t.ok(command.includes(target), `${name} reads ${target}`);
+    const config = read(DEPLOY, source);
+    for (const [, variable = '', fallback] of config.matchAll(/\$\{env:(\w+)(:-)?/g)) {
+      if (fallback === undefined) t.ok(variable in environment, `${name} has ${variable}`);
+    }
+    t.ok(
+      Number.parseInt(stop_grace_period ?? '', 10) > SHUTDOWN_SECONDS,
+      'a stop is not cut short',
+    );
+  }
+  t.match(compose.services.gateway.environment, { TRACECTL_ADMIN_TOKEN: /TRACECTL_ADMIN_TOKEN/ });
+  t.ok(compose.services.redis.command.includes('noeviction'), 'Redis never evicts');
+});
+
+t.test('the container is built from what is here, and asks where health is', async (t) => {
+  const file = read(DEPLOY, 'Containerfile');
+  const [, health = ''] = /TRACECTL_HEALTH=(\S+)/.exec(file) ?? [];
+  t.equal(health, 'http://127.0.0.1:13133/readyz', 'the default of health_check');
+  t.match(compose.services.worker.environment?.TRACECTL_HEALTH, /:13134\//);
+  t.match(read(ROOT, 'config', 'worker.yaml'), /13134/);
+  const { engines } = JSON.parse(read(ROOT, 'package.json')) as { engines: { node: string } };
+  const [, node = ''] = /^FROM node:(\d+)/m.exec(file) ?? [];
+  t.equal(`>=${node}`, engines.node);
+  const ignored = read(ROOT, '.dockerignore').split('\n');
+  for (const needed of ['src', 'config', 'scripts', 'docs', 'package-lock.json']) {
+    t.notOk(ignored.includes(needed), `${needed} is in the build`);
+  }
+  t.ok(ignored.includes('node_modules'), 'what was installed for another system is not');
+});
+
+t.test(
+  'the systemd unit leaves time to stop, and does not loop on a bad configuration',
+  async (t) => {
+    const unit = read(DEPLOY, 'tracectl.service');
+    const value = (key: string): string => new RegExp(`^${key}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
+    t.ok(Number.parseInt(value('TimeoutStopSec'), 10) > SHUTDOWN_SECONDS);
+    t.equal(Number(value('RestartPreventExitStatus')), EXIT.configuration);
+    t.match(value('ExecStart'), /tracectl run --config \/etc\/tracectl\/tracectl\.yaml$/);
+  },
+);

@@ -1,0 +1,162 @@
+import t, { type Test } from 'tap';
+import type { RawBatch } from '../../../src/model/batch.ts';
+import { ulid } from '../../../src/model/ulid.ts';
+import { HOUR_MS } from '../../../src/store/windows.ts';
+import { eventually } from '../../e2e/client.ts';
+import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { postgresPlace } from '../../helper/postgres-place.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
+
+const server = await postgresDatabases(t);
+const QUEUE = { name: 'q', branches: ['a'], maxBytes: 1e9 };
+
+/** A store with a queue, and batches of its first project that were counted elsewhere. */
+async function opened(t: Test) {
+  const place = await postgresPlace(t, server);
+  const open = await place.open();
+  t.teardown(() => open.close());
+  const { store, ledger, postgres } = open;
+  const queue = await store.openQueue(QUEUE);
+  const [project] = await store.projects.list();
+  if (project === undefined) throw new Error('there is no project');
+  const { organizationId } = project;
+  const tenant = aTenant({ organizationId, projectId: project.id });
+  const batch = (more: Partial<RawBatch> = {}): RawBatch => ({
+    ...nativeBatch(2),
+    ...{ id: ulid(place.clock.now()), receivedAt: place.clock.now(), tenant },
+    ...{ usage: { events: 2, bytes: 20 }, usageAt: place.clock.now(), ...more },
+  });
+  const events = async (): Promise<number> =>
+    (await store.counters.read(organizationId)).month.events;
+  return { place, open, store, ledger, postgres, queue, organizationId, batch, events };
+}
+
+t.test('what was reserved in counters that are lost is refused, and is nowhere', async (t) => {
+  const { ledger, postgres, queue, organizationId, batch, events, place } = await opened(t);
+  const first = await ledger.beginEpoch(organizationId, place.clock.now());
+  await queue.append(batch({ usageEpoch: first.epoch }));
+  const second = await ledger.beginEpoch(organizationId, place.clock.now());
+  t.equal(second.epoch, first.epoch + 1);
+  t.same(
+    second.projects.map((sums) => [sums.events, sums.bytes]),
+    [[2, 20]],
+  );
+  const late = batch({ usageEpoch: first.epoch });
+  await t.rejects(queue.append(late), { name: 'RetryableError', code: 'quota_counters' });
+  for (const [table, column] of [
+    ['batches', 'id'],
+    ['queue_entries', 'batch_id'],
+    ['usage_ledger', 'batch_id'],
+  ] as const) {
+    const { rows } = await postgres.query(`SELECT 1 FROM ${table} WHERE ${column} = $1`, [late.id]);
+    t.same(rows, [], table);
+  }
+  t.equal(await events(), 2);
+  await queue.append(batch({ usageEpoch: second.epoch }));
+  t.equal(await events(), 4);
+});
+
+t.test('of a group only what was reserved in the lost counters is refused', async (t) => {
+  const { ledger, queue, organizationId, batch, events, place } = await opened(t);
+  const { epoch } = await ledger.beginEpoch(organizationId, place.clock.now());
+  const epochs = [epoch, epoch - 1, epoch, epoch - 1, epoch];
+  const appended = await Promise.allSettled(
+    epochs.map((usageEpoch) => queue.append(batch({ usageEpoch }))),
+  );
+  t.same(
+    appended.map(({ status }) => status),
+    ['fulfilled', 'rejected', 'fulfilled', 'rejected', 'fulfilled'],
+  );
+  t.equal(await events(), 6);
+  t.equal(queue.stats().branches[0]?.entries, 3);
+});
+
+t.test('a new epoch waits for those who accept, and its sums have what they entered', async (t) => {
+  const { ledger, postgres, organizationId, batch, place } = await opened(t);
+  const { tenant, id } = batch();
+  let isBegun = false;
+  const accepting = postgres.transaction(async (client) => {
+    await client.query('SELECT begin_accepting($1)', [[tenant.projectId]]);
+    const begun = ledger.beginEpoch(organizationId, place.clock.now()).then((sums) => {
+      isBegun = true;
+      return sums;
+    });
+    await eventually(
+      async () => (await postgres.query(`SELECT 1 FROM pg_locks WHERE NOT granted`)).rows.length,
+      (waiting) => waiting > 0,
+      'the new epoch to wait',
+    );
+    await client.query(
+      `INSERT INTO usage_ledger (batch_id, organization, project, key, hour, events, bytes)
+       VALUES ($1, $2, $3, 'k', $4, 7, 70)`,
+      [id, organizationId, tenant.projectId, Math.floor(place.clock.now() / HOUR_MS)],
+    );
+    t.notOk(isBegun);
+    return { begun };
+  });
+  const { begun } = await accepting;
+  t.same(
+    (await begun).projects.map(({ events }) => events),
+    [7],
+  );
+});
+
+t.test('what is decided to be nowhere can be entered never more', async (t) => {
+  const { ledger, queue, organizationId, batch, events, place } = await opened(t);
+  const { epoch } = await ledger.beginEpoch(organizationId, place.clock.now());
+  const [kept, lost] = [batch({ usageEpoch: epoch }), batch({ usageEpoch: epoch })];
+  await queue.append(kept);
+  t.same([...(await ledger.decide(organizationId, [kept.id, lost.id]))], [kept.id]);
+  await t.rejects(queue.append(lost), { code: 'quota_counters' });
+  t.equal(await events(), 2);
+  t.same([...(await ledger.decide(organizationId, [kept.id, lost.id]))], [kept.id], 'again');
+  // Made durable where the ledger was not at hand: it is there, so it counts, once.
+  const { tenant, usage } = lost;
+  const entry = { batchId: lost.id, tenant, usage, at: place.clock.now() };
+  await ledger.record([entry]);
+  await ledger.record([entry]);
+  t.equal(await events(), 4);
+});
+
+t.test('counters in the store: what a dead process reserved is given back in time', async (t) => {
+  const { store, open, organizationId, batch, place } = await opened(t);
+  const limits = { eventsPerMonth: 5, bytesPerHour: null };
+  const reserve = async (usage: { events: number; bytes: number }) => {
+    const { id: batchId, tenant } = batch();
+    const reservation = { batchId, tenant, usage, at: place.clock.now() };
+    return (await store.counters.reserve(reservation, limits)).admitted;
+  };
+  t.ok(await reserve({ events: 4, bytes: 1 }));
+  t.notOk(await reserve({ events: 2, bytes: 1 }), 'it holds its place');
+  place.clock.set(place.clock.now() + 11 * 60_000);
+  await open.finish();
+  t.ok(await reserve({ events: 5, bytes: 1 }), 'and no longer');
+  t.same(await store.usage.verify(), []);
+  t.equal((await store.counters.read(organizationId)).month.events, 5);
+});
+
+t.test('what one process changes the others see, also when the notice was lost', async (t) => {
+  const place = await postgresPlace(t, server);
+  const [one, other] = [await place.open(), await place.open()];
+  t.teardown(() => Promise.all([one.close(), other.close()]));
+  const by = { actor: 'test', address: null };
+  const sees = (name: string) =>
+    eventually(
+      async () => {
+        // A connection that is cut is made anew some time after that was noticed.
+        place.clock.set(place.clock.now() + 1500);
+        return (await other.store.organization.get()).name;
+      },
+      (seen) => seen === name,
+      `the name ${name} in the other process`,
+    );
+  await one.store.organization.update({ name: 'heard' }, by);
+  await sees('heard');
+  const cut = await one.postgres.query(
+    `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+     WHERE application_name = 'tracectl notices' AND datname = current_database()`,
+  );
+  t.equal(cut.rows.length, 2);
+  await one.store.organization.update({ name: 'unheard' }, by);
+  await sees('unheard');
+});

@@ -1,0 +1,178 @@
+import t, { type Test } from 'tap';
+import { quotasConfig } from '../../../processors/quotas/config.ts';
+import { createQuotasProcessor } from '../../../processors/quotas/processor.ts';
+import { systemClock } from '../../../src/component/clock.ts';
+import { Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { openRedis } from '../../../src/redis/connection.ts';
+import type { RedisState } from '../../../src/redis/redis.ts';
+import { createHealth } from '../../../src/telemetry/health.ts';
+import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { memoryOrganization, memoryProjects } from '../../helper/counters.ts';
+import { NO_DEADLINE } from '../../helper/http.ts';
+import { redisServer } from '../../helper/redis-server.ts';
+import { fakeHost, recordingLogger, testSettings } from '../../helper/settings.ts';
+import { memoryLedger } from '../../helper/shared-ledger.ts';
+import { aHead } from '../../helper/sink.ts';
+
+const HOUR = 3_600_000;
+/** Windows in Redis end by its own clock, so the tests live in the present: in the middle of an hour. */
+const NOW = Math.floor(Date.now() / HOUR) * HOUR + HOUR / 2;
+
+/** What all replicas share: a Redis, the plan and the ledger of their store. */
+async function shared(t: Test) {
+  const server = await redisServer(t);
+  const organization = memoryOrganization();
+  const projects = memoryProjects();
+  const ledger = memoryLedger();
+
+  async function replica() {
+    const clock = fakeClock(NOW);
+    const health = createHealth(clock);
+    health.enter('running');
+    const redis = await openRedis({
+      ...{ url: server.url, keyPrefix: 'test', commandTimeout: 500, cluster: false },
+      ...{ tls: undefined, sentinel: undefined, clock: systemClock, logger: recordingLogger() },
+    });
+    t.teardown(() => redis.close());
+    const store = { organization: organization.store, projects: projects.store };
+    const host = fakeHost({
+      services: { health_registry: health },
+      extensions: { postgres: { store, shared_ledger: ledger }, redis: { redis } },
+    });
+    const settings = testSettings('processor', 'quotas', { clock, host });
+    const config = quotasConfig.parse({ store: 'postgres', counters: 'redis' });
+    const processor = createQuotasProcessor(settings, config);
+    await processor.start();
+    t.teardown(() => processor.shutdown(NO_DEADLINE));
+    const stateOf = (is: (state: RedisState) => boolean) =>
+      new Promise<void>((resolve) => {
+        const stop = redis.onState((state) => {
+          if (is(state)) resolve(stop());
+        });
+        if (is(redis.state())) resolve(stop());
+      });
+
+    /** One request with so many events; what is admitted becomes durable. */
+    async function offer(events: number): Promise<string> {
+      try {
+        await processor.admit?.(aHead({ receivedAt: clock.now() }), aTenant());
+        const batch = nativeBatch(events, { receivedAt: clock.now() });
+        await processor.process?.(batch);
+        const { id: batchId, tenant, usage, usageAt = 0, usageEpoch = 0 } = batch;
+        if (!ledger.enter({ batchId, tenant, usage, at: usageAt }, usageAt, usageEpoch))
+          return 'void';
+        processor.settle?.(Object.assign(batch, { isUsageEntered: true }), 'durable');
+        return 'ok';
+      } catch (error) {
+        if (error instanceof Refusal || error instanceof RetryableError) return error.code;
+        throw error;
+      }
+    }
+    return { clock, health, redis, stateOf, offer };
+  }
+  return { server, organization, projects, ledger, replica };
+}
+
+t.test('a plan that changes while they run holds in every replica within 5 s', async (t) => {
+  const { organization, projects, replica } = await shared(t);
+  organization.change({ eventsPerMonth: 10 }, true);
+  const [a, b] = [await replica(), await replica()];
+  t.equal(await a.offer(10), 'ok');
+  t.equal(await b.offer(1), 'monthly_limit');
+  const inSeconds = async (): Promise<void> => {
+    for (const { clock } of [a, b]) clock.advance(5_000);
+    await new Promise(setImmediate);
+  };
+  // Nobody was told: the notice was lost, or came by a way that loses them all.
+  organization.change({ eventsPerMonth: 20 }, true);
+  await inSeconds();
+  t.equal(await b.offer(9), 'ok', 'more');
+  t.equal(await a.offer(2), 'monthly_limit');
+  organization.change({ eventsPerMonth: 19 }, true);
+  await inSeconds();
+  t.same([await a.offer(1), await b.offer(1)], ['monthly_limit', 'monthly_limit'], 'less');
+  organization.change({ eventsPerMonth: null }, true);
+  projects.limit('proj_test', { eventsPerMonth: 21 }, true);
+  await inSeconds();
+  t.equal(await a.offer(2), 'ok');
+  t.equal(await b.offer(1), 'monthly_limit', 'that of a project');
+});
+
+t.test('while Redis is away no request is admitted, and the process is not ready', async (t) => {
+  const { server, replica } = await shared(t);
+  const one = await replica();
+  const report = () => one.health.report(true);
+  t.equal(await one.offer(1), 'ok');
+  t.match(report(), { ready: true, components: [{ details: { redis_connected: true } }] });
+  await server.kill();
+  await one.stateOf(({ connected }) => !connected);
+  t.equal(await one.offer(1), 'redis_failed');
+  t.match(report(), { ready: false, components: [{ id: 'quotas', message: /^Redis is away/ }] });
+  await server.start();
+  await one.stateOf(({ connected }) => connected);
+  t.match(report(), { ready: true });
+  one.clock.advance(1_000);
+  t.equal(await one.offer(1), 'ok', 'counters are summed up from the ledger');
+});
+
+t.test(
+  'a Redis that freezes takes the process out of rotation, and thawed puts it back',
+  async (t) => {
+    const { server, replica } = await shared(t);
+    const one = await replica();
+    t.equal(await one.offer(1), 'ok');
+    server.freeze();
+    t.teardown(() => server.thaw());
+    t.equal(await one.offer(1), 'redis_failed');
+    await one.stateOf(({ connected }) => !connected);
+    t.match(one.health.report(false), { ready: false });
+    server.thaw();
+    await one.stateOf(({ connected }) => connected);
+    t.match(one.health.report(false), { ready: true });
+  },
+);
+
+t.test('a Redis that may drop counters is told as unhealthy', async (t) => {
+  const { server, replica } = await shared(t);
+  await server.config('maxmemory-policy', 'volatile-lru');
+  const one = await replica();
+  t.match(one.health.report(false), {
+    ready: true,
+    components: [{ id: 'quotas', healthy: false, message: /volatile-lru/ }],
+  });
+});
+
+t.test('while the plan cannot be read the process is not ready', async (t) => {
+  const { organization, replica } = await shared(t);
+  organization.failWith(new RetryableError('storage_failed', 'away'));
+  const one = await replica();
+  t.match(one.health.report(false), { ready: false, components: [{ message: /plan/ }] });
+  t.equal(await one.offer(1), 'starting');
+  organization.failWith(undefined);
+  one.clock.advance(1_000);
+  await new Promise(setImmediate);
+  t.match(one.health.report(false), { ready: true });
+  t.equal(await one.offer(1), 'ok');
+});
+
+t.test('whatever key of the counters Redis drops, no limit is exceeded by it', async (t) => {
+  const { server, organization, ledger, replica } = await shared(t);
+  organization.change({ eventsPerMonth: 1000 }, true);
+  const one = await replica();
+  await one.offer(1);
+  const names = await server.client.keys('*');
+  const roles = names.map((name) => name.split(':')[3] ?? '').sort();
+  t.same(roles, ['hour', 'leases', 'month', 'reserved', 'state']);
+  let sum = 1;
+  for (const name of names) {
+    await server.client.del(name);
+    organization.change({ eventsPerMonth: sum + 3 }, false);
+    one.clock.advance(1_000);
+    t.equal(await one.offer(4), 'monthly_limit', `${name}: not one more`);
+    t.equal(await one.offer(3), 'ok', `${name}: not one less`);
+    sum += 3;
+  }
+  const entered = [...ledger.entries.values()].reduce((all, { usage }) => all + usage.events, 0);
+  t.equal(entered, sum);
+});

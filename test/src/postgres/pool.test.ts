@@ -1,0 +1,116 @@
+import pg from 'pg';
+import t, { type Test } from 'tap';
+import { systemClock } from '../../../src/component/clock.ts';
+import type { Postgres } from '../../../src/postgres/pool.ts';
+import { openPostgres } from '../../../src/postgres/pool.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+
+const server = await postgresDatabases(t);
+
+async function opened(t: Test, more: object = {}): Promise<{ postgres: Postgres; url: string }> {
+  const url = await server.database();
+  const postgres = await openPostgres({
+    ...{ url, maxConnections: 2, connectTimeout: 1000, queryTimeout: 5000 },
+    ...{ tls: undefined, clock: systemClock, logger: recordingLogger(), ...more },
+  });
+  t.teardown(() => postgres.close());
+  await postgres.query('CREATE TABLE numbers (n integer PRIMARY KEY CHECK (n > 0))');
+  return { postgres, url };
+}
+
+async function numbers(postgres: Postgres): Promise<number[]> {
+  const { rows } = await postgres.query('SELECT n FROM numbers ORDER BY n');
+  return rows.map(({ n }) => Number(n));
+}
+
+async function pidOf(client: Pick<Postgres, 'query'>): Promise<number> {
+  const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+  return Number(rows[0]?.pid);
+}
+
+/** As an operator, or a server that goes away, ends a connection. */
+async function terminate(url: string, pid: number): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query('SELECT pg_terminate_backend($1)', [pid]);
+  await client.end();
+}
+
+t.test('a transaction that is rejected leaves nothing, and its connection goes on', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 1 });
+  const before = await pidOf(postgres);
+  const refused = postgres.transaction(async (client) => {
+    await client.query('INSERT INTO numbers VALUES (1)');
+    await client.query('INSERT INTO numbers VALUES (0)');
+  });
+  await t.rejects(refused, { name: 'PermanentError', code: 'storage_refused' });
+  t.same(await numbers(postgres), []);
+  t.equal(await pidOf(postgres), before);
+});
+
+t.test('a connection that breaks inside a transaction is replaced', async (t) => {
+  const { postgres, url } = await opened(t, { maxConnections: 1 });
+  let later: Promise<unknown> = Promise.resolve();
+  const broken = postgres.transaction(async (client) => {
+    await client.query('INSERT INTO numbers VALUES (1)');
+    await terminate(url, await pidOf(client));
+    await client.query('INSERT INTO numbers VALUES (2)').catch((error: unknown) => {
+      later = client.query('INSERT INTO numbers VALUES (3)');
+      later.catch(() => {});
+      throw error;
+    });
+  });
+  await t.rejects(broken, { name: 'RetryableError', code: 'storage_failed' });
+  await t.rejects(later, { name: 'RetryableError' }, 'it is not asked again');
+  t.same(await numbers(postgres), [], 'on another connection');
+});
+
+t.test('one that breaks while nobody uses it is noticed by nobody', async (t) => {
+  const { postgres, url } = await opened(t, { maxConnections: 1 });
+  await terminate(url, await pidOf(postgres));
+  // Whoever comes before the pool has heard of it is told, as of any other break.
+  await numbers(postgres).catch(() => {});
+  t.same(await numbers(postgres), []);
+});
+
+t.test('a statement that takes too long is given up, at the server too', async (t) => {
+  const { postgres } = await opened(t, { queryTimeout: 200 });
+  const slow = postgres.query('WITH slept AS (SELECT pg_sleep(30)) SELECT 7227 FROM slept');
+  await t.rejects(slow, { name: 'RetryableError', code: 'storage_failed' });
+  for (;;) {
+    const { rows } = await postgres.query(
+      `SELECT 1 FROM pg_stat_activity
+       WHERE state = 'active' AND pid <> pg_backend_pid() AND query LIKE '%7227%'`,
+    );
+    if (rows.length === 0) break;
+  }
+});
+
+t.test('who waits has one time for all statements, and nothing of a part is kept', async (t) => {
+  const { postgres } = await opened(t, { queryTimeout: 1500 });
+  const sleep = 'SELECT pg_sleep(0.9)';
+  const inTime = postgres.transaction(async (client) => {
+    await client.query('INSERT INTO numbers VALUES (1)');
+    await client.query(sleep);
+    await client.query(sleep);
+  });
+  await inTime;
+  const late = postgres.promptly(async (client) => {
+    await client.query('INSERT INTO numbers VALUES (2)');
+    await client.query(sleep);
+    await client.query(sleep);
+  });
+  await t.rejects(late, { name: 'RetryableError', code: 'storage_failed' });
+  t.same(await numbers(postgres), [1], 'each statement of the first was in time by itself');
+});
+
+t.test('who finds no connection free is told so', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 1, connectTimeout: 100 });
+  const holding = Promise.withResolvers<void>();
+  const held = postgres.transaction(() => holding.promise);
+  await t.rejects(postgres.query('SELECT 1'), { name: 'RetryableError', code: 'storage_failed' });
+  holding.resolve();
+  await held;
+  t.same((await postgres.query('SELECT 1 AS n')).rows, [{ n: 1 }]);
+});
