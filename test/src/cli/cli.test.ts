@@ -64,6 +64,7 @@ const NEEDED = {
   UPSTREAM_KEY: 'ws_c',
   DATABASE_URL: 'postgres://127.0.0.1/none',
   REDIS_URL: 'redis://127.0.0.1/',
+  TRACECTL_ADMIN_TOKEN: 'a-token-of-its-own',
 };
 
 t.test('every configuration that comes with the package is valid', async (t) => {
