@@ -8,6 +8,7 @@ import {
 } from '../extensions/postgres/trace-cells.ts';
 import { postgresTraces } from '../extensions/postgres/traces.ts';
 import { systemClock } from '../src/component/clock.ts';
+import type { ObservationBatch } from '../src/model/batch.ts';
 import type { Observation } from '../src/model/observation.ts';
 import { ulid } from '../src/model/ulid.ts';
 import { migrate } from '../src/postgres/migrate.ts';
@@ -18,10 +19,12 @@ import { postgresServer } from '../test/helper/postgres-server.ts';
 import { databaseOf } from '../test/helper/queue-database.ts';
 import { recordingLogger } from '../test/helper/settings.ts';
 import { batchWith } from '../test/helper/trace-database.ts';
+import { cpuMicros } from './process-cost.ts';
 
 /**
  * How observations get into Postgres: rows a second on one connection, a transaction a batch, synced to the
- * disk. The floor is COPY, which can neither merge nor skip what is there.
+ * disk, and what a row costs in CPU here and in the backend there. The floor is COPY, which can neither merge
+ * nor skip what is there.
  *   node bench/postgres.ts [--rounds 7] [--rows 10000]
  */
 const { values: flags } = parseArgs({
@@ -39,10 +42,10 @@ const INTO = `observations (${NAMES.join(', ')})`;
 const PER_TRACE = 5;
 const WAY_NAMES = ['COPY', 'UNNEST', 'multi-row VALUES', 'traces.write, whole'] as const;
 
-type Ways = Record<(typeof WAY_NAMES)[number], (batch: readonly Observation[]) => Promise<void>>;
+type Ways = Record<(typeof WAY_NAMES)[number], (batch: ObservationBatch) => Promise<void>>;
 
 let made = 0;
-const closing: (() => Promise<void>)[] = [];
+const closing: (() => Promise<void> | void)[] = [];
 try {
   const server = await postgresServer({ teardown: (close) => void closing.push(close) }, []);
   for (const size of [100, 500]) print(size, await measure(await server.database(), size));
@@ -50,7 +53,10 @@ try {
   for (const close of closing.reverse()) await close();
 }
 
-async function measure(url: string, size: number): Promise<Map<string, number[]>> {
+/** Of one round: rows a second, and microseconds of CPU a row. */
+type Sample = { readonly speed: number; readonly client: number; readonly server: number };
+
+async function measure(url: string, size: number): Promise<Map<string, Sample[]>> {
   const connection = { url, maxConnections: 2, connectTimeout: 5000, queryTimeout: 30_000 };
   const postgres = await openPostgres({
     ...connection,
@@ -65,23 +71,36 @@ async function measure(url: string, size: number): Promise<Map<string, number[]>
   closing.push(() => client.end());
   const traces = postgresTraces(databaseOf(postgres), { since: () => Number.MIN_SAFE_INTEGER });
   const ways: Ways = {
-    COPY: (batch) => copy(client, batch.map(cellsOf)),
-    UNNEST: (batch) => unnest(client, batch.map(cellsOf)),
-    'multi-row VALUES': (batch) => values(client, batch.map(cellsOf)),
-    'traces.write, whole': (batch) => traces.write(batchWith(batch)),
+    COPY: (batch) => copy(client, batch.observations.map(cellsOf)),
+    UNNEST: (batch) => unnest(client, batch.observations.map(cellsOf)),
+    'multi-row VALUES': (batch) => values(client, batch.observations.map(cellsOf)),
+    'traces.write, whole': (batch) => traces.write(batch),
   };
-  const speeds = new Map<string, number[]>(WAY_NAMES.map((name) => [name, []]));
+  const samples = new Map<string, Sample[]>(WAY_NAMES.map((name) => [name, []]));
+  const backends = await client.query(
+    `SELECT pid FROM pg_stat_activity
+     WHERE datname = current_database() AND backend_type = 'client backend'`,
+  );
+  const server = () =>
+    backends.rows.reduce((sum: number, { pid }) => sum + cpuMicros(Number(pid)), 0);
   for (let round = -1; round < rounds; round++) {
     // The other way round each time, so that what the machine does meanwhile falls on all.
     for (const name of round % 2 === 0 ? WAY_NAMES : WAY_NAMES.toReversed()) {
-      const batches = Array.from({ length: Math.ceil(total / size) }, () => batchOf(size));
-      const begun = performance.now();
+      const batches = Array.from({ length: Math.ceil(total / size) }, () =>
+        batchWith(batchOf(size)),
+      );
+      const before = { at: performance.now(), client: cpuMicros(process.pid), server: server() };
       for (const batch of batches) await ways[name](batch);
-      const seconds = (performance.now() - begun) / 1000;
-      if (round >= 0) speeds.get(name)?.push((batches.length * size) / seconds);
+      const rows = batches.length * size;
+      const sample = {
+        speed: (1000 * rows) / (performance.now() - before.at),
+        client: (cpuMicros(process.pid) - before.client) / rows,
+        server: (server() - before.server) / rows,
+      };
+      if (round >= 0) samples.get(name)?.push(sample);
     }
   }
-  return speeds;
+  return samples;
 }
 
 /** Observations of about what an agent's step holds besides its payload. */
@@ -152,16 +171,25 @@ function copied(cell: Cell): string {
   return String(cell).replaceAll(/[\\\t\n\r]/g, (found) => `\\${found}`);
 }
 
-function print(size: number, speeds: Map<string, number[]>): void {
-  const floors = speeds.get('COPY') ?? [];
-  process.stdout.write(`\nbatches of ${size}, ${rounds} rounds of ${total} rows\n`);
-  for (const [name, all] of speeds) {
-    const ratios = all.map((speed, i) => speed / (floors[i] ?? 1));
-    const speed = Math.round(median(all)).toLocaleString('en');
-    process.stdout.write(
-      `${name.padEnd(22)} ${speed.padStart(8)} rows/s  ${median(ratios).toFixed(2)} of COPY\n`,
-    );
-  }
+function print(size: number, samples: Map<string, Sample[]>): void {
+  const floors = samples.get('COPY') ?? [];
+  const lines = [...samples].map(([name, all]) => {
+    const of = (read: (sample: Sample) => number) => median(all.map(read));
+    const ratio = (read: (sample: Sample) => number) =>
+      median(all.map((sample, i) => read(sample) / read(floors[i] ?? sample))).toFixed(2);
+    return [
+      name.padEnd(20),
+      `${Math.round(of(({ speed }) => speed))
+        .toLocaleString('en')
+        .padStart(8)} rows/s`,
+      `${ratio(({ speed }) => speed)} of COPY`,
+      `CPU a row: ${of(({ client }) => client).toFixed(1)} µs here`,
+      `${ratio(({ client }) => client)} of COPY`,
+      `${of(({ server }) => server).toFixed(1)} µs in Postgres`,
+    ].join('  ');
+  });
+  const about = `batches of ${size}, ${rounds} rounds of ${total} rows`;
+  process.stdout.write(`\n${about}\n${lines.join('\n')}\n`);
 }
 
 function median(all: readonly number[]): number {

@@ -1,6 +1,7 @@
 import type { QueueClient } from './queue-database.ts';
 import type { Cell } from './trace-cells.ts';
 import { OBSERVATION_CELLS, observationCells, rowCells, toKey, toText } from './trace-cells.ts';
+import { type CellTypes, columnOf, columnsOf, unnest } from './trace-columns.ts';
 import type { Entry } from './trace-facts.ts';
 import { TRACE_CELLS, traceCells } from './trace-state.ts';
 import type { WorkingSet } from './trace-working-set.ts';
@@ -16,11 +17,22 @@ const CHANGE = `
     .join(', ')}
   FROM ${unnest(OBSERVATION_CELLS, 2, '$1::bigint[]')} AS g (before, ${COLUMNS})
   WHERE o.trace = g.before AND o.key = g.key`;
+/** Of a trace that a write makes. */
+const NEW_CELLS = [
+  ['n', 'bigint'],
+  ['key', 'bytea'],
+  ['long_id', 'text'],
+  ['at', 'bigint'],
+] as const;
+const PAIR_CELLS = [
+  ['batch', 'text'],
+  ['trace', 'bigint'],
+] as const;
 const TRACE_COLUMNS = namesOf(TRACE_CELLS);
 /** $1 batches and $2 traces are the pairs. */
 const SAVE = `
   WITH paired AS (
-    INSERT INTO batch_traces (batch, trace) SELECT * FROM unnest($1::text[], $2::bigint[])
+    INSERT INTO batch_traces (batch, trace) SELECT * FROM ${unnest(PAIR_CELLS, 1)}
     ON CONFLICT DO NOTHING
   )
   UPDATE traces t SET ${TRACE_COLUMNS.filter((name) => name !== 'n')
@@ -40,11 +52,20 @@ export async function flush(client: QueueClient, project: string, set: WorkingSe
     );
   }
   if (changed.length > 0) {
-    const now = columnsOf(changed.map((entry) => cellsOf(entry.now)));
-    await client.query(CHANGE, [changed.map(({ before }) => before.trace), ...now]);
+    const now = columnsOf(
+      OBSERVATION_CELLS,
+      changed.map((entry) => cellsOf(entry.now)),
+    );
+    await client.query(CHANGE, [
+      columnOf(
+        'bigint',
+        changed.map(({ before }) => before.trace),
+      ),
+      ...now,
+    ]);
   }
   if (inserted.length > 0) {
-    await client.query(INSERT, [project, ...columnsOf(inserted.map(cellsOf))]);
+    await client.query(INSERT, [project, ...columnsOf(OBSERVATION_CELLS, inserted.map(cellsOf))]);
   }
   await saveTraces(client, set);
   await flushPending(client, project, set);
@@ -59,13 +80,13 @@ async function addNewTraces(client: QueueClient, project: string, set: WorkingSe
     `INSERT INTO traces
        (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
      SELECT $1, g.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at
-     FROM unnest($2::bigint[], $3::bytea[], $4::text[], $5::bigint[]) AS g (n, key, long_id, at)`,
+     FROM ${unnest(NEW_CELLS, 2)} AS g (n, key, long_id, at)`,
     [
       project,
-      traces.map(({ n }) => n),
-      traces.map(({ key }) => toKey(key)),
-      traces.map(({ longId }) => (longId === null ? null : toText(longId))),
-      traces.map(({ at }) => at),
+      ...columnsOf(
+        NEW_CELLS,
+        traces.map(({ n, key, longId, at }) => [n, toKey(key), longId && toText(longId), at]),
+      ),
     ],
   );
 }
@@ -73,11 +94,7 @@ async function addNewTraces(client: QueueClient, project: string, set: WorkingSe
 async function saveTraces(client: QueueClient, set: WorkingSet): Promise<void> {
   const pairs = [...set.pairs.values()];
   const traces = set.changedTraces().map(traceCells);
-  await client.query(SAVE, [
-    pairs.map(([batch]) => batch),
-    pairs.map(([, trace]) => trace),
-    ...TRACE_CELLS.map((_, i) => traces.map((cells) => cells[i])),
-  ]);
+  await client.query(SAVE, [...columnsOf(PAIR_CELLS, pairs), ...columnsOf(TRACE_CELLS, traces)]);
 }
 
 async function flushPending(client: QueueClient, project: string, set: WorkingSet): Promise<void> {
@@ -143,22 +160,10 @@ async function removeTraces(client: QueueClient, set: WorkingSet): Promise<void>
   );
 }
 
-type CellTypes = readonly (readonly [name: string, type: string])[];
-
 function namesOf(cells: CellTypes): string[] {
   return cells.map(([name]) => name);
 }
 
-/** Rows of arrays, a parameter for each column. */
-function unnest(cells: CellTypes, first: number, ...before: string[]): string {
-  const arrays = cells.map(([, type], i) => `$${first + i}::${type}[]`);
-  return `unnest(${[...before, ...arrays].join(', ')})`;
-}
-
 function cellsOf({ trace, n, row, state }: Entry): Cell[] {
   return observationCells(trace, n, row, state);
-}
-
-function columnsOf(rows: readonly (readonly Cell[])[]): (Cell | undefined)[][] {
-  return OBSERVATION_CELLS.map((_, i) => rows.map((cells) => cells[i]));
 }

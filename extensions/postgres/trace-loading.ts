@@ -11,6 +11,7 @@ import {
   toKey,
   toText,
 } from './trace-cells.ts';
+import { columnOf, columnsOf, unnest } from './trace-columns.ts';
 import type { Entry, Facts, WaitingRun, Wanted } from './trace-facts.ts';
 import { placeName } from './trace-facts.ts';
 import { TRACE_CELLS } from './trace-state.ts';
@@ -20,8 +21,8 @@ const NEWEST_RUNS = 8;
 /** A trace may expire between being made sure of and being locked, again and again. */
 const LOCK_ATTEMPTS = 5;
 
-const TRACE_COLUMNS = columnsOf(TRACE_CELLS, 't');
-const OBSERVATION_COLUMNS = columnsOf(OBSERVATION_CELLS, 'o');
+const TRACE_COLUMNS = selectionOf(TRACE_CELLS, 't');
+const OBSERVATION_COLUMNS = selectionOf(OBSERVATION_CELLS, 'o');
 /** What a sum is made of. */
 const SUMMED =
   'o.trace, o.key, o.n, o.parent, o.name, o.kind, o.status, o.start_ms, o.start_ns, ' +
@@ -77,10 +78,10 @@ export async function isWaitedFor(
   keys: readonly Key[],
 ): Promise<boolean> {
   const { rows } = await client.query(
-    `SELECT EXISTS (SELECT 1 FROM pending_updates WHERE project = $1 AND key = ANY ($2))
-       OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1 AND key = ANY ($2))
-       OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1 AND parent = ANY ($2)) AS some`,
-    [project, keys.map(toKey)],
+    `SELECT EXISTS (SELECT 1 FROM pending_updates WHERE project = $1 AND key = ANY ($2::bytea[]))
+       OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1 AND key = ANY ($2::bytea[]))
+       OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1 AND parent = ANY ($2::bytea[])) AS some`,
+    [project, columnOf('bytea', keys.map(toKey))],
   );
   return rows[0]?.some === true;
 }
@@ -106,6 +107,11 @@ export async function nameTraces(
   }
 }
 
+const NAME_CELLS = [
+  ['key', 'bytea'],
+  ['long_id', 'text'],
+] as const;
+
 async function addTraces(
   client: QueueClient,
   project: string,
@@ -116,13 +122,15 @@ async function addTraces(
   const { rows } = await client.query(
     `INSERT INTO traces AS t (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
      SELECT $1, g.key, g.long_id, $4, 0, 0, $4, $4
-     FROM unnest($2::bytea[], $3::text[]) AS g (key, long_id) ORDER BY g.key
+     FROM ${unnest(NAME_CELLS, 2)} AS g (key, long_id) ORDER BY g.key
      ON CONFLICT (project, key) DO NOTHING
      RETURNING ${TRACE_COLUMNS}, t.key`,
     [
       project,
-      names.map(([key]) => toKey(key)),
-      names.map(([, longId]) => (longId === null ? null : toText(longId))),
+      ...columnsOf(
+        NAME_CELLS,
+        names.map(([key, longId]) => [toKey(key), longId && toText(longId)]),
+      ),
       at,
     ],
   );
@@ -183,13 +191,21 @@ async function loadNumbers(
   }
 }
 
+const ENTRY_CELLS = [
+  ['trace', 'bigint'],
+  ['key', 'bytea'],
+] as const;
+
 async function loadEntries(client: QueueClient, { entries }: Wanted, facts: Facts): Promise<void> {
   if (entries.size === 0) return;
   const places = [...entries.values()];
   const { rows } = await client.query(
-    `SELECT ${OBSERVATION_COLUMNS} FROM unnest($1::bigint[], $2::bytea[]) AS g (trace, key)
+    `SELECT ${OBSERVATION_COLUMNS} FROM ${unnest(ENTRY_CELLS, 1)} AS g (trace, key)
      JOIN observations o ON o.trace = g.trace AND o.key = g.key`,
-    [places.map(([trace]) => trace), places.map(([, key]) => toKey(key))],
+    columnsOf(
+      ENTRY_CELLS,
+      places.map(([trace, key]) => [trace, toKey(key)]),
+    ),
   );
   for (const name of entries.keys()) facts.entries.set(name, null);
   for (const row of rows) addEntry(row, facts);
@@ -343,7 +359,10 @@ export class TraceGone extends Error {
   override readonly name = 'TraceGone';
 }
 
-function columnsOf(cells: readonly (readonly [name: string, type: string])[], of: string): string {
+function selectionOf(
+  cells: readonly (readonly [name: string, type: string])[],
+  of: string,
+): string {
   return cells.map(([name]) => `${of}.${name}`).join(', ');
 }
 

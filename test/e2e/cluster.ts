@@ -1,8 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Test } from 'tap';
 import type { PostgresServer } from '../helper/postgres-server.ts';
 import { postgresServer } from '../helper/postgres-server.ts';
-import type { RedisServer } from '../helper/redis-server.ts';
+import type { RedisServer, Teardown } from '../helper/redis-server.ts';
 import { redisServer } from '../helper/redis-server.ts';
 import { eventually } from './client.ts';
 import type { Daemon, Tree } from './daemon.ts';
@@ -36,7 +35,7 @@ export type ClusterOptions = {
   readonly worker?: (config: Tree) => void;
 };
 
-export async function startCluster(t: Test, options: ClusterOptions = {}): Promise<Cluster> {
+export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
   const redis = await redisServer(t, ['--appendonly', 'yes', '--appendfsync', 'everysec']);
   const postgres = await postgresServer(t, []);
   const database = await postgres.database();
@@ -80,7 +79,7 @@ export async function startCluster(t: Test, options: ClusterOptions = {}): Promi
 
 type Env = Readonly<Record<string, string>>;
 
-async function gateway(t: Test, env: Env, edit?: (config: Tree) => void): Promise<Daemon> {
+async function gateway(t: Teardown, env: Env, edit?: (config: Tree) => void): Promise<Daemon> {
   const [grpc] = await freePorts(1);
   const daemon = await prepareDaemon({
     env,
@@ -106,7 +105,7 @@ async function gateway(t: Test, env: Env, edit?: (config: Tree) => void): Promis
   return daemon;
 }
 
-async function worker(t: Test, env: Env, edit?: (config: Tree) => void): Promise<Daemon> {
+async function worker(t: Teardown, env: Env, edit?: (config: Tree) => void): Promise<Daemon> {
   const daemon = await prepareDaemon({
     env,
     edit(config) {

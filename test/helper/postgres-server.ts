@@ -5,7 +5,7 @@ import { chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
-import { freePort } from './redis-server.ts';
+import { freePort, type Teardown } from './redis-server.ts';
 import { givenServer, serverBinaries } from './server-binaries.ts';
 
 /** A Postgres of a test file's own. */
@@ -18,9 +18,9 @@ export type PostgresServer = {
   /** Stops it in its tracks: it holds its connections and says nothing. */
   freeze(): void;
   thaw(): void;
+  /** Of the server; each connection has a process below it. */
+  pid(): number;
 };
-
-type Teardown = { teardown(clean: () => Promise<void>): void };
 
 const START_MS = 20_000;
 
@@ -100,6 +100,7 @@ export async function postgresServer(
     start,
     freeze: () => toAll(child, 'SIGSTOP'),
     thaw: () => toAll(child, 'SIGCONT'),
+    pid: () => child?.pid ?? 0,
   };
 }
 

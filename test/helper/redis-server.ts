@@ -6,8 +6,10 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import type { Test } from 'tap';
 import { givenServer, serverBinaries } from './server-binaries.ts';
+
+/** A test, or whoever else cleans up. */
+export type Teardown = { teardown(clean: () => Promise<void> | void): void };
 
 /** A Redis of a test's own. */
 export type RedisServer = {
@@ -22,13 +24,15 @@ export type RedisServer = {
   /** Stops it in its tracks: it holds its connections and says nothing. */
   freeze(): void;
   thaw(): void;
+  /** Of the process that runs. */
+  pid(): number;
 };
 
 /** Keys of a test file's own, on a Redis that it does not end. */
 export type RedisKeys = { readonly url: string; readonly keyPrefix: string };
 
 /** On the Redis that the tests are given, or on one that is started for them; removed with the test. */
-export async function redisKeys(t: Test): Promise<RedisKeys> {
+export async function redisKeys(t: Teardown): Promise<RedisKeys> {
   const keyPrefix = `tracectl-test-${process.pid}-${randomUUID().slice(0, 8)}`;
   const url = givenServer('redis');
   if (url === undefined) return { url: (await redisServer(t)).url, keyPrefix };
@@ -62,7 +66,7 @@ export const TLS_SETTINGS: readonly (readonly [string, string])[] = [
 
 /** Starts a Redis in a temporary directory, on a free port, without snapshots; it ends with the test. */
 export async function redisServer(
-  t: Test,
+  t: Teardown,
   args: readonly string[] = [],
   access: RedisAccess = {},
 ): Promise<RedisServer> {
@@ -101,14 +105,14 @@ export async function redisServer(
 }
 
 /** A test may start several servers: each has a directory of its own. */
-export function ownDirectory(t: Test): string {
+export function ownDirectory(t: Teardown): string {
   const directory = mkdtempSync(join(tmpdir(), 'tracectl-redis-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   return directory;
 }
 
 /** A client that finds its server again soon after it was away, and ends with the test. */
-export function lookingClient(t: Test, port: number, access: RedisAccess = {}): Redis {
+export function lookingClient(t: Teardown, port: number, access: RedisAccess = {}): Redis {
   const { password, isSecure = false } = access;
   const client = new Redis({
     ...{ port, host: '127.0.0.1', retryStrategy: () => 20 },
@@ -121,11 +125,11 @@ export function lookingClient(t: Test, port: number, access: RedisAccess = {}): 
 }
 
 /** A server that a test starts and ends. */
-export type RedisProcess = Pick<RedisServer, 'kill' | 'start' | 'freeze' | 'thaw'>;
+export type RedisProcess = Pick<RedisServer, 'kill' | 'start' | 'freeze' | 'thaw' | 'pid'>;
 
 /** `isReady` is found in what it prints when it serves. */
 export function redisProcess(
-  t: Test,
+  t: Teardown,
   args: readonly string[],
   isReady = /Ready to accept connections/,
 ): RedisProcess {
@@ -161,6 +165,7 @@ export function redisProcess(
     kill,
     freeze: () => void child?.kill('SIGSTOP'),
     thaw: () => void child?.kill('SIGCONT'),
+    pid: () => child?.pid ?? 0,
   };
 }
 

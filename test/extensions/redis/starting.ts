@@ -1,14 +1,14 @@
-import type { Test } from 'tap';
 import { config } from '../../../extensions/redis/config.ts';
 import { redis } from '../../../extensions/redis/factory.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Extension } from '../../../src/component/component.ts';
 import { REDIS, type RedisConnection, type RedisState } from '../../../src/redis/redis.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/telemetry/health.ts';
+import type { Teardown } from '../../helper/redis-server.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 
 /** The extension as a service starts it; it ends with the test. */
-export async function startRedis(t: Test, options: Record<string, unknown>) {
+export async function startRedis(t: Teardown, options: Record<string, unknown>) {
   const health = createHealth(systemClock);
   const host = fakeHost({ services: { [HEALTH_REGISTRY.name]: health } });
   const settings = testSettings('extension', 'redis', { host, clock: systemClock });

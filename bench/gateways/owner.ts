@@ -1,0 +1,12 @@
+/** Cleans up what a benchmark starts, the last first, as a test does. */
+export class Owner {
+  readonly #cleaning: (() => Promise<void> | void)[] = [];
+
+  teardown(clean: () => Promise<void> | void): void {
+    this.#cleaning.push(clean);
+  }
+
+  async end(): Promise<void> {
+    for (const clean of this.#cleaning.splice(0).reverse()) await clean();
+  }
+}

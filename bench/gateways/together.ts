@@ -1,0 +1,103 @@
+import { type Cluster, startCluster } from '../../test/e2e/cluster.ts';
+import type { Daemon } from '../../test/e2e/daemon.ts';
+import { quantile } from '../compare.ts';
+import { Load } from '../load.ts';
+import { type Payload, wireRequest } from '../payloads.ts';
+import { treeCpuMicros } from '../process-cost.ts';
+import type { Server } from '../servers.ts';
+import { Owner } from './owner.ts';
+
+/** A gateway as it is shipped, without a worker: a window holds the way to the acknowledgement. */
+export async function startGateway(): Promise<Server> {
+  const owner = new Owner();
+  const { gateways, key } = await startCluster(owner, { gateways: 1, workers: 0 });
+  const [gateway] = gateways;
+  if (gateway === undefined) throw new Error('there is no gateway');
+  return {
+    pid: gateway.pid(),
+    port: portOf(gateway),
+    key,
+    idle: async () => {},
+    stop: () => owner.end(),
+  };
+}
+
+/** Of all requests, from the first to the last span in a row. */
+export type Together = {
+  readonly acknowledgedPerSecond: number;
+  readonly storedPerSecond: number;
+  readonly latency: { readonly p50: number; readonly p99: number };
+  /** CPU microseconds a span, of all processes of a kind together. */
+  readonly cpu: Readonly<Record<'gateways' | 'worker' | 'redis' | 'postgres', number>>;
+};
+
+const CONNECTIONS = 32;
+
+/** Gateways, one worker, Redis and Postgres on one machine, with all that it has. */
+export async function runTogether(
+  gateways: number,
+  payload: Payload,
+  requests: number,
+): Promise<Together> {
+  const owner = new Owner();
+  try {
+    const cluster = await startCluster(owner, { gateways, workers: 1 });
+    await send(cluster, payload, Math.ceil(requests / 4));
+    await cluster.drained();
+    const before = cpuOf(cluster);
+    const begun = performance.now();
+    const latencies = await send(cluster, payload, requests);
+    const acknowledged = performance.now();
+    await cluster.drained();
+    const stored = performance.now();
+    const after = cpuOf(cluster);
+    const spans = requests * payload.itemsPerRequest;
+    const perSpan = (kind: keyof Together['cpu']) => (after[kind] - before[kind]) / spans;
+    return {
+      acknowledgedPerSecond: (spans * 1000) / (acknowledged - begun),
+      storedPerSecond: (spans * 1000) / (stored - begun),
+      latency: { p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99) },
+      cpu: {
+        gateways: perSpan('gateways'),
+        worker: perSpan('worker'),
+        redis: perSpan('redis'),
+        postgres: perSpan('postgres'),
+      },
+    };
+  } finally {
+    await owner.end();
+  }
+}
+
+/** Each gateway gets its share; resolves with all latencies in milliseconds, ascending. */
+async function send(cluster: Cluster, payload: Payload, requests: number): Promise<number[]> {
+  const { gateways, key } = cluster;
+  const share = Math.ceil(requests / gateways.length);
+  const wires = gateways.map(() =>
+    Array.from({ length: share }, () => wireRequest(payload, payload.next(), key)),
+  );
+  const loads = await Promise.all(
+    gateways.map((gateway) => Load.open(portOf(gateway), CONNECTIONS / gateways.length)),
+  );
+  try {
+    const latencies = await Promise.all(loads.map((load, i) => load.run(wires[i] ?? [])));
+    return latencies.flat().sort((a, b) => a - b);
+  } finally {
+    for (const load of loads) load.close();
+  }
+}
+
+function cpuOf({ gateways, workers, redis, postgres }: Cluster): Together['cpu'] {
+  const sum = (daemons: readonly Daemon[]) =>
+    daemons.reduce((cpu, daemon) => cpu + treeCpuMicros(daemon.pid()), 0);
+  return {
+    gateways: sum(gateways),
+    worker: sum(workers),
+    redis: treeCpuMicros(redis.pid()),
+    postgres: treeCpuMicros(postgres.pid()),
+  };
+}
+
+function portOf(daemon: Daemon): number {
+  return Number(new URL(daemon.base).port);
+}
