@@ -54,6 +54,12 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
     ],
     types: ['src/queue', 'src/store'],
   },
+  'src/supervisor': {
+    values: [
+      ...['src/component', 'src/config', 'src/control', 'src/http/address.ts', 'src/telemetry'],
+    ],
+    types: ['src/store'],
+  },
   receivers: {
     values: [
       ...['src/component', 'src/model', 'src/config/schema.ts', 'src/bullmq', 'src/grpc'],
