@@ -28,11 +28,17 @@ const NAME = /^batches_(\d{4})(\d{2})(\d{2})$/;
 const LATER = ['55P03', '40P01', '42P07', '23514', '42P17'];
 const NO_RIGHTS = '42501';
 
-/** Makes the partitions of today and the next days. Resolves with false where that is not this role's to do. */
-export async function ensurePartitions(database: Database, now: number): Promise<boolean> {
+/**
+ * Makes the partitions of today and the days `ahead`. Resolves with false where that is not this role's to do.
+ */
+export async function ensurePartitions(
+  database: Database,
+  now: number,
+  ahead = AHEAD,
+): Promise<boolean> {
   const today = Math.floor(now / DAY_MS) * DAY_MS;
   const known = new Set((await partitions(database)).map(({ name }) => name));
-  for (let day = today; day <= today + AHEAD * DAY_MS; day += DAY_MS) {
+  for (let day = today; day <= today + ahead * DAY_MS; day += DAY_MS) {
     if (known.has(nameOf(day))) continue;
     const outcome = await attempt(() => database.transaction((client) => make(client, day)));
     if (outcome === 'no rights') return false;
