@@ -6,6 +6,7 @@ import {
   OBSERVATION_CELLS,
   observationCells,
 } from '../extensions/postgres/trace-cells.ts';
+import { columnsOf, unnest } from '../extensions/postgres/trace-columns.ts';
 import { postgresTraces } from '../extensions/postgres/traces.ts';
 import { systemClock } from '../src/component/clock.ts';
 import type { ObservationBatch } from '../src/model/batch.ts';
@@ -36,14 +37,16 @@ const { values: flags } = parseArgs({
 const rounds = Number(flags.rounds);
 const total = Number(flags.rows);
 
-const NAMES = ['project', ...OBSERVATION_CELLS.map(([name]) => name)];
-const TYPES = ['text', ...OBSERVATION_CELLS.map(([, type]) => type)];
+const CELLS = [['project', 'text'] as const, ...OBSERVATION_CELLS];
+const NAMES = CELLS.map(([name]) => name);
 const INTO = `observations (${NAMES.join(', ')})`;
 const PER_TRACE = 5;
 const WAY_NAMES = ['COPY', 'UNNEST', 'multi-row VALUES', 'traces.write, whole'] as const;
 
 type Ways = Record<(typeof WAY_NAMES)[number], (batch: ObservationBatch) => Promise<void>>;
 
+/** What COPY would read as something else. */
+const SPECIAL = /[\\\t\n\r]/;
 let made = 0;
 const closing: (() => Promise<void> | void)[] = [];
 try {
@@ -72,7 +75,7 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
   const traces = postgresTraces(databaseOf(postgres), { since: () => Number.MIN_SAFE_INTEGER });
   const ways: Ways = {
     COPY: (batch) => copy(client, batch.observations.map(cellsOf)),
-    UNNEST: (batch) => unnest(client, batch.observations.map(cellsOf)),
+    UNNEST: (batch) => fromColumns(client, batch.observations.map(cellsOf)),
     'multi-row VALUES': (batch) => values(client, batch.observations.map(cellsOf)),
     'traces.write, whole': (batch) => traces.write(batch),
   };
@@ -127,10 +130,11 @@ function cellsOf(observation: Observation): Cell[] {
   return ['p', ...observationCells(-1 - Math.floor(n / PER_TRACE), n, row, state)];
 }
 
-async function unnest(client: pg.Client, rows: readonly Cell[][]): Promise<void> {
-  const arrays = TYPES.map((type, i) => `$${i + 1}::${type}[]`).join(', ');
-  const columns = TYPES.map((_, i) => rows.map((row) => row[i]));
-  await client.query(`INSERT INTO ${INTO} SELECT * FROM unnest(${arrays})`, columns);
+async function fromColumns(client: pg.Client, rows: readonly Cell[][]): Promise<void> {
+  await client.query(
+    `INSERT INTO ${INTO} SELECT * FROM ${unnest(CELLS, 1)}`,
+    columnsOf(CELLS, rows),
+  );
 }
 
 async function values(client: pg.Client, rows: readonly Cell[][]): Promise<void> {
@@ -165,10 +169,11 @@ function copy(client: pg.Client, rows: readonly Cell[][]): Promise<void> {
   });
 }
 
-function copied(cell: Cell): string {
+function copied(cell: Cell): string | number {
   if (cell === null) return '\\N';
+  if (typeof cell === 'number') return cell;
   if (Buffer.isBuffer(cell)) return `\\\\x${cell.toString('hex')}`;
-  return String(cell).replaceAll(/[\\\t\n\r]/g, (found) => `\\${found}`);
+  return SPECIAL.test(cell) ? cell.replaceAll(new RegExp(SPECIAL, 'g'), '\\$&') : cell;
 }
 
 function print(size: number, samples: Map<string, Sample[]>): void {

@@ -30,6 +30,15 @@ const SUMMED =
 
 export type TraceName = readonly [key: Key, longId: string | null, ...more: unknown[]];
 
+export type Begin = {
+  readonly project: string;
+  readonly isAlone: boolean;
+  readonly batchId: string;
+  /** How many of them it may insert. */
+  readonly observations: number;
+  readonly traces: number;
+};
+
 /** Numbers for what a write may insert, and whether its raw batch is here, which it then is until the end. */
 export type Beginning = {
   readonly hasBatch: boolean;
@@ -38,30 +47,20 @@ export type Beginning = {
 };
 
 /**
- * Writes of one project go side by side; one that places runs without a trace goes alone, because any
- * other's rows could be the run, or the parent, that it looks for.
+ * Locks the project, and tells what a write may use. Writes of one project go side by side; one that places
+ * runs without a trace goes alone, because any other's rows could be the run, or the parent, that it looks for.
  */
-export async function lockProject(
-  client: QueueClient,
-  project: string,
-  isAlone: boolean,
-): Promise<void> {
-  const lock = isAlone ? 'pg_advisory_xact_lock' : 'pg_advisory_xact_lock_shared';
-  await client.query(`SELECT ${lock}(hashtextextended($1, 0))`, [`tracectl/runs/${project}`]);
-}
-
 export async function begin(
   client: QueueClient,
-  batchId: string,
-  observations: number,
-  traces: number,
+  { project, isAlone, batchId, observations, traces }: Begin,
 ): Promise<Beginning> {
+  const lock = isAlone ? 'pg_advisory_xact_lock' : 'pg_advisory_xact_lock_shared';
   const { rows } = await client.query(
     `WITH held AS (SELECT 1 FROM batches WHERE id = $1 FOR KEY SHARE)
-     SELECT EXISTS (SELECT 1 FROM held) AS has_batch,
+     SELECT ${lock}(hashtextextended($4, 0)), EXISTS (SELECT 1 FROM held) AS has_batch,
        ARRAY(SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer)) AS numbers,
        ARRAY(SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer)) AS trace_numbers`,
-    [batchId, observations, traces],
+    [batchId, observations, traces, `tracectl/runs/${project}`],
   );
   const [row] = rows;
   return {

@@ -10,7 +10,7 @@ import type { Facts } from './trace-facts.ts';
 import { noFacts, Wanted } from './trace-facts.ts';
 import { flush } from './trace-flush.ts';
 import type { Beginning } from './trace-loading.ts';
-import { begin, isWaitedFor, load, lockProject, nameTraces, TraceGone } from './trace-loading.ts';
+import { begin, isWaitedFor, load, nameTraces, TraceGone } from './trace-loading.ts';
 import { isNotRead, WorkingSet } from './trace-working-set.ts';
 
 /** Rows of one transaction: others that write the same traces need not wait for a whole large batch. */
@@ -83,11 +83,13 @@ class Write {
     if (deleted.has(projectId)) {
       throw new PermanentError('project_deleted', `the project ${projectId} was deleted`);
     }
-    await lockProject(client, projectId, this.#isAlone);
+    const beginning = await begin(client, {
+      ...{ project: projectId, isAlone: this.#isAlone, batchId: id },
+      observations: this.#rows.count,
+      traces: children.length / (ROW_LENGTH + 1),
+    });
     const keys = traces.flatMap(([, , rows]) => keysOf(rows));
     if (!this.#isAlone && (await isWaitedFor(client, projectId, keys))) return false;
-    const newTraces = children.length / (ROW_LENGTH + 1);
-    const beginning = await begin(client, id, this.#rows.count, newTraces);
     if (!beginning.hasBatch) await this.#database.keep(client, [this.#source]);
     await nameTraces(client, projectId, traces, receivedAt, this.#facts);
     await load(client, projectId, this.#firstWanted(), this.#facts);

@@ -14,6 +14,7 @@ import type {
   Host,
   Settings,
 } from '../../src/component/component.ts';
+import { ONLY_WORKER } from '../../src/component/component.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../src/control/queues.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../src/grpc/listener.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
@@ -128,7 +129,15 @@ async function benchOf(t: Test, factory: Factory): Promise<Bench> {
       return offer as T;
     },
   };
-  const settings: Settings = { id: factory.type, kind: factory.kind, logger, clock, metrics, host };
+  const settings: Settings = {
+    id: factory.type,
+    kind: factory.kind,
+    logger,
+    clock,
+    metrics,
+    host,
+    worker: ONLY_WORKER,
+  };
   const example = exampleOf(factory);
   const extensions = await startExtensions(t, example, settings, directory);
   const config = factory.config.parse(runnable(example, directory));
