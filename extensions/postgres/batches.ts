@@ -165,7 +165,7 @@ export async function removeFree(
     [ids],
   );
   const removed = await client.query(
-    `DELETE FROM batches b WHERE b.id = ANY ($1) 
+    `DELETE FROM batches b WHERE b.id = ANY ($1)
        AND NOT ${WAITS} AND NOT ${IS_DEAD} AND NOT ${IN_TRACES}
      RETURNING octet_length(b.body) AS bytes`,
     [locked.rows.map(({ id }) => id)],

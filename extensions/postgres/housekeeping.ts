@@ -121,11 +121,12 @@ class Keeper {
       this.#expiredAt = now;
     }
     if (isDue(this.#partitionedAt, PARTITIONS_MS, now)) {
+      // Noted first: where it fails it does not keep the rest from its turn.
+      this.#partitionedAt = now;
       await ensurePartitions(postgres, now);
       yield;
       await dropOldPartitions(postgres, now, this.#removed('retention'));
       yield;
-      this.#partitionedAt = now;
     }
     yield* this.#removeFreeBatches();
   }

@@ -64,7 +64,9 @@ export async function openStore(
   });
   const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
   // Before the first batch comes: what stands in the default partition keeps its day from being made.
-  await ensurePartitions(postgres, clock.now());
+  await ensurePartitions(postgres, clock.now(), 0).catch((error: unknown) => {
+    logger.warn({ error }, 'the partition of today could not be made yet');
+  });
   const queues = await openQueues(accepting, clock, logger);
   const keeper = housekeeping({
     ...{ postgres, queues, counters, retention, clock, logger, metrics },

@@ -18,8 +18,8 @@ const DAY_MS = 86_400_000;
 const AHEAD = 4;
 /** Everybody who writes batches waits behind a change of the table that waits. */
 const PATIENCE = `SET LOCAL lock_timeout = '500ms'`;
-/** Rows of a partition that are counted before it goes. */
-const COUNTED = 100_000;
+/** Of a partition that is counted before it goes, without its bodies. */
+const COUNTED_BYTES = 32 * 1024 * 1024;
 /** Any number that nobody else locks. */
 const LOCK = 7_227_322_003;
 
@@ -28,11 +28,17 @@ const NAME = /^batches_(\d{4})(\d{2})(\d{2})$/;
 const LATER = ['55P03', '40P01', '42P07', '23514', '42P17'];
 const NO_RIGHTS = '42501';
 
-/** Makes the partitions of today and the next days. Resolves with false where that is not this role's to do. */
-export async function ensurePartitions(database: Database, now: number): Promise<boolean> {
+/**
+ * Makes the partitions of today and the days `ahead`. Resolves with false where that is not this role's to do.
+ */
+export async function ensurePartitions(
+  database: Database,
+  now: number,
+  ahead = AHEAD,
+): Promise<boolean> {
   const today = Math.floor(now / DAY_MS) * DAY_MS;
   const known = new Set((await partitions(database)).map(({ name }) => name));
-  for (let day = today; day <= today + AHEAD * DAY_MS; day += DAY_MS) {
+  for (let day = today; day <= today + ahead * DAY_MS; day += DAY_MS) {
     if (known.has(nameOf(day))) continue;
     const outcome = await attempt(() => database.transaction((client) => make(client, day)));
     if (outcome === 'no rights') return false;
@@ -89,12 +95,13 @@ export async function dropOldPartitions(
 /** Counted where that is quick, estimated where it is not. */
 async function sizeOf(client: PostgresClient, name: string): Promise<Size> {
   const estimate = await client.query(
-    `SELECT reltuples AS batches, pg_total_relation_size(oid) AS bytes
+    `SELECT greatest(reltuples, 0) AS batches, pg_table_size(oid) AS bytes,
+       pg_relation_size(oid) AS counted
      FROM pg_class WHERE oid = $1::regclass`,
     [name],
   );
   const [about] = estimate.rows;
-  if (Number(about?.batches) > COUNTED) return sizeIn(about);
+  if (Number(about?.counted) > COUNTED_BYTES) return sizeIn(about);
   const { rows } = await client.query(
     `SELECT count(*) AS batches, coalesce(sum(octet_length(body)), 0) AS bytes FROM ${name}`,
   );

@@ -34,11 +34,12 @@ export async function expireStep(
 /** A project, and the time before which what it has is expired. */
 export type Window = readonly [project: string, since: number];
 
-/** Those of which something may be expired. */
+/** Those of which something may be expired, and the hidden one where something of it is left. */
 export async function dueProjects(
   database: PostgresClient,
-  windows: readonly Window[],
+  projects: readonly Window[],
 ): Promise<readonly Window[]> {
+  const windows: readonly Window[] = [...projects, [HIDDEN, Number.MAX_SAFE_INTEGER]];
   const { rows } = await database.query(
     `WITH updates AS (
        SELECT project, min(received_at) AS at FROM pending_updates GROUP BY project

@@ -3,6 +3,7 @@ import { walkBatches } from '../../../extensions/postgres/batch-walk.ts';
 import { removeFreeBatches } from '../../../extensions/postgres/batches.ts';
 import { dropOldPartitions, ensurePartitions } from '../../../extensions/postgres/partitions.ts';
 import {
+  dueProjects,
   expireStep,
   removeFreeBatchesStep,
   removeProjectStep,
@@ -90,6 +91,8 @@ t.test(
     t.ok(await expireStep(database, P, T0 + 1, T0));
     t.equal(await traces.getTrace(P, 'trace-1'), undefined);
     t.equal(await traces.getObservation(P, 'o7'), undefined);
+    const [hidden] = await dueProjects(database, [[P, T0 + 1]]);
+    t.same(hidden?.[0], '', 'the rest is found also after a restart');
     await traces.write(batchWith([anObservation({ name: 'new' })], at(T0)));
     t.ok((await all(() => expireStep(database, 'proj_none', 0, T0))) > 2);
     t.equal(await count('observations'), 1);
