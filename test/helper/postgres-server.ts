@@ -1,12 +1,12 @@
 import type { ChildProcess } from 'node:child_process';
-import { execFileSync, spawn } from 'node:child_process';
+import { execFileSync } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { chownSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { freePort, type Teardown } from './redis-server.ts';
-import { givenServer, serverBinaries } from './server-binaries.ts';
+import { givenServer, serverBinaries, spawnServer } from './server-binaries.ts';
 
 /** A Postgres of a test file's own. */
 export type PostgresServer = {
@@ -70,7 +70,8 @@ export async function postgresServer(
   let databases = 0;
 
   async function start(): Promise<void> {
-    child = spawn(join(binaries, 'postgres'), ['-D', data, '-p', `${port}`, ...options], as);
+    const args = ['-D', data, '-p', `${port}`, ...options];
+    child = spawnServer(join(binaries, 'postgres'), args, as);
     await answers(urlOf('postgres'));
   }
 

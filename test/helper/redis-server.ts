@@ -1,12 +1,11 @@
 import type { ChildProcess } from 'node:child_process';
-import { spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { givenServer, serverBinaries } from './server-binaries.ts';
+import { givenServer, serverBinaries, spawnServer } from './server-binaries.ts';
 
 /** A test, or whoever else cleans up. */
 export type Teardown = { teardown(clean: () => Promise<void> | void): void };
@@ -146,11 +145,11 @@ export function redisProcess(
   let child: ChildProcess | undefined;
 
   async function start(): Promise<void> {
-    const started = spawn(binary, args, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const started = spawnServer(binary, args, { stdio: ['ignore', 'pipe', 'ignore'] });
     child = started;
     await new Promise<void>((resolve, reject) => {
       let said = '';
-      started.stdout.on('data', (chunk: Buffer) => {
+      started.stdout?.on('data', (chunk: Buffer) => {
         said += chunk.toString();
         if (isReady.test(said)) resolve();
       });

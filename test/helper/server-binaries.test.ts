@@ -1,3 +1,6 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
 import t from 'tap';
 import type { Machine, ServerKind } from './server-binaries.ts';
 import { givenServer, serverBinaries, sourceOf } from './server-binaries.ts';
@@ -65,6 +68,20 @@ t.test('a server that is given is named by its variable', async (t) => {
       undefined,
     );
   }
+});
+
+t.test('a server ends with whoever started it, also when that is killed', async (t) => {
+  const helper = JSON.stringify(join(import.meta.dirname, 'server-binaries.ts'));
+  const script = `import { spawnServer } from ${helper};
+    const child = spawnServer('/bin/sleep', ['60'], { stdio: ['ignore', 'inherit', 'ignore'] });
+    child.once('spawn', () => process.stdout.write('started'));`;
+  const starter = spawn(process.execPath, ['--input-type=module-typescript', '-e', script]);
+  await once(starter.stdout, 'data');
+  // The server holds the other end of the pipe: it closes when both have ended.
+  const ended = once(starter.stdout, 'close');
+  starter.kill('SIGKILL');
+  await ended;
+  t.pass('nobody is left');
 });
 
 t.test('this machine has both, or gets them', async (t) => {

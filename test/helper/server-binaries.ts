@@ -1,4 +1,5 @@
-import { execFileSync } from 'node:child_process';
+import type { ChildProcess, SpawnOptions } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { accessSync, constants, existsSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
@@ -47,6 +48,7 @@ const SERVERS: Record<ServerKind, Server> = {
 
 const DEBIAN_POSTGRES = '/usr/lib/postgresql';
 const APT = '/usr/bin/apt-get';
+const SETPRIV = '/usr/bin/setpriv';
 
 /** The URL of a server that is there for the tests, where one is named. */
 export function givenServer(kind: ServerKind, env: Machine['env'] = process.env) {
@@ -90,6 +92,16 @@ export function serverBinaries(kind: ServerKind): string {
   throw new Error(
     `${SERVERS[kind].name} could not be installed (apt-get install ${source.package}): ${failure}`,
   );
+}
+
+/** Starts a server that ends with this process, also where that is killed (on Linux). */
+export function spawnServer(
+  binary: string,
+  args: readonly string[],
+  options: SpawnOptions,
+): ChildProcess {
+  if (!thisMachine().isExecutable(SETPRIV)) return spawn(binary, args, options);
+  return spawn(SETPRIV, ['--pdeathsig', 'KILL', binary, ...args], options);
 }
 
 export function thisMachine(): Machine {

@@ -6,6 +6,7 @@ import { processOn, until } from '../../helper/job-queue.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { queueDatabase } from '../../helper/queue-database.ts';
 import { redisServer } from '../../helper/redis-server.ts';
+import { sentinelSetup } from '../../helper/sentinels.ts';
 import { createSink } from '../../helper/sink.ts';
 
 const postgres = await postgresDatabases(t);
@@ -52,7 +53,8 @@ t.test('with a store: FLUSHALL loses nothing', async (t) => {
 t.test('with a store: whatever single key Redis drops, all is delivered (M2)', async (t) => {
   const { redis, one } = await stored(t);
   const keys = ['wait', 'id', 'meta', 'marker', 'events', 'stalled-check', 'the jobs', 'one job'];
-  const delivered = keys.map(async (dropped, i) => {
+  const delivered: Promise<void>[] = [];
+  for (const [i, dropped] of keys.entries()) {
     const queue = `q${i}`;
     const { exporter } = await one.gateway({ queue });
     const batches = Array.from({ length: 3 }, () => nativeBatch(1));
@@ -62,9 +64,12 @@ t.test('with a store: whatever single key Redis drops, all is delivered (M2)', a
     const names = dropped === 'the jobs' ? jobs : [`{tracectl}:${queue}:${dropped}`];
     await redis.client.del(...(dropped === 'one job' ? jobs.slice(1) : names));
     const { sink } = await one.worker({ queue });
-    await sink.holds(3);
-    t.same(sink.ids().sort(), batches.map(({ id }) => id).sort(), dropped);
-  });
+    const all = sink.holds(3).then(() => {
+      t.same(sink.ids().sort(), batches.map(({ id }) => id).sort(), dropped);
+    });
+    delivered.push(all);
+  }
+  // The sweeper takes some seconds, for all of them at the same time.
   await Promise.all(delivered);
 });
 
@@ -82,6 +87,34 @@ t.test('with a store: workers that run go on after a FLUSHALL', async (t) => {
   }
   await until(() => ids().size === 60);
   t.same([...ids()].sort(), sent.sort());
+});
+
+t.test('with a store: a failover of Redis loses nothing, and needs no restart', async (t) => {
+  const setup = await sentinelSetup(t, { count: 1 });
+  const place = await queueDatabase(t, await postgres.database());
+  const addresses = setup.sentinels.map(({ address }) => address);
+  const one = await processOn(
+    t,
+    { url: 'redis://named-by-the-sentinel' },
+    await place.open(systemClock),
+    { sentinel: { name: 'main', addresses } },
+  );
+  const { exporter } = await one.gateway();
+  const { sink } = await one.worker();
+  const sent: string[] = [];
+  const send = async (): Promise<void> => {
+    const batch = nativeBatch(1);
+    await exporter.consume(batch);
+    sent.push(batch.id);
+  };
+  for (let i = 0; i < 10; i++) await send();
+  await setup.primary.kill();
+  const taken = setup.isPrimary(setup.replica);
+  for (let i = 0; i < 20; i++) await send();
+  await taken;
+  for (let i = 0; i < 10; i++) await send();
+  await until(() => new Set(sink.ids()).size === 40);
+  t.same([...new Set(sink.ids())].sort(), sent.sort());
 });
 
 t.test('with a store: a job is a pointer, however large the body', async (t) => {
