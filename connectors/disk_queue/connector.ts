@@ -86,7 +86,7 @@ export function diskQueue(
 }
 
 async function storageOf(
-  { host, clock, logger }: Settings,
+  { host, clock, logger, worker }: Settings,
   { directory, store, storage }: DiskQueueConfig,
 ): Promise<QueueStorage | DirectoryStorage> {
   if (directory === undefined) return host.extension(store ?? storage ?? '', QUEUE_STORAGE);
@@ -94,6 +94,7 @@ async function storageOf(
     directory,
     createDirectory: true,
     ...OWN_DIRECTORY,
+    worker,
     clock,
     logger,
   });

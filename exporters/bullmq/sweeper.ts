@@ -1,4 +1,4 @@
-import type { JobQueue } from '../../src/bullmq/job-queue.ts';
+import type { JobQueue, NewJob } from '../../src/bullmq/job-queue.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import type { SharedQueue, SharedQueueStorage } from '../../src/queue/shared-queue.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
@@ -76,8 +76,11 @@ async function sweepOnce(
   let seen = 0;
   for (let after = ''; !isStopped(); ) {
     const ids = await queue.waitingSince(before, PAGE, after);
-    await jobs.addAll(ids.map((batchId) => ({ batchId, data: { batch: batchId } })));
+    const wanted = ids.map((batchId) => ({ batchId, data: { batch: batchId } }));
+    await jobs.addAll(wanted);
     seen += ids.length;
+    // Redis may have dropped the list and not the jobs, which then cannot be added.
+    if ((await jobs.count()) < seen) await mend(wanted, jobs, logger);
     after = ids.at(-1) ?? after;
     if (ids.length < PAGE) break;
     // Where Redis had a job for each already, the rest of the backlog is sound too.
@@ -85,4 +88,9 @@ async function sweepOnce(
   }
   const added = (await jobs.count()) - known;
   if (added > 0) logger.info({ jobs: added }, 'jobs were made that Redis did not have');
+}
+
+async function mend(wanted: readonly NewJob[], jobs: JobQueue, logger: Logger): Promise<void> {
+  const mended = await jobs.mend(wanted);
+  if (mended > 0) logger.warn({ jobs: mended }, 'jobs were made anew that Redis had in no list');
 }

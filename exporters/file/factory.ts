@@ -11,5 +11,6 @@ export const file = defineExporter({
   accepts: ['observations', 'raw'],
   acceptsAs: ({ format }) => (format === 'json' ? ['observations'] : ['observations', 'raw']),
   config: fileConfig,
+  oneProcess: () => 'one process writes a file, and renames it',
   create: createFileExporter,
 });

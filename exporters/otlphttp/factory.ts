@@ -10,6 +10,9 @@ export const otlpHttp = defineExporter({
   description: 'Sends spans to an OpenTelemetry server over HTTP, through a queue on disk',
   accepts: ['raw', 'observations'],
   config: otlpHttpConfig,
+  // Without a queue nothing is held, nor where a start leaves at once.
+  joinsEvents: ({ sending_queue: { enabled, storage }, open_span_timeout }) =>
+    enabled && storage !== undefined && open_span_timeout > 0,
   // Without a header there is no key that they would share.
   mixesProjects: ({ headers, allow_multiple_projects }) =>
     allow_multiple_projects || Object.keys(headers).length === 0

@@ -1,11 +1,11 @@
 import type { Settings } from '../../src/component/component.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import type { Transport } from '../../src/otlphttp/transport.ts';
+import { openTransport } from '../../src/otlphttp/transport.ts';
+import { type Verdict, verdictOn } from '../../src/otlphttp/verdict.ts';
 import type { OtlpHttpConfig } from './config.ts';
 import type { Piece } from './piece.ts';
 import type { SendMetrics } from './send-metrics.ts';
-import type { Transport } from './transport.ts';
-import { openTransport } from './transport.ts';
-import { type Verdict, verdictOn } from './verdict.ts';
 
 /** What a destination did with what it was sent. What is not named here it has taken. */
 export type Outcome = {

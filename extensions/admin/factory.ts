@@ -20,5 +20,6 @@ export const admin = defineExtension({
           message: noPlaceForToken(store),
         }
       : undefined,
+  runsIn: 'first',
   create: createAdmin,
 });

@@ -34,6 +34,7 @@ export function fileStorageExtension(settings: Settings, config: FileStorageConf
         createDirectory: config.create_directory,
         minFreeBytes: config.min_free_bytes,
         reserveBytes: config.reserve_bytes,
+        worker: settings.worker,
         clock,
         logger,
       });

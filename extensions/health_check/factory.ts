@@ -9,5 +9,6 @@ export const healthCheck = defineExtension({
   description: 'Answers over HTTP whether the service lives and is ready',
   config: healthCheckConfig,
   provides: [],
+  runsIn: 'watcher',
   create: createHealthCheck,
 });

@@ -28,20 +28,21 @@ const SUMMED =
   'o.trace, o.key, o.n, o.parent, o.name, o.kind, o.status, o.start_ms, o.start_ns, ' +
   'o.end_ms, o.end_ns, o.usage';
 
-export type TraceName = readonly [key: Key, longId: string | null, ...more: unknown[]];
+/** `at`: when its first event came, in milliseconds since the epoch. */
+export type TraceName = { readonly key: Key; readonly longId: string | null; readonly at: number };
 
 export type Begin = {
   readonly project: string;
   readonly isAlone: boolean;
-  readonly batchId: string;
+  readonly batchIds: readonly string[];
   /** How many of them it may insert. */
   readonly observations: number;
   readonly traces: number;
 };
 
-/** Numbers for what a write may insert, and whether its raw batch is here, which it then is until the end. */
+/** Numbers for what a write may insert, and which of its raw batches are here, which they are until the end. */
 export type Beginning = {
-  readonly hasBatch: boolean;
+  readonly batches: ReadonlySet<string>;
   readonly numbers: readonly number[];
   readonly traceNumbers: readonly number[];
 };
@@ -52,19 +53,19 @@ export type Beginning = {
  */
 export async function begin(
   client: QueueClient,
-  { project, isAlone, batchId, observations, traces }: Begin,
+  { project, isAlone, batchIds, observations, traces }: Begin,
 ): Promise<Beginning> {
   const lock = isAlone ? 'pg_advisory_xact_lock' : 'pg_advisory_xact_lock_shared';
   const { rows } = await client.query(
-    `WITH held AS (SELECT 1 FROM batches WHERE id = $1 FOR KEY SHARE)
-     SELECT ${lock}(hashtextextended($4, 0)), EXISTS (SELECT 1 FROM held) AS has_batch,
+    `WITH held AS (SELECT id FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
+     SELECT ${lock}(hashtextextended($4, 0)), ARRAY(SELECT id FROM held) AS batches,
        ARRAY(SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer)) AS numbers,
        ARRAY(SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer)) AS trace_numbers`,
-    [batchId, observations, traces, `tracectl/runs/${project}`],
+    [batchIds, observations, traces, `tracectl/runs/${project}`],
   );
   const [row] = rows;
   return {
-    hasBatch: row?.has_batch === true,
+    batches: new Set((row?.batches ?? []) as string[]),
     numbers: ((row?.numbers ?? []) as string[]).map(Number),
     traceNumbers: ((row?.trace_numbers ?? []) as string[]).map(Number),
   };
@@ -93,44 +94,43 @@ export async function nameTraces(
   client: QueueClient,
   project: string,
   names: readonly TraceName[],
-  at: number,
   facts: Facts,
 ): Promise<void> {
   let open = names;
   for (let attempt = 0; open.length > 0; attempt++) {
     if (attempt === LOCK_ATTEMPTS) throw new Error('traces are removed as fast as they are made');
-    await addTraces(client, project, open, at, facts);
-    const known = open.filter(([key]) => !facts.numbers.has(nameOfKey(key)));
-    if (known.length > 0) await lockTraces(client, project, known, facts);
-    open = known.filter(([key]) => !facts.numbers.has(nameOfKey(key)));
+    await addTraces(client, project, open, facts);
+    const known = open.filter(({ key }) => !facts.numbers.has(nameOfKey(key)));
+    const keys = known.map(({ key }) => key);
+    if (keys.length > 0) await lockTraces(client, project, keys, facts);
+    open = known.filter(({ key }) => !facts.numbers.has(nameOfKey(key)));
   }
 }
 
 const NAME_CELLS = [
   ['key', 'bytea'],
   ['long_id', 'text'],
+  ['at', 'bigint'],
 ] as const;
 
 async function addTraces(
   client: QueueClient,
   project: string,
   names: readonly TraceName[],
-  at: number,
   facts: Facts,
 ): Promise<void> {
   const { rows } = await client.query(
     `INSERT INTO traces AS t (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
-     SELECT $1, g.key, g.long_id, $4, 0, 0, $4, $4
-     FROM ${unnest(NAME_CELLS, 2)} AS g (key, long_id) ORDER BY g.key
+     SELECT $1, g.key, g.long_id, g.at, 0, 0, g.at, g.at
+     FROM ${unnest(NAME_CELLS, 2)} AS g (key, long_id, at) ORDER BY g.key
      ON CONFLICT (project, key) DO NOTHING
      RETURNING ${TRACE_COLUMNS}, t.key`,
     [
       project,
       ...columnsOf(
         NAME_CELLS,
-        names.map(([key, longId]) => [toKey(key), longId && toText(longId)]),
+        names.map(({ key, longId, at }) => [toKey(key), longId && toText(longId), at]),
       ),
-      at,
     ],
   );
   for (const row of rows) facts.empty.add(addTrace(row, facts));
@@ -139,13 +139,13 @@ async function addTraces(
 async function lockTraces(
   client: QueueClient,
   project: string,
-  names: readonly TraceName[],
+  keys: readonly Key[],
   facts: Facts,
 ): Promise<void> {
   const { rows } = await client.query(
     `SELECT ${TRACE_COLUMNS}, t.key FROM traces t WHERE t.project = $1 AND t.key = ANY ($2)
      ORDER BY t.key FOR UPDATE`,
-    [project, names.map(([key]) => toKey(key))],
+    [project, keys.map(toKey)],
   );
   for (const row of rows) addTrace(row, facts);
 }
@@ -183,8 +183,7 @@ async function loadNumbers(
   facts: Facts,
 ): Promise<void> {
   if (numbers.size === 0) return;
-  const names = [...numbers.values()].map((key): TraceName => [key, null]);
-  await lockTraces(client, project, names, facts);
+  await lockTraces(client, project, [...numbers.values()], facts);
   for (const name of numbers.keys()) {
     if (!facts.numbers.has(name)) facts.numbers.set(name, null);
   }

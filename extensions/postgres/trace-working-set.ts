@@ -35,7 +35,7 @@ export type Changes = {
 export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   readonly wanted = new Wanted();
   readonly newTraces: NewTrace[] = [];
-  readonly saved: TraceState[] = [];
+  readonly saved = new Map<number, TraceState>();
   readonly removedTraces: number[] = [];
   readonly pairs = new Map<string, readonly [batch: string, trace: number]>();
   readonly copiedPairs: (readonly [from: number, to: number])[] = [];
@@ -86,7 +86,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
 
   /** Traces as they are now, where that is another than before. */
   changedTraces(): TraceState[] {
-    return this.saved.filter((now) => {
+    return [...this.saved.values()].filter((now) => {
       const before = this.#facts.traces.get(now.n);
       if (before === undefined) return true;
       return JSON.stringify(traceCells(traceStateOf(before))) !== JSON.stringify(traceCells(now));
@@ -150,6 +150,8 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   }
 
   traceState(n: number): TraceState {
+    const saved = this.saved.get(n);
+    if (saved !== undefined) return saved;
     const made = this.newTraces.find((trace) => trace.n === n);
     if (made !== undefined) return new TraceState(n, made.at);
     const cells = this.#facts.traces.get(n);
@@ -159,7 +161,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   }
 
   saveTrace(trace: TraceState): void {
-    this.saved.push(trace);
+    this.saved.set(trace.n, trace);
   }
 
   removeTrace(n: number): void {

@@ -9,12 +9,12 @@ import type { QueueClient, QueueDatabase } from './queue-database.ts';
 import type { Facts } from './trace-facts.ts';
 import { noFacts, Wanted } from './trace-facts.ts';
 import { flush } from './trace-flush.ts';
-import type { Beginning } from './trace-loading.ts';
+import type { Beginning, TraceName } from './trace-loading.ts';
 import { begin, isWaitedFor, load, nameTraces, TraceGone } from './trace-loading.ts';
 import { isNotRead, WorkingSet } from './trace-working-set.ts';
 
 /** Rows of one transaction: others that write the same traces need not wait for a whole large batch. */
-const ROWS = 500;
+export const ROWS = 500;
 const ATTEMPTS = 6;
 /** Rounds of reading what a write turned out to want: as many as generations of runs that wait. */
 const ROUNDS = 1000;
@@ -32,21 +32,46 @@ export async function writeBatch(database: QueueDatabase, batch: ObservationBatc
   const { source, observations } = batch;
   const positions = positionsOf(source);
   for (let at = 0; at < observations.length; at += ROWS) {
-    await writeRows(database, source, rowsOf(source, observations.slice(at, at + ROWS), positions));
+    const rows = rowsOf(source, observations.slice(at, at + ROWS), positions);
+    const part = { source, rows };
+    if (!(await writeParts(database, [part], isPlaced(part)))) {
+      await writeParts(database, [part], false);
+    }
   }
 }
 
-async function writeRows(
+/**
+ * Writes batches of one project in one transaction, `ROWS` observations at the most. Resolves with false, and
+ * nothing is written, where runs without a trace are concerned.
+ */
+export async function writeTogether(
   database: QueueDatabase,
-  source: RawBatch,
-  rows: BatchRows,
-): Promise<void> {
-  let isAlone = rows.updates.length > 0 || rows.children.length > 0;
+  batches: readonly ObservationBatch[],
+): Promise<boolean> {
+  const parts = batches.map(({ source, observations }) => ({
+    source,
+    rows: rowsOf(source, observations, positionsOf(source)),
+  }));
+  return parts.every(isPlaced) && writeParts(database, parts, true);
+}
+
+/** Rows of a raw batch. */
+type Part = { readonly source: RawBatch; readonly rows: BatchRows };
+
+/** Whether all of its observations say which trace they are in. */
+function isPlaced({ rows }: Part): boolean {
+  return rows.updates.length === 0 && rows.children.length === 0;
+}
+
+async function writeParts(
+  database: QueueDatabase,
+  parts: readonly Part[],
+  isShared: boolean,
+): Promise<boolean> {
   for (let attempt = 1; ; attempt++) {
     try {
-      const write = new Write(database, source, rows, isAlone);
-      if (await database.transaction((client) => write.run(client))) return;
-      isAlone = true;
+      const write = new Write(database, parts, !isShared);
+      return await database.transaction((client) => write.run(client));
     } catch (error) {
       if (attempt === ATTEMPTS || !isConflict(error)) throw error;
     }
@@ -62,68 +87,93 @@ function isConflict(error: unknown): boolean {
 
 class Write {
   readonly #database: QueueDatabase;
-  readonly #source: RawBatch;
-  readonly #rows: BatchRows;
+  readonly #project: string;
+  readonly #parts: readonly Part[];
   readonly #isAlone: boolean;
   readonly #facts: Facts = noFacts();
 
-  constructor(database: QueueDatabase, source: RawBatch, rows: BatchRows, isAlone: boolean) {
+  constructor(database: QueueDatabase, parts: readonly Part[], isAlone: boolean) {
     this.#database = database;
-    this.#source = source;
-    this.#rows = rows;
+    this.#project = parts[0]?.source.tenant.projectId ?? '';
+    this.#parts = parts;
     this.#isAlone = isAlone;
   }
 
   /** Resolves with false, before anything was written, where the project must be locked for this alone. */
   async run(client: QueueClient): Promise<boolean> {
-    const { id, receivedAt, tenant } = this.#source;
-    const { projectId } = tenant;
-    const { traces, children } = this.#rows;
-    const deleted = await this.#database.deletedOf(client, [projectId]);
-    if (deleted.has(projectId)) {
-      throw new PermanentError('project_deleted', `the project ${projectId} was deleted`);
+    const project = this.#project;
+    const deleted = await this.#database.deletedOf(client, [project]);
+    if (deleted.has(project)) {
+      throw new PermanentError('project_deleted', `the project ${project} was deleted`);
     }
     const beginning = await begin(client, {
-      ...{ project: projectId, isAlone: this.#isAlone, batchId: id },
-      observations: this.#rows.count,
-      traces: children.length / (ROW_LENGTH + 1),
+      ...{ project, isAlone: this.#isAlone, batchIds: this.#sources().map(({ id }) => id) },
+      observations: this.#sum(({ rows }) => rows.count),
+      traces: this.#sum(({ rows }) => rows.children.length / (ROW_LENGTH + 1)),
     });
+    const traces = this.#parts.flatMap(({ rows }) => rows.traces);
     const keys = traces.flatMap(([, , rows]) => keysOf(rows));
-    if (!this.#isAlone && (await isWaitedFor(client, projectId, keys))) return false;
-    if (!beginning.hasBatch) await this.#database.keep(client, [this.#source]);
-    await nameTraces(client, projectId, traces, receivedAt, this.#facts);
-    await load(client, projectId, this.#firstWanted(), this.#facts);
+    if (!this.#isAlone && (await isWaitedFor(client, project, keys))) return false;
+    const missing = this.#sources().filter(({ id }) => !beginning.batches.has(id));
+    if (missing.length > 0) await this.#database.keep(client, missing);
+    await nameTraces(client, project, this.#names(), this.#facts);
+    await load(client, project, this.#firstWanted(), this.#facts);
     for (let round = 0; round < ROUNDS; round++) {
       const set = this.#merge(beginning);
       if (set.wanted.isEmpty) {
-        await flush(client, projectId, set);
+        await flush(client, project, set);
         return true;
       }
-      await load(client, projectId, set.wanted, this.#facts);
+      await load(client, project, set.wanted, this.#facts);
     }
     throw new Error('a write wants more and more');
+  }
+
+  /** A batch that is delivered twice at the same time is one. */
+  #sources(): RawBatch[] {
+    return [...new Map(this.#parts.map(({ source }) => [source.id, source])).values()];
+  }
+
+  #sum(count: (part: Part) => number): number {
+    return this.#parts.reduce((sum, part) => sum + count(part), 0);
+  }
+
+  /** Each trace once, as the first batch that has events of it names it. */
+  #names(): TraceName[] {
+    const names = new Map<string, TraceName>();
+    for (const { source, rows } of this.#parts) {
+      for (const [key, longId] of rows.traces) {
+        const name = nameOfKey(key);
+        if (!names.has(name)) names.set(name, { key, longId, at: source.receivedAt });
+      }
+    }
+    return [...names.values()];
   }
 
   /** What it is clear from the start that it asks for. */
   #firstWanted(): Wanted {
     const wanted = new Wanted();
-    for (const [key, , rows] of this.#rows.traces) {
+    for (const { rows } of this.#parts) this.#want(wanted, rows);
+    return wanted;
+  }
+
+  #want(wanted: Wanted, { traces, updates, children }: BatchRows): void {
+    for (const [key, , rows] of traces) {
       const trace = this.#facts.numbers.get(nameOfKey(key)) ?? 0;
       for (const own of keysOf(rows)) {
         if (!this.#facts.empty.has(trace)) wanted.entry(trace, own);
         if (this.#isAlone) this.#wantRun(wanted, own);
       }
     }
-    for (const own of keysOf(this.#rows.updates)) wanted.key('runs', own);
-    for (const own of keysOf(this.#rows.children, 1)) {
+    for (const own of keysOf(updates)) wanted.key('runs', own);
+    for (const own of keysOf(children, 1)) {
       wanted.key('numbers', own);
       this.#wantRun(wanted, own);
     }
-    for (const parent of keysOf(this.#rows.children, 1, 0)) {
+    for (const parent of keysOf(children, 1, 0)) {
       wanted.key('runs', parent);
       wanted.key('waiting', parent);
     }
-    return wanted;
   }
 
   #wantRun(wanted: Wanted, key: Key): void {
@@ -134,14 +184,15 @@ class Write {
   }
 
   #merge({ numbers, traceNumbers }: Beginning): WorkingSet {
-    const { id, receivedAt, tenant } = this.#source;
     const set = new WorkingSet(this.#facts, this.#isAlone, numbers, traceNumbers);
     try {
-      const run = new ObservationWrite(set, set, tenant.projectId, id, receivedAt);
-      for (const rows of this.#rows.traces) run.writeTrace(rows);
-      run.writeChildren(this.#rows.children);
-      run.writeUpdates(this.#rows.updates);
-      run.finish();
+      for (const { source, rows } of this.#parts) {
+        const run = new ObservationWrite(set, set, this.#project, source.id, source.receivedAt);
+        for (const ofTrace of rows.traces) run.writeTrace(ofTrace);
+        run.writeChildren(rows.children);
+        run.writeUpdates(rows.updates);
+        run.finish();
+      }
     } catch (error) {
       if (!isNotRead(error) || set.wanted.isEmpty) throw error;
     }

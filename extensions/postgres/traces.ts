@@ -10,9 +10,9 @@ import type {
   TraceStore,
 } from '../../src/store/store.ts';
 import type { QueueDatabase } from './queue-database.ts';
+import { groupedWrites } from './trace-groups.ts';
 import type { Scope } from './trace-reading.ts';
 import * as reading from './trace-reading.ts';
-import { writeBatch } from './trace-write.ts';
 
 /** What is older (milliseconds since the epoch) is gone for every reader, removed already or not. */
 export type RetentionWindows = { since(projectId: string): number };
@@ -20,7 +20,7 @@ export type RetentionWindows = { since(projectId: string): number };
 export function postgresTraces(database: QueueDatabase, retention: RetentionWindows): TraceStore {
   const scopeOf = (projectId: string): Scope => [projectId, retention.since(projectId)];
   return {
-    write: (batch) => writeBatch(database, batch),
+    write: groupedWrites(database),
     listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
     async getTrace(projectId, traceId) {
       const row = await reading.findTrace(database, scopeOf(projectId), keyOfId(traceId));

@@ -1,20 +1,26 @@
 import { z } from 'zod';
 import { duration, secret } from '../../src/config/schema.ts';
 
-const tls = z.strictObject({
-  ca_file: z.string().min(1).optional().describe('PEM of the authorities that are trusted.'),
-  cert_file: z.string().min(1).optional().describe('PEM of the certificate shown to Redis.'),
-  key_file: z.string().min(1).optional().describe('PEM of its key.'),
-  server_name_override: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('The name that the certificate of Redis must bear.'),
-  insecure_skip_verify: z
-    .boolean()
-    .default(false)
-    .describe('Take any certificate, which protects from nobody who can redirect the connection.'),
-});
+const tls = z
+  .strictObject({
+    ca_file: z.string().min(1).optional().describe('PEM of the authorities that are trusted.'),
+    cert_file: z.string().min(1).optional().describe('PEM of the certificate shown to Redis.'),
+    key_file: z.string().min(1).optional().describe('PEM of its key.'),
+    server_name_override: z
+      .string()
+      .min(1)
+      .optional()
+      .describe('The name that the certificate of Redis must bear.'),
+    insecure_skip_verify: z
+      .boolean()
+      .default(false)
+      .describe(
+        'Take any certificate, which protects from nobody who can redirect the connection.',
+      ),
+  })
+  .refine(({ cert_file, key_file }) => (cert_file === undefined) === (key_file === undefined), {
+    error: '`cert_file` and `key_file` belong together',
+  });
 
 const sentinel = z.strictObject({
   name: z.string().min(1).describe('What the Sentinels call the primary.'),
@@ -31,28 +37,33 @@ const sentinel = z.strictObject({
     ),
 });
 
-export const config = z.strictObject({
-  url: secret()
-    .refine((url) => /^rediss?:\/\//.test(url) && URL.canParse(url), {
-      error: 'expected a redis:// or rediss:// URL',
-    })
-    .describe(
-      'Where Redis is: `redis://user:password@host:6379/0`, or `rediss://` for TLS. With `sentinel`, ' +
-        'its host and port do not matter.',
-    ),
-  key_prefix: z
-    .string()
-    .regex(/^[\w.-]{1,64}$/, 'expected 1 to 64 letters, digits, ".", "_" or "-"')
-    .default('tracectl')
-    .describe('Begins every key, in braces, so that all of them are in one slot of a Cluster.'),
-  command_timeout: duration('1s')
-    .refine((ms) => ms >= 50 && ms <= 1500, { error: 'expected 50ms to 1500ms' })
-    .describe(
-      'After this a command has failed, so that no request waits for Redis. At most 1500ms.',
-    ),
-  tls: tls.optional().describe('How the connection is secured, beside a `rediss://` URL.'),
-  sentinel: sentinel.optional().describe('Sentinels that know where the primary is.'),
-  cluster: z.boolean().default(false).describe('The URL is that of a node of a Redis Cluster.'),
-});
+export const config = z
+  .strictObject({
+    url: secret()
+      .refine((url) => /^rediss?:\/\//.test(url) && URL.canParse(url), {
+        error: 'expected a redis:// or rediss:// URL',
+      })
+      .describe(
+        'Where Redis is: `redis://user:password@host:6379/0`, or `rediss://` for TLS. With `sentinel`, ' +
+          'its host and port do not matter.',
+      ),
+    key_prefix: z
+      .string()
+      .regex(/^[\w.-]{1,64}$/, 'expected 1 to 64 letters, digits, ".", "_" or "-"')
+      .default('tracectl')
+      .describe('Begins every key, in braces, so that all of them are in one slot of a Cluster.'),
+    command_timeout: duration('1s')
+      .refine((ms) => ms >= 50 && ms <= 1500, { error: 'expected 50ms to 1500ms' })
+      .describe(
+        'After this a command has failed, so that no request waits for Redis. At most 1500ms.',
+      ),
+    tls: tls.optional().describe('TLS, whatever the URL says, with these files.'),
+    sentinel: sentinel.optional().describe('Sentinels that know where the primary is.'),
+    cluster: z.boolean().default(false).describe('The URL is that of a node of a Redis Cluster.'),
+  })
+  .refine(({ sentinel, cluster }) => sentinel === undefined || !cluster, {
+    error: 'a `cluster` has no Sentinels: name one of the two',
+    path: ['sentinel'],
+  });
 
 export type RedisConfig = z.output<typeof config>;

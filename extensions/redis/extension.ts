@@ -113,12 +113,13 @@ async function tlsOptions(tls: RedisConfig['tls']): Promise<TlsOptions | undefin
   };
 }
 
-function sentinelOf({ url, sentinel }: RedisConfig): Sentinel | undefined {
+function sentinelOf({ url, tls, sentinel }: RedisConfig): Sentinel | undefined {
   if (sentinel === undefined) return undefined;
   const addresses = sentinel.addresses.map((address) => {
     const colon = address.lastIndexOf(':');
     return { host: address.slice(0, colon), port: Number(address.slice(colon + 1)) };
   });
-  const { name, password, tls: isSecure = url.startsWith('rediss:') } = sentinel;
+  const isRedisSecure = url.startsWith('rediss:') || tls !== undefined;
+  const { name, password, tls: isSecure = isRedisSecure } = sentinel;
   return { name, addresses, password, isSecure };
 }

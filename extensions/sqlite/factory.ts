@@ -9,6 +9,7 @@ export const sqlite = defineExtension({
   description: 'A store in one SQLite file: projects, keys, usage, queues, raw batches and traces.',
   config,
   provides: ['store', 'queue_storage', 'usage_counters', 'bootstrap', 'data_directory'],
+  oneProcess: () => 'the store in SQLite belongs to one process',
   dataDirectory: ({ directory }) => directory,
   create: (settings, parsed) => sqliteExtension(settings, parsed),
 });

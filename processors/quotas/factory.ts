@@ -22,5 +22,9 @@ export const quotas = defineProcessor({
           field: 'counters',
           message: `the store "${store}" belongs to one process and counts by itself; leave \`counters\` out`,
         },
+  oneProcess: ({ counters }) =>
+    counters === undefined
+      ? 'without a redis in `counters` every worker would count by itself, and allow all of each limit'
+      : undefined,
   create: createQuotasProcessor,
 });

@@ -9,5 +9,6 @@ export const bullmq = defineReceiver({
   description: 'Takes the jobs of a BullMQ queue that gateways fill, and delivers their batches.',
   config,
   delivers: true,
+  receivesEvents: true,
   create: bullmqReceiver,
 });

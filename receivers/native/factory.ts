@@ -9,5 +9,6 @@ export const native = defineReceiver({
   description: 'Native observation events over HTTP, in batches of up to 1,000',
   config: nativeConfig,
   hasProject: true,
+  receivesEvents: true,
   create: createNativeReceiver,
 });

@@ -9,5 +9,6 @@ export const runs = defineReceiver({
   description: "Runs as LangSmith's clients send them, one at a time or in batches of up to 1,000",
   config: runsConfig,
   hasProject: true,
+  receivesEvents: true,
   create: createRunsReceiver,
 });

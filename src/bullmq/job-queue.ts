@@ -4,12 +4,16 @@ import type { RedisConnection } from '../redis/redis.ts';
 import type { JobData } from './job-data.ts';
 import { jobIdOf } from './names.ts';
 
+export type NewJob = { readonly batchId: string; readonly data: JobData };
+
 /** Where jobs are put. */
 export type JobQueue = {
   /** One job per batch. Rejects with `RetryableError`: `redis_full`, `redis_failed`. */
   add(batchId: string, data: JobData): Promise<void>;
   /** Those that are there already stay as they are. */
-  addAll(jobs: readonly { readonly batchId: string; readonly data: JobData }[]): Promise<void>;
+  addAll(jobs: readonly NewJob[]): Promise<void>;
+  /** Those that are there and in no list, so that no worker will find them, are made anew; how many. */
+  mend(jobs: readonly NewJob[]): Promise<number>;
   /** Jobs that wait for a worker, wait for their time, or are with a worker. */
   count(): Promise<number>;
   /** Jobs that wait for a worker. */
@@ -27,6 +31,14 @@ const OPTIONS = {
   removeOnComplete: true,
   removeOnFail: false,
 };
+
+/** What becomes of a job in one of these states is up to a worker. */
+const FOUND_BY_WORKERS: ReadonlySet<string> = new Set([
+  'waiting',
+  'delayed',
+  'active',
+  'prioritized',
+]);
 
 /** Loads the library when a configuration names it, and not before. */
 export async function openJobQueue(redis: RedisConnection, name: string): Promise<JobQueue> {
@@ -47,6 +59,10 @@ export async function openJobQueue(redis: RedisConnection, name: string): Promis
     data,
     opts: { ...OPTIONS, jobId: jobIdOf(batchId) },
   });
+  async function addAll(jobs: readonly NewJob[]): Promise<void> {
+    refuseWhenAway(redis);
+    await redis.run(() => bull.addBulk(jobs.map(({ batchId, data }) => jobOf(batchId, data))));
+  }
   return {
     bull,
     async add(batchId, data) {
@@ -54,9 +70,16 @@ export async function openJobQueue(redis: RedisConnection, name: string): Promis
       const { opts } = jobOf(batchId, data);
       await redis.run(() => bull.add('batch', data, opts));
     },
-    async addAll(jobs) {
+    addAll,
+    async mend(jobs) {
       refuseWhenAway(redis);
-      await redis.run(() => bull.addBulk(jobs.map(({ batchId, data }) => jobOf(batchId, data))));
+      const states = await redis.run(() =>
+        Promise.all(jobs.map(({ batchId }) => bull.getJobState(jobIdOf(batchId)))),
+      );
+      const lost = jobs.filter((_, i) => !FOUND_BY_WORKERS.has(states[i] ?? 'unknown'));
+      await redis.run(() => Promise.all(lost.map(({ batchId }) => bull.remove(jobIdOf(batchId)))));
+      await addAll(lost);
+      return lost.length;
     },
     count: async () => {
       refuseWhenAway(redis);

@@ -1,13 +1,22 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
+import type { Logger } from '../component/component.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { formatIssue, type Loaded, loadConfig } from '../config/load.ts';
+import type { ReadFile } from '../config/read.ts';
+import { ControlError } from '../control/protocol.ts';
+import type { Service } from '../engine/service.ts';
 import { REGISTRY } from '../registry.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import type { Terminal } from './terminal.ts';
 
-export type ConfigOptions = { readonly config: readonly string[]; readonly set: readonly string[] };
+export type ConfigOptions = {
+  readonly config: readonly string[];
+  readonly set: readonly string[];
+  /** Gives the texts of files; reads them by default. */
+  readonly read?: ReadFile;
+};
 
 /** Read when no `--config` is given; what `init` writes. */
 export const DEFAULT_FILE = 'tracectl.yaml';
@@ -41,7 +50,8 @@ export function load(options: ConfigOptions, terminal: Terminal): Loaded {
     files = [DEFAULT_FILE];
   }
   const { env, cwd } = terminal;
-  return loadConfig({ files, sets: options.set, env, cwd, registry: REGISTRY });
+  const { set: sets, read } = options;
+  return loadConfig({ files, sets, env, cwd, registry: REGISTRY, ...(read && { read }) });
 }
 
 /**
@@ -63,4 +73,23 @@ export function loadOrFail(
     EXIT.configuration,
     `the configuration has ${errors} ${errors === 1 ? 'error' : 'errors'}`,
   );
+}
+
+/** Loads the configuration for a reload; what is wrong leaves the running one in place. Throws `ControlError`. */
+export function loadAgain(
+  options: ConfigOptions,
+  terminal: Terminal,
+  logger: Logger,
+  service: Pick<Service, 'reloadRefused'>,
+): ServiceConfig {
+  const { config, issues } = load(options, terminal);
+  for (const { severity, at, path, message } of issues) {
+    const fields = { at, path, issue: message };
+    if (severity === 'error') logger.error(fields, 'The configuration has an error.');
+    else logger.warn(fields, 'The configuration has an oddity.');
+  }
+  if (config !== undefined) return config;
+  service.reloadRefused();
+  logger.error({}, 'The configuration is wrong; the former one goes on running.');
+  throw new ControlError('invalid_configuration', issues.map(formatIssue).join('\n'));
 }

@@ -1,22 +1,24 @@
 import type { Command } from 'commander';
 import type { ServiceConfig } from '../config/config.ts';
-import { formatIssue } from '../config/load.ts';
+import { type FileTexts, keepingReader, readerOf } from '../config/file-texts.ts';
 import { createControlHandler } from '../control/commands.ts';
 import { removeFromQueues } from '../control/project-removal.ts';
-import { ControlError } from '../control/protocol.ts';
 import { createQueues, QUEUE_REGISTRY, type Queues } from '../control/queues.ts';
-import { type ControlServer, startControlServer } from '../control/server.ts';
+import { type ControlHandler, type ControlServer, startControlServer } from '../control/server.ts';
 import { BrokenReloadError, createService, type Service } from '../engine/service.ts';
 import { STORE } from '../store/store.ts';
+import { workerPart } from '../supervisor/parts.ts';
 import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
-import { type ConfigOptions, load, loadOrFail, withConfigOptions } from './configuration.ts';
+import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { dataDirectoryOf } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
 import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
+import { supervise } from './supervise.ts';
 import type { Terminal } from './terminal.ts';
-import { welcome } from './welcome.ts';
+import { shownOf, welcome } from './welcome.ts';
+import { openChannel, type WorkerChannel, workerCount } from './worker.ts';
 
 export function addRun(program: Command, terminal: Terminal, end: (status: number) => void) {
   withConfigOptions(program.command('run', { isDefault: false }))
@@ -25,37 +27,71 @@ export function addRun(program: Command, terminal: Terminal, end: (status: numbe
 }
 
 /**
- *   load ──▶ create ──▶ start ──▶ control socket ──▶ … SIGHUP: reload … ──▶ SIGTERM: stop
+ *   load ─┬─ one worker ──▶ create ──▶ start ──▶ control socket ──▶ … SIGHUP: reload … ──▶ SIGTERM: stop
+ *         └─ several ──▶ supervise.ts, which runs this again in each of them
  */
 async function run(options: ConfigOptions, terminal: Terminal): Promise<number> {
-  const config = loadOrFail(options, terminal, { warns: true });
-  const logger = createLogger(config.service.telemetry.logs);
+  const channel = openChannel(terminal.env);
+  if (channel !== undefined) return runWorker(options, terminal, channel);
+  const { read, texts } = keepingReader();
+  const config = loadOrFail({ ...options, read }, terminal, { warns: true });
+  const count = workerCount(config.service.workers);
+  if (count > 1) return supervise({ config, files: texts, count, options, terminal });
+  return serve({ config, options, terminal, channel: undefined });
+}
+
+/** One of several workers: the configuration is what the process that watches has read. */
+async function runWorker(
+  options: ConfigOptions,
+  terminal: Terminal,
+  channel: WorkerChannel,
+): Promise<number> {
+  const files = await Promise.race([channel.files, channel.gone]);
+  if (typeof files === 'number') return files;
+  const config = loadOrFail({ ...options, read: readerOf(files) }, terminal);
+  return serve({ config, options, terminal, channel });
+}
+
+type Serving = {
+  readonly config: ServiceConfig;
+  readonly options: ConfigOptions;
+  readonly terminal: Terminal;
+  /** To the process that watches, in one of several workers. */
+  readonly channel: WorkerChannel | undefined;
+};
+
+async function serve({ config, options, terminal, channel }: Serving): Promise<number> {
+  const ownLogger = createLogger(config.service.telemetry.logs);
+  const logger = channel?.labelled(ownLogger) ?? ownLogger;
   const queues = createQueues();
   const events = watchProcess(logger);
   const leaveHeap = tuneHeap();
   try {
     const service = await createService({
-      config,
+      config: partOf(config, channel),
       logger,
       version: packageVersion(),
       offers: [{ capability: QUEUE_REGISTRY, offer: queues }],
+      ...(channel === undefined ? {} : { worker: channel.worker }),
     });
-    const daemon = new Daemon({ service, config, queues, logger, options, terminal });
+    const daemon = new Daemon({ service, config, queues, logger, options, terminal, channel });
     return await daemon.run(events);
   } finally {
     leaveHeap();
     events.close();
+    channel?.close();
     logger.flush();
   }
 }
 
-type Parts = {
+function partOf(config: ServiceConfig, channel: WorkerChannel | undefined): ServiceConfig {
+  return channel === undefined ? config : workerPart(config, channel.worker);
+}
+
+type Parts = Serving & {
   readonly service: Service;
-  readonly config: ServiceConfig;
   readonly queues: Queues;
   readonly logger: ServiceLogger;
-  readonly options: ConfigOptions;
-  readonly terminal: Terminal;
 };
 
 class Daemon {
@@ -64,26 +100,30 @@ class Daemon {
   private endWatch: (() => void) | undefined;
   /** Reloads follow one another, however fast signals and commands come. */
   private reloading: Promise<unknown> = Promise.resolve();
+  /** Resolves with an exit status when a reload left nothing that could go on. */
+  private readonly broken = Promise.withResolvers<number>();
 
   constructor(parts: Parts) {
     this.parts = parts;
   }
 
   async run(events: Ending): Promise<number> {
-    const { service, terminal, logger } = this.parts;
+    const { service, options, terminal, logger, channel } = this.parts;
     const started = service.start();
     const cut = await Promise.race([started.then(() => undefined), events.cutShort]);
     if (cut !== undefined) return cut;
-    terminal.out(welcome(service, packageVersion()));
     this.watchDeletions();
-    await this.openControl();
-    const broken = Promise.withResolvers<number>();
-    events.onReload(() => {
-      this.reload().catch((error: unknown) => {
-        if (error instanceof BrokenReloadError) broken.resolve(EXIT.failed);
-      });
-    });
-    const status = await Promise.race([events.ended, broken.promise]);
+    if (channel === undefined) {
+      terminal.out(welcome(shownOf(service), service.metricsAddress(), packageVersion()));
+      await this.openControl();
+    } else {
+      const reload = (files: FileTexts) => this.reload({ ...options, read: readerOf(files) });
+      channel.serve(service, { reload, control: this.handler() });
+    }
+    // A terminal sends it to all processes; whoever watches hands it on in order.
+    events.onReload(channel === undefined ? () => this.reload().catch(() => {}) : () => {});
+    const endings = [events.ended, this.broken.promise, ...(channel ? [channel.gone] : [])];
+    const status = await Promise.race(endings);
     logger.info({}, 'Stopping.');
     return Promise.race([this.stop(status), events.cutShort]);
   }
@@ -103,42 +143,39 @@ class Daemon {
   }
 
   private async openControl(): Promise<void> {
-    const { config, terminal, logger, service, queues } = this.parts;
+    const { config, terminal, logger } = this.parts;
     const directory = dataDirectoryOf(config, terminal.cwd);
     if (directory === undefined) return;
-    const handler = createControlHandler({
-      stores: () => new Map(service.offers(STORE).map(({ id, offer }) => [id, offer])),
-      queues: () => queues.all,
-      reload: () => this.reload(),
-    });
     try {
-      this.control = await startControlServer(directory, handler, logger);
+      this.control = await startControlServer(directory, this.handler(), logger);
     } catch (error) {
       logger.warn({ error }, 'No control socket: commands cannot reach this daemon.');
     }
   }
 
-  private reload(): Promise<unknown> {
-    const next = this.reloading.catch(() => {}).then(() => this.reloadNow());
+  private handler(): ControlHandler {
+    const { service, queues } = this.parts;
+    return createControlHandler({
+      stores: () => new Map(service.offers(STORE).map(({ id, offer }) => [id, offer])),
+      queues: () => queues.all,
+      reload: () => this.reload(),
+    });
+  }
+
+  private reload(options = this.parts.options): Promise<unknown> {
+    const next = this.reloading.catch(() => {}).then(() => this.reloadNow(options));
     this.reloading = next;
-    return next;
+    return next.catch((error: unknown) => {
+      if (error instanceof BrokenReloadError) this.broken.resolve(EXIT.failed);
+      throw error;
+    });
   }
 
   /** A file that is wrong leaves the running graph alone. */
-  private async reloadNow(): Promise<unknown> {
-    const { options, terminal, logger, service } = this.parts;
-    const { config, issues } = load(options, terminal);
-    for (const { severity, at, path, message } of issues) {
-      const fields = { at, path, issue: message };
-      if (severity === 'error') logger.error(fields, 'The configuration has an error.');
-      else logger.warn(fields, 'The configuration has an oddity.');
-    }
-    if (config === undefined) {
-      service.reloadRefused();
-      logger.error({}, 'The configuration is wrong; the former one goes on running.');
-      throw new ControlError('invalid_configuration', issues.map(formatIssue).join('\n'));
-    }
-    await service.reload(config);
+  private async reloadNow(options: ConfigOptions): Promise<unknown> {
+    const { terminal, logger, service, channel } = this.parts;
+    const config = loadAgain(options, terminal, logger, service);
+    await service.reload(partOf(config, channel));
     this.watchDeletions();
     logger.setLevel(config.service.telemetry.logs.level);
     return { reloaded: true };

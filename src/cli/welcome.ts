@@ -1,23 +1,31 @@
 import { ADMIN_API } from '../control/admin-api.ts';
 import type { Service } from '../engine/service.ts';
 import { BOOTSTRAP } from '../store/bootstrap.ts';
+import type { Shown } from '../supervisor/messages.ts';
 
 const NATIVE = 'POST /api/v1/observations/batch';
 
 /** What a start prints: where it listens, and on the first one the key and something to try. */
-export function welcome(service: Service, version: string): string {
-  const endpoints = service.endpoints();
-  const lines = [`tracectl ${version} is running.`, ''];
+export function welcome(
+  { endpoints, managed, first }: Shown,
+  metrics: string | undefined,
+  version: string,
+  workers = 1,
+): string {
+  const many = workers === 1 ? '' : ` with ${workers} workers`;
+  const lines = [`tracectl ${version} is running${many}.`, ''];
   for (const { url, routes } of endpoints) {
     const received = routes.filter((route) => !route.startsWith('GET '));
     lines.push(`  ${url}`, ...received.map((route) => `    ${route}`));
   }
-  const metrics = service.metricsAddress();
   if (metrics !== undefined)
     lines.push(`  ${metrics.includes('://') ? metrics : `http://${metrics}`}  (metrics)`);
-  lines.push(...managed(service));
+  for (const { url, tokenFile } of managed) {
+    const token = tokenFile === undefined ? 'token: as configured' : `token: ${tokenFile}`;
+    // The token itself is for those who may read its file.
+    lines.push(`  ${url}  (management API; ${token})`);
+  }
   const url = endpoints.find(({ routes }) => routes.includes(NATIVE))?.url;
-  const [first] = service.offers(BOOTSTRAP).flatMap(({ offer }) => offer.first ?? []);
   if (first === undefined) {
     lines.push('', 'Keys: tracectl keys list, create or revoke, with the same --config.');
   } else {
@@ -33,13 +41,15 @@ export function welcome(service: Service, version: string): string {
   return `${lines.join('\n')}\n`;
 }
 
-/** Where it is managed. The token itself is for those who may read its file. */
-function managed(service: Service): string[] {
-  return service.offers(ADMIN_API).flatMap(({ offer: { url, tokenFile } }) => {
-    if (url === undefined) return [];
-    const token = tokenFile === undefined ? 'token: as configured' : `token: ${tokenFile}`;
-    return [`  ${url}  (management API; ${token})`];
-  });
+/** What is to be printed of a service that runs. */
+export function shownOf(service: Pick<Service, 'endpoints' | 'offers'>): Shown {
+  return {
+    endpoints: service.endpoints(),
+    managed: service
+      .offers(ADMIN_API)
+      .flatMap(({ offer: { url, tokenFile } }) => (url === undefined ? [] : [{ url, tokenFile }])),
+    first: service.offers(BOOTSTRAP).find(({ offer }) => offer.first !== undefined)?.offer.first,
+  };
 }
 
 /** A listener on every interface is reached on this one. */

@@ -173,6 +173,13 @@ export type Host = {
   service<T>(wanted: Capability<T>): T;
 };
 
+/**
+ * Which of the daemon's processes this is: `index` runs from 1 to `count`. Where there is one process
+ * alone, both are 1; else the others serve the same ports, and each has queues of its own.
+ */
+export type Worker = { readonly index: number; readonly count: number };
+export const ONLY_WORKER: Worker = { index: 1, count: 1 };
+
 /** What every component is created with. */
 export type Settings = {
   /** As in the configuration: `otlp`, `otlp/second`. */
@@ -182,6 +189,7 @@ export type Settings = {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly host: Host;
+  readonly worker: Worker;
 };
 
 export type ComponentKind = 'receiver' | 'processor' | 'exporter' | 'connector' | 'extension';
@@ -201,6 +209,11 @@ type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
   readonly config: Schema;
   /** What an extension it refers to must offer besides, as this one is configured. */
   needs?(config: z.output<Schema>): Need | undefined;
+  /**
+   * Why, as it is configured, it cannot run in several processes (`service.workers`) at once: a sentence
+   * without its end. Undefined where it can.
+   */
+  oneProcess?(config: z.output<Schema>): string | undefined;
 };
 
 export type ReceiverFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
@@ -211,6 +224,8 @@ export type ReceiverFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
   readonly hasProject?: boolean;
   /** It delivers to each exporter by itself, and does not outlive a change among them. */
   readonly delivers?: boolean;
+  /** What it receives may tell of one observation in several requests. */
+  readonly receivesEvents?: boolean;
   create(
     settings: Settings,
     config: z.output<Schema>,
@@ -248,6 +263,8 @@ export type ExporterFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
    * where projects stay apart, or the field is set.
    */
   mixesProjects?(config: z.output<Schema>): string | undefined;
+  /** It joins what several requests tell of one observation, in the memory of its process. */
+  joinsEvents?(config: z.output<Schema>): boolean;
   create(settings: Settings, config: z.output<Schema>): Exporter | Promise<Exporter>;
 };
 
@@ -273,6 +290,11 @@ export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
   readonly provides: readonly string[];
   /** The data directory it would own, for commands that look for a running daemon. */
   dataDirectory?(config: z.output<Schema>): string;
+  /**
+   * Where several workers run: in each of them (when it is left out), in the first alone, or in the process
+   * that watches over them, where there is no other extension that it could refer to.
+   */
+  readonly runsIn?: 'first' | 'watcher';
   create(settings: Settings, config: z.output<Schema>): Extension | Promise<Extension>;
 };
 

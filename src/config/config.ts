@@ -41,6 +41,8 @@ export type ServiceConfig = {
         readonly tls?: ServerTls | undefined;
       };
     };
+    /** Processes that serve; `auto` is one for each core. */
+    readonly workers: number | 'auto';
     readonly limits: { readonly in_flight_bytes: number };
     /** Milliseconds. */
     readonly shutdown_timeout: number;

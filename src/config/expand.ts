@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { Issue } from './config.ts';
-import { readBounded, readYaml, reasonOf } from './read.ts';
+import { type ReadFile, readYaml, reasonOf } from './read.ts';
 import {
   type ConfigNode,
   type Expansion,
@@ -15,6 +15,7 @@ export type Surroundings = {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** What `${file:PATH}` is relative to. */
   readonly cwd: string;
+  readonly read: ReadFile;
 };
 
 /**
@@ -187,7 +188,8 @@ class Expander {
 
   private file(name: string): Expansion {
     try {
-      const text = readBounded(resolve(this.surroundings.cwd, name)).replace(/\r?\n$/, '');
+      const { cwd, read } = this.surroundings;
+      const text = read(resolve(cwd, name)).replace(/\r?\n$/, '');
       return { text, shown: text === '' ? '' : REDACTED };
     } catch (error) {
       this.report('error', `\${file:${name}} cannot be read: ${reasonOf(error)}`);

@@ -3,7 +3,7 @@ import type { Issue, ServiceConfig } from './config.ts';
 import { expand } from './expand.ts';
 import { merge, readSetting } from './merge.ts';
 import { printable } from './print.ts';
-import { readBounded, readYaml, reasonOf } from './read.ts';
+import { type ReadFile, readBounded, readYaml, reasonOf } from './read.ts';
 import type { Registry } from './registry.ts';
 import type { ConfigNode } from './tree.ts';
 import { validate } from './validate.ts';
@@ -17,6 +17,8 @@ export type LoadRequest = {
   readonly registry: Registry;
   /** What relative paths of files are relative to. */
   readonly cwd: string;
+  /** Gives the text of a file by its whole path; reads it by default. */
+  readonly read?: ReadFile;
 };
 
 export type Loaded = {
@@ -31,9 +33,10 @@ export type Loaded = {
 /** files ─▶ read ─▶ merge ─▶ --set ─▶ expand ─▶ validate. Never throws for what a file says. */
 export function loadConfig(request: LoadRequest): Loaded {
   const issues: Issue[] = [];
+  const { env, cwd, read = readBounded } = request;
   let root: ConfigNode | undefined;
   for (const file of request.files) {
-    const node = readFile(file, request.cwd, issues);
+    const node = readFile(file, cwd, read, issues);
     if (node !== undefined) root = merge(root, node, issues);
   }
   const isBroken = issues.some((issue) => issue.severity === 'error');
@@ -43,7 +46,7 @@ export function loadConfig(request: LoadRequest): Loaded {
   }
   // What stands in a file that cannot be read is unknown: whether the rest fits cannot be judged.
   if (isBroken) return { config: undefined, issues: inOrder(issues, request.files), printable: {} };
-  const expanded = root && expand(root, { env: request.env, cwd: request.cwd }, issues);
+  const expanded = root && expand(root, { env, cwd, read }, issues);
   const config = validate(expanded, request.registry, issues);
   return {
     config: issues.some((issue) => issue.severity === 'error') ? undefined : config,
@@ -52,10 +55,15 @@ export function loadConfig(request: LoadRequest): Loaded {
   };
 }
 
-function readFile(file: string, cwd: string, issues: Issue[]): ConfigNode | undefined {
+function readFile(
+  file: string,
+  cwd: string,
+  read: ReadFile,
+  issues: Issue[],
+): ConfigNode | undefined {
   const name = file.replace(/^file:/, '');
   try {
-    return readYaml(readBounded(resolve(cwd, name)), name, issues);
+    return readYaml(read(resolve(cwd, name)), name, issues);
   } catch (error) {
     const message = `cannot be read: ${reasonOf(error)}`;
     issues.push({ severity: 'error', at: name, path: '', message });

@@ -188,6 +188,9 @@ class TreeBuilder {
   }
 }
 
+/** Gives the text of a file by its path, or throws. */
+export type ReadFile = (path: string) => string;
+
 /** The text of a file, a pipe included. Throws when it is too large, no UTF-8, or cannot be read. */
 export function readBounded(path: string): string {
   const file = openSync(path, 'r');

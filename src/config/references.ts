@@ -57,7 +57,8 @@ function isWritten(draft: Draft, id: string): boolean {
   return section?.kind === 'map' && section.entries.has(id);
 }
 
-function isUsed(draft: Draft, section: SectionName, id: string): boolean {
+/** Whether it is started: some pipeline, or `service.extensions`, names it. */
+export function isUsed(draft: Draft, section: SectionName, id: string): boolean {
   if (section === 'extensions') return draft.service.extensions.includes(id);
   return draft.pipelines.some((pipeline) =>
     section === 'connectors'

@@ -4,6 +4,8 @@ import { byteSize, duration, endpoint } from './schema.ts';
 
 const ids = (what: string) => z.array(z.string()).default([]).describe(what);
 
+const MAX_WORKERS = 256;
+
 const pipeline = z
   .strictObject({
     receivers: ids('Where data comes from: receivers, or connectors that other pipelines feed.'),
@@ -48,14 +50,22 @@ export const serviceSchema = z.strictObject({
     })
     .prefault({})
     .describe('What the service tells about itself.'),
+  workers: z
+    .union([z.literal('auto'), z.int().min(1).max(MAX_WORKERS)], {
+      error: `expected a whole number from 1 to ${MAX_WORKERS}, or auto`,
+    })
+    .default(1)
+    .describe(
+      'Processes that serve the same ports, each with queues of its own; `auto` is one for each core. For pipelines without anything that belongs to one process, such as an SQLite store.',
+    ),
   limits: z
     .strictObject({
       in_flight_bytes: byteSize('96MiB').describe(
-        'Bytes of requests held in memory at once, over all receivers; what exceeds it is refused with 503.',
+        'Bytes of requests held in memory at once, over all receivers; what exceeds it is refused with 503. Each worker has its own.',
       ),
     })
     .prefault({})
-    .describe('Limits of the process as a whole.'),
+    .describe('Limits of each process as a whole.'),
   shutdown_timeout: duration('20s').describe('How long a stop may take before it is cut short.'),
 });
 

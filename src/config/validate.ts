@@ -21,6 +21,7 @@ import {
   placeOf,
   plain,
 } from './tree.ts';
+import { checkWorkers } from './workers.ts';
 
 const TOP_LEVEL = [...Object.keys(SECTIONS), 'service'];
 
@@ -62,6 +63,7 @@ export function validate(
   checkGraph(draft);
   checkListeners(draft);
   const order = checkReferences(draft);
+  checkWorkers(draft);
   return issues.some((issue) => issue.severity === 'error') ? undefined : finish(draft, order);
 }
 
@@ -192,6 +194,7 @@ function finish(draft: Draft, extensions: readonly string[]): ServiceConfig {
       extensions,
       pipelines: draft.pipelines,
       telemetry: { logs, metrics: { ...metrics, addressIsConfigured } },
+      workers: service.workers,
       limits: service.limits,
       shutdown_timeout: service.shutdown_timeout,
     },

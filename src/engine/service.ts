@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { systemClock } from '../component/clock.ts';
-import type { Capability, Clock, Extension, Logger } from '../component/component.ts';
+import type { Capability, Clock, Extension, Logger, Worker } from '../component/component.ts';
+import { ONLY_WORKER } from '../component/component.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { parseEndpoint } from '../config/schema.ts';
 import { createQueues, QUEUE_REGISTRY } from '../control/queues.ts';
@@ -34,6 +35,10 @@ export type ServiceOptions = {
   readonly logger?: Logger;
   readonly clock?: Clock;
   readonly version?: string;
+  /** Which of the daemon's processes it runs in; the only one by default. */
+  readonly worker?: Worker;
+  /** Makes the page that is served of the service's own metrics, e.g. with those of other processes. */
+  readonly metricsPage?: (own: string) => Promise<string>;
   /** More offers of the service to its components. */
   readonly offers?: readonly Offer[];
 };
@@ -99,6 +104,8 @@ type Frame = {
   readonly setLogLevel: (config: ServiceConfig) => void;
   readonly clock: Clock;
   readonly metrics: ServiceMetrics;
+  /** The same, with the page that others see. */
+  readonly servedMetrics: ServiceMetrics;
   readonly health: Health;
   readonly ports: Ports;
   readonly edges: Edges;
@@ -114,6 +121,8 @@ function createFrame({
   config,
   clock = systemClock,
   version = '0',
+  worker = ONLY_WORKER,
+  metricsPage = async (own) => own,
   ...given
 }: ServiceOptions): Frame {
   const { telemetry, limits } = config.service;
@@ -122,9 +131,10 @@ function createFrame({
   const logger = withFields(root, { component: 'service' });
   const metrics = createMetrics();
   const health = createHealth(clock);
+  const sharesPorts = worker.count > 1;
   const ports: Ports = {
-    http: createListeners({ logger, clock, metrics, limits }),
-    grpc: createGrpcListeners({ logger, clock, metrics }),
+    http: createListeners({ logger, clock, metrics, limits, sharesPorts }),
+    grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
   };
   registerProcessMetrics(metrics, clock, version);
   const services = new Map<string, unknown>([
@@ -138,6 +148,10 @@ function createFrame({
     setLogLevel: (next) => ownLogger?.setLevel(next.service.telemetry.logs.level),
     clock,
     metrics,
+    servedMetrics: {
+      ...metrics,
+      text: async () => metricsPage(await metrics.text()),
+    },
     health,
     ports,
     edges: createEdges(metrics, root, clock),
@@ -152,6 +166,7 @@ function createFrame({
       clock,
       metrics,
       health,
+      worker,
       services: new Map([...services, [LISTENERS.name, http], [GRPC_LISTENERS.name, grpc]]),
       extensions: new Map<string, Unit<Extension>>(),
     }),
@@ -212,7 +227,7 @@ function runService(frame: Frame, config: ServiceConfig, running: Build): Servic
 
 async function start(state: State): Promise<void> {
   const { frame, config, running } = state;
-  const { logger, health, metrics, clock } = frame;
+  const { logger, health, servedMetrics: metrics, clock } = frame;
   const deadline = startDeadline(clock, config.service.shutdown_timeout);
   try {
     state.metricsServer = await openMetrics(config, metrics, logger, clock);
@@ -332,6 +347,7 @@ function warnOfFixed(before: ServiceConfig, after: ServiceConfig, logger: Logger
     'telemetry.logs.encoding': service.telemetry.logs.encoding,
     'telemetry.metrics': service.telemetry.metrics,
     limits: service.limits,
+    workers: service.workers,
   });
   const was = fixed(before);
   for (const [setting, value] of Object.entries(fixed(after))) {

@@ -7,6 +7,7 @@ import type {
   Logger,
   Metrics,
   Settings,
+  Worker,
 } from '../component/component.ts';
 import type { Health, HealthRegistry } from '../telemetry/health.ts';
 import { HEALTH_REGISTRY } from '../telemetry/health.ts';
@@ -34,6 +35,7 @@ export type Surroundings = {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly health: Health;
+  readonly worker: Worker;
   /** Offers of the service by the name of their capability. */
   readonly services: ReadonlyMap<string, unknown>;
   /** Extensions by id; filled while the graph is built. */
@@ -73,6 +75,7 @@ export async function createUnit<C extends Component>(
     clock: around.clock,
     metrics: ownMetrics(labelled(around.metrics, { [node.kind]: id }), removers),
     host: hostFor(node, around, dependencies, removers),
+    worker: around.worker,
   };
   const forget = () => {
     for (const remove of removers.splice(0)) remove();

@@ -66,7 +66,13 @@ type Port = {
   listening: Promise<void> | undefined;
 };
 
-type Options = { readonly logger: Logger; readonly clock: Clock; readonly metrics: Metrics };
+type Options = {
+  readonly logger: Logger;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  /** Other processes of this daemon listen on the same ports. */
+  readonly sharesPorts?: boolean;
+};
 
 export function createGrpcListeners(options: Options): GrpcListeners {
   const ports = new Map<string, Port>();
@@ -145,9 +151,10 @@ function newestOpen({ holds }: Port): Hold | undefined {
   return holds.findLast(({ server, isClosed }) => server !== undefined && !isClosed);
 }
 
-async function open(port: Port, hold: Hold, { clock, logger }: Options): Promise<void> {
+async function open(port: Port, hold: Hold, options: Options): Promise<void> {
+  const { clock, logger, sharesPorts: reusePort = false } = options;
   const server = await createGrpcServer({ ...hold.settings, clock, logger });
-  port.listening ??= listen(port);
+  port.listening ??= listen(port, reusePort);
   try {
     await port.listening;
   } catch (error) {
@@ -162,10 +169,10 @@ async function open(port: Port, hold: Hold, { clock, logger }: Options): Promise
   hold.server = server;
 }
 
-function listen({ listener, address, number }: Port): Promise<void> {
+function listen({ listener, address, number }: Port, reusePort: boolean): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   listener.once('error', reject);
-  listener.listen({ host: address, port: number }, () => {
+  listener.listen({ host: address, port: number, reusePort }, () => {
     listener.off('error', reject);
     resolve();
   });

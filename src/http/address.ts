@@ -19,6 +19,7 @@ export function cannotListen(endpoint: string, error: unknown): Error {
     EADDRNOTAVAIL: 'no interface of this machine has that address',
     EACCES: 'this user may not listen there',
     ENOTFOUND: 'the host name is unknown',
+    ENOTSUP: 'processes cannot share a port on this system',
   };
   return new Error(`cannot listen on ${endpoint}: ${why[code ?? ''] ?? message}`, { cause: error });
 }

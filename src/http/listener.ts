@@ -89,6 +89,8 @@ type Options = {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly limits: { readonly in_flight_bytes: number };
+  /** Other processes of this daemon listen on the same ports. */
+  readonly sharesPorts?: boolean;
 };
 
 export function createListeners(options: Options): Listeners {
@@ -182,6 +184,7 @@ class Servers {
     const server = createHttpServer({
       host: address,
       port,
+      sharesPort: this.#options.sharesPorts === true,
       limits: settings,
       logger: this.#options.logger,
       clock: this.#options.clock,

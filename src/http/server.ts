@@ -48,6 +48,8 @@ export type Found =
 type ServerOptions = {
   readonly host: string;
   readonly port: number;
+  /** Other processes of this user may listen there too; each connection comes to one of them. */
+  readonly sharesPort: boolean;
   readonly limits: ServerLimits;
   readonly logger: Logger;
   readonly clock: Clock;
@@ -84,7 +86,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
   };
   limit(options.limits);
   return {
-    listen: () => listen(server, options.host, options.port),
+    listen: () => listen(server, options),
     address() {
       const address = server.address();
       return typeof address === 'object' && address !== null ? address : undefined;
@@ -210,10 +212,10 @@ class Connections {
   }
 }
 
-function listen(server: Server, host: string, port: number): Promise<void> {
+function listen(server: Server, { host, port, sharesPort }: ServerOptions): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once('error', reject);
-  server.listen({ host, port }, () => {
+  server.listen({ host, port, reusePort: sharesPort }, () => {
     server.off('error', reject);
     resolve();
   });

@@ -80,7 +80,8 @@ export async function openDirectory(options: DirectoryOptions): Promise<DataDire
   }
 }
 
-async function ensureDirectory(directory: string, create: boolean): Promise<void> {
+/** Rejects with a sentence where the directory is missing, or cannot be written to. */
+export async function ensureDirectory(directory: string, create: boolean): Promise<void> {
   try {
     if (create) await mkdir(directory, { recursive: true, mode: 0o700 });
     if (!(await stat(directory)).isDirectory()) throw new Error('it is not a directory');
@@ -89,6 +90,14 @@ async function ensureDirectory(directory: string, create: boolean): Promise<void
     const reason = error instanceof Error ? error.message : String(error);
     throw new Error(`data directory ${directory} cannot be used: ${reason}`, { cause: error });
   }
+}
+
+/** Rejects where another process owns the directory. */
+export async function assertUnused(directory: string, name: string): Promise<void> {
+  const file = join(directory, name);
+  const lock = await takeLock(directory, `${file}.lock`, `${file}.pid`);
+  await rm(`${file}.pid`, { force: true });
+  lock.close();
 }
 
 /**

@@ -14,6 +14,7 @@ import type {
   Host,
   Settings,
 } from '../../src/component/component.ts';
+import { ONLY_WORKER } from '../../src/component/component.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../src/control/queues.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../src/grpc/listener.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
@@ -47,16 +48,24 @@ function isMap(schema: unknown): boolean {
   return typeof additionalProperties === 'object';
 }
 
-/** The component's part of the README's example, as YAML gives it. */
-function exampleOf(factory: Factory): Record<string, unknown> {
+/** The component's part of the README's examples, as YAML gives it. */
+function examplesOf(factory: Factory): Record<string, unknown>[] {
   const readme = readFileSync(join(folderOf(factory), 'README.md'), 'utf8');
-  const [, text] = /```yaml\n([\s\S]*?)```/.exec(readme) ?? [];
-  if (text === undefined) throw new Error(`${folderOf(factory)}/README.md has no YAML example`);
-  const parsed = parseYaml(text) as Record<string, unknown>;
-  const key = Object.keys(parsed).find((id) => id.split('/')[0] === factory.type);
-  if (key === undefined)
-    throw new Error(`the example of ${folderOf(factory)} lacks ${factory.type}`);
-  return (parsed[key] ?? {}) as Record<string, unknown>;
+  const texts = [...readme.matchAll(/```yaml\n([\s\S]*?)```/g)].map(([, text = '']) => text);
+  return texts.flatMap((text) =>
+    Object.entries(parseYaml(text) as Record<string, unknown>)
+      .filter(([id]) => id.split('/')[0] === factory.type)
+      .map(([, config]) => (config ?? {}) as Record<string, unknown>),
+  );
+}
+
+/** The first of them. */
+function exampleOf(factory: Factory): Record<string, unknown> {
+  const [example] = examplesOf(factory);
+  if (example === undefined) {
+    throw new Error(`${folderOf(factory)}/README.md has no example of ${factory.type}`);
+  }
+  return example;
 }
 
 const redis = await redisKeys(t);
@@ -120,7 +129,15 @@ async function benchOf(t: Test, factory: Factory): Promise<Bench> {
       return offer as T;
     },
   };
-  const settings: Settings = { id: factory.type, kind: factory.kind, logger, clock, metrics, host };
+  const settings: Settings = {
+    id: factory.type,
+    kind: factory.kind,
+    logger,
+    clock,
+    metrics,
+    host,
+    worker: ONLY_WORKER,
+  };
   const example = exampleOf(factory);
   const extensions = await startExtensions(t, example, settings, directory);
   const config = factory.config.parse(runnable(example, directory));
@@ -222,6 +239,13 @@ for (const factory of REGISTRY) {
       for (const [name, field] of Object.entries(jsonSchemaOf(factory).properties ?? {})) {
         t.ok(typeof field === 'object' && field.description, `${name} has a description`);
         t.match(readme, new RegExp(`\`${name}[.\`]`), `${name} stands in the README`);
+      }
+    });
+
+    t.test('takes every example of its README', async (t) => {
+      for (const example of examplesOf(factory)) {
+        const { error } = factory.config.safeParse(runnable(example, t.testdir()));
+        t.same(error?.issues ?? [], [], JSON.stringify(example));
       }
     });
 

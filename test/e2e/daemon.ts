@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { type Answer, type Call, send } from './client.ts';
 
 const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-const START_MS = 15_000;
+const START_MS = 30_000;
 const STOP_MS = 30_000;
 
 export type DaemonOptions = {

@@ -18,7 +18,12 @@ import { fakeHost, testSettings } from './settings.ts';
 import { createSink, sinkPipeline } from './sink.ts';
 
 /** A process among those that share a Redis, and a store where there is one. */
-export async function processOn(t: Test, server: RedisServer, store?: SharedQueueStorage) {
+export async function processOn(
+  t: Test,
+  server: Pick<RedisServer, 'url'>,
+  store?: SharedQueueStorage,
+  more: object = {},
+) {
   const health = createHealth(systemClock);
   const queues = createQueues();
   const services = { [HEALTH_REGISTRY.name]: health, [QUEUE_REGISTRY.name]: queues };
@@ -26,7 +31,7 @@ export async function processOn(t: Test, server: RedisServer, store?: SharedQueu
     clock: systemClock,
     host: fakeHost({ services }),
   });
-  const parsed = redisConfig.parse({ url: server.url, command_timeout: '500ms' });
+  const parsed = redisConfig.parse({ url: server.url, command_timeout: '500ms', ...more });
   const extension = (await redisFactory.create(bare, parsed)) as Extension;
   await extension.start();
   t.teardown(() => extension.shutdown(AbortSignal.timeout(100)));

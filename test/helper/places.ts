@@ -1,9 +1,14 @@
+import { cpSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { Test } from 'tap';
 import { config } from '../../extensions/sqlite/config.ts';
 import type { OpenStore } from '../../extensions/sqlite/open-store.ts';
 import { openStore } from '../../extensions/sqlite/open-store.ts';
+import type { DirectoryStorageOptions } from '../../src/queue/directory-storage.ts';
 import { openDirectoryStorage } from '../../src/queue/directory-storage.ts';
 import type { QueuePlace } from '../contract/queue.ts';
+import { nativeBatch } from './batches.ts';
 import { fakeClock } from './clock.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
 
@@ -51,4 +56,40 @@ export async function directoryQueues(t: Test): Promise<QueuePlace> {
       return { storage, close: storage.close, crash: storage.crash };
     },
   };
+}
+
+/**
+ * Queues of the first of two workers, which takes over a directory where a process alone left something in
+ * another queue.
+ */
+export async function joinedQueues(t: Test): Promise<QueuePlace> {
+  const directory = t.testdir({});
+  const clock = fakeClock();
+  const logger = recordingLogger();
+  const parts = { createDirectory: true, minFreeBytes: 0, reserveBytes: 0, clock, logger };
+  left ??= leaveSomething(mkdtempSync(join(tmpdir(), 'tracectl-left-')), parts);
+  cpSync(await left, directory, { recursive: true });
+  const worker = { index: 1, count: 2 };
+  return {
+    clock,
+    open: async () => {
+      const storage = await openDirectoryStorage({ ...parts, directory, worker });
+      return { storage, close: storage.close, crash: storage.crash };
+    },
+  };
+}
+
+/** Made once, because opening a directory takes longer than copying it. */
+let left: Promise<string> | undefined;
+
+async function leaveSomething(
+  directory: string,
+  parts: Omit<DirectoryStorageOptions, 'directory'>,
+): Promise<string> {
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  const alone = await openDirectoryStorage({ ...parts, directory });
+  const other = await alone.openQueue({ name: 'other', branches: ['c'], maxBytes: 1e9 });
+  await other.append(nativeBatch(1));
+  await alone.close();
+  return directory;
 }

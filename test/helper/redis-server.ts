@@ -104,6 +104,15 @@ export async function redisServer(
   };
 }
 
+/** A Cluster of one node, which refuses commands and scripts whose keys are in several slots. */
+export async function redisCluster(t: Teardown): Promise<RedisServer> {
+  const announced = ['--cluster-announce-ip', '127.0.0.1'];
+  const server = await redisServer(t, ['--cluster-enabled', 'yes', ...announced]);
+  await server.client.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+  while (!String(await server.client.cluster('INFO')).includes('cluster_state:ok'));
+  return server;
+}
+
 /** A test may start several servers: each has a directory of its own. */
 export function ownDirectory(t: Teardown): string {
   const directory = mkdtempSync(join(tmpdir(), 'tracectl-redis-'));

@@ -194,6 +194,7 @@ export function serviceConfig(
         logs: { level: 'error', encoding: 'json' },
         metrics: { level: 'none', address: '127.0.0.1:8888', addressIsConfigured: false },
       },
+      workers: 1,
       limits: { in_flight_bytes: 64 * 1_048_576 },
       shutdown_timeout: shutdownTimeout,
     },

@@ -7,7 +7,9 @@ import type {
   Logger,
   Metrics,
   Settings,
+  Worker,
 } from '../../src/component/component.ts';
+import { ONLY_WORKER } from '../../src/component/component.ts';
 import { fakeClock } from './clock.ts';
 
 export type LogLine = {
@@ -108,7 +110,13 @@ export type TestSettings = Settings & {
 export function testSettings(
   kind: ComponentKind,
   id: string,
-  more: { clock?: Clock; host?: Host; logger?: RecordingLogger; metrics?: RecordingMetrics } = {},
+  more: {
+    clock?: Clock;
+    host?: Host;
+    logger?: RecordingLogger;
+    metrics?: RecordingMetrics;
+    worker?: Worker;
+  } = {},
 ): TestSettings {
   return {
     kind,
@@ -117,5 +125,6 @@ export function testSettings(
     host: more.host ?? fakeHost(),
     logger: more.logger ?? recordingLogger(),
     metrics: more.metrics ?? recordingMetrics(),
+    worker: more.worker ?? ONLY_WORKER,
   };
 }

@@ -1,11 +1,7 @@
-import { requestBody } from '../../../exporters/otlphttp/body.ts';
-import { type OtlpHttpConfig, otlpHttpConfig } from '../../../exporters/otlphttp/config.ts';
-import {
-  openTransport,
-  type Reply,
-  type Transport,
-} from '../../../exporters/otlphttp/transport.ts';
-import { verdictOn } from '../../../exporters/otlphttp/verdict.ts';
+import { requestBody } from '../../otlphttp/body.ts';
+import { type ClientConfig, clientConfig } from '../../otlphttp/config.ts';
+import { openTransport, type Reply, type Transport } from '../../otlphttp/transport.ts';
+import { verdictOn } from '../../otlphttp/verdict.ts';
 import type { Piece } from './piece.ts';
 import type { Delivery } from './pump.ts';
 import type { Stop } from './stop.ts';
@@ -42,7 +38,7 @@ const BROKEN_CONNECTION_WAIT_MS = 100;
  */
 export class Deliverer implements Delivery {
   readonly #destination: Destination;
-  readonly #config: OtlpHttpConfig;
+  readonly #config: ClientConfig;
   readonly #tally: Tally;
   readonly #stop: Stop;
   readonly #onTrouble: OnTrouble;
@@ -213,7 +209,7 @@ type Retry = {
 };
 type Verdict = Final | Retry | { readonly kind: 'unauthorized'; readonly message: string };
 
-function judge(reply: Reply, { protocol }: Destination, config: OtlpHttpConfig): Verdict {
+function judge(reply: Reply, { protocol }: Destination, config: ClientConfig): Verdict {
   if (protocol === 'native' && reply.status >= 200 && reply.status < 300)
     return judgeEnvelope(reply);
   const verdict = verdictOn(reply, config, Date.now());
@@ -248,9 +244,9 @@ function judgeEnvelope({ body }: Reply): Final {
   }
 }
 
-function configOf(destination: Destination): OtlpHttpConfig {
+function configOf(destination: Destination): ClientConfig {
   const { url, headers, compression, connections, caFile } = destination;
-  return otlpHttpConfig.parse({
+  return clientConfig.parse({
     traces_endpoint: url,
     headers,
     compression,

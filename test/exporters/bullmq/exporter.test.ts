@@ -1,4 +1,6 @@
+import { readFileSync } from 'node:fs';
 import t from 'tap';
+import { progressHealth } from '../../../receivers/bullmq/health.ts';
 import { startWorker } from '../../../receivers/bullmq/worker.ts';
 import { openJobQueue } from '../../../src/bullmq/job-queue.ts';
 import { jobIdOf } from '../../../src/bullmq/names.ts';
@@ -6,7 +8,7 @@ import { systemClock } from '../../../src/component/clock.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { processOn, until } from '../../helper/job-queue.ts';
-import { redisServer } from '../../helper/redis-server.ts';
+import { redisCluster, redisServer } from '../../helper/redis-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { createSink } from '../../helper/sink.ts';
 
@@ -47,6 +49,23 @@ t.test('a full Redis refuses each request as a whole, and says so (M1)', async (
   const accepted = batches.filter((_, i) => results[i]?.status === 'fulfilled').map(({ id }) => id);
   await sink.holds(accepted.length);
   t.same(sink.ids().sort(), accepted.sort(), 'what was accepted arrives, and nothing else');
+});
+
+t.test('many jobs that Redis takes half of are added again without a double (M1)', async (t) => {
+  const redis = await redisServer(t, ['--maxmemory', '3mb']);
+  const one = await processOn(t, redis);
+  const jobs = await openJobQueue(one.redis, 'traces');
+  const all = Array.from({ length: 60 }, (_, i) => ({
+    batchId: `batch_${i}`,
+    data: { batch: 'x'.repeat(50_000) },
+  }));
+  await t.rejects(jobs.addAll(all), { code: 'redis_full' });
+  const half = await jobs.count();
+  t.ok(half > 0 && half < 60, `${half} of 60 are there`);
+  await redis.config('maxmemory', '0');
+  await jobs.addAll(all);
+  t.equal(await jobs.count(), 60);
+  t.equal(await jobs.waiting(), 60);
 });
 
 t.test('while Redis may drop keys it is not ready and refuses (M2)', async (t) => {
@@ -98,7 +117,7 @@ t.test(
     });
     const consume = async (): Promise<void> => {
       runs++;
-      if (runs === 1) await held;
+      if (runs <= 3) await held;
     };
     await one.worker({ lock_duration: '1s' }, [{ exporterId: 'sink', consume }]);
     await exporter.consume(nativeBatch(1));
@@ -106,7 +125,7 @@ t.test(
     // As after a FLUSHALL or a pause that was too long: its lock is gone, again and again.
     await until(async () => {
       await redis.client.del(...(await redis.client.keys('*:lock')), 'none');
-      return runs > 1;
+      return runs > 3;
     });
     release();
     await until(async () => (await redis.client.keys('*:e-*')).length === 0);
@@ -239,6 +258,50 @@ t.test('a deleted project leaves nothing of it in Redis, also under load', async
   await sink.holds(1);
 });
 
+t.test('a Cluster carries jobs, dead letters and deleted projects in one slot', async (t) => {
+  const server = await redisCluster(t);
+  const one = await processOn(t, server, undefined, { cluster: true });
+  await until(() => one.redis.state().connected);
+  const { exporter } = await one.gateway();
+  await exporter.consume(nativeBatch(2));
+  const { sink } = await one.worker();
+  await sink.holds(1);
+  sink.behave('permanent');
+  await exporter.consume(nativeBatch(1));
+  const queue = one.queues.all.get('bullmq');
+  await until(async () => (await queue?.deadLetters())?.length === 1);
+  await queue?.removeProject('proj_test');
+  t.same(await queue?.deadLetters(), []);
+  await t.rejects(exporter.consume(nativeBatch(1)), { code: 'unauthorized' });
+});
+
+t.test('a user of Redis needs no more than the README gives it', async (t) => {
+  const server = await redisServer(t);
+  const readme = readFileSync('extensions/redis/README.md', 'utf8');
+  const [, rules = ''] = /ACL SETUSER tracectl (.*)/.exec(readme) ?? [];
+  await server.client.call('ACL', 'SETUSER', 'tracectl', ...rules.split(' '));
+  const url = server.url.replace('redis://', 'redis://tracectl:password@');
+  const one = await processOn(t, { url });
+  const { exporter } = await one.gateway();
+  const picky = createSink('permanent');
+  await one.worker({}, [{ exporterId: 'picky', consume: picky.consume }]);
+  await exporter.consume(nativeBatch(1));
+  const queue = one.queues.all.get('bullmq');
+  await until(async () => (await queue?.deadLetters())?.length === 1);
+  picky.behave('ok');
+  t.equal(await queue?.replay('all'), 1);
+  await picky.holds(1);
+  picky.behave('retryable');
+  await exporter.consume(nativeBatch(1));
+  await queue?.removeProject('proj_other');
+  picky.behave('ok');
+  await picky.holds(2);
+  const heard = new Promise((resolve) => one.redis.subscribe('keys', resolve));
+  while ((await one.redis.run((client) => client.publish(one.redis.key('keys'), 'a'))) === 0);
+  t.equal(await heard, 'a');
+  t.same(await server.client.call('ACL', 'LOG'), [], 'nothing was denied');
+});
+
 t.test('a worker that looks alive and takes nothing is replaced', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
@@ -268,6 +331,12 @@ t.test('a worker that looks alive and takes nothing is replaced', async (t) => {
   await exporter.consume(nativeBatch(1));
   await until(() => done.size === 1);
   t.match(worker.progress(), { restarts: 1, isStalled: false });
+  const progress = { ...worker.progress(), backlog: 7, isStalled: true };
+  t.match(
+    progressHealth({}, { ...worker, progress: () => progress }, one.redis),
+    { healthy: false, message: 'Jobs wait and none is begun.', details: { jobs_waiting: 7 } },
+    'until then it says that it is not well',
+  );
   t.match(logger.lines, [{ level: 'error', message: /none is begun/ }]);
 });
 

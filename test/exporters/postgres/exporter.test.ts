@@ -7,7 +7,7 @@ import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
-import { postgresServer } from '../../helper/postgres-server.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
 
@@ -97,7 +97,7 @@ t.test('what may pass is not taken for poison', async (t) => {
 t.test(
   'a row that Postgres refuses leaves its neighbours stored, also the second time',
   async (t) => {
-    const server = await postgresServer(t);
+    const server = await postgresDatabases(t);
     const { traces, postgres, count } = await traceDatabase(t, await server.database());
     await postgres.query(`ALTER TABLE observations ADD CHECK (name <> 'poison')`);
     const { exporter, logger } = await exporterOn(traces);

@@ -17,11 +17,11 @@ import type { Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { postgresPlace } from '../../helper/postgres-place.ts';
-import { postgresServer } from '../../helper/postgres-server.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
 
-const server = await postgresServer(t);
+const server = await postgresDatabases(t);
 const P = aTenant().projectId;
 const OTHER = aTenant({ projectId: 'proj_other' });
 const DAY = 86_400_000;

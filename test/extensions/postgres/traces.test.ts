@@ -144,6 +144,58 @@ t.test('a failing transaction leaves nothing behind, and a deadlock is tried aga
   await t.rejects(other.write(batchWith([anObservation()])), { name: 'RetryableError', code: 'x' });
 });
 
+t.test('of batches that go together, what is refused takes no other with it', async (t) => {
+  const { traces, postgres, deleted, count } = await traceDatabase(t, await server.database());
+  await postgres.query("ALTER TABLE observations ADD CHECK (name <> 'poison')");
+  deleted.add('proj_gone');
+  const batchOf = (id: string, projectId: string, name = 'fine') =>
+    batchWith([anObservation({ id, traceId: 'shared', name })], { tenant: aTenant({ projectId }) });
+  const outcomes = await Promise.allSettled(
+    [
+      batchOf('0', P),
+      batchOf('1', P),
+      batchOf('2', P, 'poison'),
+      batchOf('3', 'proj_gone'),
+      batchOf('4', 'proj_other'),
+      batchOf('5', P),
+      batchOf('6', 'proj_other'),
+    ].map((batch) => traces.write(batch)),
+  );
+  t.match(
+    outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason.code : 'stored')),
+    ['stored', 'stored', 'storage_refused', 'project_deleted', 'stored', 'stored', 'stored'],
+  );
+  t.equal((await traces.getTrace(P, 'shared'))?.observationCount, 3);
+  t.equal((await traces.getTrace('proj_other', 'shared'))?.observationCount, 2);
+  t.equal(await count('batches'), 5);
+});
+
+t.test('batches that go together are merged as one after another', async (t) => {
+  const { traces, postgres } = await traceDatabase(t, await server.database());
+  const transactions = async (): Promise<number> => {
+    const { rows } = await postgres.query('SELECT pg_current_xact_id()::text AS id');
+    return Number(rows[0]?.id);
+  };
+  const before = await transactions();
+  await Promise.all(
+    Array.from({ length: 32 }, (_, i) =>
+      traces.write(
+        batchWith([
+          anObservation({ id: 'same', name: `name ${i}`, version: String(i) }),
+          anObservation({ id: `own ${i}`, usage: { input_tokens: i } }),
+        ]),
+      ),
+    ),
+  );
+  t.ok((await transactions()) - before < 32, 'in fewer transactions than batches');
+  t.equal((await traces.getObservation(P, 'same', 'trace-1'))?.name, 'name 31');
+  const sum = (31 * 32) / 2;
+  t.match(await traces.getTrace(P, 'trace-1'), {
+    observationCount: 33,
+    usage: { input_tokens: sum },
+  });
+});
+
 /** A family of runs under one root, told in pieces: with and without the trace, creations and updates. */
 function someEvents(): fc.Arbitrary<Observation[]> {
   const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { config } from '../../../extensions/redis/config.ts';
-import { redisServer } from '../../helper/redis-server.ts';
+import { redisCluster, redisServer } from '../../helper/redis-server.ts';
 import { FAILED, startRedis, stateOf } from './starting.ts';
 
 t.test('commands and scripts run; keys begin with a hash tag', async (t) => {
@@ -109,10 +109,7 @@ t.test('messages of a channel reach its listeners, also after Redis was away', a
 });
 
 t.test('keys of one script are in one slot of a Cluster', async (t) => {
-  const announced = ['--cluster-announce-ip', '127.0.0.1'];
-  const server = await redisServer(t, ['--cluster-enabled', 'yes', ...announced]);
-  await server.client.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
-  while (!String(await server.client.cluster('INFO')).includes('cluster_state:ok'));
+  const server = await redisCluster(t);
   const { redis } = await startRedis(t, { url: server.url, cluster: true });
   await stateOf(redis, ({ connected }) => connected);
   const script = redis.script("redis.call('SET', KEYS[1], 1) return redis.call('GET', KEYS[2])");
@@ -126,4 +123,8 @@ t.test('a configuration that cannot work is refused', async (t) => {
   t.equal(parse({ url: 'http://localhost' }), false);
   t.equal(parse({ url: 'redis://localhost', command_timeout: '5s' }), false);
   t.equal(parse({ url: 'redis://localhost', key_prefix: '{a}' }), false);
+  const sentinel = { name: 'main', addresses: ['a:26379'] };
+  t.equal(parse({ url: 'redis://localhost', sentinel }), true);
+  t.equal(parse({ url: 'redis://localhost', sentinel, cluster: true }), false);
+  t.equal(parse({ url: 'rediss://localhost', tls: { cert_file: 'a' } }), false);
 });

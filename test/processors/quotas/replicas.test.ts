@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { quotasConfig } from '../../../processors/quotas/config.ts';
 import { createQuotasProcessor } from '../../../processors/quotas/processor.ts';
@@ -26,12 +27,12 @@ async function shared(t: Test) {
   const projects = memoryProjects();
   const ledger = memoryLedger();
 
-  async function replica() {
+  async function replica(url = server.url) {
     const clock = fakeClock(NOW);
     const health = createHealth(clock);
     health.enter('running');
     const redis = await openRedis({
-      ...{ url: server.url, keyPrefix: 'test', commandTimeout: 500, cluster: false },
+      ...{ url, keyPrefix: 'test', commandTimeout: 500, cluster: false },
       ...{ tls: undefined, sentinel: undefined, clock: systemClock, logger: recordingLogger() },
     });
     t.teardown(() => redis.close());
@@ -141,6 +142,19 @@ t.test('a Redis that may drop counters is told as unhealthy', async (t) => {
     ready: true,
     components: [{ id: 'quotas', healthy: false, message: /volatile-lru/ }],
   });
+});
+
+t.test('a user of Redis that may do what the README of redis says may count', async (t) => {
+  const { server, replica } = await shared(t);
+  const readme = readFileSync('extensions/redis/README.md', 'utf8');
+  const [, rules = ''] = /ACL SETUSER tracectl (.*)/.exec(readme) ?? [];
+  const own = rules.replaceAll('{tracectl}', '{test}').split(' ');
+  await server.client.call('ACL', 'SETUSER', 'tracectl', ...own);
+  const one = await replica(server.url.replace('redis://', 'redis://tracectl:password@'));
+  t.equal(await one.offer(1), 'ok');
+  one.clock.advance(5_000);
+  t.equal(await one.offer(1), 'ok');
+  t.same(await server.client.call('ACL', 'LOG'), [], 'nothing was denied');
 });
 
 t.test('while the plan cannot be read the process is not ready', async (t) => {

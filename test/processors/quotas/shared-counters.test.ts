@@ -13,7 +13,7 @@ import { aTenant } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import type { RedisServer } from '../../helper/redis-server.ts';
-import { redisServer } from '../../helper/redis-server.ts';
+import { redisCluster, redisServer } from '../../helper/redis-server.ts';
 import { replicatedRedis, sentinelSetup } from '../../helper/sentinels.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import type { MemoryLedger } from '../../helper/shared-ledger.ts';
@@ -362,6 +362,36 @@ t.test(
     t.not(await accept(a.counters, ledger, reservation(organization, 1), limits), 'ok');
   },
 );
+
+t.test('in a Cluster every script has its keys in one slot', async (t) => {
+  const { url } = await redisCluster(t);
+  const ledger = memoryLedger();
+  const one = await replica(t, ledger, { url, cluster: true });
+  const organization = newOrganization();
+  const limits = { eventsPerMonth: 3, bytesPerHour: null };
+  const answers = [];
+  for (const events of [1, 1, 2]) {
+    answers.push(await accept(one.counters, ledger, reservation(organization, events), limits));
+  }
+  t.same(answers, ['ok', 'ok', 'monthly_limit']);
+  const failed = reservation(organization, 1);
+  await one.counters.reserve(failed, limits);
+  one.counters.settle(failed, false);
+  const isBack = async () => {
+    one.clock.advance(5_000);
+    return (await used(one, organization)) === 2;
+  };
+  await eventually('kept, given back, and looked for', isBack, t);
+  const edge = quotasConfig.parse({
+    ...{ store: 'postgres', counters: 'redis' },
+    edge: { requests_per_second: 1, max_in_flight: 1 },
+  }).edge;
+  const { run, key } = one;
+  const keys = sharedKeyLimits(edge, { run, key, clock: realClock, logger: recordingLogger() });
+  t.match(await keys.admit('key_a'), { admitted: true });
+  t.match(await keys.admit('key_a'), { admitted: false });
+  await keys.close();
+});
 
 t.test('nothing is admitted while the ledger is away and the counters are lost', async (t) => {
   const ledger = memoryLedger();

@@ -49,6 +49,50 @@ t.test('with a store: FLUSHALL loses nothing', async (t) => {
   t.equal(new Set(sink.ids()).size, 30);
 });
 
+t.test('with a store: whatever single key Redis drops, all is delivered (M2)', async (t) => {
+  const { redis, one } = await stored(t);
+  const keys = ['wait', 'id', 'meta', 'marker', 'events', 'stalled-check', 'the jobs', 'one job'];
+  const delivered = keys.map(async (dropped, i) => {
+    const queue = `q${i}`;
+    const { exporter } = await one.gateway({ queue });
+    const batches = Array.from({ length: 3 }, () => nativeBatch(1));
+    for (const batch of batches) await exporter.consume(batch);
+    await until(async () => (await redis.client.llen(`{tracectl}:${queue}:wait`)) === 3);
+    const jobs = await redis.client.keys(`*:${queue}:e-*`);
+    const names = dropped === 'the jobs' ? jobs : [`{tracectl}:${queue}:${dropped}`];
+    await redis.client.del(...(dropped === 'one job' ? jobs.slice(1) : names));
+    const { sink } = await one.worker({ queue });
+    await sink.holds(3);
+    t.same(sink.ids().sort(), batches.map(({ id }) => id).sort(), dropped);
+  });
+  await Promise.all(delivered);
+});
+
+t.test('with a store: workers that run go on after a FLUSHALL', async (t) => {
+  const { redis, one } = await stored(t);
+  const { exporter } = await one.gateway();
+  const sinks = [(await one.worker()).sink, (await one.worker()).sink];
+  const ids = () => new Set(sinks.flatMap((sink) => sink.ids()));
+  const sent: string[] = [];
+  for (let i = 0; i < 60; i++) {
+    const batch = nativeBatch(1);
+    await exporter.consume(batch);
+    sent.push(batch.id);
+    if (i % 20 === 10) await redis.client.flushall();
+  }
+  await until(() => ids().size === 60);
+  t.same([...ids()].sort(), sent.sort());
+});
+
+t.test('with a store: a job is a pointer, however large the body', async (t) => {
+  const { redis, one } = await stored(t);
+  const { exporter } = await one.gateway();
+  await exporter.consume(nativeBatch(1, { body: Buffer.alloc(2_000_000, 65) }));
+  await until(async () => (await redis.client.keys('*:e-*')).length === 1);
+  const [key = ''] = await redis.client.keys('*:e-*');
+  t.ok(((await redis.client.dumpBuffer(key))?.length ?? 0) < 1024);
+});
+
 t.test('with a store: without Redis all is accepted, and delivered when it is back', async (t) => {
   const { redis, one } = await stored(t);
   const { exporter } = await one.gateway();

@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import t from 'tap';
@@ -9,6 +9,7 @@ import { parse } from 'yaml';
 import { watchProcess } from '../../../src/cli/process-events.ts';
 import { runCli } from '../../../src/cli/program.ts';
 import { table } from '../../../src/cli/table.ts';
+import { workerCount } from '../../../src/cli/worker.ts';
 import { createLogger } from '../../../src/telemetry/logger.ts';
 
 // It starts whole daemons, which takes long where many tests run at once.
@@ -64,6 +65,7 @@ const NEEDED = {
   DATABASE_URL: 'postgres://127.0.0.1/none',
   TRACECTL_ADMIN_TOKEN: 'an-admin-token-of-thirty-two-characters',
   REDIS_URL: 'redis://127.0.0.1/',
+  TRACECTL_ADMIN_TOKEN: 'a-token-of-its-own',
 };
 
 t.test('every configuration that comes with the package is valid', async (t) => {
@@ -116,6 +118,18 @@ t.test('a command line that cannot be understood ends with 64', async (t) => {
   t.match((await cli(cwd, ['validat'])).err, 'Did you mean validate?');
   t.match(await cli(cwd, ['--version']), { status: 0, out: /^\d+\.\d+\.\d+$/, err: '' });
   t.match(await cli(cwd, ['run', '--help']), { status: 0, out: /--config/ });
+});
+
+t.test('a worker is never started by hand', async (t) => {
+  const run = await cli(ROOT, ['run', '--config', EMBEDDED], { TRACECTL_WORKER: '3 of 2' });
+  t.match(run, { status: 64, err: /TRACECTL_WORKER is set for the workers of a daemon alone/ });
+});
+
+t.test('there are as many workers as configured, or one for each core', (t) => {
+  t.equal(workerCount(3), 3);
+  t.equal(workerCount('auto', 'linux'), availableParallelism());
+  t.equal(workerCount('auto', 'darwin'), 1, 'where processes cannot share a port');
+  t.end();
 });
 
 t.test('init writes a file that validate takes, and never overwrites one', async (t) => {

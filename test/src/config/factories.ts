@@ -47,6 +47,7 @@ export const REGISTRY: Registry = [
     kind: 'receiver',
     type: 'hook',
     hasProject: true,
+    receivesEvents: true,
     config: z.strictObject({
       endpoint: endpoint('127.0.0.1:4318'),
       project: z.string().optional(),
@@ -136,6 +137,7 @@ export const REGISTRY: Registry = [
     type: 'otlphttp',
     aliases: ['otlp_http'],
     accepts: ['raw', 'observations'],
+    joinsEvents: ({ url }) => url.startsWith('http://join'),
     mixesProjects: ({ mix }) => (mix === false ? 'mix' : undefined),
     config: z.strictObject({
       url: z.string().default('http://127.0.0.1:1'),
@@ -148,6 +150,7 @@ export const REGISTRY: Registry = [
     kind: 'extension',
     type: 'sqlite',
     provides: ['store', 'queue_storage'],
+    oneProcess: ({ directory }) => `the store in ${directory} belongs to one process`,
     config: z.strictObject({ directory: z.string().default('./data') }),
   }),
   defineExtension({

@@ -1,5 +1,5 @@
-import { readExportResponse, readStatusMessage } from '../../src/model/otlp/read-response.ts';
-import { answerTo, type OtlpHttpConfig } from './config.ts';
+import { readExportResponse, readStatusMessage } from '../model/otlp/read-response.ts';
+import { answerTo, type ClientConfig } from './config.ts';
 import type { Reply } from './transport.ts';
 
 /** What an answer means for the spans that were sent. */
@@ -18,7 +18,7 @@ const MAX_MESSAGE = 300;
 /** A destination that asks for more is asked again all the same. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
-export function verdictOn(reply: Reply, config: OtlpHttpConfig, now: number): Verdict {
+export function verdictOn(reply: Reply, config: ClientConfig, now: number): Verdict {
   const { status } = reply;
   if (status >= 200 && status < 300) return verdictOnSuccess(reply);
   const message = messageOf(reply);

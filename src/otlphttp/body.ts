@@ -1,7 +1,7 @@
 import { promisify } from 'node:util';
 import zlib from 'node:zlib';
-import type { Encoding } from '../../src/model/batch.ts';
-import type { OtlpHttpConfig } from './config.ts';
+import type { Encoding } from '../model/batch.ts';
+import type { ClientConfig } from './config.ts';
 
 /** A request's body and the headers that belong to it. */
 export type RequestBody = {
@@ -28,7 +28,7 @@ const zstdInThread = promisify(
 );
 
 /** It is compressed as is configured already. */
-export function hasWanted(encoding: Encoding, config: OtlpHttpConfig): boolean {
+export function hasWanted(encoding: Encoding, config: ClientConfig): boolean {
   return encoding === wantedEncoding(config);
 }
 
@@ -37,7 +37,7 @@ export async function requestBody(
   bytes: Buffer,
   encoding: Encoding,
   format: 'proto' | 'json',
-  config: OtlpHttpConfig,
+  config: ClientConfig,
 ): Promise<RequestBody> {
   const contentType = format === 'json' ? 'application/json' : 'application/x-protobuf';
   const wanted = wantedEncoding(config);
@@ -50,13 +50,13 @@ export async function requestBody(
   };
 }
 
-function wantedEncoding({ compression }: OtlpHttpConfig): Encoding {
+function wantedEncoding({ compression }: ClientConfig): Encoding {
   return compression === 'none' ? 'identity' : compression;
 }
 
 async function compressed(
   bytes: Buffer,
-  { compression, compression_params: { level } }: OtlpHttpConfig,
+  { compression, compression_params: { level } }: ClientConfig,
 ): Promise<Buffer> {
   switch (compression) {
     case 'none':

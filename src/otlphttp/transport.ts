@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type { IncomingHttpHeaders } from 'node:http';
-import { inflateSync } from '../../src/model/inflate.ts';
-import { type OtlpHttpConfig, tracesUrl } from './config.ts';
+import { inflateSync } from '../model/inflate.ts';
+import { type ClientConfig, tracesUrl } from './config.ts';
 import { Exchange } from './exchange.ts';
 
 /** An answer, as far as anybody reads it. */
@@ -30,7 +30,7 @@ const MAX_SUCCESS_BYTES = 4 * 1024 * 1024;
 const MAX_ERROR_BYTES = 64 * 1024;
 
 /** undici is loaded here, so that it costs nothing where no configuration names this exporter. */
-export async function openTransport(config: OtlpHttpConfig): Promise<Transport> {
+export async function openTransport(config: ClientConfig): Promise<Transport> {
   const { Pool, ProxyAgent } = await import('undici');
   const url = tracesUrl(config);
   const tls = await tlsOptions(config);
@@ -69,7 +69,7 @@ export async function openTransport(config: OtlpHttpConfig): Promise<Transport> 
   };
 }
 
-async function tlsOptions({ tls }: OtlpHttpConfig) {
+async function tlsOptions({ tls }: ClientConfig) {
   const [ca, cert, key] = await Promise.all(
     [tls.ca_file, tls.cert_file, tls.key_file].map((path) =>
       path === undefined ? undefined : readFile(path),

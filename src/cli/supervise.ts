@@ -1,0 +1,266 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { systemClock } from '../component/clock.ts';
+import type { ServiceConfig } from '../config/config.ts';
+import { type FileTexts, keepingReader } from '../config/file-texts.ts';
+import { ControlError } from '../control/protocol.ts';
+import { type ControlServer, startControlServer } from '../control/server.ts';
+import { BrokenReloadError, createService, type Service } from '../engine/service.ts';
+import { createWorkersHandler } from '../supervisor/commands.ts';
+import { healthOfAll } from '../supervisor/health.ts';
+import { mergePages } from '../supervisor/metric-pages.ts';
+import { watcherPart } from '../supervisor/parts.ts';
+import { addedEndpoints, assertFree, sharedEndpoints } from '../supervisor/ports.ts';
+import { reloadWorkers } from '../supervisor/reload.ts';
+import { createSupervisor, type Supervisor, WorkersFailed } from '../supervisor/supervisor.ts';
+import type { WorkerProcess } from '../supervisor/worker-handle.ts';
+import { HEALTH } from '../telemetry/health.ts';
+import { createLogger, type ServiceLogger, withFields } from '../telemetry/logger.ts';
+import { createMetrics, type ServiceMetrics } from '../telemetry/metrics.ts';
+import { threadFile } from '../thread/thread.ts';
+import { type ConfigOptions, DEFAULT_FILE, loadAgain } from './configuration.ts';
+import { dataDirectoryOf } from './daemon.ts';
+import { EXIT } from './exit-status.ts';
+import { packageVersion } from './package-root.ts';
+import { type Ending, watchProcess } from './process-events.ts';
+import type { Terminal } from './terminal.ts';
+import { welcome } from './welcome.ts';
+import { WORKER_VARIABLE } from './worker.ts';
+
+export type Supervision = {
+  readonly config: ServiceConfig;
+  /** What it was read from: workers read the same, whenever they start. */
+  readonly files: FileTexts;
+  /** Workers, more than one. */
+  readonly count: number;
+  readonly options: ConfigOptions;
+  readonly terminal: Terminal;
+};
+
+/** Stands where a worker has its number. */
+const SUPERVISOR = 'supervisor';
+/** Beyond `service.shutdown_timeout`, in which a worker should have stopped by itself. */
+const PATIENCE_MS = 5_000;
+const FOR_ONE =
+  'several workers run, and the new configuration is for one: stop the daemon and start it again';
+/** Nothing else keeps a process alive whose workers are all down. */
+const ALIVE_MS = 60_000;
+
+/**
+ * Runs the daemon in several processes of this same command, and no pipeline in this one:
+ *
+ *   this process ── metrics, health checks, control socket, signals
+ *     ├─ worker 1 ─┐
+ *     └─ worker 2 ─┴─ receivers on the same ports, each with queues of its own
+ */
+export async function supervise(supervision: Supervision): Promise<number> {
+  const { config, files, count } = supervision;
+  const current: Current = { config, files };
+  await assertFree(sharedEndpoints(config));
+  const logger = createLogger(config.service.telemetry.logs);
+  const events = watchProcess(logger);
+  const metrics = createMetrics();
+  const supervisor = createSupervisor({
+    ...{ count, clock: systemClock, logger, metrics },
+    spawn: (index) => spawnWorker(index, supervision, current.files),
+  });
+  const alive = setInterval(() => {}, ALIVE_MS);
+  try {
+    const service = await watcherService(config, supervisor, metrics, logger);
+    return await new Watcher({ ...supervision, current, service, supervisor, logger }).run(events);
+  } finally {
+    // Nothing is left running, whatever went wrong.
+    supervisor.kill();
+    clearInterval(alive);
+    events.close();
+    await metrics.shutdown();
+    logger.flush();
+  }
+}
+
+/** What runs here: the metrics page, and extensions that watch. */
+async function watcherService(
+  config: ServiceConfig,
+  supervisor: Supervisor,
+  metrics: ServiceMetrics,
+  logger: ServiceLogger,
+): Promise<Service> {
+  let own: Service | undefined;
+  const health = healthOfAll(
+    {
+      report(verbose) {
+        if (own === undefined) throw new Error('health is asked for before there is a service');
+        return own.health(verbose);
+      },
+    },
+    supervisor,
+  );
+  own = await createService({
+    config: watcherPart(config),
+    // As on the metrics page, beside the numbers of the workers.
+    logger: withFields(logger, { worker: SUPERVISOR }),
+    version: packageVersion(),
+    offers: [{ capability: HEALTH, offer: health }],
+    async metricsPage(page) {
+      const worker = SUPERVISOR;
+      const ofWorkers = supervisor.metricPages();
+      const text = await metrics.text();
+      return mergePages([{ worker, text: page }, { worker, text }, ...(await ofWorkers)]);
+    },
+  });
+  return own;
+}
+
+/** What runs now; a reload changes it. */
+type Current = { config: ServiceConfig; files: FileTexts };
+
+type Parts = Omit<Supervision, 'config' | 'files'> & {
+  readonly current: Current;
+  readonly service: Service;
+  readonly supervisor: Supervisor;
+  readonly logger: ServiceLogger;
+};
+
+class Watcher {
+  readonly #parts: Parts;
+  #control: ControlServer | undefined;
+  #reloading: Promise<unknown> = Promise.resolve();
+  /** Resolves with an exit status when a reload left nothing that could go on here. */
+  readonly #broken = Promise.withResolvers<number>();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  async run(events: Ending): Promise<number> {
+    const { service, supervisor } = this.#parts;
+    await service.start();
+    const started = supervisor.start().then(
+      () => undefined,
+      (error: unknown) => this.#failed(error),
+    );
+    // A stop may come before all are ready.
+    const early = await Promise.race([started, events.ended, events.cutShort]);
+    if (early !== undefined) return this.#end(early, events);
+    await this.#welcome();
+    events.onReload(() => this.#reload().catch(() => {}));
+    return this.#end(await Promise.race([events.ended, this.#broken.promise]), events);
+  }
+
+  #failed(error: unknown): number {
+    if (!(error instanceof WorkersFailed)) throw error;
+    this.#parts.logger.error({ error }, 'The workers cannot start: all of them stop.');
+    return error.status === EXIT.ok ? EXIT.failed : error.status;
+  }
+
+  async #welcome(): Promise<void> {
+    const { service, supervisor, terminal, logger, count, current } = this.#parts;
+    terminal.out(welcome(supervisor.shown(), service.metricsAddress(), packageVersion(), count));
+    const directory = dataDirectoryOf(current.config, terminal.cwd);
+    if (directory === undefined) return;
+    const handler = createWorkersHandler({
+      workers: supervisor.workers,
+      reload: () => this.#reload(),
+    });
+    try {
+      this.#control = await startControlServer(directory, handler, logger);
+    } catch (error) {
+      logger.warn({ error }, 'No control socket: commands cannot reach this daemon.');
+    }
+  }
+
+  #end(status: number, { cutShort }: Ending): Promise<number> {
+    this.#parts.logger.info({}, 'Stopping.');
+    return Promise.race([this.#stop(status), cutShort]);
+  }
+
+  async #stop(status: number): Promise<number> {
+    const { supervisor, service, current } = this.#parts;
+    await this.#control?.close();
+    const patience = current.config.service.shutdown_timeout + PATIENCE_MS;
+    const isClean = await supervisor.stop(patience);
+    await service.shutdown();
+    return isClean || status !== EXIT.ok ? status : EXIT.failed;
+  }
+
+  #reload(): Promise<unknown> {
+    const next = this.#reloading.catch(() => {}).then(() => this.#reloadNow());
+    this.#reloading = next;
+    return next.catch((error: unknown) => {
+      if (error instanceof BrokenReloadError) this.#broken.resolve(EXIT.failed);
+      throw error;
+    });
+  }
+
+  /** Where something of it cannot be, all goes on as it was. */
+  async #reloadNow(): Promise<unknown> {
+    const { options, terminal, logger, service, current } = this.#parts;
+    const { read, texts } = keepingReader();
+    const config = loadAgain({ ...options, read }, terminal, logger, service);
+    try {
+      await this.#take({ config, files: texts });
+    } catch (error) {
+      service.reloadRefused();
+      logger.error({ error }, 'The new configuration cannot be taken up; the former one goes on.');
+      throw error;
+    }
+    logger.setLevel(current.config.service.telemetry.logs.level);
+    return { reloaded: true };
+  }
+
+  async #take(next: Current): Promise<void> {
+    const { service, supervisor, logger, current } = this.#parts;
+    const former = { ...current };
+    if (next.config.service.workers === 1) throw new ControlError('workers_are_fixed', FOR_ONE);
+    await assertFree(addedEndpoints(former.config, next.config));
+    await service.reload(watcherPart(next.config));
+    // One that starts meanwhile begins with the new one.
+    Object.assign(current, next);
+    try {
+      await reloadWorkers(supervisor.workers, next.files, former.files, logger);
+    } catch (error) {
+      Object.assign(current, former);
+      await service.reload(watcherPart(former.config));
+      throw error;
+    }
+  }
+}
+
+/** The same command line, told which worker it is. */
+function spawnWorker(
+  index: number,
+  { count, options, terminal }: Supervision,
+  files: FileTexts,
+): WorkerProcess {
+  const { config, set } = options;
+  const entry = fileURLToPath(threadFile(import.meta.url, '../main'));
+  const args = [
+    'run',
+    ...(config.length === 0 ? [DEFAULT_FILE] : config).flatMap((file) => ['--config', file]),
+    ...set.flatMap((setting) => ['--set', setting]),
+  ];
+  const child = fork(entry, args, {
+    cwd: terminal.cwd,
+    env: { ...terminal.env, [WORKER_VARIABLE]: `${index}/${count}` },
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  const started = workerProcess(child);
+  started.send({ type: 'configuration', files });
+  return started;
+}
+
+function workerProcess(child: ChildProcess): WorkerProcess {
+  return {
+    pid: child.pid,
+    send: (message) => void child.send(message, () => {}),
+    onMessage: (listener) => void child.on('message', listener),
+    onExit(listener) {
+      child.once('exit', (code, signal) => listener({ code, signal }));
+      // It could not even be started: then there is no exit.
+      child.on('error', () => {
+        if (child.pid === undefined) listener({ code: EXIT.failed, signal: null });
+      });
+    },
+    kill: (signal) => void child.kill(signal),
+  };
+}

@@ -1,0 +1,126 @@
+import { availableParallelism } from 'node:os';
+import type { Worker } from '../component/component.ts';
+import type { FileTexts } from '../config/file-texts.ts';
+import type { ControlResponse } from '../control/protocol.ts';
+import type { ControlHandler } from '../control/server.ts';
+import type { Service } from '../engine/service.ts';
+import {
+  type FromWorker,
+  HEALTH_EVERY_MS,
+  type Question,
+  type ToWorker,
+} from '../supervisor/messages.ts';
+import { type ServiceLogger, withFields } from '../telemetry/logger.ts';
+import { CommandError, EXIT } from './exit-status.ts';
+import { shownOf } from './welcome.ts';
+
+/** Says to a process which of the workers it is: `2/4`. Set by the one that watches, and by nobody else. */
+export const WORKER_VARIABLE = 'TRACECTL_WORKER';
+
+/** The channel of one of several workers to the process that watches over them. */
+export type WorkerChannel = {
+  readonly worker: Worker;
+  /** Resolves with an exit status when the process that watches is gone. */
+  readonly gone: Promise<number>;
+  /** What the configuration is to be read from. */
+  readonly files: Promise<FileTexts>;
+  labelled(logger: ServiceLogger): ServiceLogger;
+  /** Tells that it is ready, and from then on how it is; answers what it is asked. */
+  serve(service: Service, work: WorkerWork): void;
+  close(): void;
+};
+
+/** What a worker is asked for besides its metrics. */
+export type WorkerWork = {
+  reload(files: FileTexts): Promise<unknown>;
+  readonly control: ControlHandler;
+};
+
+/** How many processes serve. Where they cannot share a port, `auto` is one. */
+export function workerCount(workers: number | 'auto', platform: string = process.platform): number {
+  if (workers !== 'auto') return workers;
+  return ['linux', 'freebsd'].includes(platform) ? availableParallelism() : 1;
+}
+
+/** Undefined in a process that is not one of several workers. */
+export function openChannel(
+  env: Readonly<Record<string, string | undefined>>,
+): WorkerChannel | undefined {
+  const text = env[WORKER_VARIABLE];
+  if (text === undefined) return undefined;
+  const [, index, count] = /^([1-9]\d{0,3})\/([1-9]\d{0,3})$/.exec(text) ?? [];
+  if (index === undefined || count === undefined || process.send === undefined) {
+    const message = `${WORKER_VARIABLE} is set for the workers of a daemon alone; unset it`;
+    throw new CommandError(EXIT.usage, message);
+  }
+  return createChannel({ index: Number(index), count: Number(count) });
+}
+
+function createChannel(worker: Worker): WorkerChannel {
+  const gone = Promise.withResolvers<number>();
+  let telling: NodeJS.Timeout | undefined;
+  const files = Promise.withResolvers<FileTexts>();
+  let answer = (_message: Asked): void => {};
+  const onMessage = (message: ToWorker): void => {
+    if (message.type === 'configuration') files.resolve(message.files);
+    else answer(message);
+  };
+  const onDisconnect = (): void => gone.resolve(EXIT.failed);
+  process.on('message', onMessage).on('disconnect', onDisconnect);
+  // It may have ended while this one was loading.
+  if (!process.connected) onDisconnect();
+  return {
+    worker,
+    gone: gone.promise,
+    files: files.promise,
+    labelled: (logger) => ({
+      ...withFields(logger, { worker: String(worker.index) }),
+      setLevel: logger.setLevel,
+      flush: logger.flush,
+    }),
+    serve(service, work) {
+      answer = ({ id, question }) => {
+        answerTo(question, service, work).then(
+          (result) => tell({ type: 'answer', id, response: { result: result ?? null } }),
+          (error: unknown) => tell({ type: 'answer', id, response: failure(error) }),
+        );
+      };
+      const tellHealth = (): void => tell({ type: 'health', report: service.health(true) });
+      tellHealth();
+      tell({ type: 'ready', shown: shownOf(service) });
+      telling = setInterval(tellHealth, HEALTH_EVERY_MS);
+      telling.unref();
+    },
+    close() {
+      clearInterval(telling);
+      process.off('message', onMessage).off('disconnect', onDisconnect);
+    },
+  };
+}
+
+type Asked = Extract<ToWorker, { readonly type: 'ask' }>;
+
+async function answerTo(
+  question: Question,
+  service: Service,
+  { reload, control }: WorkerWork,
+): Promise<unknown> {
+  switch (question.kind) {
+    case 'metrics':
+      return service.metricsText();
+    case 'reload':
+      return reload(question.files);
+    case 'control':
+      return control(question.request);
+  }
+}
+
+function tell(message: FromWorker): void {
+  if (process.connected) process.send?.(message, undefined, undefined, () => {});
+}
+
+function failure(error: unknown): ControlResponse {
+  const message = error instanceof Error ? error.message : String(error);
+  const isNamed = error instanceof Error && 'code' in error && typeof error.code === 'string';
+  return { error: { code: isNamed ? String(error.code) : 'internal', message } };
+}

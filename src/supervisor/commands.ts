@@ -1,0 +1,107 @@
+import { ControlError, type ControlRequest } from '../control/protocol.ts';
+import type { ControlHandler } from '../control/server.ts';
+import { WorkerGone, type WorkerHandle } from './worker-handle.ts';
+
+/** What commands work on where several workers run. */
+export type CommandTargets = {
+  readonly workers: readonly WorkerHandle[];
+  /** Has all of them read the configuration again. */
+  reload(): Promise<unknown>;
+};
+
+/**
+ * Carries out commands over all workers. Each has queues of its own, which are named `worker-1/otlphttp`
+ * here; a store that several processes share is the same for all, and the first that runs is asked.
+ */
+export function createWorkersHandler({ workers, reload }: CommandTargets): ControlHandler {
+  return async (request) => {
+    if (request.command === 'reload') return reload();
+    if (request.command.startsWith('dead_letters.')) return deadLetters(workers, request);
+    const first = running(workers)[0];
+    if (first === undefined) throw nobody();
+    return ask(first, request);
+  };
+}
+
+async function deadLetters(workers: readonly WorkerHandle[], request: ControlRequest) {
+  const { queue, ...rest } = request.arguments;
+  const meant = named(queue);
+  if (meant !== undefined) {
+    const worker = workers.find(({ index }) => index === meant.worker);
+    if (worker === undefined) throw unknownQueue(`there is no queue ${String(queue)}`);
+    const args = { ...rest, queue: meant.queue };
+    return shown(await ask(worker, { ...request, arguments: args }), worker);
+  }
+  if (request.command === 'dead_letters.list') return listAll(workers, request);
+  const { ids } = rest;
+  if (ids === 'all') return changeAll(workers, request);
+  throw unknownQueue(
+    'several workers have queues: say which with --queue, as the list shows them, e.g. worker-1/otlphttp',
+  );
+}
+
+/** `worker-2/otlphttp` */
+function named(queue: unknown): { worker: number; queue: string } | undefined {
+  const [, worker, name] = /^worker-([1-9]\d*)\/(.+)$/.exec(String(queue ?? '')) ?? [];
+  return worker === undefined || name === undefined
+    ? undefined
+    : { worker: Number(worker), queue: name };
+}
+
+type Letter = { readonly queue: string; readonly id: number; readonly batch_id: string };
+
+/** A queue that the workers share shows the same letters to each of them: once is enough. */
+async function listAll(workers: readonly WorkerHandle[], request: ControlRequest) {
+  const letters = new Map<string, Letter>();
+  for (const worker of running(workers)) {
+    const answer = (await ask(worker, request)) as { dead_letters: Letter[] };
+    for (const letter of answer.dead_letters) {
+      const key = `${letter.queue} ${letter.id} ${letter.batch_id}`;
+      if (!letters.has(key)) letters.set(key, shown(letter, worker));
+    }
+  }
+  const { limit } = request.arguments;
+  const all = [...letters.values()];
+  return { dead_letters: typeof limit === 'number' ? all.slice(0, limit) : all };
+}
+
+/** `{"replayed": n}` or `{"dropped": n}`, added up. */
+async function changeAll(workers: readonly WorkerHandle[], request: ControlRequest) {
+  const sums: Record<string, number> = {};
+  for (const worker of running(workers)) {
+    const answer = (await ask(worker, request)) as Record<string, number>;
+    for (const [what, count] of Object.entries(answer)) sums[what] = (sums[what] ?? 0) + count;
+  }
+  return sums;
+}
+
+/** A letter with its queue's name as it is known here; anything else as it is. */
+function shown<T>(answer: T, { index }: WorkerHandle): T {
+  const { queue } = (answer ?? {}) as { queue?: unknown };
+  if (typeof queue !== 'string') return answer;
+  return { ...answer, queue: `worker-${index}/${queue}` };
+}
+
+/** All that run; none is an error, because nothing would be told as if nothing were there. */
+function running(workers: readonly WorkerHandle[]): readonly WorkerHandle[] {
+  const found = workers.filter(({ state }) => state === 'ready');
+  if (found.length === 0) throw nobody();
+  return found;
+}
+
+async function ask(worker: WorkerHandle, request: ControlRequest): Promise<unknown> {
+  try {
+    return await worker.ask({ kind: 'control', request });
+  } catch (error) {
+    if (!(error instanceof WorkerGone)) throw error;
+    throw new ControlError('worker_down', `${error.message}; try again when it has restarted`);
+  }
+}
+
+function nobody(): ControlError {
+  return new ControlError('worker_down', 'no worker runs at the moment; try again');
+}
+
+function unknownQueue(message: string): ControlError {
+  return new ControlError('unknown_queue', message);
+}

@@ -1,0 +1,40 @@
+import type { Worker } from '../component/component.ts';
+import type { ServiceConfig } from '../config/config.ts';
+
+/** What of a configuration runs in the process that watches: extensions such as health checks, and metrics. */
+export function watcherPart(config: ServiceConfig): ServiceConfig {
+  return {
+    ...config,
+    receivers: new Map(),
+    processors: new Map(),
+    exporters: new Map(),
+    connectors: new Map(),
+    service: {
+      ...config.service,
+      extensions: config.service.extensions.filter((id) => runsIn(config, id) === 'watcher'),
+      pipelines: [],
+    },
+  };
+}
+
+/** What of a configuration runs in this worker. */
+export function workerPart(config: ServiceConfig, { index }: Worker): ServiceConfig {
+  const { telemetry } = config.service;
+  return {
+    ...config,
+    service: {
+      ...config.service,
+      workers: 1,
+      extensions: config.service.extensions.filter((id) => {
+        const where = runsIn(config, id);
+        return where === 'each' || (where === 'first' && index === 1);
+      }),
+      // They are collected over the channel.
+      telemetry: { ...telemetry, metrics: { ...telemetry.metrics, level: 'none' } },
+    },
+  };
+}
+
+function runsIn(config: ServiceConfig, id: string): 'each' | 'first' | 'watcher' {
+  return config.extensions.get(id)?.factory.runsIn ?? 'each';
+}

@@ -1,0 +1,169 @@
+import type { Clock, Logger, Metrics } from '../component/component.ts';
+import type { ServicePhase } from '../telemetry/health.ts';
+import type { Shown } from './messages.ts';
+import type { MetricPage } from './metric-pages.ts';
+import type { Exit, WorkerProcess } from './worker-handle.ts';
+import { WorkerGone, WorkerHandle } from './worker-handle.ts';
+
+/**
+ * Watches over the processes that do the work, and starts those again that end:
+ *
+ *   start ─▶ all ready ─▶ … a worker ends ─▶ wait ─▶ it starts again … ─▶ stop
+ *     └─ one ends by itself before it was ever ready, or crashes over and over: all stop
+ */
+export type Supervisor = {
+  readonly workers: readonly WorkerHandle[];
+  /** `running` from when all were ready once, whatever becomes of one later. */
+  readonly phase: ServicePhase;
+  /** Resolves when all are ready; rejects with `WorkersFailed` where one cannot run at all. */
+  start(): Promise<void>;
+  /** What is to be printed of all of them. */
+  shown(): Shown;
+  /** The metrics of each that answers. */
+  metricPages(): Promise<MetricPage[]>;
+  /** Asks all to stop, and ends those that have not after `patience` milliseconds. True where all did. */
+  stop(patience: number): Promise<boolean>;
+  /** Ends all at once. */
+  kill(): void;
+};
+
+/** A worker could not start; what it had to say it has said. */
+export class WorkersFailed extends Error {
+  override readonly name = 'WorkersFailed';
+  /** The exit status of the worker. */
+  readonly status: number;
+
+  constructor(index: number, exit: Exit) {
+    super(`worker ${index} cannot start (${describe(exit)})`);
+    this.status = exit.code ?? 1;
+  }
+}
+
+/** Crashes in a row, before all were ready once, after which it is given up. */
+const MAX_CRASHES = 5;
+/** A status of the program itself that another try may not repeat: a fault, as opposed to an error. */
+const FAULT = 70;
+const ANSWER_MS = 5_000;
+
+export function createSupervisor(options: {
+  readonly count: number;
+  readonly spawn: (index: number) => WorkerProcess;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+}): Supervisor {
+  const { count, spawn, clock, logger } = options;
+  const started = Promise.withResolvers<void>();
+  let phase: ServicePhase = 'starting';
+  const restarts = options.metrics.counter(
+    'tracectl_worker_restarts_total',
+    'How often a worker that had ended was started again.',
+  );
+
+  function onReady(): void {
+    if (phase !== 'starting' || workers.some(({ state }) => state !== 'ready')) return;
+    phase = 'running';
+    started.resolve();
+  }
+
+  function onEnd(index: number, exit: Exit, endsInRow: number): boolean {
+    const isError = exit.code !== null && exit.code !== FAULT;
+    if (phase === 'running' || (!isError && endsInRow < MAX_CRASHES)) {
+      restarts.add(1, { worker: String(index) });
+      return true;
+    }
+    started.reject(new WorkersFailed(index, exit));
+    return false;
+  }
+
+  const workers = Array.from({ length: count }, (_, i) => {
+    const index = i + 1;
+    restarts.add(0, { worker: String(index) });
+    return new WorkerHandle({
+      ...{ index, clock, logger, onReady },
+      spawn: () => spawn(index),
+      onEnd: (exit, endsInRow) => onEnd(index, exit, endsInRow),
+    });
+  });
+  register(options.metrics, workers);
+
+  return {
+    workers,
+    get phase() {
+      return phase;
+    },
+    start() {
+      for (const worker of workers) worker.start();
+      return started.promise;
+    },
+    shown() {
+      const all = workers.flatMap(({ shown }) => shown ?? []);
+      return {
+        endpoints: all[0]?.endpoints ?? [],
+        managed: all.flatMap(({ managed }) => managed),
+        first: all.find(({ first }) => first !== undefined)?.first,
+      };
+    },
+    async metricPages() {
+      const pages = await Promise.all(workers.map((worker) => pageOf(worker, clock, logger)));
+      return pages.flatMap((page) => page ?? []);
+    },
+    stop(patience) {
+      phase = 'stopping';
+      return stopAll(workers, patience, clock, logger);
+    },
+    kill() {
+      for (const worker of workers) worker.kill();
+    },
+  };
+}
+
+function register(metrics: Metrics, workers: readonly WorkerHandle[]): void {
+  metrics.gauge('tracectl_worker_up', '1 while a worker is ready for requests, else 0.', () =>
+    workers.map(({ state, index }) => ({
+      value: state === 'ready' ? 1 : 0,
+      labels: { worker: String(index) },
+    })),
+  );
+}
+
+/** Undefined where the worker does not run, or does not answer in time. */
+async function pageOf(
+  worker: WorkerHandle,
+  clock: Clock,
+  logger: Logger,
+): Promise<MetricPage | undefined> {
+  const late = Promise.withResolvers<never>();
+  const cancel = clock.after(ANSWER_MS, () => late.reject(new WorkerGone('no answer in time')));
+  try {
+    const text = await Promise.race([worker.ask({ kind: 'metrics' }), late.promise]);
+    return { worker: String(worker.index), text: String(text) };
+  } catch (error) {
+    logger.debug({ worker: worker.index, error }, 'A worker gave no metrics.');
+    return undefined;
+  } finally {
+    cancel();
+  }
+}
+
+async function stopAll(
+  workers: readonly WorkerHandle[],
+  patience: number,
+  clock: Clock,
+  logger: Logger,
+): Promise<boolean> {
+  const cancel = clock.after(patience, () => {
+    for (const worker of workers.filter(({ pid }) => pid !== undefined)) {
+      logger.error({ worker: worker.index }, 'A worker did not stop in time and is ended.');
+      worker.kill();
+    }
+  });
+  const exits = await Promise.all(workers.map((worker) => worker.stop()));
+  cancel();
+  // What ends by the signal itself had not begun to run.
+  return exits.every(({ code, signal }) => code === 0 || signal === 'SIGTERM');
+}
+
+function describe({ code, signal }: Exit): string {
+  return code === null ? `ended by ${signal}` : `status ${code}`;
+}

@@ -1,0 +1,174 @@
+import type { Clock, Logger } from '../component/component.ts';
+import { ControlError } from '../control/protocol.ts';
+import type { HealthReport } from '../telemetry/health.ts';
+import type { FromWorker, Question, Shown, ToWorker } from './messages.ts';
+import { Restarts } from './restarts.ts';
+
+/** A process, as far as its watcher needs it; src/cli starts them, tests have their own. */
+export type WorkerProcess = {
+  readonly pid: number | undefined;
+  send(message: ToWorker): void;
+  onMessage(listener: (message: FromWorker) => void): void;
+  /** Called once, when the process has ended or could not be started. */
+  onExit(listener: (exit: Exit) => void): void;
+  kill(signal: 'SIGTERM' | 'SIGKILL'): void;
+};
+
+export type Exit = { readonly code: number | null; readonly signal: string | null };
+
+export type WorkerState = 'starting' | 'ready' | 'down' | 'stopped';
+
+/** The process ended before it had answered. */
+export class WorkerGone extends Error {
+  override readonly name = 'WorkerGone';
+}
+
+type Options = {
+  /** From 1. */
+  readonly index: number;
+  readonly spawn: () => WorkerProcess;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly onReady: () => void;
+  /** Whether it is to be started again. */
+  readonly onEnd: (exit: Exit, endsInRow: number) => boolean;
+};
+
+type Waiting = { resolve(answer: unknown): void; reject(error: Error): void };
+
+/** One of the workers, over all the processes that it is one after the other. */
+export class WorkerHandle {
+  readonly index: number;
+  readonly #options: Options;
+  readonly #restarts = new Restarts();
+  readonly #waiting = new Map<number, Waiting>();
+  #process: WorkerProcess | undefined;
+  #state: WorkerState = 'down';
+  #startedAt = 0;
+  #lastId = 0;
+  #cancelRestart: (() => void) | undefined;
+  #ended = Promise.withResolvers<Exit>();
+  #settled = Promise.withResolvers<void>();
+  #report: { readonly at: number; readonly report: HealthReport } | undefined;
+  #shown: Shown | undefined;
+  #starts = 0;
+
+  constructor(options: Options) {
+    this.#options = options;
+    this.index = options.index;
+  }
+
+  get state(): WorkerState {
+    return this.#state;
+  }
+
+  get pid(): number | undefined {
+    return this.#process?.pid;
+  }
+
+  /** How often it was started again. */
+  get restarts(): number {
+    return Math.max(0, this.#starts - 1);
+  }
+
+  /** What is to be printed of it; undefined until it was ready once. */
+  get shown(): Shown | undefined {
+    return this.#shown;
+  }
+
+  /** What it last said of itself, and how many milliseconds ago; undefined while it says nothing. */
+  get report(): { readonly age: number; readonly report: HealthReport } | undefined {
+    if (this.#report === undefined) return undefined;
+    return {
+      age: this.#options.clock.now() - this.#report.at,
+      report: this.#report.report,
+    };
+  }
+
+  start(): void {
+    const { spawn, clock } = this.#options;
+    this.#state = 'starting';
+    this.#startedAt = clock.now();
+    this.#starts++;
+    this.#ended = Promise.withResolvers();
+    this.#settled = Promise.withResolvers();
+    const started = spawn();
+    this.#process = started;
+    started.onMessage((message) => this.#told(message));
+    started.onExit((exit) => this.#exited(exit));
+  }
+
+  /** Resolves at once, or when its start has come to an end, good or bad. */
+  async settled(): Promise<void> {
+    if (this.#state === 'starting') await this.#settled.promise;
+  }
+
+  /** Rejects with `WorkerGone`, or with the `ControlError` that the worker answers. */
+  async ask(question: Question): Promise<unknown> {
+    const asked = this.#process;
+    if (asked === undefined || this.#state !== 'ready') {
+      throw new WorkerGone(`worker ${this.index} does not run`);
+    }
+    const id = ++this.#lastId;
+    const { promise, resolve, reject } = Promise.withResolvers<unknown>();
+    this.#waiting.set(id, { resolve, reject });
+    asked.send({ type: 'ask', id, question });
+    return promise;
+  }
+
+  /** Asks it to stop; resolves with its end. */
+  async stop(): Promise<Exit> {
+    this.#cancelRestart?.();
+    const running = this.#process;
+    this.#state = 'stopped';
+    if (running === undefined) return { code: 0, signal: null };
+    running.kill('SIGTERM');
+    return this.#ended.promise;
+  }
+
+  kill(): void {
+    this.#process?.kill('SIGKILL');
+  }
+
+  #told(message: FromWorker): void {
+    switch (message.type) {
+      case 'ready':
+        this.#shown = message.shown;
+        if (this.#state === 'starting') this.#state = 'ready';
+        this.#settled.resolve();
+        this.#options.onReady();
+        return;
+      case 'health':
+        this.#report = { at: this.#options.clock.now(), report: message.report };
+        return;
+      case 'answer': {
+        const { id, response } = message;
+        const waiting = this.#waiting.get(id);
+        this.#waiting.delete(id);
+        if ('result' in response) waiting?.resolve(response.result);
+        else waiting?.reject(new ControlError(response.error.code, response.error.message));
+      }
+    }
+  }
+
+  #exited(exit: Exit): void {
+    const { clock, logger, onEnd } = this.#options;
+    this.#process = undefined;
+    this.#report = undefined;
+    for (const { reject } of this.#waiting.values()) {
+      reject(new WorkerGone(`worker ${this.index} ended before it answered`));
+    }
+    this.#waiting.clear();
+    this.#ended.resolve(exit);
+    this.#settled.resolve();
+    if (this.#state === 'stopped') return;
+    this.#state = 'down';
+    const delay = this.#restarts.ended(clock.now() - this.#startedAt);
+    if (!onEnd(exit, this.#restarts.inRow)) return;
+    logger.error(
+      { worker: this.index, ...exit, restart_in_ms: delay },
+      'A worker ended; it is started again.',
+    );
+    this.#cancelRestart = clock.after(delay, () => this.start());
+  }
+}
