@@ -63,7 +63,6 @@ const NEEDED = {
   GATEWAY_KEY: 'ws_b',
   UPSTREAM_KEY: 'ws_c',
   DATABASE_URL: 'postgres://127.0.0.1/none',
-  TRACECTL_ADMIN_TOKEN: 'an-admin-token-of-thirty-two-characters',
   REDIS_URL: 'redis://127.0.0.1/',
   TRACECTL_ADMIN_TOKEN: 'a-token-of-its-own',
 };
