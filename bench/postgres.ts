@@ -41,7 +41,12 @@ const CELLS = [['project', 'text'] as const, ...OBSERVATION_CELLS];
 const NAMES = CELLS.map(([name]) => name);
 const INTO = `observations (${NAMES.join(', ')})`;
 const PER_TRACE = 5;
-const WAY_NAMES = ['COPY', 'UNNEST', 'multi-row VALUES', 'traces.write, whole'] as const;
+const WAY_NAMES = [
+  ...(['COPY', 'UNNEST', 'multi-row VALUES', 'traces.write, one at a time'] as const),
+  'traces.write, 8 at once',
+] as const;
+/** As many as a worker delivers at once. */
+const AT_ONCE = 8;
 
 type Ways = Record<(typeof WAY_NAMES)[number], (batch: ObservationBatch) => Promise<void>>;
 
@@ -77,8 +82,11 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
     COPY: (batch) => copy(client, batch.observations.map(cellsOf)),
     UNNEST: (batch) => fromColumns(client, batch.observations.map(cellsOf)),
     'multi-row VALUES': (batch) => values(client, batch.observations.map(cellsOf)),
-    'traces.write, whole': (batch) => traces.write(batch),
+    'traces.write, one at a time': (batch) => traces.write(batch),
+    'traces.write, 8 at once': (batch) => traces.write(batch),
   };
+  // All connections stand before their CPU is read.
+  await Promise.all([1, 2].map(() => postgres.query('SELECT pg_sleep(0.1)')));
   const samples = new Map<string, Sample[]>(WAY_NAMES.map((name) => [name, []]));
   const backends = await client.query(
     `SELECT pid FROM pg_stat_activity
@@ -93,7 +101,12 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
         batchWith(batchOf(size)),
       );
       const before = { at: performance.now(), client: cpuMicros(process.pid), server: server() };
-      for (const batch of batches) await ways[name](batch);
+      const waiting = batches.values();
+      const writer = async (): Promise<void> => {
+        for (const batch of waiting) await ways[name](batch);
+      };
+      const writers = name === 'traces.write, 8 at once' ? AT_ONCE : 1;
+      await Promise.all(Array.from({ length: writers }, writer));
       const rows = batches.length * size;
       const sample = {
         speed: (1000 * rows) / (performance.now() - before.at),
@@ -183,7 +196,7 @@ function print(size: number, samples: Map<string, Sample[]>): void {
     const ratio = (read: (sample: Sample) => number) =>
       median(all.map((sample, i) => read(sample) / read(floors[i] ?? sample))).toFixed(2);
     return [
-      name.padEnd(20),
+      name.padEnd(27),
       `${Math.round(of(({ speed }) => speed))
         .toLocaleString('en')
         .padStart(8)} rows/s`,
