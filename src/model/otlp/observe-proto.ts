@@ -271,7 +271,18 @@ function skip(bytes: Buffer, tag: number, p: number): number {
       const length = varintAt(bytes, p);
       return next + length;
     }
+    case 3:
+      return skipGroup(bytes, p);
     default:
       return p + 4;
+  }
+}
+
+function skipGroup(bytes: Buffer, start: number): number {
+  let p = start;
+  for (;;) {
+    const tag = varintAt(bytes, p);
+    if ((tag & 7) === 4) return next;
+    p = skip(bytes, tag, next);
   }
 }

@@ -4,7 +4,7 @@ import type { ScanLimits } from '../format-module.ts';
 import { mayHoldCustomFields } from './custom-fields.ts';
 import { OtlpField, OtlpFlag } from './fields.ts';
 import { Recorder } from './recorder.ts';
-import { MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
+import { MAX_GROUP_DEPTH, MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
 
 /**
  * One pass over an ExportTraceServiceRequest in protobuf. It walks the whole tree, so that every length
@@ -325,9 +325,36 @@ function skip(bytes: Buffer, tag: number, p: number, end: number): number {
     case 5:
       if (p + 4 > end) throw broken('length');
       return p + 4;
+    case 3:
+      return skipGroup(bytes, tag, p, end);
     default:
       throw broken('wire type');
   }
+}
+
+/** Steps over a group. OTLP never had one, but a field that nobody knows may be one. */
+function skipGroup(bytes: Buffer, tag: number, start: number, end: number): number {
+  const open = [fieldOf(tag)];
+  let p = start;
+  while (open.length > 0) {
+    if (p >= end) throw broken('group');
+    const inner = readTag(bytes, p, end);
+    p = next;
+    if ((inner & 7) === 3) {
+      if (open.length === MAX_GROUP_DEPTH) throw broken('group');
+      open.push(fieldOf(inner));
+    } else if ((inner & 7) === 4) {
+      if (open.pop() !== fieldOf(inner)) throw broken('group');
+    } else {
+      p = skip(bytes, inner, p, end);
+    }
+  }
+  return p;
+}
+
+function fieldOf(tag: number): number {
+  if (tag < 8) throw broken('field number');
+  return Math.floor(tag / 8);
 }
 
 function isId(bytes: Buffer, start: number, end: number, length: number): boolean {

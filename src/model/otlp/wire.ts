@@ -1,6 +1,8 @@
 /** Arrays and kvlists that may stand in one another in an attribute's value. */
 export const MAX_VALUE_DEPTH = 100;
 export const MAX_VARINT_BYTES = 10;
+/** Groups that may stand in one another. */
+export const MAX_GROUP_DEPTH = 100;
 
 /**
  * Reads protobuf that `scanProto` has found sound: nothing here checks bounds again. Used where a
@@ -36,8 +38,19 @@ export class WireReader {
       case 2:
         this.message();
         break;
+      case 3:
+        this.#skipGroup();
+        break;
       default:
         this.#p += 4;
+    }
+  }
+
+  #skipGroup(): void {
+    for (;;) {
+      this.#tag = this.varint();
+      if ((this.#tag & 7) === 4) return;
+      this.skip();
     }
   }
 

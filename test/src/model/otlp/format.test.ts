@@ -941,3 +941,85 @@ t.test('answers', async (t) => {
     t.equal(long.message, 'é'.repeat(1024));
   });
 });
+
+t.test('groups, wherever they stand, change nothing of what is read', async (t) => {
+  const request = requestOf(
+    [
+      spanOf(0, {
+        attributes: attributesOf({
+          'input.value': 'in',
+          list: ['a', { x: 1 }],
+          map: { y: [true] },
+        }),
+        events: [{ name: 'exception', timeUnixNano: '5', attributes: attributesOf({ m: 'x' }) }],
+        links: [{ traceId: '01', spanId: '02', attributes: attributesOf({ q: 1 }) }],
+        status: { code: 2, message: 'bad' },
+      }),
+      spanOf(1),
+    ],
+    { resource: { attributes: attributesOf({ service: 'x' }) }, scope: { name: 's' } },
+  );
+  const plain = encodeRequest(request);
+  const grouped = withGroups(plain, REQUEST);
+  t.ok(grouped.length > plain.length + 40 * GROUP.length);
+  const [expected, found] = [plain, grouped].map((bytes) => {
+    const index = otlpProto.scan(bytes, LIMITS);
+    return [0, 1].map((position) => [
+      otlpProto.observe(index, position, position),
+      otlpProto.payload(index, position, PAYLOAD_FIELDS),
+      otlpRejections(index),
+    ]);
+  });
+  t.same(found, expected);
+});
+
+/** Field 99, with a text, a number and another group in it. */
+const GROUP = Buffer.from('9b060a014110017b0d000000007c9c06', 'hex');
+/** Messages by the numbers of their fields, as far as groups are put into them. */
+type Shape = { readonly [field: number]: Shape };
+const VALUE: { [field: number]: Shape } = {};
+const ATTRIBUTE: Shape = { 2: VALUE };
+VALUE[5] = { 1: VALUE };
+VALUE[6] = { 1: ATTRIBUTE };
+const SPAN: Shape = { 9: ATTRIBUTE, 11: { 3: ATTRIBUTE }, 13: { 4: ATTRIBUTE }, 15: {} };
+const REQUEST: Shape = { 1: { 1: { 1: ATTRIBUTE }, 2: { 1: {}, 2: SPAN } } };
+
+/** A message with a group before each of its fields, and after the last. */
+function withGroups(message: Buffer, shape: Shape): Buffer {
+  const parts: Buffer[] = [];
+  let p = 0;
+  const varint = (): number => {
+    let value = 0;
+    for (let scale = 1; ; scale *= 128) {
+      const byte = message[p++] ?? 0;
+      value += (byte & 127) * scale;
+      if (byte < 128) return value;
+    }
+  };
+  while (p < message.length) {
+    const start = p;
+    const tag = varint();
+    parts.push(GROUP);
+    if ((tag & 7) !== 2) {
+      if ((tag & 7) === 0) varint();
+      else p += (tag & 7) === 1 ? 8 : 4;
+      parts.push(message.subarray(start, p));
+      continue;
+    }
+    const head = message.subarray(start, p);
+    const length = varint();
+    const content = message.subarray(p, p + length);
+    p += length;
+    const inner = shape[tag >> 3];
+    const changed = inner === undefined ? content : withGroups(content, inner);
+    parts.push(head, lengthOf(changed), changed);
+  }
+  return Buffer.concat([...parts, GROUP]);
+}
+
+function lengthOf({ length }: Buffer): Buffer {
+  const bytes: number[] = [];
+  let rest = length;
+  for (; rest > 127; rest >>= 7) bytes.push((rest & 127) | 128);
+  return Buffer.from([...bytes, rest]);
+}

@@ -89,7 +89,7 @@ t.test('the wire scan', async (t) => {
   });
 
   t.test(
-    'refuses lengths past the end, endless varints, groups and field number zero',
+    'refuses lengths past the end, endless varints, broken groups and field number zero',
     async (t) => {
       const broken = {
         'length past the end': '0a7f41',
@@ -97,8 +97,13 @@ t.test('the wire scan', async (t) => {
         'varint of twelve bytes': '0affffffffffffffffffffff01',
         'varint of eleven bytes as value': '78ffffffffffffffffffff01',
         'varint cut off': '0aff',
-        'wire type 3': '0b0c',
-        'wire type 4': '0c',
+        'a group that does not end': '0b',
+        'a group that ends as another': '0b14',
+        'a group across the end of its message': '0a010b0c',
+        'the end of no group': '0c',
+        'field number zero in a group': '0b00000c',
+        'a group with field number zero': '0304',
+        'a group in a group that ends as another': '0b130c14',
         'wire type 6': '0e00',
         'wire type 7': '0f00',
         'field number zero': '0000',
@@ -124,6 +129,18 @@ t.test('the wire scan', async (t) => {
   t.test('passes over unknown fields, and known ones of a foreign wire type', async (t) => {
     const unknown = hex('7a0141f80701ad0600000000a10600000000000000000801');
     t.equal(scanProto(Buffer.concat([unknown, everything, unknown])).count, 2);
+  });
+
+  t.test('passes over groups, 100 in one another', async (t) => {
+    const groups = (depth: number) => hex('7b'.repeat(depth) + '7c'.repeat(depth));
+    for (const group of ['7b7c', '7b08017c', '7b7b0a0141107f7c0d00000000097f000000000000007c']) {
+      t.equal(scanProto(Buffer.concat([hex(group), everything, hex(group)])).count, 2, group);
+    }
+    t.equal(scanProto(Buffer.concat([groups(100), everything])).count, 2);
+    t.equal(
+      codeOf(() => scanProto(groups(101))),
+      'invalid_request',
+    );
   });
 
   t.test('bounds the arrays and kvlists in one another to 100', async (t) => {
