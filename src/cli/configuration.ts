@@ -37,17 +37,19 @@ function collect(value: string, before: readonly string[]): string[] {
   return [...before, value];
 }
 
+/** The files that the options name. */
+export function filesOf({ config }: ConfigOptions): readonly string[] {
+  return config.length === 0 ? [DEFAULT_FILE] : config;
+}
+
 /** Loads what the options name; what is wrong is in the result, not thrown. */
 export function load(options: ConfigOptions, terminal: Terminal): Loaded {
-  let files = options.config;
-  if (files.length === 0) {
-    if (!existsSync(resolve(terminal.cwd, DEFAULT_FILE))) {
-      throw new CommandError(
-        EXIT.usage,
-        `give --config FILE; there is no ${DEFAULT_FILE} here ("tracectl init" writes one)`,
-      );
-    }
-    files = [DEFAULT_FILE];
+  const files = filesOf(options);
+  if (options.config.length === 0 && !existsSync(resolve(terminal.cwd, DEFAULT_FILE))) {
+    throw new CommandError(
+      EXIT.usage,
+      `give --config FILE; there is no ${DEFAULT_FILE} here ("tracectl init" writes one)`,
+    );
   }
   const { env, cwd } = terminal;
   const { set: sets, read } = options;

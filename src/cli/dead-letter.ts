@@ -95,7 +95,7 @@ function ask(
 ): Promise<unknown> {
   const config = loadOrFail(options, terminal);
   const queue = options.queue === undefined ? {} : { queue: options.queue };
-  return askDaemon(config, terminal, command, { ...queue, ...args });
+  return askDaemon(config, options, terminal, command, { ...queue, ...args });
 }
 
 function numberOf(text: string): number {

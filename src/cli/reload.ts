@@ -8,7 +8,7 @@ export function addReload(program: Command, terminal: Terminal) {
     .description('have the running daemon read its configuration again')
     .action(async (options: ConfigOptions) => {
       const config = loadOrFail(options, terminal);
-      await askDaemon(config, terminal, 'reload');
+      await askDaemon(config, options, terminal, 'reload');
       terminal.out('Reloaded.');
     });
 }

@@ -10,7 +10,7 @@ import { STORE } from '../store/store.ts';
 import { workerPart } from '../supervisor/parts.ts';
 import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
-import { dataDirectoryOf } from './daemon.ts';
+import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
 import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
@@ -143,10 +143,9 @@ class Daemon {
   }
 
   private async openControl(): Promise<void> {
-    const { config, terminal, logger } = this.parts;
-    const directory = dataDirectoryOf(config, terminal.cwd);
-    if (directory === undefined) return;
+    const { config, options, terminal, logger } = this.parts;
     try {
+      const directory = makeControlDirectory(config, options, terminal.cwd);
       this.control = await startControlServer(directory, this.handler(), logger);
     } catch (error) {
       logger.warn({ error }, 'No control socket: commands cannot reach this daemon.');

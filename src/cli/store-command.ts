@@ -8,7 +8,7 @@ import { createService, type Service } from '../engine/service.ts';
 import { BOOTSTRAP } from '../store/bootstrap.ts';
 import { STORE } from '../store/store.ts';
 import { type ConfigOptions, loadOrFail, withConfigOptions } from './configuration.ts';
-import { dataDirectoryOf } from './daemon.ts';
+import { controlDirectoryOf } from './daemon.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -30,13 +30,11 @@ export async function carryOut(
 ): Promise<unknown> {
   const config = loadOrFail(options, terminal);
   const store = storeOf(config, options.store);
-  const directory = dataDirectoryOf(config, terminal.cwd);
-  if (directory !== undefined) {
-    try {
-      return await callDaemon(directory, command, { store, ...args });
-    } catch (error) {
-      if (!(error instanceof NoDaemonError)) throw error;
-    }
+  try {
+    const directory = controlDirectoryOf(config, options, terminal.cwd);
+    return await callDaemon(directory, command, { store, ...args });
+  } catch (error) {
+    if (!(error instanceof NoDaemonError)) throw error;
   }
   return inStore(config, store, command, args, terminal);
 }

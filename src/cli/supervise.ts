@@ -19,7 +19,7 @@ import { createLogger, type ServiceLogger, withFields } from '../telemetry/logge
 import { createMetrics, type ServiceMetrics } from '../telemetry/metrics.ts';
 import { threadFile } from '../thread/thread.ts';
 import { type ConfigOptions, DEFAULT_FILE, loadAgain } from './configuration.ts';
-import { dataDirectoryOf } from './daemon.ts';
+import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
@@ -154,15 +154,14 @@ class Watcher {
   }
 
   async #welcome(): Promise<void> {
-    const { service, supervisor, terminal, logger, count, current } = this.#parts;
+    const { service, supervisor, options, terminal, logger, count, current } = this.#parts;
     terminal.out(welcome(supervisor.shown(), service.metricsAddress(), packageVersion(), count));
-    const directory = dataDirectoryOf(current.config, terminal.cwd);
-    if (directory === undefined) return;
     const handler = createWorkersHandler({
       workers: supervisor.workers,
       reload: () => this.#reload(),
     });
     try {
+      const directory = makeControlDirectory(current.config, options, terminal.cwd);
       this.#control = await startControlServer(directory, handler, logger);
     } catch (error) {
       logger.warn({ error }, 'No control socket: commands cannot reach this daemon.');

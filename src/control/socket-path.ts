@@ -29,6 +29,20 @@ export function chooseSocketPath(dataDirectory: string): string {
   return pointAt(pointer, path);
 }
 
+/** Stands for the data directory of a daemon that has none; `name` tells such daemons apart. */
+export function directoryInPlace(name: string): string {
+  const hash = createHash('sha256').update(name).digest('hex').slice(0, 16);
+  return join(tmpdir(), privateName(), hash);
+}
+
+/** Makes that directory, for this user alone. */
+export function makeDirectoryInPlace(name: string): string {
+  privateDirectory();
+  const directory = directoryInPlace(name);
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  return directory;
+}
+
 /** Where a running daemon may be found; undefined when the directory has never had one. */
 export function findSocketPath(dataDirectory: string): string | undefined {
   try {
@@ -57,11 +71,15 @@ function pointAt(pointer: string, address: string): string {
 /** A directory for temporary files that nobody but this user can look into or replace. */
 function privateDirectory(): string {
   const user = process.getuid?.() ?? 0;
-  const directory = join(tmpdir(), `tracectl-${user}`);
+  const directory = join(tmpdir(), privateName());
   mkdirSync(directory, { recursive: true, mode: 0o700 });
   const found = lstatSync(directory);
   if (!found.isDirectory() || found.uid !== user || (found.mode & 0o077) !== 0) {
     throw new Error(`${directory} is not a private directory of this user (mode 0700)`);
   }
   return directory;
+}
+
+function privateName(): string {
+  return `tracectl-${process.getuid?.() ?? 0}`;
 }

@@ -50,10 +50,17 @@ t.test('a row that Postgres refuses is set aside alone; a deleted project leaves
     await sql(options.url, `ALTER TABLE observations ADD CHECK (name <> 'poison')`);
     await post(daemon, daemon.key, ['a', 'b', 'poison', 'c']);
     t.same(await holds(daemon, daemon.key, 3), ['a', 'b', 'c']);
-    const letters = () => sql(options.url, 'SELECT items, code, message FROM queue_dead_letters');
+    const letters = async () => {
+      const listed = await daemon.cli('dead-letter', 'list', '--json');
+      return list(record(JSON.parse(listed.stdout)).dead_letters);
+    };
     t.match(await eventually(letters, ({ length }) => length === 1, 'the dead letter'), [
       { items: 1, code: 'storage_refused', message: /^item 2: .*23514/ },
     ]);
+    await sql(options.url, 'ALTER TABLE observations DROP CONSTRAINT observations_name_check');
+    await daemon.cli('dead-letter', 'replay', '--all');
+    t.same(await holds(daemon, daemon.key, 4), ['a', 'b', 'c', 'poison']);
+    t.same(await letters(), []);
   });
 
   await t.test('nothing of a deleted project is left in Postgres', async (t) => {
@@ -73,7 +80,7 @@ t.test('a row that Postgres refuses is set aside alone; a deleted project leaves
       30_000,
     );
     t.equal(left.length, 1, 'the other project stays');
-    t.same(await holds(daemon, daemon.key, 3), ['a', 'b', 'c']);
+    t.same(await holds(daemon, daemon.key, 4), ['a', 'b', 'c', 'poison']);
   });
 });
 

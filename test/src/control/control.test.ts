@@ -10,6 +10,7 @@ import { createControlHandler } from '../../../src/control/commands.ts';
 import { ControlError } from '../../../src/control/protocol.ts';
 import { createQueues } from '../../../src/control/queues.ts';
 import { type ControlHandler, startControlServer } from '../../../src/control/server.ts';
+import { directoryInPlace, makeDirectoryInPlace } from '../../../src/control/socket-path.ts';
 import type { DeadLetter, DurableQueue } from '../../../src/queue/queue.ts';
 import { type ApiKey, type Store, StoreError } from '../../../src/store/store.ts';
 import { recordingLogger } from '../../helper/settings.ts';
@@ -102,6 +103,20 @@ t.test('a directory with a path too long for a socket works all the same', async
   t.same(await callDaemon(directory, 'x'), { command: 'x', args: {} });
   await server.close();
   await t.rejects(callDaemon(directory, 'x'), NoDaemonError);
+});
+
+t.test('a daemon without a data directory is found by its name, by this user alone', async (t) => {
+  const name = `a configuration of ${process.pid}`;
+  await t.rejects(callDaemon(directoryInPlace(name), 'x'), NoDaemonError);
+  const directory = makeDirectoryInPlace(name);
+  t.teardown(() => rmSync(directory, { recursive: true }));
+  t.equal(directory, directoryInPlace(name));
+  t.not(directory, directoryInPlace(`${name}0`));
+  t.equal(statSync(directory).mode & 0o777, 0o700);
+  t.equal(statSync(join(directory, '..')).mode & 0o777, 0o700);
+  const server = await startControlServer(directory, echo, recordingLogger());
+  t.same(await callDaemon(directory, 'x'), { command: 'x', args: {} });
+  await server.close();
 });
 
 t.test('a directory for sockets that others can enter is not used', async (t) => {
