@@ -18,7 +18,7 @@ import { HEALTH } from '../telemetry/health.ts';
 import { createLogger, type ServiceLogger, withFields } from '../telemetry/logger.ts';
 import { createMetrics, type ServiceMetrics } from '../telemetry/metrics.ts';
 import { threadFile } from '../thread/thread.ts';
-import { type ConfigOptions, DEFAULT_FILE, loadAgain } from './configuration.ts';
+import { type ConfigOptions, filesOf, loadAgain } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
 import { packageVersion } from './package-root.ts';
@@ -231,12 +231,11 @@ function spawnWorker(
   { count, options, terminal }: Supervision,
   files: FileTexts,
 ): WorkerProcess {
-  const { config, set } = options;
   const entry = fileURLToPath(threadFile(import.meta.url, '../main'));
   const args = [
     'run',
-    ...(config.length === 0 ? [DEFAULT_FILE] : config).flatMap((file) => ['--config', file]),
-    ...set.flatMap((setting) => ['--set', setting]),
+    ...filesOf(options).flatMap((file) => ['--config', file]),
+    ...options.set.flatMap((setting) => ['--set', setting]),
   ];
   const child = fork(entry, args, {
     cwd: terminal.cwd,
