@@ -13,7 +13,7 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   const { fixAllocator } = await import('./cli/allocator.ts');
   fixAllocator(process.argv);
   // The second start takes half as long. Coverage is exact only for what was compiled anew.
-  if (process.env['NODE_V8_COVERAGE'] === undefined) enableCompileCache();
+  if (!process.env['NODE_V8_COVERAGE']) enableCompileCache();
   const { holdYoungGeneration } = await import('./cli/heap.ts');
   holdYoungGeneration();
   const { runCli } = await import('./cli/program.ts');

@@ -6,7 +6,7 @@ import t from 'tap';
 import { otlpJsonBody } from '../helper/batches.ts';
 import { startOtlpServer } from '../helper/otlp-server.ts';
 import { eventually, json } from './client.ts';
-import { type Daemon, startDaemon, type Tree, total } from './daemon.ts';
+import { type Daemon, PLAIN, startDaemon, type Tree, total } from './daemon.ts';
 import { treeAt } from './shipped.ts';
 
 /** `tracectl send` as a process, between real daemons. */
@@ -17,7 +17,7 @@ const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
 function spawnSend(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
   return spawn(process.execPath, [ENTRY, 'send', ...args], {
-    env: { ...process.env, NODE_OPTIONS: '', ...env },
+    env: { ...process.env, ...PLAIN, ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   });
 }
