@@ -37,7 +37,7 @@ const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly s
   },
   'src/tls': { values: ['src/component', 'src/config/schema.ts'] },
   'src/otlphttp': {
-    values: ['src/model', 'src/config/schema.ts', 'src/config/schema-export.ts'],
+    values: ['src/model', 'src/tls', 'src/config/schema.ts', 'src/config/schema-export.ts'],
   },
   'src/grpc': {
     values: ['src/component', 'src/model', 'src/http', 'src/tls', 'src/config/schema.ts'],

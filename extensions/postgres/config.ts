@@ -2,21 +2,7 @@ import { z } from 'zod';
 import { duration, secret } from '../../src/config/schema.ts';
 import { organization, plans } from '../../src/tenancy/plans.ts';
 import { rejections } from '../../src/tenancy/rejections.ts';
-
-const tls = z.strictObject({
-  ca_file: z.string().min(1).optional().describe('PEM of the authorities that are trusted.'),
-  cert_file: z.string().min(1).optional().describe('PEM of the certificate shown to Postgres.'),
-  key_file: z.string().min(1).optional().describe('PEM of its key.'),
-  server_name_override: z
-    .string()
-    .min(1)
-    .optional()
-    .describe('The name that the certificate of Postgres must bear.'),
-  insecure_skip_verify: z
-    .boolean()
-    .default(false)
-    .describe('Take any certificate, which protects from nobody who can redirect the connection.'),
-});
+import { connectionTls } from '../../src/tls/client.ts';
 
 /** No caller waits longer than 2 s in all: for a connection, or for an answer. */
 const patience = (byDefault: string) =>
@@ -51,7 +37,7 @@ export const config = z.strictObject({
     "This organization's own limits, each in place of its plan's.",
   ),
   rejections,
-  tls: tls
+  tls: connectionTls('Postgres')
     .optional()
     .describe('How the connection is secured. Without it, what the URL says (`sslmode`).'),
 });

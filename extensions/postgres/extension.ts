@@ -1,5 +1,3 @@
-import { readFile } from 'node:fs/promises';
-import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import type { Capability, Extension, Settings } from '../../src/component/component.ts';
 import { assertMigrated, migrate } from '../../src/postgres/migrate.ts';
 import type { Postgres, PostgresSettings } from '../../src/postgres/pool.ts';
@@ -10,6 +8,7 @@ import { lateCounters } from '../../src/store/late-counters.ts';
 import { lateStore } from '../../src/store/late-store.ts';
 import type { SharedLedger } from '../../src/store/shared-ledger.ts';
 import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
+import { readClientTls } from '../../src/tls/client.ts';
 import type { PostgresConfig } from './config.ts';
 import { MIGRATIONS } from './migrations/index.ts';
 import type { OpenStore } from './open-store.ts';
@@ -98,7 +97,14 @@ async function connectionOf(
   { url, max_connections: maxConnections, connect_timeout, query_timeout, tls }: PostgresConfig,
 ): Promise<PostgresSettings> {
   const timeouts = { connectTimeout: connect_timeout, queryTimeout: query_timeout };
-  return { url, maxConnections, ...timeouts, tls: await tlsOptions(tls), clock, logger };
+  return {
+    url,
+    maxConnections,
+    ...timeouts,
+    tls: tls && (await readClientTls(tls)),
+    clock,
+    logger,
+  };
 }
 
 async function prepare(
@@ -110,20 +116,4 @@ async function prepare(
   const applied = await migrate(postgres, MIGRATIONS);
   if (applied.length > 0)
     logger.info({ applied }, 'the tables in Postgres were brought up to date');
-}
-
-async function tlsOptions(tls: PostgresConfig['tls']): Promise<TlsOptions | undefined> {
-  if (tls === undefined) return undefined;
-  const [ca, cert, key] = await Promise.all(
-    [tls.ca_file, tls.cert_file, tls.key_file].map((file) =>
-      file === undefined ? undefined : readFile(file),
-    ),
-  );
-  return {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(tls.server_name_override === undefined ? {} : { servername: tls.server_name_override }),
-    rejectUnauthorized: !tls.insecure_skip_verify,
-  };
 }

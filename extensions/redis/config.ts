@@ -1,26 +1,6 @@
 import { z } from 'zod';
 import { duration, secret } from '../../src/config/schema.ts';
-
-const tls = z
-  .strictObject({
-    ca_file: z.string().min(1).optional().describe('PEM of the authorities that are trusted.'),
-    cert_file: z.string().min(1).optional().describe('PEM of the certificate shown to Redis.'),
-    key_file: z.string().min(1).optional().describe('PEM of its key.'),
-    server_name_override: z
-      .string()
-      .min(1)
-      .optional()
-      .describe('The name that the certificate of Redis must bear.'),
-    insecure_skip_verify: z
-      .boolean()
-      .default(false)
-      .describe(
-        'Take any certificate, which protects from nobody who can redirect the connection.',
-      ),
-  })
-  .refine(({ cert_file, key_file }) => (cert_file === undefined) === (key_file === undefined), {
-    error: '`cert_file` and `key_file` belong together',
-  });
+import { connectionTls } from '../../src/tls/client.ts';
 
 const sentinel = z.strictObject({
   name: z.string().min(1).describe('What the Sentinels call the primary.'),
@@ -57,7 +37,9 @@ export const config = z
       .describe(
         'After this a command has failed, so that no request waits for Redis. At most 1500ms.',
       ),
-    tls: tls.optional().describe('TLS, whatever the URL says, with these files.'),
+    tls: connectionTls('Redis')
+      .optional()
+      .describe('TLS, whatever the URL says, with these files.'),
     sentinel: sentinel.optional().describe('Sentinels that know where the primary is.'),
     cluster: z.boolean().default(false).describe('The URL is that of a node of a Redis Cluster.'),
   })

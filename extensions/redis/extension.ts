@@ -1,5 +1,3 @@
-import { readFile } from 'node:fs/promises';
-import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import type { Capability, Extension, Settings } from '../../src/component/component.ts';
 import type { OpenRedis, Sentinel } from '../../src/redis/connection.ts';
 import { openRedis } from '../../src/redis/connection.ts';
@@ -7,6 +5,7 @@ import type { RedisConnection } from '../../src/redis/redis.ts';
 import { REDIS } from '../../src/redis/redis.ts';
 import type { ComponentHealth } from '../../src/telemetry/health.ts';
 import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
+import { readClientTls } from '../../src/tls/client.ts';
 import type { RedisConfig } from './config.ts';
 
 /**
@@ -32,7 +31,7 @@ export function redisExtension(settings: Settings, config: RedisConfig): Extensi
         url: config.url,
         keyPrefix: config.key_prefix,
         commandTimeout: config.command_timeout,
-        tls: await tlsOptions(config.tls),
+        tls: config.tls && (await readClientTls(config.tls)),
         sentinel: sentinelOf(config),
         cluster: config.cluster,
         clock,
@@ -94,22 +93,6 @@ function healthOf(redis: RedisConnection, cluster: boolean): ComponentHealth {
       maxmemory_policy: maxmemoryPolicy ?? null,
       append_only_file: appendOnly ?? null,
     },
-  };
-}
-
-async function tlsOptions(tls: RedisConfig['tls']): Promise<TlsOptions | undefined> {
-  if (tls === undefined) return undefined;
-  const [ca, cert, key] = await Promise.all(
-    [tls.ca_file, tls.cert_file, tls.key_file].map((file) =>
-      file === undefined ? undefined : readFile(file),
-    ),
-  );
-  return {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(tls.server_name_override === undefined ? {} : { servername: tls.server_name_override }),
-    rejectUnauthorized: !tls.insecure_skip_verify,
   };
 }
 

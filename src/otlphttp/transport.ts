@@ -1,6 +1,6 @@
-import { readFile } from 'node:fs/promises';
 import type { IncomingHttpHeaders } from 'node:http';
 import { inflateSync } from '../model/inflate.ts';
+import { readClientTls } from '../tls/client.ts';
 import { type ClientConfig, tracesUrl } from './config.ts';
 import { Exchange } from './exchange.ts';
 
@@ -70,17 +70,8 @@ export async function openTransport(config: ClientConfig): Promise<Transport> {
 }
 
 async function tlsOptions({ tls }: ClientConfig) {
-  const [ca, cert, key] = await Promise.all(
-    [tls.ca_file, tls.cert_file, tls.key_file].map((path) =>
-      path === undefined ? undefined : readFile(path),
-    ),
-  );
   return {
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
-    ...(tls.server_name_override === undefined ? {} : { servername: tls.server_name_override }),
-    rejectUnauthorized: !tls.insecure_skip_verify,
+    ...(await readClientTls(tls)),
     minVersion: tls.min_version === '1.3' ? ('TLSv1.3' as const) : ('TLSv1.2' as const),
   };
 }
