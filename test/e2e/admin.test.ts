@@ -7,7 +7,7 @@ import { type Ask, asker } from '../extensions/admin/bench.ts';
 import { eventually, json, record, send } from './client.ts';
 import { type Daemon, startDaemon, type Tree } from './daemon.ts';
 
-t.setTimeout(180_000);
+t.setTimeout(300_000);
 
 const BATCH = '/api/v1/observations/batch';
 

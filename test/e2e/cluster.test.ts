@@ -10,7 +10,7 @@ import { treeAt } from './shipped.ts';
 
 /** config/gateway.yaml and config/worker.yaml as processes, over a real Redis and a real Postgres. */
 
-t.setTimeout(300_000);
+t.setTimeout(600_000);
 // Three gateways, two workers and two servers are enough for two cores.
 t.jobs = 1;
 

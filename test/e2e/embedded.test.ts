@@ -6,7 +6,7 @@ import t, { type Test } from 'tap';
 import { type Answer, eventually, json, list, record, send } from './client.ts';
 import { type Daemon, type Sample, startDaemon, total } from './daemon.ts';
 
-t.setTimeout(180_000);
+t.setTimeout(300_000);
 
 const BATCH = '/api/v1/observations/batch';
 const JSON_HEADERS = { 'content-type': 'application/json' };

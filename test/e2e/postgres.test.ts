@@ -9,7 +9,7 @@ import { treeAt } from './shipped.ts';
 
 /** Both pipelines in one process, and all it keeps in Postgres: queue, observations, projects, usage. */
 
-t.setTimeout(180_000);
+t.setTimeout(300_000);
 
 const TOKEN = 'an-admin-token-of-thirty-two-characters';
 const server = await postgresServer(t);

@@ -5,7 +5,7 @@ import { type Daemon, startDaemon, type Tree, total } from './daemon.ts';
 
 /** Limits as a client meets them, over the real daemon. */
 
-t.setTimeout(180_000);
+t.setTimeout(300_000);
 
 const BATCH = '/api/v1/observations/batch';
 const JSON_TYPE = { 'content-type': 'application/json' };

@@ -6,7 +6,7 @@ import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
 
 /** Two real processes: config/sidecar.yaml, which sends to an embedded gateway. */
 
-t.setTimeout(180_000);
+t.setTimeout(300_000);
 
 const SIDECAR_KEY = 'key-of-the-application';
 

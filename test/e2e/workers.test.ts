@@ -15,7 +15,7 @@ import { replaceConfig, treeAt } from './shipped.ts';
 
 /** A hop of several processes on one port, before a collector that does as the test says. */
 
-t.setTimeout(180_000);
+t.setTimeout(300_000);
 
 type Hop = { readonly hop: Daemon; readonly next: OtlpServer };
 
