@@ -2,6 +2,7 @@ import { batchOf } from '../../src/queue/record.ts';
 import { keyOfId, observationKey } from '../../src/store/rows/observation-row.ts';
 import { cursorOf, placeOf } from '../../src/store/rows/place.ts';
 import { traceOf } from '../../src/store/rows/stored.ts';
+import { traceInId, tracePage } from '../../src/store/rows/trace-page.ts';
 import type {
   Page,
   StoredObservation,
@@ -43,13 +44,7 @@ async function listTraces(
 ): Promise<Page<StoredTrace>> {
   const before = placeOf(filter.cursor);
   const rows = await reading.findTraces(database, scope, filter, before, filter.limit + 1);
-  const items = rows.slice(0, filter.limit);
-  const last = items.at(-1);
-  const more = rows.length > filter.limit && last !== undefined;
-  return {
-    items: items.map(traceOf),
-    nextCursor: more ? cursorOf([last[3], last[4], last[0]]) : null,
-  };
+  return tracePage(rows, filter.limit);
 }
 
 async function listObservations(
@@ -79,10 +74,9 @@ async function getObservation(
   const inTrace = (trace: string) =>
     reading.findInTrace(database, scope, keyOfId(trace), observationKey(trace, id));
   if (traceId !== undefined) return inTrace(traceId);
-  // A span's id begins with its trace's.
-  const colon = id.length - 17;
-  if (colon > 0 && id[colon] === ':') {
-    const found = await inTrace(id.slice(0, colon));
+  const named = traceInId(id);
+  if (named !== undefined) {
+    const found = await inTrace(named);
     if (found !== undefined) return found;
   }
   return reading.findAnywhere(database, scope, keyOfId(id));

@@ -12,6 +12,7 @@ import { keyOfId, observationKey } from '../../src/store/rows/observation-row.ts
 import { cursorOf, placeOf } from '../../src/store/rows/place.ts';
 import type { TraceRow } from '../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf, traceOf } from '../../src/store/rows/stored.ts';
+import { traceInId, tracePage } from '../../src/store/rows/trace-page.ts';
 import type {
   Page,
   StoredObservation,
@@ -121,13 +122,7 @@ async function listTraces(
     query: filter.query === undefined || filter.query === '' ? null : filter.query,
   };
   const rows = (await database.search('traces.list', [scope, query])) as TraceRow[];
-  const items = rows.slice(0, filter.limit);
-  const last = items.at(-1);
-  const more = rows.length > filter.limit && last !== undefined;
-  return {
-    items: items.map(traceOf),
-    nextCursor: more ? cursorOf([last[3], last[4], last[0]]) : null,
-  };
+  return tracePage(rows, filter.limit);
 }
 
 async function listObservations(
@@ -161,10 +156,9 @@ async function getObservation(
     const row = (await inTrace(traceId)) as StoredRow | null;
     return row === null ? undefined : storedOf(projectId, row);
   }
-  // A span's id begins with its trace's.
-  const colon = id.length - 17;
-  if (colon > 0 && id[colon] === ':') {
-    const row = (await inTrace(id.slice(0, colon))) as StoredRow | null;
+  const named = traceInId(id);
+  if (named !== undefined) {
+    const row = (await inTrace(named)) as StoredRow | null;
     if (row !== null) return storedOf(projectId, row);
   }
   const args = [scope, keyOfId(id)];
