@@ -3,6 +3,7 @@ import type { RawBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../src/model/errors.ts';
 import type { Row } from '../../src/postgres/pool.ts';
+import { ask } from '../../src/postgres/pool.ts';
 import { bodyCache } from '../../src/queue/body-cache.ts';
 import type {
   DeadLetter,
@@ -149,7 +150,7 @@ export class PostgresQueue implements SharedQueue {
   async #remember(batch: RawBatch, answer: AnswerRow): Promise<void> {
     const { database, ledger } = this.#parts;
     await database.promptly(async (client) => {
-      const deleted = await database.deletedOf(client, [batch.tenant.projectId]);
+      const deleted = await ask(client, database.deletedAmong([batch.tenant.projectId]));
       if (deleted.size === 0) await ledger.keep(client, [answer]);
     });
   }
@@ -200,7 +201,7 @@ export class PostgresQueue implements SharedQueue {
   async #writeGroup(client: QueueClient, calls: readonly Append[]): Promise<readonly Appended[]> {
     const { database, ledger } = this.#parts;
     const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
-    const deleted = await database.deletedOf(client, projects);
+    const deleted = await ask(client, database.deletedAmong(projects));
     const kept = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
     const given = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
     const refused = given.length > 0 ? await database.keep(client, given) : new Set<string>();
@@ -371,7 +372,7 @@ export class PostgresQueue implements SharedQueue {
   /** Its project was deleted meanwhile; else it is damage, which must not stop what stands behind it. */
   async #withoutBody(branch: string, leased: Leased): Promise<void> {
     const { database, clock, logger } = this.#parts;
-    const deleted = await database.deletedOf(database, [leased.projectId]);
+    const deleted = await ask(database, database.deletedAmong([leased.projectId]));
     const entry = { branch, batchId: leased.batchId };
     if (deleted.size > 0) {
       this.#dropped({ branch, items: leased.items, reason: 'project_deleted', wasDead: false });

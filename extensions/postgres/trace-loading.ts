@@ -1,3 +1,5 @@
+import type { Question } from '../../src/postgres/pool.ts';
+import { ask } from '../../src/postgres/pool.ts';
 import type { Key, ObservationRow } from '../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../src/store/rows/observation-row.ts';
 import type { QueueClient } from './queue-database.ts';
@@ -51,23 +53,39 @@ export type Beginning = {
  * Locks the project, and tells what a write may use. Writes of one project go side by side; one that places
  * runs without a trace goes alone, because any other's rows could be the run, or the parent, that it looks for.
  */
-export async function begin(
-  client: QueueClient,
-  { project, isAlone, batchIds, observations, traces }: Begin,
-): Promise<Beginning> {
+export function begin({
+  project,
+  isAlone,
+  batchIds,
+  observations,
+  traces,
+}: Begin): Question<Beginning> {
   const lock = isAlone ? 'pg_advisory_xact_lock' : 'pg_advisory_xact_lock_shared';
-  const { rows } = await client.query(
-    `WITH held AS (SELECT id FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
-     SELECT ${lock}(hashtextextended($4, 0)), ARRAY(SELECT id FROM held) AS batches,
-       ARRAY(SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer)) AS numbers,
-       ARRAY(SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer)) AS trace_numbers`,
-    [batchIds, observations, traces, `tracectl/runs/${project}`],
-  );
-  const [row] = rows;
   return {
-    batches: new Set((row?.batches ?? []) as string[]),
-    numbers: ((row?.numbers ?? []) as string[]).map(Number),
-    traceNumbers: ((row?.trace_numbers ?? []) as string[]).map(Number),
+    statement: [
+      `WITH held AS (SELECT id FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
+       SELECT ${lock}(hashtextextended($4, 0)), ARRAY(SELECT id FROM held) AS batches,
+         ARRAY(SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer)) AS numbers,
+         ARRAY(SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer)) AS trace_numbers`,
+      [batchIds, observations, traces, `tracectl/runs/${project}`],
+    ],
+    answer: ([row]) => ({
+      batches: new Set((row?.batches ?? []) as string[]),
+      numbers: ((row?.numbers ?? []) as string[]).map(Number),
+      traceNumbers: ((row?.trace_numbers ?? []) as string[]).map(Number),
+    }),
+  };
+}
+
+/** Whether any observation of the project is waited for. */
+export function someWait(project: string): Question<boolean> {
+  return {
+    statement: [
+      `SELECT EXISTS (SELECT 1 FROM pending_updates WHERE project = $1)
+         OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1) AS some`,
+      [project],
+    ],
+    answer: ([row]) => row?.some === true,
   };
 }
 
@@ -87,23 +105,22 @@ export async function isWaitedFor(
 }
 
 /**
- * Makes sure of traces, and locks them, in the order of their keys, so that two writes never wait for each
- * other.
+ * Locks traces that `addTraces` found, in the order of their keys, so that two writes never wait for each
+ * other; those that went meanwhile are made anew.
  */
-export async function nameTraces(
+export async function lockNamed(
   client: QueueClient,
   project: string,
   names: readonly TraceName[],
   facts: Facts,
 ): Promise<void> {
-  let open = names;
-  for (let attempt = 0; open.length > 0; attempt++) {
+  const unlocked = () => names.filter(({ key }) => !facts.numbers.has(nameOfKey(key)));
+  for (let attempt = 0; unlocked().length > 0; attempt++) {
     if (attempt === LOCK_ATTEMPTS) throw new Error('traces are removed as fast as they are made');
-    await addTraces(client, project, open, facts);
-    const known = open.filter(({ key }) => !facts.numbers.has(nameOfKey(key)));
-    const keys = known.map(({ key }) => key);
-    if (keys.length > 0) await lockTraces(client, project, keys, facts);
-    open = known.filter(({ key }) => !facts.numbers.has(nameOfKey(key)));
+    const keys = unlocked().map(({ key }) => key);
+    await lockTraces(client, project, keys, facts);
+    const gone = unlocked();
+    if (gone.length > 0) await ask(client, addTraces(project, gone, facts));
   }
 }
 
@@ -113,27 +130,31 @@ const NAME_CELLS = [
   ['at', 'bigint'],
 ] as const;
 
-async function addTraces(
-  client: QueueClient,
+/** Makes those that are not there, and notes them; nothing is in them. */
+export function addTraces(
   project: string,
   names: readonly TraceName[],
   facts: Facts,
-): Promise<void> {
-  const { rows } = await client.query(
-    `INSERT INTO traces AS t (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
-     SELECT $1, g.key, g.long_id, g.at, 0, 0, g.at, g.at
-     FROM ${unnest(NAME_CELLS, 2)} AS g (key, long_id, at) ORDER BY g.key
-     ON CONFLICT (project, key) DO NOTHING
-     RETURNING ${TRACE_COLUMNS}, t.key`,
-    [
-      project,
-      ...columnsOf(
-        NAME_CELLS,
-        names.map(({ key, longId, at }) => [toKey(key), longId && toText(longId), at]),
-      ),
+): Question<void> {
+  return {
+    statement: [
+      `INSERT INTO traces AS t (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
+       SELECT $1, g.key, g.long_id, g.at, 0, 0, g.at, g.at
+       FROM ${unnest(NAME_CELLS, 2)} AS g (key, long_id, at) ORDER BY g.key
+       ON CONFLICT (project, key) DO NOTHING
+       RETURNING ${TRACE_COLUMNS}, t.key`,
+      [
+        project,
+        ...columnsOf(
+          NAME_CELLS,
+          names.map(({ key, longId, at }) => [toKey(key), longId && toText(longId), at]),
+        ),
+      ],
     ],
-  );
-  for (const row of rows) facts.empty.add(addTrace(row, facts));
+    answer(rows) {
+      for (const row of rows) facts.empty.add(addTrace(row, facts));
+    },
+  };
 }
 
 async function lockTraces(

@@ -2,21 +2,57 @@ import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import type { Pool, PoolClient } from 'pg';
 import type { Clock, Logger } from '../component/component.ts';
 import { postgresError } from './errors.ts';
+import type { QueryClass } from './pipeline.ts';
+import { Pipeline } from './pipeline.ts';
 
 /** Rows by column. `bigint` columns come as text. */
 export type Row = Readonly<Record<string, unknown>>;
 
+export type Result = { readonly rows: readonly Row[] };
+
+/** One statement, and what stands at its $1, $2, …. */
+export type Statement = readonly [text: string, values: readonly unknown[]];
+
 export type PostgresClient = {
   /** Rejects with `RetryableError` or, where the values themselves are refused, `PermanentError`. */
-  query(text: string, values?: readonly unknown[]): Promise<{ readonly rows: readonly Row[] }>;
+  query(text: string, values?: readonly unknown[]): Promise<Result>;
+};
+
+/** A statement and what its rows say. */
+export type Question<T> = {
+  readonly statement: Statement;
+  readonly answer: (rows: readonly Row[]) => T;
+};
+
+export async function ask<T>(
+  client: PostgresClient,
+  { statement: [text, values], answer }: Question<T>,
+): Promise<T> {
+  const { rows } = await client.query(text, values);
+  return answer(rows);
+}
+
+/** A connection inside a transaction. */
+export type PostgresTransaction = PostgresClient & {
+  /**
+   * Asks one after another in one round trip, each of what was committed before it. Where one fails, none after
+   * it is asked.
+   */
+  together<T extends readonly unknown[]>(
+    questions: {
+      readonly [K in keyof T]: Question<T[K]>;
+    },
+  ): Promise<T>;
+  /** Carries out the last statements together with COMMIT; the transaction is over then. */
+  commit(statements: readonly Statement[]): Promise<void>;
 };
 
 /** Connections that are made when they are needed, and made anew when they break. */
 export type Postgres = PostgresClient & {
   /** One transaction, READ COMMITTED; rolled back when `work` rejects. */
-  transaction<T>(work: (client: PostgresClient) => Promise<T>): Promise<T>;
+  transaction<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
   /** The same for somebody who waits: connection and all statements together have `queryTimeout`. */
-  promptly<T>(work: (client: PostgresClient) => Promise<T>): Promise<T>;
+  promptly<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
   /** Connections that are open, and callers that wait for one. */
   usage(): { readonly open: number; readonly waiting: number };
   close(): Promise<void>;
@@ -56,17 +92,18 @@ export async function openPostgres(settings: PostgresSettings): Promise<Postgres
   pool.on('error', onBroken);
   pool.on('connect', (client) => client.on('error', onBroken));
   const { queryTimeout, clock } = settings;
+  const connected = <T>(timeLeft: () => number, work: (connection: Connected) => Promise<T>) =>
+    withConnection(pool, pg, timeLeft, work);
   return {
     query: (text, values) =>
-      withConnection(pool, endsIn(queryTimeout, clock), (client) => client.query(text, values)),
+      connected(endsIn(queryTimeout, clock), (connection) => connection.query(text, values)),
     transaction: (work) =>
-      withConnection(
-        pool,
+      connected(
         () => queryTimeout,
-        (client) => transaction(client, work),
+        (connection) => transaction(connection, work),
       ),
     promptly: (work) =>
-      withConnection(pool, endsIn(queryTimeout, clock), (client) => transaction(client, work)),
+      connected(endsIn(queryTimeout, clock), (connection) => transaction(connection, work)),
     usage: () => ({ open: pool.totalCount, waiting: pool.waitingCount }),
     close: () => pool.end(),
   };
@@ -78,31 +115,52 @@ function endsIn(ms: number, clock: Clock): () => number {
   return () => Math.max(1, Math.min(ms, Math.ceil(end - clock.now())));
 }
 
+/** One connection of the pool. */
+type Connected = PostgresClient & {
+  /** In one round trip. */
+  send(statements: readonly Statement[]): Promise<readonly Result[]>;
+};
+
 async function withConnection<T>(
   pool: Pool,
+  driver: { readonly Query: QueryClass },
   timeLeft: () => number,
-  work: (client: PostgresClient) => Promise<T>,
+  work: (connection: Connected) => Promise<T>,
 ): Promise<T> {
-  const connected = await connection(pool);
+  const client = await connection(pool);
   let isBroken = false;
-  const client: PostgresClient = {
-    async query(text, values) {
-      if (isBroken) throw postgresError(new Error('the connection broke before'));
-      try {
-        const query = { text, values: values as unknown[], query_timeout: timeLeft() };
-        return await connected.query(query);
-      } catch (error) {
-        // What the server did not answer, it may still be doing.
-        isBroken ||= !isAnswer(error);
-        throw postgresError(error);
-      }
-    },
+  const asked = async <R>(ask: () => Promise<R>): Promise<R> => {
+    if (isBroken) throw postgresError(new Error('the connection broke before'));
+    try {
+      return await ask();
+    } catch (error) {
+      // What the server did not answer, it may still be doing.
+      isBroken ||= !isAnswer(error);
+      throw postgresError(error);
+    }
   };
   try {
-    return await work(client);
+    return await work({
+      query: (text, values) =>
+        asked(() => {
+          const query = { text, values: values as unknown[], query_timeout: timeLeft() };
+          return client.query(query);
+        }),
+      send: (statements) =>
+        asked(
+          () =>
+            new Promise((resolve, reject) => {
+              client.query(
+                new Pipeline(statements, timeLeft(), driver, (error, results = []) =>
+                  error ? reject(error) : resolve(results),
+                ),
+              );
+            }),
+        ),
+    });
   } finally {
     // A connection whose state is not known is closed, and with it its transaction.
-    connected.release(isBroken);
+    client.release(isBroken);
   }
 }
 
@@ -111,21 +169,52 @@ function isAnswer(error: unknown): boolean {
   return error instanceof Error && 'severity' in error && error.severity === 'ERROR';
 }
 
+/** BEGIN goes with what is asked first, and COMMIT with what `work` says is last. */
 async function transaction<T>(
-  client: PostgresClient,
-  work: (client: PostgresClient) => Promise<T>,
+  connection: Connected,
+  work: (client: PostgresTransaction) => Promise<T>,
 ): Promise<T> {
-  await client.query('BEGIN');
+  let hasBegun = false;
+  let isOver = false;
+  const send = async (statements: readonly Statement[]): Promise<readonly Result[]> => {
+    if (hasBegun) return connection.send(statements);
+    hasBegun = true;
+    return (await connection.send([BEGIN, ...statements])).slice(1);
+  };
+  const client: PostgresTransaction = {
+    async query(text, values) {
+      const [result] = values === undefined ? [] : await send([[text, values]]);
+      if (result !== undefined) return result;
+      // Without values it may be several statements.
+      if (!hasBegun) await send([]);
+      return connection.query(text);
+    },
+    async together<R extends readonly unknown[]>(
+      questions: {
+        readonly [K in keyof R]: Question<R[K]>;
+      },
+    ) {
+      const results = await send(questions.map(({ statement }) => statement));
+      return questions.map(({ answer }, i) => answer(results[i]?.rows ?? [])) as unknown as R;
+    },
+    async commit(statements) {
+      await send([...statements, COMMIT]);
+      isOver = true;
+    },
+  };
   try {
     const result = await work(client);
-    await client.query('COMMIT');
+    if (hasBegun && !isOver) await send([COMMIT]);
     return result;
   } catch (error) {
     // Where the connection is broken this fails at once, and the server does it by itself.
-    await client.query('ROLLBACK').catch(() => {});
+    if (hasBegun && !isOver) await connection.query('ROLLBACK').catch(() => {});
     throw error;
   }
 }
+
+const BEGIN: Statement = ['BEGIN', []];
+const COMMIT: Statement = ['COMMIT', []];
 
 async function connection(pool: Pool): Promise<PoolClient> {
   try {
