@@ -1,9 +1,16 @@
 import type { Statement } from '../../src/postgres/pool.ts';
 import type { Cell } from './trace-cells.ts';
-import { OBSERVATION_CELLS, observationCells, rowCells, toKey, toText } from './trace-cells.ts';
+import {
+  keyCell,
+  OBSERVATION_CELLS,
+  observationCells,
+  rowCells,
+  toKey,
+  toText,
+} from './trace-cells.ts';
 import { type CellTypes, columnOf, columnsOf, unnest } from './trace-columns.ts';
 import type { Entry } from './trace-facts.ts';
-import { TRACE_CELLS, traceCells } from './trace-state.ts';
+import { TRACE_CELLS } from './trace-state.ts';
 import type { WorkingSet } from './trace-working-set.ts';
 
 const COLUMNS = namesOf(OBSERVATION_CELLS).join(', ');
@@ -58,10 +65,10 @@ export function changesOf(project: string, set: WorkingSet): Statement[] {
 }
 
 function newTraces(project: string, set: WorkingSet): Statement[] {
-  const traces = set.newTraces.filter(({ n }) => !set.removedTraces.includes(n));
+  const traces = [...set.newTraces.values()].filter(({ n }) => !set.removedTraces.includes(n));
   if (traces.length === 0) return [];
   const cells = traces.map(({ n, key, longId, at }) => [
-    ...[n, toKey(key)],
+    ...[n, keyCell(key)],
     ...[longId && toText(longId), at],
   ]);
   return [
@@ -100,7 +107,7 @@ function save(project: string, inserted: readonly Entry[], set: WorkingSet): Sta
       project,
       ...columnsOf(OBSERVATION_CELLS, inserted.map(cellsOf)),
       ...columnsOf(PAIR_CELLS, [...set.pairs.values()]),
-      ...columnsOf(TRACE_CELLS, set.changedTraces().map(traceCells)),
+      ...columnsOf(TRACE_CELLS, set.changedTraces()),
     ],
   ];
 }

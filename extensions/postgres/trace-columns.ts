@@ -27,21 +27,49 @@ export function unnest(cells: CellTypes, first: number, ...before: string[]): st
 
 /** A column of nothing but nulls is null itself: the longest column says how many rows there are. */
 export function columnOf(type: string, cells: readonly Cell[]): string | null {
-  if (cells.every((cell) => cell === null)) return null;
-  if (type === 'text') return cells.map((cell) => cell ?? NULL).join(BETWEEN);
-  if (type === 'bytea') return `{${cells.map(hexOf).join(',')}}`;
-  return `{${cells.map((cell) => cell ?? 'NULL').join(',')}}`;
-}
-
-export function columnsOf(types: CellTypes, rows: readonly (readonly Cell[])[]): (string | null)[] {
-  return types.map(([, type], i) =>
-    columnOf(
-      type,
-      rows.map((cells) => cells[i] ?? null),
-    ),
+  return columnAt(
+    type,
+    cells.map((cell) => [cell]),
+    0,
   );
 }
 
-function hexOf(cell: Cell): string {
-  return Buffer.isBuffer(cell) ? `\\\\x${cell.toString('hex')}` : 'NULL';
+export function columnsOf(types: CellTypes, rows: readonly (readonly Cell[])[]): (string | null)[] {
+  return types.map(([, type], i) => columnAt(type, rows, i));
 }
+
+function columnAt(type: string, rows: readonly (readonly Cell[])[], at: number): string | null {
+  const [write, between, none] =
+    type === 'text' ? AS_TEXT : type === 'bytea' ? AS_BYTES : AS_NUMBERS;
+  let column = '';
+  let isNull = true;
+  let isFirst = true;
+  for (const cells of rows) {
+    const cell = cells[at] ?? null;
+    if (!isFirst) column += between;
+    isFirst = false;
+    if (cell === null) column += none;
+    else {
+      isNull = false;
+      column += write(cell);
+    }
+  }
+  if (isNull) return null;
+  return type === 'text' ? column : `{${column}}`;
+}
+
+type Form = readonly [
+  write: (cell: string | number | Buffer) => string | number,
+  between: string,
+  none: string,
+];
+
+const asItIs = (cell: string | number | Buffer) => cell as string | number;
+const AS_TEXT: Form = [asItIs, BETWEEN, NULL];
+const AS_NUMBERS: Form = [asItIs, ',', 'NULL'];
+/** Quoted, because NULL could be a key. */
+const AS_BYTES: Form = [
+  (cell) => (Buffer.isBuffer(cell) ? `"\\\\x${cell.toString('hex')}"` : `"${cell}"`),
+  ',',
+  'NULL',
+];

@@ -7,6 +7,7 @@ import type { Cell } from './trace-cells.ts';
 import {
   fromKey,
   fromText,
+  keyCell,
   OBSERVATION_CELLS,
   observationOfCells,
   rowOfCells,
@@ -99,7 +100,7 @@ export async function isWaitedFor(
     `SELECT EXISTS (SELECT 1 FROM pending_updates WHERE project = $1 AND key = ANY ($2::bytea[]))
        OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1 AND key = ANY ($2::bytea[]))
        OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1 AND parent = ANY ($2::bytea[])) AS some`,
-    [project, columnOf('bytea', keys.map(toKey))],
+    [project, columnOf('bytea', keys.map(keyCell))],
   );
   return rows[0]?.some === true;
 }
@@ -142,17 +143,17 @@ export function addTraces(
        SELECT $1, g.key, g.long_id, g.at, 0, 0, g.at, g.at
        FROM ${unnest(NAME_CELLS, 2)} AS g (key, long_id, at) ORDER BY g.key
        ON CONFLICT (project, key) DO NOTHING
-       RETURNING ${TRACE_COLUMNS}, t.key`,
+       RETURNING t.n, t.key, t.created_at`,
       [
         project,
         ...columnsOf(
           NAME_CELLS,
-          names.map(({ key, longId, at }) => [toKey(key), longId && toText(longId), at]),
+          names.map(({ key, longId, at }) => [keyCell(key), longId && toText(longId), at]),
         ),
       ],
     ],
     answer(rows) {
-      for (const row of rows) facts.empty.add(addTrace(row, facts));
+      for (const row of rows) facts.empty.set(addName(row, facts), Number(row.created_at));
     },
   };
 }
@@ -173,10 +174,13 @@ async function lockTraces(
 
 type Found = Readonly<Record<string, unknown>>;
 
-function addTrace(row: Found, facts: Facts): number {
+function addTrace(row: Found, facts: Facts): void {
+  facts.traces.set(addName(row, facts), cellsOf(row, TRACE_CELLS));
+}
+
+function addName(row: Found, facts: Facts): number {
   const n = Number(row.n);
   facts.numbers.set(nameOfKey(fromKey(row.key as Buffer)), n);
-  facts.traces.set(n, cellsOf(row, TRACE_CELLS));
   return n;
 }
 
@@ -223,7 +227,7 @@ async function loadEntries(client: QueueClient, { entries }: Wanted, facts: Fact
      JOIN observations o ON o.trace = g.trace AND o.key = g.key`,
     columnsOf(
       ENTRY_CELLS,
-      places.map(([trace, key]) => [trace, toKey(key)]),
+      places.map(([trace, key]) => [trace, keyCell(key)]),
     ),
   );
   for (const name of entries.keys()) facts.entries.set(name, null);
