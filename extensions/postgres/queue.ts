@@ -206,11 +206,11 @@ export class PostgresQueue implements SharedQueue {
     const given = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
     const refused = given.length > 0 ? await database.keep(client, given) : new Set<string>();
     const batches = given.filter(({ id }) => !refused.has(id));
-    const added = Map.groupBy(await this.#enter(client, batches), (row) => row.batch_id);
     const answers = kept.flatMap(({ answer, batch }) =>
       answer === undefined || refused.has(batch.id) ? [] : [answer],
     );
     await ledger.keep(client, answers);
+    const added = Map.groupBy(await this.#enter(client, batches), (row) => row.batch_id);
     return calls.map(({ batch }) => {
       if (deleted.has(batch.tenant.projectId)) return 'deleted';
       if (refused.has(batch.id)) return 'refused';
@@ -221,17 +221,19 @@ export class PostgresQueue implements SharedQueue {
     });
   }
 
+  /** The last of a transaction. */
   async #enter(client: QueueClient, batches: readonly RawBatch[]): Promise<readonly Row[]> {
     if (batches.length === 0) return [];
-    const { rows } = await client.query(sql.ENTER, [
+    const values = [
       batches.map(({ id }) => id),
       batches.map(({ tenant }) => tenant.projectId),
       batches.map(({ receivedAt }) => receivedAt),
       batches.map(itemsOf),
       batches.map(({ body }) => body.byteLength),
       this.#branches.map((branch) => this.#idOf(branch)),
-    ]);
-    return rows;
+    ];
+    const [entered] = await client.commit([[sql.ENTER, values]]);
+    return entered?.rows ?? [];
   }
 
   async lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]> {

@@ -44,7 +44,7 @@ export type PostgresTransaction = PostgresClient & {
     },
   ): Promise<T>;
   /** Carries out the last statements together with COMMIT; the transaction is over then. */
-  commit(statements: readonly Statement[]): Promise<void>;
+  commit(statements: readonly Statement[]): Promise<readonly Result[]>;
 };
 
 /** Connections that are made when they are needed, and made anew when they break. */
@@ -198,8 +198,9 @@ async function transaction<T>(
       return questions.map(({ answer }, i) => answer(results[i]?.rows ?? [])) as unknown as R;
     },
     async commit(statements) {
-      await send([...statements, COMMIT]);
+      const results = await send([...statements, COMMIT]);
       isOver = true;
+      return results.slice(0, -1);
     },
   };
   try {
