@@ -39,37 +39,20 @@ export function columnsOf(types: CellTypes, rows: readonly (readonly Cell[])[]):
 }
 
 function columnAt(type: string, rows: readonly (readonly Cell[])[], at: number): string | null {
-  const [write, between, none] =
-    type === 'text' ? AS_TEXT : type === 'bytea' ? AS_BYTES : AS_NUMBERS;
-  let column = '';
+  const none = type === 'text' ? NULL : 'NULL';
   let isNull = true;
-  let isFirst = true;
-  for (const cells of rows) {
-    const cell = cells[at] ?? null;
-    if (!isFirst) column += between;
-    isFirst = false;
-    if (cell === null) column += none;
-    else {
-      isNull = false;
-      column += write(cell);
-    }
+  const written = new Array<string | number>(rows.length);
+  for (let i = 0; i < rows.length; i++) {
+    const cell = rows[i]?.[at] ?? null;
+    if (cell !== null) isNull = false;
+    written[i] =
+      cell === null ? none : type === 'bytea' ? bytesOf(cell) : (cell as string | number);
   }
   if (isNull) return null;
-  return type === 'text' ? column : `{${column}}`;
+  return type === 'text' ? written.join(BETWEEN) : `{${written.join(',')}}`;
 }
 
-type Form = readonly [
-  write: (cell: string | number | Buffer) => string | number,
-  between: string,
-  none: string,
-];
-
-const asItIs = (cell: string | number | Buffer) => cell as string | number;
-const AS_TEXT: Form = [asItIs, BETWEEN, NULL];
-const AS_NUMBERS: Form = [asItIs, ',', 'NULL'];
 /** Quoted, because NULL could be a key. */
-const AS_BYTES: Form = [
-  (cell) => (Buffer.isBuffer(cell) ? `"\\\\x${cell.toString('hex')}"` : `"${cell}"`),
-  ',',
-  'NULL',
-];
+function bytesOf(cell: string | number | Buffer): string {
+  return Buffer.isBuffer(cell) ? `"\\\\x${cell.toString('hex')}"` : `"${cell}"`;
+}

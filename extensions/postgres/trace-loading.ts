@@ -66,14 +66,16 @@ export function begin({
     statement: [
       `WITH held AS (SELECT id FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
        SELECT ${lock}(hashtextextended($4, 0)), ARRAY(SELECT id FROM held) AS batches,
-         ARRAY(SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer)) AS numbers,
-         ARRAY(SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer)) AS trace_numbers`,
+         to_json(ARRAY(
+           SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer))) AS numbers,
+         to_json(ARRAY(
+           SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer))) AS trace_numbers`,
       [batchIds, observations, traces, `tracectl/runs/${project}`],
     ],
     answer: ([row]) => ({
       batches: new Set((row?.batches ?? []) as string[]),
-      numbers: ((row?.numbers ?? []) as string[]).map(Number),
-      traceNumbers: ((row?.trace_numbers ?? []) as string[]).map(Number),
+      numbers: (row?.numbers ?? []) as number[],
+      traceNumbers: (row?.trace_numbers ?? []) as number[],
     }),
   };
 }

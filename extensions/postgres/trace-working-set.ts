@@ -56,8 +56,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   readonly #removed = new Set<number>();
   /** Of those, as they stand in the tables. */
   readonly #read = new Map<number, Entry>();
-  /** Those this write inserted; by key where runs are looked for. */
-  readonly #inserted = new Set<number>();
+  /** The others, which this write inserted, by key; where runs are looked for. */
   readonly #insertedRuns = new Map<string, number[]>();
 
   constructor(
@@ -74,15 +73,16 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
 
   /** What became of observations: new ones, those that were read as they are now, and those that went. */
   changes(): Changes {
-    const left = [...this.#byNumber.values()].filter(({ n }) => !this.#removed.has(n));
-    return {
-      inserted: left.filter(({ n }) => this.#inserted.has(n)),
-      changed: left.flatMap((now): { before: Entry; now: Entry }[] => {
-        const before = this.#read.get(now.n);
-        return before === undefined || isSame(before, now) ? [] : [{ before, now }];
-      }),
-      removed: [...this.#removed].flatMap((n) => this.#read.get(n) ?? []),
-    };
+    const inserted: Entry[] = [];
+    const changed: { before: Entry; now: Entry }[] = [];
+    for (const now of this.#byNumber.values()) {
+      if (this.#removed.has(now.n)) continue;
+      const before = this.#read.get(now.n);
+      if (before === undefined) inserted.push(now);
+      else if (!isSame(before, now)) changed.push({ before, now });
+    }
+    const removed = [...this.#removed].flatMap((n) => this.#read.get(n) ?? []);
+    return { inserted, changed, removed };
   }
 
   /** Traces as they are now, where that is another than before, as cells. */
@@ -103,7 +103,6 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     if (this.#find(trace, key) !== null) return undefined;
     const n = this.#next(this.#numbers);
     this.#put({ n, key, trace, row, state });
-    this.#inserted.add(n);
     if (this.#withRuns) this.#noteRun(nameOfKey(key), n);
     return n;
   }

@@ -1,8 +1,9 @@
-import type { Connection, Query, QueryConfig, QueryResult, Submittable } from 'pg';
+import type { Connection, Query, QueryResult, Submittable } from 'pg';
 import type { Result, Statement } from './pool.ts';
 
 /** What the driver calls while the answers of a query come in. */
 type Answered = Submittable & {
+  queryMode?: string;
   handleRowDescription(message: unknown): void;
   handleDataRow(message: unknown): void;
   handleCommandComplete(message: unknown, connection: Connection): void;
@@ -14,7 +15,8 @@ type Callback<T> = (error: Error | null | undefined, result?: T) => void;
 
 /** The driver's class of queries. */
 export type QueryClass = new (
-  config: QueryConfig,
+  text: string,
+  values: unknown[],
   callback: (error: Error | undefined, result: QueryResult) => void,
 ) => Query;
 
@@ -41,13 +43,13 @@ export class Pipeline implements Answered {
     this.query_timeout = timeout;
     this.callback = callback;
     this.#queries = statements.map(([text, values]) => {
-      // In messages of their own, as with values: what has none would be sent as a script.
-      const config = { text, values: [...values], queryMode: 'extended' };
-      const query = new Query(config, (error, result) => {
+      const query = new Query(text, [...values], (error, result) => {
         if (error) this.#failure ??= error;
         else this.#results.push(result);
-      });
-      return query as unknown as Answered;
+      }) as unknown as Answered;
+      // In messages of their own, as with values: what has none would be sent as a script.
+      query.queryMode = 'extended';
+      return query;
     });
   }
 
