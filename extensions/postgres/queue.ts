@@ -16,8 +16,10 @@ import type {
 } from '../../src/queue/queue.ts';
 import type { SharedQueue } from '../../src/queue/shared-queue.ts';
 import { grouped } from './grouping.ts';
+import type { Append, Appended } from './queue-appends.ts';
+import { groupedAppends } from './queue-appends.ts';
 import { QueueCounts } from './queue-counts.ts';
-import type { QueueClient, QueueDatabase } from './queue-database.ts';
+import type { QueueDatabase } from './queue-database.ts';
 import type { Holder } from './queue-holder.ts';
 import { HeldLeases } from './queue-leases.ts';
 import type { AnswerRow, PostgresLedger } from './queue-ledger.ts';
@@ -27,7 +29,6 @@ import { copyOf, leasedOf, letterOf, oldestIn } from './queue-rows.ts';
 import * as sql from './queue-statements.ts';
 import { verifyQueue } from './queue-verification.ts';
 
-const GROUP = { count: 256, weight: 8 * 1024 * 1024 };
 const CACHE_BYTES = 32 * 1024 * 1024;
 const FULL_RETRY_MS = 2000;
 /** After how long a note that could not be written (acknowledged, given back) is written again. */
@@ -44,9 +45,6 @@ export type QueueParts = {
 /** Ids of the branches of all queues, by queue and name. */
 export type BranchIds = ReadonlyMap<string, number>;
 
-type Append = { readonly batch: RawBatch; readonly answer: AnswerRow | undefined };
-/** The places a batch came to wait in; `deleted` where its project is, `refused` where its usage is. */
-type Appended = { readonly added: readonly Row[] } | 'deleted' | 'refused';
 type Take = {
   readonly from: string;
   readonly batchId: string;
@@ -88,10 +86,8 @@ export class PostgresQueue implements SharedQueue {
     this.#parts = parts;
     this.#counts = new QueueCounts(parts.database, options.name);
     this.#leases = new HeldLeases(this.#counts);
-    this.#append = grouped(
-      GROUP,
-      ({ batch }) => batch.body.byteLength,
-      (calls) => this.#appendGroup(calls),
+    this.#append = groupedAppends(parts, options.name, () =>
+      this.#branches.map((branch) => this.#idOf(branch)),
     );
     this.#end = grouped(
       { count: 1000, weight: 1000 },
@@ -169,71 +165,6 @@ export class PostgresQueue implements SharedQueue {
       this.#counts.entered(branch, itemsOf(batch), batch.receivedAt);
       this.#announce(branch);
     }
-  }
-
-  async #appendGroup(calls: readonly Append[]): Promise<readonly Appended[]> {
-    try {
-      return await this.#parts.database.promptly((client) => this.#writeGroup(client, calls));
-    } catch (error) {
-      // Only what concerns everybody fails everybody: one that cannot be written goes alone.
-      if (error instanceof RetryableError || calls.length === 1) throw error;
-      const { logger } = this.#parts;
-      logger.warn({ error, queue: this.#name }, 'a group could not be written: one by one');
-      return this.#appendSingly(calls);
-    }
-  }
-
-  async #appendSingly(calls: readonly Append[]): Promise<readonly Appended[]> {
-    const results: Appended[] = [];
-    let failure: unknown;
-    for (const call of calls) {
-      try {
-        results.push(...(await this.#appendGroup([call])));
-      } catch (error) {
-        failure = error;
-        break;
-      }
-    }
-    if (failure !== undefined) throw failure;
-    return results;
-  }
-
-  async #writeGroup(client: QueueClient, calls: readonly Append[]): Promise<readonly Appended[]> {
-    const { database, ledger } = this.#parts;
-    const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
-    const deleted = await ask(client, database.deletedAmong(projects));
-    const kept = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
-    const given = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
-    const refused = given.length > 0 ? await database.keep(client, given) : new Set<string>();
-    const batches = given.filter(({ id }) => !refused.has(id));
-    const answers = kept.flatMap(({ answer, batch }) =>
-      answer === undefined || refused.has(batch.id) ? [] : [answer],
-    );
-    await ledger.keep(client, answers);
-    const added = Map.groupBy(await this.#enter(client, batches), (row) => row.batch_id);
-    return calls.map(({ batch }) => {
-      if (deleted.has(batch.tenant.projectId)) return 'deleted';
-      if (refused.has(batch.id)) return 'refused';
-      const rows = added.get(batch.id) ?? [];
-      // Of the same batch twice in one group the first has come to wait.
-      added.delete(batch.id);
-      return { added: rows };
-    });
-  }
-
-  /** The last of a transaction. */
-  async #enter(client: QueueClient, batches: readonly RawBatch[]): Promise<readonly Row[]> {
-    if (batches.length === 0) return [];
-    const values = [
-      batches.map(({ id }) => id),
-      batches.map(({ tenant }) => tenant.projectId),
-      batches.map(({ receivedAt }) => receivedAt),
-      batches.map(itemsOf),
-      batches.map(({ body }) => body.byteLength),
-      this.#branches.map((branch) => this.#idOf(branch)),
-    ];
-    const [entered] = await client.commit([[sql.ENTER, values]]);
-    return entered?.rows ?? [];
   }
 
   async lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]> {

@@ -1,0 +1,116 @@
+import type { RawBatch } from '../../src/model/batch.ts';
+import { itemsOf } from '../../src/model/batch.ts';
+import { RetryableError } from '../../src/model/errors.ts';
+import type { Row } from '../../src/postgres/pool.ts';
+import { ask } from '../../src/postgres/pool.ts';
+import { grouped } from './grouping.ts';
+import type { QueueParts } from './queue.ts';
+import type { QueueClient } from './queue-database.ts';
+import type { AnswerRow } from './queue-ledger.ts';
+import { ENTER } from './queue-statements.ts';
+
+const GROUP = { count: 256, weight: 8 * 1024 * 1024 };
+
+export type Append = { readonly batch: RawBatch; readonly answer: AnswerRow | undefined };
+/** The places a batch came to wait in; `deleted` where its project is, `refused` where its usage is. */
+export type Appended = { readonly added: readonly Row[] } | 'deleted' | 'refused';
+type Outcome = Appended | { readonly failure: unknown };
+
+/** Batches that come at the same time are kept, with their usage, and come to wait in one transaction. */
+export function groupedAppends(
+  parts: QueueParts,
+  queue: string,
+  branchIds: () => readonly number[],
+): (call: Append) => Promise<Appended> {
+  const append = grouped<Append, Outcome>(
+    GROUP,
+    ({ batch }) => batch.body.byteLength,
+    (calls) => appendGroup(parts, queue, branchIds, calls),
+  );
+  return async (call) => {
+    const outcome = await append(call);
+    if (typeof outcome === 'object' && 'failure' in outcome) throw outcome.failure;
+    return outcome;
+  };
+}
+
+async function appendGroup(
+  parts: QueueParts,
+  queue: string,
+  branchIds: () => readonly number[],
+  calls: readonly Append[],
+): Promise<readonly Outcome[]> {
+  const append = (some: readonly Append[]): Promise<readonly Appended[]> =>
+    parts.database.promptly((client) => write(parts, client, branchIds(), some));
+  try {
+    return await append(calls);
+  } catch (error) {
+    // Only what concerns everybody fails everybody: one that cannot be written goes alone.
+    if (error instanceof RetryableError || calls.length === 1) throw error;
+    parts.logger.warn({ error, queue }, 'a group could not be written: one by one');
+    return singly(calls, append);
+  }
+}
+
+async function singly(
+  calls: readonly Append[],
+  append: (some: readonly Append[]) => Promise<readonly Appended[]>,
+): Promise<readonly Outcome[]> {
+  const outcomes: Outcome[] = [];
+  for (const call of calls) {
+    try {
+      outcomes.push(...(await append([call])));
+    } catch (failure) {
+      outcomes.push({ failure });
+      // The others are told the same: they have waited long enough.
+      if (failure instanceof RetryableError) break;
+    }
+  }
+  return calls.map((_, i) => outcomes[i] ?? outcomes.at(-1) ?? 'refused');
+}
+
+async function write(
+  { database, ledger }: QueueParts,
+  client: QueueClient,
+  branchIds: readonly number[],
+  calls: readonly Append[],
+): Promise<readonly Appended[]> {
+  const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
+  const deleted = await ask(client, database.deletedAmong(projects));
+  const kept = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
+  const given = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
+  const refused = given.length > 0 ? await database.keep(client, given) : new Set<string>();
+  const batches = given.filter(({ id }) => !refused.has(id));
+  const answers = kept.flatMap(({ answer, batch }) =>
+    answer === undefined || refused.has(batch.id) ? [] : [answer],
+  );
+  await ledger.keep(client, answers);
+  const added = Map.groupBy(await enter(client, batches, branchIds), (row) => row.batch_id);
+  return calls.map(({ batch }) => {
+    if (deleted.has(batch.tenant.projectId)) return 'deleted';
+    if (refused.has(batch.id)) return 'refused';
+    const rows = added.get(batch.id) ?? [];
+    // Of the same batch twice in one group the first has come to wait.
+    added.delete(batch.id);
+    return { added: rows };
+  });
+}
+
+/** The last of a transaction. */
+async function enter(
+  client: QueueClient,
+  batches: readonly RawBatch[],
+  branchIds: readonly number[],
+): Promise<readonly Row[]> {
+  if (batches.length === 0) return [];
+  const values = [
+    batches.map(({ id }) => id),
+    batches.map(({ tenant }) => tenant.projectId),
+    batches.map(({ receivedAt }) => receivedAt),
+    batches.map(itemsOf),
+    batches.map(({ body }) => body.byteLength),
+    branchIds,
+  ];
+  const [entered] = await client.commit([[ENTER, values]]);
+  return entered?.rows ?? [];
+}
