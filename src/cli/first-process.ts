@@ -5,11 +5,12 @@ import { constants } from 'node:os';
  * Whoever stopped the container while modules are still being loaded would wait for the whole grace period, and
  * then kill. As any other process, the signals end it before it asks for them: nothing needs a handler then.
  */
-export function endWhileLoading(pid: number = process.pid): void {
-  if (pid === 1) process.on('SIGTERM', endAlone).on('SIGINT', endAlone);
-}
-
-function endAlone(signal: NodeJS.Signals): void {
-  // Who listens beside decides what becomes of the process.
-  if (process.listenerCount(signal) === 1) process.exit(128 + constants.signals[signal]);
+export function endWhileLoading(end: (status: number) => void, pid: number = process.pid): void {
+  if (pid !== 1) return;
+  for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(signal, () => {
+      // Who listens beside decides what becomes of the process.
+      if (process.listenerCount(signal) === 1) end(128 + constants.signals[signal]);
+    });
+  }
 }

@@ -351,7 +351,7 @@ t.test('signals', async (t) => {
     async (t) => {
       const script = (further: string) => `
       import { endWhileLoading } from './src/cli/first-process.ts';
-      endWhileLoading(1);
+      endWhileLoading((status) => process.exit(status), 1);
       ${further}
       setInterval(() => {}, 1000);
       console.log('loaded');`;
