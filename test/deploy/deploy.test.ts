@@ -95,6 +95,14 @@ t.test(
     const value = (key: string): string => new RegExp(`^${key}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
     t.ok(Number.parseInt(value('TimeoutStopSec'), 10) > SHUTDOWN_SECONDS);
     t.equal(Number(value('RestartPreventExitStatus')), EXIT.configuration);
-    t.match(value('ExecStart'), /tracectl run --config \/etc\/tracectl\/tracectl\.yaml$/);
+    t.equal(value('StartLimitIntervalSec'), '0', 'it does not give up on a store that is away');
+    t.match(value('ExecStart'), /tracectl run --config \/etc\/tracectl\/%N\.yaml$/);
+    t.match(value('ExecReload'), /tracectl reload --config \/etc\/tracectl\/%N\.yaml$/);
+    t.equal(
+      value('WorkingDirectory'),
+      `/var/lib/${value('StateDirectory')}`,
+      'it starts in its data',
+    );
+    t.equal(value('StateDirectory'), '%N', 'each daemon of a machine has its own');
   },
 );
