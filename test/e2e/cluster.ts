@@ -1,4 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import type { PostgresServer } from '../helper/postgres-server.ts';
 import { postgresServer } from '../helper/postgres-server.ts';
 import type { RedisServer, Teardown } from '../helper/redis-server.ts';
@@ -23,7 +24,7 @@ export type Cluster = {
   readonly adminToken: string;
   /** Each time another gateway that runs. */
   target(): Target;
-  /** Until nothing waits, in the store or with a worker. */
+  /** Until nothing waits, in the store or with a worker, and every process says so. */
   drained(): Promise<void>;
 };
 
@@ -59,6 +60,12 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
       return { base: next?.base ?? '', key };
     },
     async drained() {
+      await eventually(
+        () => sql(database, UNDER_WAY),
+        (rows) => rows.length === 0,
+        'an empty queue',
+        120_000,
+      );
       const daemons = [...gateways, ...workers].filter((daemon) => daemon.running());
       await eventually(
         async () => {
@@ -69,13 +76,74 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
         },
         (waiting) => waiting.length === 0,
         'nothing that waits',
-        90_000,
+        30_000,
       );
-      // Counts of others are read every few seconds.
-      await sleep(100);
     },
   };
 }
+
+/** What waits, and connections in a transaction: an append may be under way whose gateway is gone. */
+const UNDER_WAY = `
+  SELECT branch::text, holder FROM queue_entries
+  UNION ALL
+  SELECT state, query FROM pg_stat_activity
+  WHERE datname = current_database() AND backend_xid IS NOT NULL
+  LIMIT 10`;
+
+/** Asks the database itself. */
+export async function sql(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return (await client.query(text)).rows as Record<string, unknown>[];
+  } finally {
+    await client.end();
+  }
+}
+
+/** Values of all keys, as text. */
+export async function redisValues({
+  client,
+}: RedisServer): Promise<[key: string, value: string][]> {
+  const values: [string, string][] = [];
+  for (const key of await client.keys('*')) {
+    const value = await contentOf(client, key, await client.type(key));
+    values.push([key, JSON.stringify(value)]);
+  }
+  return values;
+}
+
+function contentOf(client: RedisServer['client'], key: string, type: string): Promise<unknown> {
+  switch (type) {
+    case 'hash':
+      return client.hgetall(key);
+    case 'list':
+      return client.lrange(key, 0, -1);
+    case 'set':
+      return client.smembers(key);
+    case 'zset':
+      return client.zrange(key, '0', '-1');
+    case 'stream':
+      return client.xrange(key, '-', '+');
+    default:
+      return client.get(key);
+  }
+}
+
+const HOUR = 3_600_000;
+
+/** An hour that ends in the middle of a test would give back what the test has just used up. */
+export async function clearOfTheHour(): Promise<void> {
+  const left = HOUR - (Date.now() % HOUR);
+  if (left < 60_000) await sleep(left);
+}
+
+export const at = <T>(items: readonly T[], index: number): T => {
+  const item = items[index];
+  if (item === undefined) throw new Error(`there is no number ${index}`);
+  return item;
+};
 
 type Env = Readonly<Record<string, string>>;
 

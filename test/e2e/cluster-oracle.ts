@@ -1,0 +1,54 @@
+import type { Cluster } from './cluster.ts';
+import { at, redisValues, sql } from './cluster.ts';
+import { compare, type Entry, Sightings } from './journal.ts';
+
+/**
+ * What must hold of a cluster that has drained, whatever was killed before: sentences about what does not.
+ *
+ *   what was acknowledged is there, once and as sent; what is open is there whole or not at all
+ *   usage = what is stored = what can be read back
+ *   nothing of what was refused is in any table, nor in Redis; payloads are in Redis never
+ *   no dead letter, nothing set aside, and `usage verify` agrees
+ */
+export async function oracle(cluster: Cluster, journal: readonly Entry[]): Promise<string[]> {
+  const { database } = cluster;
+  const { problems, items } = await compare(cluster.target, journal);
+  const counts = await sql(
+    database,
+    `SELECT (SELECT count(*) FROM observations) AS observations,
+       (SELECT coalesce(sum(events), 0) FROM all_usage) AS usage,
+       (SELECT coalesce(sum(usage_events), 0) FROM batches) AS batches`,
+  );
+  for (const [what, count] of Object.entries(at(counts, 0))) {
+    if (Number(count) !== items) problems.push(`${what}: ${count}, and ${items} are read back`);
+  }
+  for (const table of ['queue_dead_letters', 'queue_quarantined', 'pending_updates']) {
+    const rows = await sql(database, `SELECT * FROM ${table} LIMIT 10`);
+    problems.push(...rows.map((row) => `${table}: ${JSON.stringify(row)}`));
+  }
+  problems.push(...(await sightings(cluster, journal)));
+  const verified = await at(cluster.gateways, 0).cli('usage', 'verify');
+  if (verified.code !== 0) problems.push(`usage verify: ${verified.stdout}${verified.stderr}`);
+  return problems;
+}
+
+/** Looks into every cell of every table and every value in Redis. */
+async function sightings(cluster: Cluster, journal: readonly Entry[]): Promise<string[]> {
+  const { database, redis } = cluster;
+  const seen = new Sightings();
+  const tables = await sql(
+    database,
+    `SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace`,
+  );
+  for (const { relname } of tables) {
+    for (const row of await sql(database, `SELECT * FROM "${relname}"`)) {
+      for (const [column, cell] of Object.entries(row)) seen.look(cell, `${relname}.${column}`);
+    }
+  }
+  const problems = seen.problems(journal);
+  for (const [key, value] of await redisValues(redis)) {
+    const found = /(kill|refused)-[0-9a-f]{24}/.exec(value)?.[0];
+    if (found !== undefined) problems.push(`${found} stands in Redis, in ${key}`);
+  }
+  return problems;
+}
