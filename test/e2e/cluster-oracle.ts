@@ -1,12 +1,13 @@
 import type { Cluster } from './cluster.ts';
 import { at, redisValues, sql } from './cluster.ts';
+import { total } from './daemon.ts';
 import { compare, type Entry, Sightings } from './journal.ts';
 
 /**
  * What must hold of a cluster that has drained, whatever was killed before: sentences about what does not.
  *
  *   what was acknowledged is there, once and as sent; what is open is there whole or not at all
- *   usage = what is stored = what can be read back
+ *   usage = what is stored = what can be read back; no counter admits more than the ledger leaves
  *   nothing of what was refused is in any table, nor in Redis; payloads are in Redis never
  *   no dead letter, nothing set aside, and `usage verify` agrees
  */
@@ -26,10 +27,30 @@ export async function oracle(cluster: Cluster, journal: readonly Entry[]): Promi
     const rows = await sql(database, `SELECT * FROM ${table} LIMIT 10`);
     problems.push(...rows.map((row) => `${table}: ${JSON.stringify(row)}`));
   }
+  const [used, ...counted] = await monthEvents(cluster);
+  for (const count of counted) {
+    if (count < used) problems.push(`a gateway counts ${count} events of ${used}`);
+  }
   problems.push(...(await sightings(cluster, journal)));
   const verified = await at(cluster.gateways, 0).cli('usage', 'verify');
   if (verified.code !== 0) problems.push(`usage verify: ${verified.stdout}${verified.stderr}`);
   return problems;
+}
+
+/** Events of this month: in the ledger, then as each gateway counts toward the limit. */
+export async function monthEvents({
+  database,
+  gateways,
+}: Cluster): Promise<[ledger: number, ...counted: number[]]> {
+  const now = new Date();
+  const month = Date.UTC(now.getUTCFullYear(), now.getUTCMonth()) / 3_600_000;
+  const [row] = await sql(
+    database,
+    `SELECT sum(events) AS events FROM all_usage WHERE hour >= ${month}`,
+  );
+  const pages = await Promise.all(gateways.map((gateway) => gateway.metrics()));
+  const counted = pages.map((page) => total(page, 'tracectl_quota_month_events'));
+  return [Number(row?.events), ...counted];
 }
 
 /** Looks into every cell of every table and every value in Redis. */

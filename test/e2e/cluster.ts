@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import type { PostgresServer } from '../helper/postgres-server.ts';
 import { postgresServer } from '../helper/postgres-server.ts';
@@ -131,19 +130,16 @@ function contentOf(client: RedisServer['client'], key: string, type: string): Pr
   }
 }
 
-const HOUR = 3_600_000;
-
-/** An hour that ends in the middle of a test would give back what the test has just used up. */
-export async function clearOfTheHour(): Promise<void> {
-  const left = HOUR - (Date.now() % HOUR);
-  if (left < 60_000) await sleep(left);
-}
-
 export const at = <T>(items: readonly T[], index: number): T => {
   const item = items[index];
   if (item === undefined) throw new Error(`there is no number ${index}`);
   return item;
 };
+
+/** Of a worker: a dead one's jobs go to another one after this time, and not after a minute. */
+export function noticeDeathSoon(config: Tree): void {
+  treeAt(config, 'receivers', 'bullmq').lock_duration = '5s';
+}
 
 type Env = Readonly<Record<string, string>>;
 

@@ -28,15 +28,15 @@ type LoadOptions = {
   readonly clients?: number;
   /** Answers that promise nothing: the request may be stored, or not. */
   readonly open?: readonly number[];
-  /** How long a client rests after each answer, milliseconds. */
-  readonly restMs?: number;
+  /** How long a client rests after each request, milliseconds. */
+  readonly restMs?: () => number;
 };
 
 /** Clients that send one request after the other until the daemon is gone. */
 export function startLoad(
   target: () => Target,
   journal: Entry[],
-  { clients = CLIENTS, open = [], restMs = 0 }: LoadOptions = {},
+  { clients = CLIENTS, open = [], restMs = () => 0 }: LoadOptions = {},
 ): { stop(): Promise<void> } {
   let stopped = false;
   const client = async () => {
@@ -50,11 +50,11 @@ export function startLoad(
           headers: { ...call.headers, authorization: `Bearer ${key}` },
         });
         entry.state = stateOf(answer, open);
-        if (restMs > 0) await sleep(restMs);
       } catch {
         // No answer: whether it was stored is open. The daemon may be gone, or about to be.
-        await sleep(Math.max(5, restMs));
+        await sleep(5);
       }
+      if (restMs() > 0) await sleep(restMs());
     }
   };
   const running = Array.from({ length: clients }, client);
