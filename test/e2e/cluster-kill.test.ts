@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import t from 'tap';
 import { eventually } from './client.ts';
-import { at, noticeDeathSoon, startCluster } from './cluster.ts';
+import { at, noticeDeathSoon, sql, startCluster } from './cluster.ts';
 import { monthEvents, oracle } from './cluster-oracle.ts';
 import type { Daemon } from './daemon.ts';
 import { type Entry, startLoad } from './journal.ts';
@@ -17,32 +17,34 @@ t.jobs = 1;
 
 /** Acknowledged before the kill, and again when what was killed is back. */
 const ENOUGH = 100;
+/** Batches that a worker delivers to an exporter at the same time, in config/worker.yaml. */
+const CONCURRENCY = 8;
 
 t.test('gateways, workers, Redis and Postgres are killed in turn under load', async (t) => {
   const cluster = await startCluster(t, { worker: noticeDeathSoon });
-  const { gateways, workers, redis, postgres } = cluster;
+  const { gateways, workers, redis, postgres, database } = cluster;
   /** Of all stages: nothing that came before is lost by what is killed after. */
   const journal: Entry[] = [];
   const acknowledged = () => journal.filter(({ state }) => state === 'acknowledged').length;
 
+  const more = (what: string) => {
+    const before = acknowledged();
+    return eventually(
+      async () => acknowledged(),
+      (count) => count >= before + ENOUGH,
+      `${ENOUGH} answers ${what}`,
+      60_000,
+    );
+  };
+
   const stage = (name: string, kill: () => Promise<unknown>, restart: () => Promise<unknown>) =>
     t.test(name, async (t) => {
-      const more = (what: string) => {
-        const before = acknowledged();
-        return eventually(
-          async () => acknowledged(),
-          (count) => count >= before + ENOUGH,
-          `${ENOUGH} answers ${what}`,
-          60_000,
-        );
-      };
-      // While Postgres dies in the middle of a commit, 503 leaves open whether it was carried out.
       let restMs = 0;
       const options = { clients: 6, open: [503], restMs: () => restMs };
       const load = startLoad(cluster.target, journal, options);
       try {
         await more('before the kill');
-        // As fast as it goes until here, so that all that is killed has work in its hands.
+        // As fast as it goes until here, so that what is killed has its hands full.
         await kill();
         restMs = 50;
         await sleep(300);
@@ -79,14 +81,30 @@ t.test('gateways, workers, Redis and Postgres are killed in turn under load', as
   const [first, second, third] = [at(gateways, 0), at(gateways, 1), at(gateways, 2)];
   const [one, other] = [at(workers, 0), at(workers, 1)];
 
+  /** Workers keep pace with the load: to find them at work, they are held up for a while. */
+  const backlog = async () => {
+    for (const worker of workers) process.kill(worker.pid(), 'SIGSTOP');
+    await more('while workers are held up');
+    for (const worker of workers) process.kill(worker.pid(), 'SIGCONT');
+    await eventually(
+      () => sql(database, 'SELECT FROM queue_entries WHERE holder IS NOT NULL'),
+      (leased) => leased.length >= 2 * CONCURRENCY,
+      'workers with their hands full',
+    );
+  };
+
   await stage('a gateway is killed', kill(first), start(first));
-  await stage('a gateway and a worker are killed at once', kill(second, one), start(second, one));
+  await stage(
+    'a gateway and a worker are killed at once',
+    () => backlog().then(kill(second, one)),
+    start(second, one),
+  );
   await stage(
     'Postgres is killed, and a gateway before it is back',
     () => postgres.kill().then(kill(third)),
     () => postgres.start().then(start(third)),
   );
-  await stage('a worker is killed', kill(other), start(other));
+  await stage('a worker is killed', () => backlog().then(kill(other)), start(other));
   await stage('Postgres is killed', postgres.kill, postgres.start);
   await agree('what dead gateways had reserved is given back', 120_000);
   await stage('Redis is killed', redis.kill, redis.start);
