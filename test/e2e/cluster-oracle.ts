@@ -8,12 +8,17 @@ import { compare, type Entry, Sightings } from './journal.ts';
  *
  *   what was acknowledged is there, once and as sent; what is open is there whole or not at all
  *   usage = what is stored = what can be read back; no counter admits more than the ledger leaves
+ *   what was refused had nothing good in it: faults of servers are 503, whatever is killed
  *   nothing of what was refused is in any table, nor in Redis; payloads are in Redis never
  *   no dead letter, nothing set aside, and `usage verify` agrees
  */
 export async function oracle(cluster: Cluster, journal: readonly Entry[]): Promise<string[]> {
   const { database } = cluster;
   const { problems, items } = await compare(cluster.target, journal);
+  for (const { format, traceId, state, status, items: good } of journal) {
+    if (state !== 'refused' || good.length === 0) continue;
+    problems.push(`${format} ${traceId}: refused with ${status}`);
+  }
   const counts = await sql(
     database,
     `SELECT (SELECT count(*) FROM observations) AS observations,

@@ -18,6 +18,8 @@ export type Entry = {
   /** Ids of items that must be rejected; what they carry bears a mark that may be nowhere. */
   readonly bad: readonly string[];
   state: 'sent' | 'acknowledged' | 'refused';
+  /** Of the answer; 0 where none came. */
+  status: number;
 };
 
 type Item = { readonly id: string; readonly name: string; readonly input: string };
@@ -49,6 +51,7 @@ export function startLoad(
           ...call,
           headers: { ...call.headers, authorization: `Bearer ${key}` },
         });
+        entry.status = answer.status;
         entry.state = stateOf(answer, open);
       } catch {
         // No answer: whether it was stored is open. The daemon may be gone, or about to be.
@@ -98,7 +101,7 @@ function nativeRequest(): Request {
   const rejected = bad.map((id) => ({ ...event, id, kind: 'nonsense', inputs: makeRefused() }));
   const body = Buffer.from(JSON.stringify({ events: [...good, ...rejected] }));
   return {
-    entry: { format: 'native', traceId, marker, items, bad, state: 'sent' },
+    entry: { format: 'native', traceId, marker, items, bad, state: 'sent', status: 0 },
     method: 'POST',
     path: '/api/v1/observations/batch',
     headers: { 'content-type': 'application/json' },
@@ -120,7 +123,7 @@ function runsRequest(): Request {
     ...(index === 0 ? { extra: { metadata: { marker } } } : {}),
   }));
   return {
-    entry: { format: 'runs', traceId, marker, items, bad: [], state: 'sent' },
+    entry: { format: 'runs', traceId, marker, items, bad: [], state: 'sent', status: 0 },
     method: 'POST',
     path: '/api/v1/runs/batch',
     headers: { 'content-type': 'application/json' },
@@ -156,6 +159,7 @@ function otlpRequest(): Request {
       items: items.map((item) => ({ ...item, id: `${traceId}:${item.id}` })),
       bad: isBad ? [`${traceId}:${bad.spanId}`] : [],
       state: 'sent',
+      status: 0,
     },
     method: 'POST',
     path: '/api/public/otel/v1/traces',
@@ -188,9 +192,8 @@ export class Sightings {
 
   /** `where` names the place for whoever has to look for it. */
   look(cell: unknown, where: string): void {
-    if (typeof cell !== 'string' && !(cell instanceof Uint8Array)) return;
-    const isBytes = typeof cell !== 'string';
-    const text = isBytes ? inflated(Buffer.from(cell)).toString('latin1') : cell;
+    const isBytes = cell instanceof Uint8Array;
+    const text = isBytes ? inflated(Buffer.from(cell)).toString('latin1') : textOf(cell);
     for (const [refused] of text.matchAll(/refused-[0-9a-f]{24}/g)) {
       this.#refused.push(`${refused} was rejected, and stands in ${where}`);
     }
@@ -211,6 +214,10 @@ export class Sightings {
     });
     return [...wrong, ...this.#refused];
   }
+}
+
+function textOf(cell: unknown): string {
+  return typeof cell === 'object' ? JSON.stringify(cell) : String(cell);
 }
 
 function inflated(bytes: Buffer): Buffer {
