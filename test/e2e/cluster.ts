@@ -3,7 +3,7 @@ import type { PostgresServer } from '../helper/postgres-server.ts';
 import { postgresServer } from '../helper/postgres-server.ts';
 import type { RedisServer, Teardown } from '../helper/redis-server.ts';
 import { redisServer } from '../helper/redis-server.ts';
-import { eventually } from './client.ts';
+import { eventually, send } from './client.ts';
 import type { Daemon, Tree } from './daemon.ts';
 import { freePorts, prepareDaemon } from './daemon.ts';
 import type { Target } from './journal.ts';
@@ -64,7 +64,9 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
         (rows) => rows.length === 0,
         'an empty queue',
         120_000,
-      );
+      ).catch(async (error: unknown) => {
+        throw new Error(await situation(redis, workers), { cause: error });
+      });
       const daemons = [...gateways, ...workers].filter((daemon) => daemon.running());
       await eventually(
         async () => {
@@ -88,6 +90,18 @@ const UNDER_WAY = `
   SELECT state, query FROM pg_stat_activity
   WHERE datname = current_database() AND backend_xid IS NOT NULL
   LIMIT 10`;
+
+/** What to look at where something waits for ever. */
+async function situation(redis: RedisServer, workers: readonly Daemon[]): Promise<string> {
+  const said = workers.map(async (worker) => {
+    const { body } = await send(worker.health, { path: '/readyz?verbose' });
+    return `${body.toString()}\n${worker.stderr().slice(-2000)}`;
+  });
+  const values = (await redisValues(redis)).map(([key, value]) => `${key} ${value.slice(0, 300)}`);
+  return ['the queue is not empty', ...(await Promise.all(said)), ...values.slice(0, 40)].join(
+    '\n',
+  );
+}
 
 /** Asks the database itself. */
 export async function sql(url: string, text: string): Promise<Record<string, unknown>[]> {
