@@ -77,7 +77,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
         },
         (waiting) => waiting.length === 0,
         'nothing that waits',
-        30_000,
+        90_000,
       );
     },
   };

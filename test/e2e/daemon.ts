@@ -347,13 +347,14 @@ function isTree(value: unknown): value is Tree {
 }
 
 /**
- * Ports below the range that the system gives to outgoing connections, so that nobody takes one between
- * this look and the daemon's start.
+ * Ports below the range that the system gives to outgoing connections, and in a part of it that test
+ * processes beside this one do not look into: so nobody takes one between this look and the daemon's start,
+ * or while the daemon is killed.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const found: number[] = [];
   while (found.length < count) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000);
+    const port = 20_000 + 500 * (process.pid % 24) + Math.floor(Math.random() * 500);
     if (!found.includes(port) && (await isFree(port))) found.push(port);
   }
   return found;
