@@ -30,7 +30,7 @@ const PAGE = 500;
 export function startSweeper(options: SweeperOptions): Sweeper {
   const { name, storage, redis, clock, logger, interval } = options;
   let isStopped = false;
-  let sweeping: Promise<void> = Promise.resolve();
+  let sweeping: Promise<void> | undefined;
   let cancel = clock.after(interval, run);
   const unsubscribe = redis.onState(({ connected }) => {
     if (connected) soon();
@@ -39,11 +39,18 @@ export function startSweeper(options: SweeperOptions): Sweeper {
   /** Redis is back: what was accepted meanwhile need not wait for the next round. */
   function soon(): void {
     cancel();
-    cancel = clock.after(Math.min(interval, OVERDUE_MS), run);
+    if (!isStopped) cancel = clock.after(Math.min(interval, OVERDUE_MS), run);
   }
 
   function run(): void {
+    // One round at a time: one that is under way looks at what came before it, and the next one soon.
+    if (sweeping !== undefined) {
+      soon();
+      return;
+    }
     sweeping = sweep().finally(() => {
+      sweeping = undefined;
+      cancel();
       if (!isStopped) cancel = clock.after(interval, run);
     });
   }

@@ -39,6 +39,8 @@ export function createWriter(settings: Settings, config: FileConfig): Writer {
         for (const { reject } of group) reject(failure);
       }
     }
+    // In one turn with the last look, so that whoever appends after it finds nobody at work.
+    working = undefined;
   }
 
   /** As many as fit into the file, so that it is rotated no earlier than it must be. */
@@ -66,9 +68,7 @@ export function createWriter(settings: Settings, config: FileConfig): Writer {
       if (bytes.length === 0) return Promise.resolve();
       return new Promise((resolve, reject) => {
         waiting.push({ bytes, resolve, reject });
-        working ??= work().finally(() => {
-          working = undefined;
-        });
+        working ??= work();
       });
     },
     async close() {

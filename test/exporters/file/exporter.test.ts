@@ -14,6 +14,7 @@ import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { fileConfig } from '../../../exporters/file/config.ts';
 import { file } from '../../../exporters/file/factory.ts';
+import { createWriter } from '../../../exporters/file/writer.ts';
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import {
   anObservation,
@@ -54,6 +55,16 @@ function sized(bytes: number): ObservationBatch {
     payloadMask: 1,
   });
 }
+
+t.test('whoever comes in the very turn in which a write ends is written too', async (t) => {
+  const path = join(t.testdir(), 'a.jsonl');
+  const settings = testSettings('exporter', 'file', { clock: fakeClock() });
+  const writer = createWriter(settings, fileConfig.parse({ path }));
+  await writer.open();
+  await writer.append(Buffer.from('a\n')).then(() => writer.append(Buffer.from('b\n')));
+  await writer.close();
+  t.equal(readFileSync(path, 'utf8'), 'a\nb\n');
+});
 
 t.test('a batch is in the file when it counts as delivered', async (t) => {
   const { exporter, path } = await writing(t, t.testdir());
