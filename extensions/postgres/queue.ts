@@ -27,6 +27,9 @@ import * as sql from './queue-statements.ts';
 import { verifyQueue } from './queue-verification.ts';
 
 const GROUP = { count: 256, weight: 8 * 1024 * 1024 };
+/** Who comes while a group takes longer than this does not wait for it; so many are under way at the most. */
+const SLOW_MS = 100;
+const MOST_AT_ONCE = 4;
 const CACHE_BYTES = 32 * 1024 * 1024;
 const FULL_RETRY_MS = 2000;
 /** After how long a note that could not be written (acknowledged, given back) is written again. */
@@ -40,12 +43,19 @@ export type QueueParts = {
   readonly logger: Logger;
 };
 
+function tooLate(): RetryableError {
+  return new RetryableError('too_late', 'nobody waits for it any more');
+}
+
 /** Ids of the branches of all queues, by queue and name. */
 export type BranchIds = ReadonlyMap<string, number>;
 
 type Append = { readonly batch: RawBatch; readonly answer: AnswerRow | undefined };
-/** The places a batch came to wait in; `deleted` where its project is, `refused` where its usage is. */
-type Appended = { readonly added: readonly Row[] } | 'deleted' | 'refused';
+/**
+ * The places a batch came to wait in; `deleted` where its project is, `refused` where its usage is, `late`
+ * where its client has been told already that it failed.
+ */
+type Appended = { readonly added: readonly Row[] } | 'deleted' | 'refused' | 'late';
 type Take = {
   readonly from: string;
   readonly batchId: string;
@@ -88,7 +98,7 @@ export class PostgresQueue implements SharedQueue {
     this.#counts = new QueueCounts(parts.database, options.name);
     this.#leases = new HeldLeases(this.#counts);
     this.#append = grouped(
-      GROUP,
+      { ...GROUP, slow: { clock: parts.clock, afterMs: SLOW_MS, most: MOST_AT_ONCE } },
       ({ batch }) => batch.body.byteLength,
       (calls) => this.#appendGroup(calls),
     );
@@ -132,6 +142,7 @@ export class PostgresQueue implements SharedQueue {
     try {
       const appended = await this.#append({ batch, answer });
       if (appended === 'deleted') throw new Refusal('unauthorized', 'The project was deleted.');
+      if (appended === 'late') throw tooLate();
       if (appended === 'refused') {
         throw new RetryableError(
           'quota_counters',
@@ -201,7 +212,10 @@ export class PostgresQueue implements SharedQueue {
     const { database, ledger } = this.#parts;
     const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
     const deleted = await database.deletedOf(client, projects);
-    const kept = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
+    const late = new Set(calls.filter(({ batch }) => batch.isGivenUp));
+    const kept = calls.filter(
+      (call) => !deleted.has(call.batch.tenant.projectId) && !late.has(call),
+    );
     const given = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
     const refused = given.length > 0 ? await database.keep(client, given) : new Set<string>();
     const batches = given.filter(({ id }) => !refused.has(id));
@@ -210,7 +224,11 @@ export class PostgresQueue implements SharedQueue {
       answer === undefined || refused.has(batch.id) ? [] : [answer],
     );
     await ledger.keep(client, answers);
-    return calls.map(({ batch }) => {
+    // The last moment at which nothing of it need be there.
+    if (calls.every(({ batch }) => batch.isGivenUp)) throw tooLate();
+    return calls.map((call) => {
+      const { batch } = call;
+      if (late.has(call)) return 'late';
       if (deleted.has(batch.tenant.projectId)) return 'deleted';
       if (refused.has(batch.id)) return 'refused';
       const rows = added.get(batch.id) ?? [];

@@ -1,7 +1,8 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import type { Pool, PoolClient } from 'pg';
 import type { Clock, Logger } from '../component/component.ts';
-import { postgresError } from './errors.ts';
+import type { Trouble } from './errors.ts';
+import { isUsableAfter, postgresError, troubleOf } from './errors.ts';
 
 /** Rows by column. `bigint` columns come as text. */
 export type Row = Readonly<Record<string, unknown>>;
@@ -19,6 +20,8 @@ export type Postgres = PostgresClient & {
   promptly<T>(work: (client: PostgresClient) => Promise<T>): Promise<T>;
   /** Connections that are open, and callers that wait for one. */
   usage(): { readonly open: number; readonly waiting: number };
+  /** What is wrong now, as far as callers have found; undefined while all is well. */
+  trouble(): (Trouble & { /** Milliseconds. */ readonly lasts: number }) | undefined;
   close(): Promise<void>;
 };
 
@@ -56,18 +59,24 @@ export async function openPostgres(settings: PostgresSettings): Promise<Postgres
   pool.on('error', onBroken);
   pool.on('connect', (client) => client.on('error', onBroken));
   const { queryTimeout, clock } = settings;
+  const connections = connectionsOf(pool, clock);
   return {
     query: (text, values) =>
-      withConnection(pool, endsIn(queryTimeout, clock), (client) => client.query(text, values)),
+      withConnection(connections, endsIn(queryTimeout, clock), (client) =>
+        client.query(text, values),
+      ),
     transaction: (work) =>
       withConnection(
-        pool,
+        connections,
         () => queryTimeout,
         (client) => transaction(client, work),
       ),
     promptly: (work) =>
-      withConnection(pool, endsIn(queryTimeout, clock), (client) => transaction(client, work)),
+      withConnection(connections, endsIn(queryTimeout, clock), (client) =>
+        transaction(client, work),
+      ),
     usage: () => ({ open: pool.totalCount, waiting: pool.waitingCount }),
+    trouble: connections.trouble,
     close: () => pool.end(),
   };
 }
@@ -78,22 +87,94 @@ function endsIn(ms: number, clock: Clock): () => number {
   return () => Math.max(1, Math.min(ms, Math.ceil(end - clock.now())));
 }
 
+/** How long what the server refused to everybody is taken to be so still. */
+const REFUSING_MS = 10_000;
+
+type Connections = {
+  take(): Promise<PoolClient>;
+  /** It answered. */
+  worked(client: PoolClient): void;
+  failed(client: PoolClient, error: unknown): void;
+  readonly trouble: Postgres['trouble'];
+};
+
+/**
+ * The pool's connections, in generations: where one of them is found to lead nowhere, or to a server that
+ * does not serve any more, all that have not been heard of since are not used again. After a failover each
+ * of them would cost somebody the whole time-out else.
+ */
+function connectionsOf(pool: Pool, clock: Clock): Connections {
+  const generations = new WeakMap<PoolClient, number>();
+  let generation = 0;
+  let trouble: (Trouble & { readonly since: number; readonly at: number }) | undefined;
+
+  function note(error: unknown): void {
+    const found = troubleOf(error);
+    if (found === undefined) return;
+    const at = clock.now();
+    trouble = { ...found, at, since: current()?.since ?? at };
+  }
+
+  /** What is refused to some may be granted to others: only time ends it. */
+  function current() {
+    if (trouble === undefined || trouble.isAway) return trouble;
+    if (Math.abs(clock.now() - trouble.at) > REFUSING_MS) trouble = undefined;
+    return trouble;
+  }
+
+  return {
+    async take() {
+      for (;;) {
+        let client: PoolClient;
+        try {
+          client = await pool.connect();
+        } catch (error) {
+          note(error);
+          throw postgresError(error);
+        }
+        // The first time, it is new.
+        const made = generations.get(client) ?? generation;
+        generations.set(client, made);
+        if (made === generation) return client;
+        client.release(true);
+      }
+    },
+    worked(client) {
+      generations.set(client, generation);
+      if (trouble?.isAway) trouble = undefined;
+    },
+    failed(client, error) {
+      note(error);
+      if (!isUsableAfter(error) && generations.get(client) === generation) generation++;
+    },
+    trouble() {
+      const now = current();
+      if (now === undefined) return undefined;
+      const { isAway, message, since } = now;
+      return { isAway, message, lasts: Math.abs(clock.now() - since) };
+    },
+  };
+}
+
 async function withConnection<T>(
-  pool: Pool,
+  connections: Connections,
   timeLeft: () => number,
   work: (client: PostgresClient) => Promise<T>,
 ): Promise<T> {
-  const connected = await connection(pool);
+  const connected = await connections.take();
   let isBroken = false;
   const client: PostgresClient = {
     async query(text, values) {
       if (isBroken) throw postgresError(new Error('the connection broke before'));
       try {
         const query = { text, values: values as unknown[], query_timeout: timeLeft() };
-        return await connected.query(query);
+        const result = await connected.query(query);
+        connections.worked(connected);
+        return result;
       } catch (error) {
         // What the server did not answer, it may still be doing.
-        isBroken ||= !isAnswer(error);
+        isBroken ||= !isUsableAfter(error);
+        connections.failed(connected, error);
         throw postgresError(error);
       }
     },
@@ -104,11 +185,6 @@ async function withConnection<T>(
     // A connection whose state is not known is closed, and with it its transaction.
     connected.release(isBroken);
   }
-}
-
-/** Whether the server said so itself, and goes on listening. */
-function isAnswer(error: unknown): boolean {
-  return error instanceof Error && 'severity' in error && error.severity === 'ERROR';
 }
 
 async function transaction<T>(
@@ -124,13 +200,5 @@ async function transaction<T>(
     // Where the connection is broken this fails at once, and the server does it by itself.
     await client.query('ROLLBACK').catch(() => {});
     throw error;
-  }
-}
-
-async function connection(pool: Pool): Promise<PoolClient> {
-  try {
-    return await pool.connect();
-  } catch (error) {
-    throw postgresError(error);
   }
 }

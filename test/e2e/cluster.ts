@@ -33,13 +33,24 @@ export type ClusterOptions = {
   /** Changes a gateway's configuration. */
   readonly gateway?: (config: Tree) => void;
   readonly worker?: (config: Tree) => void;
+  /** Further settings of Postgres. */
+  readonly postgres?: readonly string[];
+  /** Makes the database, else an ordinary one. */
+  readonly database?: (postgres: PostgresServer) => Promise<string>;
+  /** The port under which the daemons find a server, else its own. */
+  readonly through?: (server: 'postgres' | 'redis', port: number) => Promise<number>;
 };
 
 export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
   const redis = await redisServer(t, ['--appendonly', 'yes', '--appendfsync', 'everysec']);
-  const postgres = await postgresServer(t, []);
-  const database = await postgres.database();
-  const env = { DATABASE_URL: database, REDIS_URL: redis.url, TRACECTL_ADMIN_TOKEN: ADMIN_TOKEN };
+  const postgres = await postgresServer(t, options.postgres ?? []);
+  const database = await (options.database?.(postgres) ?? postgres.database());
+  const { through = async (_server, port) => port } = options;
+  const env = {
+    DATABASE_URL: withPort(database, await through('postgres', Number(new URL(database).port))),
+    REDIS_URL: withPort(redis.url, await through('redis', redis.port)),
+    TRACECTL_ADMIN_TOKEN: ADMIN_TOKEN,
+  };
   const gateways = await Promise.all(
     Array.from({ length: options.gateways ?? 3 }, () => gateway(t, env, options.gateway)),
   );
@@ -75,6 +86,12 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
       await sleep(100);
     },
   };
+}
+
+function withPort(address: string, port: number): string {
+  const url = new URL(address);
+  url.port = `${port}`;
+  return url.href;
 }
 
 type Env = Readonly<Record<string, string>>;

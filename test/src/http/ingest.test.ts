@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
+import { systemClock } from '../../../src/component/clock.ts';
 import type { Labels, Pipeline } from '../../../src/component/component.ts';
 import { incomingOf } from '../../../src/http/incoming.ts';
 import { ingest } from '../../../src/http/ingest.ts';
@@ -67,6 +68,7 @@ async function served(
     fallback: undefined,
     bytesInFlight: listeners.bytesInFlight,
     scanner: listeners.scanner,
+    clock: systemClock,
     logger: listeners.logger,
     rejections: rejectionLog({
       record: (entry) => void log.push(entry),
