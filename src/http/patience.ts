@@ -31,7 +31,6 @@ export function patienceOf(ms: number | undefined, clock: Clock, onOver: () => v
     get isOver() {
       return isOver;
     },
-    wait: (work) =>
-      ms === undefined || isOver || !(work instanceof Promise) ? work : timed(work),
+    wait: (work) => (ms === undefined || isOver || !(work instanceof Promise) ? work : timed(work)),
   };
 }

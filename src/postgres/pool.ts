@@ -88,7 +88,7 @@ function endsIn(ms: number, clock: Clock): () => number {
 }
 
 /** How long what the server refused to everybody is taken to be so still. */
-const REFUSING_MS = 10_000;
+const REFUSING_MS = 5_000;
 
 type Connections = {
   take(): Promise<PoolClient>;

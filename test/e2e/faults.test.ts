@@ -1,5 +1,6 @@
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -13,6 +14,7 @@ import type { Cluster, ClusterOptions } from './cluster.ts';
 import { startCluster } from './cluster.ts';
 import type { Daemon } from './daemon.ts';
 import { compare, type Entry, startLoad } from './journal.ts';
+import { treeAt } from './shipped.ts';
 
 /** A gateway and a worker as they are shipped, while Postgres and Redis fail in every way but one at a time. */
 
@@ -38,6 +40,10 @@ async function setup(t: Test, options: ClusterOptions = {}): Promise<Setup> {
   const relays = new Map<string, Relay>();
   const cluster = await startCluster(t, {
     ...{ gateways: 1, workers: 1 },
+    // What could not be delivered is tried again soon: the test waits for it.
+    worker(config) {
+      treeAt(config, 'receivers', 'bullmq').max_interval = '1s';
+    },
     ...options,
     async through(server, port) {
       const made = await relay(t, port);
@@ -55,15 +61,21 @@ async function setup(t: Test, options: ClusterOptions = {}): Promise<Setup> {
 async function post(
   { cluster }: Setup,
   bytes = 10,
+  count = 1,
 ): Promise<{ readonly answer: Answer; readonly trace: string }> {
   const trace = `trace-${++sent}`;
-  const known = { operation: 'finish', kind: 'span', status: 'ok', inputs: 'x'.repeat(bytes) };
+  const known = { operation: 'finish', kind: 'span', status: 'ok' };
+  const events = Array.from({ length: count }, (_, i) => {
+    // Nothing that a database could make smaller.
+    const inputs = randomBytes(bytes).toString('base64');
+    return { id: `event-${sent}-${i}`, trace_id: trace, ...known, inputs };
+  });
   const { base, key } = cluster.target();
   const answer = await send(base, {
     method: 'POST',
     path: BATCH,
     headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({ events: [{ id: `event-${sent}`, trace_id: trace, ...known }] }),
+    body: JSON.stringify({ events }),
   });
   return { answer, trace };
 }
@@ -159,10 +171,56 @@ async function isNowhere(t: Test, database: string, traces: readonly string[]): 
   t.equal(Number(row?.count), 0, 'nothing of what was refused is there');
 }
 
+/** Where a database can fill its disk; undefined where no file system of a fixed size can be mounted. */
+function smallDisk(t: Test): string | undefined {
+  const directory = mkdtempSync(join(tmpdir(), 'tracectl-small-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64m', 'tmpfs', directory], { stdio: 'pipe' });
+  } catch {
+    return undefined;
+  }
+  t.teardown(() => execFileSync('umount', ['-l', directory]));
+  return directory;
+}
+
+/** Takes every byte that is left. */
+function fill(file: string): void {
+  for (const bytes of [1 << 20, 4096]) {
+    for (;;) {
+      try {
+        writeFileSync(file, Buffer.alloc(bytes), { flag: 'a' });
+      } catch {
+        break;
+      }
+    }
+  }
+}
+
+/** A database of a role that is not a superuser, so that it can be kept out. */
+async function ownDatabase(postgres: PostgresServer, disk: string | undefined): Promise<string> {
+  const url = new URL(await postgres.database());
+  const admin = url.href;
+  if (disk !== undefined) {
+    const [row] = await sql(admin, 'SHOW data_directory');
+    const { uid, gid } = statSync(String(row?.data_directory));
+    chownSync(disk, uid, gid);
+    await sql(admin, `CREATE TABLESPACE small LOCATION '${disk}'`);
+  }
+  await sql(admin, 'CREATE ROLE app LOGIN');
+  const where = disk === undefined ? '' : 'TABLESPACE small';
+  await sql(admin, `CREATE DATABASE traces OWNER app ${where}`);
+  url.username = 'app';
+  url.pathname = '/traces';
+  return url.href;
+}
+
 t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => {
-  const place = await setup(t);
+  const disk = smallDisk(t);
+  const place = await setup(t, { database: (postgres) => ownDatabase(postgres, disk) });
   const { cluster, postgresRelay, redisRelay } = place;
-  const { redis, postgres, database } = cluster;
+  const { redis, postgres } = cluster;
+  const database = cluster.database.replace('//app@', '//test@');
   await works(place);
 
   await t.test('a Redis that says nothing, or is gone', async (t) => {
@@ -201,7 +259,7 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
     await works(place);
     for (const ms of [700, 3000]) {
       postgresRelay.delay(ms);
-      for (let i = 0; i < 3; i++) await refusedSoon(t, place, `each answer comes ${ms} ms late`);
+      for (let i = 0; i < 2; i++) await refusedSoon(t, place, `each answer comes ${ms} ms late`);
     }
     await told(t, place, 'postgres', /cannot be reached/);
     postgresRelay.delay(0);
@@ -215,7 +273,7 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
     await works(place);
     for (const ms of [900, 3000]) {
       redisRelay.delay(ms);
-      for (let i = 0; i < 3; i++) await refusedSoon(t, place, `each answer comes ${ms} ms late`);
+      for (let i = 0; i < 2; i++) await refusedSoon(t, place, `each answer comes ${ms} ms late`);
     }
     redisRelay.delay(0);
     await works(place);
@@ -232,5 +290,154 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
     t.ok(Date.now() - begun < 3000, 'soon after it is there again');
   });
 
-  t.teardown(() => void database);
+  await t.test('a role that is let in no more, or in no more than there are', async (t) => {
+    for (const [keepOut, letIn, message] of [
+      ['ALTER ROLE app NOLOGIN', 'ALTER ROLE app LOGIN', /lets this role not in\. \(28/],
+      [
+        'ALTER ROLE app CONNECTION LIMIT 0',
+        'ALTER ROLE app CONNECTION LIMIT -1',
+        /no connection left\. \(53300/,
+      ],
+    ] as const) {
+      await sql(database, keepOut);
+      await sql(
+        database,
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'app'",
+      );
+      await refusedSoon(t, place, keepOut);
+      await told(t, place, 'postgres', message);
+      await eventually(
+        () => send(place.gateway.health, { path: '/readyz' }),
+        ({ status }) => status === 503,
+        'a gateway that is not ready',
+      );
+      await sql(database, letIn);
+      await works(place);
+      await wellAgain(place, 'postgres');
+    }
+  });
+
+  await t.test('a Postgres whose disk is full', async (t) => {
+    if (disk === undefined) {
+      t.comment('no file system of a fixed size can be mounted here');
+      return;
+    }
+    // What the worker has to store does not fit any more either.
+    process.kill(place.worker.pid(), 'SIGSTOP');
+    for (let i = 0; i < 20; i++) {
+      t.equal((await post(place, 10, 200)).answer.status, 202);
+    }
+    fill(join(disk, 'ballast'));
+    process.kill(place.worker.pid(), 'SIGCONT');
+    await told(t, place, 'postgres', /disk of Postgres is full\. \(53100/);
+    const refused = await refusedSoon(t, place, 'the disk is full', 100_000);
+    t.equal((await send(place.gateway.health, { path: '/readyz' })).status, 200);
+    rmSync(join(disk, 'ballast'));
+    await works(place, 100_000);
+    await isNowhere(t, database, refused);
+    await wellAgain(place, 'postgres');
+    await cluster.drained();
+    await isExact(t, place, database);
+  });
+
+  await t.test('a Redis that is full', async (t) => {
+    await redis.config('maxmemory', '1mb');
+    const refused = await refusedSoon(t, place, 'Redis is full');
+    await told(t, { ...place, worker: place.gateway }, 'redis', /full/);
+    await redis.config('maxmemory', '0');
+    await works(place);
+    await isNowhere(t, database, refused);
+    await wellAgain(place, 'redis');
+  });
+
+  await t.test('a Redis that became a replica, or wants a password', async (t) => {
+    await redis.client.replicaof('127.0.0.1', 1);
+    await refusedSoon(t, place, 'Redis is a replica');
+    await told(t, { ...place, worker: place.gateway }, 'redis', /replica/);
+    await redis.client.replicaof('NO', 'ONE');
+    await works(place);
+    await wellAgain(place, 'redis');
+    await redis.config('requirepass', 'another');
+    await redis.client.call('CLIENT', 'KILL', 'TYPE', 'normal');
+    await refusedSoon(t, place, 'Redis wants a password');
+    await told(t, place, 'redis', /cannot be reached/);
+    await redis.config('requirepass', '');
+    await works(place);
+    await wellAgain(place, 'redis');
+    await cluster.drained();
+    await isExact(t, place, database);
+  });
 });
+
+t.test('Postgres fails over under load: nothing answered is lost, nothing restarts', async (t) => {
+  const standbys: PostgresServer[] = [];
+  const place = await setup(t, {
+    gateways: 2,
+    async database(postgres) {
+      const url = await postgres.database();
+      standbys.push(await followed(postgres, 'second'));
+      return url;
+    },
+  });
+  const { cluster, postgresRelay } = place;
+  const { postgres: first } = cluster;
+  const [second] = standbys;
+  if (second === undefined) throw new Error('there is no standby');
+  const journal: Entry[] = [];
+  const load = startLoad(cluster.target, journal, { clients: 4, open: [503] });
+  const answers = (more: number): Promise<number> => {
+    const count = async () => journal.filter(({ state }) => state === 'acknowledged').length;
+    const before = journal.filter(({ state }) => state === 'acknowledged').length;
+    return eventually(count, (now) => now > before + more, 'answers, without a restart', 20_000);
+  };
+  await answers(50);
+
+  // The old one goes on to answer those that are connected, and takes nothing.
+  await sql(adminOf(first), 'ALTER SYSTEM SET default_transaction_read_only = on');
+  await sql(adminOf(first), 'SELECT pg_reload_conf()');
+  await sleep(500);
+  await sql(adminOf(second), 'SELECT pg_promote()');
+  postgresRelay.pointAt(second.port);
+  await answers(50);
+  await eventually(
+    () =>
+      sql(
+        adminOf(second),
+        `SELECT 1 FROM pg_stat_activity WHERE application_name = 'tracectl notices'`,
+      ),
+    (rows) => rows.length === 3,
+    'notices heard from the new one',
+    15_000,
+  );
+
+  const third = await followed(second, 'third');
+  await answers(50);
+  await second.kill();
+  await sql(adminOf(third), 'SELECT pg_promote()');
+  postgresRelay.pointAt(third.port);
+  await answers(50);
+  await load.stop();
+  await cluster.drained();
+  const { problems } = await compare(cluster.target(), journal);
+  t.same(problems, [], 'what was answered is there once and as sent, what was refused is not');
+  const url = new URL(cluster.database);
+  url.port = `${third.port}`;
+  await isExact(t, place, url.href);
+});
+
+/** Another server that has all that this one has answered. */
+async function followed(postgres: PostgresServer, name: string): Promise<PostgresServer> {
+  const standby = await postgres.standby(name);
+  await sql(adminOf(postgres), `ALTER SYSTEM SET synchronous_standby_names = '${name}'`);
+  await sql(adminOf(postgres), 'SELECT pg_reload_conf()');
+  await eventually(
+    () => sql(adminOf(postgres), "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"),
+    (rows) => rows.length > 0,
+    'a standby that follows',
+  );
+  return standby;
+}
+
+function adminOf({ port }: PostgresServer): string {
+  return `postgres://test@127.0.0.1:${port}/postgres`;
+}
