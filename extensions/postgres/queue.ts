@@ -14,6 +14,8 @@ import type {
   QueueStats,
 } from '../../src/queue/queue.ts';
 import type { SharedQueue } from '../../src/queue/shared-queue.ts';
+import type { Append, Appended } from './appends.ts';
+import { appendGroups, stopWhenLate, tooLate, withoutLate } from './appends.ts';
 import { grouped } from './grouping.ts';
 import { QueueCounts } from './queue-counts.ts';
 import type { QueueClient, QueueDatabase } from './queue-database.ts';
@@ -26,10 +28,6 @@ import { copyOf, leasedOf, letterOf, oldestIn } from './queue-rows.ts';
 import * as sql from './queue-statements.ts';
 import { verifyQueue } from './queue-verification.ts';
 
-const GROUP = { count: 256, weight: 8 * 1024 * 1024 };
-/** Who comes while a group takes longer than this does not wait for it; so many are under way at the most. */
-const SLOW_MS = 100;
-const MOST_AT_ONCE = 4;
 const CACHE_BYTES = 32 * 1024 * 1024;
 const FULL_RETRY_MS = 2000;
 /** After how long a note that could not be written (acknowledged, given back) is written again. */
@@ -43,19 +41,9 @@ export type QueueParts = {
   readonly logger: Logger;
 };
 
-function tooLate(): RetryableError {
-  return new RetryableError('too_late', 'nobody waits for it any more');
-}
-
 /** Ids of the branches of all queues, by queue and name. */
 export type BranchIds = ReadonlyMap<string, number>;
 
-type Append = { readonly batch: RawBatch; readonly answer: AnswerRow | undefined };
-/**
- * The places a batch came to wait in; `deleted` where its project is, `refused` where its usage is, `late`
- * where its client has been told already that it failed.
- */
-type Appended = { readonly added: readonly Row[] } | 'deleted' | 'refused' | 'late';
 type Take = {
   readonly from: string;
   readonly batchId: string;
@@ -98,9 +86,9 @@ export class PostgresQueue implements SharedQueue {
     this.#counts = new QueueCounts(parts.database, options.name);
     this.#leases = new HeldLeases(this.#counts);
     this.#append = grouped(
-      { ...GROUP, slow: { clock: parts.clock, afterMs: SLOW_MS, most: MOST_AT_ONCE } },
+      appendGroups(parts.clock),
       ({ batch }) => batch.body.byteLength,
-      (calls) => this.#appendGroup(calls),
+      (calls) => withoutLate(calls, (waited) => this.#appendGroup(waited)),
     );
     this.#end = grouped(
       { count: 1000, weight: 1000 },
@@ -212,10 +200,7 @@ export class PostgresQueue implements SharedQueue {
     const { database, ledger } = this.#parts;
     const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
     const deleted = await database.deletedOf(client, projects);
-    const late = new Set(calls.filter(({ batch }) => batch.isGivenUp));
-    const kept = calls.filter(
-      (call) => !deleted.has(call.batch.tenant.projectId) && !late.has(call),
-    );
+    const kept = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
     const given = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
     const refused = given.length > 0 ? await database.keep(client, given) : new Set<string>();
     const batches = given.filter(({ id }) => !refused.has(id));
@@ -224,11 +209,8 @@ export class PostgresQueue implements SharedQueue {
       answer === undefined || refused.has(batch.id) ? [] : [answer],
     );
     await ledger.keep(client, answers);
-    // The last moment at which nothing of it need be there.
-    if (calls.every(({ batch }) => batch.isGivenUp)) throw tooLate();
-    return calls.map((call) => {
-      const { batch } = call;
-      if (late.has(call)) return 'late';
+    stopWhenLate(calls);
+    return calls.map(({ batch }) => {
       if (deleted.has(batch.tenant.projectId)) return 'deleted';
       if (refused.has(batch.id)) return 'refused';
       const rows = added.get(batch.id) ?? [];

@@ -329,8 +329,8 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
     }
     fill(join(disk, 'ballast'));
     process.kill(place.worker.pid(), 'SIGCONT');
-    await told(t, place, 'postgres', /disk of Postgres is full\. \(53100/);
     const refused = await refusedSoon(t, place, 'the disk is full', 100_000);
+    await told(t, place, 'postgres', /disk of Postgres is full\. \(53100/);
     t.equal((await send(place.gateway.health, { path: '/readyz' })).status, 200);
     rmSync(join(disk, 'ballast'));
     await works(place, 100_000);
