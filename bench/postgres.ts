@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import pg from 'pg';
+import { insertBatches } from '../extensions/postgres/batches.ts';
 import { MIGRATIONS } from '../extensions/postgres/migrations/index.ts';
 import {
   type Cell,
@@ -41,14 +42,16 @@ const CELLS = [['project', 'text'] as const, ...OBSERVATION_CELLS];
 const NAMES = CELLS.map(([name]) => name);
 const INTO = `observations (${NAMES.join(', ')})`;
 const PER_TRACE = 5;
-const WAY_NAMES = [
-  ...(['COPY', 'UNNEST', 'multi-row VALUES', 'traces.write, one at a time'] as const),
-  'traces.write, 8 at once',
-] as const;
 /** As many as a worker delivers at once. */
 const AT_ONCE = 8;
 
-type Ways = Record<(typeof WAY_NAMES)[number], (batch: ObservationBatch) => Promise<void>>;
+type Way = {
+  readonly name: string;
+  readonly write: (batch: ObservationBatch) => Promise<void>;
+  readonly atOnce?: number;
+  /** The raw batch stands in Postgres before, as gateways with a `store` leave it. */
+  readonly isKept?: boolean;
+};
 
 /** What COPY would read as something else. */
 const SPECIAL = /[\\\t\n\r]/;
@@ -78,35 +81,44 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
   await client.connect();
   closing.push(() => client.end());
   const traces = postgresTraces(databaseOf(postgres), { since: () => Number.MIN_SAFE_INTEGER });
-  const ways: Ways = {
-    COPY: (batch) => copy(client, batch.observations.map(cellsOf)),
-    UNNEST: (batch) => fromColumns(client, batch.observations.map(cellsOf)),
-    'multi-row VALUES': (batch) => values(client, batch.observations.map(cellsOf)),
-    'traces.write, one at a time': (batch) => traces.write(batch),
-    'traces.write, 8 at once': (batch) => traces.write(batch),
+  const { write } = traces;
+  const ways: readonly Way[] = [
+    { name: 'COPY', write: ({ observations }) => copy(client, observations.map(cellsOf)) },
+    { name: 'UNNEST', write: ({ observations }) => fromColumns(client, observations.map(cellsOf)) },
+    { name: 'multi-row', write: ({ observations }) => values(client, observations.map(cellsOf)) },
+    { name: 'traces.write, 1 at a time', write, isKept: true },
+    { name: `traces.write, ${AT_ONCE} at once`, write, atOnce: AT_ONCE, isKept: true },
+    { name: 'the same, and raw batches', write, atOnce: AT_ONCE },
+  ];
+  const samples = new Map<string, Sample[]>(ways.map(({ name }) => [name, []]));
+  // All connections stand before their CPU is read: one that was idle for long is not there any more.
+  const backends = async (): Promise<readonly number[]> => {
+    await Promise.all([1, 2].map(() => postgres.query('SELECT pg_sleep(0.05)')));
+    const { rows } = await client.query(
+      `SELECT pid FROM pg_stat_activity
+       WHERE datname = current_database() AND backend_type = 'client backend'`,
+    );
+    return rows.map(({ pid }) => Number(pid));
   };
-  // All connections stand before their CPU is read.
-  await Promise.all([1, 2].map(() => postgres.query('SELECT pg_sleep(0.1)')));
-  const samples = new Map<string, Sample[]>(WAY_NAMES.map((name) => [name, []]));
-  const backends = await client.query(
-    `SELECT pid FROM pg_stat_activity
-     WHERE datname = current_database() AND backend_type = 'client backend'`,
-  );
-  const server = () =>
-    backends.rows.reduce((sum: number, { pid }) => sum + cpuMicros(Number(pid)), 0);
   for (let round = -1; round < rounds; round++) {
     // The other way round each time, so that what the machine does meanwhile falls on all.
-    for (const name of round % 2 === 0 ? WAY_NAMES : WAY_NAMES.toReversed()) {
+    const turns = round % 2 === 0 ? ways : ways.toReversed();
+    for (const { name, write, atOnce = 1, isKept = false } of turns) {
       const batches = Array.from({ length: Math.ceil(total / size) }, () =>
         batchWith(batchOf(size)),
       );
+      if (isKept) {
+        const sources = batches.map(({ source }) => source);
+        await postgres.transaction((transaction) => insertBatches(transaction, sources));
+      }
+      const pids = await backends();
+      const server = () => pids.reduce((sum, pid) => sum + cpuMicros(pid), 0);
       const before = { at: performance.now(), client: cpuMicros(process.pid), server: server() };
       const waiting = batches.values();
       const writer = async (): Promise<void> => {
-        for (const batch of waiting) await ways[name](batch);
+        for (const batch of waiting) await write(batch);
       };
-      const writers = name === 'traces.write, 8 at once' ? AT_ONCE : 1;
-      await Promise.all(Array.from({ length: writers }, writer));
+      await Promise.all(Array.from({ length: atOnce }, writer));
       const rows = batches.length * size;
       const sample = {
         speed: (1000 * rows) / (performance.now() - before.at),
@@ -196,7 +208,7 @@ function print(size: number, samples: Map<string, Sample[]>): void {
     const ratio = (read: (sample: Sample) => number) =>
       median(all.map((sample, i) => read(sample) / read(floors[i] ?? sample))).toFixed(2);
     return [
-      name.padEnd(27),
+      name.padEnd(26),
       `${Math.round(of(({ speed }) => speed))
         .toLocaleString('en')
         .padStart(8)} rows/s`,

@@ -9,6 +9,8 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   );
   process.exitCode = 1;
 } else {
+  const { endWhileLoading } = await import('./cli/first-process.ts');
+  endWhileLoading((status) => process.exit(status));
   const { enableCompileCache } = await import('node:module');
   const { fixAllocator } = await import('./cli/allocator.ts');
   fixAllocator(process.argv);

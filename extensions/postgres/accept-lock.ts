@@ -1,4 +1,4 @@
-import type { PostgresClient } from '../../src/postgres/pool.ts';
+import type { PostgresClient, Question } from '../../src/postgres/pool.ts';
 
 /** Any number that nobody else locks: shared by all that accept, held alone by what they must not overlap. */
 export const LOCK = 7_227_322_002;
@@ -9,10 +9,9 @@ export async function stopAccepting(client: PostgresClient): Promise<void> {
 }
 
 /** Begins a transaction that accepts. Of these projects those that are deleted; the others stay until it ends. */
-export async function beginAccepting(
-  client: PostgresClient,
-  projectIds: readonly string[],
-): Promise<ReadonlySet<string>> {
-  const { rows } = await client.query('SELECT begin_accepting($1) AS project', [projectIds]);
-  return new Set(rows.map(({ project }) => String(project)));
+export function beginAccepting(projectIds: readonly string[]): Question<ReadonlySet<string>> {
+  return {
+    statement: ['SELECT begin_accepting($1) AS project', [projectIds]],
+    answer: (rows) => new Set(rows.map(({ project }) => String(project))),
+  };
 }

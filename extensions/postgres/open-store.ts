@@ -103,7 +103,7 @@ function databaseOf(postgres: Postgres, keep: QueueDatabase['keep']): QueueDatab
     query: postgres.query,
     transaction: postgres.transaction,
     promptly: postgres.promptly,
-    deletedOf: beginAccepting,
+    deletedAmong: beginAccepting,
     keep,
     read: (wanted) =>
       readBatches(

@@ -1,16 +1,16 @@
 import type { RawBatch } from '../../src/model/batch.ts';
-import type { PostgresClient } from '../../src/postgres/pool.ts';
+import type { PostgresClient, PostgresTransaction, Question } from '../../src/postgres/pool.ts';
 
 /** A connection inside a transaction. */
-export type QueueClient = PostgresClient;
+export type QueueClient = PostgresTransaction;
 
 /** What the queues ask of the store they are part of. */
-export type QueueDatabase = QueueClient & {
+export type QueueDatabase = PostgresClient & {
   transaction<T>(work: (client: QueueClient) => Promise<T>): Promise<T>;
   /** The same for somebody who waits for an answer: it has two seconds in all. */
   promptly<T>(work: (client: QueueClient) => Promise<T>): Promise<T>;
   /** Of these projects those that are deleted; the others cannot be deleted before the transaction ends. */
-  deletedOf(client: QueueClient, projectIds: readonly string[]): Promise<ReadonlySet<string>>;
+  deletedAmong(projectIds: readonly string[]): Question<ReadonlySet<string>>;
   /**
    * Keeps batches, those that are not here yet, with their usage. Resolves with those that are refused:
    * what was reserved for them is not counted any more.

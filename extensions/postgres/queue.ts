@@ -3,6 +3,7 @@ import type { RawBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../src/model/errors.ts';
 import type { Row } from '../../src/postgres/pool.ts';
+import { ask } from '../../src/postgres/pool.ts';
 import { bodyCache } from '../../src/queue/body-cache.ts';
 import type {
   DeadLetter,
@@ -14,11 +15,11 @@ import type {
   QueueStats,
 } from '../../src/queue/queue.ts';
 import type { SharedQueue } from '../../src/queue/shared-queue.ts';
-import type { Append, Appended } from './appends.ts';
-import { appendGroups, stopWhenLate, tooLate, withoutLate } from './appends.ts';
 import { grouped } from './grouping.ts';
+import type { Append, Appended } from './queue-appends.ts';
+import { groupedAppends } from './queue-appends.ts';
 import { QueueCounts } from './queue-counts.ts';
-import type { QueueClient, QueueDatabase } from './queue-database.ts';
+import type { QueueDatabase } from './queue-database.ts';
 import type { Holder } from './queue-holder.ts';
 import { HeldLeases } from './queue-leases.ts';
 import type { AnswerRow, PostgresLedger } from './queue-ledger.ts';
@@ -85,10 +86,8 @@ export class PostgresQueue implements SharedQueue {
     this.#parts = parts;
     this.#counts = new QueueCounts(parts.database, options.name);
     this.#leases = new HeldLeases(this.#counts);
-    this.#append = grouped(
-      appendGroups(parts.clock),
-      ({ batch }) => batch.body.byteLength,
-      (calls) => withoutLate(calls, (waited) => this.#appendGroup(waited)),
+    this.#append = groupedAppends(parts, options.name, () =>
+      this.#branches.map((branch) => this.#idOf(branch)),
     );
     this.#end = grouped(
       { count: 1000, weight: 1000 },
@@ -130,7 +129,6 @@ export class PostgresQueue implements SharedQueue {
     try {
       const appended = await this.#append({ batch, answer });
       if (appended === 'deleted') throw new Refusal('unauthorized', 'The project was deleted.');
-      if (appended === 'late') throw tooLate();
       if (appended === 'refused') {
         throw new RetryableError(
           'quota_counters',
@@ -148,7 +146,7 @@ export class PostgresQueue implements SharedQueue {
   async #remember(batch: RawBatch, answer: AnswerRow): Promise<void> {
     const { database, ledger } = this.#parts;
     await database.promptly(async (client) => {
-      const deleted = await database.deletedOf(client, [batch.tenant.projectId]);
+      const deleted = await ask(client, database.deletedAmong([batch.tenant.projectId]));
       if (deleted.size === 0) await ledger.keep(client, [answer]);
     });
   }
@@ -167,70 +165,6 @@ export class PostgresQueue implements SharedQueue {
       this.#counts.entered(branch, itemsOf(batch), batch.receivedAt);
       this.#announce(branch);
     }
-  }
-
-  async #appendGroup(calls: readonly Append[]): Promise<readonly Appended[]> {
-    try {
-      return await this.#parts.database.promptly((client) => this.#writeGroup(client, calls));
-    } catch (error) {
-      // Only what concerns everybody fails everybody: one that cannot be written goes alone.
-      if (error instanceof RetryableError || calls.length === 1) throw error;
-      const { logger } = this.#parts;
-      logger.warn({ error, queue: this.#name }, 'a group could not be written: one by one');
-      return this.#appendSingly(calls);
-    }
-  }
-
-  async #appendSingly(calls: readonly Append[]): Promise<readonly Appended[]> {
-    const results: Appended[] = [];
-    let failure: unknown;
-    for (const call of calls) {
-      try {
-        results.push(...(await this.#appendGroup([call])));
-      } catch (error) {
-        failure = error;
-        break;
-      }
-    }
-    if (failure !== undefined) throw failure;
-    return results;
-  }
-
-  async #writeGroup(client: QueueClient, calls: readonly Append[]): Promise<readonly Appended[]> {
-    const { database, ledger } = this.#parts;
-    const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
-    const deleted = await database.deletedOf(client, projects);
-    const kept = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
-    const given = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
-    const refused = given.length > 0 ? await database.keep(client, given) : new Set<string>();
-    const batches = given.filter(({ id }) => !refused.has(id));
-    const added = Map.groupBy(await this.#enter(client, batches), (row) => row.batch_id);
-    const answers = kept.flatMap(({ answer, batch }) =>
-      answer === undefined || refused.has(batch.id) ? [] : [answer],
-    );
-    await ledger.keep(client, answers);
-    stopWhenLate(calls);
-    return calls.map(({ batch }) => {
-      if (deleted.has(batch.tenant.projectId)) return 'deleted';
-      if (refused.has(batch.id)) return 'refused';
-      const rows = added.get(batch.id) ?? [];
-      // Of the same batch twice in one group the first has come to wait.
-      added.delete(batch.id);
-      return { added: rows };
-    });
-  }
-
-  async #enter(client: QueueClient, batches: readonly RawBatch[]): Promise<readonly Row[]> {
-    if (batches.length === 0) return [];
-    const { rows } = await client.query(sql.ENTER, [
-      batches.map(({ id }) => id),
-      batches.map(({ tenant }) => tenant.projectId),
-      batches.map(({ receivedAt }) => receivedAt),
-      batches.map(itemsOf),
-      batches.map(({ body }) => body.byteLength),
-      this.#branches.map((branch) => this.#idOf(branch)),
-    ]);
-    return rows;
   }
 
   async lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]> {
@@ -371,7 +305,7 @@ export class PostgresQueue implements SharedQueue {
   /** Its project was deleted meanwhile; else it is damage, which must not stop what stands behind it. */
   async #withoutBody(branch: string, leased: Leased): Promise<void> {
     const { database, clock, logger } = this.#parts;
-    const deleted = await database.deletedOf(database, [leased.projectId]);
+    const deleted = await ask(database, database.deletedAmong([leased.projectId]));
     const entry = { branch, batchId: leased.batchId };
     if (deleted.size > 0) {
       this.#dropped({ branch, items: leased.items, reason: 'project_deleted', wasDead: false });

@@ -51,11 +51,19 @@ export function toKey(key: Key): Buffer {
   return Buffer.concat([Buffer.of(HASHED), key]);
 }
 
+/** Means the same to Postgres as bytes and as a text of them, in an array too. */
+const PLAIN_KEY = /^[\w:.-]*$/;
+
+/** A key as a cell of `bytea`: as it is where that means the same, else its bytes. */
+export function keyCell(key: Key): string | Buffer {
+  return typeof key === 'string' && PLAIN_KEY.test(key) ? key : toKey(key);
+}
+
 export function fromKey(bytes: Buffer): Key {
   return bytes[0] === HASHED ? bytes.subarray(1) : fromText(bytes.toString());
 }
 
-/** A cell as the driver takes and gives it: `bigint` and `numeric` come as text. */
+/** A cell as the driver takes and gives it: `bigint` and `numeric` come as text, `bytea` as bytes. */
 export type Cell = string | number | Buffer | null;
 
 /** The columns of an observation's cells, in this order, with the types of their arrays. */
@@ -92,19 +100,43 @@ export function observationCells(
   trace: number,
   n: number,
   row: ObservationRow,
-  state: RowState<string>,
+  { batch, createdAt, updatedAt, merged }: RowState<string>,
 ): Cell[] {
-  return [trace, toKey(row[0]), n, ...rowCells(row), ...stateCells(state)];
+  // Written out: of every row there is, and copying lists of cells costs more than the cells do.
+  return [
+    trace,
+    keyCell(row[0]),
+    n,
+    textCell(row[1]),
+    row[2],
+    row[3],
+    row[4],
+    parentCell(row[5]),
+    textCell(row[6]),
+    row[7],
+    row[8],
+    row[9],
+    row[10],
+    row[11],
+    row[12],
+    textCell(row[13]),
+    textCell(row[14]),
+    textCell(row[15]),
+    textCell(row[16]),
+    textCell(row[17]),
+    textCell(row[18]),
+    textCell(row[19]),
+    batch,
+    createdAt,
+    updatedAt,
+    merged,
+  ];
 }
 
 /** Without the key. */
 export function rowCells(row: ObservationRow): Cell[] {
   const [, longId, position, version, flags, parent, ...rest] = row;
   return [textCell(longId), position, version, flags, parentCell(parent), ...rest.map(textCell)];
-}
-
-function stateCells({ batch, createdAt, updatedAt, merged }: RowState<string>): Cell[] {
-  return [batch, createdAt, updatedAt, merged];
 }
 
 function textCell<T extends string | number | null>(value: T): string | T {

@@ -27,21 +27,32 @@ export function unnest(cells: CellTypes, first: number, ...before: string[]): st
 
 /** A column of nothing but nulls is null itself: the longest column says how many rows there are. */
 export function columnOf(type: string, cells: readonly Cell[]): string | null {
-  if (cells.every((cell) => cell === null)) return null;
-  if (type === 'text') return cells.map((cell) => cell ?? NULL).join(BETWEEN);
-  if (type === 'bytea') return `{${cells.map(hexOf).join(',')}}`;
-  return `{${cells.map((cell) => cell ?? 'NULL').join(',')}}`;
-}
-
-export function columnsOf(types: CellTypes, rows: readonly (readonly Cell[])[]): (string | null)[] {
-  return types.map(([, type], i) =>
-    columnOf(
-      type,
-      rows.map((cells) => cells[i] ?? null),
-    ),
+  return columnAt(
+    type,
+    cells.map((cell) => [cell]),
+    0,
   );
 }
 
-function hexOf(cell: Cell): string {
-  return Buffer.isBuffer(cell) ? `\\\\x${cell.toString('hex')}` : 'NULL';
+export function columnsOf(types: CellTypes, rows: readonly (readonly Cell[])[]): (string | null)[] {
+  return types.map(([, type], i) => columnAt(type, rows, i));
+}
+
+function columnAt(type: string, rows: readonly (readonly Cell[])[], at: number): string | null {
+  const none = type === 'text' ? NULL : 'NULL';
+  let isNull = true;
+  const written = new Array<string | number>(rows.length);
+  for (let i = 0; i < rows.length; i++) {
+    const cell = rows[i]?.[at] ?? null;
+    if (cell !== null) isNull = false;
+    written[i] =
+      cell === null ? none : type === 'bytea' ? bytesOf(cell) : (cell as string | number);
+  }
+  if (isNull) return null;
+  return type === 'text' ? written.join(BETWEEN) : `{${written.join(',')}}`;
+}
+
+/** Quoted, because NULL could be a key. */
+function bytesOf(cell: string | number | Buffer): string {
+  return Buffer.isBuffer(cell) ? `"\\\\x${cell.toString('hex')}"` : `"${cell}"`;
 }

@@ -23,8 +23,8 @@ export type Facts = {
   readonly numbers: Map<string, number | null>;
   /** Traces by number, each as its cells (TRACE_CELLS); locked until the end of the transaction. */
   readonly traces: Map<number, readonly Cell[]>;
-  /** Traces that this transaction made, in which nothing can be yet. */
-  readonly empty: Set<number>;
+  /** When those were made that this transaction made: nothing can be in them yet. */
+  readonly empty: Map<number, number>;
   /** Observations by `placeName`. */
   readonly entries: Map<string, Entry | null>;
   /** Observations of a key wherever they stand, the newest few. */
@@ -41,7 +41,7 @@ export function noFacts(): Facts {
   return {
     numbers: new Map(),
     traces: new Map(),
-    empty: new Set(),
+    empty: new Map(),
     entries: new Map(),
     runs: new Map(),
     whole: new Map(),

@@ -1,3 +1,5 @@
+import type { Question } from '../../src/postgres/pool.ts';
+import { ask } from '../../src/postgres/pool.ts';
 import type { Key, ObservationRow } from '../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../src/store/rows/observation-row.ts';
 import type { QueueClient } from './queue-database.ts';
@@ -5,6 +7,7 @@ import type { Cell } from './trace-cells.ts';
 import {
   fromKey,
   fromText,
+  keyCell,
   OBSERVATION_CELLS,
   observationOfCells,
   rowOfCells,
@@ -51,23 +54,41 @@ export type Beginning = {
  * Locks the project, and tells what a write may use. Writes of one project go side by side; one that places
  * runs without a trace goes alone, because any other's rows could be the run, or the parent, that it looks for.
  */
-export async function begin(
-  client: QueueClient,
-  { project, isAlone, batchIds, observations, traces }: Begin,
-): Promise<Beginning> {
+export function begin({
+  project,
+  isAlone,
+  batchIds,
+  observations,
+  traces,
+}: Begin): Question<Beginning> {
   const lock = isAlone ? 'pg_advisory_xact_lock' : 'pg_advisory_xact_lock_shared';
-  const { rows } = await client.query(
-    `WITH held AS (SELECT id FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
-     SELECT ${lock}(hashtextextended($4, 0)), ARRAY(SELECT id FROM held) AS batches,
-       ARRAY(SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer)) AS numbers,
-       ARRAY(SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer)) AS trace_numbers`,
-    [batchIds, observations, traces, `tracectl/runs/${project}`],
-  );
-  const [row] = rows;
   return {
-    batches: new Set((row?.batches ?? []) as string[]),
-    numbers: ((row?.numbers ?? []) as string[]).map(Number),
-    traceNumbers: ((row?.trace_numbers ?? []) as string[]).map(Number),
+    statement: [
+      `WITH held AS (SELECT id FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
+       SELECT ${lock}(hashtextextended($4, 0)), ARRAY(SELECT id FROM held) AS batches,
+         to_json(ARRAY(
+           SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer))) AS numbers,
+         to_json(ARRAY(
+           SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer))) AS trace_numbers`,
+      [batchIds, observations, traces, `tracectl/runs/${project}`],
+    ],
+    answer: ([row]) => ({
+      batches: new Set((row?.batches ?? []) as string[]),
+      numbers: (row?.numbers ?? []) as number[],
+      traceNumbers: (row?.trace_numbers ?? []) as number[],
+    }),
+  };
+}
+
+/** Whether any observation of the project is waited for. */
+export function someWait(project: string): Question<boolean> {
+  return {
+    statement: [
+      `SELECT EXISTS (SELECT 1 FROM pending_updates WHERE project = $1)
+         OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1) AS some`,
+      [project],
+    ],
+    answer: ([row]) => row?.some === true,
   };
 }
 
@@ -81,29 +102,28 @@ export async function isWaitedFor(
     `SELECT EXISTS (SELECT 1 FROM pending_updates WHERE project = $1 AND key = ANY ($2::bytea[]))
        OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1 AND key = ANY ($2::bytea[]))
        OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1 AND parent = ANY ($2::bytea[])) AS some`,
-    [project, columnOf('bytea', keys.map(toKey))],
+    [project, columnOf('bytea', keys.map(keyCell))],
   );
   return rows[0]?.some === true;
 }
 
 /**
- * Makes sure of traces, and locks them, in the order of their keys, so that two writes never wait for each
- * other.
+ * Locks traces that `addTraces` found, in the order of their keys, so that two writes never wait for each
+ * other; those that went meanwhile are made anew.
  */
-export async function nameTraces(
+export async function lockNamed(
   client: QueueClient,
   project: string,
   names: readonly TraceName[],
   facts: Facts,
 ): Promise<void> {
-  let open = names;
-  for (let attempt = 0; open.length > 0; attempt++) {
+  const unlocked = () => names.filter(({ key }) => !facts.numbers.has(nameOfKey(key)));
+  for (let attempt = 0; unlocked().length > 0; attempt++) {
     if (attempt === LOCK_ATTEMPTS) throw new Error('traces are removed as fast as they are made');
-    await addTraces(client, project, open, facts);
-    const known = open.filter(({ key }) => !facts.numbers.has(nameOfKey(key)));
-    const keys = known.map(({ key }) => key);
-    if (keys.length > 0) await lockTraces(client, project, keys, facts);
-    open = known.filter(({ key }) => !facts.numbers.has(nameOfKey(key)));
+    const keys = unlocked().map(({ key }) => key);
+    await lockTraces(client, project, keys, facts);
+    const gone = unlocked();
+    if (gone.length > 0) await ask(client, addTraces(project, gone, facts));
   }
 }
 
@@ -113,27 +133,31 @@ const NAME_CELLS = [
   ['at', 'bigint'],
 ] as const;
 
-async function addTraces(
-  client: QueueClient,
+/** Makes those that are not there, and notes them; nothing is in them. */
+export function addTraces(
   project: string,
   names: readonly TraceName[],
   facts: Facts,
-): Promise<void> {
-  const { rows } = await client.query(
-    `INSERT INTO traces AS t (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
-     SELECT $1, g.key, g.long_id, g.at, 0, 0, g.at, g.at
-     FROM ${unnest(NAME_CELLS, 2)} AS g (key, long_id, at) ORDER BY g.key
-     ON CONFLICT (project, key) DO NOTHING
-     RETURNING ${TRACE_COLUMNS}, t.key`,
-    [
-      project,
-      ...columnsOf(
-        NAME_CELLS,
-        names.map(({ key, longId, at }) => [toKey(key), longId && toText(longId), at]),
-      ),
+): Question<void> {
+  return {
+    statement: [
+      `INSERT INTO traces AS t (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
+       SELECT $1, g.key, g.long_id, g.at, 0, 0, g.at, g.at
+       FROM ${unnest(NAME_CELLS, 2)} AS g (key, long_id, at) ORDER BY g.key
+       ON CONFLICT (project, key) DO NOTHING
+       RETURNING t.n, t.key, t.created_at`,
+      [
+        project,
+        ...columnsOf(
+          NAME_CELLS,
+          names.map(({ key, longId, at }) => [keyCell(key), longId && toText(longId), at]),
+        ),
+      ],
     ],
-  );
-  for (const row of rows) facts.empty.add(addTrace(row, facts));
+    answer(rows) {
+      for (const row of rows) facts.empty.set(addName(row, facts), Number(row.created_at));
+    },
+  };
 }
 
 async function lockTraces(
@@ -152,10 +176,13 @@ async function lockTraces(
 
 type Found = Readonly<Record<string, unknown>>;
 
-function addTrace(row: Found, facts: Facts): number {
+function addTrace(row: Found, facts: Facts): void {
+  facts.traces.set(addName(row, facts), cellsOf(row, TRACE_CELLS));
+}
+
+function addName(row: Found, facts: Facts): number {
   const n = Number(row.n);
   facts.numbers.set(nameOfKey(fromKey(row.key as Buffer)), n);
-  facts.traces.set(n, cellsOf(row, TRACE_CELLS));
   return n;
 }
 
@@ -202,7 +229,7 @@ async function loadEntries(client: QueueClient, { entries }: Wanted, facts: Fact
      JOIN observations o ON o.trace = g.trace AND o.key = g.key`,
     columnsOf(
       ENTRY_CELLS,
-      places.map(([trace, key]) => [trace, toKey(key)]),
+      places.map(([trace, key]) => [trace, keyCell(key)]),
     ),
   );
   for (const name of entries.keys()) facts.entries.set(name, null);

@@ -1,6 +1,6 @@
 /** What reads traces. Everything takes the project it reads for, and since when a trace must have had an event. */
 import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../src/model/observation.ts';
-import type { Row } from '../../src/postgres/pool.ts';
+import type { PostgresClient, Row } from '../../src/postgres/pool.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../src/queue/record.ts';
 import { marksFromText } from '../../src/store/rows/merge.ts';
@@ -11,7 +11,6 @@ import type { PayloadRefs, TraceRow } from '../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf } from '../../src/store/rows/stored.ts';
 import type { StoredObservation, TraceFilter } from '../../src/store/store.ts';
 import { recordIn } from './batches.ts';
-import type { QueueClient } from './queue-database.ts';
 import type { Cell } from './trace-cells.ts';
 import {
   fromKey,
@@ -31,7 +30,7 @@ const TRACE_COLUMNS =
 
 /** Newest first. Only the conditions that were asked for, so that the index by time carries the order. */
 export async function findTraces(
-  client: QueueClient,
+  client: PostgresClient,
   scope: Scope,
   filter: TraceFilter,
   before: Place | null,
@@ -77,7 +76,7 @@ function likeAnywhere(text: string): string {
 }
 
 export async function findTrace(
-  client: QueueClient,
+  client: PostgresClient,
   scope: Scope,
   key: Key,
 ): Promise<TraceRow | undefined> {
@@ -125,7 +124,7 @@ const OBSERVATIONS = `
 export type FoundObservation = { readonly place: Place; readonly observation: StoredObservation };
 
 export async function findObservations(
-  client: QueueClient,
+  client: PostgresClient,
   scope: Scope,
   traceKey: Key,
   after: Place | null,
@@ -140,7 +139,7 @@ export async function findObservations(
 }
 
 export async function findInTrace(
-  client: QueueClient,
+  client: PostgresClient,
   scope: Scope,
   traceKey: Key,
   key: Key,
@@ -154,7 +153,7 @@ export async function findInTrace(
 }
 
 export async function findAnywhere(
-  client: QueueClient,
+  client: PostgresClient,
   scope: Scope,
   key: Key,
 ): Promise<StoredObservation | undefined> {
@@ -185,7 +184,7 @@ function payloadOf(row: ObservationRow, state: RowState<string>): PayloadRefs {
 
 /** Raw batches that came within the time, or that a trace within the time has events of. */
 export async function findBatches(
-  client: QueueClient,
+  client: PostgresClient,
   scope: Scope,
   ids: readonly string[],
 ): Promise<BatchRecord[]> {

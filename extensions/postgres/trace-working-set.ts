@@ -6,6 +6,7 @@ import type {
   WaitingRuns,
 } from '../../src/store/rows/observation-write.ts';
 import { TraceState } from '../../src/store/rows/trace-sums.ts';
+import type { Cell } from './trace-cells.ts';
 import { observationCells } from './trace-cells.ts';
 import type { Entry, Facts, PendingUpdate, WaitingRun } from './trace-facts.ts';
 import { placeName, Wanted } from './trace-facts.ts';
@@ -34,7 +35,7 @@ export type Changes = {
  */
 export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   readonly wanted = new Wanted();
-  readonly newTraces: NewTrace[] = [];
+  readonly newTraces = new Map<number, NewTrace>();
   readonly saved = new Map<number, TraceState>();
   readonly removedTraces: number[] = [];
   readonly pairs = new Map<string, readonly [batch: string, trace: number]>();
@@ -49,14 +50,14 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   readonly #numbers: Iterator<number>;
   readonly #traceNumbers: Iterator<number>;
   readonly #newNumbers = new Map<string, number>();
-  /** As they are now, by place and by number; null where one was moved away or removed. */
-  readonly #entries = new Map<string, Entry | null>();
+  /** As they are now, by trace and key, and by number; null where one was moved away or removed. */
+  readonly #entries = new Map<number, Map<string, Entry | null>>();
   readonly #byNumber = new Map<number, Entry>();
   readonly #removed = new Set<number>();
   /** Of those, as they stand in the tables. */
   readonly #read = new Map<number, Entry>();
-  /** Those this write inserted, by key. */
-  readonly #inserted = new Map<string, number[]>();
+  /** The others, which this write inserted, by key; where runs are looked for. */
+  readonly #insertedRuns = new Map<string, number[]>();
 
   constructor(
     facts: Facts,
@@ -72,24 +73,24 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
 
   /** What became of observations: new ones, those that were read as they are now, and those that went. */
   changes(): Changes {
-    const isNew = new Set([...this.#inserted.values()].flat());
-    const left = [...this.#byNumber.values()].filter(({ n }) => !this.#removed.has(n));
-    return {
-      inserted: left.filter(({ n }) => isNew.has(n)),
-      changed: left.flatMap((now): { before: Entry; now: Entry }[] => {
-        const before = this.#read.get(now.n);
-        return before === undefined || isSame(before, now) ? [] : [{ before, now }];
-      }),
-      removed: [...this.#removed].flatMap((n) => this.#read.get(n) ?? []),
-    };
+    const inserted: Entry[] = [];
+    const changed: { before: Entry; now: Entry }[] = [];
+    for (const now of this.#byNumber.values()) {
+      if (this.#removed.has(now.n)) continue;
+      const before = this.#read.get(now.n);
+      if (before === undefined) inserted.push(now);
+      else if (!isSame(before, now)) changed.push({ before, now });
+    }
+    const removed = [...this.#removed].flatMap((n) => this.#read.get(n) ?? []);
+    return { inserted, changed, removed };
   }
 
-  /** Traces as they are now, where that is another than before. */
-  changedTraces(): TraceState[] {
-    return [...this.saved.values()].filter((now) => {
-      const before = this.#facts.traces.get(now.n);
+  /** Traces as they are now, where that is another than before, as cells. */
+  changedTraces(): Cell[][] {
+    return [...this.saved.values()].map(traceCells).filter((now) => {
+      const before = this.#facts.traces.get(Number(now[0]));
       if (before === undefined) return true;
-      return JSON.stringify(traceCells(traceStateOf(before))) !== JSON.stringify(traceCells(now));
+      return !traceCells(traceStateOf(before)).every((cell, i) => cell === now[i]);
     });
   }
 
@@ -102,11 +103,14 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     if (this.#find(trace, key) !== null) return undefined;
     const n = this.#next(this.#numbers);
     this.#put({ n, key, trace, row, state });
-    const name = nameOfKey(key);
-    const known = this.#inserted.get(name);
-    if (known === undefined) this.#inserted.set(name, [n]);
-    else known.push(n);
+    if (this.#withRuns) this.#noteRun(nameOfKey(key), n);
     return n;
+  }
+
+  #noteRun(name: string, n: number): void {
+    const known = this.#insertedRuns.get(name);
+    if (known === undefined) this.#insertedRuns.set(name, [n]);
+    else known.push(n);
   }
 
   update(n: number, row: ObservationRow, state: RowState<string>): void {
@@ -145,15 +149,15 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   addTrace(_project: string, key: Key, longId: string | null, at: number): number {
     const n = this.#next(this.#traceNumbers);
     this.#newNumbers.set(nameOfKey(key), n);
-    this.newTraces.push({ n, key, longId, at });
+    this.newTraces.set(n, { n, key, longId, at });
     return n;
   }
 
   traceState(n: number): TraceState {
     const saved = this.saved.get(n);
     if (saved !== undefined) return saved;
-    const made = this.newTraces.find((trace) => trace.n === n);
-    if (made !== undefined) return new TraceState(n, made.at);
+    const at = this.#facts.empty.get(n) ?? this.newTraces.get(n)?.at;
+    if (at !== undefined) return new TraceState(n, at);
     const cells = this.#facts.traces.get(n);
     if (cells !== undefined) return traceStateOf(cells);
     this.wanted.traces.add(n);
@@ -173,7 +177,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     const name = nameOfKey(key);
     const read = this.#facts.runs.get(name) ?? this.#absent(() => this.wanted.key('runs', key));
     let newest: Entry | undefined;
-    for (const n of [...read.map((entry) => entry.n), ...(this.#inserted.get(name) ?? [])]) {
+    for (const n of [...read.map((entry) => entry.n), ...(this.#insertedRuns.get(name) ?? [])]) {
       if (this.#removed.has(n)) continue;
       const entry = this.#byNumber.get(n) ?? read.find((one) => one.n === n);
       if (entry !== undefined && n >= (newest?.n ?? 0)) newest = entry;
@@ -184,14 +188,14 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   move(n: number, trace: number, key: Key): boolean {
     if (this.#find(trace, key) !== null) return false;
     const entry = this.#numbered(n);
-    this.#entries.set(placeName(entry.trace, key), null);
+    this.#entriesOf(entry.trace).set(nameOfKey(key), null);
     this.#put({ ...entry, trace });
     return true;
   }
 
   remove(n: number): void {
     const { trace, key } = this.#numbered(n);
-    this.#entries.set(placeName(trace, key), null);
+    this.#entriesOf(trace).set(nameOfKey(key), null);
     this.#removed.add(n);
   }
 
@@ -258,27 +262,36 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   }
 
   #find(trace: number, key: Key): Entry | null {
-    const place = placeName(trace, key);
-    const now = this.#entries.get(place);
+    const now = this.#entries.get(trace)?.get(nameOfKey(key));
     if (now !== undefined) return now;
-    const read = this.#facts.entries.get(place);
+    if (this.#isEmpty(trace)) return null;
+    const read = this.#facts.entries.get(placeName(trace, key));
     // What was read may have moved meanwhile; then its new place is known.
     if (read !== undefined && read !== null) {
       this.#put(read);
       this.#read.set(read.n, read);
       return read;
     }
-    if (read === undefined && !this.#isEmpty(trace)) this.wanted.entry(trace, key);
+    if (read === undefined) this.wanted.entry(trace, key);
     return null;
   }
 
   #isEmpty(trace: number): boolean {
-    return this.#facts.empty.has(trace) || this.newTraces.some(({ n }) => n === trace);
+    return this.#facts.empty.has(trace) || this.newTraces.has(trace);
   }
 
   #put(entry: Entry): void {
-    this.#entries.set(placeName(entry.trace, entry.key), entry);
+    this.#entriesOf(entry.trace).set(nameOfKey(entry.key), entry);
     this.#byNumber.set(entry.n, entry);
+  }
+
+  #entriesOf(trace: number): Map<string, Entry | null> {
+    let entries = this.#entries.get(trace);
+    if (entries === undefined) {
+      entries = new Map();
+      this.#entries.set(trace, entries);
+    }
+    return entries;
   }
 
   #numbered(n: number): Entry {

@@ -6,11 +6,19 @@ import type { Key } from '../../src/store/rows/observation-row.ts';
 import { nameOfKey, ROW_LENGTH } from '../../src/store/rows/observation-row.ts';
 import { ObservationWrite } from '../../src/store/rows/observation-write.ts';
 import type { QueueClient, QueueDatabase } from './queue-database.ts';
+import { changesOf } from './trace-changes.ts';
 import type { Facts } from './trace-facts.ts';
 import { noFacts, Wanted } from './trace-facts.ts';
-import { flush } from './trace-flush.ts';
 import type { Beginning, TraceName } from './trace-loading.ts';
-import { begin, isWaitedFor, load, nameTraces, TraceGone } from './trace-loading.ts';
+import {
+  addTraces,
+  begin,
+  isWaitedFor,
+  load,
+  lockNamed,
+  someWait,
+  TraceGone,
+} from './trace-loading.ts';
 import { isNotRead, WorkingSet } from './trace-working-set.ts';
 
 /** Rows of one transaction: others that write the same traces need not wait for a whole large batch. */
@@ -22,10 +30,10 @@ const ROUNDS = 1000;
 const CONFLICTS = ['40P01', '40001'];
 
 /**
- *   lock the project, shared ─▶ raw batch, if it is not here ─▶ traces made sure of and locked
- *     ─▶ rows read ─▶ merged in memory (WorkingSet) ─▶ written, a statement for each kind of change
+ *   project locked, shared; traces made that are new ─▶ those that are not, locked ─▶ their rows read
+ *     ─▶ raw batch, if it is not here ─▶ merged in memory (WorkingSet) ─▶ written and committed
  *
- * Where runs without a trace are concerned, the same with the project for itself. In transactions of bounded
+ * A round trip each, and none for what is not needed. Where runs without a trace are concerned, the same with the project for itself. In transactions of bounded
  * length; repeated after a crash in between, the first of them change nothing.
  */
 export async function writeBatch(database: QueueDatabase, batch: ObservationBatch): Promise<void> {
@@ -71,8 +79,10 @@ async function writeParts(
   for (let attempt = 1; ; attempt++) {
     try {
       const write = new Write(database, parts, !isShared);
-      return await database.transaction((client) => write.run(client));
+      await database.transaction((client) => write.run(client));
+      return true;
     } catch (error) {
+      if (error instanceof MustBeAlone) return false;
       if (attempt === ATTEMPTS || !isConflict(error)) throw error;
     }
   }
@@ -83,6 +93,11 @@ function isConflict(error: unknown): boolean {
   const cause = error instanceof RetryableError ? error.cause : error;
   if (cause instanceof TraceGone) return true;
   return cause instanceof Error && 'code' in cause && CONFLICTS.includes(String(cause.code));
+}
+
+/** Runs are concerned for which the project must be locked for this write alone. */
+class MustBeAlone extends Error {
+  override readonly name = 'MustBeAlone';
 }
 
 class Write {
@@ -99,34 +114,46 @@ class Write {
     this.#isAlone = isAlone;
   }
 
-  /** Resolves with false, before anything was written, where the project must be locked for this alone. */
-  async run(client: QueueClient): Promise<boolean> {
+  async run(client: QueueClient): Promise<void> {
     const project = this.#project;
-    const deleted = await this.#database.deletedOf(client, [project]);
+    const names = this.#names();
+    const [deleted, beginning, doSomeWait] = await client.together([
+      this.#database.deletedAmong([project]),
+      begin({
+        ...{ project, isAlone: this.#isAlone, batchIds: this.#sources().map(({ id }) => id) },
+        observations: this.#sum(({ rows }) => rows.count),
+        traces: this.#sum(({ rows }) => rows.children.length / (ROW_LENGTH + 1)),
+      }),
+      someWait(project),
+      addTraces(project, names, this.#facts),
+    ]);
     if (deleted.has(project)) {
       throw new PermanentError('project_deleted', `the project ${project} was deleted`);
     }
-    const beginning = await begin(client, {
-      ...{ project, isAlone: this.#isAlone, batchIds: this.#sources().map(({ id }) => id) },
-      observations: this.#sum(({ rows }) => rows.count),
-      traces: this.#sum(({ rows }) => rows.children.length / (ROW_LENGTH + 1)),
-    });
-    const traces = this.#parts.flatMap(({ rows }) => rows.traces);
-    const keys = traces.flatMap(([, , rows]) => keysOf(rows));
-    if (!this.#isAlone && (await isWaitedFor(client, project, keys))) return false;
+    if (!this.#isAlone && doSomeWait && (await isWaitedFor(client, project, this.#keys()))) {
+      throw new MustBeAlone();
+    }
+    await lockNamed(client, project, names, this.#facts);
+    await load(client, project, this.#firstWanted(), this.#facts);
+    const set = await this.#merged(client, beginning);
     const missing = this.#sources().filter(({ id }) => !beginning.batches.has(id));
     if (missing.length > 0) await this.#database.keep(client, missing);
-    await nameTraces(client, project, this.#names(), this.#facts);
-    await load(client, project, this.#firstWanted(), this.#facts);
+    await client.commit(changesOf(project, set));
+  }
+
+  async #merged(client: QueueClient, beginning: Beginning): Promise<WorkingSet> {
     for (let round = 0; round < ROUNDS; round++) {
       const set = this.#merge(beginning);
-      if (set.wanted.isEmpty) {
-        await flush(client, project, set);
-        return true;
-      }
-      await load(client, project, set.wanted, this.#facts);
+      if (set.wanted.isEmpty) return set;
+      await load(client, this.#project, set.wanted, this.#facts);
     }
     throw new Error('a write wants more and more');
+  }
+
+  #keys(): Key[] {
+    return this.#parts.flatMap(({ rows }) =>
+      rows.traces.flatMap(([, , ofTrace]) => keysOf(ofTrace)),
+    );
   }
 
   /** A batch that is delivered twice at the same time is one. */

@@ -1,27 +1,64 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
-import type { Pool, PoolClient } from 'pg';
+import type { Pool } from 'pg';
 import type { Clock, Logger } from '../component/component.ts';
-import type { Trouble } from './errors.ts';
-import { isUsableAfter, postgresError, troubleOf } from './errors.ts';
+import type { Connections, LastingTrouble } from './connections.ts';
+import { connectionsOf } from './connections.ts';
+import { isUsableAfter, postgresError } from './errors.ts';
+import type { QueryClass } from './pipeline.ts';
+import { Pipeline } from './pipeline.ts';
 
 /** Rows by column. `bigint` columns come as text. */
 export type Row = Readonly<Record<string, unknown>>;
 
+export type Result = { readonly rows: readonly Row[] };
+
+/** One statement, and what stands at its $1, $2, …. */
+export type Statement = readonly [text: string, values: readonly unknown[]];
+
 export type PostgresClient = {
   /** Rejects with `RetryableError` or, where the values themselves are refused, `PermanentError`. */
-  query(text: string, values?: readonly unknown[]): Promise<{ readonly rows: readonly Row[] }>;
+  query(text: string, values?: readonly unknown[]): Promise<Result>;
+};
+
+/** A statement and what its rows say. */
+export type Question<T> = {
+  readonly statement: Statement;
+  readonly answer: (rows: readonly Row[]) => T;
+};
+
+export async function ask<T>(
+  client: PostgresClient,
+  { statement: [text, values], answer }: Question<T>,
+): Promise<T> {
+  const { rows } = await client.query(text, values);
+  return answer(rows);
+}
+
+/** A connection inside a transaction. */
+export type PostgresTransaction = PostgresClient & {
+  /**
+   * Asks one after another in one round trip, each of what was committed before it. Where one fails, none after
+   * it is asked.
+   */
+  together<T extends readonly unknown[]>(
+    questions: {
+      readonly [K in keyof T]: Question<T[K]>;
+    },
+  ): Promise<T>;
+  /** Carries out the last statements together with COMMIT; the transaction is over then. */
+  commit(statements: readonly Statement[]): Promise<readonly Result[]>;
 };
 
 /** Connections that are made when they are needed, and made anew when they break. */
 export type Postgres = PostgresClient & {
   /** One transaction, READ COMMITTED; rolled back when `work` rejects. */
-  transaction<T>(work: (client: PostgresClient) => Promise<T>): Promise<T>;
+  transaction<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
   /** The same for somebody who waits: connection and all statements together have `queryTimeout`. */
-  promptly<T>(work: (client: PostgresClient) => Promise<T>): Promise<T>;
+  promptly<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
   /** Connections that are open, and callers that wait for one. */
   usage(): { readonly open: number; readonly waiting: number };
   /** What is wrong now, as far as callers have found; undefined while all is well. */
-  trouble(): (Trouble & { /** Milliseconds. */ readonly lasts: number }) | undefined;
+  trouble(): LastingTrouble | undefined;
   close(): Promise<void>;
 };
 
@@ -60,21 +97,18 @@ export async function openPostgres(settings: PostgresSettings): Promise<Postgres
   pool.on('connect', (client) => client.on('error', onBroken));
   const { queryTimeout, clock } = settings;
   const connections = connectionsOf(pool, clock);
+  const connected = <T>(timeLeft: () => number, work: (connection: Connected) => Promise<T>) =>
+    withConnection(connections, pg, timeLeft, work);
   return {
     query: (text, values) =>
-      withConnection(connections, endsIn(queryTimeout, clock), (client) =>
-        client.query(text, values),
-      ),
+      connected(endsIn(queryTimeout, clock), (connection) => connection.query(text, values)),
     transaction: (work) =>
-      withConnection(
-        connections,
+      connected(
         () => queryTimeout,
-        (client) => transaction(client, work),
+        (connection) => transaction(connection, work),
       ),
     promptly: (work) =>
-      withConnection(connections, endsIn(queryTimeout, clock), (client) =>
-        transaction(client, work),
-      ),
+      connected(endsIn(queryTimeout, clock), (connection) => transaction(connection, work)),
     usage: () => ({ open: pool.totalCount, waiting: pool.waitingCount }),
     trouble: connections.trouble,
     close: () => pool.end(),
@@ -87,118 +121,102 @@ function endsIn(ms: number, clock: Clock): () => number {
   return () => Math.max(1, Math.min(ms, Math.ceil(end - clock.now())));
 }
 
-/** How long what the server refused to everybody is taken to be so still. */
-const REFUSING_MS = 5_000;
-
-type Connections = {
-  take(): Promise<PoolClient>;
-  /** It answered. */
-  worked(client: PoolClient): void;
-  failed(client: PoolClient, error: unknown): void;
-  readonly trouble: Postgres['trouble'];
+/** One connection of the pool. */
+type Connected = PostgresClient & {
+  /** In one round trip. */
+  send(statements: readonly Statement[]): Promise<readonly Result[]>;
 };
-
-/**
- * The pool's connections, in generations: where one of them is found to lead nowhere, or to a server that
- * does not serve any more, all that have not been heard of since are not used again. After a failover each
- * of them would cost somebody the whole time-out else.
- */
-function connectionsOf(pool: Pool, clock: Clock): Connections {
-  const generations = new WeakMap<PoolClient, number>();
-  let generation = 0;
-  let trouble: (Trouble & { readonly since: number; readonly at: number }) | undefined;
-
-  function note(error: unknown): void {
-    const found = troubleOf(error);
-    if (found === undefined) return;
-    const at = clock.now();
-    trouble = { ...found, at, since: current()?.since ?? at };
-  }
-
-  /** What is refused to some may be granted to others: only time ends it. */
-  function current() {
-    if (trouble === undefined || trouble.isAway) return trouble;
-    if (Math.abs(clock.now() - trouble.at) > REFUSING_MS) trouble = undefined;
-    return trouble;
-  }
-
-  return {
-    async take() {
-      for (;;) {
-        let client: PoolClient;
-        try {
-          client = await pool.connect();
-        } catch (error) {
-          note(error);
-          throw postgresError(error);
-        }
-        // The first time, it is new.
-        const made = generations.get(client) ?? generation;
-        generations.set(client, made);
-        if (made === generation) return client;
-        client.release(true);
-      }
-    },
-    worked(client) {
-      generations.set(client, generation);
-      if (trouble?.isAway) trouble = undefined;
-    },
-    failed(client, error) {
-      note(error);
-      if (!isUsableAfter(error) && generations.get(client) === generation) generation++;
-    },
-    trouble() {
-      const now = current();
-      if (now === undefined) return undefined;
-      const { isAway, message, since } = now;
-      return { isAway, message, lasts: Math.abs(clock.now() - since) };
-    },
-  };
-}
 
 async function withConnection<T>(
   connections: Connections,
+  driver: { readonly Query: QueryClass },
   timeLeft: () => number,
-  work: (client: PostgresClient) => Promise<T>,
+  work: (connection: Connected) => Promise<T>,
 ): Promise<T> {
-  const connected = await connections.take();
+  const client = await connections.take();
   let isBroken = false;
-  const client: PostgresClient = {
-    async query(text, values) {
-      if (isBroken) throw postgresError(new Error('the connection broke before'));
-      try {
-        const query = { text, values: values as unknown[], query_timeout: timeLeft() };
-        const result = await connected.query(query);
-        connections.worked(connected);
-        return result;
-      } catch (error) {
-        // What the server did not answer, it may still be doing.
-        isBroken ||= !isUsableAfter(error);
-        connections.failed(connected, error);
-        throw postgresError(error);
-      }
-    },
+  const asked = async <R>(ask: () => Promise<R>): Promise<R> => {
+    if (isBroken) throw postgresError(new Error('the connection broke before'));
+    try {
+      const answer = await ask();
+      connections.worked(client);
+      return answer;
+    } catch (error) {
+      // What the server did not answer, it may still be doing.
+      isBroken ||= !isUsableAfter(error);
+      connections.failed(client, error);
+      throw postgresError(error);
+    }
   };
   try {
-    return await work(client);
+    return await work({
+      query: (text, values) =>
+        asked(() => {
+          const query = { text, values: values as unknown[], query_timeout: timeLeft() };
+          return client.query(query);
+        }),
+      send: (statements) =>
+        asked(
+          () =>
+            new Promise((resolve, reject) => {
+              client.query(
+                new Pipeline(statements, timeLeft(), driver, (error, results = []) =>
+                  error ? reject(error) : resolve(results),
+                ),
+              );
+            }),
+        ),
+    });
   } finally {
     // A connection whose state is not known is closed, and with it its transaction.
-    connected.release(isBroken);
+    client.release(isBroken);
   }
 }
 
+/** BEGIN goes with what is asked first, and COMMIT with what `work` says is last. */
 async function transaction<T>(
-  client: PostgresClient,
-  work: (client: PostgresClient) => Promise<T>,
+  connection: Connected,
+  work: (client: PostgresTransaction) => Promise<T>,
 ): Promise<T> {
-  await client.query('BEGIN');
+  let hasBegun = false;
+  let isOver = false;
+  const send = async (statements: readonly Statement[]): Promise<readonly Result[]> => {
+    if (hasBegun) return connection.send(statements);
+    hasBegun = true;
+    return (await connection.send([BEGIN, ...statements])).slice(1);
+  };
+  const client: PostgresTransaction = {
+    async query(text, values) {
+      const [result] = values === undefined ? [] : await send([[text, values]]);
+      if (result !== undefined) return result;
+      // Without values it may be several statements.
+      if (!hasBegun) await send([]);
+      return connection.query(text);
+    },
+    async together<R extends readonly unknown[]>(
+      questions: {
+        readonly [K in keyof R]: Question<R[K]>;
+      },
+    ) {
+      const results = await send(questions.map(({ statement }) => statement));
+      return questions.map(({ answer }, i) => answer(results[i]?.rows ?? [])) as unknown as R;
+    },
+    async commit(statements) {
+      const results = await send([...statements, COMMIT]);
+      isOver = true;
+      return results.slice(0, -1);
+    },
+  };
   try {
     const result = await work(client);
-    await client.query('COMMIT');
+    if (hasBegun && !isOver) await send([COMMIT]);
     return result;
   } catch (error) {
     // Where the connection is broken this fails at once, and the server does it by itself.
-    await client.query('ROLLBACK').catch(() => {});
+    if (hasBegun && !isOver) await connection.query('ROLLBACK').catch(() => {});
     throw error;
   }
 }
+
+const BEGIN: Statement = ['BEGIN', []];
+const COMMIT: Statement = ['COMMIT', []];

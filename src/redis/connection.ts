@@ -387,7 +387,10 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
 /** A name with several addresses fails with an error for each of them. */
 function reasonOf(error: unknown): string {
   const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
-  return first instanceof Error ? first.message : String(first);
+  const message = first instanceof Error ? first.message : String(first);
+  // Told by turns in both ways, of one that hangs up before it serves; what it said the library keeps.
+  if (!/\b(EPIPE|ECONNRESET)\b/.test(message)) return message;
+  return 'Redis ends the connection at once: it may be in protected mode, or want TLS';
 }
 
 /** Waiting times and ports of the caller differ from one try to the next. */

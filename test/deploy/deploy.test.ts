@@ -17,6 +17,9 @@ type Service = {
   readonly environment?: Readonly<Record<string, string>>;
   readonly volumes?: readonly string[];
   readonly stop_grace_period?: string;
+  readonly init?: boolean;
+  readonly ports?: readonly string[];
+  readonly deploy?: { readonly replicas: number };
 };
 
 const read = (...path: string[]): string => readFileSync(resolve(...path), 'utf8');
@@ -39,9 +42,18 @@ t.test('the compose file runs the shipped configurations with all that they ask 
       Number.parseInt(stop_grace_period ?? '', 10) > SHUTDOWN_SECONDS,
       'a stop is not cut short',
     );
+    t.equal(compose.services[name].init, true, 'a stop is heard while the program starts');
   }
   t.match(compose.services.gateway.environment, { TRACECTL_ADMIN_TOKEN: /TRACECTL_ADMIN_TOKEN/ });
   t.ok(compose.services.redis.command.includes('noeviction'), 'Redis never evicts');
+});
+
+t.test('gateways keep their ports over a restart, and workers do not share a file', async (t) => {
+  const { ports = [], deploy } = compose.services.gateway;
+  const [, first = '', last = ''] = /^127\.0\.0\.1:(\d+)-(\d+):4318$/.exec(ports.join()) ?? [];
+  t.equal(Number(last) - Number(first) + 1, deploy?.replicas, 'there is no other port to move to');
+  const command = [compose.services.worker.command].flat().join(' ');
+  t.match(command, /--set exporters\.file\.path=\S*\$\$\{env:HOSTNAME\}/);
 });
 
 t.test('the container is built from what is here, and asks where health is', async (t) => {
@@ -58,6 +70,22 @@ t.test('the container is built from what is here, and asks where health is', asy
     t.notOk(ignored.includes(needed), `${needed} is in the build`);
   }
   t.ok(ignored.includes('node_modules'), 'what was installed for another system is not');
+  t.match(file, /^COPY package\.json package-lock\.json .*\nRUN npm ci$/m, 'as it is locked');
+  t.notMatch(file, /npm install/, 'nothing is resolved anew');
+});
+
+t.test('the container serves without a configuration of its own', async (t) => {
+  const [, from = '', to = ''] =
+    /sed 's\/(\S+?)\/(\S+?)\/' config\/embedded\.yaml/.exec(read(DEPLOY, 'Containerfile')) ?? [];
+  const text = read(ROOT, 'config', 'embedded.yaml').replaceAll(new RegExp(from, 'g'), to);
+  const { receivers, extensions } = parse(text) as Record<'receivers' | 'extensions', unknown>;
+  const everywhere = { endpoint: '0.0.0.0:4318' };
+  t.match(receivers, {
+    native: everywhere,
+    runs: everywhere,
+    otlp: { protocols: { http: everywhere } },
+  });
+  t.match(extensions, { admin: { endpoint: /^127\./ }, health_check: { endpoint: /^127\./ } });
 });
 
 t.test(
@@ -67,6 +95,14 @@ t.test(
     const value = (key: string): string => new RegExp(`^${key}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
     t.ok(Number.parseInt(value('TimeoutStopSec'), 10) > SHUTDOWN_SECONDS);
     t.equal(Number(value('RestartPreventExitStatus')), EXIT.configuration);
-    t.match(value('ExecStart'), /tracectl run --config \/etc\/tracectl\/tracectl\.yaml$/);
+    t.equal(value('StartLimitIntervalSec'), '0', 'it does not give up on a store that is away');
+    t.match(value('ExecStart'), /tracectl run --config \/etc\/tracectl\/%N\.yaml$/);
+    t.match(value('ExecReload'), /tracectl reload --config \/etc\/tracectl\/%N\.yaml$/);
+    t.equal(
+      value('WorkingDirectory'),
+      `/var/lib/${value('StateDirectory')}`,
+      'it starts in its data',
+    );
+    t.equal(value('StateDirectory'), '%N', 'each daemon of a machine has its own');
   },
 );

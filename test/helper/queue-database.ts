@@ -90,7 +90,10 @@ export function databaseOf(
       refuse();
       return postgres.promptly(work);
     },
-    deletedOf: async (_client, ids) => new Set(ids.filter((id) => deleted.has(id))),
+    deletedAmong: (ids) => ({
+      statement: ['SELECT 1', []],
+      answer: () => new Set(ids.filter((id) => deleted.has(id))),
+    }),
     async keep(client, batches) {
       await insertBatches(client, batches);
       return new Set();

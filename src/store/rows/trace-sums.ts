@@ -85,9 +85,10 @@ export class TraceState {
     const usage = row[14];
     if (usage === null) return;
     const sums = isModelCall(row[7]) ? this.modelUsage : this.otherUsage;
-    for (const [name, count] of Object.entries(decodeJsonText(usage) as Sums)) {
+    const counts = decodeJsonText(usage) as Sums;
+    for (const name of Object.keys(counts)) {
       const before = Object.hasOwn(sums, name) ? (sums[name] ?? 0) : 0;
-      sums[name] = before + sign * count;
+      sums[name] = before + sign * (counts[name] ?? 0);
       // Whether a name without tokens left still stands in another row, only all rows can tell.
       if (sign === -1 && sums[name] === 0) this.mustRecount = true;
     }

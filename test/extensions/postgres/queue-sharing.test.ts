@@ -36,6 +36,30 @@ t.test('an entry is leased by one process alone, and none is left out', async (t
   t.equal(ids.length, 40);
 });
 
+t.test(
+  'of batches that come together, one that cannot be kept takes no other with it',
+  async (t) => {
+    const { place, first } = await two(t);
+    await place.pool.query(`ALTER TABLE queue_entries ADD CHECK (project <> 'poison')`);
+    const tenants = ['fine', 'poison', 'fine'].map((projectId) => aTenant({ projectId }));
+    const batches = tenants.map((tenant) => nativeBatch(1, { tenant }));
+    const settled = await Promise.allSettled(batches.map((batch) => first.append(batch)));
+    t.same(
+      settled.map(({ status }) => status),
+      ['fulfilled', 'rejected', 'fulfilled'],
+    );
+    t.match(settled[1], { reason: { code: 'storage_refused' } });
+    const waiting = await first.lease('a', 10, ANY_SIZE);
+    t.same(
+      waiting.map(({ batch }) => batch.id),
+      [batches[0]?.id, batches[2]?.id],
+      'what was answered waits, and nothing else',
+    );
+    const { rows } = await place.pool.query('SELECT count(*) AS count FROM batches');
+    t.equal(Number(rows[0].count), 2, 'nothing of the refused one is left');
+  },
+);
+
 t.test('an Idempotency-Key is claimed once, whichever process is asked', async (t) => {
   const { place, one, first, second } = await two(t);
   const tenant = aTenant();

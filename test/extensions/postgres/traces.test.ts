@@ -98,6 +98,46 @@ t.test('what Postgres refuses in text comes back as it was sent, and is found', 
   t.same(none.items, [], 'case is ignored of ASCII letters alone, as in SQLite');
 });
 
+t.test('ids of any characters are kept, and found, several at once', async (t) => {
+  const { traces } = await traceDatabase(t, await server.database());
+  const alike = [
+    'NULL',
+    'null',
+    '',
+    '-',
+    'a.b:c_d-e',
+    '{}',
+    ',',
+    '"',
+    '\\',
+    '\\x61',
+    'a',
+    '\\141',
+    ' a',
+    'a ',
+  ];
+  await fc.assert(
+    fc.asyncProperty(
+      fc.uniqueArray(fc.oneof(fc.constantFrom(...alike), fc.string({ unit: 'binary' })), {
+        ...{ minLength: 1, maxLength: 40 },
+      }),
+      fc.uuid(),
+      async (ids, run) => {
+        const made = ids.map((id) => anObservation({ id, traceId: `${id}/${run}`, name: id }));
+        await traces.write(batchWith(made));
+        // Once more: what stands there is found by its key, and merged.
+        await traces.write(batchWith(made.map((each) => ({ ...each, model: 'm' }))));
+        for (const { id, traceId } of made) {
+          const { items } = await traces.listObservations(P, traceId ?? '', { limit: 2 });
+          t.match(items, [{ id, name: id, model: 'm' }]);
+          t.equal(items.length, 1);
+        }
+      },
+    ),
+    { numRuns: 25, examples: [[alike, '00000000-0000-0000-0000-000000000000']] },
+  );
+});
+
 t.test('custom fields of megabytes and deep text are kept', async (t) => {
   const { traces } = await traceDatabase(t, await server.database());
   const deep = `${'{"a":'.repeat(512)}1${'}'.repeat(512)}`;

@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
 import t from 'tap';
 import { config } from '../../../extensions/redis/config.ts';
 import { redisCluster, redisServer } from '../../helper/redis-server.ts';
@@ -86,6 +88,31 @@ t.test('a password that is wrong is told, and one that is made right is taken', 
   await server.client.call('ACL', 'SETUSER', 'gateway', '>new');
   await stateOf(redis, ({ connected }) => connected);
   t.equal(await redis.run((client) => client.get('a')), null);
+});
+
+t.test('a Redis that hangs up on everybody is told once, and why that may be', async (t) => {
+  let hungUp = 0;
+  const enough = Promise.withResolvers<void>();
+  // As Redis in protected mode does to other machines.
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.write(
+      '-DENIED Redis is running in protected mode because no password is set\r\n',
+      () => {
+        socket.resetAndDestroy();
+        if (++hungUp === 4) enough.resolve();
+      },
+    );
+  }).listen(0, '127.0.0.1');
+  t.teardown(() => server.close());
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const { health, settings } = await startRedis(t, { url: `redis://127.0.0.1:${port}` });
+  await enough.promise;
+  t.match(health.report(true).components[0]?.details?.reason, /protected mode/);
+  const told = settings.logger.lines.filter(({ message }) => message === 'Redis cannot be reached');
+  t.match(told, [{ fields: { reason: /protected mode/ } }]);
+  t.equal(told.length, 1);
 });
 
 t.test('messages of a channel reach its listeners, also after Redis was away', async (t) => {

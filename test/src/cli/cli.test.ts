@@ -346,6 +346,28 @@ t.test('signals', async (t) => {
     },
   );
 
+  await t.test(
+    'one that comes to process 1 of a container before it listens ends it',
+    async (t) => {
+      const script = (further: string) => `
+      import { endWhileLoading } from './src/cli/first-process.ts';
+      endWhileLoading((status) => process.exit(status), 1);
+      ${further}
+      setInterval(() => {}, 1000);
+      console.log('loaded');`;
+      const outcome = async (further: string) => {
+        const argv = ['--input-type=module', '-e', script(further)];
+        const child = spawn(process.execPath, argv, { cwd: ROOT });
+        await once(child.stdout, 'data');
+        child.kill('SIGTERM');
+        return once(child, 'close');
+      };
+      t.same(await outcome(''), [128 + 15, null], 'by a handler, not by the signal');
+      const listener = `process.on('SIGTERM', () => setImmediate(() => process.exit(7)));`;
+      t.same(await outcome(listener), [7, null], 'whoever listens decides');
+    },
+  );
+
   await t.test('a fault of the program is logged, and ends it with 70', async (t) => {
     const script = `
       import { watchProcess } from './src/cli/process-events.ts';

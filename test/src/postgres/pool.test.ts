@@ -1,7 +1,7 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
-import type { Postgres } from '../../../src/postgres/pool.ts';
+import type { Postgres, Question, Statement } from '../../../src/postgres/pool.ts';
 import { openPostgres } from '../../../src/postgres/pool.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
@@ -146,4 +146,88 @@ t.test('who finds no connection free is told so', async (t) => {
   holding.resolve();
   await held;
   t.same((await postgres.query('SELECT 1 AS n')).rows, [{ n: 1 }]);
+});
+
+const insert = (n: number): Statement => ['INSERT INTO numbers VALUES ($1)', [n]];
+
+t.test('statements that go together see what others committed before each of them', async (t) => {
+  const { postgres, url } = await opened(t);
+  const observer = new pg.Client({ connectionString: url });
+  await observer.connect();
+  t.teardown(() => observer.end());
+  const count: Question<number> = {
+    statement: ['SELECT count(*) AS count FROM numbers', []],
+    answer: ([row]) => Number(row?.count),
+  };
+  const locked: Question<boolean> = {
+    statement: ['SELECT pg_advisory_xact_lock($1) IS NULL AS is_null', [1]],
+    answer: ([row]) => row?.is_null === false,
+  };
+  const holds = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<void>();
+  const first = postgres.transaction(async (client) => {
+    await client.query('SELECT pg_advisory_xact_lock($1)', [1]);
+    holds.resolve();
+    await asked.promise;
+    await client.commit([insert(1)]);
+  });
+  await holds.promise;
+  const seen = postgres.transaction((client) => client.together([count, locked, count]));
+  for (;;) {
+    const { rows } = await observer.query(
+      `SELECT 1 FROM pg_stat_activity
+       WHERE datname = current_database() AND wait_event = 'advisory'`,
+    );
+    if (rows.length > 0) break;
+  }
+  asked.resolve();
+  await first;
+  t.same(await seen, [0, true, 1]);
+});
+
+t.test('of statements that go together none is carried out behind one that fails', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 1 });
+  const before = await pidOf(postgres);
+  const none = (statement: Statement): Question<void> => ({ statement, answer: () => {} });
+  const failing = postgres.transaction((client) =>
+    client.together([insert(1), insert(0), insert(2)].map(none)),
+  );
+  await t.rejects(failing, { name: 'PermanentError', code: 'storage_refused' });
+  t.same(await numbers(postgres), []);
+  const committing = postgres.transaction((client) => client.commit([insert(1), insert(1)]));
+  await t.rejects(committing, { name: 'PermanentError', code: 'storage_refused' });
+  t.same(await numbers(postgres), []);
+  t.equal(await pidOf(postgres), before, 'its connection goes on');
+});
+
+t.test('the last statements are committed when they are answered', async (t) => {
+  const { postgres } = await opened(t);
+  await postgres.transaction(async (client) => {
+    await client.query('INSERT INTO numbers VALUES (1)');
+    const [, found] = await client.commit([insert(2), ['SELECT count(*) AS n FROM numbers', []]]);
+    t.same(found?.rows, [{ n: '2' }]);
+    t.same(await numbers(postgres), [1, 2], 'on another connection');
+  });
+  await postgres.transaction(async (client) => client.commit([insert(3)]));
+  await t.rejects(
+    postgres.transaction(async (client) => {
+      await client.commit([insert(4)]);
+      throw new Error('too late');
+    }),
+  );
+  t.same(await numbers(postgres), [1, 2, 3, 4]);
+});
+
+t.test('a connection that breaks under statements that go together is replaced', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 1, queryTimeout: 500 });
+  const broken = postgres.transaction((client) =>
+    client.commit([insert(1), ['SELECT pg_terminate_backend(pg_backend_pid())', []]]),
+  );
+  await t.rejects(broken, { name: 'RetryableError', code: 'storage_failed' });
+  t.same(await numbers(postgres), []);
+  const late = postgres.transaction((client) =>
+    client.commit([insert(1), ['SELECT pg_sleep(30)', []]]),
+  );
+  await t.rejects(late, { name: 'RetryableError', code: 'storage_failed' });
+  t.same(await numbers(postgres), []);
 });
