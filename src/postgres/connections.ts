@@ -1,7 +1,7 @@
 import type { Pool, PoolClient } from 'pg';
 import type { Clock } from '../component/component.ts';
 import type { Trouble } from './errors.ts';
-import { isUsableAfter, postgresError, troubleOf } from './errors.ts';
+import { isReadOnly, isUsableAfter, postgresError, troubleOf } from './errors.ts';
 
 export type LastingTrouble = Trouble & {
   /** Milliseconds. */
@@ -28,6 +28,8 @@ export type Connections = {
 export function connectionsOf(pool: Pool, clock: Clock): Connections {
   const generations = new WeakMap<PoolClient, number>();
   let generation = 0;
+  /** What is older leads to a server that another one took over from, however well it answers. */
+  let oldest = 0;
   let trouble: (Trouble & { readonly since: number; readonly at: number }) | undefined;
 
   function note(error: unknown): void {
@@ -62,12 +64,13 @@ export function connectionsOf(pool: Pool, clock: Clock): Connections {
       }
     },
     worked(client) {
-      generations.set(client, generation);
+      if ((generations.get(client) ?? 0) >= oldest) generations.set(client, generation);
       if (trouble?.isAway) trouble = undefined;
     },
     failed(client, error) {
       note(error);
-      if (!isUsableAfter(error) && generations.get(client) === generation) generation++;
+      if (isReadOnly(error)) oldest = ++generation;
+      else if (!isUsableAfter(error) && generations.get(client) === generation) generation++;
     },
     trouble() {
       const now = current();

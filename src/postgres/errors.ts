@@ -70,7 +70,12 @@ export function isAnswer(error: unknown): boolean {
 
 /** Whether a connection is of use after this: that of a server which another one took over from is not. */
 export function isUsableAfter(error: unknown): boolean {
-  return isAnswer(error) && !(error instanceof Error && codeOf(error) === '25006');
+  return isAnswer(error) && !isReadOnly(error);
+}
+
+/** The server answers, and takes nothing: what it has may be old. */
+export function isReadOnly(error: unknown): boolean {
+  return error instanceof Error && codeOf(error) === '25006';
 }
 
 /** It has been said already what it means. */

@@ -107,6 +107,21 @@ t.test('a server that takes nothing any more is left for the one that took over'
   t.same(await numbers(postgres), [1]);
 });
 
+t.test('what reads from a server that takes nothing any more is left too', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 2 });
+  const reading = await postgres.transaction(async (client) => {
+    const pid = await pidOf(client);
+    const writing = postgres.transaction(async (other) => {
+      await other.query('SET TRANSACTION READ ONLY');
+      await other.query('INSERT INTO numbers VALUES (1)');
+    });
+    await t.rejects(writing, { code: 'storage_failed' });
+    t.equal(await pidOf(client), pid, 'it answers still');
+    return pid;
+  });
+  t.not(await pidOf(postgres), reading);
+});
+
 t.test('a statement that takes too long is given up, at the server too', async (t) => {
   const { postgres } = await opened(t, { queryTimeout: 200 });
   const slow = postgres.query('WITH slept AS (SELECT pg_sleep(30)) SELECT 7227 FROM slept');
