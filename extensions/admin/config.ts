@@ -14,7 +14,7 @@ export const adminConfig = z.strictObject({
     })
     .default('')
     .describe(
-      'The admin token. Without one, or with an empty one, it is made at the first start and kept in the data directory of the store',
+      'The admin token. Without one, or with an empty one, it is made at the first start and kept in the data directory of the store; where the store has none, the API is not served',
     ),
   tls: serverTls().optional().describe('Serves https; plain http where it is left out'),
 });

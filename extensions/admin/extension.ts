@@ -32,9 +32,13 @@ export function createAdmin(settings: Settings, config: AdminConfig): Extension 
   return {
     async start() {
       const store = host.extension(config.store, STORE);
-      const kept = config.token === '' ? await keepToken(directoryOf(settings, config)) : undefined;
-      tokenFile = kept?.file;
-      const access = guardAccess(kept?.token ?? config.token, clock, logger);
+      const token = await tokenOf(settings, config);
+      if (token === undefined) {
+        logger.warn({ endpoint: config.endpoint }, noPlaceForToken(config.store));
+        return;
+      }
+      tokenFile = token.file;
+      const access = guardAccess(token.token, clock, logger);
       server = await createServer({ store, access, health: host.service(HEALTH), logger, clock });
       await server.listen(config.endpoint, config.tls, metrics);
       warnOfExposure(settings, config);
@@ -62,12 +66,17 @@ function warnOfExposure({ logger }: Settings, { endpoint, tls }: AdminConfig): v
   );
 }
 
-function directoryOf({ host }: Settings, { store }: AdminConfig): string {
+/** Undefined where none is given and there is no place to keep one: several processes need the same. */
+async function tokenOf(
+  { host }: Settings,
+  { store, token }: AdminConfig,
+): Promise<{ readonly token: string; readonly file?: string } | undefined> {
+  if (token !== '') return { token };
   let directory: DataDirectory;
   try {
     directory = host.extension(store, DATA_DIRECTORY);
   } catch {
-    throw new Error(noPlaceForToken(store));
+    return undefined;
   }
-  return directory.path;
+  return keepToken(directory.path);
 }

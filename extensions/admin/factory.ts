@@ -18,6 +18,7 @@ export const admin = defineExtension({
           capability: DATA_DIRECTORY.name,
           field: 'token',
           message: noPlaceForToken(store),
+          isOptional: true,
         }
       : undefined,
   runsIn: 'first',

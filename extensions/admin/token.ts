@@ -57,5 +57,5 @@ async function writeToken(file: string, token: string): Promise<void> {
 
 /** Said of a store that has no data directory, where the configuration gives no token. */
 export function noPlaceForToken(store: string): string {
-  return `admin needs a token: ${store} has no data directory to keep one in; set "token", for example to \${env:TRACECTL_ADMIN_TOKEN}`;
+  return `the admin API is not served without a token: ${store} has no data directory to keep one in; set "token", for example to \${env:TRACECTL_ADMIN_TOKEN}`;
 }

@@ -313,6 +313,8 @@ export type Need = {
   readonly field: string;
   /** What is wrong where it is not offered. */
   readonly message: string;
+  /** Without it some of the component does nothing; the rest works. */
+  readonly isOptional?: boolean;
 };
 
 export type Factory =

@@ -92,7 +92,8 @@ function checkNeed(draft: Draft, path: Path, { factory, config }: Declared<Facto
   const provided = draft.extensions.get(need.extension)?.factory.provides;
   // Where there is no such extension, that has been said.
   if (provided === undefined || provided.includes(need.capability)) return;
-  draft.report('error', [...path, need.field], need.message);
+  const severity = need.isOptional === true ? 'warning' : 'error';
+  draft.report(severity, [...path, need.field], need.message);
 }
 
 function faultOf(

@@ -1,11 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
 import t from 'tap';
 import { type Answer, eventually, json, list, record, send } from './client.ts';
 import type { Cluster } from './cluster.ts';
-import { startCluster } from './cluster.ts';
-import { type Daemon, total } from './daemon.ts';
-import { compare, type Entry, startLoad, type Target } from './journal.ts';
+import { at, redisValues, sql, startCluster } from './cluster.ts';
+import type { Daemon } from './daemon.ts';
+import type { Target } from './journal.ts';
 import { treeAt } from './shipped.ts';
 
 /** config/gateway.yaml and config/worker.yaml as processes, over a real Redis and a real Postgres. */
@@ -15,7 +14,6 @@ t.setTimeout(600_000);
 t.jobs = 1;
 
 const BATCH = '/api/v1/observations/batch';
-const HOUR = 3_600_000;
 
 let sent = 0;
 
@@ -47,81 +45,13 @@ function admin(
   return send(daemon.adminBase, { method, path, headers, body: text });
 }
 
-/** Asks the database itself. */
-async function sql(url: string, text: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url });
-  client.on('error', () => {});
-  await client.connect();
-  try {
-    return (await client.query(text)).rows as Record<string, unknown>[];
-  } finally {
-    await client.end();
-  }
-}
+const HOUR = 3_600_000;
 
 /** An hour that ends in the middle of a test would give back what the test has just used up. */
 async function clearOfTheHour(): Promise<void> {
   const left = HOUR - (Date.now() % HOUR);
   if (left < 60_000) await sleep(left);
 }
-
-const at = <T>(items: readonly T[], index: number): T => {
-  const item = items[index];
-  if (item === undefined) throw new Error(`there is no number ${index}`);
-  return item;
-};
-
-t.test('gateways, workers, Redis and Postgres are killed in turn under load', async (t) => {
-  await clearOfTheHour();
-  const cluster = await startCluster(t);
-  const { gateways, workers, redis, postgres, database } = cluster;
-  const journal: Entry[] = [];
-  // While Postgres dies in the middle of a commit, 503 leaves open whether it was carried out.
-  const load = startLoad(cluster.target, journal, { clients: 6, open: [503] });
-  const restart = async (daemon: Daemon): Promise<void> => {
-    await daemon.end('SIGKILL');
-    await daemon.start();
-  };
-  await sleep(500);
-  await restart(at(gateways, 0));
-  await restart(at(workers, 0));
-  await Promise.all([restart(at(gateways, 1)), restart(at(workers, 1))]);
-  await redis.kill();
-  await sleep(300);
-  await redis.start();
-  await sleep(1500);
-  await postgres.kill();
-  await sleep(300);
-  await postgres.start();
-  const before = journal.filter(({ state }) => state === 'acknowledged').length;
-  await eventually(
-    async () => journal.filter(({ state }) => state === 'acknowledged').length,
-    (count) => count > before + 20,
-    'answers after everything is back, without a restart of a gateway',
-    30_000,
-  );
-  await load.stop();
-  await cluster.drained();
-
-  const acknowledged = journal.filter(({ state }) => state === 'acknowledged');
-  t.ok(acknowledged.length > 100, `${acknowledged.length} of ${journal.length} were answered`);
-  const { problems } = await compare(cluster.target(), journal);
-  t.same(problems, [], 'what was answered is there once and as sent, what was refused is not');
-
-  const [stored] = await sql(database, 'SELECT count(*) AS count FROM observations');
-  const [used] = await sql(database, 'SELECT sum(events) AS events FROM all_usage');
-  t.equal(Number(used?.events), Number(stored?.count), 'usage is the sum of what is stored');
-  const [dead] = await sql(database, 'SELECT count(*) AS count FROM queue_dead_letters');
-  t.equal(Number(dead?.count), 0);
-  const verified = await at(gateways, 0).cli('usage', 'verify');
-  t.equal(verified.code, 0, verified.stdout + verified.stderr);
-  await eventually(
-    async () => total(await at(gateways, 2).metrics(), 'tracectl_quota_month_events'),
-    (counted) => counted === Number(used?.events),
-    'the counters in Redis agree with the ledger',
-    180_000,
-  );
-});
 
 t.test('a limit is not exceeded by a single event, however many replicas admit', async (t) => {
   await clearOfTheHour();
@@ -258,14 +188,7 @@ t.test('a project deleted under load leaves nothing but its usage', async (t) =>
     `SELECT count(*) AS count FROM batches WHERE position('${canary}'::bytea IN body) > 0`,
   );
   t.equal(Number(bodies?.count), 0);
-  for (const key of await redis.client.keys('*')) {
-    const type = await redis.client.type(key);
-    const value =
-      type === 'hash'
-        ? JSON.stringify(await redis.client.hgetall(key))
-        : type === 'string'
-          ? ((await redis.client.get(key)) ?? '')
-          : '';
+  for (const [key, value] of await redisValues(redis)) {
     t.notOk(value.includes(canary), `${key} holds nothing of it`);
   }
 });

@@ -1,9 +1,9 @@
-import { setTimeout as sleep } from 'node:timers/promises';
+import pg from 'pg';
 import type { PostgresServer } from '../helper/postgres-server.ts';
 import { postgresServer } from '../helper/postgres-server.ts';
 import type { RedisServer, Teardown } from '../helper/redis-server.ts';
 import { redisServer } from '../helper/redis-server.ts';
-import { eventually } from './client.ts';
+import { eventually, send } from './client.ts';
 import type { Daemon, Tree } from './daemon.ts';
 import { freePorts, prepareDaemon } from './daemon.ts';
 import type { Target } from './journal.ts';
@@ -23,7 +23,7 @@ export type Cluster = {
   readonly adminToken: string;
   /** Each time another gateway that runs. */
   target(): Target;
-  /** Until nothing waits, in the store or with a worker. */
+  /** Until nothing waits, in the store or with a worker, and every process says so. */
   drained(): Promise<void>;
 };
 
@@ -33,8 +33,6 @@ export type ClusterOptions = {
   /** Changes a gateway's configuration. */
   readonly gateway?: (config: Tree) => void;
   readonly worker?: (config: Tree) => void;
-  /** Further settings of Postgres. */
-  readonly postgres?: readonly string[];
   /** Makes the database, else an ordinary one. */
   readonly database?: (postgres: PostgresServer) => Promise<string>;
   /** The port under which the daemons find a server, else its own. */
@@ -43,7 +41,7 @@ export type ClusterOptions = {
 
 export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
   const redis = await redisServer(t, ['--appendonly', 'yes', '--appendfsync', 'everysec']);
-  const postgres = await postgresServer(t, options.postgres ?? []);
+  const postgres = await postgresServer(t, []);
   const database = await (options.database?.(postgres) ?? postgres.database());
   const { through = async (_server, port) => port } = options;
   const env = {
@@ -70,6 +68,14 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
       return { base: next?.base ?? '', key };
     },
     async drained() {
+      await eventually(
+        () => sql(env.DATABASE_URL, UNDER_WAY),
+        (rows) => rows.length === 0,
+        'an empty queue',
+        120_000,
+      ).catch(async (error: unknown) => {
+        throw new Error(await situation(redis, workers), { cause: error });
+      });
       const daemons = [...gateways, ...workers].filter((daemon) => daemon.running());
       await eventually(
         async () => {
@@ -82,8 +88,6 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
         'nothing that waits',
         90_000,
       );
-      // Counts of others are read every few seconds.
-      await sleep(100);
     },
   };
 }
@@ -92,6 +96,78 @@ function withPort(address: string, port: number): string {
   const url = new URL(address);
   url.port = `${port}`;
   return url.href;
+}
+
+/** What waits, and connections in a transaction: an append may be under way whose gateway is gone. */
+const UNDER_WAY = `
+  SELECT branch::text, holder FROM queue_entries
+  UNION ALL
+  SELECT state, query FROM pg_stat_activity
+  WHERE datname = current_database() AND backend_xid IS NOT NULL
+  LIMIT 10`;
+
+/** What to look at where something waits for ever. */
+async function situation(redis: RedisServer, workers: readonly Daemon[]): Promise<string> {
+  const said = workers.map(async (worker) => {
+    const { body } = await send(worker.health, { path: '/readyz?verbose' });
+    return `${body.toString()}\n${worker.stderr().slice(-2000)}`;
+  });
+  const values = (await redisValues(redis)).map(([key, value]) => `${key} ${value.slice(0, 300)}`);
+  return ['the queue is not empty', ...(await Promise.all(said)), ...values.slice(0, 40)].join(
+    '\n',
+  );
+}
+
+/** Asks the database itself. */
+export async function sql(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return (await client.query(text)).rows as Record<string, unknown>[];
+  } finally {
+    await client.end();
+  }
+}
+
+/** Values of all keys, as text. */
+export async function redisValues({
+  client,
+}: RedisServer): Promise<[key: string, value: string][]> {
+  const values: [string, string][] = [];
+  for (const key of await client.keys('*')) {
+    const value = await contentOf(client, key, await client.type(key));
+    values.push([key, JSON.stringify(value)]);
+  }
+  return values;
+}
+
+function contentOf(client: RedisServer['client'], key: string, type: string): Promise<unknown> {
+  switch (type) {
+    case 'hash':
+      return client.hgetall(key);
+    case 'list':
+      return client.lrange(key, 0, -1);
+    case 'set':
+      return client.smembers(key);
+    case 'zset':
+      return client.zrange(key, '0', '-1');
+    case 'stream':
+      return client.xrange(key, '-', '+');
+    default:
+      return client.get(key);
+  }
+}
+
+export const at = <T>(items: readonly T[], index: number): T => {
+  const item = items[index];
+  if (item === undefined) throw new Error(`there is no number ${index}`);
+  return item;
+};
+
+/** Of a worker: a dead one's jobs go to another one after this time, and not after a minute. */
+export function noticeDeathSoon(config: Tree): void {
+  treeAt(config, 'receivers', 'bullmq').lock_duration = '5s';
 }
 
 type Env = Readonly<Record<string, string>>;

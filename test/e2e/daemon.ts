@@ -346,15 +346,21 @@ function isTree(value: unknown): value is Tree {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Ports of daemons that are not started yet, or killed, look free. */
+const given = new Set<number>();
+
 /**
- * Ports below the range that the system gives to outgoing connections, so that nobody takes one between
- * this look and the daemon's start.
+ * Ports below the range that the system gives to outgoing connections, and in a part of it that test
+ * processes beside this one do not look into: so nobody takes one between this look and the daemon's start,
+ * or while the daemon is killed.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const found: number[] = [];
   while (found.length < count) {
-    const port = 20_000 + Math.floor(Math.random() * 12_000);
-    if (!found.includes(port) && (await isFree(port))) found.push(port);
+    const port = 20_000 + 1000 * (process.pid % 12) + Math.floor(Math.random() * 1000);
+    if (given.has(port)) continue;
+    given.add(port);
+    if (await isFree(port)) found.push(port);
   }
   return found;
 }

@@ -4,14 +4,13 @@ import { chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
 import t, { type Test } from 'tap';
 import type { PostgresServer } from '../helper/postgres-server.ts';
 import type { Relay } from '../helper/relay.ts';
 import { relay } from '../helper/relay.ts';
 import { type Answer, eventually, json, list, record, send } from './client.ts';
 import type { Cluster, ClusterOptions } from './cluster.ts';
-import { startCluster } from './cluster.ts';
+import { sql, startCluster } from './cluster.ts';
 import type { Daemon } from './daemon.ts';
 import { compare, type Entry, startLoad } from './journal.ts';
 import { treeAt } from './shipped.ts';
@@ -135,18 +134,6 @@ async function wellAgain({ gateway, worker }: Setup, id: string): Promise<void> 
       ({ status }) => status === 200,
       'a daemon that is ready again',
     );
-  }
-}
-
-/** Asks the database itself, past the relay. */
-async function sql(url: string, text: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client({ connectionString: url });
-  client.on('error', () => {});
-  await client.connect();
-  try {
-    return (await client.query(text)).rows as Record<string, unknown>[];
-  } finally {
-    await client.end().catch(() => {});
   }
 }
 

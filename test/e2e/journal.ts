@@ -1,6 +1,6 @@
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { gzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { type Answer, json, list, record, send } from './client.ts';
 import { encodeTraces } from './otlp-messages.ts';
 
@@ -11,12 +11,15 @@ export type Target = { readonly base: string; readonly key: string };
 export type Entry = {
   readonly format: 'native' | 'runs' | 'otlp';
   readonly traceId: string;
-  /** Stands once in the body, so that the request's bytes are found in the store's files. */
+  /** Stands once in what is accepted of the body, so that it is found wherever the store keeps bytes. */
   readonly marker: string;
+  /** None where the whole request must be refused. */
   readonly items: readonly Item[];
-  /** Ids of items that must be rejected. */
+  /** Ids of items that must be rejected; what they carry bears a mark that may be nowhere. */
   readonly bad: readonly string[];
   state: 'sent' | 'acknowledged' | 'refused';
+  /** Of the answer; 0 where none came. */
+  status: number;
 };
 
 type Item = { readonly id: string; readonly name: string; readonly input: string };
@@ -27,13 +30,15 @@ type LoadOptions = {
   readonly clients?: number;
   /** Answers that promise nothing: the request may be stored, or not. */
   readonly open?: readonly number[];
+  /** How long a client rests after each request, milliseconds. */
+  readonly restMs?: () => number;
 };
 
 /** Clients that send one request after the other until the daemon is gone. */
 export function startLoad(
   target: () => Target,
   journal: Entry[],
-  { clients = CLIENTS, open = [] }: LoadOptions = {},
+  { clients = CLIENTS, open = [], restMs = () => 0 }: LoadOptions = {},
 ): { stop(): Promise<void> } {
   let stopped = false;
   const client = async () => {
@@ -46,11 +51,13 @@ export function startLoad(
           ...call,
           headers: { ...call.headers, authorization: `Bearer ${key}` },
         });
+        entry.status = answer.status;
         entry.state = stateOf(answer, open);
       } catch {
         // No answer: whether it was stored is open. The daemon may be gone, or about to be.
         await sleep(5);
       }
+      if (restMs() > 0) await sleep(restMs());
     }
   };
   const running = Array.from({ length: clients }, client);
@@ -83,17 +90,18 @@ function makeRequest(): Request {
 function nativeRequest(): Request {
   const traceId = randomUUID();
   const marker = makeMarker();
-  const items = makeItems(() => randomUUID());
-  const bad = randomInt(4) === 0 ? [randomUUID()] : [];
+  const isRefused = randomInt(12) === 0;
+  const items = isRefused ? [] : makeItems(() => randomUUID());
+  const bad = isRefused || randomInt(4) === 0 ? [randomUUID()] : [];
   const event = { trace_id: traceId, operation: 'finish', kind: 'llm', status: 'ok' };
-  const events = [
-    ...items.map(({ id, name, input }) => ({ ...event, id, name, inputs: { input } })),
-    ...bad.map((id) => ({ ...event, id, kind: 'nonsense' })),
-  ];
-  const metadata = { ...events[0], metadata: { marker } };
-  const body = Buffer.from(JSON.stringify({ events: [metadata, ...events.slice(1)] }));
+  const good = items.map(({ id, name, input }, index) => ({
+    ...{ ...event, id, name, inputs: { input } },
+    ...(index === 0 ? { metadata: { marker } } : {}),
+  }));
+  const rejected = bad.map((id) => ({ ...event, id, kind: 'nonsense', inputs: makeRefused() }));
+  const body = Buffer.from(JSON.stringify({ events: [...good, ...rejected] }));
   return {
-    entry: { format: 'native', traceId, marker, items, bad, state: 'sent' },
+    entry: { format: 'native', traceId, marker, items, bad, state: 'sent', status: 0 },
     method: 'POST',
     path: '/api/v1/observations/batch',
     headers: { 'content-type': 'application/json' },
@@ -115,7 +123,7 @@ function runsRequest(): Request {
     ...(index === 0 ? { extra: { metadata: { marker } } } : {}),
   }));
   return {
-    entry: { format: 'runs', traceId, marker, items, bad: [], state: 'sent' },
+    entry: { format: 'runs', traceId, marker, items, bad: [], state: 'sent', status: 0 },
     method: 'POST',
     path: '/api/v1/runs/batch',
     headers: { 'content-type': 'application/json' },
@@ -139,7 +147,7 @@ function otlpRequest(): Request {
       ...(index === 0 ? [{ key: 'marker', value: { stringValue: marker } }] : []),
     ],
   }));
-  const bad = { traceId, spanId: '0000000000000000', name: 'bad' };
+  const bad = { traceId, spanId: '0000000000000000', name: makeRefused() };
   const body = encodeTraces({
     resourceSpans: [{ scopeSpans: [{ spans: isBad ? [...spans, bad] : spans }] }],
   });
@@ -151,6 +159,7 @@ function otlpRequest(): Request {
       items: items.map((item) => ({ ...item, id: `${traceId}:${item.id}` })),
       bad: isBad ? [`${traceId}:${bad.spanId}`] : [],
       state: 'sent',
+      status: 0,
     },
     method: 'POST',
     path: '/api/public/otel/v1/traces',
@@ -171,15 +180,66 @@ function makeMarker(): string {
   return `kill-${randomBytes(12).toString('hex')}`;
 }
 
-export type Check = { problems: string[]; stored: number; lost: number };
+/** Stands in what is rejected. */
+function makeRefused(): string {
+  return `refused-${randomBytes(12).toString('hex')}`;
+}
+
+/** What the cells of a store hold of the requests; the tables need not be known. */
+export class Sightings {
+  readonly #bodies = new Map<string, number>();
+  readonly #refused: string[] = [];
+
+  /** `where` names the place for whoever has to look for it. */
+  look(cell: unknown, where: string): void {
+    const isBytes = cell instanceof Uint8Array;
+    const text = isBytes ? inflated(Buffer.from(cell)).toString('latin1') : textOf(cell);
+    for (const [refused] of text.matchAll(/refused-[0-9a-f]{24}/g)) {
+      this.#refused.push(`${refused} was rejected, and stands in ${where}`);
+    }
+    if (!isBytes) return;
+    for (const [marker] of text.matchAll(/kill-[0-9a-f]{24}/g)) {
+      this.#bodies.set(marker, (this.#bodies.get(marker) ?? 0) + 1);
+    }
+  }
+
+  /** What was acknowledged stands there once, what was refused does not, and what is open once at the most. */
+  problems(journal: readonly Entry[]): string[] {
+    const wrong = journal.flatMap(({ marker, state, format, traceId }) => {
+      const name = `${format} ${traceId} (${state})`;
+      const times = this.#bodies.get(marker) ?? 0;
+      if (times > 1) return [`${name}: its bytes are stored ${times} times`];
+      if (times === 0 && state === 'acknowledged') return [`${name}: its bytes are not stored`];
+      return times > 0 && state === 'refused' ? [`${name}: its bytes are stored`] : [];
+    });
+    return [...wrong, ...this.#refused];
+  }
+}
+
+function textOf(cell: unknown): string {
+  return typeof cell === 'object' ? JSON.stringify(cell) : String(cell);
+}
+
+function inflated(bytes: Buffer): Buffer {
+  return bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzipSync(bytes) : bytes;
+}
+
+export type Check = {
+  problems: string[];
+  /** Requests without an answer that are there, and that are not. */
+  stored: number;
+  lost: number;
+  /** Observations that were read back. */
+  items: number;
+};
 
 /** Reads back every request that was sent. */
-export async function compare(target: Target, journal: readonly Entry[]): Promise<Check> {
-  const check: Check = { problems: [], stored: 0, lost: 0 };
+export async function compare(target: () => Target, journal: readonly Entry[]): Promise<Check> {
+  const check: Check = { problems: [], stored: 0, lost: 0, items: 0 };
   const waiting = [...journal];
   const reader = async () => {
     for (let entry = waiting.pop(); entry !== undefined; entry = waiting.pop()) {
-      await compareEntry(target, entry, check);
+      await compareEntry(target(), entry, check);
     }
   };
   await Promise.all(Array.from({ length: CLIENTS }, reader));
@@ -205,6 +265,7 @@ async function compareEntry({ base, key }: Target, entry: Entry, check: Check): 
   if (state === 'refused') check.problems.push(`${name}: refused, and stored`);
   if (state === 'sent') check.stored += 1;
   const observations = list(record(json(answer)).observations).map(record);
+  check.items += observations.length;
   const byId = new Map(observations.map((one) => [String(one.id), one]));
   if (observations.length !== entry.items.length) {
     check.problems.push(`${name}: ${observations.length} of ${entry.items.length} items`);

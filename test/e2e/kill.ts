@@ -4,10 +4,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
-import { gunzipSync } from 'node:zlib';
 import { eventually } from './client.ts';
 import { prepareDaemon, total } from './daemon.ts';
-import { type Check, compare, type Entry, startLoad } from './journal.ts';
+import { type Check, compare, type Entry, Sightings, startLoad } from './journal.ts';
 
 /**
  * Kills the daemon with SIGKILL at random moments under load, starts it again, and holds the store against
@@ -48,7 +47,7 @@ export async function killLoop(kills: number, progress: (text: string) => void):
       'an empty queue',
       60_000,
     );
-    const check = await compare(daemon, journal);
+    const check = await compare(() => daemon, journal);
     await daemon.end('SIGTERM');
     check.problems.push(...storedOnce(join(daemon.directory, 'data'), journal));
     return summarize(kills, journal, check);
@@ -57,45 +56,27 @@ export async function killLoop(kills: number, progress: (text: string) => void):
   }
 }
 
-/**
- * Looks for the markers in every blob of every database file, without knowing the tables: the bytes of a
- * request must stand there once.
- */
+/** Looks into every cell of every database file, without knowing the tables. */
 function storedOnce(directory: string, journal: readonly Entry[]): string[] {
-  const seen = new Map<string, number>();
+  const seen = new Sightings();
   for (const file of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
-    if (!/\.(db|sqlite3?)$/.test(file)) continue;
-    for (const text of blobs(join(directory, file))) {
-      for (const [marker] of text.matchAll(/kill-[0-9a-f]{24}/g)) {
-        seen.set(marker, (seen.get(marker) ?? 0) + 1);
-      }
-    }
+    if (/\.(db|sqlite3?)$/.test(file)) lookInto(join(directory, file), seen);
   }
-  return journal.flatMap(({ marker, state, traceId }) => {
-    const times = seen.get(marker) ?? 0;
-    if (times > 1) return [`${traceId} (${state}): its bytes are stored ${times} times`];
-    return times === 0 && state === 'acknowledged' ? [`${traceId}: its bytes are not stored`] : [];
-  });
+  return seen.problems(journal);
 }
 
-function* blobs(path: string): Generator<string> {
+function lookInto(path: string, seen: Sightings): void {
   const database = new DatabaseSync(path, { readOnly: true });
   try {
     const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
     for (const { name } of tables) {
       for (const row of database.prepare(`SELECT * FROM "${String(name)}"`).iterate()) {
-        for (const value of Object.values(row)) {
-          if (value instanceof Uint8Array) yield inflated(Buffer.from(value)).toString('latin1');
-        }
+        for (const value of Object.values(row)) seen.look(value, String(name));
       }
     }
   } finally {
     database.close();
   }
-}
-
-function inflated(bytes: Buffer): Buffer {
-  return bytes[0] === 0x1f && bytes[1] === 0x8b ? gunzipSync(bytes) : bytes;
 }
 
 function summarize(kills: number, journal: readonly Entry[], check: Check): Summary {
