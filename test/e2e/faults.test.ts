@@ -405,7 +405,7 @@ t.test('Postgres fails over under load: nothing answered is lost, nothing restar
   await answers(50);
   await load.stop();
   await cluster.drained();
-  const { problems } = await compare(cluster.target(), journal);
+  const { problems } = await compare(cluster.target, journal);
   t.same(problems, [], 'what was answered is there once and as sent, what was refused is not');
   const url = new URL(cluster.database);
   url.port = `${third.port}`;
