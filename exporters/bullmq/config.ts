@@ -16,6 +16,12 @@ export const config = z.strictObject({
       'The store that keeps the payload: committed there before the answer, a job in Redis is a pointer. ' +
         'Without it the payload travels in the job, and Redis is all there is of it.',
     ),
+  answer_timeout: duration('1500ms')
+    .refine((ms) => ms >= 100 && ms <= 60_000, { error: 'expected 100ms to 60s' })
+    .describe(
+      'How long a request may wait for its key, its limits and this queue, all in all. Then its client is ' +
+        'told to try again (503), whatever Postgres and Redis do.',
+    ),
   max_bytes: byteSize('10GiB').describe(
     'Bodies that may wait in the store. At the bound new requests are refused (503).',
   ),

@@ -23,6 +23,7 @@ export function inJobs(settings: Settings, config: BullmqExporterConfig): Export
   const { id, clock, logger, metrics, host } = settings;
   let open: Open | undefined;
   return {
+    answerWithin: config.answer_timeout,
     async start() {
       const redis = host.extension(config.redis, REDIS);
       const queue = await openRedisQueue(redis, config.queue, clock, logger);

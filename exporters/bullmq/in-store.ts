@@ -61,6 +61,7 @@ export function inStore(settings: Settings, config: Config): Exporter {
 
   return {
     idempotency,
+    answerWithin: config.answer_timeout,
     async start() {
       open = await openStored(settings, config);
     },

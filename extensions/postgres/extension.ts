@@ -7,6 +7,7 @@ import type { Bootstrap } from '../../src/store/bootstrap.ts';
 import { lateCounters } from '../../src/store/late-counters.ts';
 import { lateStore } from '../../src/store/late-store.ts';
 import type { SharedLedger } from '../../src/store/shared-ledger.ts';
+import type { ComponentHealth } from '../../src/telemetry/health.ts';
 import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import { readClientTls } from '../../src/tls/client.ts';
 import type { PostgresConfig } from './config.ts';
@@ -45,11 +46,7 @@ export function postgresExtension(settings: Settings, config: PostgresConfig): E
       const opened = await openStore(pool, connection, settings, config);
       open = opened;
       closers = [
-        host.service(HEALTH_REGISTRY).register(id, () => ({
-          healthy: opened.isThere(),
-          ...(opened.isThere() ? {} : { message: 'Postgres cannot be reached.' }),
-          details: { connections: pool.usage().open, waiting: pool.usage().waiting },
-        })),
+        host.service(HEALTH_REGISTRY).register(id, () => healthOf(pool)),
         metrics.gauge('tracectl_postgres_connections', 'Open connections to Postgres.', () => [
           { value: pool.usage().open, labels: { extension: id } },
         ]),
@@ -68,6 +65,24 @@ export function postgresExtension(settings: Settings, config: PostgresConfig): E
       await pool?.close();
     },
     provide: <T>(wanted: Capability<T>) => offers.get(wanted.name) as T | undefined,
+  };
+}
+
+/** One statement that fails does not take a process out of rotation. */
+const PATIENCE_MS = 1000;
+
+/**
+ * Who cannot reach Postgres is not ready: other replicas may reach it. One that is there and refuses refuses
+ * all of them; what is sent then is answered with 503, and the first that is taken again shows that it is over.
+ */
+function healthOf(pool: Postgres): ComponentHealth {
+  const { open, waiting } = pool.usage();
+  const trouble = pool.trouble();
+  return {
+    healthy: trouble === undefined,
+    ...(trouble?.isAway === true && trouble.lasts >= PATIENCE_MS ? { ready: false } : {}),
+    ...(trouble === undefined ? {} : { message: trouble.message }),
+    details: { connections: open, waiting },
   };
 }
 

@@ -1,11 +1,19 @@
+import type { Clock } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 
-/**
- * Carries out calls in groups: what comes while a group is under way waits, and goes with the next one.
- * Groups follow each other, so that calls take effect in the order they came.
- */
+export type GroupLimits = {
+  readonly count: number;
+  readonly weight: number;
+  /**
+   * Lets calls overtake: those that come while every group under way has taken longer than `afterMs` make
+   * another one, up to `most` at a time. Without it groups follow each other, and calls take effect in order.
+   */
+  readonly slow?: { readonly clock: Clock; readonly afterMs: number; readonly most: number };
+};
+
+/** Carries out calls in groups: what comes while a group is under way waits, and goes with the next one. */
 export function grouped<Call, Result>(
-  limits: { readonly count: number; readonly weight: number },
+  limits: GroupLimits,
   weigh: (call: Call) => number,
   carryOut: (calls: readonly Call[]) => Promise<readonly Result[]>,
 ): (call: Call) => Promise<Result> {
@@ -15,7 +23,9 @@ export function grouped<Call, Result>(
     readonly reject: (error: unknown) => void;
   };
   let waiting: Waiting[] = [];
-  let isUnderWay = false;
+  let underWay = 0;
+  /** Of those under way. */
+  let slow = 0;
 
   function nextGroup(): Waiting[] {
     let weight = 0;
@@ -30,9 +40,17 @@ export function grouped<Call, Result>(
     return group;
   }
 
+  function begin(): void {
+    if (underWay > slow || underWay >= (limits.slow?.most ?? 1)) return;
+    underWay++;
+    // What else this turn of the event loop brings comes along.
+    setImmediate(() => void run());
+  }
+
   async function run(): Promise<void> {
     while (waiting.length > 0) {
       const group = nextGroup();
+      const over = watch();
       try {
         const results = await carryOut(group.map(({ call }) => call));
         for (const [i, { resolve, reject }] of group.entries()) {
@@ -46,17 +64,32 @@ export function grouped<Call, Result>(
         // Who waited meanwhile has waited long enough to be told the same.
         for (const { reject } of waiting) reject(error);
         waiting = [];
+      } finally {
+        over();
       }
     }
-    isUnderWay = false;
+    underWay--;
+  }
+
+  /** Notes when a group becomes slow; the function ends that. */
+  function watch(): () => void {
+    if (limits.slow === undefined) return () => {};
+    const { clock, afterMs } = limits.slow;
+    let isSlow = false;
+    const cancel = clock.after(afterMs, () => {
+      isSlow = true;
+      slow++;
+      if (waiting.length > 0) begin();
+    });
+    return () => {
+      cancel();
+      if (isSlow) slow--;
+    };
   }
 
   return (call) =>
     new Promise((resolve, reject) => {
       waiting.push({ call, resolve, reject });
-      if (isUnderWay) return;
-      isUnderWay = true;
-      // What else this turn of the event loop brings comes along.
-      setImmediate(() => void run());
+      begin();
     });
 }

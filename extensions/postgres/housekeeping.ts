@@ -35,8 +35,6 @@ export type HousekeepingParts = {
 };
 
 export type Housekeeping = {
-  /** Whether the last step reached the database. */
-  isThere(): boolean;
   /** A project was deleted. */
   wake(): void;
   /** Removes all there is to remove now. */
@@ -55,7 +53,6 @@ export type Housekeeping = {
 export function housekeeping(parts: HousekeepingParts): Housekeeping {
   const { queues, clock, logger } = parts;
   const keeper = new Keeper(parts);
-  let isThere = true;
   const step = inSteps(() => keeper.work());
   const background = new Background({
     clock,
@@ -65,21 +62,14 @@ export function housekeeping(parts: HousekeepingParts): Housekeeping {
     failure: 'what nobody needs any more could not be removed yet',
     step: async () => {
       let hasMore = false;
-      try {
-        await queues.alone('housekeeping', async () => {
-          hasMore = await step();
-        });
-        isThere = true;
-      } catch (error) {
-        isThere = false;
-        throw error;
-      }
+      await queues.alone('housekeeping', async () => {
+        hasMore = await step();
+      });
       return hasMore;
     },
   });
   background.wake();
   return {
-    isThere: () => isThere,
     wake: () => background.wake(),
     async finish() {
       await background.finish();

@@ -25,8 +25,6 @@ export type OpenStore = {
   readonly queues: PostgresQueues;
   readonly ledger: SharedLedger;
   readonly first: FirstProject | undefined;
-  /** Whether the last look found the database. */
-  isThere(): boolean;
   close(): Promise<void>;
   /** Does at once what is done in small steps else: removes, sums up. */
   finish(): Promise<void>;
@@ -83,7 +81,6 @@ export async function openStore(
     queues,
     ledger: sharedLedger(postgres, clock),
     first: tenancy.first,
-    isThere: keeper.isThere,
     finish: () => keeper.finish(),
     async close() {
       await listening.close();

@@ -10,6 +10,10 @@ import type { AnswerRow } from './queue-ledger.ts';
 import { ENTER } from './queue-statements.ts';
 
 const GROUP = { count: 256, weight: 8 * 1024 * 1024 };
+/** Who comes while a group takes longer than this does not wait for it. Milliseconds. */
+const SLOW_MS = 100;
+/** Groups under way at the same time, where they are slow. */
+const MOST_AT_ONCE = 4;
 
 export type Append = { readonly batch: RawBatch; readonly answer: AnswerRow | undefined };
 /** The places a batch came to wait in; `deleted` where its project is, `refused` where its usage is. */
@@ -23,15 +27,31 @@ export function groupedAppends(
   branchIds: () => readonly number[],
 ): (call: Append) => Promise<Appended> {
   const append = grouped<Append, Outcome>(
-    GROUP,
+    { ...GROUP, slow: { clock: parts.clock, afterMs: SLOW_MS, most: MOST_AT_ONCE } },
     ({ batch }) => batch.body.byteLength,
-    (calls) => appendGroup(parts, queue, branchIds, calls),
+    (calls) => withoutLate(calls, (waited) => appendGroup(parts, queue, branchIds, waited)),
   );
   return async (call) => {
     const outcome = await append(call);
     if (typeof outcome === 'object' && 'failure' in outcome) throw outcome.failure;
     return outcome;
   };
+}
+
+/** Clients that were told meanwhile that they failed get what they were told. */
+async function withoutLate(
+  calls: readonly Append[],
+  append: (calls: readonly Append[]) => Promise<readonly Outcome[]>,
+): Promise<readonly Outcome[]> {
+  const waited = calls.filter(({ batch }) => batch.isGivenUp !== true);
+  if (waited.length === calls.length) return append(calls);
+  const appended = waited.length === 0 ? [] : await append(waited);
+  const outcomes = new Map(waited.map((call, i) => [call, appended[i]]));
+  return calls.map((call) => outcomes.get(call) ?? { failure: tooLate() });
+}
+
+function tooLate(): RetryableError {
+  return new RetryableError('too_late', 'nobody waits for it any more');
 }
 
 async function appendGroup(
@@ -85,6 +105,8 @@ async function write(
     answer === undefined || refused.has(batch.id) ? [] : [answer],
   );
   await ledger.keep(client, answers);
+  // The last moment at which nothing of it need be there.
+  if (calls.every(({ batch }) => batch.isGivenUp)) throw tooLate();
   const added = Map.groupBy(await enter(client, batches, branchIds), (row) => row.batch_id);
   return calls.map(({ batch }) => {
     if (deleted.has(batch.tenant.projectId)) return 'deleted';

@@ -16,6 +16,7 @@ const LOOK_MS = 5000;
 const REFRESH_MS = 5000;
 /** Of its time a process spends at most this part reading counts. */
 const REFRESH_SHARE = 20;
+const LONGEST_REST_MS = 15_000;
 const TIDY_MS = 10 * 60_000;
 
 export type PostgresQueues = SharedQueueStorage & {
@@ -61,15 +62,16 @@ export async function openQueues(
     return 0;
   }
 
-  /** The longer it takes, the longer the rest after it. */
+  /** The longer it takes, the longer the rest after it; a database that is away is no work. */
   async function refresh(): Promise<number> {
     const before = clock.now();
     try {
       for (const queue of queues.values()) await queue.refresh();
     } catch (error) {
       logger.debug({ error }, 'the counts of the queues could not be read');
+      return 0;
     }
-    return (clock.now() - before) * REFRESH_SHARE;
+    return Math.min(LONGEST_REST_MS, (clock.now() - before) * REFRESH_SHARE);
   }
 
   async function tidy(): Promise<number> {

@@ -82,10 +82,11 @@ function offerOf(opened: () => OpenRedis): RedisConnection {
  * Whether the process can accept without Redis is for those to say who use it: with a store, a queue does.
  */
 function healthOf(redis: RedisConnection, cluster: boolean): ComponentHealth {
-  const { connected, reason, maxmemoryPolicy, appendOnly } = redis.state();
+  const { connected, refuses, reason, maxmemoryPolicy, appendOnly } = redis.state();
+  const message = connected ? refuses : 'Redis cannot be reached.';
   return {
-    healthy: connected,
-    ...(connected ? {} : { message: 'Redis cannot be reached.' }),
+    healthy: message === undefined,
+    ...(message === undefined ? {} : { message }),
     details: {
       connected,
       cluster,

@@ -127,11 +127,15 @@ function openCounters(
 
 /** Without Redis nothing can be admitted: other replicas may still reach it. */
 function healthIn(redis: RedisConnection, usage: ComponentHealth): ComponentHealth {
-  const { connected, maxmemoryPolicy } = redis.state();
+  const { connected, refuses, maxmemoryPolicy } = redis.state();
   const details = { ...usage.details, redis_connected: connected };
   if (!connected) {
     const message = 'Redis is away: limits cannot be checked, every request is refused.';
     return { ready: false, healthy: false, message, details };
+  }
+  // To others it says the same, so they would be of no more use.
+  if (refuses !== undefined) {
+    return { healthy: false, message: `${refuses} Requests are refused.`, details };
   }
   if (maxmemoryPolicy !== undefined && maxmemoryPolicy !== 'noeviction') {
     const message = `maxmemory-policy of Redis is ${maxmemoryPolicy}: it drops counters, which are summed up anew, again and again.`;

@@ -23,7 +23,7 @@ export const config = z.strictObject({
     'Wait before the first retry; then twice as long each.',
   ),
   max_interval: duration('30s').describe('The longest wait between two tries. They never end.'),
-  lock_duration: duration('60s')
+  lock_duration: duration('20s')
     .refine((ms) => ms >= 1000, { error: 'expected at least 1s' })
     .describe('After this without a sign of its worker a job is given to another one.'),
   stall_timeout: duration('60s')

@@ -80,6 +80,8 @@ export type Pipeline = Consumer & {
   readonly idempotency: IdempotencyLedger | undefined;
   /** Id of the store that `auth` names; undefined for fixed keys. */
   readonly storeId: string | undefined;
+  /** The least that its exporters ask for; see there. */
+  readonly answerWithin: number | undefined;
 };
 
 export type Receiver = Component;
@@ -115,6 +117,11 @@ export type Exporter = Component &
   Consumer & {
     /** Set where this exporter makes answers durable together with the batch. */
     readonly idempotency?: IdempotencyLedger;
+    /**
+     * Milliseconds that a request may wait for the pipeline in all, where it hangs on other machines; then
+     * its client is told to try again. Undefined: as long as it takes.
+     */
+    readonly answerWithin?: number;
   };
 
 /** Exporter of one pipeline, receiver of others. */

@@ -1,7 +1,7 @@
 import type { Admission, Pipeline, Processor, RequestHead } from '../component/component.ts';
 import type { Batch, Permission, RawBatch, Tenant } from '../model/batch.ts';
 import { itemsOf, rawOf } from '../model/batch.ts';
-import { Refusal } from '../model/errors.ts';
+import { Refusal, RetryableError } from '../model/errors.ts';
 import { cutRejected, measure } from '../model/formats.ts';
 import type { ProcessorEdge, ReceiverEdge } from './edges.ts';
 import type { Sink } from './fanout.ts';
@@ -72,7 +72,9 @@ export function createPipeline(line: Line, edge: ReceiverEdge, seals: boolean): 
       const done: Settled[] = [];
       const raw = rawOf(batch);
       try {
-        await fanOut(chain.sinks, await run(chain.steps, batch, done, seals));
+        const processed = await run(chain.steps, batch, done, seals);
+        if (raw.isGivenUp) throw new RetryableError('too_late', 'nobody waits for it any more');
+        await fanOut(chain.sinks, processed);
       } catch (error) {
         edge.refused(itemsOf(raw), error);
         settle(done, 'failed');
@@ -91,6 +93,14 @@ export function createPipeline(line: Line, edge: ReceiverEdge, seals: boolean): 
     },
     get storeId() {
       return line.chain.steps.find(({ processor }) => processor.storeId)?.processor.storeId;
+    },
+    get answerWithin() {
+      let least: number | undefined;
+      for (const { exporter } of line.chain.sinks) {
+        const { answerWithin } = exporter;
+        if (answerWithin !== undefined) least = Math.min(answerWithin, least ?? answerWithin);
+      }
+      return least;
     },
   };
 }

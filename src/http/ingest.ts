@@ -1,5 +1,12 @@
 import { hash } from 'node:crypto';
-import type { Admission, Counter, Logger, Pipeline, RequestHead } from '../component/component.ts';
+import type {
+  Admission,
+  Clock,
+  Counter,
+  Logger,
+  Pipeline,
+  RequestHead,
+} from '../component/component.ts';
 import type {
   Encoding,
   Format,
@@ -16,6 +23,8 @@ import { ulid } from '../model/ulid.ts';
 import type { BytesInFlight, Reservation } from './admission.ts';
 import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize } from './body.ts';
 import type { Answer } from './exchange.ts';
+import type { Patience } from './patience.ts';
+import { patienceOf } from './patience.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import type { RejectionLog } from './rejection-log.ts';
 import type { Scanner } from './scan-pool.ts';
@@ -27,6 +36,8 @@ import type { Scanner } from './scan-pool.ts';
  *        ─▶ body ─▶ idempotency ─▶ inflate and scan ─▶ batch ─▶ consume ─▶ answer
  *
  * Whatever is refused on the way is answered in the protocol's shape, and everything held is given back.
+ * Where admit, idempotency and consume together take longer than the pipeline's `answerWithin`, the client
+ * is refused at once; what is under way then ends by itself, and only then gives back what it holds.
  */
 export type Ingestion = {
   readonly pipeline: Pipeline;
@@ -35,6 +46,7 @@ export type Ingestion = {
   readonly fallback: Tenant | undefined;
   readonly bytesInFlight: BytesInFlight;
   readonly scanner: Scanner;
+  readonly clock: Clock;
   readonly logger: Logger;
   /** Undefined where no store keeps it. */
   readonly rejections: RejectionLog | undefined;
@@ -81,25 +93,44 @@ type Holdings = {
   admission?: Admission;
   reservation?: Reservation;
   releaseClaim?: () => void;
+  /** What is being handed on. */
+  batch?: RawBatch;
   /** Set once somebody has taken it over. */
   accepted?: RawBatch;
 };
 
+/** The client was told that it took too long: nobody waits for the rest. */
+class GivenUp extends Error {}
+
 export async function ingest(incoming: Incoming, ingestion: Ingestion): Promise<void> {
   const held: Holdings = {};
   const { head } = incoming;
+  const { pipeline, clock } = ingestion;
+  const patience = patienceOf(pipeline.answerWithin, clock, () => {
+    if (held.batch !== undefined) held.batch.isGivenUp = true;
+    refuse(incoming, ingestion, held.admission?.tenant, tooLate());
+  });
   try {
-    incoming.answer(await take(incoming, ingestion, held));
+    incoming.answer(await take(incoming, ingestion, held, patience));
     if (held.accepted !== undefined) ingestion.rejections?.rejected(head, held.accepted);
   } catch (error) {
-    if (error instanceof ClientGone) return;
+    if (error instanceof ClientGone || error instanceof GivenUp) return;
     logFault(error, ingestion.logger, head);
-    refuse(incoming, ingestion, held.admission?.tenant, refusalOf(error));
+    if (!patience.isOver) refuse(incoming, ingestion, held.admission?.tenant, refusalOf(error));
   } finally {
     held.releaseClaim?.();
     held.reservation?.release();
     held.admission?.release();
   }
+}
+
+function tooLate(): Refusal {
+  const message = 'The data could not be made safe in time. Try again.';
+  return new Refusal('unavailable', message, { retryAfterMs: 1000 });
+}
+
+function stopWhenOver({ isOver }: Patience): void {
+  if (isOver) throw new GivenUp('the client was told that it took too long');
 }
 
 function refuse(
@@ -113,10 +144,16 @@ function refuse(
   rejections?.refused(incoming.head, tenant ?? refusal.tenant, refusal);
 }
 
-async function take(incoming: Incoming, ingestion: Ingestion, held: Holdings): Promise<Answer> {
+async function take(
+  incoming: Incoming,
+  ingestion: Ingestion,
+  held: Holdings,
+  patience: Patience,
+): Promise<Answer> {
   const { head } = incoming;
   const { pipeline, protocol } = ingestion;
-  held.admission = await pipeline.admit(head, ingestion.fallback);
+  held.admission = await patience.wait(pipeline.admit(head, ingestion.fallback));
+  stopWhenOver(patience);
   const { tenant } = held.admission;
   const named = protocol.checkHead(head);
   const key = idempotencyKey(head, pipeline);
@@ -126,14 +163,15 @@ async function take(incoming: Incoming, ingestion: Ingestion, held: Holdings): P
 
   const requestHash = key === undefined ? undefined : hashRequest(head, body);
   if (key !== undefined && requestHash !== undefined) {
-    const earlier = await claim(pipeline, tenant, key, requestHash, held);
+    const earlier = await patience.wait(claim(pipeline, tenant, key, requestHash, held));
+    stopWhenOver(patience);
     if (earlier !== undefined) return earlier;
   }
 
   const wanted = preparation(protocol, incoming, named.format, encoding);
   const prepared = await prepareWithin(held.reservation, ingestion.scanner, body, wanted);
   if (prepared.index.count === 0) return protocol.renderEmpty(head);
-  return accept(ingestion, head, tenant, prepared, key, requestHash, held);
+  return accept(ingestion, head, tenant, prepared, key, requestHash, held, patience);
 }
 
 function preparation(
@@ -159,6 +197,7 @@ async function accept(
   key: string | undefined,
   requestHash: Buffer | undefined,
   held: Holdings,
+  patience: Patience,
 ): Promise<Answer> {
   const { index } = prepared;
   let rendered: Answer | undefined;
@@ -185,7 +224,8 @@ async function accept(
     usage: { events: 0, bytes: 0 },
     ...(idempotency === undefined ? {} : { idempotency }),
   };
-  await pipeline.consume(batch);
+  held.batch = batch;
+  await patience.wait(pipeline.consume(batch));
   held.accepted = batch;
   return render(batch);
 }

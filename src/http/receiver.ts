@@ -58,7 +58,7 @@ export function httpReceiver(settings: Settings, served: Served): Receiver {
 
 /** What the requests of a receiver go through, whatever protocol they come in. */
 export function entranceOf(
-  { host, logger }: Settings,
+  { host, clock, logger }: Settings,
   { pipeline, fallback }: { pipeline: Pipeline; fallback: Tenant | undefined },
   refusals: Counter,
 ): Omit<Ingestion, 'protocol'> {
@@ -70,6 +70,7 @@ export function entranceOf(
     fallback,
     bytesInFlight,
     scanner,
+    clock,
     logger,
     rejections: store === undefined ? undefined : rejectionLog(store.rejections),
     refusals,

@@ -97,6 +97,8 @@ export type RawBatch = {
   usageEpoch?: number;
   /** Set by whoever wrote the usage entry together with the batch. */
   isUsageEntered?: boolean;
+  /** Set when its client was told that it failed: whoever has not taken it over yet need not any more. */
+  isGivenUp?: boolean;
   readonly idempotency?: Idempotency;
 };
 

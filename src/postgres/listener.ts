@@ -13,6 +13,12 @@ const AGAIN_MS = 1_000;
 /** A connection that says nothing may be cut: it is asked this often. */
 const ASK_MS = 5_000;
 
+/** Of a server that another one took over from nothing is heard any more, however long it answers. */
+async function refuseReadOnly(client: Client): Promise<void> {
+  const { rows } = await client.query('SHOW transaction_read_only');
+  if (rows[0]?.transaction_read_only === 'on') throw new Error('the server is read-only');
+}
+
 /** Hears what is sent to a channel, on a connection of its own, which is made anew when it breaks. */
 export function listen(
   settings: PostgresSettings,
@@ -46,6 +52,7 @@ export function listen(
     try {
       await made.connect();
       await made.query(`LISTEN ${channel}`);
+      await refuseReadOnly(made);
     } catch (error) {
       logger.debug({ error }, 'notices of Postgres cannot be heard');
       lose(made);
@@ -58,7 +65,7 @@ export function listen(
 
   async function ask(asked: Client): Promise<void> {
     try {
-      await asked.query('SELECT 1');
+      await refuseReadOnly(asked);
       if (client === asked) cancel = clock.after(ASK_MS, () => void ask(asked));
     } catch {
       lose(asked);

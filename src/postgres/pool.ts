@@ -1,7 +1,9 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
-import type { Pool, PoolClient } from 'pg';
+import type { Pool } from 'pg';
 import type { Clock, Logger } from '../component/component.ts';
-import { postgresError } from './errors.ts';
+import type { Connections, LastingTrouble } from './connections.ts';
+import { connectionsOf } from './connections.ts';
+import { isUsableAfter, postgresError } from './errors.ts';
 import type { QueryClass } from './pipeline.ts';
 import { Pipeline } from './pipeline.ts';
 
@@ -55,6 +57,8 @@ export type Postgres = PostgresClient & {
   promptly<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
   /** Connections that are open, and callers that wait for one. */
   usage(): { readonly open: number; readonly waiting: number };
+  /** What is wrong now, as far as callers have found; undefined while all is well. */
+  trouble(): LastingTrouble | undefined;
   close(): Promise<void>;
 };
 
@@ -92,8 +96,9 @@ export async function openPostgres(settings: PostgresSettings): Promise<Postgres
   pool.on('error', onBroken);
   pool.on('connect', (client) => client.on('error', onBroken));
   const { queryTimeout, clock } = settings;
+  const connections = connectionsOf(pool, clock);
   const connected = <T>(timeLeft: () => number, work: (connection: Connected) => Promise<T>) =>
-    withConnection(pool, pg, timeLeft, work);
+    withConnection(connections, pg, timeLeft, work);
   return {
     query: (text, values) =>
       connected(endsIn(queryTimeout, clock), (connection) => connection.query(text, values)),
@@ -105,6 +110,7 @@ export async function openPostgres(settings: PostgresSettings): Promise<Postgres
     promptly: (work) =>
       connected(endsIn(queryTimeout, clock), (connection) => transaction(connection, work)),
     usage: () => ({ open: pool.totalCount, waiting: pool.waitingCount }),
+    trouble: connections.trouble,
     close: () => pool.end(),
   };
 }
@@ -122,20 +128,23 @@ type Connected = PostgresClient & {
 };
 
 async function withConnection<T>(
-  pool: Pool,
+  connections: Connections,
   driver: { readonly Query: QueryClass },
   timeLeft: () => number,
   work: (connection: Connected) => Promise<T>,
 ): Promise<T> {
-  const client = await connection(pool);
+  const client = await connections.take();
   let isBroken = false;
   const asked = async <R>(ask: () => Promise<R>): Promise<R> => {
     if (isBroken) throw postgresError(new Error('the connection broke before'));
     try {
-      return await ask();
+      const answer = await ask();
+      connections.worked(client);
+      return answer;
     } catch (error) {
       // What the server did not answer, it may still be doing.
-      isBroken ||= !isAnswer(error);
+      isBroken ||= !isUsableAfter(error);
+      connections.failed(client, error);
       throw postgresError(error);
     }
   };
@@ -162,11 +171,6 @@ async function withConnection<T>(
     // A connection whose state is not known is closed, and with it its transaction.
     client.release(isBroken);
   }
-}
-
-/** Whether the server said so itself, and goes on listening. */
-function isAnswer(error: unknown): boolean {
-  return error instanceof Error && 'severity' in error && error.severity === 'ERROR';
 }
 
 /** BEGIN goes with what is asked first, and COMMIT with what `work` says is last. */
@@ -216,11 +220,3 @@ async function transaction<T>(
 
 const BEGIN: Statement = ['BEGIN', []];
 const COMMIT: Statement = ['COMMIT', []];
-
-async function connection(pool: Pool): Promise<PoolClient> {
-  try {
-    return await pool.connect();
-  } catch (error) {
-    throw postgresError(error);
-  }
-}

@@ -63,6 +63,7 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
       refuseWhenAway(client);
       return await work(client);
     } catch (error) {
+      watch.failed(error);
       throw redisError(error);
     }
   }
@@ -247,6 +248,15 @@ function redisError(error: unknown): RetryableError {
   return new RetryableError('redis_failed', 'Redis cannot be reached', options);
 }
 
+/** What concerns everybody who writes, as long as it is so. */
+function refusalIn(error: unknown): string | undefined {
+  const message = error instanceof Error ? error.message : '';
+  if (/\bOOM\b/.test(message)) return 'Redis is full.';
+  if (/\bREADONLY\b/.test(message)) return 'Redis is a replica, and takes nothing.';
+  if (/\b(MISCONF|NOREPLICAS)\b/.test(message)) return 'Redis takes nothing: see its log.';
+  return undefined;
+}
+
 function scriptOf(lua: string, run: RedisConnection['run']): RedisScript {
   const hash = createHash('sha1').update(lua).digest('hex');
   return {
@@ -266,13 +276,42 @@ type StateWatch = {
   state(): RedisState;
   onState(listener: (state: RedisState) => void): () => void;
   check(): Promise<void>;
+  /** A command failed. */
+  failed(error: unknown): void;
   stop(): void;
 };
+
+/** How long what was refused to one is taken to be refused to everybody. */
+const REFUSING_MS = 5_000;
+
+/** Commands that write may fail while others succeed: only time ends that. */
+function refusalsOf(
+  clock: Clock,
+  logger: Logger,
+): { note(error: unknown): void; current(): string | undefined } {
+  let last: { readonly said: string; readonly at: number } | undefined;
+
+  function current(): string | undefined {
+    if (last !== undefined && Math.abs(clock.now() - last.at) > REFUSING_MS) last = undefined;
+    return last?.said;
+  }
+
+  return {
+    current,
+    note(error) {
+      const said = refusalIn(error);
+      if (said === undefined) return;
+      if (current() !== said) logger.warn({ reason: reasonOf(error) }, 'Redis takes nothing');
+      last = { said, at: clock.now() };
+    },
+  };
+}
 
 /** Knows whether Redis is there, and asks now and then what it does with a full memory. */
 function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWatch {
   const listeners = new Set<(state: RedisState) => void>();
-  let state: RedisState = {
+  const refusals = refusalsOf(clock, logger);
+  let state: Omit<RedisState, 'refuses'> = {
     connected: false,
     reason: undefined,
     maxmemoryPolicy: undefined,
@@ -281,7 +320,7 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
   let isStopped = false;
   let cancel = (): void => {};
 
-  function enter(next: RedisState): void {
+  function enter(next: Omit<RedisState, 'refuses'>): void {
     const before = state;
     state = next;
     if (before.connected !== next.connected) {
@@ -291,7 +330,7 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
     if (maxmemoryPolicy !== undefined && maxmemoryPolicy !== before.maxmemoryPolicy) {
       logger.info({ maxmemoryPolicy }, 'what Redis does when its memory is full');
     }
-    for (const listener of listeners) listener(next);
+    for (const listener of listeners) listener({ ...next, refuses: refusals.current() });
   }
 
   async function check(): Promise<void> {
@@ -330,12 +369,13 @@ function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWat
     if (state.connected && !isStopped) enter({ ...state, connected: false });
   });
   return {
-    state: () => state,
+    state: () => ({ ...state, refuses: refusals.current() }),
     onState(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
     check,
+    failed: refusals.note,
     stop() {
       isStopped = true;
       cancel();

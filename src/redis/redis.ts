@@ -44,6 +44,8 @@ export type RedisScript = {
 
 export type RedisState = {
   readonly connected: boolean;
+  /** What it said lately to those who write, in a sentence; undefined where it takes what it is given. */
+  readonly refuses: string | undefined;
   /** Why the last try to connect failed; undefined while it stands, or nothing is known. */
   readonly reason: string | undefined;
   /** What Redis drops when its memory is full; looked at every 30 s. Undefined while it is not known. */

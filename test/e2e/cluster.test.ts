@@ -133,45 +133,6 @@ t.test('a revoked key is refused everywhere, also when nobody hears of it', asyn
   await cutting;
 });
 
-t.test('without Redis or Postgres: 503 soon, and on again without a restart', async (t) => {
-  const cluster = await startCluster(t, { gateways: 1, workers: 1 });
-  const { redis, postgres } = cluster;
-  const target = cluster.target();
-  const refusedSoon = async (what: string): Promise<void> => {
-    const answers = await Promise.all(Array.from({ length: 20 }, () => post(target, events(1))));
-    for (const { status, headers, ms } of answers) {
-      t.equal(status, 503, what);
-      t.match(headers['retry-after'], /^\d+$/);
-      t.ok(ms < 3000, `${what}: answered after ${Math.round(ms)} ms`);
-    }
-  };
-  const works = () =>
-    eventually(
-      () => post(target, events(1)),
-      ({ status }) => status === 202,
-      'an answer',
-      20_000,
-    );
-  await works();
-  redis.freeze();
-  await refusedSoon('Redis says nothing');
-  redis.thaw();
-  await works();
-  await redis.kill();
-  await refusedSoon('Redis is gone');
-  await redis.start();
-  await works();
-  postgres.freeze();
-  await refusedSoon('Postgres says nothing');
-  postgres.thaw();
-  await works();
-  await postgres.kill();
-  await refusedSoon('Postgres is gone');
-  await postgres.start();
-  await works();
-  await cluster.drained();
-});
-
 t.test('a project deleted under load leaves nothing but its usage', async (t) => {
   const cluster = await startCluster(t, { gateways: 2, workers: 1 });
   const { gateways, redis, database } = cluster;

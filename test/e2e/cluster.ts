@@ -33,13 +33,22 @@ export type ClusterOptions = {
   /** Changes a gateway's configuration. */
   readonly gateway?: (config: Tree) => void;
   readonly worker?: (config: Tree) => void;
+  /** Makes the database, else an ordinary one. */
+  readonly database?: (postgres: PostgresServer) => Promise<string>;
+  /** The port under which the daemons find a server, else its own. */
+  readonly through?: (server: 'postgres' | 'redis', port: number) => Promise<number>;
 };
 
 export async function startCluster(t: Teardown, options: ClusterOptions = {}): Promise<Cluster> {
   const redis = await redisServer(t, ['--appendonly', 'yes', '--appendfsync', 'everysec']);
   const postgres = await postgresServer(t, []);
-  const database = await postgres.database();
-  const env = { DATABASE_URL: database, REDIS_URL: redis.url, TRACECTL_ADMIN_TOKEN: ADMIN_TOKEN };
+  const database = await (options.database?.(postgres) ?? postgres.database());
+  const { through = async (_server, port) => port } = options;
+  const env = {
+    DATABASE_URL: withPort(database, await through('postgres', Number(new URL(database).port))),
+    REDIS_URL: withPort(redis.url, await through('redis', redis.port)),
+    TRACECTL_ADMIN_TOKEN: ADMIN_TOKEN,
+  };
   const gateways = await Promise.all(
     Array.from({ length: options.gateways ?? 3 }, () => gateway(t, env, options.gateway)),
   );
@@ -60,7 +69,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
     },
     async drained() {
       await eventually(
-        () => sql(database, UNDER_WAY),
+        () => sql(env.DATABASE_URL, UNDER_WAY),
         (rows) => rows.length === 0,
         'an empty queue',
         120_000,
@@ -81,6 +90,12 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
       );
     },
   };
+}
+
+function withPort(address: string, port: number): string {
+  const url = new URL(address);
+  url.port = `${port}`;
+  return url.href;
 }
 
 /** What waits, and connections in a transaction: an append may be under way whose gateway is gone. */

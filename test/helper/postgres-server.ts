@@ -20,6 +20,9 @@ export type PostgresServer = {
   thaw(): void;
   /** Of the server; each connection has a process below it. */
   pid(): number;
+  readonly port: number;
+  /** Restarts it, and makes a server with what it has, which follows it; that one ends with the test. */
+  standby(name: string): Promise<PostgresServer>;
 };
 
 const START_MS = 20_000;
@@ -59,6 +62,21 @@ export async function postgresServer(
   if (owner !== undefined) chownSync(directory, owner.uid, owner.gid);
   const as = { ...owner, cwd: directory, stdio: 'ignore' as const };
   execFileSync(join(binaries, 'initdb'), ['-N', '-A', 'trust', '-U', 'test', '-D', data], as);
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  return serverIn(t, directory, data, settings, as);
+}
+
+type As = { readonly uid?: number; readonly gid?: number; cwd: string; stdio: 'ignore' };
+
+/** Starts a server on the data that is there. */
+async function serverIn(
+  t: Teardown,
+  directory: string,
+  data: string,
+  settings: readonly string[],
+  as: As,
+): Promise<PostgresServer> {
+  const binaries = serverBinaries('postgres');
   const port = await freePort();
   const urlOf = (name: string): string => `postgres://test@127.0.0.1:${port}/${name}`;
   const options = [
@@ -86,10 +104,7 @@ export async function postgresServer(
     await ended;
   }
 
-  t.teardown(async () => {
-    await end('SIGQUIT');
-    rmSync(directory, { recursive: true, force: true });
-  });
+  t.teardown(() => end('SIGQUIT'));
   await start();
   return {
     async database() {
@@ -102,6 +117,17 @@ export async function postgresServer(
     freeze: () => toAll(child, 'SIGSTOP'),
     thaw: () => toAll(child, 'SIGCONT'),
     pid: () => child?.pid ?? 0,
+    port,
+    async standby(name) {
+      const copy = join(directory, name);
+      // Copied while it rests: the tools that copy a running server are not everywhere.
+      await end('SIGINT');
+      execFileSync('cp', ['-a', data, copy], as);
+      execFileSync('touch', [join(copy, 'standby.signal')], as);
+      await start();
+      const from = `host=127.0.0.1 port=${port} user=test application_name=${name}`;
+      return serverIn(t, directory, copy, [...settings, `primary_conninfo=${from}`], as);
+    },
   };
 }
 

@@ -74,6 +74,7 @@ export function sinkPipeline(
     branches,
     idempotency: more.idempotency,
     storeId: more.storeId,
+    answerWithin: more.answerWithin,
   };
 }
 

@@ -2,6 +2,7 @@ import t from 'tap';
 import { openQueues } from '../../../extensions/postgres/queue-storage.ts';
 import type { Postgres } from '../../../src/postgres/pool.ts';
 import { queueContract } from '../../contract/queue.ts';
+import { nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { databaseOf, migrated } from '../../helper/queue-database.ts';
@@ -32,3 +33,54 @@ queueContract(t, async (t) => {
     },
   };
 });
+
+t.test(
+  'who comes while an append is slow overtakes it; who was told it failed is not kept',
+  async (t) => {
+    const postgres = await migrated(await server.database());
+    t.teardown(() => postgres.close());
+    const clock = fakeClock();
+    const database = databaseOf(postgres);
+    const gates: (() => void)[] = [];
+    const begun = async (count: number): Promise<void> => {
+      while (gates.length < count) await new Promise((resolve) => setImmediate(resolve));
+    };
+    const promptly: typeof database.promptly = async (work) => {
+      await new Promise<void>((resolve) => gates.push(resolve));
+      return database.promptly(work);
+    };
+    const storage = await openQueues({ ...database, promptly }, clock, recordingLogger());
+    t.teardown(() => storage.crash());
+    const queue = await storage.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+    const [slow, quick, given, late] = [1, 1, 1, 1].map((events) => nativeBatch(events));
+    if (!slow || !quick || !given || !late) throw new Error('there are four');
+    const kept = async (): Promise<string[]> => {
+      const { rows } = await postgres.query('SELECT id FROM batches ORDER BY id');
+      return rows.map(({ id }) => String(id));
+    };
+
+    const first = queue.append(slow);
+    await begun(1);
+    const second = queue.append(quick);
+    clock.advance(99);
+    t.equal(gates.length, 1, 'it goes with the next group');
+    clock.advance(1);
+    await begun(2);
+    gates[1]?.();
+    await second;
+    t.same(await kept(), [quick.id]);
+
+    const third = queue.append(given);
+    await begun(3);
+    given.isGivenUp = true;
+    gates[2]?.();
+    await t.rejects(third, { name: 'RetryableError', code: 'too_late' });
+    late.isGivenUp = true;
+    await t.rejects(queue.append(late), { code: 'too_late' });
+    t.equal(gates.length, 3, 'nothing was begun for it');
+    gates[0]?.();
+    await first;
+    t.same(await kept(), [slow.id, quick.id].sort());
+    t.equal(queue.stats().bytes, slow.body.byteLength + quick.body.byteLength);
+  },
+);

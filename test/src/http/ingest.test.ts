@@ -2,17 +2,20 @@ import { randomBytes } from 'node:crypto';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
+import { systemClock } from '../../../src/component/clock.ts';
 import type { Labels, Pipeline } from '../../../src/component/component.ts';
 import { incomingOf } from '../../../src/http/incoming.ts';
 import { ingest } from '../../../src/http/ingest.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import { nativeProtocol } from '../../../src/http/native-protocol.ts';
+import { patienceOf } from '../../../src/http/patience.ts';
 import { rejectionLog } from '../../../src/http/rejection-log.ts';
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { rawOf, reject } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
 import type { RejectionEntry } from '../../../src/store/tenancy.ts';
 import { aTenant, nativeEvent } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
 import type { TestListeners } from '../../helper/http.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import type { Sink } from '../../helper/sink.ts';
@@ -67,6 +70,7 @@ async function served(
     fallback: undefined,
     bytesInFlight: listeners.bytesInFlight,
     scanner: listeners.scanner,
+    clock: systemClock,
     logger: listeners.logger,
     rejections: rejectionLog({
       record: (entry) => void log.push(entry),
@@ -420,6 +424,67 @@ t.test('failures of the pipeline are 503, those of ours are logged', async (t) =
     ['warn', 'error'],
   );
   t.strictSame(held(), NOTHING_HELD);
+});
+
+t.test('who waits too long is refused; what is under way ends by itself', async (t) => {
+  const stuck = Promise.withResolvers<void>();
+  const { url, sink, held, refusals } = await served(t, {
+    pipeline: (sink) => ({
+      answerWithin: 50,
+      async consume(batch) {
+        await stuck.promise;
+        await sink.consume(batch);
+      },
+    }),
+  });
+  const { status, headers, json } = await post(url, events());
+  t.equal(status, 503);
+  t.equal(headers.get('retry-after'), '1');
+  t.match(json, { code: 'unavailable' });
+  t.same(refusals, ['unavailable']);
+  t.not(held().bytes, 0, 'the bytes are held as long as somebody has them');
+  stuck.resolve();
+  while (held().bytes > 0) await new Promise((resolve) => setImmediate(resolve));
+  t.same(held(), NOTHING_HELD);
+  t.equal(lastOf(sink).isGivenUp, true, 'whoever takes it over late can see that');
+  t.same(refusals, ['unavailable'], 'refused once');
+});
+
+t.test('who is let in too late goes no further, and the time is one for all', async (t) => {
+  const late = Promise.withResolvers<void>();
+  let released = 0;
+  const { url, sink } = await served(t, {
+    pipeline: () => ({
+      answerWithin: 50,
+      async admit() {
+        await late.promise;
+        return { tenant: aTenant(), release: () => void released++ };
+      },
+    }),
+  });
+  t.equal((await post(url, events())).status, 503);
+  late.resolve();
+  while (released === 0) await new Promise((resolve) => setImmediate(resolve));
+  t.same(sink.batches, [], 'nothing of it was handed on');
+
+  const clock = fakeClock();
+  let isTold = false;
+  const patience = patienceOf(100, clock, () => {
+    isTold = true;
+  });
+  const first = Promise.withResolvers<void>();
+  const waited = patience.wait(first.promise);
+  clock.advance(60);
+  first.resolve();
+  await waited;
+  const second = Promise.withResolvers<void>();
+  const waitedMore = patience.wait(second.promise);
+  clock.advance(39);
+  t.notOk(isTold);
+  clock.advance(1);
+  t.ok(isTold && patience.isOver, 'what the first took is taken off');
+  second.resolve();
+  await waitedMore;
 });
 
 t.test('an hourly limit says when it resets', async (t) => {

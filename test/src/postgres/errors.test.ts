@@ -1,6 +1,6 @@
 import t from 'tap';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
-import { postgresError } from '../../../src/postgres/errors.ts';
+import { isUsableAfter, postgresError, troubleOf } from '../../../src/postgres/errors.ts';
 
 const failed = (code?: string): Error =>
   Object.assign(new Error('as the driver says it'), code === undefined ? {} : { code });
@@ -34,6 +34,24 @@ t.test('what the data is at fault for comes again; all else may pass', async (t)
     t.equal((error.cause as Error).message, 'as the driver says it');
   }
   t.match(postgresError(failed()), { name: 'RetryableError' }, 'a time-out of the driver');
+});
+
+t.test('what keeps everybody out is told from a statement that fails', (t) => {
+  const answered = (code: string) => Object.assign(failed(code), { severity: 'ERROR' });
+  const fatal = (code: string) => Object.assign(failed(code), { severity: 'FATAL' });
+  t.match(troubleOf(failed('ECONNREFUSED')), { isAway: true, message: /ECONNREFUSED/ });
+  t.match(troubleOf(failed()), { isAway: true, message: /cannot be reached/ });
+  t.match(troubleOf(fatal('53300')), { isAway: true, message: /no connection left/ });
+  t.match(troubleOf(fatal('28000')), { isAway: true, message: /this role/ });
+  t.match(troubleOf(fatal('57P01')), { isAway: true, message: /going down/ });
+  t.match(troubleOf(answered('25006')), { isAway: false, message: /read-only/ });
+  t.match(troubleOf(answered('53100')), { isAway: false, message: /disk .* full/ });
+  for (const code of ['57014', '40P01', '42P01', '22021'])
+    t.equal(troubleOf(answered(code)), undefined);
+  t.notOk(isUsableAfter(answered('25006')), 'another server took over');
+  t.notOk(isUsableAfter(failed()));
+  t.ok(isUsableAfter(answered('57014')));
+  t.end();
 });
 
 t.test('what has been said already stays as it was said', async (t) => {

@@ -37,6 +37,11 @@ async function terminate(url: string, pid: number): Promise<void> {
   await client.end();
 }
 
+async function pidAfter(client: Pick<Postgres, 'query'>, ms: number): Promise<number> {
+  const { rows } = await client.query('SELECT pg_backend_pid() AS pid, pg_sleep($1)', [ms / 1000]);
+  return Number(rows[0]?.pid);
+}
+
 t.test('a transaction that is rejected leaves nothing, and its connection goes on', async (t) => {
   const { postgres } = await opened(t, { maxConnections: 1 });
   const before = await pidOf(postgres);
@@ -72,6 +77,49 @@ t.test('one that breaks while nobody uses it is noticed by nobody', async (t) =>
   // Whoever comes before the pool has heard of it is told, as of any other break.
   await numbers(postgres).catch(() => {});
   t.same(await numbers(postgres), []);
+});
+
+t.test('when one connection leads nowhere, those from before it are used no more', async (t) => {
+  const { postgres, url } = await opened(t, { maxConnections: 3 });
+  const both = await Promise.all([postgres, postgres].map(() => pidAfter(postgres, 50)));
+  t.equal(new Set(both).size, 2, 'two connections');
+  await t.rejects(
+    postgres.transaction(async (client) => {
+      await terminate(url, await pidOf(client));
+      await client.query('SELECT 1');
+    }),
+    { code: 'storage_failed' },
+  );
+  t.match(postgres.trouble(), { isAway: true });
+  t.notOk(both.includes(await pidOf(postgres)), 'a new one');
+  t.equal(postgres.trouble(), undefined);
+});
+
+t.test('a server that takes nothing any more is left for the one that took over', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 1 });
+  const before = await pidOf(postgres);
+  await postgres.query('SET default_transaction_read_only = on');
+  const insert = () => postgres.query('INSERT INTO numbers VALUES (1)');
+  await t.rejects(insert(), { name: 'RetryableError', code: 'storage_failed' });
+  t.match(postgres.trouble(), { isAway: false, message: /read-only/ });
+  t.not(await pidOf(postgres), before);
+  await insert();
+  t.same(await numbers(postgres), [1]);
+});
+
+t.test('what reads from a server that takes nothing any more is left too', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 2 });
+  const reading = await postgres.transaction(async (client) => {
+    const pid = await pidOf(client);
+    const writing = postgres.transaction(async (other) => {
+      await other.query('SET TRANSACTION READ ONLY');
+      await other.query('INSERT INTO numbers VALUES (1)');
+    });
+    await t.rejects(writing, { code: 'storage_failed' });
+    t.equal(await pidOf(client), pid, 'it answers still');
+    return pid;
+  });
+  t.not(await pidOf(postgres), reading);
 });
 
 t.test('a statement that takes too long is given up, at the server too', async (t) => {
