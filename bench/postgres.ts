@@ -1,14 +1,14 @@
 import { parseArgs } from 'node:util';
 import pg from 'pg';
-import { insertBatches } from '../extensions/postgres/batches.ts';
+import { insertBatches } from '../extensions/postgres/batches/batches.ts';
 import { MIGRATIONS } from '../extensions/postgres/migrations/index.ts';
 import {
   type Cell,
   OBSERVATION_CELLS,
   observationCells,
-} from '../extensions/postgres/trace-cells.ts';
-import { columnsOf, unnest } from '../extensions/postgres/trace-columns.ts';
-import { postgresTraces } from '../extensions/postgres/traces.ts';
+} from '../extensions/postgres/traces/cells.ts';
+import { columnsOf, unnest } from '../extensions/postgres/traces/columns.ts';
+import { postgresTraces } from '../extensions/postgres/traces/traces.ts';
 import { systemClock } from '../src/component/clock.ts';
 import type { ObservationBatch } from '../src/model/batch.ts';
 import type { Observation } from '../src/model/observation.ts';

@@ -3,13 +3,18 @@ import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { Postgres } from '../../src/postgres/pool.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
-import { walkAllBatches, walkBatches } from './batch-walk.ts';
-import type { OnRemoved } from './batches.ts';
-import type { PostgresCounters } from './counters.ts';
-import { dropOldPartitions, ensurePartitions } from './partitions.ts';
-import { dueProjects, expireStep, removeFreeBatchesStep, removeProjectStep } from './purge.ts';
-import type { PostgresQueues } from './queue-storage.ts';
-import { sumUpStep } from './usage-sums.ts';
+import { walkAllBatches, walkBatches } from './batches/batch-walk.ts';
+import type { OnRemoved } from './batches/batches.ts';
+import { dropOldPartitions, ensurePartitions } from './batches/partitions.ts';
+import {
+  dueProjects,
+  expireStep,
+  removeFreeBatchesStep,
+  removeProjectStep,
+} from './batches/purge.ts';
+import type { PostgresQueues } from './queue/storage.ts';
+import type { PostgresCounters } from './tenancy/counters.ts';
+import { sumUpStep } from './tenancy/usage-sums.ts';
 
 /** How often it is looked for what nobody waits for any more. */
 const EVERY_MS = 5_000;

@@ -1,10 +1,10 @@
 import pg from 'pg';
 import type { Test } from 'tap';
-import { insertBatches, readBatches } from '../../extensions/postgres/batches.ts';
+import { insertBatches, readBatches } from '../../extensions/postgres/batches/batches.ts';
+import type { QueueDatabase } from '../../extensions/postgres/database.ts';
 import { MIGRATIONS } from '../../extensions/postgres/migrations/index.ts';
-import type { QueueDatabase } from '../../extensions/postgres/queue-database.ts';
-import type { PostgresQueues } from '../../extensions/postgres/queue-storage.ts';
-import { openQueues } from '../../extensions/postgres/queue-storage.ts';
+import type { PostgresQueues } from '../../extensions/postgres/queue/storage.ts';
+import { openQueues } from '../../extensions/postgres/queue/storage.ts';
 import { systemClock } from '../../src/component/clock.ts';
 import type { Clock } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';

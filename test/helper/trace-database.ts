@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
-import type { QueueDatabase } from '../../extensions/postgres/queue-database.ts';
-import { postgresTraces } from '../../extensions/postgres/traces.ts';
+import type { QueueDatabase } from '../../extensions/postgres/database.ts';
+import { postgresTraces } from '../../extensions/postgres/traces/traces.ts';
 import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import type { Postgres } from '../../src/postgres/pool.ts';

@@ -1,4 +1,4 @@
-import { LOCK } from '../accept-lock.ts';
+import { LOCK } from '../batches/accept-lock.ts';
 
 const FUNCTIONS = `
     -- Begins a transaction that accepts: of these projects those that are deleted. Until it ends no project

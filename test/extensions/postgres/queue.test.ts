@@ -1,5 +1,5 @@
 import t from 'tap';
-import { openQueues } from '../../../extensions/postgres/queue-storage.ts';
+import { openQueues } from '../../../extensions/postgres/queue/storage.ts';
 import type { Postgres } from '../../../src/postgres/pool.ts';
 import { queueContract } from '../../contract/queue.ts';
 import { nativeBatch } from '../../helper/batches.ts';

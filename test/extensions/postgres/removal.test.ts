@@ -1,14 +1,17 @@
 import t from 'tap';
-import { walkBatches } from '../../../extensions/postgres/batch-walk.ts';
-import { removeFreeBatches } from '../../../extensions/postgres/batches.ts';
-import { dropOldPartitions, ensurePartitions } from '../../../extensions/postgres/partitions.ts';
+import { walkBatches } from '../../../extensions/postgres/batches/batch-walk.ts';
+import { removeFreeBatches } from '../../../extensions/postgres/batches/batches.ts';
+import {
+  dropOldPartitions,
+  ensurePartitions,
+} from '../../../extensions/postgres/batches/partitions.ts';
 import {
   dueProjects,
   expireStep,
   removeFreeBatchesStep,
   removeProjectStep,
-} from '../../../extensions/postgres/purge.ts';
-import { openQueues } from '../../../extensions/postgres/queue-storage.ts';
+} from '../../../extensions/postgres/batches/purge.ts';
+import { openQueues } from '../../../extensions/postgres/queue/storage.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import { encodeTime } from '../../../src/model/ulid.ts';
 import type { Postgres } from '../../../src/postgres/pool.ts';

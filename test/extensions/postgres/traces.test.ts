@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { postgresTraces } from '../../../extensions/postgres/traces.ts';
+import { postgresTraces } from '../../../extensions/postgres/traces/traces.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import type { Observation } from '../../../src/model/observation.ts';
 import type { TraceStore } from '../../../src/store/store.ts';

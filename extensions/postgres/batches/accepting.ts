@@ -1,0 +1,94 @@
+import type { RawBatch } from '../../../src/model/batch.ts';
+import type { PostgresClient } from '../../../src/postgres/pool.ts';
+import { HOUR_MS } from '../../../src/store/windows.ts';
+import { recordUsage } from '../tenancy/usage-entries.ts';
+import { insertBatches } from './batches.ts';
+
+/**
+ * Enters usage and ends its reservation. $7: the epoch it was reserved in, null without. What was reserved
+ * nowhere makes the windows incomplete; they are summed up anew when somebody asks for them.
+ */
+const ENTER = `
+  WITH entered AS (
+    INSERT INTO usage_ledger (batch_id, organization, project, key, hour, events, bytes)
+    SELECT batch_id, organization, project, key, hour, events, bytes
+    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::bigint[],
+      $7::bigint[], $8::bigint[]) AS g (batch_id, organization, project, key, hour, events, bytes, epoch)
+    WHERE epoch IS NULL OR epoch = (SELECT epoch FROM organizations)
+    ON CONFLICT DO NOTHING
+    RETURNING batch_id
+  ),
+  reserved AS (
+    DELETE FROM usage_reservations WHERE batch_id IN (SELECT batch_id FROM entered) RETURNING batch_id
+  ),
+  forgotten AS (
+    DELETE FROM usage_windows WHERE EXISTS (
+      SELECT 1 FROM entered WHERE batch_id NOT IN (SELECT batch_id FROM reserved))
+  )
+  SELECT batch_id FROM entered`;
+
+/** Where usage of unreserved batches counts that were received at a time. */
+export type UsageTime = (batch: RawBatch) => number;
+
+/**
+ * Keeps batches that are not here yet, with their usage. Resolves with those that are refused: they were
+ * reserved in counters that are lost, or given back already.
+ */
+export async function acceptBatches(
+  client: PostgresClient,
+  batches: readonly RawBatch[],
+  usageTime: UsageTime,
+): Promise<ReadonlySet<string>> {
+  const isNew = await insertBatches(client, batches);
+  const counted = batches.filter(
+    ({ id, usage }) => isNew.has(id) && (usage.events > 0 || usage.bytes > 0),
+  );
+  if (counted.length === 0) return new Set();
+  const { rows } = await client.query(ENTER, [
+    counted.map(({ id }) => id),
+    counted.map(({ tenant }) => tenant.organizationId),
+    counted.map(({ tenant }) => tenant.projectId),
+    counted.map(({ tenant }) => tenant.keyId),
+    counted.map((batch) => Math.floor(usageTime(batch) / HOUR_MS)),
+    counted.map(({ usage }) => usage.events),
+    counted.map(({ usage }) => usage.bytes),
+    counted.map(({ usageEpoch }) => usageEpoch ?? null),
+  ]);
+  if (rows.length === counted.length) return new Set();
+  const entered = new Set(rows.map((row) => String(row.batch_id)));
+  const missing = counted.filter(({ id }) => !entered.has(id)).map(({ id }) => id);
+  return refuse(client, missing);
+}
+
+/** Of batches that were not entered now: those that were before are fine, the others go again. */
+async function refuse(
+  client: PostgresClient,
+  missing: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const { rows } = await client.query(
+    `WITH refused AS (
+       SELECT id FROM unnest($1::text[]) AS g (id)
+       WHERE NOT EXISTS (
+         SELECT 1 FROM usage_ledger l WHERE l.batch_id = g.id AND l.organization IS NOT NULL)
+     ), removed AS (DELETE FROM batches WHERE id IN (SELECT id FROM refused))
+     SELECT id FROM refused`,
+    [missing],
+  );
+  return new Set(rows.map(({ id }) => String(id)));
+}
+
+/** Keeps batches that were made durable elsewhere before, whatever became of their reservation. */
+export async function keepDelivered(
+  client: PostgresClient,
+  batches: readonly RawBatch[],
+  usageTime: UsageTime,
+): Promise<void> {
+  const isNew = await insertBatches(client, batches);
+  const entries = batches
+    .filter(({ id }) => isNew.has(id))
+    .map((batch) => {
+      const { id: batchId, tenant, usage } = batch;
+      return { batchId, tenant, usage, at: usageTime(batch) };
+    });
+  if (entries.length > 0) await recordUsage(client, entries);
+}

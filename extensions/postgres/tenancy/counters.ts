@@ -1,0 +1,257 @@
+import type { Clock, Logger } from '../../../src/component/component.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
+import type { Postgres, PostgresClient } from '../../../src/postgres/pool.ts';
+import type {
+  QuotaLimits,
+  QuotaVerdict,
+  Reservation,
+  UsageCounters,
+  UsageInForce,
+} from '../../../src/store/tenancy.ts';
+import { HOUR_MS, windowAt } from '../../../src/store/windows.ts';
+import type { Difference } from '../../../src/tenancy/usage.ts';
+import { stopAccepting } from '../batches/accept-lock.ts';
+import { hoursOfMonth, newestTime } from './usage-entries.ts';
+
+/** How long a process has between reserving and settling, before others decide. */
+const LEASE_MS = 10 * 60_000;
+const FLUSH_MS = 50;
+const AGAIN_MS = 1_000;
+const ROUNDS = 4;
+const STEP = 500;
+
+export type PostgresCounters = UsageCounters & {
+  /** Ends what dead processes reserved; resolves with whether there may be more. */
+  decideOverdue(): Promise<boolean>;
+  verify(): Promise<Difference[]>;
+  /** Settles what waits. */
+  close(): Promise<void>;
+};
+
+/**
+ * Counters that all processes share, without Redis: a round trip and a row lock for every request.
+ *
+ *   reserve ──▶ windows + reservation ──accepted──▶ the ledger instead of the reservation (accepting.ts)
+ *                                     └─failed, or overdue──▶ given back
+ */
+export function postgresCounters(
+  postgres: Postgres,
+  clock: Clock,
+  logger: Logger,
+): PostgresCounters {
+  const settling = new Settling(postgres, clock, logger);
+
+  async function ask(
+    { batchId, tenant, usage, at }: Reservation,
+    limits: QuotaLimits,
+    isPeek: boolean,
+  ): Promise<QuotaVerdict> {
+    const { organizationId, projectId, keyId } = tenant;
+    let countsAt = at;
+    for (let round = 0; round < ROUNDS; round++) {
+      const { rows } = await postgres.query(
+        'SELECT * FROM reserve_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)',
+        [
+          isPeek ? null : batchId,
+          ...[organizationId, projectId, keyId],
+          ...[hoursOfMonth(countsAt)[0], Math.floor(countsAt / HOUR_MS)],
+          ...[usage.events, usage.bytes],
+          ...[limits.eventsPerMonth, limits.bytesPerHour],
+          ...[limits.project?.eventsPerMonth ?? null, limits.project?.bytesPerHour ?? null],
+          clock.now() + LEASE_MS,
+        ],
+      );
+      const { answer, detail } = rows[0] ?? {};
+      if (answer === 'ok') return { admitted: true, at: countsAt };
+      if (answer === 'missing') await sumUp(postgres, organizationId, at);
+      else if (answer === 'later') countsAt = Number(detail) * HOUR_MS;
+      else return refused(answer === 'month' ? 'monthly_limit' : 'hourly_limit', detail, countsAt);
+    }
+    throw new RetryableError(
+      'quota_counters',
+      'The quota counters are being summed up. Try again.',
+    );
+  }
+
+  return {
+    peek: (tenant, limits, at) =>
+      // Exhausted means that not one event, or one byte, more has room.
+      ask({ batchId: '', tenant, usage: { events: 1, bytes: 1 }, at }, limits, true),
+    async reserve(reservation, limits) {
+      const { usage, at } = reservation;
+      const scopes = [
+        ['o', limits.bytesPerHour],
+        ['p', limits.project?.bytesPerHour ?? null],
+      ] as const;
+      for (const [scope, most] of scopes) {
+        if (most !== null && usage.bytes > most) return refused('exceeds_hourly_limit', scope, at);
+      }
+      return ask(reservation, limits, false);
+    },
+    settle: (reservation, isDurable, isEntered = false) =>
+      settling.add(reservation.batchId, isDurable, isEntered),
+    async read(organizationId, projectId) {
+      await settling.flush();
+      return read(postgres, clock, organizationId, projectId ?? null);
+    },
+    async decideOverdue() {
+      const { rows } = await postgres.query(
+        `SELECT batch_id FROM usage_reservations WHERE expires_at < $1 ORDER BY expires_at LIMIT ${STEP}`,
+        [clock.now()],
+      );
+      if (rows.length > 0)
+        await giveBack(
+          postgres,
+          rows.map(({ batch_id }) => String(batch_id)),
+        );
+      return rows.length === STEP;
+    },
+    verify: () => verify(postgres),
+    close: () => settling.close(),
+  };
+}
+
+function refused(
+  code: Extract<QuotaVerdict, { admitted: false }>['code'],
+  scope: unknown,
+  at: number,
+): QuotaVerdict {
+  const { monthEnd, hourEnd } = windowAt(at);
+  const resetsAt = code === 'monthly_limit' ? monthEnd : hourEnd;
+  return { admitted: false, code, ...(scope === 'p' ? { scope: 'project' } : {}), resetsAt };
+}
+
+/** What is counted in a month and an hour: in the ledger, and reserved. */
+const COUNTED = `(
+  SELECT organization, project, hour, events, bytes FROM all_usage
+  UNION ALL SELECT organization, project, hour, events, bytes FROM usage_reservations)`;
+
+/** Begins the windows anew, from the ledger and what is reserved. Nothing is accepted meanwhile. */
+async function sumUp(postgres: Postgres, organizationId: string, at: number): Promise<void> {
+  await postgres.transaction(async (client) => {
+    await stopAccepting(client);
+    const countsAt = await newestTime(client, organizationId, at);
+    await client.query(
+      `INSERT INTO usage_windows (organization, project, month, events, hour, bytes)
+       SELECT $1, coalesce(project, ''), $2, coalesce(sum(events), 0), $4,
+         coalesce(sum(bytes) FILTER (WHERE hour = $4), 0)
+       FROM ${COUNTED} counted WHERE organization = $1 AND hour >= $2 AND hour < $3
+       GROUP BY GROUPING SETS ((), (project))
+       ON CONFLICT DO NOTHING`,
+      [organizationId, ...hoursOfMonth(countsAt), Math.floor(countsAt / HOUR_MS)],
+    );
+  });
+}
+
+async function read(
+  client: PostgresClient,
+  clock: Clock,
+  organizationId: string,
+  projectId: string | null,
+): Promise<UsageInForce> {
+  const at = await newestTime(client, organizationId, clock.now());
+  const { rows } = await client.query(
+    `SELECT coalesce(sum(events), 0) AS events, coalesce(sum(bytes) FILTER (WHERE hour = $4), 0) AS bytes
+     FROM ${COUNTED} counted
+     WHERE organization = $1 AND hour >= $2 AND hour < $3 AND ($5::text IS NULL OR project = $5)`,
+    [organizationId, ...hoursOfMonth(at), Math.floor(at / HOUR_MS), projectId],
+  );
+  const { monthEnd, hourEnd } = windowAt(at);
+  return {
+    month: { events: Number(rows[0]?.events ?? 0), resetsAt: monthEnd },
+    hour: { bytes: Number(rows[0]?.bytes ?? 0), resetsAt: hourEnd },
+  };
+}
+
+/** The windows against what they were made of. */
+async function verify(postgres: Postgres): Promise<Difference[]> {
+  const { rows } = await postgres.query(
+    `SELECT w.project, w.events, w.bytes,
+       coalesce(sum(c.events), 0) AS counted_events,
+       coalesce(sum(c.bytes) FILTER (WHERE c.hour = w.hour), 0) AS counted_bytes
+     FROM usage_windows w LEFT JOIN ${COUNTED} c
+       ON c.organization = w.organization AND w.project IN ('', c.project) AND c.hour >= w.month
+     GROUP BY w.organization, w.project, w.events, w.bytes, w.hour`,
+  );
+  return rows.flatMap((row) => {
+    const of = row.project === '' ? 'the organization' : String(row.project);
+    return [
+      { what: `events of ${of}`, expected: Number(row.counted_events), found: Number(row.events) },
+      { what: `bytes of ${of}`, expected: Number(row.counted_bytes), found: Number(row.bytes) },
+    ].filter(({ expected, found }) => expected !== found);
+  });
+}
+
+async function giveBack(client: PostgresClient, batchIds: readonly string[]): Promise<void> {
+  await client.query('SELECT give_back_usage($1)', [batchIds]);
+}
+
+/** The reservation becomes an entry, where the batch was made durable elsewhere. */
+async function keep(client: PostgresClient, batchIds: readonly string[]): Promise<void> {
+  await client.query(
+    `WITH kept AS (DELETE FROM usage_reservations WHERE batch_id = ANY ($1) RETURNING *)
+     INSERT INTO usage_ledger (batch_id, organization, project, key, hour, events, bytes)
+     SELECT batch_id, organization, project, key, hour, events, bytes FROM kept
+     ON CONFLICT DO NOTHING`,
+    [batchIds],
+  );
+}
+
+/** Ends reservations in the background; what fails is tried again. */
+class Settling {
+  readonly #postgres: Postgres;
+  readonly #clock: Clock;
+  readonly #logger: Logger;
+  #durable: string[] = [];
+  #failed: string[] = [];
+  #cancel: (() => void) | undefined;
+  #working: Promise<void> = Promise.resolve();
+  #isClosed = false;
+
+  constructor(postgres: Postgres, clock: Clock, logger: Logger) {
+    this.#postgres = postgres;
+    this.#clock = clock;
+    this.#logger = logger;
+  }
+
+  add(batchId: string, isDurable: boolean, isEntered: boolean): void {
+    if (isEntered) return;
+    (isDurable ? this.#durable : this.#failed).push(batchId);
+    this.#flushLater(FLUSH_MS);
+  }
+
+  #flushLater(delay: number): void {
+    if (this.#isClosed) return;
+    this.#cancel ??= this.#clock.after(delay, () => {
+      this.#cancel = undefined;
+      void this.flush();
+    });
+  }
+
+  flush(): Promise<void> {
+    this.#working = this.#working.then(async () => {
+      try {
+        while (this.#durable.length > 0) {
+          const some = this.#durable.slice(0, STEP);
+          await keep(this.#postgres, some);
+          this.#durable = this.#durable.slice(some.length);
+        }
+        while (this.#failed.length > 0) {
+          const some = this.#failed.slice(0, STEP);
+          await giveBack(this.#postgres, some);
+          this.#failed = this.#failed.slice(some.length);
+        }
+      } catch (error) {
+        this.#logger.debug({ error }, 'reservations could not be settled yet');
+        this.#flushLater(AGAIN_MS);
+      }
+    });
+    return this.#working;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.#cancel?.();
+    await this.flush();
+  }
+}

@@ -1,0 +1,32 @@
+import type { Clock } from '../../../src/component/component.ts';
+import type { RawBatch } from '../../../src/model/batch.ts';
+import type { PostgresClient } from '../../../src/postgres/pool.ts';
+import { HOUR_MS } from '../../../src/store/windows.ts';
+import { newestTime } from './usage-entries.ts';
+
+/**
+ * When batches count that no counters were asked for: as they were received, but not before the newest hour
+ * that this process knows of, because a clock that goes back does not open a window again.
+ */
+export function usageTimes(client: PostgresClient, clock: Clock) {
+  /** Milliseconds since the epoch, by organization. */
+  const newest = new Map<string, number>();
+
+  return {
+    /** Reads what is not known yet. */
+    async load(batches: readonly RawBatch[]): Promise<void> {
+      for (const { usageAt, tenant } of batches) {
+        const { organizationId } = tenant;
+        if (usageAt !== undefined || newest.has(organizationId)) continue;
+        newest.set(organizationId, await newestTime(client, organizationId, clock.now()));
+      }
+    },
+    of({ usageAt, receivedAt, tenant }: RawBatch): number {
+      if (usageAt !== undefined) return usageAt;
+      const known = newest.get(tenant.organizationId) ?? receivedAt;
+      const hour = Math.floor(Math.max(known, receivedAt) / HOUR_MS) * HOUR_MS;
+      newest.set(tenant.organizationId, hour);
+      return Math.max(receivedAt, hour);
+    },
+  };
+}

@@ -1,0 +1,72 @@
+import type { ObservationBatch } from '../../../src/model/batch.ts';
+import { PermanentError } from '../../../src/model/errors.ts';
+import type { QueueDatabase } from '../database.ts';
+import { grouped } from '../grouping.ts';
+import { ROWS, writeBatch, writeTogether } from './write.ts';
+
+/** While one group is with Postgres, the next is made. */
+const LANES = 2;
+const BATCHES = 16;
+
+/** What became of one batch of a group. */
+type Outcome = { readonly failure?: unknown };
+
+/**
+ * Writes batches. Those that wait at the same time go in one transaction: its round trips cost more than the
+ * rows of a small batch. What is refused there goes by itself, so that it takes no other with it.
+ */
+export function groupedWrites(database: QueueDatabase): (batch: ObservationBatch) => Promise<void> {
+  const lanes = Array.from({ length: LANES }, () => ({
+    underWay: 0,
+    write: grouped<ObservationBatch, Outcome>(
+      { count: BATCHES, weight: ROWS },
+      ({ observations }) => observations.length,
+      (batches) => writeGroup(database, batches),
+    ),
+  }));
+  return async (batch) => {
+    // In transactions of its own, one after another.
+    if (batch.observations.length > ROWS) return writeBatch(database, batch);
+    const lane = lanes.reduce((least, each) => (each.underWay < least.underWay ? each : least));
+    lane.underWay++;
+    try {
+      const outcome = await lane.write(batch);
+      if ('failure' in outcome) throw outcome.failure;
+    } finally {
+      lane.underWay--;
+    }
+  };
+}
+
+async function writeGroup(
+  database: QueueDatabase,
+  batches: readonly ObservationBatch[],
+): Promise<readonly Outcome[]> {
+  const outcomes = new Map<ObservationBatch, Outcome>();
+  const byProject = Map.groupBy(batches, ({ source }) => source.tenant.projectId);
+  for (const group of byProject.values()) {
+    const together = await outcomeOf(() => writeTogether(database, group));
+    for (const batch of group) {
+      outcomes.set(batch, together === 'again' ? await alone(database, batch) : together);
+    }
+  }
+  return batches.map((batch) => outcomes.get(batch) ?? {});
+}
+
+/** `again`: nothing is written, and each may fare better by itself. */
+async function outcomeOf(write: () => Promise<boolean>): Promise<Outcome | 'again'> {
+  try {
+    return (await write()) ? {} : 'again';
+  } catch (failure) {
+    return failure instanceof PermanentError ? 'again' : { failure };
+  }
+}
+
+async function alone(database: QueueDatabase, batch: ObservationBatch): Promise<Outcome> {
+  try {
+    await writeBatch(database, batch);
+    return {};
+  } catch (failure) {
+    return { failure };
+  }
+}

@@ -1,0 +1,83 @@
+import { batchOf } from '../../../src/queue/record.ts';
+import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
+import { cursorOf, placeOf } from '../../../src/store/rows/place.ts';
+import { traceOf } from '../../../src/store/rows/stored.ts';
+import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
+import type {
+  Page,
+  StoredObservation,
+  StoredTrace,
+  TraceFilter,
+  TraceStore,
+} from '../../../src/store/store.ts';
+import type { QueueDatabase } from '../database.ts';
+import { groupedWrites } from './groups.ts';
+import type { Scope } from './reading.ts';
+import * as reading from './reading.ts';
+
+/** What is older (milliseconds since the epoch) is gone for every reader, removed already or not. */
+export type RetentionWindows = { since(projectId: string): number };
+
+export function postgresTraces(database: QueueDatabase, retention: RetentionWindows): TraceStore {
+  const scopeOf = (projectId: string): Scope => [projectId, retention.since(projectId)];
+  return {
+    write: groupedWrites(database),
+    listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
+    async getTrace(projectId, traceId) {
+      const row = await reading.findTrace(database, scopeOf(projectId), keyOfId(traceId));
+      return row === undefined ? undefined : traceOf(row);
+    },
+    listObservations: (projectId, traceId, page) =>
+      listObservations(database, scopeOf(projectId), traceId, page),
+    getObservation: (projectId, id, traceId) =>
+      getObservation(database, scopeOf(projectId), id, traceId),
+    async getBatches(projectId, ids) {
+      return (await reading.findBatches(database, scopeOf(projectId), ids)).map(batchOf);
+    },
+  };
+}
+
+async function listTraces(
+  database: QueueDatabase,
+  scope: Scope,
+  filter: TraceFilter,
+): Promise<Page<StoredTrace>> {
+  const before = placeOf(filter.cursor);
+  const rows = await reading.findTraces(database, scope, filter, before, filter.limit + 1);
+  return tracePage(rows, filter.limit);
+}
+
+async function listObservations(
+  database: QueueDatabase,
+  scope: Scope,
+  traceId: string,
+  page: { limit: number; cursor?: string },
+): Promise<Page<StoredObservation>> {
+  const after = placeOf(page.cursor);
+  const key = keyOfId(traceId);
+  const found = await reading.findObservations(database, scope, key, after, page.limit + 1);
+  const items = found.slice(0, page.limit);
+  const last = items.at(-1);
+  const more = found.length > page.limit && last !== undefined;
+  return {
+    items: items.map(({ observation }) => observation),
+    nextCursor: more ? cursorOf(last.place) : null,
+  };
+}
+
+async function getObservation(
+  database: QueueDatabase,
+  scope: Scope,
+  id: string,
+  traceId: string | undefined,
+): Promise<StoredObservation | undefined> {
+  const inTrace = (trace: string) =>
+    reading.findInTrace(database, scope, keyOfId(trace), observationKey(trace, id));
+  if (traceId !== undefined) return inTrace(traceId);
+  const named = traceInId(id);
+  if (named !== undefined) {
+    const found = await inTrace(named);
+    if (found !== undefined) return found;
+  }
+  return reading.findAnywhere(database, scope, keyOfId(id));
+}
