@@ -1,6 +1,6 @@
 /**
  * Observations, merged over their events, and what their traces sum up; the payloads stay in `batches`. Texts
- * of clients are escaped (trace-cells.ts), and compared byte by byte. Times are milliseconds since the epoch,
+ * of clients are escaped (traces/cells.ts), and compared byte by byte. Times are milliseconds since the epoch,
  * and nanoseconds within them.
  */
 export const traces = {
