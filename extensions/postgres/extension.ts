@@ -94,6 +94,7 @@ function offersOf(open: () => OpenStore): Map<string, unknown> {
     alone: async (name, work) => open().queues.alone(name, work),
   };
   const ledger: SharedLedger = {
+    newestEpoch: async (organizationId) => open().ledger.newestEpoch(organizationId),
     beginEpoch: async (...values) => open().ledger.beginEpoch(...values),
     decide: async (...values) => open().ledger.decide(...values),
     record: async (entries) => open().ledger.record(entries),

@@ -23,6 +23,8 @@ export type Epochs = {
  */
 const REBUILD_MS = 1_000;
 const LINGER_S = 2 * 24 * 3600;
+/** How often Redis is asked, one round trip after another, for counters that another replica builds up. */
+const LOOKS = 100;
 
 export function epochs(options: {
   readonly run: RunScript;
@@ -37,9 +39,13 @@ export function epochs(options: {
   const rebuiltAt = new Map<string, number>();
 
   async function find(organizationId: string): Promise<number> {
+    return (await installed(organizationId)) ?? rebuild(organizationId);
+  }
+
+  async function installed(organizationId: string): Promise<number | undefined> {
     const { state } = counterKeys(key, organizationId, windowAt(clock.now()));
     const found = (await run(EPOCH, [state], [])) as string | null;
-    return found === null ? rebuild(organizationId) : Number(found);
+    return found === null ? undefined : Number(found);
   }
 
   async function rebuild(organizationId: string): Promise<number> {
@@ -51,34 +57,18 @@ export function epochs(options: {
       );
     }
     rebuiltAt.set(organizationId, now);
-    const sums = await ledger.beginEpoch(organizationId, now);
-    const epoch = await install(organizationId, sums);
+    // In this order: whoever installs counters after the second look began their epoch after the first.
+    const newest = await ledger.newestEpoch(organizationId);
+    const found = await installed(organizationId);
+    if (found !== undefined) return found;
+    const sums = await ledger.beginEpoch(organizationId, now, newest);
+    if (sums === undefined) return installedByOther(() => installed(organizationId));
+    const epoch = await install(run, key, organizationId, sums);
     logger.info(
       { organization: organizationId, epoch, projects: sums.projects.length },
       'the quota counters were built up from the ledger',
     );
     return epoch;
-  }
-
-  async function install(organizationId: string, { epoch, at, projects }: LedgerSums) {
-    const window = windowAt(at);
-    const { state, month, hour, leases, reserved } = counterKeys(key, organizationId, window);
-    const events = projects.reduce((sum, project) => sum + project.events, 0);
-    const bytes = projects.reduce((sum, project) => sum + project.bytes, 0);
-    const answer = await run(
-      INSTALL,
-      [state, month, hour, leases, reserved],
-      [
-        epoch,
-        window.hour,
-        window.month,
-        Math.ceil(window.monthEnd / 1000) + LINGER_S,
-        Math.ceil(window.hourEnd / 1000) + LINGER_S,
-        ...['o', events, bytes],
-        ...projects.flatMap((project) => [project.projectId, project.events, project.bytes]),
-      ],
-    );
-    return Number(answer);
   }
 
   return {
@@ -106,4 +96,42 @@ export function epochs(options: {
     },
     organizations: () => known,
   };
+}
+
+/**
+ * Another replica sums them up at this moment. One more epoch would refuse what is reserved in its. Should
+ * it die over it, whoever asks after `REBUILD_MS` begins the next.
+ */
+async function installedByOther(look: () => Promise<number | undefined>): Promise<number> {
+  for (let looks = 0; looks < LOOKS; looks++) {
+    const found = await look();
+    if (found !== undefined) return found;
+  }
+  throw new RetryableError('quota_counters', 'The quota counters are being built up. Try again.');
+}
+
+async function install(
+  run: RunScript,
+  key: KeyName,
+  organizationId: string,
+  { epoch, at, projects }: LedgerSums,
+): Promise<number> {
+  const window = windowAt(at);
+  const { state, month, hour, leases, reserved } = counterKeys(key, organizationId, window);
+  const events = projects.reduce((sum, project) => sum + project.events, 0);
+  const bytes = projects.reduce((sum, project) => sum + project.bytes, 0);
+  const answer = await run(
+    INSTALL,
+    [state, month, hour, leases, reserved],
+    [
+      epoch,
+      window.hour,
+      window.month,
+      Math.ceil(window.monthEnd / 1000) + LINGER_S,
+      Math.ceil(window.hourEnd / 1000) + LINGER_S,
+      ...['o', events, bytes],
+      ...projects.flatMap((project) => [project.projectId, project.events, project.bytes]),
+    ],
+  );
+  return Number(answer);
 }

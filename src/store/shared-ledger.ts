@@ -7,11 +7,14 @@ import type { Reservation } from './tenancy.ts';
  * All methods reject with `RetryableError` when the store cannot be reached.
  */
 export type SharedLedger = {
+  /** The newest epoch; 0 before the first. */
+  newestEpoch(organizationId: string): Promise<number>;
   /**
    * Begins a new epoch and sums up. From then on no transaction enters a batch that was reserved in an
-   * older one (`RawBatch.usageEpoch`), so that nothing is missing in the sums.
+   * older one (`RawBatch.usageEpoch`), so that nothing is missing in the sums. Where another process began
+   * one after `newest`, none is begun: undefined.
    */
-  beginEpoch(organizationId: string, at: number): Promise<LedgerSums>;
+  beginEpoch(organizationId: string, at: number, newest: number): Promise<LedgerSums | undefined>;
   /**
    * Decides what became of reservations that nobody settled. Resolves with those that the ledger holds;
    * the others can be entered never more.

@@ -29,8 +29,13 @@ export function memoryLedger(): MemoryLedger {
       entries.set(batchId, { batchId, tenant, usage, at });
       return true;
     },
-    async beginEpoch(organizationId: string, at: number) {
+    async newestEpoch() {
       check();
+      return epoch;
+    },
+    async beginEpoch(organizationId: string, at: number, newest: number) {
+      check();
+      if (epoch !== newest) return undefined;
       epoch++;
       const sums = new Map<string, { events: number; bytes: number }>();
       for (const { tenant, usage, at: countsAt } of entries.values()) {

@@ -8,13 +8,20 @@ import { hoursOfMonth, newestTime, recordUsage } from './usage-entries.ts';
 /** The ledger for counters in Redis. */
 export function sharedLedger(postgres: Postgres, clock: Clock): SharedLedger {
   return {
-    beginEpoch: (organizationId, at) =>
+    async newestEpoch(organizationId) {
+      const { rows } = await postgres.query('SELECT epoch FROM organizations WHERE id = $1', [
+        organizationId,
+      ]);
+      return Number(rows[0]?.epoch ?? 0);
+    },
+    beginEpoch: (organizationId, at, newest) =>
       postgres.transaction(async (client) => {
         await stopAccepting(client);
         const begun = await client.query(
-          'UPDATE organizations SET epoch = epoch + 1 WHERE id = $1 RETURNING epoch',
-          [organizationId],
+          'UPDATE organizations SET epoch = epoch + 1 WHERE id = $1 AND epoch = $2 RETURNING epoch',
+          [organizationId, newest],
         );
+        if (begun.rows.length === 0) return undefined;
         const countsAt = await newestTime(client, organizationId, at);
         const { rows } = await client.query(
           `SELECT project, coalesce(sum(events), 0) AS events,
@@ -23,7 +30,7 @@ export function sharedLedger(postgres: Postgres, clock: Clock): SharedLedger {
           [organizationId, ...hoursOfMonth(countsAt), Math.floor(countsAt / HOUR_MS)],
         );
         return {
-          epoch: Number(begun.rows[0]?.epoch ?? 0),
+          epoch: Number(begun.rows[0]?.epoch),
           at: countsAt,
           projects: rows.map(({ project, events, bytes }) => ({
             projectId: String(project),

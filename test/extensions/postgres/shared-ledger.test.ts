@@ -1,6 +1,7 @@
 import t, { type Test } from 'tap';
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { ulid } from '../../../src/model/ulid.ts';
+import type { LedgerSums } from '../../../src/store/shared-ledger.ts';
 import { HOUR_MS } from '../../../src/store/windows.ts';
 import { eventually } from '../../e2e/client.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
@@ -28,15 +29,25 @@ async function opened(t: Test) {
   });
   const events = async (): Promise<number> =>
     (await store.counters.read(organizationId)).month.events;
-  return { place, open, store, ledger, postgres, queue, organizationId, batch, events };
+  /** Begins a new epoch behind the newest. */
+  const begin = async (): Promise<LedgerSums> => {
+    const newest = await ledger.newestEpoch(organizationId);
+    const sums = await ledger.beginEpoch(organizationId, place.clock.now(), newest);
+    if (sums === undefined) throw new Error('somebody else began one');
+    return sums;
+  };
+  return { place, open, store, ledger, postgres, queue, organizationId, batch, events, begin };
 }
 
 t.test('what was reserved in counters that are lost is refused, and is nowhere', async (t) => {
-  const { ledger, postgres, queue, organizationId, batch, events, place } = await opened(t);
-  const first = await ledger.beginEpoch(organizationId, place.clock.now());
+  const { ledger, postgres, queue, organizationId, batch, events, begin, place } = await opened(t);
+  const first = await begin();
   await queue.append(batch({ usageEpoch: first.epoch }));
-  const second = await ledger.beginEpoch(organizationId, place.clock.now());
+  const second = await begin();
   t.equal(second.epoch, first.epoch + 1);
+  const none = await ledger.beginEpoch(organizationId, place.clock.now(), first.epoch);
+  t.equal(none, undefined, 'somebody has begun one since');
+  t.equal(await ledger.newestEpoch(organizationId), second.epoch);
   t.same(
     second.projects.map((sums) => [sums.events, sums.bytes]),
     [[2, 20]],
@@ -57,8 +68,8 @@ t.test('what was reserved in counters that are lost is refused, and is nowhere',
 });
 
 t.test('of a group only what was reserved in the lost counters is refused', async (t) => {
-  const { ledger, queue, organizationId, batch, events, place } = await opened(t);
-  const { epoch } = await ledger.beginEpoch(organizationId, place.clock.now());
+  const { queue, batch, events, begin } = await opened(t);
+  const { epoch } = await begin();
   const epochs = [epoch, epoch - 1, epoch, epoch - 1, epoch];
   const appended = await Promise.allSettled(
     epochs.map((usageEpoch) => queue.append(batch({ usageEpoch }))),
@@ -72,12 +83,12 @@ t.test('of a group only what was reserved in the lost counters is refused', asyn
 });
 
 t.test('a new epoch waits for those who accept, and its sums have what they entered', async (t) => {
-  const { ledger, postgres, organizationId, batch, place } = await opened(t);
+  const { postgres, organizationId, batch, begin, place } = await opened(t);
   const { tenant, id } = batch();
   let isBegun = false;
   const accepting = postgres.transaction(async (client) => {
     await client.query('SELECT begin_accepting($1)', [[tenant.projectId]]);
-    const begun = ledger.beginEpoch(organizationId, place.clock.now()).then((sums) => {
+    const begun = begin().then((sums) => {
       isBegun = true;
       return sums;
     });
@@ -102,8 +113,8 @@ t.test('a new epoch waits for those who accept, and its sums have what they ente
 });
 
 t.test('what is decided to be nowhere can be entered never more', async (t) => {
-  const { ledger, queue, organizationId, batch, events, place } = await opened(t);
-  const { epoch } = await ledger.beginEpoch(organizationId, place.clock.now());
+  const { ledger, queue, organizationId, batch, events, begin, place } = await opened(t);
+  const { epoch } = await begin();
   const [kept, lost] = [batch({ usageEpoch: epoch }), batch({ usageEpoch: epoch })];
   await queue.append(kept);
   t.same([...(await ledger.decide(organizationId, [kept.id, lost.id]))], [kept.id]);

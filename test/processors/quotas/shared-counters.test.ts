@@ -111,6 +111,25 @@ t.test('replicas admit together exactly what one would', async (t) => {
   t.equal(answers.filter((answer) => answer === 'monthly_limit').length, 150);
   t.equal(ledger.entries.size, 250);
   t.equal(await used(replicas[0], organization), 250);
+  t.equal(ledger.epoch, 1, 'one of them built up the counters, and nothing was reserved in vain');
+});
+
+t.test('counters that another replica began and never built up are begun anew', async (t) => {
+  const ledger = memoryLedger();
+  const { counters, clock } = await replica(t, ledger);
+  const organization = newOrganization();
+  const begin = ledger.beginEpoch;
+  // Between its two looks somebody else begins an epoch, and dies.
+  ledger.beginEpoch = async (...values) => {
+    ledger.beginEpoch = begin;
+    await begin(...values);
+    return begin(...values);
+  };
+  const asked = reservation(organization, 1);
+  await t.rejects(async () => counters.reserve(asked, UNLIMITED), { code: 'quota_counters' });
+  clock.advance(1_000);
+  t.equal(await accept(counters, ledger, asked, UNLIMITED), 'ok');
+  t.equal(ledger.epoch, 2);
 });
 
 t.test('any requests on any replica are answered as by a model', async (t) => {
