@@ -1,6 +1,6 @@
 import type { RedisConnection } from '../../src/redis/redis.ts';
 import type { ComponentHealth } from '../../src/telemetry/health.ts';
-import type { JobWorker } from './worker.ts';
+import type { JobWorker, Progress } from './worker.ts';
 
 /** A backlog of which nothing is begun is not well, however alive the worker looks. */
 export function progressHealth(
@@ -8,12 +8,13 @@ export function progressHealth(
   worker: JobWorker,
   redis: RedisConnection,
 ): ComponentHealth {
-  const { backlog, underWay, lastBegunAt, isStalled, restarts } = worker.progress();
+  const progress = worker.progress();
+  const { backlog, underWay, lastBegunAt, restarts } = progress;
   const { connected } = redis.state();
-  const message = messageOf(connected, isStalled);
+  const message = messageOf(connected, progress);
   return {
     ...ofQueue,
-    healthy: ofQueue.healthy !== false && connected && !isStalled,
+    healthy: ofQueue.healthy !== false && message === undefined,
     ...(message === undefined ? {} : { message }),
     details: {
       ...ofQueue.details,
@@ -26,7 +27,11 @@ export function progressHealth(
   };
 }
 
-function messageOf(connected: boolean, isStalled: boolean): string | undefined {
+function messageOf(
+  connected: boolean,
+  { isStalled, isHung }: Pick<Progress, 'isStalled' | 'isHung'>,
+): string | undefined {
   if (!connected) return 'Redis is away: no jobs come.';
-  return isStalled ? 'Jobs wait and none is begun.' : undefined;
+  if (isStalled) return 'Jobs wait and none is begun.';
+  return isHung ? 'Jobs are under way, and none ends.' : undefined;
 }

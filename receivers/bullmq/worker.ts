@@ -34,6 +34,8 @@ export type Progress = {
   readonly lastBegunAt: number | undefined;
   /** Jobs wait and none is begun. */
   readonly isStalled: boolean;
+  /** Jobs are under way, and for `stallTimeout` none was begun or ended. */
+  readonly isHung: boolean;
   /** How often the worker was made anew because of that. */
   readonly restarts: number;
 };
@@ -89,6 +91,7 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
       throw error;
     } finally {
       underWay.delete(job);
+      watch.ended();
       if (underWay.size === 0) onFinished();
     }
   }
@@ -126,7 +129,7 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
   };
 }
 
-type Watch = { begun(): void; progress(): Progress; stop(): void };
+type Watch = { begun(): void; ended(): void; progress(): Progress; stop(): void };
 
 /** Looks now and then whether jobs wait and none is begun; `replace` makes a new worker. */
 function watchProgress(
@@ -137,6 +140,8 @@ function watchProgress(
   let backlog = 0;
   let restarts = 0;
   let lastBegunAt: number | undefined;
+  /** A job was begun, or ended. */
+  let lastMovedAt = clock.now();
   let quietSince = clock.now();
   let isStopped = false;
   /** After an outage a worker has less time to prove itself. */
@@ -181,12 +186,17 @@ function watchProgress(
       lastBegunAt = clock.now();
       patience = stallTimeout;
       quietSince = lastBegunAt;
+      lastMovedAt = lastBegunAt;
+    },
+    ended() {
+      lastMovedAt = clock.now();
     },
     progress: () => ({
       backlog,
       underWay: underWay(),
       lastBegunAt,
       isStalled: isStalled(),
+      isHung: underWay() > 0 && clock.now() - lastMovedAt >= stallTimeout,
       restarts,
     }),
     stop() {

@@ -26,7 +26,7 @@ type Capture = {
   readonly bodyBase64?: string;
 };
 
-const folder = new URL('../fixtures/captures', import.meta.url);
+const folder = new URL('../fixtures/captures/', import.meta.url);
 const clients = readdirSync(folder).map(
   (file) =>
     JSON.parse(readFileSync(new URL(file, folder), 'utf8')) as {

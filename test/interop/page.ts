@@ -15,7 +15,7 @@ import { type Destination, exportSpans, SDK_SPANS } from './sdk.ts';
 const PAGE = fileURLToPath(
   new URL('../../docs/with-the-opentelemetry-collector.md', import.meta.url),
 );
-const CERTIFICATES = fileURLToPath(new URL('../fixtures/tls', import.meta.url));
+const CERTIFICATES = fileURLToPath(new URL('../fixtures/tls/', import.meta.url));
 const PROTOBUF = { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' };
 
 /** A configuration of the page, with what is only right on the reader's machines replaced. */

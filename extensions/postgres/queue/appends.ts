@@ -43,11 +43,21 @@ async function withoutLate(
   calls: readonly Append[],
   append: (calls: readonly Append[]) => Promise<readonly Outcome[]>,
 ): Promise<readonly Outcome[]> {
-  const waited = calls.filter(({ batch }) => batch.isGivenUp !== true);
-  if (waited.length === calls.length) return append(calls);
-  const appended = waited.length === 0 ? [] : await append(waited);
+  const waited = calls.filter(isWaitedFor);
+  const appended =
+    waited.length === 0
+      ? []
+      : await append(waited).catch((error: unknown) => {
+          // Of these alone: who comes after them is not told so.
+          if (waited.some(isWaitedFor)) throw error;
+          return [];
+        });
   const outcomes = new Map(waited.map((call, i) => [call, appended[i]]));
   return calls.map((call) => outcomes.get(call) ?? { failure: tooLate() });
+}
+
+function isWaitedFor({ batch }: Append): boolean {
+  return batch.isGivenUp !== true;
 }
 
 function tooLate(): RetryableError {
@@ -106,7 +116,7 @@ async function write(
   );
   await ledger.keep(client, answers);
   // The last moment at which nothing of it need be there.
-  if (calls.every(({ batch }) => batch.isGivenUp)) throw tooLate();
+  if (!calls.some(isWaitedFor)) throw tooLate();
   const added = Map.groupBy(await enter(client, batches, branchIds), (row) => row.batch_id);
   return calls.map(({ batch }) => {
     if (deleted.has(batch.tenant.projectId)) return 'deleted';

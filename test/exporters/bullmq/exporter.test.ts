@@ -340,6 +340,32 @@ t.test('a worker that looks alive and takes nothing is replaced', async (t) => {
   t.match(logger.lines, [{ level: 'error', message: /none is begun/ }]);
 });
 
+t.test('a worker whose jobs never end says so', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  const jobs = await openJobQueue(one.redis, 'traces');
+  const clock = { ...systemClock, now: () => Date.now() + later };
+  let later = 0;
+  const ending = Promise.withResolvers<undefined>();
+  const worker = await startWorker({
+    ...{ redis: one.redis, queue: 'traces', concurrency: 2, jobs, clock },
+    ...{ lockDuration: 60_000, stallTimeout: 60_000, logger: recordingLogger() },
+    work: () => ending.promise,
+  });
+  t.teardown(() => worker.stop(AbortSignal.timeout(500)));
+  await exporter.consume(nativeBatch(1));
+  await until(() => worker.progress().underWay === 1);
+  t.equal(progressHealth({}, worker, one.redis).healthy, true);
+  later = 60_000;
+  t.match(progressHealth({}, worker, one.redis), {
+    ...{ healthy: false, message: 'Jobs are under way, and none ends.' },
+  });
+  ending.resolve(undefined);
+  await until(() => worker.progress().underWay === 0);
+  t.equal(progressHealth({}, worker, one.redis).healthy, true);
+});
+
 t.test('a stop waits for running jobs, and gives back what is not done in time', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);

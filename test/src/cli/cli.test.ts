@@ -15,7 +15,7 @@ import { createLogger } from '../../../src/telemetry/logger.ts';
 // It starts whole daemons, which takes long where many tests run at once.
 t.setTimeout(90_000);
 
-const ROOT = fileURLToPath(new URL('../../..', import.meta.url));
+const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const EMBEDDED = join(ROOT, 'config', 'embedded.yaml');
 
 type Test = { teardown(clean: () => unknown): unknown };

@@ -11,7 +11,7 @@ import { toYaml } from '../../../src/config/print.ts';
 import { parseByteSize, parseDuration, parseEndpoint } from '../../../src/config/schema.ts';
 import { REGISTRY } from './factories.ts';
 
-const GOLDEN = fileURLToPath(new URL('./golden', import.meta.url));
+const GOLDEN = fileURLToPath(new URL('./golden/', import.meta.url));
 
 /** A whole configuration that is right; tests lay files over it. */
 const SOUND = `
