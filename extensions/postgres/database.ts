@@ -1,5 +1,6 @@
 import type { RawBatch } from '../../src/model/batch.ts';
-import type { PostgresClient, PostgresTransaction, Question } from '../../src/postgres/pool.ts';
+import type { PostgresTransaction } from '../../src/postgres/pool.ts';
+import type { PostgresClient, Question } from '../../src/postgres/statement.ts';
 
 /** A connection inside a transaction. */
 export type QueueClient = PostgresTransaction;

@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { listen } from '../../src/postgres/listener.ts';
-import type { PostgresClient, PostgresSettings } from '../../src/postgres/pool.ts';
+import type { PostgresSettings } from '../../src/postgres/pool.ts';
+import type { PostgresClient } from '../../src/postgres/statement.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
 
 type Kind = 'organization' | 'project' | 'key';

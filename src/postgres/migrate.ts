@@ -1,4 +1,5 @@
-import type { Postgres, PostgresClient } from './pool.ts';
+import type { Postgres } from './pool.ts';
+import type { PostgresClient } from './statement.ts';
 
 /** A step that changes the tables; once released it stays as it is. */
 export type Migration = { readonly name: string; readonly sql: string };

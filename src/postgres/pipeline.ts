@@ -1,5 +1,5 @@
 import type { Connection, Query, QueryResult, Submittable } from 'pg';
-import type { Result, Statement } from './pool.ts';
+import type { Result, Statement } from './statement.ts';
 
 /** What the driver calls while the answers of a query come in. */
 type Answered = Submittable & {

@@ -1,5 +1,5 @@
 import type { RawBatch } from '../../../src/model/batch.ts';
-import type { PostgresClient } from '../../../src/postgres/pool.ts';
+import type { PostgresClient } from '../../../src/postgres/statement.ts';
 import { HOUR_MS } from '../../../src/store/windows.ts';
 import { recordUsage } from '../tenancy/usage-entries.ts';
 import { insertBatches } from './batches.ts';

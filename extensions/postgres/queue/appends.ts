@@ -1,12 +1,12 @@
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
-import type { Row } from '../../../src/postgres/pool.ts';
-import { ask } from '../../../src/postgres/pool.ts';
+import type { Row } from '../../../src/postgres/statement.ts';
+import { ask } from '../../../src/postgres/statement.ts';
 import type { QueueClient } from '../database.ts';
 import { grouped } from '../grouping.ts';
 import type { AnswerRow } from './ledger.ts';
-import type { QueueParts } from './queue.ts';
+import type { QueueParts } from './parts.ts';
 import { ENTER } from './statements.ts';
 
 const GROUP = { count: 256, weight: 8 * 1024 * 1024 };

@@ -1,9 +1,9 @@
-import type { Clock, IdempotencyLedger, Logger } from '../../../src/component/component.ts';
+import type { IdempotencyLedger } from '../../../src/component/component.ts';
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
-import type { Row } from '../../../src/postgres/pool.ts';
-import { ask } from '../../../src/postgres/pool.ts';
+import type { Row } from '../../../src/postgres/statement.ts';
+import { ask } from '../../../src/postgres/statement.ts';
 import { bodyCache } from '../../../src/queue/body-cache.ts';
 import type {
   DeadLetter,
@@ -15,15 +15,14 @@ import type {
   QueueStats,
 } from '../../../src/queue/queue.ts';
 import type { SharedQueue } from '../../../src/queue/shared-queue.ts';
-import type { QueueDatabase } from '../database.ts';
 import { grouped } from '../grouping.ts';
 import type { Append, Appended } from './appends.ts';
 import { groupedAppends } from './appends.ts';
 import { QueueCounts } from './counts.ts';
-import type { Holder } from './holder.ts';
 import { HeldLeases } from './leases.ts';
-import type { AnswerRow, PostgresLedger } from './ledger.ts';
+import type { AnswerRow } from './ledger.ts';
 import { answerRow } from './ledger.ts';
+import type { QueueParts } from './parts.ts';
 import type { Leased } from './rows.ts';
 import { copyOf, leasedOf, letterOf, oldestIn } from './rows.ts';
 import * as sql from './statements.ts';
@@ -33,14 +32,6 @@ const CACHE_BYTES = 32 * 1024 * 1024;
 const FULL_RETRY_MS = 2000;
 /** After how long a note that could not be written (acknowledged, given back) is written again. */
 const REWRITE_MS = 1000;
-
-export type QueueParts = {
-  readonly database: QueueDatabase;
-  readonly holder: Holder;
-  readonly ledger: PostgresLedger;
-  readonly clock: Clock;
-  readonly logger: Logger;
-};
 
 /** Ids of the branches of all queues, by queue and name. */
 export type BranchIds = ReadonlyMap<string, number>;

@@ -1,5 +1,5 @@
 import type { RawBatch } from '../../../src/model/batch.ts';
-import type { Row } from '../../../src/postgres/pool.ts';
+import type { Row } from '../../../src/postgres/statement.ts';
 import type { DeadLetter } from '../../../src/queue/queue.ts';
 
 /** A leased entry without its body. */

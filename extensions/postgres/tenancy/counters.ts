@@ -1,6 +1,7 @@
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
-import type { Postgres, PostgresClient } from '../../../src/postgres/pool.ts';
+import type { Postgres } from '../../../src/postgres/pool.ts';
+import type { PostgresClient } from '../../../src/postgres/statement.ts';
 import type {
   QuotaLimits,
   QuotaVerdict,

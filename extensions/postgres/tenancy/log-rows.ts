@@ -1,4 +1,5 @@
-import type { Postgres, PostgresClient, Row } from '../../../src/postgres/pool.ts';
+import type { Postgres } from '../../../src/postgres/pool.ts';
+import type { PostgresClient, Row } from '../../../src/postgres/statement.ts';
 import { fromText, toText } from '../../../src/postgres/text.ts';
 import type {
   AuditRow,

@@ -1,4 +1,4 @@
-import type { PostgresClient } from '../../../src/postgres/pool.ts';
+import type { PostgresClient } from '../../../src/postgres/statement.ts';
 import type { LedgerEntry } from '../../../src/store/shared-ledger.ts';
 import { HOUR_MS, monthStart } from '../../../src/store/windows.ts';
 

@@ -1,4 +1,4 @@
-import type { PostgresClient } from '../../../src/postgres/pool.ts';
+import type { PostgresClient } from '../../../src/postgres/statement.ts';
 import { HOUR_MS } from '../../../src/store/windows.ts';
 
 const ROWS = 1000;

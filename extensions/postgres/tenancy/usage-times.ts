@@ -1,6 +1,6 @@
 import type { Clock } from '../../../src/component/component.ts';
 import type { RawBatch } from '../../../src/model/batch.ts';
-import type { PostgresClient } from '../../../src/postgres/pool.ts';
+import type { PostgresClient } from '../../../src/postgres/statement.ts';
 import { HOUR_MS } from '../../../src/store/windows.ts';
 import { newestTime } from './usage-entries.ts';
 

@@ -1,5 +1,5 @@
-import type { Question } from '../../../src/postgres/pool.ts';
-import { ask } from '../../../src/postgres/pool.ts';
+import type { Question } from '../../../src/postgres/statement.ts';
+import { ask } from '../../../src/postgres/statement.ts';
 import type { Key, ObservationRow } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
 import type { QueueClient } from '../database.ts';

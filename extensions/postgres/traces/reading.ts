@@ -1,6 +1,6 @@
 /** What reads traces. Everything takes the project it reads for, and since when a trace must have had an event. */
 import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../../src/model/observation.ts';
-import type { PostgresClient, Row } from '../../../src/postgres/pool.ts';
+import type { PostgresClient, Row } from '../../../src/postgres/statement.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
 import { marksFromText } from '../../../src/store/rows/merge.ts';

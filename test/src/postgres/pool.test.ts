@@ -1,8 +1,9 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
-import type { Postgres, Question, Statement } from '../../../src/postgres/pool.ts';
+import type { Postgres } from '../../../src/postgres/pool.ts';
 import { openPostgres } from '../../../src/postgres/pool.ts';
+import type { Question, Statement } from '../../../src/postgres/statement.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
