@@ -351,6 +351,8 @@ t.test('signals', async (t) => {
     async (t) => {
       const script = (further: string) => `
       import { endWhileLoading } from './src/cli/first-process.ts';
+      // Those who measure coverage listen too.
+      process.removeAllListeners('SIGTERM');
       endWhileLoading((status) => process.exit(status), 1);
       ${further}
       setInterval(() => {}, 1000);
