@@ -9,6 +9,7 @@ import { type Entry, startLoad } from './journal.ts';
 /**
  * config/gateway.yaml and config/worker.yaml as processes, killed in turn under load, and Redis and Postgres
  * with them. After each kill the load pauses, what is accepted is delivered, and the books are compared.
+ *   node test/e2e/kills-in-turn.ts      # two to three minutes
  */
 
 t.setTimeout(600_000);
