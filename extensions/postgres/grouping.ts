@@ -11,11 +11,20 @@ export type GroupLimits = {
   readonly slow?: { readonly clock: Clock; readonly afterMs: number; readonly most: number };
 };
 
+/** What a call of a group comes to that fails while others of the group succeed. */
+export class Failed {
+  readonly failure: unknown;
+
+  constructor(failure: unknown) {
+    this.failure = failure;
+  }
+}
+
 /** Carries out calls in groups: what comes while a group is under way waits, and goes with the next one. */
 export function grouped<Call, Result>(
   limits: GroupLimits,
   weigh: (call: Call) => number,
-  carryOut: (calls: readonly Call[]) => Promise<readonly Result[]>,
+  carryOut: (calls: readonly Call[]) => Promise<readonly (Result | Failed)[]>,
 ): (call: Call) => Promise<Result> {
   type Waiting = {
     readonly call: Call;
@@ -56,6 +65,7 @@ export function grouped<Call, Result>(
         for (const [i, { resolve, reject }] of group.entries()) {
           const result = results[i];
           if (result === undefined) reject(new Error('a call of a group has no result'));
+          else if (result instanceof Failed) reject(result.failure);
           else resolve(result);
         }
       } catch (error) {

@@ -1,7 +1,7 @@
 import type { Admission, Pipeline, Processor, RequestHead } from '../component/component.ts';
 import type { Batch, Permission, RawBatch, Tenant } from '../model/batch.ts';
 import { itemsOf, rawOf } from '../model/batch.ts';
-import { Refusal, RetryableError } from '../model/errors.ts';
+import { Refusal, tooLate } from '../model/errors.ts';
 import { cutRejected, measure } from '../model/formats.ts';
 import type { ProcessorEdge, ReceiverEdge } from './edges.ts';
 import type { Sink } from './fanout.ts';
@@ -73,7 +73,7 @@ export function createPipeline(line: Line, edge: ReceiverEdge, seals: boolean): 
       const raw = rawOf(batch);
       try {
         const processed = await run(chain.steps, batch, done, seals);
-        if (raw.isGivenUp) throw new RetryableError('too_late', 'nobody waits for it any more');
+        if (raw.isGivenUp) throw tooLate();
         await fanOut(chain.sinks, processed);
       } catch (error) {
         edge.refused(itemsOf(raw), error);

@@ -23,6 +23,11 @@ export class RetryableError extends Error {
   }
 }
 
+/** Of a batch whose client was told meanwhile that it failed (`RawBatch.isGivenUp`). */
+export function tooLate(): RetryableError {
+  return new RetryableError('too_late', 'nobody waits for it any more');
+}
+
 /** The same batch will never succeed here: it belongs in the dead letter, not in a retry. */
 export class PermanentError extends Error {
   override readonly name = 'PermanentError';

@@ -1,10 +1,10 @@
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
-import { RetryableError } from '../../../src/model/errors.ts';
+import { RetryableError, tooLate } from '../../../src/model/errors.ts';
 import type { Row } from '../../../src/postgres/statement.ts';
 import { ask } from '../../../src/postgres/statement.ts';
 import type { QueueClient } from '../database.ts';
-import { grouped } from '../grouping.ts';
+import { Failed, grouped } from '../grouping.ts';
 import type { AnswerRow } from './ledger.ts';
 import type { QueueParts } from './parts.ts';
 import { ENTER } from './statements.ts';
@@ -18,7 +18,7 @@ const MOST_AT_ONCE = 4;
 export type Append = { readonly batch: RawBatch; readonly answer: AnswerRow | undefined };
 /** The places a batch came to wait in; `deleted` where its project is, `refused` where its usage is. */
 export type Appended = { readonly added: readonly Row[] } | 'deleted' | 'refused';
-type Outcome = Appended | { readonly failure: unknown };
+type Outcome = Appended | Failed;
 
 /** Batches that come at the same time are kept, with their usage, and come to wait in one transaction. */
 export function groupedAppends(
@@ -26,16 +26,11 @@ export function groupedAppends(
   queue: string,
   branchIds: () => readonly number[],
 ): (call: Append) => Promise<Appended> {
-  const append = grouped<Append, Outcome>(
+  return grouped(
     { ...GROUP, slow: { clock: parts.clock, afterMs: SLOW_MS, most: MOST_AT_ONCE } },
     ({ batch }) => batch.body.byteLength,
     (calls) => withoutLate(calls, (waited) => appendGroup(parts, queue, branchIds, waited)),
   );
-  return async (call) => {
-    const outcome = await append(call);
-    if (typeof outcome === 'object' && 'failure' in outcome) throw outcome.failure;
-    return outcome;
-  };
 }
 
 /** Clients that were told meanwhile that they failed get what they were told. */
@@ -53,15 +48,11 @@ async function withoutLate(
           return [];
         });
   const outcomes = new Map(waited.map((call, i) => [call, appended[i]]));
-  return calls.map((call) => outcomes.get(call) ?? { failure: tooLate() });
+  return calls.map((call) => outcomes.get(call) ?? new Failed(tooLate()));
 }
 
 function isWaitedFor({ batch }: Append): boolean {
   return batch.isGivenUp !== true;
-}
-
-function tooLate(): RetryableError {
-  return new RetryableError('too_late', 'nobody waits for it any more');
 }
 
 async function appendGroup(
@@ -91,7 +82,7 @@ async function singly(
     try {
       outcomes.push(...(await append([call])));
     } catch (failure) {
-      outcomes.push({ failure });
+      outcomes.push(new Failed(failure));
       // The others are told the same: they have waited long enough.
       if (failure instanceof RetryableError) break;
     }

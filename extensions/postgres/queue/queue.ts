@@ -15,7 +15,7 @@ import type {
   QueueStats,
 } from '../../../src/queue/queue.ts';
 import type { SharedQueue } from '../../../src/queue/shared-queue.ts';
-import { grouped } from '../grouping.ts';
+import { Failed, grouped } from '../grouping.ts';
 import type { Append, Appended } from './appends.ts';
 import { groupedAppends } from './appends.ts';
 import { QueueCounts } from './counts.ts';
@@ -41,7 +41,8 @@ type Take = {
   readonly batchId: string;
   readonly branches: readonly string[];
 };
-type Taken = { readonly entries: ReadonlyMap<string, QueueEntry> } | { readonly failure: unknown };
+/** By branch. */
+type Taken = ReadonlyMap<string, QueueEntry>;
 type Lease = { readonly branch: string; readonly leased: Leased };
 type Ended = { readonly branch: string; readonly batchId: string };
 
@@ -178,13 +179,11 @@ export class PostgresQueue implements SharedQueue {
     batchId: string,
     branches: readonly string[],
   ): Promise<ReadonlyMap<string, QueueEntry>> {
-    const taken = await this.#take({ from, batchId, branches });
-    if ('failure' in taken) throw taken.failure;
-    return taken.entries;
+    return this.#take({ from, batchId, branches });
   }
 
-  async #takeGroup(calls: readonly Take[]): Promise<readonly Taken[]> {
-    const taken = new Map<string, Taken>();
+  async #takeGroup(calls: readonly Take[]): Promise<readonly (Taken | Failed)[]> {
+    const taken = new Map<string, Taken | Failed>();
     const alike = Map.groupBy(calls, ({ from, branches }) => JSON.stringify([from, branches]));
     for (const group of alike.values()) {
       const [first] = group;
@@ -192,15 +191,15 @@ export class PostgresQueue implements SharedQueue {
       const ids = group.map(({ batchId }) => batchId);
       try {
         for (const [id, entries] of await this.#takeAlike(first.from, ids, first.branches)) {
-          taken.set(id, { entries });
+          taken.set(id, entries);
         }
       } catch (failure) {
         // What the others took is theirs all the same.
-        for (const id of ids) taken.set(id, { failure });
+        for (const id of ids) taken.set(id, new Failed(failure));
       }
     }
     return calls.map(({ batchId }) => {
-      const entries = taken.get(batchId) ?? { entries: new Map() };
+      const entries = taken.get(batchId) ?? new Map();
       // Who asks for the same batch twice in one group has it once.
       taken.delete(batchId);
       return entries;

@@ -1,7 +1,7 @@
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { PermanentError } from '../../../src/model/errors.ts';
 import type { QueueDatabase } from '../database.ts';
-import { grouped } from '../grouping.ts';
+import { Failed, grouped } from '../grouping.ts';
 import { ROWS, writeBatch, writeTogether } from './write.ts';
 
 /** While one group is with Postgres, the next is made. */
@@ -9,7 +9,7 @@ const LANES = 2;
 const BATCHES = 16;
 
 /** What became of one batch of a group. */
-type Outcome = { readonly failure?: unknown };
+type Outcome = 'written' | Failed;
 
 /**
  * Writes batches. Those that wait at the same time go in one transaction: its round trips cost more than the
@@ -18,7 +18,7 @@ type Outcome = { readonly failure?: unknown };
 export function groupedWrites(database: QueueDatabase): (batch: ObservationBatch) => Promise<void> {
   const lanes = Array.from({ length: LANES }, () => ({
     underWay: 0,
-    write: grouped<ObservationBatch, Outcome>(
+    write: grouped<ObservationBatch, 'written'>(
       { count: BATCHES, weight: ROWS },
       ({ observations }) => observations.length,
       (batches) => writeGroup(database, batches),
@@ -30,8 +30,7 @@ export function groupedWrites(database: QueueDatabase): (batch: ObservationBatch
     const lane = lanes.reduce((least, each) => (each.underWay < least.underWay ? each : least));
     lane.underWay++;
     try {
-      const outcome = await lane.write(batch);
-      if ('failure' in outcome) throw outcome.failure;
+      await lane.write(batch);
     } finally {
       lane.underWay--;
     }
@@ -50,23 +49,23 @@ async function writeGroup(
       outcomes.set(batch, together === 'again' ? await alone(database, batch) : together);
     }
   }
-  return batches.map((batch) => outcomes.get(batch) ?? {});
+  return batches.map((batch) => outcomes.get(batch) ?? 'written');
 }
 
 /** `again`: nothing is written, and each may fare better by itself. */
 async function outcomeOf(write: () => Promise<boolean>): Promise<Outcome | 'again'> {
   try {
-    return (await write()) ? {} : 'again';
+    return (await write()) ? 'written' : 'again';
   } catch (failure) {
-    return failure instanceof PermanentError ? 'again' : { failure };
+    return failure instanceof PermanentError ? 'again' : new Failed(failure);
   }
 }
 
 async function alone(database: QueueDatabase, batch: ObservationBatch): Promise<Outcome> {
   try {
     await writeBatch(database, batch);
-    return {};
+    return 'written';
   } catch (failure) {
-    return { failure };
+    return new Failed(failure);
   }
 }

@@ -109,10 +109,11 @@ class Write {
   async run(client: QueueClient): Promise<void> {
     const project = this.#project;
     const names = this.#names();
+    const sources = this.#sources();
     const [deleted, beginning, doSomeWait] = await client.together([
       this.#database.deletedAmong([project]),
       begin({
-        ...{ project, isAlone: this.#isAlone, batchIds: this.#sources().map(({ id }) => id) },
+        ...{ project, isAlone: this.#isAlone, batchIds: sources.map(({ id }) => id) },
         observations: this.#sum(({ rows }) => rows.count),
         traces: this.#sum(({ rows }) => rows.children.length / (ROW_LENGTH + 1)),
       }),
@@ -128,7 +129,7 @@ class Write {
     await lockNamed(client, project, names, this.#facts);
     await load(client, project, this.#firstWanted(), this.#facts);
     const set = await this.#merged(client, beginning);
-    const missing = this.#sources().filter(({ id }) => !beginning.batches.has(id));
+    const missing = sources.filter(({ id }) => !beginning.batches.has(id));
     if (missing.length > 0) await this.#database.keep(client, missing);
     await client.commit(changesOf(project, set));
   }
