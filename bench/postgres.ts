@@ -1,6 +1,8 @@
 import { parseArgs } from 'node:util';
 import pg from 'pg';
 import { insertBatches } from '../extensions/postgres/batches/batches.ts';
+import { migrate } from '../extensions/postgres/connection/migrate.ts';
+import { openPostgres } from '../extensions/postgres/connection/pool.ts';
 import { MIGRATIONS } from '../extensions/postgres/migrations/index.ts';
 import {
   type Cell,
@@ -13,8 +15,6 @@ import { systemClock } from '../src/component/clock.ts';
 import type { ObservationBatch } from '../src/model/batch.ts';
 import type { Observation } from '../src/model/observation.ts';
 import { ulid } from '../src/model/ulid.ts';
-import { migrate } from '../src/postgres/migrate.ts';
-import { openPostgres } from '../src/postgres/pool.ts';
 import { rowOf } from '../src/store/rows/observation-row.ts';
 import { anObservation } from '../test/helper/batches.ts';
 import { postgresServer } from '../test/helper/postgres-server.ts';

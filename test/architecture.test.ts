@@ -3,113 +3,70 @@ import { dirname, join } from 'node:path';
 import t from 'tap';
 
 /**
- * Who may import whom. A row that is not here, or a target that is not in the row, is refused; `types`
- * may be named by `import type` alone. Rows of component kinds hold for each of their folders, which are
- * strangers to each other.
+ * The rooms that each room may import. A room without a row, or a target outside the row, fails the test.
+ * The rows are in the order of the layers: a room imports rooms of earlier rows only. Rows of component
+ * kinds hold for each of their folders, and component folders never import each other.
  */
-const MAY_IMPORT: Record<string, { values: readonly string[]; types?: readonly string[] }> = {
-  'src/model': { values: [] },
-  'src/thread': { values: [] },
-  'src/component': { values: ['src/model'] },
-  'src/config': { values: ['src/component', 'src/model', 'src/tls/config.ts'] },
-  'src/telemetry': { values: ['src/component', 'src/model', 'src/tls'] },
-  'src/sqlite': { values: ['src/component', 'src/model', 'src/thread'] },
-  'src/queue': {
-    values: ['src/component', 'src/model', 'src/sqlite', 'src/store/windows.ts'],
-    types: ['src/store', 'src/telemetry'],
-  },
-  'src/bullmq': { values: ['src/component', 'src/model', 'src/queue', 'src/redis'] },
-  'src/redis': { values: ['src/component', 'src/model'] },
-  'src/postgres': { values: ['src/component', 'src/model'] },
-  'src/store': { values: ['src/component', 'src/model'], types: ['src/queue'] },
-  'src/tenancy': {
-    values: [
-      ...['src/component', 'src/model', 'src/store', 'src/config/schema.ts'],
-      'src/queue/record.ts',
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  'src/model': [],
+  'src/thread': [],
+  'src/net': [],
+  'src/schema': [],
+  'src/component': ['src/model'],
+  'src/tls': ['src/component', 'src/schema'],
+  'src/config': ['src/component', 'src/schema'],
+  'src/telemetry': ['src/component', 'src/schema', 'src/tls'],
+  'src/queue': ['src/component', 'src/model'],
+  'src/tenancy': ['src/component', 'src/model', 'src/schema'],
+  'src/store': ['src/component', 'src/model', 'src/queue', 'src/tenancy'],
+  'src/sqlite': ['src/component', 'src/model', 'src/queue', 'src/tenancy', 'src/thread'],
+  'src/redis': ['src/component'],
+  'src/bullmq': ['src/component', 'src/model', 'src/queue', 'src/redis'],
+  'src/otlp-client': ['src/model', 'src/schema', 'src/tls'],
+  'src/http': [
+    ...['src/component', 'src/model', 'src/net', 'src/schema', 'src/store', 'src/tenancy'],
+    ...['src/thread', 'src/tls'],
+  ],
+  'src/grpc': ['src/component', 'src/http', 'src/model', 'src/net', 'src/schema', 'src/tls'],
+  'src/read': ['src/component', 'src/http', 'src/model', 'src/store'],
+  'src/control': ['src/component', 'src/queue', 'src/store', 'src/tenancy'],
+  'src/engine': [
+    ...['src/component', 'src/config', 'src/grpc', 'src/http', 'src/model', 'src/queue'],
+    ...['src/schema', 'src/telemetry'],
+  ],
+  'src/supervisor': [
+    ...['src/component', 'src/config', 'src/control', 'src/net', 'src/schema', 'src/tenancy'],
+  ],
+  receivers: [
+    ...[
+      'src/bullmq',
+      'src/component',
+      'src/grpc',
+      'src/http',
+      'src/model',
+      'src/queue',
+      'src/read',
     ],
-  },
-  'src/http': {
-    values: [
-      ...['src/component', 'src/model', 'src/thread', 'src/tls', 'src/config/schema.ts'],
-      'src/store/store.ts',
-    ],
-    types: ['src/queue', 'src/store'],
-  },
-  'src/tls': { values: ['src/component', 'src/config/schema.ts'] },
-  'src/otlphttp': {
-    values: ['src/model', 'src/tls', 'src/config/schema.ts', 'src/config/schema-export.ts'],
-  },
-  'src/grpc': {
-    values: ['src/component', 'src/model', 'src/http', 'src/tls', 'src/config/schema.ts'],
-  },
-  'src/read': {
-    values: ['src/component', 'src/model', 'src/http', 'src/store'],
-    types: ['src/queue'],
-  },
-  'src/control': { values: ['src/component', 'src/model'], types: ['src/queue', 'src/store'] },
-  'src/engine': {
-    values: [
-      ...['src/component', 'src/model', 'src/config', 'src/grpc', 'src/http', 'src/telemetry'],
-      'src/control/queues.ts',
-    ],
-    types: ['src/queue', 'src/store'],
-  },
-  'src/supervisor': {
-    values: [
-      ...['src/component', 'src/config', 'src/control', 'src/http/address.ts', 'src/telemetry'],
-    ],
-    types: ['src/store'],
-  },
-  receivers: {
-    values: [
-      ...['src/component', 'src/model', 'src/config/schema.ts', 'src/bullmq', 'src/grpc'],
-      ...['src/control/queues.ts', 'src/http', 'src/queue', 'src/read', 'src/redis', 'src/store'],
-      'src/telemetry/health.ts',
-    ],
-  },
-  processors: {
-    values: [
-      ...['src/component', 'src/model', 'src/thread', 'src/config/schema.ts', 'src/redis'],
-      ...['src/store', 'src/telemetry/health.ts'],
-    ],
-    types: ['src/queue', 'src/telemetry'],
-  },
-  exporters: {
-    values: [
-      ...['src/component', 'src/model', 'src/thread', 'src/config/schema.ts', 'src/queue'],
-      ...['src/bullmq', 'src/otlphttp', 'src/redis', 'src/store'],
-      ...['src/config/schema-export.ts', 'src/control/queues.ts', 'src/telemetry/health.ts'],
-      'src/read/observation-json.ts',
-    ],
-    types: ['src/telemetry'],
-  },
-  connectors: {
-    values: [
-      ...['src/component', 'src/model', 'src/config/schema.ts', 'src/queue', 'src/store'],
-      ...['src/telemetry/health.ts', 'src/control/queues.ts'],
-    ],
-  },
-  extensions: {
-    values: [
-      ...['src/component', 'src/model', 'src/config/schema.ts', 'src/control', 'src/http'],
-      ...[
-        'src/queue',
-        'src/postgres',
-        'src/redis',
-        'src/sqlite',
-        'src/store',
-        'src/tenancy',
-        'src/telemetry/health.ts',
-        'src/tls',
-      ],
-    ],
-  },
-  'src/registry.ts': {
-    values: ['src/component', 'receivers', 'processors', 'exporters', 'connectors', 'extensions'],
-    types: ['src/config/registry.ts'],
-  },
-  'src/cli': { values: ['src'] },
-  'src/main.ts': { values: ['src/cli'] },
+    ...['src/redis', 'src/schema'],
+  ],
+  processors: [
+    ...['src/component', 'src/model', 'src/redis', 'src/schema', 'src/store', 'src/tenancy'],
+    'src/thread',
+  ],
+  exporters: [
+    ...['src/bullmq', 'src/component', 'src/model', 'src/otlp-client', 'src/queue', 'src/redis'],
+    ...['src/schema', 'src/store', 'src/thread'],
+  ],
+  connectors: ['src/component', 'src/model', 'src/queue', 'src/schema', 'src/sqlite'],
+  extensions: [
+    ...['src/component', 'src/control', 'src/http', 'src/model', 'src/queue', 'src/redis'],
+    ...['src/schema', 'src/sqlite', 'src/store', 'src/tenancy', 'src/tls'],
+  ],
+  'src/registry.ts': [
+    ...['connectors', 'exporters', 'extensions', 'processors', 'receivers', 'src/config'],
+  ],
+  'src/cli': ['src'],
+  'src/main.ts': ['src/cli'],
 };
 
 const KINDS = ['receivers', 'processors', 'exporters', 'connectors', 'extensions'];
@@ -126,25 +83,16 @@ function codeOf(file: string): string {
     .replace(/([;,{}\s])\/\/ .*$/gm, '$1');
 }
 
-type Import = { readonly target: string; readonly isType: boolean };
-
-/** Relative imports, of workers and modules loaded late too. */
-function importsOf(file: string): Import[] {
+/** The files that a file imports: relative imports, and the modules of threads and late imports. */
+function importsOf(file: string): string[] {
   const code = codeOf(file);
-  const named = [...code.matchAll(/(?:import|export)\s+(type\s+)?[^;'"]*?from\s+'(\.[^']+)'/g)];
-  const others = [...code.matchAll(/(?<!from\s+)'(\.{1,2}\/[^']+\.ts)'/g)];
-  const threads = [
-    ...code.matchAll(/threadFile\(\s*import\.meta\.url,\s*'([^']+)'/g),
-    ...code.matchAll(/moduleAt\('([^']+)'\)/g),
-  ];
+  const relative = code.matchAll(/'(\.{1,2}\/[^']+\.ts)'/g);
+  const threads = code.matchAll(/threadFile\(\s*import\.meta\.url,\s*'([^']+)'/g);
+  const late = code.matchAll(/moduleAt\('([^']+)'\)/g);
   return [
-    ...threads.map(([, name]) => ({ target: join(dirname(file), `${name}.ts`), isType: false })),
-    ...named.map(([, type, path = '']) => ({
-      target: join(dirname(file), path),
-      isType: type !== undefined,
-    })),
-    ...others.map(([, path = '']) => ({ target: join(dirname(file), path), isType: false })),
-  ];
+    ...[...relative].map(([, path = '']) => path),
+    ...[...threads, ...late].map(([, name]) => `${name}.ts`),
+  ].map((path) => join(dirname(file), path));
 }
 
 /** `receivers/otlp` and `receivers/native` are strangers; so are `src/http` and `src/queue`. */
@@ -164,28 +112,45 @@ t.test('no folder imports a folder it must not know', async (t) => {
   for (const file of SOURCES) {
     const row = rowOf(file);
     t.ok(row, `${file} stands in a folder with a row in the table`);
-    for (const { target, isType } of importsOf(file)) {
+    for (const target of importsOf(file)) {
       if (homeOf(target) === homeOf(file)) continue;
-      const isAllowed = isWithin(target, row?.values) || (isType && isWithin(target, row?.types));
-      if (!isAllowed) t.fail(`${file} imports ${target}`);
+      if (!isWithin(target, row)) t.fail(`${file} imports ${target}`);
     }
   }
 });
 
 t.test('the table of imports names folders that exist', async (t) => {
   const all = new Set(SOURCES.flatMap((file) => [file, homeOf(file), file.split('/')[0]]));
-  for (const [from, { values, types = [] }] of Object.entries(MAY_IMPORT)) {
-    for (const place of [from, ...values, ...types]) t.ok(all.has(place), place);
+  for (const place of Object.entries(MAY_IMPORT).flat(2)) {
+    t.ok(place === 'src' || all.has(place), place);
+  }
+});
+
+t.test('the table of imports has one direction only', async (t) => {
+  const rows = Object.keys(MAY_IMPORT);
+  for (const [from, targets] of Object.entries(MAY_IMPORT)) {
+    for (const target of targets) {
+      if (target === 'src') continue;
+      t.ok(rows.indexOf(target) < rows.indexOf(from), `${from} comes after ${target}`);
+    }
+  }
+});
+
+t.test('the table of imports allows nothing that no file uses', async (t) => {
+  for (const [from, targets] of Object.entries(MAY_IMPORT)) {
+    const imported = SOURCES.filter((file) => isWithin(file, [from])).flatMap(importsOf);
+    for (const target of targets) {
+      const isUsed = imported.some((each) => isWithin(each, [target]));
+      t.ok(isUsed, `${from} imports ${target}`);
+    }
   }
 });
 
 t.test('every source file is imported by another one', async (t) => {
-  const imported = new Set([...SOURCES, ...TESTS].flatMap(importsOf).map(({ target }) => target));
+  const imported = new Set([...SOURCES, ...TESTS].flatMap(importsOf));
   for (const file of SOURCES) {
     if (file === 'src/main.ts') continue;
-    const byTestsAlone = !SOURCES.some((other) =>
-      importsOf(other).some(({ target }) => target === file),
-    );
+    const byTestsAlone = !SOURCES.some((other) => importsOf(other).includes(file));
     t.ok(imported.has(file) && !byTestsAlone, `${file} is used`);
   }
 });
@@ -223,7 +188,7 @@ const RESERVED: { what: string; pattern: RegExp; allowed: readonly string[] }[] 
     allowed: [
       'src/model',
       'src/http',
-      'src/otlphttp',
+      'src/otlp-client',
       'exporters/otlphttp',
       'src/cli/send/source.ts',
     ],
@@ -232,7 +197,7 @@ const RESERVED: { what: string; pattern: RegExp; allowed: readonly string[] }[] 
     what: 'zlib is for those who compress or inflate, its checksum for everybody',
     pattern: /import (?!\{ crc32 \}).* from 'node:zlib'/,
     allowed: [
-      ...['src/model/inflate.ts', 'exporters/file/writer.ts', 'src/otlphttp/body.ts'],
+      ...['src/model/inflate.ts', 'exporters/file/writer.ts', 'src/otlp-client/body.ts'],
       'src/cli/send/source.ts',
     ],
   },

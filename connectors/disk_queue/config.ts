@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { byteSize, duration, queueStorageRef, storeRef } from '../../src/config/schema.ts';
+import { byteSize, duration, queueStorageRef, storeRef } from '../../src/schema/fields.ts';
 
 export const config = z
   .strictObject({

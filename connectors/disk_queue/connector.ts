@@ -4,17 +4,17 @@ import type {
   Pipeline,
   Settings,
 } from '../../src/component/component.ts';
-import { QUEUE_REGISTRY } from '../../src/control/queues.ts';
+import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import type { Delivery, DeliveryBranch } from '../../src/queue/delivery.ts';
 import { startDelivery } from '../../src/queue/delivery.ts';
-import type { DirectoryStorage } from '../../src/queue/directory-storage.ts';
-import { openDirectoryStorage } from '../../src/queue/directory-storage.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
 import { queueHealth } from '../../src/queue/health.ts';
 import type { DurableQueue, QueueStorage } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
-import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
+import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
+import type { DirectoryStorage } from '../../src/sqlite/queue/directory-storage.ts';
+import { openDirectoryStorage } from '../../src/sqlite/queue/directory-storage.ts';
 import type { DiskQueueConfig } from './config.ts';
 
 /** What `file_storage` takes by default. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { byteSize, duration, redisRef } from '../../src/config/schema.ts';
+import { byteSize, duration, redisRef } from '../../src/schema/fields.ts';
 
 export const config = z.strictObject({
   redis: redisRef().describe('The `redis` extension whose Redis holds the jobs.'),

@@ -1,13 +1,13 @@
 import type { RedisQueue } from '../../src/bullmq/redis-queue.ts';
 import { openRedisQueue } from '../../src/bullmq/redis-queue.ts';
 import type { Exporter, Settings } from '../../src/component/component.ts';
-import { QUEUE_REGISTRY } from '../../src/control/queues.ts';
+import type { ComponentHealth } from '../../src/component/health.ts';
+import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
+import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
 import { REDIS } from '../../src/redis/redis.ts';
-import type { ComponentHealth } from '../../src/telemetry/health.ts';
-import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import type { BullmqExporterConfig } from './config.ts';
 
 const RETRY_AFTER_MS = 2000;

@@ -2,6 +2,8 @@ import type { JobQueue } from '../../src/bullmq/job-queue.ts';
 import { openJobQueue } from '../../src/bullmq/job-queue.ts';
 import { storedQueueName } from '../../src/bullmq/names.ts';
 import type { Exporter, IdempotencyLedger, Settings } from '../../src/component/component.ts';
+import type { ComponentHealth } from '../../src/component/health.ts';
+import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
 import { queueHealth } from '../../src/queue/health.ts';
@@ -9,8 +11,6 @@ import type { SharedQueue } from '../../src/queue/shared-queue.ts';
 import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
 import { REDIS } from '../../src/redis/redis.ts';
-import type { ComponentHealth } from '../../src/telemetry/health.ts';
-import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import type { BullmqExporterConfig } from './config.ts';
 import { startSweeper } from './sweeper.ts';
 

@@ -2,7 +2,7 @@ import type { RawBatch } from '../../src/model/batch.ts';
 import { rawEventId } from '../../src/model/batch.ts';
 import { payload, positionOf, sourceOf } from '../../src/model/formats.ts';
 import type { Observation } from '../../src/model/observation.ts';
-import { observationJson } from '../../src/read/observation-json.ts';
+import { observationJson } from '../../src/store/observation-json.ts';
 import { onOneLine } from './one-line.ts';
 
 /**

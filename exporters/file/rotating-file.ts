@@ -4,7 +4,7 @@ import type { Settings } from '../../src/component/component.ts';
 import type { FileConfig } from './config.ts';
 import { openForAppend, syncDirectory } from './open.ts';
 import { moveAside, prune } from './rotation.ts';
-import { cutTorn } from './torn.ts';
+import { cutTorn } from './torn-write.ts';
 
 /** A file that only grows at its end, until it is renamed and begun anew. One caller at a time. */
 export type RotatingFile = {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { duration } from '../../src/config/schema.ts';
-import { retryOnFailure, sendingQueue } from '../../src/config/schema-export.ts';
-import { clientFields } from '../../src/otlphttp/config.ts';
+import { clientFields } from '../../src/otlp-client/config.ts';
+import { retryOnFailure, sendingQueue } from '../../src/schema/delivery-fields.ts';
+import { duration } from '../../src/schema/fields.ts';
 
 export const otlpHttpConfig = z
   .strictObject({

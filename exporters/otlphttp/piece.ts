@@ -1,8 +1,8 @@
 import type { RawBatch } from '../../src/model/batch.ts';
 import { encodeRequest } from '../../src/model/otlp/encode.ts';
 import { requestOfSpans } from '../../src/model/otlp/encode-observation.ts';
-import type { RequestBody } from '../../src/otlphttp/body.ts';
-import { hasWanted, requestBody } from '../../src/otlphttp/body.ts';
+import type { RequestBody } from '../../src/otlp-client/body.ts';
+import { hasWanted, requestBody } from '../../src/otlp-client/body.ts';
 import type { OtlpHttpConfig } from './config.ts';
 import { allOf, type Cutter } from './cutter.ts';
 import { type ObservationEvent, spanOf } from './event.ts';

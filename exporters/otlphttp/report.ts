@@ -1,7 +1,7 @@
 import type { Settings } from '../../src/component/component.ts';
+import type { ComponentHealth } from '../../src/component/health.ts';
+import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
-import type { ComponentHealth } from '../../src/telemetry/health.ts';
-import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import type { OtlpHttpConfig } from './config.ts';
 import type { OpenSpans } from './open-spans.ts';
 import type { Sender } from './sender.ts';

@@ -1,8 +1,8 @@
 import type { Settings } from '../../src/component/component.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
-import type { Transport } from '../../src/otlphttp/transport.ts';
-import { openTransport } from '../../src/otlphttp/transport.ts';
-import { type Verdict, verdictOn } from '../../src/otlphttp/verdict.ts';
+import type { Transport } from '../../src/otlp-client/transport.ts';
+import { openTransport } from '../../src/otlp-client/transport.ts';
+import { type Verdict, verdictOn } from '../../src/otlp-client/verdict.ts';
 import type { OtlpHttpConfig } from './config.ts';
 import type { Piece } from './piece.ts';
 import type { SendMetrics } from './send-metrics.ts';

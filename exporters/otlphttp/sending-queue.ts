@@ -1,12 +1,12 @@
 import type { IdempotencyLedger, Settings } from '../../src/component/component.ts';
-import type { SendingQueue } from '../../src/config/schema-export.ts';
-import { QUEUE_REGISTRY } from '../../src/control/queues.ts';
 import type { RawBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { type Delivery, startDelivery } from '../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
+import type { SendingQueue } from '../../src/schema/delivery-fields.ts';
 
 /** How often a client that waits for room looks for it. */
 const ROOM_INTERVAL_MS = 50;

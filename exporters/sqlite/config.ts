@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { storeRef } from '../../src/config/schema.ts';
+import { storeRef } from '../../src/schema/fields.ts';
 
 export const config = z.strictObject({
   store: storeRef().default('sqlite').describe('The `sqlite` extension to write to.'),

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { endpoint, secret, storeRef } from '../../src/config/schema.ts';
-import { serverTls } from '../../src/tls/config.ts';
+import { endpoint, secret, storeRef } from '../../src/schema/fields.ts';
+import { serverTls } from '../../src/schema/server-tls.ts';
 
 export const adminConfig = z.strictObject({
   endpoint: endpoint('127.0.0.1:4319').describe('Where to listen'),

@@ -1,5 +1,4 @@
-import { RetryableError } from '../../src/model/errors.ts';
-import { StoreError } from '../../src/store/store.ts';
+import { RetryableError, StoreError } from '../../src/model/errors.ts';
 
 /** Every code that the admin API answers, with its status and what it means. */
 export const API_CODES = {

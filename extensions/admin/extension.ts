@@ -1,11 +1,11 @@
 import type { Capability, Extension, Settings } from '../../src/component/component.ts';
-import { parseEndpoint } from '../../src/config/schema.ts';
+import { HEALTH } from '../../src/component/health.ts';
 import type { AdminApi } from '../../src/control/admin-api.ts';
 import { ADMIN_API } from '../../src/control/admin-api.ts';
+import { parseEndpoint } from '../../src/schema/fields.ts';
 import type { DataDirectory } from '../../src/store/data-directory.ts';
 import { DATA_DIRECTORY } from '../../src/store/data-directory.ts';
 import { STORE } from '../../src/store/store.ts';
-import { HEALTH } from '../../src/telemetry/health.ts';
 import { guardAccess } from './access.ts';
 import type { AdminConfig } from './config.ts';
 import type { AdminServer } from './server.ts';

@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 import type { Clock } from '../../src/component/component.ts';
+import type { HealthSource } from '../../src/component/health.ts';
 import type { Store } from '../../src/store/store.ts';
-import type { ChangedBy } from '../../src/store/tenancy.ts';
-import type { HealthSource } from '../../src/telemetry/health.ts';
+import type { ChangedBy } from '../../src/tenancy/contract.ts';
 import type { ApiCode } from './errors.ts';
 import { QUERIES } from './schemas.ts';
 

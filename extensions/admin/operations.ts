@@ -8,8 +8,9 @@ import {
   shownRejection,
   shownUsage,
 } from '../../src/control/public-form.ts';
-import type { Project, Store } from '../../src/store/store.ts';
-import { StoreError } from '../../src/store/store.ts';
+import { StoreError } from '../../src/model/errors.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { Project } from '../../src/tenancy/contract.ts';
 import type { Context, Operation, OperationAnswer } from './operation.ts';
 import { operation } from './operation.ts';
 import { QUERIES, SCHEMAS } from './schemas.ts';

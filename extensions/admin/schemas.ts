@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { PLAN_NAMES } from '../../src/store/tenancy.ts';
+import { PLAN_NAMES } from '../../src/tenancy/contract.ts';
 import { API_CODES, type ApiCode } from './errors.ts';
 
 /**

@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
-import { parseEndpoint } from '../../src/config/schema.ts';
+import type { HealthSource } from '../../src/component/health.ts';
 import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
+import { parseEndpoint } from '../../src/schema/fields.ts';
+import type { ServerTls } from '../../src/schema/server-tls.ts';
 import type { Store } from '../../src/store/store.ts';
-import type { HealthSource } from '../../src/telemetry/health.ts';
-import type { ServerTls } from '../../src/tls/config.ts';
 import { secureHttp } from '../../src/tls/secured.ts';
 import type { Access } from './access.ts';
 import { trackConnections } from './connections.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { byteSize } from '../../src/config/schema.ts';
+import { byteSize } from '../../src/schema/fields.ts';
 
 export const config = z.strictObject({
   directory: z

@@ -1,14 +1,14 @@
 import type { Capability, Extension, Settings } from '../../src/component/component.ts';
-import type { DirectoryStorage } from '../../src/queue/directory-storage.ts';
-import { openDirectoryStorage } from '../../src/queue/directory-storage.ts';
+import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { QueueStorage } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import type { DirectoryStorage } from '../../src/sqlite/queue/directory-storage.ts';
+import { openDirectoryStorage } from '../../src/sqlite/queue/directory-storage.ts';
 import { lateCounters } from '../../src/store/late-counters.ts';
-import { USAGE_COUNTERS } from '../../src/store/tenancy.ts';
-import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
+import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import type { FileStorageConfig } from './config.ts';
 
-/** Offers queues in a directory of their own, and counters over what they accepted; see src/queue/directory-storage.ts. */
+/** Offers queues in a directory of their own, and counters over what they accepted; see src/sqlite/queue/directory-storage.ts. */
 export function fileStorageExtension(settings: Settings, config: FileStorageConfig): Extension {
   const { clock, logger } = settings;
   let open: DirectoryStorage | undefined;

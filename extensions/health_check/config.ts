@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { endpoint } from '../../src/config/schema.ts';
-import { serverTls } from '../../src/tls/config.ts';
+import { endpoint } from '../../src/schema/fields.ts';
+import { serverTls } from '../../src/schema/server-tls.ts';
 
 export const healthCheckConfig = z.strictObject({
   endpoint: endpoint('127.0.0.1:13133').describe('Where to listen'),

@@ -1,10 +1,10 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { Extension, Settings } from '../../src/component/component.ts';
-import { parseEndpoint } from '../../src/config/schema.ts';
+import type { HealthReport, HealthSource } from '../../src/component/health.ts';
+import { HEALTH } from '../../src/component/health.ts';
 import { parseTarget } from '../../src/http/routes.ts';
-import type { HealthReport, HealthSource } from '../../src/telemetry/health.ts';
-import { HEALTH } from '../../src/telemetry/health.ts';
+import { parseEndpoint } from '../../src/schema/fields.ts';
 import { secureHttp } from '../../src/tls/secured.ts';
 import type { HealthCheckConfig } from './config.ts';
 

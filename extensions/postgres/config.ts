@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, secret } from '../../src/config/schema.ts';
+import { duration, secret } from '../../src/schema/fields.ts';
 import { organization, plans } from '../../src/tenancy/plans.ts';
 import { rejections } from '../../src/tenancy/rejections.ts';
 import { connectionTls } from '../../src/tls/client.ts';

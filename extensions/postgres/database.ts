@@ -1,6 +1,6 @@
 import type { RawBatch } from '../../src/model/batch.ts';
-import type { PostgresTransaction } from '../../src/postgres/pool.ts';
-import type { PostgresClient, Question } from '../../src/postgres/statement.ts';
+import type { PostgresTransaction } from './connection/pool.ts';
+import type { PostgresClient, Question } from './connection/statement.ts';
 
 /** A connection inside a transaction. */
 export type QueueClient = PostgresTransaction;

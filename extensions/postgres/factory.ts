@@ -1,10 +1,10 @@
 import { defineExtension } from '../../src/component/component.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
-import { BOOTSTRAP } from '../../src/store/bootstrap.ts';
-import { SHARED_LEDGER } from '../../src/store/shared-ledger.ts';
 import { STORE } from '../../src/store/store.ts';
-import { USAGE_COUNTERS } from '../../src/store/tenancy.ts';
+import { BOOTSTRAP } from '../../src/tenancy/bootstrap.ts';
+import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
+import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { config } from './config.ts';
 import { postgresExtension } from './extension.ts';
 

@@ -1,6 +1,5 @@
 import { Background, inSteps, type Steps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
-import type { Postgres } from '../../src/postgres/pool.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
 import { walkAllBatches, walkBatches } from './batches/batch-walk.ts';
@@ -12,6 +11,7 @@ import {
   removeFreeBatchesStep,
   removeProjectStep,
 } from './batches/purge.ts';
+import type { Postgres } from './connection/pool.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import type { PostgresCounters } from './tenancy/counters.ts';
 import { sumUpStep } from './tenancy/usage-sums.ts';

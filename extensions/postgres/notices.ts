@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock, Logger } from '../../src/component/component.ts';
-import { listen } from '../../src/postgres/listener.ts';
-import type { PostgresSettings } from '../../src/postgres/pool.ts';
-import type { PostgresClient } from '../../src/postgres/statement.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
+import { listen } from './connection/listener.ts';
+import type { PostgresSettings } from './connection/pool.ts';
+import type { PostgresClient } from './connection/statement.ts';
 
 type Kind = 'organization' | 'project' | 'key';
 

@@ -1,14 +1,14 @@
 import type { Settings } from '../../src/component/component.ts';
-import type { Postgres, PostgresSettings } from '../../src/postgres/pool.ts';
-import type { FirstProject } from '../../src/store/bootstrap.ts';
-import type { SharedLedger } from '../../src/store/shared-ledger.ts';
 import type { Store } from '../../src/store/store.ts';
+import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy, TenancyConfig } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
+import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import { beginAccepting } from './batches/accept-lock.ts';
 import { acceptBatches, keepDelivered } from './batches/accepting.ts';
 import { readBatches } from './batches/batches.ts';
 import { ensurePartitions } from './batches/partitions.ts';
+import type { Postgres, PostgresSettings } from './connection/pool.ts';
 import type { QueueDatabase } from './database.ts';
 import { housekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, secret } from '../../src/config/schema.ts';
+import { duration, secret } from '../../src/schema/fields.ts';
 import { connectionTls } from '../../src/tls/client.ts';
 
 const sentinel = z.strictObject({

@@ -1,17 +1,17 @@
 import type { Capability, Extension, Settings } from '../../src/component/component.ts';
-import type { OpenRedis, Sentinel } from '../../src/redis/connection.ts';
-import { openRedis } from '../../src/redis/connection.ts';
+import type { ComponentHealth } from '../../src/component/health.ts';
+import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
 import { REDIS } from '../../src/redis/redis.ts';
-import type { ComponentHealth } from '../../src/telemetry/health.ts';
-import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import { readClientTls } from '../../src/tls/client.ts';
 import type { RedisConfig } from './config.ts';
+import type { OpenRedis, Sentinel } from './connection.ts';
+import { openRedis } from './connection.ts';
 
 /**
  * Holds one connection and lends it:
  *
- *   start ──▶ src/redis/connection.ts ──▶ offered as `redis`
+ *   start ──▶ extensions/redis/connection.ts ──▶ offered as `redis`
  *
  * A Redis that is away at the start, or goes away, is waited for: nothing needs a restart.
  */

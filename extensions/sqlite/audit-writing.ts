@@ -1,6 +1,6 @@
 /** The audit log, in the database thread: an entry stands in the transaction of what it is about. */
 import type { DatabaseSync } from 'node:sqlite';
-import type { AuditEntry } from '../../src/store/tenancy.ts';
+import type { AuditEntry } from '../../src/tenancy/contract.ts';
 import type { AuditRow, ByRow } from '../../src/tenancy/rows.ts';
 
 export const AUDIT_SCHEMA = `

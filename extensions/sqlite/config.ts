@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { byteSize } from '../../src/config/schema.ts';
+import { byteSize } from '../../src/schema/fields.ts';
 import { organization, plans } from '../../src/tenancy/plans.ts';
 import { rejections } from '../../src/tenancy/rejections.ts';
 

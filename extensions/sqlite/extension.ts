@@ -1,10 +1,10 @@
 import { resolve } from 'node:path';
 import type { Capability, Extension, Settings } from '../../src/component/component.ts';
-import type { Bootstrap } from '../../src/store/bootstrap.ts';
+import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { DataDirectory } from '../../src/store/data-directory.ts';
 import { lateCounters } from '../../src/store/late-counters.ts';
 import { lateStore } from '../../src/store/late-store.ts';
-import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
+import type { Bootstrap } from '../../src/tenancy/bootstrap.ts';
 import type { SqliteConfig } from './config.ts';
 import type { OpenStore } from './open-store.ts';
 import { openStore } from './open-store.ts';

@@ -1,12 +1,16 @@
 import type { Steps } from '../../src/component/background.ts';
 import { Background, inSteps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
-import { removeAnswers, removeBatches, sweepParts } from '../../src/queue/project-removal.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
-import type { RemovedBatch } from '../../src/queue/removal-operations.ts';
-import type { SqliteQueueStorage } from '../../src/queue/storage.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import { TRUNCATE_LOG } from '../../src/sqlite/log-truncation.ts';
+import {
+  removeAnswers,
+  removeBatches,
+  sweepParts,
+} from '../../src/sqlite/queue/project-removal.ts';
+import type { RemovedBatch } from '../../src/sqlite/queue/removal-operations.ts';
+import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
 import type { RemovedTraces } from './purge-operations.ts';
 

@@ -1,7 +1,7 @@
 /** The log of rejections, usage as it is charted, and the audit log, in the database thread. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import { ALL_USAGE } from '../../src/queue/usage-operations.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
+import { ALL_USAGE } from '../../src/sqlite/queue/usage-operations.ts';
 import type { RejectedRow, RejectionRow, UsedRow } from '../../src/tenancy/rows.ts';
 import { AUDIT_COLUMNS, AUDIT_SCHEMA, auditWriting } from './audit-writing.ts';
 

@@ -1,12 +1,12 @@
 import type { Settings } from '../../src/component/component.ts';
-import type { SqliteQueueStorage } from '../../src/queue/storage.ts';
-import { queueOperations, queueStorage } from '../../src/queue/storage.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import { openDatabase } from '../../src/sqlite/database.ts';
 import type { DiskHealth } from '../../src/sqlite/directory.ts';
 import type { OperationSource } from '../../src/sqlite/operation.ts';
-import type { FirstProject } from '../../src/store/bootstrap.ts';
+import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
+import { queueOperations, queueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { Store } from '../../src/store/store.ts';
+import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';

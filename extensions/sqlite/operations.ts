@@ -1,9 +1,9 @@
 /** What the store asks of its database thread, beside the queue's operations. */
 import type { DatabaseSync } from 'node:sqlite';
-import { permissionList } from '../../src/queue/record.ts';
+import { permissionList } from '../../src/model/permissions.ts';
 import { addColumn } from '../../src/sqlite/columns.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
-import type { PlanName } from '../../src/store/tenancy.ts';
+import type { PlanName } from '../../src/tenancy/contract.ts';
 import type {
   AllowedProjects,
   ByRow,

@@ -1,8 +1,8 @@
 /** What takes expired traces and deleted projects out of the file, in the database thread, step by step. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { RemovedBatch } from '../../src/queue/removal-operations.ts';
-import { batchRemoval } from '../../src/queue/removal-operations.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
+import type { RemovedBatch } from '../../src/sqlite/queue/removal-operations.ts';
+import { batchRemoval } from '../../src/sqlite/queue/removal-operations.ts';
 
 const SCHEMA = `
   -- Batches that no trace points into any more, to be removed.

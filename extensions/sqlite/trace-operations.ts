@@ -1,10 +1,10 @@
 /** What writes observations, in the database thread. */
 import type { DatabaseSync } from 'node:sqlite';
-import { keepBatch } from '../../src/queue/operations.ts';
-import type { WrittenParts } from '../../src/queue/part-operations.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
-import { deletedProjects } from '../../src/queue/removal-operations.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
+import { keepBatch } from '../../src/sqlite/queue/operations.ts';
+import type { WrittenParts } from '../../src/sqlite/queue/part-operations.ts';
+import { deletedProjects } from '../../src/sqlite/queue/removal-operations.ts';
 import type { TraceRows } from '../../src/store/rows/observation-write.ts';
 import { ObservationWrite } from '../../src/store/rows/observation-write.ts';
 import { traceReadingCalls } from './trace-reading.ts';

@@ -3,9 +3,9 @@
  * must have had an event to be shown.
  */
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import { bodyReader } from '../../src/queue/operations.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
 import type { Operations } from '../../src/sqlite/operation.ts';
+import { bodyReader } from '../../src/sqlite/queue/operations.ts';
 import { marksFromText } from '../../src/store/rows/merge.ts';
 import type { Key } from '../../src/store/rows/observation-row.ts';
 import { ROW_COLUMNS, toMerged } from '../../src/store/rows/observation-row.ts';

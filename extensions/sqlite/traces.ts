@@ -1,11 +1,11 @@
 import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../src/model/observation.ts';
-import type { WrittenParts } from '../../src/queue/part-operations.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
 import { batchOf, recordOf } from '../../src/queue/record.ts';
-import type { SqliteQueueStorage } from '../../src/queue/storage.ts';
 import type { Database } from '../../src/sqlite/database.ts';
+import type { WrittenParts } from '../../src/sqlite/queue/part-operations.ts';
+import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { BatchRows } from '../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../src/store/rows/observation-row.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, secret, storeRef } from '../../src/config/schema.ts';
+import { duration, secret, storeRef } from '../../src/schema/fields.ts';
 
 const fixedKey = z.strictObject({
   token: secret().min(1).describe('The key that clients send'),

@@ -1,5 +1,5 @@
 import type { Clock } from '../../src/component/component.ts';
-import type { ApiKey, KeyStore } from '../../src/store/store.ts';
+import type { ApiKey, KeyStore } from '../../src/tenancy/contract.ts';
 
 /**
  * Keys by the hash of their token, so that a known key costs no question to the store.

@@ -1,6 +1,6 @@
 import type { Settings } from '../../src/component/component.ts';
 import type { Store } from '../../src/store/store.ts';
-import type { Organization, ProjectLimits, QuotaLimits } from '../../src/store/tenancy.ts';
+import type { Organization, ProjectLimits, QuotaLimits } from '../../src/tenancy/contract.ts';
 import type { QuotasConfig } from './config.ts';
 
 /** What may be sent: the plan's limits as the store has them, or those of the configuration. */

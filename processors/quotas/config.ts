@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { byteSize, redisRef, storeRef, usageCountersRef } from '../../src/config/schema.ts';
+import { byteSize, redisRef, storeRef, usageCountersRef } from '../../src/schema/fields.ts';
 
 const failedAuthentications = z
   .strictObject({

@@ -1,4 +1,4 @@
-import type { Window } from '../../src/store/windows.ts';
+import type { Window } from '../../src/model/usage-window.ts';
 
 /** Names the keys of one organization: all in one hash slot. */
 export type KeyName = (organizationId: string, name: string) => string;

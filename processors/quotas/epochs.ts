@@ -1,7 +1,7 @@
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
-import type { LedgerSums, SharedLedger } from '../../src/store/shared-ledger.ts';
-import { windowAt } from '../../src/store/windows.ts';
+import { windowAt } from '../../src/model/usage-window.ts';
+import type { LedgerSums, SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import type { KeyName } from './counter-keys.ts';
 import { counterKeys } from './counter-keys.ts';
 import type { RunScript } from './scripts.ts';

@@ -1,5 +1,5 @@
 import { defineProcessor } from '../../src/component/component.ts';
-import { SHARED_LEDGER } from '../../src/store/shared-ledger.ts';
+import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { quotasConfig } from './config.ts';
 import { createQuotasProcessor } from './processor.ts';
 

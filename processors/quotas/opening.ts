@@ -1,13 +1,13 @@
 import type { Settings } from '../../src/component/component.ts';
+import type { ComponentHealth } from '../../src/component/health.ts';
+import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
 import { REDIS } from '../../src/redis/redis.ts';
-import { SHARED_LEDGER } from '../../src/store/shared-ledger.ts';
 import { STORE } from '../../src/store/store.ts';
-import type { UsageCounters } from '../../src/store/tenancy.ts';
-import { USAGE_COUNTERS } from '../../src/store/tenancy.ts';
-import type { ComponentHealth } from '../../src/telemetry/health.ts';
-import { HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
+import type { UsageCounters } from '../../src/tenancy/contract.ts';
+import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
+import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import type { Allowance } from './allowance.ts';
 import { fixedAllowance, planAllowance } from './allowance.ts';
 import type { QuotasConfig } from './config.ts';

@@ -1,7 +1,7 @@
 import type { Processor, Settings } from '../../src/component/component.ts';
 import type { RawBatch, Tenant } from '../../src/model/batch.ts';
 import { hasItems, measure } from '../../src/model/formats.ts';
-import type { QuotaVerdict, Reservation } from '../../src/store/tenancy.ts';
+import type { QuotaVerdict, Reservation } from '../../src/tenancy/contract.ts';
 import { addressLimits } from './address-limits.ts';
 import type { QuotasConfig } from './config.ts';
 import type { KeyVerdict } from './key-limits.ts';

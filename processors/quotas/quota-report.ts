@@ -1,6 +1,6 @@
 import type { Metrics } from '../../src/component/component.ts';
-import type { UsageCounters, UsageInForce } from '../../src/store/tenancy.ts';
-import type { ComponentHealth } from '../../src/telemetry/health.ts';
+import type { ComponentHealth } from '../../src/component/health.ts';
+import type { UsageCounters, UsageInForce } from '../../src/tenancy/contract.ts';
 import type { Allowance } from './allowance.ts';
 
 /** What is used of what is allowed, for scrapes and `/readyz?verbose`. */

@@ -1,7 +1,7 @@
 import type { Clock, Logger } from '../../src/component/component.ts';
-import type { LedgerEntry, SharedLedger } from '../../src/store/shared-ledger.ts';
-import type { Reservation } from '../../src/store/tenancy.ts';
-import { HOUR_MS, windowAt } from '../../src/store/windows.ts';
+import { HOUR_MS, windowAt } from '../../src/model/usage-window.ts';
+import type { Reservation } from '../../src/tenancy/contract.ts';
+import type { LedgerEntry, SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import type { KeyName } from './counter-keys.ts';
 import { counterKeys, leaseKeys } from './counter-keys.ts';
 import type { RunScript } from './scripts.ts';

@@ -1,14 +1,14 @@
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
-import type { SharedLedger } from '../../src/store/shared-ledger.ts';
+import type { Window } from '../../src/model/usage-window.ts';
+import { HOUR_MS, windowAt } from '../../src/model/usage-window.ts';
 import type {
   QuotaLimits,
   QuotaVerdict,
   Reservation,
   UsageCounters,
-} from '../../src/store/tenancy.ts';
-import type { Window } from '../../src/store/windows.ts';
-import { HOUR_MS, windowAt } from '../../src/store/windows.ts';
+} from '../../src/tenancy/contract.ts';
+import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import type { KeyName } from './counter-keys.ts';
 import { counterKeys } from './counter-keys.ts';
 import { epochs } from './epochs.ts';

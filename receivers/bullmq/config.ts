@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { duration, redisRef } from '../../src/config/schema.ts';
+import { duration, redisRef } from '../../src/schema/fields.ts';
 
 export const config = z.strictObject({
   redis: redisRef().describe('The `redis` extension whose Redis holds the jobs.'),

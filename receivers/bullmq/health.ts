@@ -1,5 +1,5 @@
+import type { ComponentHealth } from '../../src/component/health.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
-import type { ComponentHealth } from '../../src/telemetry/health.ts';
 import type { JobWorker, Progress } from './worker.ts';
 
 /** A backlog of which nothing is begun is not well, however alive the worker looks. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { endpoint } from '../../src/config/schema.ts';
 import { grpcFields } from '../../src/grpc/config.ts';
 import { listenerFields, projectField } from '../../src/http/config.ts';
+import { endpoint } from '../../src/schema/fields.ts';
 
 const maxSpans = z
   .int()

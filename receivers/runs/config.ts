@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { endpoint } from '../../src/config/schema.ts';
 import { listenerFields, projectField } from '../../src/http/config.ts';
+import { endpoint } from '../../src/schema/fields.ts';
 
 export const runsConfig = z.strictObject({
   endpoint: endpoint('127.0.0.1:4318').describe(

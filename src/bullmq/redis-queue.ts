@@ -14,9 +14,9 @@ import type { RedisConnection } from '../redis/redis.ts';
 import { payloadOf, projectIn } from './job-data.ts';
 import type { JobQueue } from './job-queue.ts';
 import { openJobQueue } from './job-queue.ts';
-import type { Letters } from './letters.ts';
-import { deletedProjects, lettersOf } from './letters.ts';
 import { jobIdOf } from './names.ts';
+import type { Letters } from './redis-dead-letters.ts';
+import { deletedProjects, lettersOf } from './redis-dead-letters.ts';
 
 /** A queue whose payloads are in its jobs. BullMQ leases; the rest is here. */
 export type RedisQueue = DurableQueue & {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
-import { parseByteSize } from '../config/schema.ts';
 import type { ShownProject } from '../control/public-form.ts';
+import { parseByteSize } from '../schema/fields.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import { carryOut, given, print, type StoreOptions, withStoreOptions } from './store-command.ts';
 import { table, visible } from './table.ts';

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { systemClock } from '../component/clock.ts';
+import { HEALTH } from '../component/health.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { type FileTexts, keepingReader } from '../config/file-texts.ts';
 import { ControlError } from '../control/protocol.ts';
@@ -14,7 +15,6 @@ import { addedEndpoints, assertFree, sharedEndpoints } from '../supervisor/ports
 import { reloadWorkers } from '../supervisor/reload.ts';
 import { createSupervisor, type Supervisor, WorkersFailed } from '../supervisor/supervisor.ts';
 import type { WorkerProcess } from '../supervisor/worker-handle.ts';
-import { HEALTH } from '../telemetry/health.ts';
 import { createLogger, type ServiceLogger, withFields } from '../telemetry/logger.ts';
 import { createMetrics, type ServiceMetrics } from '../telemetry/metrics.ts';
 import { threadFile } from '../thread/thread.ts';

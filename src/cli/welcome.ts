@@ -1,7 +1,7 @@
 import { ADMIN_API } from '../control/admin-api.ts';
 import type { Service } from '../engine/service.ts';
-import { BOOTSTRAP } from '../store/bootstrap.ts';
 import type { Shown } from '../supervisor/messages.ts';
+import { BOOTSTRAP } from '../tenancy/bootstrap.ts';
 
 const NATIVE = 'POST /api/v1/observations/batch';
 

@@ -5,7 +5,7 @@ import type {
   ProcessorFactory,
   ReceiverFactory,
 } from '../component/component.ts';
-import type { ServerTls } from '../tls/config.ts';
+import type { ServerTls } from '../schema/server-tls.ts';
 
 /** A component of the configuration: its factory, and its settings with all defaults filled in. */
 export type Declared<F> = { readonly id: string; readonly factory: F; readonly config: unknown };

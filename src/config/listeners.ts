@@ -1,5 +1,5 @@
+import { type Endpoint, parseEndpoint } from '../schema/fields.ts';
 import type { Draft } from './draft.ts';
-import { type Endpoint, parseEndpoint } from './schema.ts';
 import { visit } from './shape.ts';
 import type { Path } from './tree.ts';
 import { pathText } from './tree.ts';

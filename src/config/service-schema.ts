@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { serverTls } from '../tls/config.ts';
-import { byteSize, duration, endpoint } from './schema.ts';
+import { byteSize, duration, endpoint } from '../schema/fields.ts';
+import { serverTls } from '../schema/server-tls.ts';
 
 const ids = (what: string) => z.array(z.string()).default([]).describe(what);
 

@@ -1,9 +1,9 @@
 import type { Factory } from '../component/component.ts';
+import { parseEndpoint } from '../schema/fields.ts';
 import type { Declared, PipelineConfig } from './config.ts';
 import type { Draft } from './draft.ts';
 import { isUsed } from './references.ts';
 import { SECTIONS, type SectionName } from './registry.ts';
-import { parseEndpoint } from './schema.ts';
 import { visit } from './shape.ts';
 import type { Path } from './tree.ts';
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ApiKey } from '../store/store.ts';
+import type { ApiKey } from '../tenancy/contract.ts';
 import { readArguments } from './protocol.ts';
 import { type ShownKey, shownKey } from './public-form.ts';
 import { projectFor, type StoreCommand, type StoreWork } from './store-work.ts';

@@ -1,4 +1,4 @@
-import type { ProjectChange } from '../store/store.ts';
+import type { ProjectChange } from '../tenancy/contract.ts';
 
 /** A change of a project, as the admin API and the commands take it. What is left out stays. */
 export type ProjectChangeAsked = {

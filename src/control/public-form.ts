@@ -1,13 +1,14 @@
-import type { ApiKey, Project } from '../store/store.ts';
 import type {
+  ApiKey,
   AuditEntry,
   Limits,
   Organization,
   PlanName,
+  Project,
   RejectionEntry,
   UsageInForce,
   UsageRow,
-} from '../store/tenancy.ts';
+} from '../tenancy/contract.ts';
 
 /** What management shows of what a store holds: the JSON of the admin API and of commands with `--json`. */
 

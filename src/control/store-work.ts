@@ -1,7 +1,7 @@
 import { systemClock } from '../component/clock.ts';
 import type { Clock } from '../component/component.ts';
-import type { Project, Store } from '../store/store.ts';
-import type { ChangedBy } from '../store/tenancy.ts';
+import type { Store } from '../store/store.ts';
+import type { ChangedBy, Project } from '../tenancy/contract.ts';
 import { ControlError } from './protocol.ts';
 
 /** What a command about a store works with. */

@@ -1,5 +1,5 @@
 import type { Clock, Logger } from '../component/component.ts';
-import type { Health } from '../telemetry/health.ts';
+import type { Health } from '../component/health.ts';
 import type { Edges } from './edges.ts';
 import type { Unit } from './units.ts';
 import { describe, startDeadline, stopUnit } from './units.ts';

@@ -9,8 +9,8 @@ import type {
   Settings,
   Worker,
 } from '../component/component.ts';
-import type { Health, HealthRegistry } from '../telemetry/health.ts';
-import { HEALTH_REGISTRY } from '../telemetry/health.ts';
+import type { Health, HealthRegistry } from '../component/health.ts';
+import { HEALTH_REGISTRY } from '../component/health.ts';
 import { withFields } from '../telemetry/logger.ts';
 import { labelled } from '../telemetry/metrics.ts';
 import type { Node } from './graph.ts';

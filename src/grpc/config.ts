@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { duration } from '../config/schema.ts';
-import { type ServerTls, serverTls } from '../tls/config.ts';
+import { duration } from '../schema/fields.ts';
+import { type ServerTls, serverTls } from '../schema/server-tls.ts';
 import type { GrpcLimits } from './server.ts';
 
 /** More would be lost in the timers of the library. Milliseconds. */

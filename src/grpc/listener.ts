@@ -3,8 +3,8 @@ import { createServer, isIP } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import { capability } from '../component/component.ts';
-import { parseEndpoint } from '../config/schema.ts';
-import { addressOf, cannotListen } from '../http/address.ts';
+import { addressOf, cannotListen } from '../net/address.ts';
+import { parseEndpoint } from '../schema/fields.ts';
 import type { GrpcLimits, GrpcMethod, GrpcServer } from './server.ts';
 import { createGrpcServer } from './server.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { duration } from '../config/schema.ts';
-import type { ServerTls } from '../tls/config.ts';
-import { serverTls } from '../tls/config.ts';
+import { duration } from '../schema/fields.ts';
+import type { ServerTls } from '../schema/server-tls.ts';
+import { serverTls } from '../schema/server-tls.ts';
 import type { ListenerSettings } from './listener.ts';
 
 /** What the HTTP receivers have in common; receivers that share an endpoint must agree on it. */

@@ -23,10 +23,10 @@ import { ulid } from '../model/ulid.ts';
 import type { BytesInFlight, Reservation } from './admission.ts';
 import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize } from './body.ts';
 import type { Answer } from './exchange.ts';
-import type { Patience } from './patience.ts';
-import { patienceOf } from './patience.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import type { RejectionLog } from './rejection-log.ts';
+import type { Patience } from './request-deadline.ts';
+import { patienceOf } from './request-deadline.ts';
 import type { Scanner } from './scan-pool.ts';
 
 /**

@@ -1,13 +1,13 @@
 import { isIP } from 'node:net';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import { capability } from '../component/component.ts';
-import type { Endpoint } from '../config/schema.ts';
-import { parseEndpoint } from '../config/schema.ts';
 import { Refusal } from '../model/errors.ts';
-import type { ServerTls } from '../tls/config.ts';
+import { addressOf, cannotListen } from '../net/address.ts';
+import type { Endpoint } from '../schema/fields.ts';
+import { parseEndpoint } from '../schema/fields.ts';
+import type { ServerTls } from '../schema/server-tls.ts';
 import type { TlsServing } from '../tls/serving.ts';
 import { openTls } from '../tls/serving.ts';
-import { addressOf, cannotListen } from './address.ts';
 import type { BytesInFlight } from './admission.ts';
 import { boundBytesInFlight } from './admission.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';

@@ -1,7 +1,7 @@
 import type { RequestHead } from '../component/component.ts';
 import type { RawBatch, Rejection, Tenant } from '../model/batch.ts';
 import type { Refusal } from '../model/errors.ts';
-import type { RejectionStore } from '../store/tenancy.ts';
+import type { RejectionStore } from '../tenancy/contract.ts';
 
 /**
  * Notes what was refused and why, for the owner of the key: reasons and paths, no payload, no credential.

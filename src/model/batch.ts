@@ -92,7 +92,7 @@ export type RawBatch = {
   usageAt?: number;
   /**
    * Set where the usage was reserved in counters that can be lost: a ledger whose epoch is another one by now
-   * refuses the batch (src/store/shared-ledger.ts).
+   * refuses the batch (src/tenancy/shared-ledger.ts).
    */
   usageEpoch?: number;
   /** Set by whoever wrote the usage entry together with the batch. */

@@ -118,3 +118,25 @@ export function refusalOf(error: unknown): Refusal {
     cause: error,
   });
 }
+
+/** A request that contradicts what the store holds, e.g. `unknown_project`. */
+export class StoreError extends Error {
+  override readonly name = 'StoreError';
+  readonly code:
+    | 'unknown_project'
+    | 'unknown_key'
+    | 'invalid_name'
+    | 'invalid_permissions'
+    | 'invalid_cursor'
+    | 'invalid_retention'
+    | 'invalid_limits'
+    | 'unknown_plan'
+    | 'plan_limit'
+    | 'project_limit'
+    | 'last_project';
+
+  constructor(code: StoreError['code'], message: string) {
+    super(message);
+    this.code = code;
+  }
+}

@@ -2,7 +2,7 @@ import type { Clock, Consumer, Logger } from '../component/component.ts';
 import type { Batch, ItemFailure, RawBatch } from '../model/batch.ts';
 import { PermanentError, RetryableError } from '../model/errors.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
-import { handOn, reasonOf } from './hand-on.ts';
+import { handOn, reasonOf } from './deliver-batch.ts';
 import type { DurableQueue, QueueEntry } from './queue.ts';
 
 export type DeliveryOptions = {

@@ -1,5 +1,5 @@
 import type { Clock } from '../component/component.ts';
-import type { ComponentHealth } from '../telemetry/health.ts';
+import type { ComponentHealth } from '../component/health.ts';
 import type { DurableQueue } from './queue.ts';
 
 /** A backlog whose oldest entry stays the same for this long is not being delivered. */

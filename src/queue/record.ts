@@ -1,10 +1,10 @@
-import type { Encoding, Format, Permission, RawBatch, Rejection } from '../model/batch.ts';
+import type { Encoding, Format, RawBatch, Rejection } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
+import { permissionBits, permissionList } from '../model/permissions.ts';
 
 /** Numbers in the file: append to these lists, never reorder them. */
 const FORMATS: readonly Format[] = ['native', 'runs', 'otlp_proto', 'otlp_json'];
 const ENCODINGS: readonly Encoding[] = ['identity', 'gzip', 'zstd'];
-const PERMISSIONS: readonly Permission[] = ['ingest:write', 'traces:read'];
 
 /** A raw batch as a flat list: what crosses to the database thread, and a row of `raw_batches`. */
 export type BatchRecord = readonly [
@@ -80,16 +80,6 @@ export function batchOf(record: BatchRecord): RawBatch {
     rejections: rejections === null ? [] : (JSON.parse(rejections) as Rejection[]),
     usage: { events, bytes },
   };
-}
-
-export function permissionBits(permissions: readonly Permission[]): number {
-  let bits = 0;
-  for (const permission of permissions) bits |= 1 << PERMISSIONS.indexOf(permission);
-  return bits;
-}
-
-export function permissionList(bits: number): Permission[] {
-  return PERMISSIONS.filter((_, i) => (bits & (1 << i)) !== 0);
 }
 
 /** A slice of a shared pool would be cloned with the whole pool behind it. */

@@ -5,8 +5,8 @@ import { payload, SMALL_BODY_BYTES, smallIndexOf, sourceEvent } from '../model/f
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { Payload, PayloadField } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
+import type { PayloadTexts } from '../store/observation-json.ts';
 import type { StoredObservation, TraceStore } from '../store/store.ts';
-import type { PayloadTexts } from './observation-json.ts';
 
 /** Inflated bytes of batches that one reading request keeps at hand. */
 const KEPT_BYTES = 16 * 1_048_576;

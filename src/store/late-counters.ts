@@ -1,4 +1,4 @@
-import type { UsageCounters } from './tenancy.ts';
+import type { UsageCounters } from '../tenancy/contract.ts';
 
 /** An offer exists before its extension has started; it may be used from then on. */
 export function lateCounters(counters: () => UsageCounters): UsageCounters {

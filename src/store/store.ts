@@ -1,5 +1,5 @@
 import { capability } from '../component/component.ts';
-import type { ObservationBatch, Permission, RawBatch, Tenant } from '../model/batch.ts';
+import type { ObservationBatch, RawBatch, Tenant } from '../model/batch.ts';
 import type {
   Instant,
   ObservationError,
@@ -11,13 +11,13 @@ import type {
 import type { QueueStorage } from '../queue/queue.ts';
 import type {
   AuditStore,
-  ChangedBy,
+  KeyStore,
   OrganizationStore,
-  ProjectLimits,
+  ProjectStore,
   RejectionStore,
   UsageCounters,
   UsageStore,
-} from './tenancy.ts';
+} from '../tenancy/contract.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made of them. Asynchronous throughout; every
@@ -38,112 +38,6 @@ export type Store = QueueStorage & {
 
 /** Offered by extensions that are a store. */
 export const STORE = capability<Store>('store');
-
-/** A request that contradicts what the store holds, e.g. `unknown_project`. */
-export class StoreError extends Error {
-  override readonly name = 'StoreError';
-  readonly code:
-    | 'unknown_project'
-    | 'unknown_key'
-    | 'invalid_name'
-    | 'invalid_permissions'
-    | 'invalid_cursor'
-    | 'invalid_retention'
-    | 'invalid_limits'
-    | 'unknown_plan'
-    | 'plan_limit'
-    | 'project_limit'
-    | 'last_project';
-
-  constructor(code: StoreError['code'], message: string) {
-    super(message);
-    this.code = code;
-  }
-}
-
-export type Project = {
-  /** `proj_…` */
-  readonly id: string;
-  readonly organizationId: string;
-  readonly name: string;
-  /** Traces whose newest event is still inside the retention window. */
-  readonly retainedTraces: number;
-  /** In force: the project's own, or the plan's; null keeps for ever. */
-  readonly retention: { readonly days: number | null };
-  /** Its own. */
-  readonly limits: ProjectLimits;
-  /** Milliseconds since the epoch. */
-  readonly createdAt: number;
-};
-
-/** What is left out stays as it is. */
-export type ProjectChange = {
-  readonly name?: string;
-  readonly retentionDays?: number | null;
-  readonly limits?: Partial<ProjectLimits>;
-};
-
-export type ProjectStore = {
-  /** Rejects with `StoreError('project_limit')` when the plan allows no further project. */
-  create(name: string, by?: ChangedBy): Promise<Project>;
-  /** Oldest first. */
-  list(): Promise<Project[]>;
-  get(id: string): Promise<Project | undefined>;
-  /**
-   * `retentionDays: null` goes back to the plan's. Rejects with `StoreError`: `unknown_project`,
-   * `invalid_name`, `invalid_retention` (none of 1 to 36,500 whole days, or more than the plan's),
-   * `invalid_limits` (no whole number from 1).
-   */
-  update(id: string, change: ProjectChange, by?: ChangedBy): Promise<Project>;
-  /** Of the projects that have limits of their own, by id. */
-  ownLimits(): Promise<ReadonlyMap<string, ProjectLimits>>;
-  /** Told at once of limits that were changed through this store. */
-  onLimits(listener: (projectId: string, limits: ProjectLimits) => void): () => void;
-  /**
-   * Resolved: the project, its keys and everything it holds are gone for every reader and writer. The
-   * bytes leave the files in steps after that, which a restart continues. Usage stays.
-   * Rejects with `StoreError`: `unknown_project`, `last_project`.
-   */
-  delete(id: string, by?: ChangedBy): Promise<void>;
-  /** Told at once of every project deleted through this store, for whoever holds data of it elsewhere. */
-  onDelete(listener: (projectId: string) => void): () => void;
-};
-
-export type ApiKey = {
-  /** `key_…` */
-  readonly id: string;
-  readonly projectId: string;
-  readonly organizationId: string;
-  readonly name: string;
-  /** The first characters of the token, for display. */
-  readonly prefix: string;
-  readonly permissions: readonly Permission[];
-  /** Milliseconds since the epoch. */
-  readonly createdAt: number;
-  readonly lastUsedAt: number | null;
-  readonly revokedAt: number | null;
-};
-
-export type KeyStore = {
-  /** The token is in the answer and nowhere else: only its SHA-256 is stored. */
-  create(
-    request: { projectId: string; name?: string; permissions?: readonly Permission[] },
-    by?: ChangedBy,
-  ): Promise<{ key: ApiKey; token: string }>;
-  /** Newest first, revoked ones included. */
-  list(projectId?: string): Promise<ApiKey[]>;
-  /** Revoking twice changes nothing. */
-  revoke(id: string, by?: ChangedBy): Promise<ApiKey>;
-  /** By the SHA-256 of the token, 32 bytes; a revoked key is found, with `revokedAt` set. */
-  findByHash(hash: Buffer): Promise<ApiKey | undefined>;
-  /** Notes that keys were used; written in the background, at most once a minute per key. */
-  touch(keyId: string, usedAt: number): void;
-  /**
-   * Told at once of every change to a key made through this store, with the key's id; without one where
-   * many changed together, because their project was deleted.
-   */
-  onChange(listener: (keyId: string | undefined) => void): () => void;
-};
 
 /** Points at one event of a stored raw batch. */
 export type EventRef = {

@@ -1,4 +1,4 @@
-import type { ComponentHealth, HealthReport, HealthSource } from '../telemetry/health.ts';
+import type { ComponentHealth, HealthReport, HealthSource } from '../component/health.ts';
 import { HEALTH_EVERY_MS } from './messages.ts';
 import type { Supervisor } from './supervisor.ts';
 import type { WorkerHandle } from './worker-handle.ts';

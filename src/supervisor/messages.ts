@@ -1,7 +1,7 @@
+import type { HealthReport } from '../component/health.ts';
 import type { FileTexts } from '../config/file-texts.ts';
 import type { ControlRequest, ControlResponse } from '../control/protocol.ts';
-import type { FirstProject } from '../store/bootstrap.ts';
-import type { HealthReport } from '../telemetry/health.ts';
+import type { FirstProject } from '../tenancy/bootstrap.ts';
 
 /**
  * What the process that watches and its workers tell each other, as JSON over the channel between them:

@@ -1,8 +1,8 @@
 import { createServer } from 'node:net';
 import type { ServiceConfig } from '../config/config.ts';
-import { parseEndpoint } from '../config/schema.ts';
 import { visit } from '../config/shape.ts';
-import { addressOf, cannotListen } from '../http/address.ts';
+import { addressOf, cannotListen } from '../net/address.ts';
+import { parseEndpoint } from '../schema/fields.ts';
 
 /** Where the receivers of the pipelines listen, as written. */
 export function sharedEndpoints(config: ServiceConfig): string[] {

@@ -1,5 +1,5 @@
 import type { Clock, Logger, Metrics } from '../component/component.ts';
-import type { ServicePhase } from '../telemetry/health.ts';
+import type { ServicePhase } from '../component/health.ts';
 import type { Shown } from './messages.ts';
 import type { MetricPage } from './metric-pages.ts';
 import type { Exit, WorkerProcess } from './worker-handle.ts';

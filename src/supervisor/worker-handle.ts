@@ -1,6 +1,6 @@
 import type { Clock, Logger } from '../component/component.ts';
+import type { HealthReport } from '../component/health.ts';
 import { ControlError } from '../control/protocol.ts';
-import type { HealthReport } from '../telemetry/health.ts';
 import type { FromWorker, Question, Shown, ToWorker } from './messages.ts';
 import { Restarts } from './restarts.ts';
 

@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock, Logger } from '../component/component.ts';
-import type { ServerTls } from '../tls/config.ts';
+import type { ServerTls } from '../schema/server-tls.ts';
 import { secureHttp } from '../tls/secured.ts';
 import type { ServiceMetrics } from './metrics.ts';
 

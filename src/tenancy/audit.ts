@@ -1,5 +1,5 @@
 import type { Clock } from '../component/component.ts';
-import type { AuditEntry, AuditStore, ChangedBy } from '../store/tenancy.ts';
+import type { AuditEntry, AuditStore, ChangedBy } from './contract.ts';
 import { cursorAfter, numberOf } from './cursor.ts';
 import type { AuditRow, ByRow, TenancyRows } from './rows.ts';
 

@@ -1,4 +1,4 @@
-import { StoreError } from '../store/store.ts';
+import { StoreError } from '../model/errors.ts';
 
 /** Points behind an entry of a numbered listing. */
 export function cursorAfter(n: number): string {

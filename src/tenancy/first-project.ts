@@ -1,11 +1,11 @@
 import type { Clock } from '../component/component.ts';
-import type { FirstProject } from '../store/bootstrap.ts';
-import type { Project } from '../store/store.ts';
-import { hashToken, makeId, makeToken, shownPrefix } from '../store/token.ts';
+import type { FirstProject } from './bootstrap.ts';
+import type { Project } from './contract.ts';
 import { keyOf } from './keys.ts';
 import type { PlansConfig } from './plans.ts';
 import { limitsOn } from './plans.ts';
 import type { TenancyRows } from './rows.ts';
+import { hashToken, makeId, makeToken, shownPrefix } from './token.ts';
 
 /** An organization, a project and a key that may do everything, where the store has none yet. */
 export async function ensureFirstProject(

@@ -1,14 +1,13 @@
 import type { Clock, Logger } from '../component/component.ts';
 import type { Permission } from '../model/batch.ts';
-import { permissionBits, permissionList } from '../queue/record.ts';
-import type { ApiKey, KeyStore } from '../store/store.ts';
-import { StoreError } from '../store/store.ts';
-import type { ChangedBy } from '../store/tenancy.ts';
-import { hashToken, makeId, makeToken, shownPrefix } from '../store/token.ts';
+import { StoreError } from '../model/errors.ts';
+import { permissionBits, permissionList } from '../model/permissions.ts';
 import { byRow } from './audit.ts';
+import type { ApiKey, ChangedBy, KeyStore } from './contract.ts';
 import { lastUse } from './last-use.ts';
 import { checkName, unknownProject } from './projects.ts';
 import type { KeyRow, NewKey, TenancyRows } from './rows.ts';
+import { hashToken, makeId, makeToken, shownPrefix } from './token.ts';
 
 const ALL: readonly Permission[] = ['ingest:write', 'traces:read'];
 

@@ -1,7 +1,7 @@
 import type { Settings } from '../component/component.ts';
-import type { FirstProject } from '../store/bootstrap.ts';
-import type { AuditStore, UsageStore } from '../store/tenancy.ts';
 import { auditStore } from './audit.ts';
+import type { FirstProject } from './bootstrap.ts';
+import type { AuditStore, UsageStore } from './contract.ts';
 import { ensureFirstProject } from './first-project.ts';
 import type { Keys } from './keys.ts';
 import { keyStore } from './keys.ts';

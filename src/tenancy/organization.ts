@@ -1,8 +1,8 @@
 import type { Clock } from '../component/component.ts';
-import { StoreError } from '../store/store.ts';
-import type { ChangedBy, Organization, OrganizationStore } from '../store/tenancy.ts';
-import { PLAN_NAMES } from '../store/tenancy.ts';
+import { StoreError } from '../model/errors.ts';
 import { byRow } from './audit.ts';
+import type { ChangedBy, Organization, OrganizationStore } from './contract.ts';
+import { PLAN_NAMES } from './contract.ts';
 import type { PlansConfig } from './plans.ts';
 import { allowedProjects, isPlan, limitsByPlan, limitsOn } from './plans.ts';
 import { checkName } from './projects.ts';

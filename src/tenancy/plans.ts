@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { byteSize } from '../config/schema.ts';
-import type { Limits, PlanName } from '../store/tenancy.ts';
-import { PLAN_NAMES } from '../store/tenancy.ts';
+import { byteSize } from '../schema/fields.ts';
+import type { Limits, PlanName } from './contract.ts';
+import { PLAN_NAMES } from './contract.ts';
 import type { AllowedProjects } from './rows.ts';
 
 /** As it is written in a configuration. */

@@ -1,13 +1,12 @@
 import type { Clock } from '../component/component.ts';
-import type { Project, ProjectChange, ProjectStore } from '../store/store.ts';
-import { StoreError } from '../store/store.ts';
-import type { ChangedBy, ProjectLimits } from '../store/tenancy.ts';
-import { makeId } from '../store/token.ts';
+import { StoreError } from '../model/errors.ts';
 import { byRow } from './audit.ts';
+import type { ChangedBy, Project, ProjectChange, ProjectLimits, ProjectStore } from './contract.ts';
 import type { PlansConfig } from './plans.ts';
 import { allowedProjects } from './plans.ts';
 import type { Retention } from './retention.ts';
 import type { ProjectRow, ProjectSettings, TenancyRows } from './rows.ts';
+import { makeId } from './token.ts';
 
 const MAX_NAME = 200;
 /** A hundred years. */

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { Clock, Logger } from '../component/component.ts';
-import { duration } from '../config/schema.ts';
-import type { RejectionEntry, RejectionStore } from '../store/tenancy.ts';
-import { HOUR_MS } from '../store/windows.ts';
+import { HOUR_MS } from '../model/usage-window.ts';
+import { duration } from '../schema/fields.ts';
+import type { RejectionEntry, RejectionStore } from './contract.ts';
 import { cursorAfter, numberOf } from './cursor.ts';
 import type { RejectionRow, TenancyRows } from './rows.ts';
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../component/component.ts';
-import type { Limits } from '../store/tenancy.ts';
+import type { Limits } from './contract.ts';
 
 const DAY_MS = 86_400_000;
 

@@ -1,4 +1,4 @@
-import type { PlanName } from '../store/tenancy.ts';
+import type { PlanName } from './contract.ts';
 
 /**
  * What the service around the pipeline asks of a database: rows as lists of cells, each method one

@@ -1,5 +1,5 @@
-import type { UsageRow, UsageStore } from '../store/tenancy.ts';
-import { HOUR_MS } from '../store/windows.ts';
+import { HOUR_MS } from '../model/usage-window.ts';
+import type { UsageRow, UsageStore } from './contract.ts';
 import type { RejectedRow, TenancyRows, UsedRow } from './rows.ts';
 
 type Range = { from: number; to: number; by: 'hour' | 'day'; projectId?: string };

@@ -1,7 +1,7 @@
 import type { Server as HttpServer } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
-import type { ServerTls } from './config.ts';
+import type { ServerTls } from '../schema/server-tls.ts';
 import type { TlsParts } from './serving.ts';
 import { openTls } from './serving.ts';
 

@@ -2,7 +2,7 @@ import { readFile, stat } from 'node:fs/promises';
 import type { SecureContextOptions, Server } from 'node:tls';
 import { createSecureContext, createServer } from 'node:tls';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
-import type { ServerTls } from './config.ts';
+import type { ServerTls } from '../schema/server-tls.ts';
 
 /** TLS in front of a listener: it is handed connections, and hands on those it has secured. */
 export type TlsServing = {

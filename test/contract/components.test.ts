@@ -15,14 +15,14 @@ import type {
   Settings,
 } from '../../src/component/component.ts';
 import { ONLY_WORKER } from '../../src/component/component.ts';
-import { createQueues, QUEUE_REGISTRY } from '../../src/control/queues.ts';
+import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../src/grpc/listener.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
 import type { Batch, RawBatch } from '../../src/model/batch.ts';
 import { rawOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import { createQueues, QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import { REGISTRY } from '../../src/registry.ts';
-import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/telemetry/health.ts';
 import { nativeBatch, observationBatch, otlpBatch } from '../helper/batches.ts';
 import { type FakeClock, fakeClock } from '../helper/clock.ts';
 import { postgresDatabases } from '../helper/postgres-server.ts';

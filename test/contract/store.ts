@@ -3,7 +3,7 @@ import type { Test } from 'tap';
 import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import type { Store, StoredObservation } from '../../src/store/store.ts';
-import { hashToken, hasValidChecksum } from '../../src/store/token.ts';
+import { hashToken, hasValidChecksum } from '../../src/tenancy/token.ts';
 import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 

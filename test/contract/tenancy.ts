@@ -1,8 +1,9 @@
 import type { Test } from 'tap';
 import type { RawBatch } from '../../src/model/batch.ts';
 import type { QueueEntry } from '../../src/queue/queue.ts';
-import type { Project, Store } from '../../src/store/store.ts';
-import { hashToken } from '../../src/store/token.ts';
+import type { Store } from '../../src/store/store.ts';
+import type { Project } from '../../src/tenancy/contract.ts';
+import { hashToken } from '../../src/tenancy/token.ts';
 import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 

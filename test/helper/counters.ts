@@ -1,14 +1,14 @@
-import type { ProjectStore } from '../../src/store/store.ts';
 import type {
   Organization,
   OrganizationStore,
   ProjectLimits,
+  ProjectStore,
   QuotaLimits,
   QuotaVerdict,
   Reservation,
   UsageCounters,
   UsageInForce,
-} from '../../src/store/tenancy.ts';
+} from '../../src/tenancy/contract.ts';
 
 /** Counters in memory with a ledger that a test reads; as simple as the contract allows. */
 export type MemoryCounters = UsageCounters & {

@@ -1,16 +1,19 @@
-import type { ApiKey, Project, ProjectChange, Store } from '../../src/store/store.ts';
-import { StoreError } from '../../src/store/store.ts';
+import { StoreError } from '../../src/model/errors.ts';
+import type { Store } from '../../src/store/store.ts';
 import type {
+  ApiKey,
   AuditEntry,
   ChangedBy,
   Limits,
   Organization,
   PlanName,
+  Project,
+  ProjectChange,
   RejectionEntry,
   UsageRow,
-} from '../../src/store/tenancy.ts';
-import { PLAN_NAMES } from '../../src/store/tenancy.ts';
-import { makeId, makeToken, shownPrefix } from '../../src/store/token.ts';
+} from '../../src/tenancy/contract.ts';
+import { PLAN_NAMES } from '../../src/tenancy/contract.ts';
+import { makeId, makeToken, shownPrefix } from '../../src/tenancy/token.ts';
 
 /** A store in memory, for tests of what manages one; it keeps no traces. */
 export type FakeStore = Store & {

@@ -1,10 +1,10 @@
 import type { Test } from 'tap';
 import { config } from '../../extensions/postgres/config.ts';
+import { migrate } from '../../extensions/postgres/connection/migrate.ts';
+import type { Postgres } from '../../extensions/postgres/connection/pool.ts';
+import { openPostgres } from '../../extensions/postgres/connection/pool.ts';
 import { MIGRATIONS } from '../../extensions/postgres/migrations/index.ts';
 import { type OpenStore, openStore } from '../../extensions/postgres/open-store.ts';
-import { migrate } from '../../src/postgres/migrate.ts';
-import type { Postgres } from '../../src/postgres/pool.ts';
-import { openPostgres } from '../../src/postgres/pool.ts';
 import { fakeClock } from './clock.ts';
 import type { PostgresDatabases } from './postgres-server.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';

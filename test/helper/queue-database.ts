@@ -1,6 +1,9 @@
 import pg from 'pg';
 import type { Test } from 'tap';
 import { insertBatches, readBatches } from '../../extensions/postgres/batches/batches.ts';
+import { migrate } from '../../extensions/postgres/connection/migrate.ts';
+import type { Postgres } from '../../extensions/postgres/connection/pool.ts';
+import { openPostgres } from '../../extensions/postgres/connection/pool.ts';
 import type { QueueDatabase } from '../../extensions/postgres/database.ts';
 import { MIGRATIONS } from '../../extensions/postgres/migrations/index.ts';
 import type { PostgresQueues } from '../../extensions/postgres/queue/storage.ts';
@@ -8,9 +11,6 @@ import { openQueues } from '../../extensions/postgres/queue/storage.ts';
 import { systemClock } from '../../src/component/clock.ts';
 import type { Clock } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
-import { migrate } from '../../src/postgres/migrate.ts';
-import type { Postgres } from '../../src/postgres/pool.ts';
-import { openPostgres } from '../../src/postgres/pool.ts';
 import { recordingLogger } from './settings.ts';
 
 /** The queues of a database, in which a test deletes projects, and lets Postgres go away. */

@@ -1,7 +1,7 @@
 import { RetryableError } from '../../src/model/errors.ts';
-import type { LedgerEntry, SharedLedger } from '../../src/store/shared-ledger.ts';
-import type { Reservation } from '../../src/store/tenancy.ts';
-import { monthStart } from '../../src/store/windows.ts';
+import { monthStart } from '../../src/model/usage-window.ts';
+import type { Reservation } from '../../src/tenancy/contract.ts';
+import type { LedgerEntry, SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 
 /** A ledger in memory, as simple as the contract allows. */
 export type MemoryLedger = SharedLedger & {

@@ -1,9 +1,9 @@
 import type { Test } from 'tap';
+import type { Postgres } from '../../extensions/postgres/connection/pool.ts';
 import type { QueueDatabase } from '../../extensions/postgres/database.ts';
 import { postgresTraces } from '../../extensions/postgres/traces/traces.ts';
 import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
-import type { Postgres } from '../../src/postgres/pool.ts';
 import type { TraceStore } from '../../src/store/store.ts';
 import { nativeBatch } from './batches.ts';
 import { databaseOf, migrated } from './queue-database.ts';

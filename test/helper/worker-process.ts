@@ -1,6 +1,6 @@
+import type { ComponentHealth } from '../../src/component/health.ts';
 import type { FromWorker, Question, ToWorker } from '../../src/supervisor/messages.ts';
 import type { Exit, WorkerProcess } from '../../src/supervisor/worker-handle.ts';
-import type { ComponentHealth } from '../../src/telemetry/health.ts';
 
 export type FakeProcess = WorkerProcess & {
   readonly signals: readonly string[];

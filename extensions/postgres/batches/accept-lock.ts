@@ -1,4 +1,4 @@
-import type { PostgresClient, Question } from '../../../src/postgres/statement.ts';
+import type { PostgresClient, Question } from '../connection/statement.ts';
 
 /** Any number that nobody else locks: shared by all that accept, held alone by what they must not overlap. */
 export const LOCK = 7_227_322_002;

@@ -1,6 +1,6 @@
 import type { RawBatch } from '../../../src/model/batch.ts';
-import type { PostgresClient } from '../../../src/postgres/statement.ts';
-import { HOUR_MS } from '../../../src/store/windows.ts';
+import { HOUR_MS } from '../../../src/model/usage-window.ts';
+import type { PostgresClient } from '../connection/statement.ts';
 import { recordUsage } from '../tenancy/usage-entries.ts';
 import { insertBatches } from './batches.ts';
 

@@ -1,7 +1,7 @@
 import type { RawBatch } from '../../../src/model/batch.ts';
-import type { PostgresClient, Row } from '../../../src/postgres/statement.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { batchOf, RECORD_COLUMNS, recordOf } from '../../../src/queue/record.ts';
+import type { PostgresClient, Row } from '../connection/statement.ts';
 import type { QueueDatabase } from '../database.ts';
 
 const COLUMNS = RECORD_COLUMNS.split(', ');

@@ -1,5 +1,5 @@
 import { encodeTime } from '../../../src/model/ulid.ts';
-import type { PostgresClient, Row } from '../../../src/postgres/statement.ts';
+import type { PostgresClient, Row } from '../connection/statement.ts';
 import type { QueueDatabase } from '../database.ts';
 import type { OnRemoved } from './batches.ts';
 

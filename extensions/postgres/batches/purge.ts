@@ -1,5 +1,5 @@
 /** What takes expired traces and deleted projects out of the tables, a bounded step at a time. */
-import type { PostgresClient } from '../../../src/postgres/statement.ts';
+import type { PostgresClient } from '../connection/statement.ts';
 import type { QueueDatabase } from '../database.ts';
 import type { OnRemoved } from './batches.ts';
 import { noteRemoved, removeFree, withinBytes } from './batches.ts';

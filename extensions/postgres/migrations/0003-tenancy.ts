@@ -69,7 +69,7 @@ const FUNCTIONS = `
 
 /**
  * Projects, keys, usage and logs. Times are milliseconds since the epoch, hours are counted from there. Texts
- * of clients and users are escaped (src/postgres/text.ts).
+ * of clients and users are escaped (extensions/postgres/connection/text.ts).
  */
 export const tenancy = {
   name: '0003-tenancy',

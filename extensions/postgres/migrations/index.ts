@@ -1,4 +1,4 @@
-import type { Migration } from '../../../src/postgres/migrate.ts';
+import type { Migration } from '../connection/migrate.ts';
 import { batches } from './0001-batches.ts';
 import { queues } from './0002-queues.ts';
 import { tenancy } from './0003-tenancy.ts';

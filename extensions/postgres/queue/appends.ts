@@ -1,8 +1,8 @@
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { RetryableError, tooLate } from '../../../src/model/errors.ts';
-import type { Row } from '../../../src/postgres/statement.ts';
-import { ask } from '../../../src/postgres/statement.ts';
+import type { Row } from '../connection/statement.ts';
+import { ask } from '../connection/statement.ts';
 import type { QueueClient } from '../database.ts';
 import { Failed, grouped } from '../grouping.ts';
 import type { AnswerRow } from './ledger.ts';

@@ -2,8 +2,6 @@ import type { IdempotencyLedger } from '../../../src/component/component.ts';
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
-import type { Row } from '../../../src/postgres/statement.ts';
-import { ask } from '../../../src/postgres/statement.ts';
 import { bodyCache } from '../../../src/queue/body-cache.ts';
 import type {
   DeadLetter,
@@ -15,6 +13,8 @@ import type {
   QueueStats,
 } from '../../../src/queue/queue.ts';
 import type { SharedQueue } from '../../../src/queue/shared-queue.ts';
+import type { Row } from '../connection/statement.ts';
+import { ask } from '../connection/statement.ts';
 import { Failed, grouped } from '../grouping.ts';
 import type { Append, Appended } from './appends.ts';
 import { groupedAppends } from './appends.ts';

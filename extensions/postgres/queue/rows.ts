@@ -1,6 +1,6 @@
 import type { RawBatch } from '../../../src/model/batch.ts';
-import type { Row } from '../../../src/postgres/statement.ts';
 import type { DeadLetter } from '../../../src/queue/queue.ts';
+import type { Row } from '../connection/statement.ts';
 
 /** A leased entry without its body. */
 export type Leased = {

@@ -1,17 +1,17 @@
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
-import type { Postgres } from '../../../src/postgres/pool.ts';
-import type { PostgresClient } from '../../../src/postgres/statement.ts';
+import { HOUR_MS, windowAt } from '../../../src/model/usage-window.ts';
 import type {
   QuotaLimits,
   QuotaVerdict,
   Reservation,
   UsageCounters,
   UsageInForce,
-} from '../../../src/store/tenancy.ts';
-import { HOUR_MS, windowAt } from '../../../src/store/windows.ts';
+} from '../../../src/tenancy/contract.ts';
 import type { Difference } from '../../../src/tenancy/usage.ts';
 import { stopAccepting } from '../batches/accept-lock.ts';
+import type { Postgres } from '../connection/pool.ts';
+import type { PostgresClient } from '../connection/statement.ts';
 import { hoursOfMonth, newestTime } from './usage-entries.ts';
 
 /** How long a process has between reserving and settling, before others decide. */

@@ -1,6 +1,3 @@
-import type { Postgres } from '../../../src/postgres/pool.ts';
-import type { PostgresClient, Row } from '../../../src/postgres/statement.ts';
-import { fromText, toText } from '../../../src/postgres/text.ts';
 import type {
   AuditRow,
   LedgerCheck,
@@ -9,6 +6,9 @@ import type {
   TenancyRows,
   UsedRow,
 } from '../../../src/tenancy/rows.ts';
+import type { Postgres } from '../connection/pool.ts';
+import type { PostgresClient, Row } from '../connection/statement.ts';
+import { fromText, toText } from '../connection/text.ts';
 
 type LogRows = Pick<
   TenancyRows,

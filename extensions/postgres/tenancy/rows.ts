@@ -1,8 +1,5 @@
-import type { Postgres } from '../../../src/postgres/pool.ts';
-import type { PostgresClient, Row } from '../../../src/postgres/statement.ts';
-import { fromText, toText } from '../../../src/postgres/text.ts';
-import { permissionList } from '../../../src/queue/record.ts';
-import type { PlanName } from '../../../src/store/tenancy.ts';
+import { permissionList } from '../../../src/model/permissions.ts';
+import type { PlanName } from '../../../src/tenancy/contract.ts';
 import type {
   AllowedProjects,
   ByRow,
@@ -15,6 +12,9 @@ import type {
 } from '../../../src/tenancy/rows.ts';
 import { PROJECT_SETTINGS } from '../../../src/tenancy/rows.ts';
 import { stopAccepting } from '../batches/accept-lock.ts';
+import type { Postgres } from '../connection/pool.ts';
+import type { PostgresClient, Row } from '../connection/statement.ts';
+import { fromText, toText } from '../connection/text.ts';
 import type { Notify } from '../notices.ts';
 import { insertAudit, logRows } from './log-rows.ts';
 

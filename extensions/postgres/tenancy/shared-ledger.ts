@@ -1,8 +1,8 @@
 import type { Clock } from '../../../src/component/component.ts';
-import type { Postgres } from '../../../src/postgres/pool.ts';
-import type { SharedLedger } from '../../../src/store/shared-ledger.ts';
-import { HOUR_MS } from '../../../src/store/windows.ts';
+import { HOUR_MS } from '../../../src/model/usage-window.ts';
+import type { SharedLedger } from '../../../src/tenancy/shared-ledger.ts';
 import { stopAccepting } from '../batches/accept-lock.ts';
+import type { Postgres } from '../connection/pool.ts';
 import { hoursOfMonth, newestTime, recordUsage } from './usage-entries.ts';
 
 /** The ledger for counters in Redis. */

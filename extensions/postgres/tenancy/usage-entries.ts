@@ -1,6 +1,6 @@
-import type { PostgresClient } from '../../../src/postgres/statement.ts';
-import type { LedgerEntry } from '../../../src/store/shared-ledger.ts';
-import { HOUR_MS, monthStart } from '../../../src/store/windows.ts';
+import { HOUR_MS, monthStart } from '../../../src/model/usage-window.ts';
+import type { LedgerEntry } from '../../../src/tenancy/shared-ledger.ts';
+import type { PostgresClient } from '../connection/statement.ts';
 
 /** A clock that ran ahead by more than this is not believed. */
 const TRUSTED_HOURS_AHEAD = 1;

@@ -1,5 +1,5 @@
-import type { PostgresClient } from '../../../src/postgres/statement.ts';
-import { HOUR_MS } from '../../../src/store/windows.ts';
+import { HOUR_MS } from '../../../src/model/usage-window.ts';
+import type { PostgresClient } from '../connection/statement.ts';
 
 const ROWS = 1000;
 /** So long a row is kept whose batch may still come here by another way, lest it counts twice. */

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../src/component/component.ts';
 import type { RawBatch } from '../../../src/model/batch.ts';
-import type { PostgresClient } from '../../../src/postgres/statement.ts';
-import { HOUR_MS } from '../../../src/store/windows.ts';
+import { HOUR_MS } from '../../../src/model/usage-window.ts';
+import type { PostgresClient } from '../connection/statement.ts';
 import { newestTime } from './usage-entries.ts';
 
 /**

@@ -1,4 +1,4 @@
-import type { Statement } from '../../../src/postgres/statement.ts';
+import type { Statement } from '../connection/statement.ts';
 import type { Cell } from './cells.ts';
 import { keyCell, OBSERVATION_CELLS, observationCells, rowCells, toKey, toText } from './cells.ts';
 import { type CellTypes, columnOf, columnsOf, unnest } from './columns.ts';

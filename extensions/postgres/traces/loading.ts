@@ -1,7 +1,7 @@
-import type { Question } from '../../../src/postgres/statement.ts';
-import { ask } from '../../../src/postgres/statement.ts';
 import type { Key, ObservationRow } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
+import type { Question } from '../connection/statement.ts';
+import { ask } from '../connection/statement.ts';
 import type { QueueClient } from '../database.ts';
 import type { Cell } from './cells.ts';
 import {

@@ -1,6 +1,5 @@
 /** What reads traces. Everything takes the project it reads for, and since when a trace must have had an event. */
 import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../../src/model/observation.ts';
-import type { PostgresClient, Row } from '../../../src/postgres/statement.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
 import { marksFromText } from '../../../src/store/rows/merge.ts';
@@ -11,6 +10,7 @@ import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf } from '../../../src/store/rows/stored.ts';
 import type { StoredObservation, TraceFilter } from '../../../src/store/store.ts';
 import { recordIn } from '../batches/batches.ts';
+import type { PostgresClient, Row } from '../connection/statement.ts';
 import type { Cell } from './cells.ts';
 import {
   fromKey,

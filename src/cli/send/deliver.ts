@@ -1,7 +1,7 @@
-import { requestBody } from '../../otlphttp/body.ts';
-import { type ClientConfig, clientConfig } from '../../otlphttp/config.ts';
-import { openTransport, type Reply, type Transport } from '../../otlphttp/transport.ts';
-import { verdictOn } from '../../otlphttp/verdict.ts';
+import { requestBody } from '../../otlp-client/body.ts';
+import { type ClientConfig, clientConfig } from '../../otlp-client/config.ts';
+import { openTransport, type Reply, type Transport } from '../../otlp-client/transport.ts';
+import { verdictOn } from '../../otlp-client/verdict.ts';
 import type { Piece } from './piece.ts';
 import type { Delivery } from './pump.ts';
 import type { Stop } from './stop.ts';

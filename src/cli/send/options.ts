@@ -1,5 +1,5 @@
-import { parseDuration } from '../../config/schema.ts';
-import { parseHttpUrl } from '../../config/schema-export.ts';
+import { parseHttpUrl } from '../../schema/delivery-fields.ts';
+import { parseDuration } from '../../schema/fields.ts';
 import { CommandError, EXIT } from '../exit-status.ts';
 import type { Terminal } from '../terminal.ts';
 import type { SampleKind } from './sample.ts';

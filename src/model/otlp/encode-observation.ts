@@ -8,7 +8,12 @@ import type {
   PayloadField,
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
-import { CARRIED_KEY, CARRIED_PAYLOAD, type CarriedForm, carriedText } from './carried.ts';
+import {
+  CARRIED_KEY,
+  CARRIED_PAYLOAD,
+  type CarriedForm,
+  carriedText,
+} from './embedded-observation.ts';
 import type { OtlpRequest } from './encode.ts';
 import type { OtlpEvent, OtlpKeyValue, OtlpSpan } from './span.ts';
 

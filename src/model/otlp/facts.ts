@@ -13,7 +13,7 @@ import { mergeCustomFields } from '../custom-fields.ts';
 import { decodeJson } from '../json/decode.ts';
 import { checkJson } from '../json/scan.ts';
 import type { ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
-import { type CarriedFields, carriedFields } from './carried.ts';
+import { type CarriedFields, carriedFields } from './embedded-observation.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 

@@ -6,7 +6,7 @@ import type {
   ObservationStatus,
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
-import type { CarriedFields } from './carried.ts';
+import type { CarriedFields } from './embedded-observation.ts';
 import { SpanFacts } from './facts.ts';
 import type { OtlpEvent, OtlpKeyValue, OtlpSpan } from './span.ts';
 import { statusCode } from './span.ts';

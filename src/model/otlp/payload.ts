@@ -2,7 +2,7 @@ import { attributeKey } from '../attributes.ts';
 import { formatInstant } from '../instant.ts';
 import { checkJson } from '../json/scan.ts';
 import type { Payload, PayloadField } from '../observation.ts';
-import { CARRIED_PAYLOAD, type CarriedFields } from './carried.ts';
+import { CARRIED_PAYLOAD, type CarriedFields } from './embedded-observation.ts';
 import type { SpanFacts } from './facts.ts';
 import { contentOfEvents, unflatten } from './messages.ts';
 import { factsOfSpan, instantOfNanos } from './observe.ts';

@@ -1,4 +1,4 @@
-import { StoreError } from '../store.ts';
+import { StoreError } from '../../model/errors.ts';
 
 /** Where a page of a listing ended: a time, and a number among equals. */
 export type Place = readonly [ms: number, ns: number, n: number];

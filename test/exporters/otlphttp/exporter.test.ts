@@ -6,13 +6,13 @@ import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { otlpHttp } from '../../../exporters/otlphttp/factory.ts';
 import type { Exporter } from '../../../src/component/component.ts';
-import { createQueues, QUEUE_REGISTRY } from '../../../src/control/queues.ts';
+import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import type { Batch, RawBatch } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
-import { retryAfterMs } from '../../../src/otlphttp/verdict.ts';
-import { openDirectoryStorage } from '../../../src/queue/directory-storage.ts';
+import { retryAfterMs } from '../../../src/otlp-client/verdict.ts';
 import { type DurableQueue, QUEUE_STORAGE } from '../../../src/queue/queue.ts';
-import { createHealth, HEALTH_REGISTRY } from '../../../src/telemetry/health.ts';
+import { createQueues, QUEUE_REGISTRY } from '../../../src/queue/registry.ts';
+import { openDirectoryStorage } from '../../../src/sqlite/queue/directory-storage.ts';
 import { nativeBatch, nativeEvent, observationBatch, otlpBatch } from '../../helper/batches.ts';
 import { type FakeClock, fakeClock } from '../../helper/clock.ts';
 import {

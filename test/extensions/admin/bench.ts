@@ -1,8 +1,8 @@
 import type { Test } from 'tap';
 import { adminConfig } from '../../../extensions/admin/config.ts';
 import { createAdmin } from '../../../extensions/admin/extension.ts';
-import type { PlanName } from '../../../src/store/tenancy.ts';
-import { createHealth } from '../../../src/telemetry/health.ts';
+import { createHealth } from '../../../src/component/health.ts';
+import type { PlanName } from '../../../src/tenancy/contract.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { type FakeStore, fakeStore } from '../../helper/fake-store.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';

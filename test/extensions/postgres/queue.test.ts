@@ -1,6 +1,6 @@
 import t from 'tap';
+import type { Postgres } from '../../../extensions/postgres/connection/pool.ts';
 import { openQueues } from '../../../extensions/postgres/queue/storage.ts';
-import type { Postgres } from '../../../src/postgres/pool.ts';
 import { queueContract } from '../../contract/queue.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';

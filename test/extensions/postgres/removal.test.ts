@@ -11,11 +11,11 @@ import {
   removeFreeBatchesStep,
   removeProjectStep,
 } from '../../../extensions/postgres/batches/purge.ts';
+import type { Postgres } from '../../../extensions/postgres/connection/pool.ts';
+import { openPostgres } from '../../../extensions/postgres/connection/pool.ts';
 import { openQueues } from '../../../extensions/postgres/queue/storage.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import { encodeTime } from '../../../src/model/ulid.ts';
-import type { Postgres } from '../../../src/postgres/pool.ts';
-import { openPostgres } from '../../../src/postgres/pool.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';

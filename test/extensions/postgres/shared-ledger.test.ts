@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { ulid } from '../../../src/model/ulid.ts';
-import type { LedgerSums } from '../../../src/store/shared-ledger.ts';
-import { HOUR_MS } from '../../../src/store/windows.ts';
+import { HOUR_MS } from '../../../src/model/usage-window.ts';
+import type { LedgerSums } from '../../../src/tenancy/shared-ledger.ts';
 import { eventually } from '../../e2e/client.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { postgresPlace } from '../../helper/postgres-place.ts';

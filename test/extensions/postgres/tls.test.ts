@@ -8,7 +8,7 @@ import { config } from '../../../extensions/postgres/config.ts';
 import { postgres } from '../../../extensions/postgres/factory.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Extension } from '../../../src/component/component.ts';
-import { createHealth, HEALTH_REGISTRY } from '../../../src/telemetry/health.ts';
+import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { postgresServer } from '../../helper/postgres-server.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 

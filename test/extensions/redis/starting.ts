@@ -2,8 +2,8 @@ import { config } from '../../../extensions/redis/config.ts';
 import { redis } from '../../../extensions/redis/factory.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Extension } from '../../../src/component/component.ts';
+import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { REDIS, type RedisConnection, type RedisState } from '../../../src/redis/redis.ts';
-import { createHealth, HEALTH_REGISTRY } from '../../../src/telemetry/health.ts';
 import type { Teardown } from '../../helper/redis-server.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 

@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
+import { openRedis } from '../../../extensions/redis/connection.ts';
 import { quotasConfig } from '../../../processors/quotas/config.ts';
 import { createQuotasProcessor } from '../../../processors/quotas/processor.ts';
 import { systemClock } from '../../../src/component/clock.ts';
+import { createHealth } from '../../../src/component/health.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
-import { openRedis } from '../../../src/redis/connection.ts';
 import type { RedisState } from '../../../src/redis/redis.ts';
-import { createHealth } from '../../../src/telemetry/health.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { memoryOrganization, memoryProjects } from '../../helper/counters.ts';

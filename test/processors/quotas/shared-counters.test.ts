@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
+import type { RedisSettings } from '../../../extensions/redis/connection.ts';
+import { openRedis } from '../../../extensions/redis/connection.ts';
 import { quotasConfig } from '../../../processors/quotas/config.ts';
 import { scriptRunner } from '../../../processors/quotas/scripts.ts';
 import type { SharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedKeyLimits } from '../../../processors/quotas/shared-key-limits.ts';
 import { ulid } from '../../../src/model/ulid.ts';
-import type { RedisSettings } from '../../../src/redis/connection.ts';
-import { openRedis } from '../../../src/redis/connection.ts';
-import type { QuotaLimits, QuotaVerdict, Reservation } from '../../../src/store/tenancy.ts';
+import type { QuotaLimits, QuotaVerdict, Reservation } from '../../../src/tenancy/contract.ts';
 import { aTenant } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';

@@ -14,7 +14,7 @@ import {
   queueStorageRef,
   secret,
   storeRef,
-} from '../../../src/config/schema.ts';
+} from '../../../src/schema/fields.ts';
 
 const never = () => {
   throw new Error('a configuration is checked without creating anything');

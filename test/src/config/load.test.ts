@@ -8,7 +8,7 @@ import { didYouMean, nearest } from '../../../src/config/did-you-mean.ts';
 import { jsonSchema } from '../../../src/config/json-schema.ts';
 import { formatIssue, type Loaded, loadConfig } from '../../../src/config/load.ts';
 import { toYaml } from '../../../src/config/print.ts';
-import { parseByteSize, parseDuration, parseEndpoint } from '../../../src/config/schema.ts';
+import { parseByteSize, parseDuration, parseEndpoint } from '../../../src/schema/fields.ts';
 import { REGISTRY } from './factories.ts';
 
 const GOLDEN = fileURLToPath(new URL('./golden/', import.meta.url));

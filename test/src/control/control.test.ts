@@ -8,11 +8,13 @@ import t from 'tap';
 import { callDaemon, NoDaemonError } from '../../../src/control/client.ts';
 import { createControlHandler } from '../../../src/control/commands.ts';
 import { ControlError } from '../../../src/control/protocol.ts';
-import { createQueues } from '../../../src/control/queues.ts';
 import { type ControlHandler, startControlServer } from '../../../src/control/server.ts';
 import { directoryInPlace, makeDirectoryInPlace } from '../../../src/control/socket-path.ts';
+import { StoreError } from '../../../src/model/errors.ts';
 import type { DeadLetter, DurableQueue } from '../../../src/queue/queue.ts';
-import { type ApiKey, type Store, StoreError } from '../../../src/store/store.ts';
+import { createQueues } from '../../../src/queue/registry.ts';
+import type { Store } from '../../../src/store/store.ts';
+import type { ApiKey } from '../../../src/tenancy/contract.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
 type Test = { teardown(clean: () => unknown): unknown };

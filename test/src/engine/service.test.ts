@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap';
 import { capability } from '../../../src/component/component.ts';
+import { HEALTH, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { createService } from '../../../src/engine/service.ts';
 import type { Batch, RawBatch } from '../../../src/model/batch.ts';
 import { itemsOf, reject } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
-import { HEALTH, HEALTH_REGISTRY } from '../../../src/telemetry/health.ts';
 import { aTenant, nativeBatch, observationBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { fakeParts, serviceConfig } from '../../helper/service.ts';

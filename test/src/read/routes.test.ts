@@ -5,16 +5,15 @@ import type { Pipeline } from '../../../src/component/component.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
-import { Refusal } from '../../../src/model/errors.ts';
+import { Refusal, StoreError } from '../../../src/model/errors.ts';
 import { registerReadRoutes } from '../../../src/read/routes.ts';
 import type {
-  ApiKey,
   Store,
   StoredObservation,
   StoredTrace,
   TraceFilter,
 } from '../../../src/store/store.ts';
-import { StoreError } from '../../../src/store/store.ts';
+import type { ApiKey } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch, nativeEvent, rawBatch } from '../../helper/batches.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';

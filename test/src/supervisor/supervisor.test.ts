@@ -1,10 +1,10 @@
 import fc from 'fast-check';
 import t, { type Test } from 'tap';
+import { createHealth } from '../../../src/component/health.ts';
 import { healthOfAll } from '../../../src/supervisor/health.ts';
 import { mergePages } from '../../../src/supervisor/metric-pages.ts';
 import { Restarts } from '../../../src/supervisor/restarts.ts';
 import { createSupervisor, WorkersFailed } from '../../../src/supervisor/supervisor.ts';
-import { createHealth } from '../../../src/telemetry/health.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
 import { type FakeProcess, fakeProcess } from '../../helper/worker-process.ts';

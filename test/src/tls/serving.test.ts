@@ -9,7 +9,7 @@ import t, { type Test } from 'tap';
 import { renderEnvelopeRefusal } from '../../../src/http/envelope.ts';
 import { answer } from '../../../src/http/exchange.ts';
 import type { Route } from '../../../src/http/routes.ts';
-import { serverTls } from '../../../src/tls/config.ts';
+import { serverTls } from '../../../src/schema/server-tls.ts';
 import { openTls } from '../../../src/tls/serving.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';

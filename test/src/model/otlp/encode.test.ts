@@ -3,7 +3,7 @@ import t from 'tap';
 import type { RawBatch } from '../../../../src/model/batch.ts';
 import type { OtlpIndex } from '../../../../src/model/batch-index.ts';
 import { observe, payload, STORED_LIMITS, scan } from '../../../../src/model/formats.ts';
-import { CARRIED_KEY } from '../../../../src/model/otlp/carried.ts';
+import { CARRIED_KEY } from '../../../../src/model/otlp/embedded-observation.ts';
 import { encodeRequest, requestOf } from '../../../../src/model/otlp/encode.ts';
 import {
   requestOfSpans,

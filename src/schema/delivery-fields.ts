@@ -1,0 +1,189 @@
+import { z } from 'zod';
+import { duration, queueStorageRef, secret } from './fields.ts';
+
+/** Pieces that exporters to other services share, with the Collector's names and defaults. */
+
+/** An `http` or `https` address; what it says is wrong names the field. */
+export function httpUrl(field: string) {
+  return z
+    .string()
+    .refine((text) => parseHttpUrl(text) !== undefined, {
+      error: `${field} must be a valid URL, such as http://127.0.0.1:4318`,
+    })
+    .meta({ examples: ['https://gateway.example.com:4318'] });
+}
+
+/** Undefined where the text is no absolute address of HTTP, or carries a fragment. */
+export function parseHttpUrl(text: string): URL | undefined {
+  if (!/^https?:\/\/[^\s/]/i.test(text) || !URL.canParse(text)) return undefined;
+  const url = new URL(text);
+  return url.hostname !== '' && url.hash === '' ? url : undefined;
+}
+
+/** `headers`: names that HTTP allows, values that are never printed. */
+export function secretHeaders() {
+  return z.record(
+    z
+      .string()
+      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header has a name of letters, digits and -'),
+    // The value's characters are those that may stand in a header line.
+    secret().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'a header holds one line of Latin-1 text'),
+  );
+}
+
+/** What a failure that may pass is answered with: further tries, with growing waits. */
+export function retryOnFailure() {
+  return z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .default(true)
+        .describe('False: the first failure counts; without a queue the client is told.'),
+      initial_interval: duration('5s').describe('Wait before the first retry.'),
+      randomization_factor: z
+        .number()
+        .min(0, 'randomization_factor must be within [0, 1]')
+        .max(1, 'randomization_factor must be within [0, 1]')
+        .default(0.5)
+        .describe('Share of a wait by which it is made shorter or longer at random.'),
+      multiplier: z
+        .number()
+        .min(1, 'multiplier must be at least 1')
+        .default(1.5)
+        .describe('Each wait is longer than the one before by this factor.'),
+      max_interval: duration('30s').describe('The longest wait between two tries.'),
+      max_elapsed_time: duration()
+        .optional()
+        .describe(
+          'How long a batch is tried; 0 for ever. Default: 0 with a queue in storage, else 300s.',
+        ),
+    })
+    .superRefine((value, context) => {
+      const limit = value.max_elapsed_time ?? 0;
+      if (limit === 0) return;
+      for (const field of ['initial_interval', 'max_interval'] as const) {
+        if (limit >= value[field]) continue;
+        context.addIssue({
+          code: 'custom',
+          path: ['max_elapsed_time'],
+          message: `max_elapsed_time must not be less than ${field}`,
+        });
+      }
+    });
+}
+export type RetryOnFailure = z.output<ReturnType<typeof retryOnFailure>>;
+
+/** The queue in front of a destination. */
+export function sendingQueue() {
+  return z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .default(true)
+        .describe('False: no queue; the answer waits until the destination has the batch.'),
+      storage: queueStorageRef()
+        .optional()
+        .describe(
+          'The extension that keeps the queue on disk. Without it there is none: nothing is acknowledged from memory.',
+        ),
+      queue_size: z
+        .int()
+        .positive('queue_size must be positive')
+        .default(1000)
+        .describe('How much may wait, in units of sizer. At the bound new requests are refused.'),
+      sizer: z
+        .enum(['requests', 'items', 'bytes'])
+        .default('requests')
+        .describe('What queue_size counts: requests, spans (or events), or bytes of bodies.'),
+      num_consumers: z
+        .int()
+        .min(1, 'num_consumers must be positive')
+        .max(1000)
+        .default(10)
+        .describe('Batches that are sent at the same time.'),
+      block_on_overflow: z
+        .boolean()
+        .default(false)
+        .describe('True: a full queue makes the client wait instead of refusing it.'),
+      wait_for_result: z
+        .boolean()
+        .optional()
+        .describe(
+          "As the Collector's: true where there is no storage, because then the answer always waits for the destination; false with it.",
+        ),
+      batch: z
+        .unknown()
+        .optional()
+        .describe("The Collector's; refused here, because requests leave as they came in."),
+    })
+    .superRefine((value, context) => {
+      const refuse = (field: string, message: string) => {
+        context.addIssue({ code: 'custom', path: [field], message });
+      };
+      if (!value.enabled && value.storage !== undefined) {
+        refuse('storage', 'storage has no use in a sending_queue that is not enabled');
+      }
+      if (value.wait_for_result === true && value.storage !== undefined) {
+        refuse(
+          'wait_for_result',
+          'with storage the answer comes when the batch is on disk; leave storage out to have it wait for the destination',
+        );
+      }
+      if (value.wait_for_result === false && value.storage === undefined) {
+        refuse(
+          'wait_for_result',
+          'without storage nothing is acknowledged from memory, so the answer waits; give storage to be answered before',
+        );
+      }
+      if (value.batch !== undefined) {
+        refuse(
+          'batch',
+          'requests leave as they came in, in the bytes they came in; let whoever sends them, or a Collector behind, make batches',
+        );
+      }
+    });
+}
+export type SendingQueue = z.output<ReturnType<typeof sendingQueue>>;
+
+const TLS_VERSIONS = ['1.2', '1.3'] as const;
+
+/** How a server is recognized, and what it recognizes us by. */
+export function tlsClient() {
+  return z
+    .strictObject({
+      insecure: z
+        .boolean()
+        .default(false)
+        .describe('True: an endpoint without a scheme would be plain HTTP; http:// always is.'),
+      insecure_skip_verify: z
+        .boolean()
+        .default(false)
+        .describe("True: the server's certificate is not checked. For tests alone."),
+      ca_file: z
+        .string()
+        .min(1)
+        .optional()
+        .describe("PEM file with the authorities to trust, instead of the system's."),
+      cert_file: z.string().min(1).optional().describe('PEM file with our certificate.'),
+      key_file: z.string().min(1).optional().describe("PEM file with our certificate's key."),
+      server_name_override: z
+        .string()
+        .min(1)
+        .optional()
+        .describe("The name that the server's certificate must have, instead of the endpoint's."),
+      min_version: z
+        .enum(TLS_VERSIONS, { error: 'min_version must be 1.2 or 1.3' })
+        .default('1.2')
+        .describe('The oldest version of TLS to speak.'),
+    })
+    .superRefine((value, context) => {
+      if ((value.cert_file === undefined) === (value.key_file === undefined)) return;
+      const missing = value.cert_file === undefined ? 'cert_file' : 'key_file';
+      context.addIssue({
+        code: 'custom',
+        path: [missing],
+        message: 'for client authentication, both cert_file and key_file must be given',
+      });
+    });
+}
+export type TlsClient = z.output<ReturnType<typeof tlsClient>>;

@@ -1,0 +1,66 @@
+import { formatInstant } from '../model/instant.ts';
+import type { Instant, PayloadField } from '../model/observation.ts';
+import { PAYLOAD_FIELDS } from '../model/observation.ts';
+import type { StoredObservation, StoredTrace } from './store.ts';
+
+/** What the public form shows. A single event of an observation may not name its trace. */
+export type RenderedObservation = Omit<StoredObservation, 'traceId' | 'payload'> & {
+  readonly traceId: string | null;
+};
+
+/** Payload fields of one observation as JSON text; absent ones read as null. */
+export type PayloadTexts = Partial<Record<PayloadField, string>>;
+
+/**
+ * The public form of an observation: what the reading requests answer and what a line of the `file`
+ * exporter holds. Payload texts are spliced in as they were sent, so that every number keeps its
+ * spelling. Without `payloads` the payload fields are left out.
+ */
+export function observationJson(
+  stored: RenderedObservation,
+  payloads: PayloadTexts | undefined,
+): string {
+  const narrow = JSON.stringify({
+    id: stored.id,
+    trace_id: stored.traceId,
+    parent_id: stored.parentId,
+    name: stored.name,
+    kind: stored.kind,
+    status: stored.status,
+    start_time: formatted(stored.startTime),
+    end_time: formatted(stored.endTime),
+    usage: stored.usage,
+    model: stored.model,
+    error: stored.error,
+    event_version: stored.version,
+    ended: stored.ended,
+    session_id: stored.sessionId,
+    user_id: stored.userId,
+    external: stored.external,
+    source: stored.source,
+    project_id: stored.projectId,
+    created_at: new Date(stored.createdAt).toISOString(),
+    updated_at: new Date(stored.updatedAt).toISOString(),
+  });
+  const customFields = stored.customFieldsText ?? JSON.stringify(stored.customFields ?? {});
+  let text = `${narrow.slice(0, -1)},"custom_fields":${customFields}`;
+  if (payloads === undefined) return `${text}}`;
+  for (const field of PAYLOAD_FIELDS) text += `,"${field}":${payloads[field] ?? 'null'}`;
+  return `${text}}`;
+}
+
+export function traceJson(trace: StoredTrace): string {
+  return JSON.stringify({
+    id: trace.id,
+    name: trace.name,
+    status: trace.status,
+    start_time: formatted(trace.startTime),
+    end_time: formatted(trace.endTime),
+    observation_count: trace.observationCount,
+    usage: trace.usage,
+  });
+}
+
+function formatted(instant: Instant | null): string | null {
+  return instant === null ? null : formatInstant(instant);
+}

@@ -1,0 +1,249 @@
+import pg from 'pg';
+import t, { type Test } from 'tap';
+import type { Postgres } from '../../../../extensions/postgres/connection/pool.ts';
+import { openPostgres } from '../../../../extensions/postgres/connection/pool.ts';
+import type { Question, Statement } from '../../../../extensions/postgres/connection/statement.ts';
+import { systemClock } from '../../../../src/component/clock.ts';
+import { postgresDatabases } from '../../../helper/postgres-server.ts';
+import { recordingLogger } from '../../../helper/settings.ts';
+
+const server = await postgresDatabases(t);
+
+async function opened(t: Test, more: object = {}): Promise<{ postgres: Postgres; url: string }> {
+  const url = await server.database();
+  const postgres = await openPostgres({
+    ...{ url, maxConnections: 2, connectTimeout: 1000, queryTimeout: 5000 },
+    ...{ tls: undefined, clock: systemClock, logger: recordingLogger(), ...more },
+  });
+  t.teardown(() => postgres.close());
+  await postgres.query('CREATE TABLE numbers (n integer PRIMARY KEY CHECK (n > 0))');
+  return { postgres, url };
+}
+
+async function numbers(postgres: Postgres): Promise<number[]> {
+  const { rows } = await postgres.query('SELECT n FROM numbers ORDER BY n');
+  return rows.map(({ n }) => Number(n));
+}
+
+async function pidOf(client: Pick<Postgres, 'query'>): Promise<number> {
+  const { rows } = await client.query('SELECT pg_backend_pid() AS pid');
+  return Number(rows[0]?.pid);
+}
+
+/** As an operator, or a server that goes away, ends a connection. */
+async function terminate(url: string, pid: number): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query('SELECT pg_terminate_backend($1)', [pid]);
+  await client.end();
+}
+
+async function pidAfter(client: Pick<Postgres, 'query'>, ms: number): Promise<number> {
+  const { rows } = await client.query('SELECT pg_backend_pid() AS pid, pg_sleep($1)', [ms / 1000]);
+  return Number(rows[0]?.pid);
+}
+
+t.test('a transaction that is rejected leaves nothing, and its connection goes on', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 1 });
+  const before = await pidOf(postgres);
+  const refused = postgres.transaction(async (client) => {
+    await client.query('INSERT INTO numbers VALUES (1)');
+    await client.query('INSERT INTO numbers VALUES (0)');
+  });
+  await t.rejects(refused, { name: 'PermanentError', code: 'storage_refused' });
+  t.same(await numbers(postgres), []);
+  t.equal(await pidOf(postgres), before);
+});
+
+t.test('a connection that breaks inside a transaction is replaced', async (t) => {
+  const { postgres, url } = await opened(t, { maxConnections: 1 });
+  let later: Promise<unknown> = Promise.resolve();
+  const broken = postgres.transaction(async (client) => {
+    await client.query('INSERT INTO numbers VALUES (1)');
+    await terminate(url, await pidOf(client));
+    await client.query('INSERT INTO numbers VALUES (2)').catch((error: unknown) => {
+      later = client.query('INSERT INTO numbers VALUES (3)');
+      later.catch(() => {});
+      throw error;
+    });
+  });
+  await t.rejects(broken, { name: 'RetryableError', code: 'storage_failed' });
+  await t.rejects(later, { name: 'RetryableError' }, 'it is not asked again');
+  t.same(await numbers(postgres), [], 'on another connection');
+});
+
+t.test('one that breaks while nobody uses it is noticed by nobody', async (t) => {
+  const { postgres, url } = await opened(t, { maxConnections: 1 });
+  await terminate(url, await pidOf(postgres));
+  // Whoever comes before the pool has heard of it is told, as of any other break.
+  await numbers(postgres).catch(() => {});
+  t.same(await numbers(postgres), []);
+});
+
+t.test('when one connection leads nowhere, those from before it are used no more', async (t) => {
+  const { postgres, url } = await opened(t, { maxConnections: 3 });
+  const both = await Promise.all([postgres, postgres].map(() => pidAfter(postgres, 50)));
+  t.equal(new Set(both).size, 2, 'two connections');
+  await t.rejects(
+    postgres.transaction(async (client) => {
+      await terminate(url, await pidOf(client));
+      await client.query('SELECT 1');
+    }),
+    { code: 'storage_failed' },
+  );
+  t.match(postgres.trouble(), { isAway: true });
+  t.notOk(both.includes(await pidOf(postgres)), 'a new one');
+  t.equal(postgres.trouble(), undefined);
+});
+
+t.test('a server that takes nothing any more is left for the one that took over', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 1 });
+  const before = await pidOf(postgres);
+  await postgres.query('SET default_transaction_read_only = on');
+  const insert = () => postgres.query('INSERT INTO numbers VALUES (1)');
+  await t.rejects(insert(), { name: 'RetryableError', code: 'storage_failed' });
+  t.match(postgres.trouble(), { isAway: false, message: /read-only/ });
+  t.not(await pidOf(postgres), before);
+  await insert();
+  t.same(await numbers(postgres), [1]);
+});
+
+t.test('what reads from a server that takes nothing any more is left too', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 2 });
+  const reading = await postgres.transaction(async (client) => {
+    const pid = await pidOf(client);
+    const writing = postgres.transaction(async (other) => {
+      await other.query('SET TRANSACTION READ ONLY');
+      await other.query('INSERT INTO numbers VALUES (1)');
+    });
+    await t.rejects(writing, { code: 'storage_failed' });
+    t.equal(await pidOf(client), pid, 'it answers still');
+    return pid;
+  });
+  t.not(await pidOf(postgres), reading);
+});
+
+t.test('a statement that takes too long is given up, at the server too', async (t) => {
+  const { postgres } = await opened(t, { queryTimeout: 200 });
+  const slow = postgres.query('WITH slept AS (SELECT pg_sleep(30)) SELECT 7227 FROM slept');
+  await t.rejects(slow, { name: 'RetryableError', code: 'storage_failed' });
+  for (;;) {
+    const { rows } = await postgres.query(
+      `SELECT 1 FROM pg_stat_activity
+       WHERE state = 'active' AND pid <> pg_backend_pid() AND query LIKE '%7227%'`,
+    );
+    if (rows.length === 0) break;
+  }
+});
+
+t.test('who waits has one time for all statements, and nothing of a part is kept', async (t) => {
+  const { postgres } = await opened(t, { queryTimeout: 1500 });
+  const sleep = 'SELECT pg_sleep(0.9)';
+  const inTime = postgres.transaction(async (client) => {
+    await client.query('INSERT INTO numbers VALUES (1)');
+    await client.query(sleep);
+    await client.query(sleep);
+  });
+  await inTime;
+  const late = postgres.promptly(async (client) => {
+    await client.query('INSERT INTO numbers VALUES (2)');
+    await client.query(sleep);
+    await client.query(sleep);
+  });
+  await t.rejects(late, { name: 'RetryableError', code: 'storage_failed' });
+  t.same(await numbers(postgres), [1], 'each statement of the first was in time by itself');
+});
+
+t.test('who finds no connection free is told so', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 1, connectTimeout: 100 });
+  const holding = Promise.withResolvers<void>();
+  const held = postgres.transaction(() => holding.promise);
+  await t.rejects(postgres.query('SELECT 1'), { name: 'RetryableError', code: 'storage_failed' });
+  holding.resolve();
+  await held;
+  t.same((await postgres.query('SELECT 1 AS n')).rows, [{ n: 1 }]);
+});
+
+const insert = (n: number): Statement => ['INSERT INTO numbers VALUES ($1)', [n]];
+
+t.test('statements that go together see what others committed before each of them', async (t) => {
+  const { postgres, url } = await opened(t);
+  const observer = new pg.Client({ connectionString: url });
+  await observer.connect();
+  t.teardown(() => observer.end());
+  const count: Question<number> = {
+    statement: ['SELECT count(*) AS count FROM numbers', []],
+    answer: ([row]) => Number(row?.count),
+  };
+  const locked: Question<boolean> = {
+    statement: ['SELECT pg_advisory_xact_lock($1) IS NULL AS is_null', [1]],
+    answer: ([row]) => row?.is_null === false,
+  };
+  const holds = Promise.withResolvers<void>();
+  const asked = Promise.withResolvers<void>();
+  const first = postgres.transaction(async (client) => {
+    await client.query('SELECT pg_advisory_xact_lock($1)', [1]);
+    holds.resolve();
+    await asked.promise;
+    await client.commit([insert(1)]);
+  });
+  await holds.promise;
+  const seen = postgres.transaction((client) => client.together([count, locked, count]));
+  for (;;) {
+    const { rows } = await observer.query(
+      `SELECT 1 FROM pg_stat_activity
+       WHERE datname = current_database() AND wait_event = 'advisory'`,
+    );
+    if (rows.length > 0) break;
+  }
+  asked.resolve();
+  await first;
+  t.same(await seen, [0, true, 1]);
+});
+
+t.test('of statements that go together none is carried out behind one that fails', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 1 });
+  const before = await pidOf(postgres);
+  const none = (statement: Statement): Question<void> => ({ statement, answer: () => {} });
+  const failing = postgres.transaction((client) =>
+    client.together([insert(1), insert(0), insert(2)].map(none)),
+  );
+  await t.rejects(failing, { name: 'PermanentError', code: 'storage_refused' });
+  t.same(await numbers(postgres), []);
+  const committing = postgres.transaction((client) => client.commit([insert(1), insert(1)]));
+  await t.rejects(committing, { name: 'PermanentError', code: 'storage_refused' });
+  t.same(await numbers(postgres), []);
+  t.equal(await pidOf(postgres), before, 'its connection goes on');
+});
+
+t.test('the last statements are committed when they are answered', async (t) => {
+  const { postgres } = await opened(t);
+  await postgres.transaction(async (client) => {
+    await client.query('INSERT INTO numbers VALUES (1)');
+    const [, found] = await client.commit([insert(2), ['SELECT count(*) AS n FROM numbers', []]]);
+    t.same(found?.rows, [{ n: '2' }]);
+    t.same(await numbers(postgres), [1, 2], 'on another connection');
+  });
+  await postgres.transaction(async (client) => client.commit([insert(3)]));
+  await t.rejects(
+    postgres.transaction(async (client) => {
+      await client.commit([insert(4)]);
+      throw new Error('too late');
+    }),
+  );
+  t.same(await numbers(postgres), [1, 2, 3, 4]);
+});
+
+t.test('a connection that breaks under statements that go together is replaced', async (t) => {
+  const { postgres } = await opened(t, { maxConnections: 1, queryTimeout: 500 });
+  const broken = postgres.transaction((client) =>
+    client.commit([insert(1), ['SELECT pg_terminate_backend(pg_backend_pid())', []]]),
+  );
+  await t.rejects(broken, { name: 'RetryableError', code: 'storage_failed' });
+  t.same(await numbers(postgres), []);
+  const late = postgres.transaction((client) =>
+    client.commit([insert(1), ['SELECT pg_sleep(30)', []]]),
+  );
+  await t.rejects(late, { name: 'RetryableError', code: 'storage_failed' });
+  t.same(await numbers(postgres), []);
+});

@@ -1,0 +1,87 @@
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { promisify } from 'node:util';
+import t from 'tap';
+import { systemClock } from '../../../../src/component/clock.ts';
+import { openDirectoryStorage } from '../../../../src/sqlite/queue/directory-storage.ts';
+import { leaseAll } from '../../../contract/queue.ts';
+import { recordingLogger } from '../../../helper/settings.ts';
+
+const run = promisify(execFile);
+const PROGRAM = join(import.meta.dirname, 'append-until-killed.ts');
+
+/** Which passings of a point kill: for parts, each of a body's three, and the next body's second. */
+const NTH: Record<string, readonly number[]> = { before_ack: [1, 3], after_part: [1, 2, 3, 5] };
+
+/** Runs the program until the crash point kills it; the ids it named, by what it said of them. */
+async function killedAt(point: string, directory: string): Promise<Map<string, string[]>> {
+  const env = { ...process.env, TRACECTL_FAILPOINT: point };
+  const ended = await run(process.execPath, [PROGRAM, directory], { env }).catch(
+    (error: { signal?: string; stdout?: string }) => error,
+  );
+  t.match(ended, { signal: 'SIGKILL' }, `${point} kills`);
+  const said = new Map<string, string[]>();
+  for (const line of (ended.stdout ?? '').trim().split('\n')) {
+    const [word = '', id = ''] = line.split(' ');
+    said.set(word, [...(said.get(word) ?? []), id]);
+  }
+  return said;
+}
+
+/** Parts of bodies that no batch has, and parts that wait to be removed. */
+function unclaimed(directory: string): number[] {
+  const database = new DatabaseSync(join(directory, 'queue.db'), { readOnly: true });
+  const count = (sql: string) => Number(database.prepare(sql).get()?.count);
+  const counts = [
+    count('SELECT count(*) AS count FROM body_parts WHERE n NOT IN (SELECT n FROM batch_parts)'),
+    count('SELECT count(*) AS count FROM free_parts'),
+  ];
+  database.close();
+  return counts;
+}
+
+for (const point of ['before_append', 'after_append', 'after_commit', 'before_ack', 'after_part']) {
+  t.test(
+    `a crash at ${point} loses nothing that was kept and brings back nothing done`,
+    async (t) => {
+      for (const nth of NTH[point] ?? [3, 4, 9]) {
+        const directory = t.testdir({});
+        const said = await killedAt(`${point}:exit@${nth}`, directory);
+        const storage = await openDirectoryStorage({
+          directory,
+          createDirectory: true,
+          minFreeBytes: 0,
+          reserveBytes: 0,
+          clock: systemClock,
+          logger: recordingLogger(),
+        });
+        const options = { name: 'queue', branches: ['a'], maxBytes: 1e9 };
+        const queue = await storage.openQueue(options);
+        const batches = (await leaseAll(queue, 'a')).map(({ batch }) => batch);
+        const found = batches.map(({ id }) => id);
+        // A large one is in when its last part is, after those that were sent with it.
+        const small = batches.filter(({ body }) => body.length < 1e6).map(({ id }) => id);
+        const { sent = [], kept = [], took = [], done = [] } = Object.fromEntries(said);
+        const lost = kept.filter((id) => !found.includes(id) && !took.includes(id));
+        t.same(lost, [], 'nothing that was kept is lost');
+        t.same(
+          found.filter((id) => done.includes(id)),
+          [],
+          'nothing that was done comes back',
+        );
+        t.same(
+          found.filter((id) => !sent.includes(id)),
+          [],
+          'nothing is made up',
+        );
+        t.equal(new Set(found).size, found.length, 'nothing is there twice');
+        t.same(small, small.toSorted(), 'in order');
+        t.same(await queue.verify(), { entries: found.length, quarantined: 0 });
+        await storage.tidy();
+        t.same(unclaimed(directory), [0, 0], 'no part is left without its batch');
+        await storage.close();
+      }
+    },
+  );
+}

@@ -1,0 +1,358 @@
+import { execFileSync } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Test } from 'tap';
+import t from 'tap';
+import { systemClock } from '../../../../src/component/clock.ts';
+import type { RawBatch } from '../../../../src/model/batch.ts';
+import type { DirectoryStorage } from '../../../../src/sqlite/queue/directory-storage.ts';
+import { openDirectoryStorage } from '../../../../src/sqlite/queue/directory-storage.ts';
+import { PART_BYTES, WHOLE_BYTES } from '../../../../src/sqlite/queue/large-bodies.ts';
+import { leaseAll } from '../../../contract/queue.ts';
+import { nativeBatch } from '../../../helper/batches.ts';
+import { recordingLogger } from '../../../helper/settings.ts';
+
+const OPTIONS = { name: 'queue', branches: ['a'], maxBytes: 1e9 };
+
+function opener(
+  t: Test,
+  directory: string,
+  more: { maxPages?: number; reserveBytes?: number } = {},
+) {
+  const logger = recordingLogger();
+  const open = async (): Promise<DirectoryStorage> => {
+    const storage = await openDirectoryStorage({
+      directory,
+      createDirectory: true,
+      minFreeBytes: 0,
+      reserveBytes: 0,
+      clock: systemClock,
+      logger,
+      ...more,
+    });
+    t.teardown(() => storage.close());
+    return storage;
+  };
+  return { open, logger };
+}
+
+/** Bytes that do not repeat: what stands in a file is told apart. */
+function bigBatch(bytes: number): RawBatch {
+  return nativeBatch(1, { body: randomBytes(bytes) });
+}
+
+t.test('the directory and its files are for their owner alone', async (t) => {
+  const directory = join(t.testdir({}), 'deep', 'data');
+  const { open } = opener(t, directory, { reserveBytes: 1 << 20 });
+  const storage = await open();
+  await (await storage.openQueue(OPTIONS)).append(nativeBatch(1));
+  t.equal(statSync(directory).mode & 0o777, 0o700);
+  const files = readdirSync(directory).filter((file) => !file.endsWith('.new'));
+  t.ok(files.includes('queue.db-wal'), 'the log too');
+  for (const file of files) t.equal(statSync(join(directory, file)).mode & 0o077, 0, file);
+});
+
+t.test('a second owner is refused and told who the first is, until that one ends', async (t) => {
+  const { open } = opener(t, t.testdir({}));
+  const first = await open();
+  const queue = await first.openQueue(OPTIONS);
+  await t.rejects(open(), {
+    message: new RegExp(
+      `^data directory .* is in use by another tracectl \\(pid ${process.pid}\\)$`,
+    ),
+  });
+  await queue.append(nativeBatch(1));
+  await first.crash();
+  const second = await open();
+  t.equal((await leaseAll(await second.openQueue(OPTIONS), 'a')).length, 1);
+});
+
+t.test('a directory that cannot be used is named', async (t) => {
+  const directory = t.testdir({ file: 'text' });
+  await t.rejects(opener(t, join(directory, 'file')).open(), {
+    message: /^data directory .*file cannot be used/,
+  });
+});
+
+t.test('what is full refuses to grow, can be emptied, and then takes again', async (t) => {
+  const { open } = opener(t, t.testdir({}), { maxPages: 150 });
+  const queue = await (await open()).openQueue(OPTIONS);
+  const kept: string[] = [];
+  const refused: unknown[] = [];
+  for (let i = 0; i < 40; i++) {
+    const batch = bigBatch(40_000);
+    await queue.append(batch).then(
+      () => kept.push(batch.id),
+      (error: unknown) => refused.push(error),
+    );
+  }
+  t.ok(kept.length > 5 && refused.length > 5, `${kept.length} kept, ${refused.length} refused`);
+  for (const error of refused) t.match(error, { name: 'RetryableError', code: 'disk_full' });
+  const size = queue.stats().bytes;
+  t.equal(size, kept.length * 40_000, 'what was refused is not counted');
+  const entries = await leaseAll(queue, 'a');
+  t.same(
+    entries.map(({ batch }) => batch.id),
+    kept,
+  );
+  await queue.ack('a', entries);
+  for (let i = 0; i < kept.length; i++) await queue.append(bigBatch(40_000));
+});
+
+t.test('of a group that does not fit only what does not fit fails', async (t) => {
+  const { open } = opener(t, t.testdir({}), { maxPages: 60 });
+  const queue = await (await open()).openQueue(OPTIONS);
+  await queue.append(bigBatch(1000));
+  const entries = await leaseAll(queue, 'a');
+  const results = await Promise.allSettled([
+    queue.append(bigBatch(2_000_000)),
+    queue.ack('a', entries),
+  ]);
+  t.same(
+    results.map(({ status }) => status),
+    ['rejected', 'fulfilled'],
+  );
+  t.same(queue.stats().branches[0]?.entries, 0);
+});
+
+t.test('a disk without any room is drained, and then taken from again', async (t) => {
+  const directory = mkdtempSync(join(tmpdir(), 'tracectl-full-'));
+  t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+  try {
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', directory], { stdio: 'pipe' });
+  } catch {
+    t.comment('no file system of a fixed size can be mounted here');
+    return;
+  }
+  t.teardown(() => execFileSync('umount', ['-l', directory]));
+  const { open } = opener(t, directory, { reserveBytes: 8 << 20 });
+  const storage = await open();
+  const queue = await storage.openQueue(OPTIONS);
+  const reserve = join(directory, 'queue.reserve');
+  const isReserved = () => statSync(reserve, { throwIfNoEntry: false })?.size === 8 << 20;
+  while (!isReserved()) await sleep(10);
+  const kept: string[] = [];
+  for (let i = 0; i < 60; i++) {
+    const batch = bigBatch(500_000);
+    await queue.append(batch).then(
+      () => kept.push(batch.id),
+      (error: unknown) => t.match(error, { code: 'disk_full' }),
+    );
+  }
+  t.ok(kept.length > 5 && kept.length < 60, `${kept.length} were taken`);
+  // Somebody else takes every byte that is left.
+  const filler = join(directory, 'filler');
+  t.throws(() => writeFileSync(filler, Buffer.alloc(24 << 20)), { code: 'ENOSPC' });
+  const seen: string[] = [];
+  for (;;) {
+    const entries = await queue.lease('a', 3, 1e9);
+    if (entries.length === 0) break;
+    seen.push(...entries.map(({ batch }) => batch.id));
+    await queue.ack('a', entries);
+  }
+  t.same(seen, kept, 'all that was taken is delivered');
+  t.equal(queue.stats().bytes, 0);
+  rmSync(filler);
+  const taken = async (): Promise<boolean> =>
+    queue.append(bigBatch(500_000)).then(
+      () => true,
+      () => false,
+    );
+  while (!(await taken())) await sleep(50);
+  t.ok(isReserved(), 'there is a reserve again');
+  await storage.close();
+  const check = new DatabaseSync(join(directory, 'queue.db'));
+  t.same(check.prepare('PRAGMA integrity_check').get(), { integrity_check: 'ok' });
+  check.close();
+});
+
+t.test('too little free space refuses before the disk is full', async (t) => {
+  const logger = recordingLogger();
+  const storage = await openDirectoryStorage({
+    directory: t.testdir({}),
+    createDirectory: true,
+    minFreeBytes: Number.MAX_SAFE_INTEGER,
+    reserveBytes: 0,
+    clock: systemClock,
+    logger,
+  });
+  t.teardown(() => storage.close());
+  const queue = await storage.openQueue(OPTIONS);
+  await t.rejects(queue.append(nativeBatch(1)), { name: 'RetryableError', code: 'disk_full' });
+  t.match(logger.lines, [{ level: 'warn', message: /space is short/ }]);
+});
+
+/** Writes over the bytes of a body inside the file, as a bad disk would. */
+function damage(file: string, body: Buffer): void {
+  const content = readFileSync(file);
+  // A page that was split keeps a stale copy behind its cells.
+  const part = body.subarray(100, 200);
+  let at = content.indexOf(part);
+  if (at === -1) throw new Error('the body is not in the file');
+  for (; at !== -1; at = content.indexOf(part, at)) content.fill(0xff, at, at + 50);
+  writeFileSync(file, content);
+}
+
+t.test('a damaged entry is set aside, counted, and stops nobody', async (t) => {
+  const directory = t.testdir({});
+  const { open, logger } = opener(t, directory);
+  const first = await open();
+  const batches = [1, 2, 3].map(() => bigBatch(3000));
+  const before = await first.openQueue(OPTIONS);
+  for (const batch of batches) await before.append(batch);
+  await first.close();
+  damage(join(directory, 'queue.db'), batches[1]?.body ?? Buffer.alloc(0));
+
+  const second = await open();
+  const queue = await second.openQueue(OPTIONS);
+  const entries = await leaseAll(queue, 'a');
+  t.same(
+    entries.map(({ batch }) => batch.id),
+    [batches[0]?.id, batches[2]?.id],
+  );
+  t.match(queue.stats(), { quarantined: 1, bytes: 6000, branches: [{ entries: 2 }] });
+  t.match(
+    logger.lines.filter(({ level }) => level === 'error'),
+    [{ fields: { reason: /checksum/ } }],
+  );
+  await second.crash();
+  const third = await (await open()).openQueue(OPTIONS);
+  t.match(third.stats(), { quarantined: 1, branches: [{ entries: 2 }] }, 'also after a restart');
+});
+
+t.test('verify finds damage before anybody leases it', async (t) => {
+  const directory = t.testdir({});
+  const { open } = opener(t, directory);
+  const first = await open();
+  const batches = [1, 2, 3].map(() => bigBatch(3000));
+  const before = await first.openQueue(OPTIONS);
+  for (const batch of batches) await before.append(batch);
+  await first.close();
+  damage(join(directory, 'queue.db'), batches[0]?.body ?? Buffer.alloc(0));
+  const queue = await (await open()).openQueue(OPTIONS);
+  t.same(await queue.verify(), { entries: 3, quarantined: 1 });
+  t.same(await queue.verify(), { entries: 2, quarantined: 0 });
+  t.equal((await leaseAll(queue, 'a')).length, 2);
+});
+
+/** Rows of a table that only large bodies have. */
+function rowsOf(directory: string, table: string): number {
+  const database = new DatabaseSync(join(directory, 'queue.db'), { readOnly: true });
+  const count = Number(database.prepare(`SELECT count(*) AS count FROM ${table}`).get()?.count);
+  database.close();
+  return count;
+}
+
+t.test(
+  'a body in parts comes back as it was, and goes with its last acknowledgement',
+  async (t) => {
+    const directory = t.testdir({});
+    const { open } = opener(t, directory);
+    const sizes = [WHOLE_BYTES, WHOLE_BYTES + 1, 3 * PART_BYTES, 3 * PART_BYTES + 1];
+    const first = await open();
+    const before = await first.openQueue(OPTIONS);
+    const batches = sizes.map(bigBatch);
+    const small = Array.from({ length: 10 }, () => bigBatch(100));
+    await Promise.all([...batches, ...small].map((batch) => before.append(batch)));
+    const bytes = [...batches, ...small].reduce((sum, { body }) => sum + body.length, 0);
+    t.match(before.stats(), { bytes, branches: [{ entries: 14 }] });
+    const again = batches[1] as RawBatch;
+    await before.append(again);
+    t.match(before.stats(), { bytes }, 'what is here already is not kept twice');
+    await first.tidy();
+    t.equal(rowsOf(directory, 'body_parts'), 3 + 3 + 4, 'nor are its parts');
+    await first.crash();
+
+    const second = await open();
+    const queue = await second.openQueue(OPTIONS);
+    t.match(queue.stats(), { bytes, branches: [{ entries: 14 }] });
+    t.same(await queue.verify(), { entries: 14, quarantined: 0 });
+    const entries = await leaseAll(queue, 'a');
+    for (const { id, body } of batches) {
+      const entry = entries.find(({ batch }) => batch.id === id);
+      t.ok(entry?.batch.body.equals(body), `${body.length} bytes`);
+    }
+    await queue.ack('a', entries);
+    t.match(queue.stats(), { bytes: 0 });
+    await second.tidy();
+    t.equal(rowsOf(directory, 'body_parts'), 0);
+    t.equal(rowsOf(directory, 'batch_parts'), 0);
+  },
+);
+
+t.test('what calls of one group share is taken by all of them', async (t) => {
+  const { open } = opener(t, t.testdir({}));
+  const storage = await open();
+  const first = await storage.openQueue(OPTIONS);
+  const second = await storage.openQueue({ ...OPTIONS, name: 'second' });
+  const batch = bigBatch(100);
+  await Promise.all([first.append(batch), second.append(batch)]);
+  const large = Array.from({ length: 8 }, () => bigBatch(WHOLE_BYTES + 1));
+  await Promise.all(large.map((each) => first.append(each)));
+  t.match(first.stats(), { branches: [{ entries: 9 }] });
+  t.equal((await leaseAll(first, 'a')).length, 9);
+  t.equal((await leaseAll(second, 'a')).length, 1);
+});
+
+t.test('a large body that does not fit leaves nothing behind', async (t) => {
+  const directory = t.testdir({});
+  const { open } = opener(t, directory, { maxPages: 500 });
+  const storage = await open();
+  const queue = await storage.openQueue(OPTIONS);
+  await t.rejects(queue.append(bigBatch(5 * PART_BYTES)), { code: 'disk_full' });
+  await storage.tidy();
+  t.equal(rowsOf(directory, 'body_parts'), 0);
+  t.match(queue.stats(), { bytes: 0, branches: [{ entries: 0 }] });
+  await queue.append(bigBatch(WHOLE_BYTES + 1));
+  t.equal((await leaseAll(queue, 'a')).length, 1);
+});
+
+t.test('a missing part is damage', async (t) => {
+  const directory = t.testdir({});
+  const { open } = opener(t, directory);
+  const first = await open();
+  await (await first.openQueue(OPTIONS)).append(bigBatch(WHOLE_BYTES + 1));
+  await first.close();
+  const database = new DatabaseSync(join(directory, 'queue.db'));
+  database.exec('DELETE FROM body_parts WHERE n = 2');
+  database.close();
+  const queue = await (await open()).openQueue(OPTIONS);
+  t.same(await queue.verify(), { entries: 1, quarantined: 1 });
+});
+
+t.test('a start never fails on a damaged file: what can be read is kept', async (t) => {
+  for (const [what, spoil] of Object.entries<(content: Buffer) => Buffer>({
+    'a header of nonsense': (content) => content.fill(0xaa, 0, 100),
+    'an empty page in the middle': (content) => content.fill(0, 8192 * 30, 8192 * 32),
+    'a file that ends early': (content) => content.subarray(0, 8192 * 40 + 77),
+    'a schema of nonsense': (content) => content.fill(0xaa, 100, 8192),
+  })) {
+    const directory = t.testdir({});
+    const { open, logger } = opener(t, directory);
+    const first = await open();
+    const before = await first.openQueue(OPTIONS);
+    for (let i = 0; i < 30; i++) await before.append(bigBatch(9000));
+    await first.close();
+    const file = join(directory, 'queue.db');
+    writeFileSync(file, spoil(readFileSync(file)));
+
+    const storage = await open();
+    const queue = await storage.openQueue(OPTIONS);
+    const entries = await leaseAll(queue, 'a');
+    await queue.ack('a', entries);
+    await queue.append(nativeBatch(1));
+    t.equal(
+      (await leaseAll(queue, 'a')).length,
+      1,
+      `${what}: it works, with ${entries.length} entries`,
+    );
+    const moved = readdirSync(directory).some((name) => name.startsWith('queue.db.corrupt-'));
+    const told = logger.lines.some(({ level }) => level === 'error');
+    t.ok(moved ? told : entries.length > 0, `${what}: ${moved ? 'set aside' : 'used as it is'}`);
+    await storage.close();
+  }
+});
