@@ -1,14 +1,18 @@
-/** Exit statuses of the process; 64, 69, 70 and 78 have the meaning of sysexits.h. docs/errors.md lists them. */
+import { newerDataIn } from '../model/errors.ts';
+
+/** Exit statuses of the process; 64 to 78 have the meaning of sysexits.h. docs/errors.md lists them. */
 export const EXIT = {
   ok: 0,
   failed: 1,
   /** The command line is not valid. */
   usage: 64,
+  /** A newer version of the program wrote the store. */
+  newer_data: 65,
   /** The destination does not answer, or cannot serve. */
   unavailable: 69,
   /** A fault of the program itself. */
   fault: 70,
-  /** The configuration is wrong. */
+  /** The configuration is not valid. */
   configuration: 78,
 } as const;
 
@@ -21,4 +25,10 @@ export class CommandError extends Error {
     super(message);
     this.status = status;
   }
+}
+
+/** The exit status of a command that failed with this error. */
+export function exitStatusOf(error: unknown): number {
+  if (error instanceof CommandError) return error.status;
+  return newerDataIn(error) === undefined ? EXIT.failed : EXIT.newer_data;
 }
