@@ -25,7 +25,7 @@ const OWN_DIRECTORY = { minFreeBytes: 64 * 1024 * 1024, reserveBytes: 16 * 1024 
  *                                   │
  *                   lease, for each exporter behind ──▶ process ──▶ exporter ──▶ ack
  */
-export function diskQueue(
+export function createConnector(
   settings: Settings,
   config: DiskQueueConfig,
   pipelines: readonly Pipeline[],

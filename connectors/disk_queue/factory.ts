@@ -1,8 +1,8 @@
 import { defineConnector } from '../../src/component/component.ts';
 import { config } from './config.ts';
-import { diskQueue as createDiskQueue } from './connector.ts';
+import { createConnector } from './connector.ts';
 
-export const diskQueue = defineConnector({
+export const factory = defineConnector({
   kind: 'connector',
   type: 'disk_queue',
   stability: 'beta',
@@ -10,5 +10,5 @@ export const diskQueue = defineConnector({
   config,
   accepts: ['raw'],
   emits: 'same',
-  create: createDiskQueue,
+  create: createConnector,
 });

@@ -1,8 +1,8 @@
 import { defineExporter } from '../../src/component/component.ts';
 import { config } from './config.ts';
-import { bullmqExporter } from './exporter.ts';
+import { createExporter } from './exporter.ts';
 
-export const bullmq = defineExporter({
+export const factory = defineExporter({
   kind: 'exporter',
   type: 'bullmq',
   stability: 'beta',
@@ -10,5 +10,5 @@ export const bullmq = defineExporter({
     'A queue of BullMQ on Redis, from gateways to workers; payloads in a store, or in the job.',
   config,
   accepts: ['raw'],
-  create: bullmqExporter,
+  create: createExporter,
 });

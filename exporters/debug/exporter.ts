@@ -10,7 +10,7 @@ import type { DebugConfig } from './config.ts';
  *
  *   batch ──▶ sampled? ──▶ a line for the batch ──(normal)──▶ one for each item ──(detailed)──▶ with its payload
  */
-export function createDebugExporter(settings: Settings, config: DebugConfig): Exporter {
+export function createExporter(settings: Settings, config: DebugConfig): Exporter {
   const { logger } = settings;
   const isSampled = createSampler(settings, config);
   let isStopped = false;

@@ -20,7 +20,7 @@ const TURN_CHARACTERS = 1_048_576;
  *
  *   batch ──▶ lines (of a large one, in a thread) ──▶ writer: group ─▶ compress ─▶ rotate? ─▶ append ─▶ fsync ──▶ resolved
  */
-export function createFileExporter(settings: Settings, config: FileConfig): Exporter {
+export function createExporter(settings: Settings, config: FileConfig): Exporter {
   const writer = createWriter(settings, config);
   const large = createLargeRenderer();
   return {

@@ -1,8 +1,8 @@
 import { defineExporter } from '../../src/component/component.ts';
-import { fileConfig } from './config.ts';
-import { createFileExporter } from './exporter.ts';
+import { config } from './config.ts';
+import { createExporter } from './exporter.ts';
 
-export const file = defineExporter({
+export const factory = defineExporter({
   kind: 'exporter',
   type: 'file',
   stability: 'beta',
@@ -10,7 +10,7 @@ export const file = defineExporter({
     'Appends observations, or traces as they were received, to a file as JSON lines, with rotation and compression',
   accepts: ['observations', 'raw'],
   acceptsAs: ({ format }) => (format === 'json' ? ['observations'] : ['observations', 'raw']),
-  config: fileConfig,
+  config,
   oneProcess: () => 'one process writes a file, and renames it',
-  create: createFileExporter,
+  create: createExporter,
 });

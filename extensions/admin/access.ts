@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { Clock, Logger } from '../../src/component/component.ts';
+import { LruCache } from '../../src/component/lru.ts';
 import { ApiError } from './errors.ts';
 
 /** Decides who may manage. Throws an `ApiError` (401, 429) for everybody else. */
@@ -11,7 +12,7 @@ export type Access = {
 /** Wrong tokens an address may send at once, and how often it gets another try. */
 const ATTEMPTS = 10;
 const NEXT_ATTEMPT_MS = 6_000;
-/** Addresses that are remembered; the one that failed longest ago is forgotten first. */
+/** The cache evicts the address that failed longest ago. */
 const MAX_ADDRESSES = 10_000;
 
 export function guardAccess(token: string, clock: Clock, logger: Logger): Access {
@@ -49,7 +50,9 @@ function hash(token: string): Buffer {
 /** Failed attempts of each address, as a bucket that empties with time. */
 class Failures {
   readonly #clock: Clock;
-  readonly #byAddress = new Map<string, { level: number; at: number }>();
+  readonly #byAddress = new LruCache<string, { level: number; at: number }>({
+    maxEntries: MAX_ADDRESSES,
+  });
 
   constructor(clock: Clock) {
     this.#clock = clock;
@@ -67,17 +70,12 @@ class Failures {
   note(address: string): boolean {
     const key = bucketOf(address);
     const level = this.#level(key) + 1;
-    this.#byAddress.delete(key);
     this.#byAddress.set(key, { level, at: this.#clock.now() });
-    const [oldest] = this.#byAddress.keys();
-    if (this.#byAddress.size > MAX_ADDRESSES && oldest !== undefined) {
-      this.#byAddress.delete(oldest);
-    }
     return level > ATTEMPTS - 1;
   }
 
   #level(key: string): number {
-    const found = this.#byAddress.get(key);
+    const found = this.#byAddress.peek(key);
     if (found === undefined) return 0;
     // A clock that goes back gives nothing, and takes nothing either.
     const passed = Math.max(0, this.#clock.now() - found.at);

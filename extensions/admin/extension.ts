@@ -16,7 +16,7 @@ import { keepToken, noPlaceForToken } from './token.ts';
  *   socket ─▶ fastify ─▶ server.ts  path, method ─▶ credential ─▶ body ─▶ query and body by their schema
  *                          └▶ operations.ts ─▶ src/control/management.ts ─▶ store, audit
  */
-export function createAdmin(settings: Settings, config: AdminConfig): Extension {
+export function createExtension(settings: Settings, config: AdminConfig): Extension {
   const { host, logger, clock, metrics } = settings;
   let server: AdminServer | undefined;
   let tokenFile: string | undefined;

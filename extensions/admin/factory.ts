@@ -1,15 +1,15 @@
 import { defineExtension } from '../../src/component/component.ts';
 import { DATA_DIRECTORY } from '../../src/store/data-directory.ts';
-import { adminConfig } from './config.ts';
-import { createAdmin } from './extension.ts';
+import { config } from './config.ts';
+import { createExtension } from './extension.ts';
 import { noPlaceForToken } from './token.ts';
 
-export const admin = defineExtension({
+export const factory = defineExtension({
   kind: 'extension',
   type: 'admin',
   stability: 'beta',
   description: 'Manages projects, keys, plan and usage of a store over HTTP',
-  config: adminConfig,
+  config,
   provides: ['admin_api'],
   needs: ({ store, token }) =>
     token === ''
@@ -22,5 +22,5 @@ export const admin = defineExtension({
         }
       : undefined,
   runsIn: 'first',
-  create: createAdmin,
+  create: createExtension,
 });

@@ -1,8 +1,8 @@
 import { defineExtension } from '../../src/component/component.ts';
 import { config } from './config.ts';
-import { fileStorageExtension } from './extension.ts';
+import { createExtension } from './extension.ts';
 
-export const fileStorage = defineExtension({
+export const factory = defineExtension({
   kind: 'extension',
   type: 'file_storage',
   stability: 'beta',
@@ -10,5 +10,5 @@ export const fileStorage = defineExtension({
   config,
   provides: ['queue_storage', 'usage_counters'],
   dataDirectory: ({ directory }) => directory,
-  create: (settings, parsed) => fileStorageExtension(settings, parsed),
+  create: createExtension,
 });

@@ -20,7 +20,7 @@ import { openStore } from './open-store.ts';
  *
  * A Postgres that goes away is waited for; one that is away at the start refuses the start.
  */
-export function postgresExtension(settings: Settings, config: PostgresConfig): Extension {
+export function createExtension(settings: Settings, config: PostgresConfig): Extension {
   const { id, host, metrics, logger } = settings;
   let postgres: Postgres | undefined;
   let open: OpenStore | undefined;

@@ -15,7 +15,7 @@ import { openRedis } from './connection.ts';
  *
  * A Redis that is away at the start, or goes away, is waited for: nothing needs a restart.
  */
-export function redisExtension(settings: Settings, config: RedisConfig): Extension {
+export function createExtension(settings: Settings, config: RedisConfig): Extension {
   const { id, clock, logger, host } = settings;
   let open: OpenRedis | undefined;
   const opened = (): OpenRedis => {

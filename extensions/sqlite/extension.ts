@@ -14,7 +14,7 @@ import { openStore } from './open-store.ts';
  *   queues ─────────┼─▶ writing thread ─▶ store.db (WAL, synced) ◀─ reading threads ◀─ leases, listings
  *   observations ───┘     one transaction a group
  */
-export function sqliteExtension(settings: Settings, config: SqliteConfig): Extension {
+export function createExtension(settings: Settings, config: SqliteConfig): Extension {
   let parts: OpenStore | undefined;
   // Offers exist before the start, because components look them up while they are created.
   const store = lateStore(() => {

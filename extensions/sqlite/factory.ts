@@ -1,8 +1,8 @@
 import { defineExtension } from '../../src/component/component.ts';
 import { config } from './config.ts';
-import { sqliteExtension } from './extension.ts';
+import { createExtension } from './extension.ts';
 
-export const sqlite = defineExtension({
+export const factory = defineExtension({
   kind: 'extension',
   type: 'sqlite',
   stability: 'beta',
@@ -11,5 +11,5 @@ export const sqlite = defineExtension({
   provides: ['store', 'queue_storage', 'usage_counters', 'bootstrap', 'data_directory'],
   oneProcess: () => 'the store in SQLite belongs to one process',
   dataDirectory: ({ directory }) => directory,
-  create: (settings, parsed) => sqliteExtension(settings, parsed),
+  create: createExtension,
 });

@@ -1,4 +1,5 @@
 import type { Clock } from '../../src/component/component.ts';
+import { LruCache } from '../../src/component/lru.ts';
 import type { ApiKey, KeyStore } from '../../src/tenancy/contract.ts';
 
 /**
@@ -14,7 +15,6 @@ export type KeyCache = {
   close(): void;
 };
 
-/** Keys that are remembered; the one used longest ago goes first. */
 const MAX_ENTRIES = 10_000;
 /** Unknown keys are remembered briefly, so that a misconfigured client does not ask the store each time. */
 const UNKNOWN_TTL_MS = 1_000;
@@ -25,15 +25,13 @@ type Entry = { readonly key: ApiKey | undefined; readonly freshUntil: number };
 
 /** `ttl` in milliseconds. */
 export function cacheKeys(keys: KeyStore, clock: Clock, ttl: number): KeyCache {
-  const entries = new Map<string, Entry>();
+  const entries = new LruCache<string, Entry>({ maxEntries: MAX_ENTRIES });
   const lookups = new Map<string, Promise<ApiKey | undefined>>();
   let changes = 0;
 
   const stopListening = keys.onChange((keyId) => {
     changes++;
-    for (const [digest, { key }] of entries) {
-      if (key === undefined || keyId === undefined || key.id === keyId) entries.delete(digest);
-    }
+    entries.deleteWhere(({ key }) => key === undefined || keyId === undefined || key.id === keyId);
   });
 
   async function lookUp(digest: string): Promise<ApiKey | undefined> {
@@ -52,24 +50,15 @@ export function cacheKeys(keys: KeyStore, clock: Clock, ttl: number): KeyCache {
   function remember(digest: string, key: ApiKey | undefined): void {
     const lifetime = key === undefined ? Math.min(ttl, UNKNOWN_TTL_MS) : ttl;
     if (lifetime === 0) return;
-    entries.delete(digest);
     entries.set(digest, { key, freshUntil: clock.now() + lifetime });
-    if (entries.size <= MAX_ENTRIES) return;
-    for (const oldest of entries.keys()) {
-      entries.delete(oldest);
-      return;
-    }
   }
 
   return {
     find(digest) {
       const entry = entries.get(digest);
       if (entry !== undefined) {
+        if (clock.now() < entry.freshUntil) return entry.key;
         entries.delete(digest);
-        if (clock.now() < entry.freshUntil) {
-          entries.set(digest, entry);
-          return entry.key;
-        }
       }
       const running = lookups.get(digest);
       if (running !== undefined) return running;

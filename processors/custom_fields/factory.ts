@@ -1,8 +1,8 @@
 import { defineProcessor } from '../../src/component/component.ts';
 import { config } from './config.ts';
-import { createCustomFields } from './processor.ts';
+import { createProcessor } from './processor.ts';
 
-export const customFields = defineProcessor({
+export const factory = defineProcessor({
   kind: 'processor',
   type: 'custom_fields',
   stability: 'beta',
@@ -11,5 +11,5 @@ export const customFields = defineProcessor({
   accepts: ['raw'],
   emits: 'same',
   rejects: true,
-  create: () => createCustomFields(),
+  create: createProcessor,
 });

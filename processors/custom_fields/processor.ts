@@ -11,7 +11,7 @@ import { otlpCustomFieldRejections } from '../../src/model/otlp/rules.ts';
  * Spec 2.6: in each of the places custom fields may stand in, only an object or null will do. Merging
  * them is normalization's work; this decides who is rejected, before anything is made durable.
  */
-export function createCustomFields(): Processor {
+export function createProcessor(): Processor {
   return {
     async start() {},
     async shutdown() {},

@@ -1,8 +1,8 @@
 import { defineProcessor } from '../../src/component/component.ts';
 import { config } from './config.ts';
-import { createNormalization } from './processor.ts';
+import { createProcessor } from './processor.ts';
 
-export const normalization = defineProcessor({
+export const factory = defineProcessor({
   kind: 'processor',
   type: 'normalization',
   stability: 'beta',
@@ -10,5 +10,5 @@ export const normalization = defineProcessor({
   config,
   accepts: ['raw'],
   emits: 'observations',
-  create: (settings) => createNormalization(settings),
+  create: createProcessor,
 });

@@ -11,7 +11,7 @@ import { createLargeObserver, itemFailure } from './large.ts';
  *   raw batch ── its items, one by one ─┬─ observation ─────────────▶ observation batch ─▶ exporters
  *                                       └─ cannot be read: counted, logged, set aside by the queue; its siblings go on
  */
-export function createNormalization(settings: Settings): Processor {
+export function createProcessor(settings: Settings): Processor {
   const failedItems = settings.metrics.counter(
     'tracectl_processor_normalization_failed_items_total',
     'Accepted items that could not be normalized; they stay in the raw batch.',

@@ -1,15 +1,15 @@
 import { defineProcessor } from '../../src/component/component.ts';
 import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
-import { quotasConfig } from './config.ts';
-import { createQuotasProcessor } from './processor.ts';
+import { config } from './config.ts';
+import { createProcessor } from './processor.ts';
 
-export const quotas = defineProcessor({
+export const factory = defineProcessor({
   kind: 'processor',
   type: 'quotas',
   stability: 'beta',
   description:
     'Limits what an organization, a key and an address may send, and counts what was accepted',
-  config: quotasConfig,
+  config,
   accepts: ['raw'],
   emits: 'same',
   afterRejecting: true,
@@ -26,5 +26,5 @@ export const quotas = defineProcessor({
     counters === undefined
       ? 'without a redis in `counters` every worker would count by itself, and allow all of each limit'
       : undefined,
-  create: createQuotasProcessor,
+  create: createProcessor,
 });

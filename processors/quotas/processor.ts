@@ -13,7 +13,7 @@ import { refusals } from './refusals.ts';
  *        ─▶ body, validation ─▶ reserve what is accepted, whole ─▶ durable? ── yes ─▶ it stays counted
  *                                  └─ no room: refused               └──── no ──▶ given back
  */
-export function createQuotasProcessor(settings: Settings, config: QuotasConfig): Processor {
+export function createProcessor(settings: Settings, config: QuotasConfig): Processor {
   const { clock, metrics } = settings;
   const addresses = addressLimits(config.edge.failed_authentications, clock);
   const refuse = refusals(metrics, clock);

@@ -1,8 +1,8 @@
 import { defineProcessor } from '../../src/component/component.ts';
 import { config } from './config.ts';
-import { createValidation } from './processor.ts';
+import { createProcessor } from './processor.ts';
 
-export const validation = defineProcessor({
+export const factory = defineProcessor({
   kind: 'processor',
   type: 'validation',
   stability: 'beta',
@@ -12,5 +12,5 @@ export const validation = defineProcessor({
   accepts: ['raw'],
   emits: 'same',
   rejects: true,
-  create: createValidation,
+  create: createProcessor,
 });

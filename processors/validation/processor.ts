@@ -17,7 +17,7 @@ import { RUN_RULES } from './runs.ts';
  *   batch ── its index ─┬─ native, runs: an object? ── rules in their order ──┐
  *                       └─ OTLP: ids, attribute sizes ────────────────────────┴─ rejections
  */
-export function createValidation({ clock }: Pick<Settings, 'clock'>): Processor {
+export function createProcessor({ clock }: Pick<Settings, 'clock'>): Processor {
   return {
     async start() {},
     async shutdown() {},

@@ -1,8 +1,8 @@
 import { defineReceiver } from '../../src/component/component.ts';
 import { config } from './config.ts';
-import { bullmqReceiver } from './receiver.ts';
+import { createReceiver } from './receiver.ts';
 
-export const bullmq = defineReceiver({
+export const factory = defineReceiver({
   kind: 'receiver',
   type: 'bullmq',
   stability: 'beta',
@@ -10,5 +10,5 @@ export const bullmq = defineReceiver({
   config,
   delivers: true,
   receivesEvents: true,
-  create: bullmqReceiver,
+  create: createReceiver,
 });

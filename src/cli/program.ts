@@ -2,7 +2,7 @@ import { Command, CommanderError } from 'commander';
 import { addAudit } from './audit.ts';
 import { addComponents } from './components.ts';
 import { addDeadLetter } from './dead-letter.ts';
-import { CommandError, EXIT } from './exit-status.ts';
+import { EXIT, exitStatusOf } from './exit-status.ts';
 import { addInit } from './init.ts';
 import { addKeys } from './keys.ts';
 import { addOrganization } from './organization.ts';
@@ -31,7 +31,7 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
     terminal.err(`error: ${error instanceof Error ? error.message : String(error)}`);
-    return error instanceof CommandError ? error.status : EXIT.failed;
+    return exitStatusOf(error);
   }
 }
 

@@ -46,6 +46,23 @@ export class PermanentError extends Error {
   }
 }
 
+/**
+ * A store was written by a newer version of the program. The program refuses it before it changes anything, and
+ * ends with an exit status of its own.
+ */
+export class NewerDataError extends Error {
+  override readonly name = 'NewerDataError';
+  readonly code = 'newer_data';
+}
+
+/** The `NewerDataError` behind an error, e.g. of the component that could not start. */
+export function newerDataIn(error: unknown): NewerDataError | undefined {
+  for (let at = error; at instanceof Error; at = at.cause) {
+    if (at instanceof NewerDataError) return at;
+  }
+  return undefined;
+}
+
 /** Codes of a request that is refused as a whole (design §4), with the HTTP status each has. */
 export const REFUSAL_STATUS = {
   unauthorized: 401,

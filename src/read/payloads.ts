@@ -1,3 +1,4 @@
+import { LruCache } from '../component/lru.ts';
 import type { Reservation } from '../http/admission.ts';
 import type { Scanner } from '../http/scan-pool.ts';
 import type { RawBatch } from '../model/batch.ts';
@@ -27,35 +28,29 @@ export function readPayloads(
   scanner: Scanner,
   reservation: Reservation,
 ): PayloadReader {
-  /** In order of last use. Every small batch in it is indexed. */
-  const kept = new Map<string, RawBatch>();
-  let keptBytes = 0;
+  /** Every small batch in it is indexed. */
+  const kept = new LruCache<string, RawBatch>({
+    maxEntries: Infinity,
+    maxWeight: KEPT_BYTES,
+    weightOf: sizeOf,
+  });
 
   async function batch(id: string): Promise<RawBatch | undefined> {
     const found = kept.get(id);
-    if (found !== undefined) {
-      kept.delete(id);
-      kept.set(id, found);
-      return found;
-    }
+    if (found !== undefined) return found;
     const [loaded] = await traces.getBatches(projectId, [id]);
     if (loaded === undefined) return undefined;
     await makeRoom(loaded);
     smallIndexOf(loaded, SMALL_BODY_BYTES);
     kept.set(id, loaded);
-    keptBytes += sizeOf(loaded);
     return loaded;
   }
 
   /** What is let go stays reserved: the next batch takes its place. */
   async function makeRoom(loaded: RawBatch): Promise<void> {
     const size = loaded.body.length + inflatedSizeHint(loaded.body, loaded.encoding);
-    for (const [id, oldest] of kept) {
-      if (keptBytes + size <= KEPT_BYTES) break;
-      kept.delete(id);
-      keptBytes -= sizeOf(oldest);
-    }
-    const missing = keptBytes + size - reservation.held;
+    kept.makeRoom(size);
+    const missing = kept.weight + size - reservation.held;
     if (missing > 0) reservation.grow(missing);
   }
 

@@ -4,7 +4,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { otlpHttp } from '../../../exporters/otlphttp/factory.ts';
+import { factory as otlpHttp } from '../../../exporters/otlphttp/factory.ts';
 import type { Exporter } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import type { Batch, RawBatch } from '../../../src/model/batch.ts';

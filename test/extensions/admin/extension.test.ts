@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import t from 'tap';
 import { z } from 'zod';
 import { guardAccess } from '../../../extensions/admin/access.ts';
-import { adminConfig } from '../../../extensions/admin/config.ts';
+import { config as adminConfig } from '../../../extensions/admin/config.ts';
 import type { ApiError } from '../../../extensions/admin/errors.ts';
 import { defineExtension } from '../../../src/component/component.ts';
 import { loadConfig } from '../../../src/config/load.ts';

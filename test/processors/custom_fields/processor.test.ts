@@ -1,5 +1,5 @@
 import t from 'tap';
-import { customFields as factory } from '../../../processors/custom_fields/factory.ts';
+import { factory } from '../../../processors/custom_fields/factory.ts';
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { reject } from '../../../src/model/batch.ts';
 import { observe } from '../../../src/model/formats.ts';

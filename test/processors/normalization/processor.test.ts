@@ -1,6 +1,6 @@
 import t from 'tap';
-import { normalization as factory } from '../../../processors/normalization/factory.ts';
-import { createNormalization } from '../../../processors/normalization/processor.ts';
+import { factory } from '../../../processors/normalization/factory.ts';
+import { createProcessor as createNormalization } from '../../../processors/normalization/processor.ts';
 import type { ObservationBatch, RawBatch } from '../../../src/model/batch.ts';
 import {
   nativeBatch,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { customFields } from '../../../processors/custom_fields/factory.ts';
-import { validation as factory } from '../../../processors/validation/factory.ts';
+import { factory as customFields } from '../../../processors/custom_fields/factory.ts';
+import { factory } from '../../../processors/validation/factory.ts';
 import type { ProcessorFactory } from '../../../src/component/component.ts';
 import type { Format, RawBatch, Rejection } from '../../../src/model/batch.ts';
 import { Refusal } from '../../../src/model/errors.ts';

@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import t from 'tap';
-import { runsConfig } from '../../../receivers/runs/config.ts';
-import { createRunsReceiver } from '../../../receivers/runs/receiver.ts';
+import { config as runsConfig } from '../../../receivers/runs/config.ts';
+import { createReceiver as createRunsReceiver } from '../../../receivers/runs/receiver.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
 import type { RawBatch } from '../../../src/model/batch.ts';
 import { rawOf } from '../../../src/model/batch.ts';
