@@ -8,7 +8,7 @@ import type { ItemFailure, RawBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { cutMessage, handOn, reasonOf } from '../../src/queue/deliver-batch.ts';
-import { queueGauges } from '../../src/queue/gauges.ts';
+import { summaryGauges } from '../../src/queue/gauges.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import { REDIS } from '../../src/redis/redis.ts';
 import { Backoff } from './backoff.ts';
@@ -61,7 +61,7 @@ async function openWorking(settings: Settings, config: BullmqReceiverConfig, pip
   });
   const promise = { details: { durability: 'Redis has what is not delivered' } };
   const removers = [
-    queueGauges(metrics, { receiver: id }, queue),
+    summaryGauges(metrics, { receiver: id }, queue),
     host.service(HEALTH_REGISTRY).register(id, () => progressHealth(promise, worker, redis)),
     host.service(QUEUE_REGISTRY).register(id, queue),
   ];
@@ -204,7 +204,10 @@ class JobDelivery {
         return undefined;
       }
       logger.error(about, 'cannot be delivered: set aside in the dead letter');
-      await this.#queue.bury(name, batch, { code: error.code, message: cutMessage(error.message) });
+      await this.#queue.deadLetter(name, batch, {
+        code: error.code,
+        message: cutMessage(error.message),
+      });
       return undefined;
     }
     backoff.failed();
@@ -217,7 +220,7 @@ class JobDelivery {
   async #setAside(name: string, batch: RawBatch, failures: readonly ItemFailure[]): Promise<void> {
     const about = { branch: name, batch: batch.id, items: failures.length };
     this.#settings.logger.error(about, 'items cannot be delivered: set aside in the dead letter');
-    await this.#queue.bury(name, batch, reasonOf(failures));
+    await this.#queue.deadLetter(name, batch, reasonOf(failures));
   }
 }
 

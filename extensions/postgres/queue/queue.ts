@@ -5,6 +5,7 @@ import { Refusal, RetryableError } from '../../../src/model/errors.ts';
 import { bodyCache } from '../../../src/queue/body-cache.ts';
 import type {
   DeadLetter,
+  DeadLetterFilter,
   DeadLetterReason,
   DropReason,
   QueueDrop,
@@ -422,9 +423,7 @@ export class PostgresQueue implements SharedQueue {
     for (const listener of this.#dropListeners) listener(drop);
   }
 
-  async deadLetters(
-    filter: { branch?: string; limit?: number; after?: number } = {},
-  ): Promise<DeadLetter[]> {
+  async deadLetters(filter: DeadLetterFilter = {}): Promise<DeadLetter[]> {
     const args = [this.#name, filter.after ?? 0, filter.branch ?? null, filter.limit ?? 100];
     const { rows } = await this.#parts.database.query(sql.LETTERS, args);
     return rows.map(letterOf);

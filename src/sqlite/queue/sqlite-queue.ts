@@ -5,6 +5,7 @@ import { Refusal, RetryableError } from '../../model/errors.ts';
 import { type BodyCache, bodyCache } from '../../queue/body-cache.ts';
 import type {
   DeadLetter,
+  DeadLetterFilter,
   DeadLetterReason,
   DropReason,
   DurableQueue,
@@ -358,9 +359,7 @@ export class SqliteQueue implements DurableQueue {
     }
   }
 
-  async deadLetters(
-    filter: { branch?: string; limit?: number; after?: number } = {},
-  ): Promise<DeadLetter[]> {
+  async deadLetters(filter: DeadLetterFilter = {}): Promise<DeadLetter[]> {
     const args = [this.#name, filter.after ?? 0, filter.branch ?? null, filter.limit ?? 100];
     const rows = (await this.#database.read('queue.deadLetters', args)) as DeadLetterRow[];
     return rows.map(letterOf);

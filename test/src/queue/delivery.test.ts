@@ -211,6 +211,17 @@ t.test('a branch that fails neither stalls nor repeats the other', async (t) => 
   t.equal(a?.batches.length, 0);
 });
 
+t.test('rejects an entry for a branch that it does not deliver to', async (t) => {
+  const { queue, start, append } = await bench(t);
+  const delivery = start();
+  delivery.pause();
+  await append(1);
+  const [entry] = await leaseAll(queue, 'a');
+  if (entry === undefined) throw new Error('the queue leased no entry');
+  await t.rejects(delivery.deliver('b', entry), { message: 'unknown branch: b' });
+  await delivery.deliver('a', entry);
+});
+
 t.test('a batch is processed once for branches that keep pace', async (t) => {
   const { sinks, processed, start, append } = await bench(t, ['a', 'b']);
   start(1);
