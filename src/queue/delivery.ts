@@ -1,5 +1,5 @@
 import type { Clock, Consumer, Logger } from '../component/component.ts';
-import type { Batch, ItemFailure, RawBatch } from '../model/batch.ts';
+import type { Batch, ItemFailure, SealedBatch } from '../model/batch.ts';
 import { PermanentError, RetryableError } from '../model/errors.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import { handOn, reasonOf } from './deliver-batch.ts';
@@ -25,7 +25,7 @@ export type DeliveryBranch = {
    * Turns a batch into what the consumer takes. Branches that share it share its results. `again` says
    * that the same batch was processed before (a retry), so that nothing of it is counted twice.
    */
-  readonly process: (batch: RawBatch, again: boolean) => Promise<Batch>;
+  readonly process: (batch: SealedBatch, again: boolean) => Promise<Batch>;
   readonly consumer: Consumer;
 };
 

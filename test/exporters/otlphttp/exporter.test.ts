@@ -7,7 +7,7 @@ import t, { type Test } from 'tap';
 import { factory as otlpHttp } from '../../../exporters/otlphttp/factory.ts';
 import type { Exporter } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
-import type { Batch, RawBatch } from '../../../src/model/batch.ts';
+import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import { retryAfterMs } from '../../../src/otlp-client/verdict.ts';
 import { QUEUE_STORAGE, type QueueAdmin } from '../../../src/queue/queue.ts';
@@ -789,7 +789,7 @@ t.test('the configuration', async (t) => {
 t.test('a batch is not taken before the start or after the end', async (t) => {
   const bench = await benchOf(t, { queue: false });
   await bench.stop();
-  const batch: RawBatch = otlpBatch(1, { body: gzipSync('') });
+  const batch: SealedBatch = otlpBatch(1, { body: gzipSync('') });
   await t.rejects(bench.exporter.consume(batch), RetryableError);
   await bench.exporter.shutdown(NEVER);
 });
