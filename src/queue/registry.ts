@@ -1,4 +1,4 @@
-import { capability } from '../component/component.ts';
+import { capability } from '../component/capability.ts';
 import type { DurableQueue } from './queue.ts';
 
 /** Where components that own a queue make it known, for `tracectl dead-letter`. */
