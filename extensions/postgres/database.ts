@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import type { PostgresTransaction } from './connection/pool.ts';
 import type { PostgresClient, Question } from './connection/statement.ts';
 
@@ -16,9 +16,9 @@ export type QueueDatabase = PostgresClient & {
    * Keeps batches, those that are not here yet, with their usage. Resolves with those that are refused:
    * what was reserved for them is not counted any more.
    */
-  keep(client: QueueClient, batches: readonly RawBatch[]): Promise<ReadonlySet<string>>;
+  keep(client: QueueClient, batches: readonly SealedBatch[]): Promise<ReadonlySet<string>>;
   /** Batches that are here, by id. */
-  read(wanted: readonly WantedBatch[]): Promise<ReadonlyMap<string, RawBatch>>;
+  read(wanted: readonly WantedBatch[]): Promise<ReadonlyMap<string, SealedBatch>>;
 };
 
 export type WantedBatch = {

@@ -4,11 +4,11 @@ import type { RedisQueue } from '../../src/bullmq/redis-queue.ts';
 import { openRedisQueue } from '../../src/bullmq/redis-queue.ts';
 import type { Branch, Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import type { ItemFailure, RawBatch } from '../../src/model/batch.ts';
+import type { ItemFailure, SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { cutMessage, handOn, reasonOf } from '../../src/queue/deliver-batch.ts';
-import { queueGauges } from '../../src/queue/gauges.ts';
+import { summaryGauges } from '../../src/queue/gauges.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import { REDIS } from '../../src/redis/redis.ts';
 import { Backoff } from './backoff.ts';
@@ -61,7 +61,7 @@ async function openWorking(settings: Settings, config: BullmqReceiverConfig, pip
   });
   const promise = { details: { durability: 'Redis has what is not delivered' } };
   const removers = [
-    queueGauges(metrics, { receiver: id }, queue),
+    summaryGauges(metrics, { receiver: id }, queue),
     host.service(HEALTH_REGISTRY).register(id, () => progressHealth(promise, worker, redis)),
     host.service(QUEUE_REGISTRY).register(id, queue),
   ];
@@ -131,13 +131,13 @@ class JobDelivery {
     }
   }
 
-  async #isDeleted(batch: RawBatch): Promise<boolean> {
+  async #isDeleted(batch: SealedBatch): Promise<boolean> {
     if (!(await this.#queue.isDeleted(batch.tenant.projectId))) return false;
     this.#drop(this.#queue.jobs.bull.name, batch);
     return true;
   }
 
-  #drop(branch: string, batch: RawBatch): void {
+  #drop(branch: string, batch: SealedBatch): void {
     const items = itemsOf(batch);
     this.#queue.dropped({ branch, items, reason: 'project_deleted', wasDead: false });
   }
@@ -163,7 +163,7 @@ class JobDelivery {
   /** Resolves with the delays that exporters ask for which have it not yet. */
   async #deliver(
     job: Job,
-    batch: RawBatch,
+    batch: SealedBatch,
     targets: readonly Target[],
     done: Set<string>,
   ): Promise<number[]> {
@@ -193,7 +193,7 @@ class JobDelivery {
   async #failed(
     { name, backoff }: Target,
     job: Job,
-    batch: RawBatch,
+    batch: SealedBatch,
     error: unknown,
   ): Promise<number | undefined> {
     const { logger } = this.#settings;
@@ -204,7 +204,10 @@ class JobDelivery {
         return undefined;
       }
       logger.error(about, 'cannot be delivered: set aside in the dead letter');
-      await this.#queue.bury(name, batch, { code: error.code, message: cutMessage(error.message) });
+      await this.#queue.deadLetter(name, batch, {
+        code: error.code,
+        message: cutMessage(error.message),
+      });
       return undefined;
     }
     backoff.failed();
@@ -214,10 +217,14 @@ class JobDelivery {
     return delay;
   }
 
-  async #setAside(name: string, batch: RawBatch, failures: readonly ItemFailure[]): Promise<void> {
+  async #setAside(
+    name: string,
+    batch: SealedBatch,
+    failures: readonly ItemFailure[],
+  ): Promise<void> {
     const about = { branch: name, batch: batch.id, items: failures.length };
     this.#settings.logger.error(about, 'items cannot be delivered: set aside in the dead letter');
-    await this.#queue.bury(name, batch, reasonOf(failures));
+    await this.#queue.deadLetter(name, batch, reasonOf(failures));
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Batch, Permission, RawBatch, StoredAnswer, Tenant } from '../model/batch.ts';
+import type { Batch, Permission, SealedBatch, StoredAnswer, Tenant } from '../model/batch.ts';
 import type { Capability } from './capability.ts';
 
 /**
@@ -110,7 +110,7 @@ export type Processor = Component & {
    */
   process?(batch: Batch, again?: boolean): Promise<Batch> | Batch;
   /** Told once per batch it processed what became of it: durable downstream, or not. */
-  settle?(batch: RawBatch, outcome: 'durable' | 'failed'): void;
+  settle?(batch: SealedBatch, outcome: 'durable' | 'failed'): void;
 };
 
 export type Exporter = Component &

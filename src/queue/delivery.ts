@@ -1,12 +1,12 @@
 import type { Clock, Consumer, Logger } from '../component/component.ts';
-import type { Batch, ItemFailure, RawBatch } from '../model/batch.ts';
+import type { Batch, ItemFailure, SealedBatch } from '../model/batch.ts';
 import { PermanentError, RetryableError } from '../model/errors.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import { handOn, reasonOf } from './deliver-batch.ts';
-import type { DurableQueue, QueueEntry } from './queue.ts';
+import type { QueueEntry, QueueLeases } from './queue.ts';
 
 export type DeliveryOptions = {
-  readonly queue: DurableQueue;
+  readonly queue: QueueLeases;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Entries of one branch that are under way at the same time. */
@@ -25,7 +25,7 @@ export type DeliveryBranch = {
    * Turns a batch into what the consumer takes. Branches that share it share its results. `again` says
    * that the same batch was processed before (a retry), so that nothing of it is counted twice.
    */
-  readonly process: (batch: RawBatch, again: boolean) => Promise<Batch>;
+  readonly process: (batch: SealedBatch, again: boolean) => Promise<Batch>;
   readonly consumer: Consumer;
 };
 
@@ -37,7 +37,7 @@ export type Delivery = {
   branchesWithRoom(): string[];
   /** Told when a branch may have room again. */
   onRoom(listener: () => void): () => void;
-  /** Delivers an entry that was leased elsewhere; resolves when it has ended or was given back. */
+  /** Delivers an entry that the caller leased; resolves when the lease has ended. Rejects for an unknown branch. */
   deliver(branch: string, entry: QueueEntry): Promise<void>;
   /** Waits for what is under way until the deadline; all else stays in the queue. */
   stop(deadline: AbortSignal): Promise<void>;
@@ -87,7 +87,9 @@ export function startDelivery(
       return () => roomListeners.delete(listener);
     },
     async deliver(branch, entry) {
-      await loops.find(({ name }) => name === branch)?.begin(entry);
+      const loop = loops.find(({ name }) => name === branch);
+      if (loop === undefined) throw new Error(`unknown branch: ${branch}`);
+      await loop.begin(entry);
     },
     stop: async (deadline) => {
       await Promise.all(loops.map((loop) => loop.stop(deadline)));

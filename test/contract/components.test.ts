@@ -16,7 +16,7 @@ import type { ConnectorFactory, ExporterFactory, Factory } from '../../src/compo
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../src/grpc/listener.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
-import type { Batch, RawBatch } from '../../src/model/batch.ts';
+import type { Batch, SealedBatch } from '../../src/model/batch.ts';
 import { rawOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../src/queue/registry.ts';
@@ -356,7 +356,7 @@ function delivers(t: Test, factory: ConnectorFactory): void {
     t.teardown(() => connector.shutdown(NEVER));
     const took: string[] = [];
     const send = async (count: number) => {
-      const batches: RawBatch[] = Array.from({ length: count }, () => nativeBatch(1));
+      const batches: SealedBatch[] = Array.from({ length: count }, () => nativeBatch(1));
       await Promise.all(batches.map((batch) => connector.consume(batch)));
       took.push(...batches.map(({ id }) => id));
     };

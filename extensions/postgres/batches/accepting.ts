@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { HOUR_MS } from '../../../src/model/usage-window.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { recordUsage } from '../tenancy/usage-entries.ts';
@@ -28,7 +28,7 @@ const ENTER = `
   SELECT batch_id FROM entered`;
 
 /** Where usage of unreserved batches counts that were received at a time. */
-export type UsageTime = (batch: RawBatch) => number;
+export type UsageTime = (batch: SealedBatch) => number;
 
 /**
  * Keeps batches that are not here yet, with their usage. Resolves with those that are refused: they were
@@ -36,7 +36,7 @@ export type UsageTime = (batch: RawBatch) => number;
  */
 export async function acceptBatches(
   client: PostgresClient,
-  batches: readonly RawBatch[],
+  batches: readonly SealedBatch[],
   usageTime: UsageTime,
 ): Promise<ReadonlySet<string>> {
   const isNew = await insertBatches(client, batches);
@@ -80,7 +80,7 @@ async function refuse(
 /** Keeps batches that were made durable elsewhere before, whatever became of their reservation. */
 export async function keepDelivered(
   client: PostgresClient,
-  batches: readonly RawBatch[],
+  batches: readonly SealedBatch[],
   usageTime: UsageTime,
 ): Promise<void> {
   const isNew = await insertBatches(client, batches);

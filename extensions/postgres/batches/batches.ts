@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { batchOf, RECORD_COLUMNS, recordOf } from '../../../src/queue/record.ts';
 import type { PostgresClient, Row } from '../connection/statement.ts';
@@ -18,7 +18,7 @@ const STEP_BYTES = 64 * 1024 * 1024;
  */
 export async function insertBatches(
   client: PostgresClient,
-  batches: readonly RawBatch[],
+  batches: readonly SealedBatch[],
 ): Promise<ReadonlySet<string>> {
   const isNew = new Set<string>();
   // In one order, so that two that bring the same batches never wait for each other.
@@ -38,7 +38,7 @@ export async function insertBatches(
 
 async function insertSome(
   client: PostgresClient,
-  batches: readonly RawBatch[],
+  batches: readonly SealedBatch[],
 ): Promise<readonly string[]> {
   const records = batches.map((batch) => recordOf(batch));
   const places = records.map((_, i) => placeholders(i * COLUMNS.length + 1));
@@ -66,7 +66,7 @@ function placeholders(first: number): string {
 export async function readBatches(
   client: PostgresClient,
   ids: readonly string[],
-): Promise<ReadonlyMap<string, RawBatch>> {
+): Promise<ReadonlyMap<string, SealedBatch>> {
   const { rows } = await client.query(`SELECT ${RECORD_COLUMNS} FROM batches WHERE id = ANY ($1)`, [
     ids,
   ]);

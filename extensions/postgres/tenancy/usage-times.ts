@@ -1,5 +1,5 @@
 import type { Clock } from '../../../src/component/component.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { HOUR_MS } from '../../../src/model/usage-window.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { newestTime } from './usage-entries.ts';
@@ -14,14 +14,14 @@ export function usageTimes(client: PostgresClient, clock: Clock) {
 
   return {
     /** Reads what is not known yet. */
-    async load(batches: readonly RawBatch[]): Promise<void> {
+    async load(batches: readonly SealedBatch[]): Promise<void> {
       for (const { usageAt, tenant } of batches) {
         const { organizationId } = tenant;
         if (usageAt !== undefined || newest.has(organizationId)) continue;
         newest.set(organizationId, await newestTime(client, organizationId, clock.now()));
       }
     },
-    of({ usageAt, receivedAt, tenant }: RawBatch): number {
+    of({ usageAt, receivedAt, tenant }: SealedBatch): number {
       if (usageAt !== undefined) return usageAt;
       const known = newest.get(tenant.organizationId) ?? receivedAt;
       const hour = Math.floor(Math.max(known, receivedAt) / HOUR_MS) * HOUR_MS;

@@ -2,7 +2,7 @@ import t, { type Test } from 'tap';
 import { capability } from '../../../src/component/capability.ts';
 import { HEALTH, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { createService } from '../../../src/engine/service.ts';
-import type { Batch, RawBatch } from '../../../src/model/batch.ts';
+import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf, reject } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
 import { aTenant, nativeBatch, observationBatch } from '../../helper/batches.ts';
@@ -329,7 +329,7 @@ t.test('what was rejected is cut out before the exporters, and told one by one',
       processors: [
         parts.processor('validation', {
           process(batch) {
-            reject(batch as RawBatch, [
+            reject(batch as SealedBatch, [
               { index: 1, code: 'missing_field', reason: 'events[1].id' },
             ]);
             return batch;
@@ -379,8 +379,8 @@ t.test('rejected items are out of the body before it is normalized', async (t) =
           'normalization',
           {
             process(batch) {
-              t.same((batch as RawBatch).positions, [0]);
-              return observationBatch(batch as RawBatch);
+              t.same((batch as SealedBatch).positions, [0]);
+              return observationBatch(batch as SealedBatch);
             },
           },
           { data: { accepts: ['raw'], emits: 'observations' } },
@@ -508,7 +508,7 @@ t.test('a queue runs the processors once and delivers to each exporter by itself
         parts.processor(
           'normalization',
           {
-            process: (batch) => observationBatch(batch as RawBatch),
+            process: (batch) => observationBatch(batch as SealedBatch),
           },
           { data: { accepts: ['raw'], emits: 'observations' } },
         ),
