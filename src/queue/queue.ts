@@ -1,5 +1,5 @@
+import { capability } from '../component/capability.ts';
 import type { IdempotencyLedger } from '../component/component.ts';
-import { capability } from '../component/component.ts';
 import type { SealedBatch } from '../model/batch.ts';
 
 /**
