@@ -1,4 +1,5 @@
-import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { Capability } from '../../src/component/capability.ts';
+import type { Extension, Settings } from '../../src/component/component.ts';
 import { HEALTH } from '../../src/component/health.ts';
 import type { AdminApi } from '../../src/control/admin-api.ts';
 import { ADMIN_API } from '../../src/control/admin-api.ts';

@@ -1,4 +1,4 @@
-import { defineExtension } from '../../src/component/component.ts';
+import { defineExtension } from '../../src/component/factory.ts';
 import { DATA_DIRECTORY } from '../../src/store/data-directory.ts';
 import { config } from './config.ts';
 import { createExtension } from './extension.ts';
@@ -11,6 +11,7 @@ export const factory = defineExtension({
   description: 'Manages projects, keys, plan and usage of a store over HTTP',
   config,
   provides: ['admin_api'],
+  placement: { runsIn: 'first' },
   needs: ({ store, token }) =>
     token === ''
       ? {
@@ -21,6 +22,5 @@ export const factory = defineExtension({
           isOptional: true,
         }
       : undefined,
-  runsIn: 'first',
   create: createExtension,
 });

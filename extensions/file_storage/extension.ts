@@ -1,4 +1,5 @@
-import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { Capability } from '../../src/component/capability.ts';
+import type { Extension, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { QueueStorage } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';

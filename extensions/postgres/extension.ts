@@ -1,4 +1,5 @@
-import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { Capability } from '../../src/component/capability.ts';
+import type { Extension, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { SharedQueueStorage } from '../../src/queue/shared-queue.ts';

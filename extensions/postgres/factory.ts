@@ -1,4 +1,4 @@
-import { defineExtension } from '../../src/component/component.ts';
+import { defineExtension } from '../../src/component/factory.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
 import { STORE } from '../../src/store/store.ts';
@@ -14,7 +14,7 @@ export const factory = defineExtension({
   kind: 'extension',
   type: 'postgres',
   stability: 'beta',
-  description: 'A store in Postgres, which any number of processes share.',
+  description: 'A store in Postgres, which any number of processes share',
   config,
   provides: OFFERS.map(({ name }) => name),
   create: createExtension,

@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
-import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { Capability } from '../../src/component/capability.ts';
+import type { Extension, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { DataDirectory } from '../../src/store/data-directory.ts';
 import { lateCounters } from '../../src/store/late-counters.ts';

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { guardAccess } from '../../../extensions/admin/access.ts';
 import { config as adminConfig } from '../../../extensions/admin/config.ts';
 import type { ApiError } from '../../../extensions/admin/errors.ts';
-import { defineExtension } from '../../../src/component/component.ts';
+import { defineExtension } from '../../../src/component/factory.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { REGISTRY } from '../../../src/registry.ts';
 import { fakeClock } from '../../helper/clock.ts';

@@ -23,7 +23,7 @@ async function normalized(batch: SealedBatch) {
 }
 
 t.test('its factory turns raw batches into observations', async (t) => {
-  t.match(factory, { type: 'normalization', accepts: ['raw'], emits: 'observations' });
+  t.match(factory, { type: 'normalization', data: { accepts: ['raw'], emits: 'observations' } });
   t.ok(factory.config.safeParse({}).success);
   t.notOk(factory.config.safeParse({ extra: 1 }).success);
 });

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { factory as customFields } from '../../../processors/custom_fields/factory.ts';
 import { factory } from '../../../processors/validation/factory.ts';
-import type { ProcessorFactory } from '../../../src/component/component.ts';
+import type { ProcessorFactory } from '../../../src/component/factory.ts';
 import type { Format, Rejection, SealedBatch } from '../../../src/model/batch.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { cutRejected, indexOf, observe, scan } from '../../../src/model/formats.ts';

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { capability } from '../../../src/component/component.ts';
+import { capability } from '../../../src/component/capability.ts';
 import type { ServiceConfig } from '../../../src/config/config.ts';
 import { BrokenReloadError, createService } from '../../../src/engine/service.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';

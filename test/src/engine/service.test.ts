@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { capability } from '../../../src/component/component.ts';
+import { capability } from '../../../src/component/capability.ts';
 import { HEALTH, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { createService } from '../../../src/engine/service.ts';
 import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
@@ -105,8 +105,8 @@ t.test('a service that never started shuts down all the same', async (t) => {
 t.test('configurations that only the whole shows to be wrong are refused', async (t) => {
   const parts = fakeParts();
   const part = {
-    receivers: [parts.receiver('in', { hasProject: true })],
-    processors: [parts.processor('auth', auth, { authenticates: true })],
+    receivers: [parts.receiver('in', { tenancy: { hasProject: true } })],
+    processors: [parts.processor('auth', auth, { tenancy: { authenticates: true } })],
     connectors: [parts.connector('a'), parts.connector('b')],
     exporters: [parts.exporter('out')],
   };
@@ -307,7 +307,7 @@ t.test('without auth the receiver names the tenant', async (t) => {
     t,
     parts,
     {
-      receivers: [parts.receiver('in', { hasProject: true }, { project: 'proj_own' })],
+      receivers: [parts.receiver('in', { tenancy: { hasProject: true } }, { project: 'proj_own' })],
       exporters: [parts.exporter('out')],
     },
     { traces: 'in > > out' },
@@ -383,7 +383,7 @@ t.test('rejected items are out of the body before it is normalized', async (t) =
               return observationBatch(batch as SealedBatch);
             },
           },
-          { emits: 'observations' },
+          { data: { accepts: ['raw'], emits: 'observations' } },
         ),
       ],
       exporters: [parts.exporter('out', { consume: async (batch) => void seen.push(batch) })],
@@ -510,7 +510,7 @@ t.test('a queue runs the processors once and delivers to each exporter by itself
           {
             process: (batch) => observationBatch(batch as SealedBatch),
           },
-          { emits: 'observations' },
+          { data: { accepts: ['raw'], emits: 'observations' } },
         ),
         parts.processor('sampler', {
           process: (batch) =>
