@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { clientTls } from '../../src/schema/client-tls.ts';
 import { duration, secret } from '../../src/schema/fields.ts';
-import { connectionTls } from '../../src/tls/client.ts';
 
 const sentinel = z.strictObject({
   name: z.string().min(1).describe('What the Sentinels call the primary.'),
@@ -37,9 +37,7 @@ export const config = z
       .describe(
         'After this a command has failed, so that no request waits for Redis. At most 1500ms.',
       ),
-    tls: connectionTls('Redis')
-      .optional()
-      .describe('TLS, whatever the URL says, with these files.'),
+    tls: clientTls('Redis').optional().describe('TLS, whatever the URL says, with these files.'),
     sentinel: sentinel.optional().describe('Sentinels that know where the primary is.'),
     cluster: z.boolean().default(false).describe('The URL is that of a node of a Redis Cluster.'),
   })
