@@ -2,7 +2,7 @@ import type { IdempotencyLedger, Settings } from '../../src/component/component.
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
-import { type Delivery, startDelivery } from '../../src/queue/delivery.ts';
+import { type QueueDelivery, startDelivery } from '../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
@@ -40,7 +40,7 @@ export class DurableSendingQueue {
   readonly idempotency: IdempotencyLedger;
   readonly #parts: SendingQueueParts;
   #queue: DurableQueue | undefined;
-  #delivery: Delivery | undefined;
+  #delivery: QueueDelivery | undefined;
   #unregister: (() => void) | undefined;
   /** Being appended, not yet among the queue's own numbers. */
   #entering = { requests: 0, items: 0 };
