@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// An old Node runs this file too, so what it needs comes only after the check.
+// An older Node loads this file too, so the imports come after the check.
 const NEEDED = 26;
 
 if (Number.parseInt(process.versions.node, 10) < NEEDED) {
@@ -14,13 +14,16 @@ if (Number.parseInt(process.versions.node, 10) < NEEDED) {
   const { enableCompileCache } = await import('node:module');
   const { fixAllocator } = await import('./cli/allocator.ts');
   fixAllocator(process.argv);
-  // The second start takes half as long. Coverage is exact only for what was compiled anew.
+  // Halves the time of later starts. Coverage is exact only for code that was compiled in the same process.
   if (!process.env['NODE_V8_COVERAGE']) enableCompileCache();
   const { holdYoungGeneration } = await import('./cli/heap.ts');
   holdYoungGeneration();
   const { runCli } = await import('./cli/program.ts');
   const { processTerminal } = await import('./cli/terminal.ts');
-  process.exit(await runCli(process.argv.slice(2), processTerminal()));
+  const terminal = processTerminal();
+  const status = await runCli(process.argv.slice(2), terminal);
+  await terminal.flush();
+  process.exit(status);
 }
 
 export {};

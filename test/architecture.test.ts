@@ -248,6 +248,10 @@ t.test('every component has the same rooms', async (t) => {
       const factory = codeOf(`${folder}/factory.ts`);
       t.match(factory, `type: '${type}'`, `${folder} is named by its type`);
       t.ok(factory.split('\n').length <= 45, `${folder}/factory.ts holds no logic`);
+      t.match(factory, 'export const factory = define', `${folder} exports factory`);
+      t.match(codeOf(`${folder}/config.ts`), 'export const config = z', `${folder} exports config`);
+      const create = `create${role.charAt(0).toUpperCase()}${role.slice(1, -'.ts'.length)}`;
+      t.match(codeOf(`${folder}/${role}`), `export function ${create}(`, `${folder}: ${create}`);
     }
   }
 });

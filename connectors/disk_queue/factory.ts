@@ -1,14 +1,13 @@
-import { defineConnector } from '../../src/component/component.ts';
+import { defineConnector } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { diskQueue as createDiskQueue } from './connector.ts';
+import { createConnector } from './connector.ts';
 
-export const diskQueue = defineConnector({
+export const factory = defineConnector({
   kind: 'connector',
   type: 'disk_queue',
   stability: 'beta',
-  description: 'A durable queue between pipelines: accepted means synced to disk.',
+  description: 'A durable queue between pipelines: accepted means synced to disk',
   config,
-  accepts: ['raw'],
-  emits: 'same',
-  create: createDiskQueue,
+  data: { accepts: ['raw'], emits: 'same' },
+  create: createConnector,
 });

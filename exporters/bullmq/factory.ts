@@ -1,14 +1,14 @@
-import { defineExporter } from '../../src/component/component.ts';
+import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { bullmqExporter } from './exporter.ts';
+import { createExporter } from './exporter.ts';
 
-export const bullmq = defineExporter({
+export const factory = defineExporter({
   kind: 'exporter',
   type: 'bullmq',
   stability: 'beta',
   description:
-    'A queue of BullMQ on Redis, from gateways to workers; payloads in a store, or in the job.',
+    'A BullMQ queue in Redis, from gateways to workers; payloads in a store, or in the job',
   config,
-  accepts: ['raw'],
-  create: bullmqExporter,
+  data: { accepts: ['raw'] },
+  create: createExporter,
 });

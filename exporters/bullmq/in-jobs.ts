@@ -4,7 +4,7 @@ import type { Exporter, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
-import { queueGauges } from '../../src/queue/gauges.ts';
+import { summaryGauges } from '../../src/queue/gauges.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
 import { REDIS } from '../../src/redis/redis.ts';
@@ -28,7 +28,7 @@ export function inJobs(settings: Settings, config: BullmqExporterConfig): Export
       const redis = host.extension(config.redis, REDIS);
       const queue = await openRedisQueue(redis, config.queue, clock, logger);
       const removers = [
-        queueGauges(metrics, { exporter: id }, queue),
+        summaryGauges(metrics, { exporter: id }, queue),
         host.service(HEALTH_REGISTRY).register(id, () => health(redis, queue)),
         host.service(QUEUE_REGISTRY).register(id, queue),
       ];

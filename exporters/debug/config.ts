@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-export const debugConfig = z.strictObject({
+export const config = z.strictObject({
   verbosity: z
     .enum(['basic', 'normal', 'detailed'])
     .default('basic')
@@ -18,4 +18,4 @@ export const debugConfig = z.strictObject({
     .default(1)
     .describe('After these every n-th batch of the second is written; 1 writes all, 0 none.'),
 });
-export type DebugConfig = z.infer<typeof debugConfig>;
+export type DebugConfig = z.output<typeof config>;

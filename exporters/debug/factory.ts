@@ -1,13 +1,13 @@
-import { defineExporter } from '../../src/component/component.ts';
-import { debugConfig } from './config.ts';
-import { createDebugExporter } from './exporter.ts';
+import { defineExporter } from '../../src/component/factory.ts';
+import { config } from './config.ts';
+import { createExporter } from './exporter.ts';
 
-export const debug = defineExporter({
+export const factory = defineExporter({
   kind: 'exporter',
   type: 'debug',
   stability: 'beta',
-  description: 'Writes what passes to the log, for looking at a pipeline while building it',
-  accepts: ['raw', 'observations'],
-  config: debugConfig,
-  create: createDebugExporter,
+  description: 'Writes passing batches to the log, for work on a new pipeline',
+  config,
+  data: { accepts: ['raw', 'observations'] },
+  create: createExporter,
 });

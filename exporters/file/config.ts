@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-export const fileConfig = z.strictObject({
+export const config = z.strictObject({
   path: z
     .string({ error: 'expected the path of the file to write, such as ./data/traces.jsonl' })
     .min(1)
@@ -42,4 +42,4 @@ export const fileConfig = z.strictObject({
     .optional()
     .describe('Without it the file grows without end.'),
 });
-export type FileConfig = z.infer<typeof fileConfig>;
+export type FileConfig = z.output<typeof config>;

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Exporter, Settings } from '../../src/component/component.ts';
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { rawOf } from '../../src/model/batch.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import { SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
@@ -20,7 +20,7 @@ const TURN_CHARACTERS = 1_048_576;
  *
  *   batch ──▶ lines (of a large one, in a thread) ──▶ writer: group ─▶ compress ─▶ rotate? ─▶ append ─▶ fsync ──▶ resolved
  */
-export function createFileExporter(settings: Settings, config: FileConfig): Exporter {
+export function createExporter(settings: Settings, config: FileConfig): Exporter {
   const writer = createWriter(settings, config);
   const large = createLargeRenderer();
   return {
@@ -45,7 +45,7 @@ export function createFileExporter(settings: Settings, config: FileConfig): Expo
 }
 
 async function renderLines(
-  source: RawBatch,
+  source: SealedBatch,
   observations: readonly Observation[],
 ): Promise<Buffer> {
   const parts: Buffer[] = [];

@@ -1,16 +1,18 @@
-import { defineExporter } from '../../src/component/component.ts';
-import { fileConfig } from './config.ts';
-import { createFileExporter } from './exporter.ts';
+import { defineExporter } from '../../src/component/factory.ts';
+import { config } from './config.ts';
+import { createExporter } from './exporter.ts';
 
-export const file = defineExporter({
+export const factory = defineExporter({
   kind: 'exporter',
   type: 'file',
   stability: 'beta',
   description:
     'Appends observations, or traces as they were received, to a file as JSON lines, with rotation and compression',
-  accepts: ['observations', 'raw'],
-  acceptsAs: ({ format }) => (format === 'json' ? ['observations'] : ['observations', 'raw']),
-  config: fileConfig,
-  oneProcess: () => 'one process writes a file, and renames it',
-  create: createFileExporter,
+  config,
+  data: {
+    accepts: ['observations', 'raw'],
+    acceptsAs: ({ format }) => (format === 'json' ? ['observations'] : ['observations', 'raw']),
+  },
+  placement: { oneProcess: () => 'one process writes a file, and renames it' },
+  create: createExporter,
 });

@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import { indexOf, observe, payload, positionOf } from '../../src/model/formats.ts';
 import type { Observation } from '../../src/model/observation.ts';
@@ -16,7 +16,7 @@ export const OTLP_LINE_START = '{"resourceSpans":';
  * `observations` names the items that are meant; undefined means all.
  */
 export function renderOtlpLine(
-  source: RawBatch,
+  source: SealedBatch,
   observations: readonly Observation[] | undefined,
 ): Buffer {
   const index = indexOf(source);
@@ -35,7 +35,7 @@ export function renderOtlpLine(
   return line(encodeRequest(requestOf(index, positions), 'json'));
 }
 
-function spansOf(source: RawBatch, given: readonly Observation[] | undefined): OtlpSpan[] {
+function spansOf(source: SealedBatch, given: readonly Observation[] | undefined): OtlpSpan[] {
   return (given ?? observedOf(source)).map((observation) => {
     const position = positionOf(source, observation.index);
     const fields = position === undefined ? {} : payload(source, position);
@@ -44,7 +44,7 @@ function spansOf(source: RawBatch, given: readonly Observation[] | undefined): O
 }
 
 /** Nothing of a batch is written when an item of it cannot be: `validation` keeps such items out. */
-function observedOf(source: RawBatch): readonly Observation[] {
+function observedOf(source: SealedBatch): readonly Observation[] {
   try {
     return observe(source);
   } catch (cause) {

@@ -3,7 +3,7 @@ import { clientFields } from '../../src/otlp-client/config.ts';
 import { retryOnFailure, sendingQueue } from '../../src/schema/delivery-fields.ts';
 import { duration } from '../../src/schema/fields.ts';
 
-export const otlpHttpConfig = z
+export const config = z
   .strictObject({
     ...clientFields,
     encoding: z
@@ -49,4 +49,4 @@ export const otlpHttpConfig = z
     if (value.timeout === 0) refuse(['timeout'], 'timeout must be above 0');
   });
 
-export type OtlpHttpConfig = z.output<typeof otlpHttpConfig>;
+export type OtlpHttpConfig = z.output<typeof config>;

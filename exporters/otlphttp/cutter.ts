@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import type { OtlpIndex } from '../../src/model/batch-index.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { bytesOf, indexOf, SMALL_BODY_BYTES } from '../../src/model/formats.ts';
@@ -8,7 +8,7 @@ import { asBuffer, createThread, threadFile } from '../../src/thread/thread.ts';
 
 /** What is wanted of a batch's body. */
 export type Cut = {
-  readonly batch: RawBatch;
+  readonly batch: SealedBatch;
   /** Positions in the body; undefined for all of it. */
   readonly keep: readonly number[] | undefined;
   /** Of OTLP, where it is to be another than it came in. */
@@ -40,7 +40,7 @@ export function createCutter(): Cutter {
   };
 }
 
-function isLarge({ body, encoding, index }: RawBatch): boolean {
+function isLarge({ body, encoding, index }: SealedBatch): boolean {
   return (index?.bytes.length ?? inflatedSizeHint(body, encoding)) > SMALL_BODY_BYTES;
 }
 

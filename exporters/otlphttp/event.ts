@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { observeEach, payload, positionOf } from '../../src/model/formats.ts';
 import type { Observation, Payload } from '../../src/model/observation.ts';
 import { PAYLOAD_FIELDS } from '../../src/model/observation.ts';
@@ -7,7 +7,7 @@ import type { OtlpSpan } from '../../src/model/otlp/span.ts';
 
 /** One event of an observation, with where it came from. */
 export type ObservationEvent = {
-  readonly batch: RawBatch;
+  readonly batch: SealedBatch;
   /** Of the item in the batch's body. */
   readonly position: number;
   readonly observation: Observation;
@@ -18,7 +18,7 @@ export type ObservationEvent = {
 export type UnreadableItem = { readonly position: number; readonly message: string };
 
 /** All events of a batch; those that cannot be read by their position. */
-export function eventsOf(batch: RawBatch): {
+export function eventsOf(batch: SealedBatch): {
   events: ObservationEvent[];
   unreadable: UnreadableItem[];
 } {

@@ -13,7 +13,7 @@ import { Sender } from './sender.ts';
  *
  *   batch ─▶ sender ─▶ destination ─▶ answer                                  (direct.ts)
  */
-export function createOtlpHttpExporter(settings: Settings, config: OtlpHttpConfig): Exporter {
+export function createExporter(settings: Settings, config: OtlpHttpConfig): Exporter {
   const { enabled, storage } = config.sending_queue;
   const isQueued = enabled && storage !== undefined;
   const metrics = createSendMetrics(settings.metrics, settings.id);

@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { encodeRequest } from '../../src/model/otlp/encode.ts';
 import { requestOfSpans } from '../../src/model/otlp/encode-observation.ts';
 import type { RequestBody } from '../../src/otlp-client/body.ts';
@@ -12,7 +12,9 @@ export type Piece = {
   /** Spans in it. */
   readonly items: number;
   /** Where they come from: positions in the bodies of batches; undefined for all of a batch. */
-  readonly sources: readonly { readonly batch: RawBatch; readonly position: number }[] | undefined;
+  readonly sources:
+    | readonly { readonly batch: SealedBatch; readonly position: number }[]
+    | undefined;
   encode(): Promise<RequestBody>;
   /** Parts that are it together; none where it cannot be parted. */
   halves(): readonly Piece[];
@@ -20,7 +22,7 @@ export type Piece = {
 
 /** OTLP leaves as the bytes that came in, also where only some of its spans are sent. */
 export function otlpPiece(
-  batch: RawBatch,
+  batch: SealedBatch,
   config: OtlpHttpConfig,
   cutter: Cutter,
   keep?: readonly number[],

@@ -10,7 +10,7 @@ import type { PostgresExporterConfig } from './config.ts';
  *                        │ the data is refused: halves, and halves of them
  *                        └──▶ what can be stored is stored, the rest is named
  */
-export function postgresExporter(settings: Settings, config: PostgresExporterConfig): Exporter {
+export function createExporter(settings: Settings, config: PostgresExporterConfig): Exporter {
   const { id, host, logger } = settings;
   let store: Store | undefined;
   return {

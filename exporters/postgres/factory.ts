@@ -1,13 +1,13 @@
-import { defineExporter } from '../../src/component/component.ts';
+import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { postgresExporter } from './exporter.ts';
+import { createExporter } from './exporter.ts';
 
-export const postgres = defineExporter({
+export const factory = defineExporter({
   kind: 'exporter',
   type: 'postgres',
   stability: 'beta',
-  description: 'Writes observations into a store in Postgres.',
+  description: 'Writes observations into a store in Postgres',
   config,
-  accepts: ['observations'],
-  create: postgresExporter,
+  data: { accepts: ['observations'] },
+  create: createExporter,
 });

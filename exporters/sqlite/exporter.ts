@@ -5,7 +5,7 @@ import { STORE } from '../../src/store/store.ts';
 import type { SqliteExporterConfig } from './config.ts';
 
 /** observations ──▶ merged into their rows, in one transaction with the raw batch if it is not there */
-export function sqliteExporter(settings: Settings, config: SqliteExporterConfig): Exporter {
+export function createExporter(settings: Settings, config: SqliteExporterConfig): Exporter {
   let store: Store | undefined;
   return {
     async start() {

@@ -1,13 +1,13 @@
-import { defineExporter } from '../../src/component/component.ts';
+import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { sqliteExporter } from './exporter.ts';
+import { createExporter } from './exporter.ts';
 
-export const sqlite = defineExporter({
+export const factory = defineExporter({
   kind: 'exporter',
   type: 'sqlite',
   stability: 'beta',
-  description: 'Writes observations into a store in SQLite.',
+  description: 'Writes observations into a store in SQLite',
   config,
-  accepts: ['observations'],
-  create: sqliteExporter,
+  data: { accepts: ['observations'] },
+  create: createExporter,
 });

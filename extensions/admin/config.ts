@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { endpoint, secret, storeRef } from '../../src/schema/fields.ts';
 import { serverTls } from '../../src/schema/server-tls.ts';
 
-export const adminConfig = z.strictObject({
+export const config = z.strictObject({
   endpoint: endpoint('127.0.0.1:4319').describe('Where to listen'),
   store: storeRef().describe('The store whose projects and keys are managed'),
   token: secret()
@@ -19,4 +19,4 @@ export const adminConfig = z.strictObject({
   tls: serverTls().optional().describe('Serves https; plain http where it is left out'),
 });
 
-export type AdminConfig = z.output<typeof adminConfig>;
+export type AdminConfig = z.output<typeof config>;

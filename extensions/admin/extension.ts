@@ -1,4 +1,5 @@
-import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { Capability } from '../../src/component/capability.ts';
+import type { Extension, Settings } from '../../src/component/component.ts';
 import { HEALTH } from '../../src/component/health.ts';
 import type { AdminApi } from '../../src/control/admin-api.ts';
 import { ADMIN_API } from '../../src/control/admin-api.ts';
@@ -16,7 +17,7 @@ import { keepToken, noPlaceForToken } from './token.ts';
  *   socket ─▶ fastify ─▶ server.ts  path, method ─▶ credential ─▶ body ─▶ query and body by their schema
  *                          └▶ operations.ts ─▶ src/control/management.ts ─▶ store, audit
  */
-export function createAdmin(settings: Settings, config: AdminConfig): Extension {
+export function createExtension(settings: Settings, config: AdminConfig): Extension {
   const { host, logger, clock, metrics } = settings;
   let server: AdminServer | undefined;
   let tokenFile: string | undefined;

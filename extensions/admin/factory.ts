@@ -1,16 +1,17 @@
-import { defineExtension } from '../../src/component/component.ts';
+import { defineExtension } from '../../src/component/factory.ts';
 import { DATA_DIRECTORY } from '../../src/store/data-directory.ts';
-import { adminConfig } from './config.ts';
-import { createAdmin } from './extension.ts';
+import { config } from './config.ts';
+import { createExtension } from './extension.ts';
 import { noPlaceForToken } from './token.ts';
 
-export const admin = defineExtension({
+export const factory = defineExtension({
   kind: 'extension',
   type: 'admin',
   stability: 'beta',
   description: 'Manages projects, keys, plan and usage of a store over HTTP',
-  config: adminConfig,
+  config,
   provides: ['admin_api'],
+  placement: { runsIn: 'first' },
   needs: ({ store, token }) =>
     token === ''
       ? {
@@ -21,6 +22,5 @@ export const admin = defineExtension({
           isOptional: true,
         }
       : undefined,
-  runsIn: 'first',
-  create: createAdmin,
+  create: createExtension,
 });

@@ -1,4 +1,5 @@
-import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { Capability } from '../../src/component/capability.ts';
+import type { Extension, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { QueueStorage } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
@@ -9,7 +10,7 @@ import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import type { FileStorageConfig } from './config.ts';
 
 /** Offers queues in a directory of their own, and counters over what they accepted; see src/sqlite/queue/directory-storage.ts. */
-export function fileStorageExtension(settings: Settings, config: FileStorageConfig): Extension {
+export function createExtension(settings: Settings, config: FileStorageConfig): Extension {
   const { clock, logger } = settings;
   let open: DirectoryStorage | undefined;
   // The offer exists before the start, because components look it up while they are created.

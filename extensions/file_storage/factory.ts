@@ -1,14 +1,14 @@
-import { defineExtension } from '../../src/component/component.ts';
+import { defineExtension } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { fileStorageExtension } from './extension.ts';
+import { createExtension } from './extension.ts';
 
-export const fileStorage = defineExtension({
+export const factory = defineExtension({
   kind: 'extension',
   type: 'file_storage',
   stability: 'beta',
-  description: 'A directory that keeps queues: what waits is on disk until it was delivered.',
+  description: 'A directory that keeps queues: an entry is on disk until it is delivered',
   config,
   provides: ['queue_storage', 'usage_counters'],
   dataDirectory: ({ directory }) => directory,
-  create: (settings, parsed) => fileStorageExtension(settings, parsed),
+  create: createExtension,
 });

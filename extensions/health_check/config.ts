@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { endpoint } from '../../src/schema/fields.ts';
 import { serverTls } from '../../src/schema/server-tls.ts';
 
-export const healthCheckConfig = z.strictObject({
+export const config = z.strictObject({
   endpoint: endpoint('127.0.0.1:13133').describe('Where to listen'),
   path: z
     .string()
@@ -12,4 +12,4 @@ export const healthCheckConfig = z.strictObject({
   tls: serverTls().optional().describe('Serves https; plain http where it is left out'),
 });
 
-export type HealthCheckConfig = z.output<typeof healthCheckConfig>;
+export type HealthCheckConfig = z.output<typeof config>;

@@ -14,7 +14,7 @@ import type { HealthCheckConfig } from './config.ts';
  *   GET /readyz?verbose   the same with a report per component
  *   GET {path}            as /readyz
  */
-export function createHealthCheck(settings: Settings, config: HealthCheckConfig): Extension {
+export function createExtension(settings: Settings, config: HealthCheckConfig): Extension {
   const { clock, logger, metrics } = settings;
   let server: Server | undefined;
   let unsecure = (): void => {};

@@ -1,14 +1,14 @@
-import { defineExtension } from '../../src/component/component.ts';
-import { healthCheckConfig } from './config.ts';
-import { createHealthCheck } from './extension.ts';
+import { defineExtension } from '../../src/component/factory.ts';
+import { config } from './config.ts';
+import { createExtension } from './extension.ts';
 
-export const healthCheck = defineExtension({
+export const factory = defineExtension({
   kind: 'extension',
   type: 'health_check',
   stability: 'beta',
-  description: 'Answers over HTTP whether the service lives and is ready',
-  config: healthCheckConfig,
+  description: 'Answers over HTTP whether the service is alive and ready',
+  config,
   provides: [],
-  runsIn: 'watcher',
-  create: createHealthCheck,
+  placement: { runsIn: 'watcher' },
+  create: createExtension,
 });

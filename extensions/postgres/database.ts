@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { deletedProjects, lockForAccept } from './batches/accept-lock.ts';
 import { acceptBatches, storeDelivered } from './batches/accepting.ts';
 import { readBatches } from './batches/batches.ts';
@@ -25,12 +25,12 @@ export type StoreDatabase = PostgresClient &
      */
     acceptBatches(
       client: PostgresTransaction,
-      batches: readonly RawBatch[],
+      batches: readonly SealedBatch[],
     ): Promise<ReadonlySet<string>>;
     /** The same for batches that were accepted and made durable in another place: none is refused. */
-    storeDelivered(client: PostgresTransaction, batches: readonly RawBatch[]): Promise<void>;
+    storeDelivered(client: PostgresTransaction, batches: readonly SealedBatch[]): Promise<void>;
     /** Batches by id; an unknown id is left out. */
-    readBatches(ids: readonly string[]): Promise<ReadonlyMap<string, RawBatch>>;
+    readBatches(ids: readonly string[]): Promise<ReadonlyMap<string, SealedBatch>>;
   };
 
 export function storeDatabase(postgres: Postgres, usageTimes: UsageTimes): StoreDatabase {

@@ -1,4 +1,5 @@
-import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { Capability } from '../../src/component/capability.ts';
+import type { Extension, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { SharedQueueStorage } from '../../src/queue/shared-queue.ts';
@@ -20,7 +21,7 @@ import { openStore } from './open-store.ts';
  *
  * A Postgres that goes away is waited for; one that is away at the start refuses the start.
  */
-export function postgresExtension(settings: Settings, config: PostgresConfig): Extension {
+export function createExtension(settings: Settings, config: PostgresConfig): Extension {
   const { id, host, metrics, logger } = settings;
   let postgres: Postgres | undefined;
   let open: OpenStore | undefined;

@@ -1,4 +1,5 @@
-import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { Capability } from '../../src/component/capability.ts';
+import type { Extension, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
@@ -15,7 +16,7 @@ import { openRedis } from './connection.ts';
  *
  * A Redis that is away at the start, or goes away, is waited for: nothing needs a restart.
  */
-export function redisExtension(settings: Settings, config: RedisConfig): Extension {
+export function createExtension(settings: Settings, config: RedisConfig): Extension {
   const { id, clock, logger, host } = settings;
   let open: OpenRedis | undefined;
   const opened = (): OpenRedis => {

@@ -1,13 +1,13 @@
-import { defineExtension } from '../../src/component/component.ts';
+import { defineExtension } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { redisExtension } from './extension.ts';
+import { createExtension } from './extension.ts';
 
-export const redis = defineExtension({
+export const factory = defineExtension({
   kind: 'extension',
   type: 'redis',
   stability: 'beta',
-  description: 'A connection to Redis, for queues and counters that replicas share.',
+  description: 'A connection to Redis, for queues and counters that replicas share',
   config,
   provides: ['redis'],
-  create: redisExtension,
+  create: createExtension,
 });

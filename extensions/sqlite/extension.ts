@@ -1,5 +1,6 @@
 import { resolve } from 'node:path';
-import type { Capability, Extension, Settings } from '../../src/component/component.ts';
+import type { Capability } from '../../src/component/capability.ts';
+import type { Extension, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { DataDirectory } from '../../src/store/data-directory.ts';
 import { lateCounters } from '../../src/store/late-counters.ts';
@@ -14,7 +15,7 @@ import { openStore } from './open-store.ts';
  *   queues ─────────┼─▶ writing thread ─▶ store.db (WAL, synced) ◀─ reading threads ◀─ leases, listings
  *   observations ───┘     one transaction a group
  */
-export function sqliteExtension(settings: Settings, config: SqliteConfig): Extension {
+export function createExtension(settings: Settings, config: SqliteConfig): Extension {
   let parts: OpenStore | undefined;
   // Offers exist before the start, because components look them up while they are created.
   const store = lateStore(() => {

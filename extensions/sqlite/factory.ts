@@ -1,15 +1,15 @@
-import { defineExtension } from '../../src/component/component.ts';
+import { defineExtension } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { sqliteExtension } from './extension.ts';
+import { createExtension } from './extension.ts';
 
-export const sqlite = defineExtension({
+export const factory = defineExtension({
   kind: 'extension',
   type: 'sqlite',
   stability: 'beta',
-  description: 'A store in one SQLite file: projects, keys, usage, queues, raw batches and traces.',
+  description: 'A store in one SQLite file: projects, keys, usage, queues, raw batches and traces',
   config,
   provides: ['store', 'queue_storage', 'usage_counters', 'bootstrap', 'data_directory'],
-  oneProcess: () => 'the store in SQLite belongs to one process',
   dataDirectory: ({ directory }) => directory,
-  create: (settings, parsed) => sqliteExtension(settings, parsed),
+  placement: { oneProcess: () => 'the store in SQLite belongs to one process' },
+  create: createExtension,
 });

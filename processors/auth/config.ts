@@ -11,7 +11,7 @@ const fixedKey = z.strictObject({
     .describe('What the key may do'),
 });
 
-export const authConfig = z
+export const config = z
   .strictObject({
     store: storeRef().optional().describe('The store that holds projects and keys'),
     keys: z.array(fixedKey).min(1).optional().describe('Fixed keys, instead of a store'),
@@ -27,4 +27,4 @@ export const authConfig = z
     path: ['keys'],
   });
 
-export type AuthConfig = z.output<typeof authConfig>;
+export type AuthConfig = z.output<typeof config>;

@@ -1,16 +1,17 @@
-import { defineProcessor } from '../../src/component/component.ts';
-import { authConfig } from './config.ts';
-import { createAuthProcessor } from './processor.ts';
+import { defineProcessor } from '../../src/component/factory.ts';
+import { config } from './config.ts';
+import { createProcessor } from './processor.ts';
 
-export const auth = defineProcessor({
+export const factory = defineProcessor({
   kind: 'processor',
   type: 'auth',
   stability: 'beta',
-  description: 'Names the project of a request by its API key, before a byte of its body is read',
-  config: authConfig,
-  accepts: ['raw'],
-  emits: 'same',
-  authenticates: true,
-  projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
-  create: createAuthProcessor,
+  description: 'Names the project of a request by its API key, before the body is read',
+  config,
+  data: { accepts: ['raw'], emits: 'same' },
+  tenancy: {
+    authenticates: true,
+    projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
+  },
+  create: createProcessor,
 });

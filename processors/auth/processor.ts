@@ -17,7 +17,7 @@ import { cacheKeys } from './key-cache.ts';
  *
  * Whether the key may do what is asked, the pipeline decides.
  */
-export function createAuthProcessor(settings: Settings, config: AuthConfig): Processor {
+export function createProcessor(settings: Settings, config: AuthConfig): Processor {
   if (config.keys !== undefined) return authenticateByKeys(fixedKeys(config.keys));
   return authenticateByStore(settings, config);
 }

@@ -1,5 +1,5 @@
 import type { Processor } from '../../src/component/component.ts';
-import type { Batch, RawBatch, Rejection } from '../../src/model/batch.ts';
+import type { Batch, Rejection, SealedBatch } from '../../src/model/batch.ts';
 import { reject } from '../../src/model/batch.ts';
 import type { JsonIndex } from '../../src/model/batch-index.ts';
 import { indexOf, itemId, requestIndexOf } from '../../src/model/formats.ts';
@@ -11,7 +11,7 @@ import { otlpCustomFieldRejections } from '../../src/model/otlp/rules.ts';
  * Spec 2.6: in each of the places custom fields may stand in, only an object or null will do. Merging
  * them is normalization's work; this decides who is rejected, before anything is made durable.
  */
-export function createCustomFields(): Processor {
+export function createProcessor(): Processor {
   return {
     async start() {},
     async shutdown() {},
@@ -22,7 +22,7 @@ export function createCustomFields(): Processor {
   };
 }
 
-function rejectionsOf(batch: RawBatch): readonly Rejection[] {
+function rejectionsOf(batch: SealedBatch): readonly Rejection[] {
   const index = indexOf(batch);
   if (!isJsonIndex(index)) {
     return otlpCustomFieldRejections(index).map((rejection) => ({

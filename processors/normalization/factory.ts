@@ -1,14 +1,13 @@
-import { defineProcessor } from '../../src/component/component.ts';
+import { defineProcessor } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createNormalization } from './processor.ts';
+import { createProcessor } from './processor.ts';
 
-export const normalization = defineProcessor({
+export const factory = defineProcessor({
   kind: 'processor',
   type: 'normalization',
   stability: 'beta',
-  description: 'Turns events, runs and spans into observations, the one form that stores keep.',
+  description: 'Turns events, runs and spans into observations, the one form that stores keep',
   config,
-  accepts: ['raw'],
-  emits: 'observations',
-  create: (settings) => createNormalization(settings),
+  data: { accepts: ['raw'], emits: 'observations' },
+  create: createProcessor,
 });

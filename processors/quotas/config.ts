@@ -62,7 +62,7 @@ const edge = z
   .prefault({})
   .describe('Limits on requests, for each key and each address');
 
-export const quotasConfig = z
+export const config = z
   .strictObject({
     store: storeRef()
       .optional()
@@ -92,5 +92,5 @@ export const quotasConfig = z
     path: ['counters'],
   });
 
-export type QuotasConfig = z.output<typeof quotasConfig>;
+export type QuotasConfig = z.output<typeof config>;
 export type EdgeConfig = QuotasConfig['edge'];

@@ -1,18 +1,22 @@
-import { defineProcessor } from '../../src/component/component.ts';
+import { defineProcessor } from '../../src/component/factory.ts';
 import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
-import { quotasConfig } from './config.ts';
-import { createQuotasProcessor } from './processor.ts';
+import { config } from './config.ts';
+import { createProcessor } from './processor.ts';
 
-export const quotas = defineProcessor({
+export const factory = defineProcessor({
   kind: 'processor',
   type: 'quotas',
   stability: 'beta',
   description:
-    'Limits what an organization, a key and an address may send, and counts what was accepted',
-  config: quotasConfig,
-  accepts: ['raw'],
-  emits: 'same',
-  afterRejecting: true,
+    'Limits the events, bytes and requests of an organization, a key and an address, and counts the accepted ones',
+  config,
+  data: { accepts: ['raw'], emits: 'same', afterRejecting: true },
+  placement: {
+    oneProcess: ({ counters }) =>
+      counters === undefined
+        ? 'without a redis in `counters` every worker would count by itself, and allow all of each limit'
+        : undefined,
+  },
   needs: ({ counters, store }) =>
     counters === undefined || store === undefined
       ? undefined
@@ -22,9 +26,5 @@ export const quotas = defineProcessor({
           field: 'counters',
           message: `the store "${store}" belongs to one process and counts by itself; leave \`counters\` out`,
         },
-  oneProcess: ({ counters }) =>
-    counters === undefined
-      ? 'without a redis in `counters` every worker would count by itself, and allow all of each limit'
-      : undefined,
-  create: createQuotasProcessor,
+  create: createProcessor,
 });

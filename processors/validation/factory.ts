@@ -1,16 +1,13 @@
-import { defineProcessor } from '../../src/component/component.ts';
+import { defineProcessor } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { createValidation } from './processor.ts';
+import { createProcessor } from './processor.ts';
 
-export const validation = defineProcessor({
+export const factory = defineProcessor({
   kind: 'processor',
   type: 'validation',
   stability: 'beta',
-  description:
-    'Checks the fields, ids, times and sizes of every event, and rejects those that fail.',
+  description: 'Checks the fields, ids, times and sizes of every event, and rejects invalid ones',
   config,
-  accepts: ['raw'],
-  emits: 'same',
-  rejects: true,
-  create: createValidation,
+  data: { accepts: ['raw'], emits: 'same', rejects: true },
+  create: createProcessor,
 });

@@ -1,14 +1,13 @@
-import { defineReceiver } from '../../src/component/component.ts';
+import { defineReceiver } from '../../src/component/factory.ts';
 import { config } from './config.ts';
-import { bullmqReceiver } from './receiver.ts';
+import { createReceiver } from './receiver.ts';
 
-export const bullmq = defineReceiver({
+export const factory = defineReceiver({
   kind: 'receiver',
   type: 'bullmq',
   stability: 'beta',
-  description: 'Takes the jobs of a BullMQ queue that gateways fill, and delivers their batches.',
+  description: 'Takes jobs from a BullMQ queue that gateways fill, and delivers their batches',
   config,
-  delivers: true,
-  receivesEvents: true,
-  create: bullmqReceiver,
+  data: { deliversToEach: true, receivesEvents: true },
+  create: createReceiver,
 });

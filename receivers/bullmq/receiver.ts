@@ -4,7 +4,7 @@ import { fromJobs } from './from-jobs.ts';
 import { fromStore } from './from-store.ts';
 
 /** Two promises, two ways: see from-store.ts and from-jobs.ts. */
-export function bullmqReceiver(
+export function createReceiver(
   settings: Settings,
   config: BullmqReceiverConfig,
   pipeline: Pipeline,

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { listenerFields, projectField } from '../../src/http/config.ts';
 import { endpoint } from '../../src/schema/fields.ts';
 
-export const nativeConfig = z.strictObject({
+export const config = z.strictObject({
   endpoint: endpoint('127.0.0.1:4318').describe(
     'Where to listen; receivers that name the same endpoint share one listener',
   ),
@@ -10,4 +10,4 @@ export const nativeConfig = z.strictObject({
   ...listenerFields,
 });
 
-export type NativeConfig = z.output<typeof nativeConfig>;
+export type NativeConfig = z.output<typeof config>;

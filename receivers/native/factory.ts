@@ -1,14 +1,14 @@
-import { defineReceiver } from '../../src/component/component.ts';
-import { nativeConfig } from './config.ts';
-import { createNativeReceiver } from './receiver.ts';
+import { defineReceiver } from '../../src/component/factory.ts';
+import { config } from './config.ts';
+import { createReceiver } from './receiver.ts';
 
-export const native = defineReceiver({
+export const factory = defineReceiver({
   kind: 'receiver',
   type: 'native',
   stability: 'beta',
   description: 'Native observation events over HTTP, in batches of up to 1,000',
-  config: nativeConfig,
-  hasProject: true,
-  receivesEvents: true,
-  create: createNativeReceiver,
+  config,
+  data: { receivesEvents: true },
+  tenancy: { hasProject: true },
+  create: createReceiver,
 });

@@ -7,7 +7,7 @@ import type { NativeConfig } from './config.ts';
 /**
  *   POST /api/v1/observations/batch ─▶ src/http/ingest.ts ─▶ pipeline ─▶ 202 with the native envelope
  */
-export function createNativeReceiver(
+export function createReceiver(
   settings: Settings,
   config: NativeConfig,
   pipeline: Pipeline,

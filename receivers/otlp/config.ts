@@ -32,7 +32,7 @@ function allDefaults(value: unknown): unknown {
   return value === null ? {} : value;
 }
 
-export const otlpConfig = z.strictObject({
+export const config = z.strictObject({
   protocols: z
     .strictObject({
       http: z.preprocess(allDefaults, httpConfig).optional().describe('OTLP over HTTP'),
@@ -45,4 +45,4 @@ export const otlpConfig = z.strictObject({
   ...projectField,
 });
 
-export type OtlpConfig = z.output<typeof otlpConfig>;
+export type OtlpConfig = z.output<typeof config>;

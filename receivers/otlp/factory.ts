@@ -1,13 +1,13 @@
-import { defineReceiver } from '../../src/component/component.ts';
-import { otlpConfig } from './config.ts';
-import { createOtlpReceiver } from './receiver.ts';
+import { defineReceiver } from '../../src/component/factory.ts';
+import { config } from './config.ts';
+import { createReceiver } from './receiver.ts';
 
-export const otlp = defineReceiver({
+export const factory = defineReceiver({
   kind: 'receiver',
   type: 'otlp',
   stability: 'beta',
   description: 'OpenTelemetry traces over HTTP (protobuf or JSON) and gRPC',
-  config: otlpConfig,
-  hasProject: true,
-  create: createOtlpReceiver,
+  config,
+  tenancy: { hasProject: true },
+  create: createReceiver,
 });

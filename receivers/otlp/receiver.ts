@@ -18,7 +18,7 @@ const MIB = 1_048_576;
  *   POST /v1/traces (and aliases) ─┬▶ src/http/ingest.ts ─▶ pipeline ─▶ 200, in the request's encoding
  *   gRPC TraceService/Export      ─┘                                 └▶ OK
  */
-export function createOtlpReceiver(
+export function createReceiver(
   settings: Settings,
   { protocols: { http, grpc }, project }: OtlpConfig,
   pipeline: Pipeline,

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { listenerFields, projectField } from '../../src/http/config.ts';
 import { endpoint } from '../../src/schema/fields.ts';
 
-export const runsConfig = z.strictObject({
+export const config = z.strictObject({
   endpoint: endpoint('127.0.0.1:4318').describe(
     'Where to listen; receivers that name the same endpoint share one listener',
   ),
@@ -10,4 +10,4 @@ export const runsConfig = z.strictObject({
   ...listenerFields,
 });
 
-export type RunsConfig = z.output<typeof runsConfig>;
+export type RunsConfig = z.output<typeof config>;

@@ -1,14 +1,14 @@
-import { defineReceiver } from '../../src/component/component.ts';
-import { runsConfig } from './config.ts';
-import { createRunsReceiver } from './receiver.ts';
+import { defineReceiver } from '../../src/component/factory.ts';
+import { config } from './config.ts';
+import { createReceiver } from './receiver.ts';
 
-export const runs = defineReceiver({
+export const factory = defineReceiver({
   kind: 'receiver',
   type: 'runs',
   stability: 'beta',
-  description: "Runs as LangSmith's clients send them, one at a time or in batches of up to 1,000",
-  config: runsConfig,
-  hasProject: true,
-  receivesEvents: true,
-  create: createRunsReceiver,
+  description: "Runs from LangSmith's clients over HTTP, one by one or in batches of up to 1,000",
+  config,
+  data: { receivesEvents: true },
+  tenancy: { hasProject: true },
+  create: createReceiver,
 });

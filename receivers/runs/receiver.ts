@@ -11,7 +11,7 @@ import { infoRoute, multipartRoute } from './info.ts';
  *   POST  /api/v1/runs/batch  {post, patch} ┴▶ src/http/ingest.ts ─▶ pipeline ─▶ 202, native envelope
  *   GET   /api/v1/info        what LangSmith's clients ask before they send
  */
-export function createRunsReceiver(
+export function createReceiver(
   settings: Settings,
   config: RunsConfig,
   pipeline: Pipeline,

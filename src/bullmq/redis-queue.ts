@@ -1,14 +1,15 @@
 import type { JobType } from 'bullmq';
 import type { Clock, Logger } from '../component/component.ts';
-import type { RawBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
-import { Refusal, RetryableError } from '../model/errors.ts';
+import { Refusal } from '../model/errors.ts';
 import type {
   DeadLetter,
+  DeadLetterFilter,
   DeadLetterReason,
-  DurableQueue,
+  QueueAdmin,
   QueueDrop,
-  QueueStats,
+  QueueSummary,
 } from '../queue/queue.ts';
 import type { RedisConnection } from '../redis/redis.ts';
 import { payloadOf, projectIn } from './job-data.ts';
@@ -18,13 +19,19 @@ import { jobIdOf } from './names.ts';
 import type { Letters } from './redis-dead-letters.ts';
 import { deletedProjects, lettersOf } from './redis-dead-letters.ts';
 
-/** A queue whose payloads are in its jobs. BullMQ leases; the rest is here. */
-export type RedisQueue = DurableQueue & {
+/**
+ * A queue whose payloads are in its jobs. BullMQ leases the jobs, and Redis keeps no answers of requests: of the
+ * roles of a queue this is the administration only.
+ */
+export type RedisQueue = QueueAdmin & {
   readonly jobs: JobQueue;
-  /** Nothing of these may be delivered any more. */
+  /** Rejects with `RetryableError` (`redis_full`, `redis_failed`) or the `Refusal` of a deleted project. */
+  append(batch: SealedBatch): Promise<void>;
+  /** Whether the project was deleted, so that none of its batches may be delivered. */
   isDeleted(projectId: string): Promise<boolean>;
-  /** Sets a batch aside for a branch; of the same twice one letter is kept. */
-  bury(branch: string, batch: RawBatch, reason: DeadLetterReason): Promise<void>;
+  /** Keeps a batch as a dead letter of a branch, once per batch and branch. */
+  deadLetter(branch: string, batch: SealedBatch, reason: DeadLetterReason): Promise<void>;
+  /** Tells `onDrop` listeners of a batch that a worker dropped. */
   dropped(drop: QueueDrop): void;
   close(): Promise<void>;
 };
@@ -47,10 +54,6 @@ export async function openRedisQueue(
 
 class JobsAsQueue implements RedisQueue {
   readonly jobs: JobQueue;
-  readonly idempotency = {
-    claim: () =>
-      Promise.reject(new RetryableError('storage_failed', 'jobs keep no answers of requests')),
-  };
   readonly #redis: RedisConnection;
   readonly #name: string;
   readonly #clock: Clock;
@@ -70,7 +73,7 @@ class JobsAsQueue implements RedisQueue {
     this.#letters = lettersOf(redis, name);
   }
 
-  async append(batch: RawBatch): Promise<void> {
+  async append(batch: SealedBatch): Promise<void> {
     if (itemsOf(batch) === 0) return;
     // In this order on one connection: of a deletion in between, one of the two is aware.
     const added = this.jobs.add(batch.id, payloadOf(batch));
@@ -115,13 +118,11 @@ class JobsAsQueue implements RedisQueue {
     }
   }
 
-  bury(branch: string, batch: RawBatch, reason: DeadLetterReason): Promise<void> {
+  deadLetter(branch: string, batch: SealedBatch, reason: DeadLetterReason): Promise<void> {
     return this.#letters.add(branch, batch, reason, this.#clock.now());
   }
 
-  deadLetters(
-    filter: { branch?: string; limit?: number; after?: number } = {},
-  ): Promise<DeadLetter[]> {
+  deadLetters(filter: DeadLetterFilter = {}): Promise<DeadLetter[]> {
     return this.#letters.list(filter);
   }
 
@@ -153,16 +154,12 @@ class JobsAsQueue implements RedisQueue {
     for (const listener of this.#dropListeners) listener(drop);
   }
 
-  /** Items are not counted in Redis, and no age is kept: a job counts as one, and has none. */
-  stats(): QueueStats {
+  stats(): QueueSummary {
     const { entries, leased, letters, items } = this.#counts;
     return {
-      branches: [{ branch: this.#name, entries, items: entries, leased, oldestAt: undefined }],
-      bytes: 0,
-      maxBytes: Number.MAX_SAFE_INTEGER,
+      branches: [{ branch: this.#name, entries, leased }],
       deadLetters: letters,
       deadLetterItems: items,
-      quarantined: 0,
     };
   }
 
@@ -189,36 +186,9 @@ class JobsAsQueue implements RedisQueue {
     this.#counts = { entries, leased, letters: sums.letters, items: sums.items };
   }
 
-  async verify(): Promise<{ entries: number; quarantined: number }> {
-    return { entries: await this.jobs.count(), quarantined: 0 };
-  }
-
-  lease(): Promise<never> {
-    return leasedElsewhere();
-  }
-  ack(): Promise<never> {
-    return leasedElsewhere();
-  }
-  nack(): Promise<never> {
-    return leasedElsewhere();
-  }
-  deadLetter(): Promise<never> {
-    return leasedElsewhere();
-  }
-  discard(): Promise<never> {
-    return leasedElsewhere();
-  }
-  onAvailable(): () => void {
-    return () => {};
-  }
-
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancel();
     await this.jobs.close();
   }
-}
-
-function leasedElsewhere(): Promise<never> {
-  return Promise.reject(new Error('jobs are leased by BullMQ'));
 }

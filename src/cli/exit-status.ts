@@ -1,22 +1,22 @@
 import { newerDataIn } from '../model/errors.ts';
 
-/** How the process ends; 64, 65, 69, 70 and 78 are those of sysexits.h. */
+/** Exit statuses of the process; 64 to 78 have the meaning of sysexits.h. docs/errors.md lists them. */
 export const EXIT = {
   ok: 0,
   failed: 1,
-  /** The command line cannot be understood. */
+  /** The command line is not valid. */
   usage: 64,
   /** A newer version of the program wrote the store. */
   newer_data: 65,
-  /** Nobody answers, or nobody who can serve. */
+  /** The destination does not answer, or cannot serve. */
   unavailable: 69,
   /** A fault of the program itself. */
   fault: 70,
-  /** The configuration is wrong. */
+  /** The configuration is not valid. */
   configuration: 78,
 } as const;
 
-/** Ends a command with a status and a sentence on stderr. */
+/** Ends a command with an exit status; the message goes to stderr. */
 export class CommandError extends Error {
   override readonly name = 'CommandError';
   readonly status: number;

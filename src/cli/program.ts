@@ -18,7 +18,7 @@ import type { Terminal } from './terminal.ts';
 import { addUsage } from './usage.ts';
 import { addValidate } from './validate.ts';
 
-/** Carries out one command line and gives the exit status. Never rejects. */
+/** Runs one command line. Resolves with the exit status (`EXIT`); never rejects. */
 export async function runCli(argv: readonly string[], terminal: Terminal): Promise<number> {
   let status: number = EXIT.ok;
   const end = (ended: number) => {
@@ -35,7 +35,8 @@ export async function runCli(argv: readonly string[], terminal: Terminal): Promi
   }
 }
 
-function createProgram(terminal: Terminal, end: (status: number) => void): Command {
+/** The command tree. A command that does not end with status 0 or an error calls `end` with its status. */
+export function createProgram(terminal: Terminal, end: (status: number) => void): Command {
   const program = new Command('tracectl')
     .description('a pipeline daemon for LLM traces')
     .version(packageVersion(), '-V, --version')

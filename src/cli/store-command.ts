@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Capability } from '../component/component.ts';
+import type { Capability } from '../component/capability.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { callDaemon, NoDaemonError } from '../control/client.ts';
 import { STORE_COMMANDS, type StoreCommandName } from '../control/store-commands.ts';

@@ -1,44 +1,60 @@
 import { createInterface } from 'node:readline/promises';
 
-/** What a command speaks with; a test gives its own. */
+/** The streams and signals that a command uses; a test passes its own. */
 export type Terminal = {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
-  /** Writes to stdout, what a program may read. */
+  /** Writes a line to stdout: the result, which a program may read. */
   out(text: string): void;
-  /** Writes to stderr: errors, warnings, remarks. */
+  /** Writes a line to stderr: errors, warnings, notes. */
   err(text: string): void;
-  /** Asks the person there; undefined where there is none. */
+  /** Asks the user; undefined when stdin or stderr is not a terminal. */
   readonly ask?: (question: string) => Promise<string>;
   /** Reads stdin. */
   readonly input?: () => AsyncIterable<Uint8Array>;
-  /** Where stderr is a terminal: one line of it, written over again and again. */
+  /** One line of stderr that a progress display overwrites; undefined when stderr is not a terminal. */
   readonly screen?: Screen;
-  /** Tells of each Ctrl-C and SIGTERM, which then no longer end the process; gives what ends that. */
+  /**
+   * Calls the listener on each Ctrl-C and SIGTERM, which then no longer end the process. Returns a function that
+   * removes the listener.
+   */
   readonly onInterrupt?: (listener: (signal: 'SIGINT' | 'SIGTERM') => void) => () => void;
 };
 
 export type Screen = {
   columns(): number;
-  /** As it is, without a new line. */
+  /** Writes the text without a line feed. */
   write(text: string): void;
 };
 
-export function processTerminal(): Terminal {
-  // A reader that goes away (`tracectl schema | head`) is no fault of the command.
+/** The terminal of this process. `flush` resolves when the system has every byte, or the reader has closed. */
+export type ProcessTerminal = Terminal & { flush(): Promise<void> };
+
+export function processTerminal(): ProcessTerminal {
+  // A reader that closes early (`tracectl schema | head`) is not an error of the command.
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => {});
   const hasPerson = process.stdin.isTTY === true && process.stderr.isTTY === true;
   return {
     ...(hasPerson ? { ask } : {}),
     ...(process.stderr.isTTY === true ? { screen: processScreen() } : {}),
-    // Not before it is asked for: a process that has touched stdin waits for its end.
+    // Opened on demand: a process that has touched stdin waits for its end.
     input: () => process.stdin,
     onInterrupt,
     env: process.env,
     cwd: process.cwd(),
     out: (text) => void process.stdout.write(`${text}\n`),
     err: (text) => void process.stderr.write(`${text}\n`),
+    async flush() {
+      await Promise.all([written(process.stdout), written(process.stderr)]);
+    },
   };
+}
+
+/** Writes to a pipe are asynchronous, and `process.exit` discards those that the pipe had no room for. */
+function written(stream: NodeJS.WriteStream): Promise<void> {
+  return new Promise((resolve) => {
+    stream.write('', () => resolve());
+  });
 }
 
 async function ask(question: string): Promise<string> {

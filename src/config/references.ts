@@ -1,4 +1,4 @@
-import type { Factory } from '../component/component.ts';
+import type { Factory } from '../component/factory.ts';
 import type { Declared } from './config.ts';
 import { didYouMean } from './did-you-mean.ts';
 import type { Draft } from './draft.ts';

@@ -1,4 +1,4 @@
-import type { DurableQueue } from '../queue/queue.ts';
+import type { QueueAdmin } from '../queue/queue.ts';
 import type { Store } from '../store/store.ts';
 import { DEAD_LETTER_COMMANDS, type DeadLetterCommand } from './dead-letters.ts';
 import { ControlError } from './protocol.ts';
@@ -11,7 +11,7 @@ export type ControlTargets = {
   /** By id of the extension. */
   stores(): ReadonlyMap<string, Store>;
   /** By id of the component that owns the queue. */
-  queues(): ReadonlyMap<string, DurableQueue>;
+  queues(): ReadonlyMap<string, QueueAdmin>;
   /** Reads the configuration again; rejects with a `ControlError` when it is not taken. */
   reload(): Promise<unknown>;
 };

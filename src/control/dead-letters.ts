@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { DeadLetter, DurableQueue } from '../queue/queue.ts';
+import type { DeadLetter, QueueAdmin } from '../queue/queue.ts';
 import { ControlError, readArguments } from './protocol.ts';
 
 /** The dead-letter commands of a running daemon. Ids are numbered per queue, so a queue is always meant. */
@@ -11,7 +11,7 @@ export const DEAD_LETTER_COMMANDS = {
 } as const;
 export type DeadLetterCommand = keyof typeof DEAD_LETTER_COMMANDS;
 
-type Queues = ReadonlyMap<string, DurableQueue>;
+type Queues = ReadonlyMap<string, QueueAdmin>;
 
 /** A dead letter as commands print it. */
 export type ShownDeadLetter = {
@@ -73,7 +73,7 @@ async function drop(queues: Queues, args: unknown): Promise<{ dropped: number }>
   return { dropped: await chosen(queues, queue)[1].drop(ids) };
 }
 
-function chosen(queues: Queues, id: string | undefined): [string, DurableQueue] {
+function chosen(queues: Queues, id: string | undefined): [string, QueueAdmin] {
   const meant = [...queues].filter(([each]) => id === undefined || each === id);
   const [only] = meant;
   if (only !== undefined && meant.length === 1) return only;

@@ -1,5 +1,5 @@
 import type { Logger } from '../component/component.ts';
-import type { DurableQueue } from '../queue/queue.ts';
+import type { QueueAdmin } from '../queue/queue.ts';
 import type { Store } from '../store/store.ts';
 
 /**
@@ -8,7 +8,7 @@ import type { Store } from '../store/store.ts';
  */
 export function removeFromQueues(
   stores: readonly Store[],
-  queues: ReadonlyMap<string, DurableQueue>,
+  queues: ReadonlyMap<string, QueueAdmin>,
   logger: Logger,
 ): () => void {
   const removeFrom = async (queue: string, project: string): Promise<void> => {

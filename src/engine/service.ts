@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
+import type { Capability } from '../component/capability.ts';
 import { systemClock } from '../component/clock.ts';
-import type { Capability, Clock, Extension, Logger, Worker } from '../component/component.ts';
+import type { Clock, Extension, Logger, Worker } from '../component/component.ts';
 import { ONLY_WORKER } from '../component/component.ts';
 import type { Health, HealthReport } from '../component/health.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../component/health.ts';

@@ -1,5 +1,5 @@
+import type { Capability } from '../component/capability.ts';
 import type {
-  Capability,
   Clock,
   Component,
   Extension,

@@ -1,60 +1,77 @@
+import { capability } from '../component/capability.ts';
 import type { IdempotencyLedger } from '../component/component.ts';
-import { capability } from '../component/component.ts';
-import type { RawBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 
 /**
- * The durable queue. An appended batch waits once per branch (one branch per exporter behind the queue),
- * so that a slow exporter neither stalls nor repeats the others; it is gone when every branch has
- * acknowledged or dead-lettered it.
+ * The durable queue. An appended batch waits once per branch (one branch per exporter behind the queue), so a
+ * slow exporter neither stalls the others nor repeats their deliveries. The batch is removed when every branch
+ * has acknowledged or dead-lettered it.
  *
- *   append ──fsync──▶ waiting ──lease──▶ leased ──ack──▶ gone
+ *   append ──fsync──▶ waiting ──lease──▶ leased ──ack──▶ removed
  *                        ▲                 │ ├──nack(delay)──▶ waiting, due later
  *                        └──── crash ──────┘ └──deadLetter──▶ dead letter ──replay──▶ waiting
+ *
+ * It has three roles, one per user: a component in the accept path writes, delivery leases, commands and
+ * metrics administrate.
  */
-export type DurableQueue = {
+export interface DurableQueue extends QueueWriter, QueueLeases, QueueAdmin {
+  stats(): QueueStats;
+  /** Reads and checks every entry; damaged entries are quarantined and counted. */
+  verify(): Promise<{ entries: number; quarantined: number }>;
+}
+
+/** The accept path's side of a queue. */
+export type QueueWriter = {
   /**
-   * Makes the batch durable: bytes, usage entry and idempotency record in one transaction, synced to
-   * disk before it resolves. Appends of one event-loop turn share a transaction. A batch without accepted
-   * items keeps its idempotency record alone.
+   * Makes the batch durable: bytes, usage entry and idempotency record in one transaction, synced to disk
+   * before the promise resolves. Appends of one event-loop turn share a transaction. Of a batch without
+   * accepted items only the idempotency record is kept.
    * Rejects with `RetryableError`: `queue_full` (over `maxBytes`), `disk_full`, `storage_failed`.
    */
-  append(batch: RawBatch): Promise<void>;
+  append(batch: SealedBatch): Promise<void>;
+  readonly idempotency: IdempotencyLedger;
+};
+
+/** The delivering side of a queue. */
+export type QueueLeases = {
   /**
-   * Takes up to `max` due entries of a branch, oldest first, and no more than about `maxBytes` of bodies
-   * (at least one entry if any is due). Leases belong to this process: they end with ack, nack,
-   * deadLetter or its death. Resolves with an empty list when nothing is due.
+   * Takes up to `max` due entries of a branch, oldest first, and about `maxBytes` of bodies (at least one
+   * entry if any is due). A lease belongs to this process and ends with ack, nack, deadLetter, discard or the
+   * end of the process. Resolves with an empty list if no entry is due.
    */
   lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]>;
-  /** Told when `lease` may find something: after an append, a due retry, a replay. */
+  /** The listener is called when `lease` may find an entry: after an append, a due retry or a replay. */
   onAvailable(branch: string, listener: () => void): () => void;
   ack(branch: string, entries: readonly QueueEntry[]): Promise<void>;
-  /** Gives an entry back, due again after `delayMs`. Attempts are counted, never limited, here. */
+  /** Returns an entry, due again after `delayMs`. The queue counts attempts and never limits them. */
   nack(branch: string, entry: QueueEntry, delayMs: number, reason: string): Promise<void>;
-  /** Sets an entry aside with its reason. */
+  /** Ends a lease by keeping the entry as a dead letter. */
   deadLetter(branch: string, entry: QueueEntry, reason: DeadLetterReason): Promise<void>;
-  /** Ends an entry that nobody wants any more, e.g. because its project was deleted. */
+  /** Ends a lease without a delivery, e.g. because the entry's project was deleted. */
   discard(branch: string, entry: QueueEntry, reason: DropReason): Promise<void>;
-  /** Told of every entry that left a branch, or its dead letter, without being delivered. */
+};
+
+/** The side of a queue for commands, metrics and the removal of projects. */
+export type QueueAdmin = {
+  stats(): QueueSummary;
+  /** The listener is called for every entry that leaves a branch, or its dead letters, without a delivery. */
   onDrop(listener: (drop: QueueDrop) => void): () => void;
-  deadLetters(filter?: { branch?: string; limit?: number; after?: number }): Promise<DeadLetter[]>;
-  /** Puts dead letters back into their branches; resolves with how many. */
+  deadLetters(filter?: DeadLetterFilter): Promise<DeadLetter[]>;
+  /** Puts dead letters back into their branches; resolves with their number. */
   replay(ids: readonly number[] | 'all'): Promise<number>;
+  /** Deletes dead letters; resolves with their number. */
   drop(ids: readonly number[] | 'all'): Promise<number>;
   /**
-   * Takes out everything of a deleted project, waiting or dead, and takes nothing of it again. Resolved:
-   * nothing more is accepted or replayed of it; the bytes leave the file in steps after that.
+   * Removes every entry and dead letter of a deleted project. Once the promise has resolved, the queue neither
+   * accepts nor replays a batch of the project. The bytes leave the storage in steps after that.
    */
   removeProject(projectId: string): Promise<void>;
-  stats(): QueueStats;
-  /** Reads everything and checks it; damaged entries are quarantined and reported. */
-  verify(): Promise<{ entries: number; quarantined: number }>;
-  readonly idempotency: IdempotencyLedger;
 };
 
 export type QueueEntry = {
   /** Grows by append order. */
   readonly seq: number;
-  readonly batch: RawBatch;
+  readonly batch: SealedBatch;
   /** Failed deliveries so far. */
   readonly attempts: number;
 };
@@ -62,18 +79,18 @@ export type QueueEntry = {
 export type DeadLetterReason = {
   readonly code: string;
   readonly message: string;
-  /** Items it stands for, where the others of the entry were delivered; else all of them. */
+  /** Undelivered items, if the entry's other items were delivered; default: all items of the entry. */
   readonly items?: number;
 };
 
-/** All reasons for which what was accepted may go (design §2.9), beside what the configuration asks for. */
+/** The only reasons for which the queue drops an accepted entry. */
 export type DropReason = 'project_deleted' | 'retention';
 
 export type QueueDrop = {
   readonly branch: string;
   readonly items: number;
   readonly reason: DropReason;
-  /** It stood in the dead letter. */
+  /** Whether the entry was a dead letter. */
   readonly wasDead: boolean;
 };
 
@@ -89,23 +106,43 @@ export type DeadLetter = {
   readonly failedAt: number;
 };
 
-export type QueueStats = {
-  /** Entries and items waiting or leased, per branch. */
-  readonly branches: readonly {
-    readonly branch: string;
-    readonly entries: number;
-    readonly items: number;
-    readonly leased: number;
-    /** Milliseconds since the epoch of the oldest entry's receipt; undefined when empty. */
-    readonly oldestAt: number | undefined;
-  }[];
+export type DeadLetterFilter = {
+  readonly branch?: string;
+  /** Default: 100. */
+  readonly limit?: number;
+  /** Only ids greater than this. */
+  readonly after?: number;
+};
+
+/** The numbers that every queue keeps. */
+export type QueueSummary = {
+  readonly branches: readonly BranchSummary[];
+  readonly deadLetters: number;
+  /** Items in dead letters, over all branches. */
+  readonly deadLetterItems: number;
+};
+
+/** The numbers of a durable queue. */
+export type QueueStats = Omit<QueueSummary, 'branches'> & {
+  readonly branches: readonly BranchStats[];
   /** Bytes of bodies that wait in any branch. */
   readonly bytes: number;
   readonly maxBytes: number;
-  readonly deadLetters: number;
-  /** Items in the dead letter, over all branches. */
-  readonly deadLetterItems: number;
   readonly quarantined: number;
+};
+
+export type BranchSummary = {
+  readonly branch: string;
+  /** Waiting or leased. */
+  readonly entries: number;
+  readonly leased: number;
+};
+
+export type BranchStats = BranchSummary & {
+  /** Waiting or leased. */
+  readonly items: number;
+  /** Milliseconds since the epoch of the oldest entry's receipt; undefined if the branch is empty. */
+  readonly oldestAt: number | undefined;
 };
 
 export type QueueOptions = {
@@ -113,11 +150,11 @@ export type QueueOptions = {
   readonly name: string;
   readonly branches: readonly string[];
   readonly maxBytes: number;
-  /** Bodies to keep in memory too, for a consumer that comes soon. Default: what suits one that needs them read. */
+  /** Bytes of the newest bodies to keep in memory as well, for a consumer that keeps pace. */
   readonly cacheBytes?: number;
 };
 
-/** A place that keeps queues: a store, or a directory (`file_storage`). */
+/** A place that keeps queues: a store or a directory (`file_storage`). */
 export type QueueStorage = {
   openQueue(options: QueueOptions): Promise<DurableQueue>;
 };

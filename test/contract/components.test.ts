@@ -3,22 +3,20 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
+import type { Capability } from '../../src/component/capability.ts';
 import type {
-  Capability,
   Component,
-  ConnectorFactory,
   DataKind,
   Exporter,
-  ExporterFactory,
-  Factory,
   Host,
   Settings,
 } from '../../src/component/component.ts';
 import { ONLY_WORKER } from '../../src/component/component.ts';
+import type { ConnectorFactory, ExporterFactory, Factory } from '../../src/component/factory.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../src/grpc/listener.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
-import type { Batch, RawBatch } from '../../src/model/batch.ts';
+import type { Batch, SealedBatch } from '../../src/model/batch.ts';
 import { rawOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../src/queue/registry.ts';
@@ -234,7 +232,7 @@ for (const factory of REGISTRY) {
   t.test(`${factory.kind} ${factory.type}`, async (t) => {
     t.test('is described, and so is each of its fields', async (t) => {
       t.match(factory.type, /^[a-z][a-z0-9_]*$/);
-      t.match(factory.description, /^\S.{10,140}$/);
+      t.match(factory.description, /^[A-Z].{10,140}[^.]$/, 'a fragment without a final stop');
       const readme = readFileSync(join(folderOf(factory), 'README.md'), 'utf8');
       for (const [name, field] of Object.entries(jsonSchemaOf(factory).properties ?? {})) {
         t.ok(typeof field === 'object' && field.description, `${name} has a description`);
@@ -308,12 +306,12 @@ for (const factory of REGISTRY) {
         const processor = await factory.create(bench.settings, bench.config);
         await processor.start();
         t.teardown(() => processor.shutdown(NEVER));
-        t.equal(processor.authenticate !== undefined, factory.authenticates === true);
+        t.equal(processor.authenticate !== undefined, factory.tenancy?.authenticates === true);
         if (processor.process === undefined) return;
-        for (const kind of factory.accepts) {
+        for (const kind of factory.data.accepts) {
           for (const batch of kind === 'raw' ? [nativeBatch(2), otlpBatch(2)] : [batchFor(kind)]) {
             const result = await processor.process(batch);
-            t.equal(result.kind, factory.emits === 'same' ? kind : factory.emits);
+            t.equal(result.kind, factory.data.emits === 'same' ? kind : factory.data.emits);
             t.equal(rawOf(result).id, rawOf(batch).id, 'it is the same batch');
             t.same(rawOf(result).rejections, [], 'valid items pass');
             t.equal(rawOf(result).tenant, rawOf(batch).tenant);
@@ -330,9 +328,9 @@ function takesOver(t: Test, factory: ExporterFactory | ConnectorFactory): void {
     const bench = await benchOf(t, factory);
     const exporter = (await bench.create()) as Exporter;
     await exporter.start();
-    for (const kind of factory.accepts) await exporter.consume(batchFor(kind));
+    for (const kind of factory.data.accepts) await exporter.consume(batchFor(kind));
     await exporter.shutdown(NEVER);
-    for (const kind of factory.accepts) {
+    for (const kind of factory.data.accepts) {
       await t.rejects(exporter.consume(batchFor(kind)), { name: /^(Retryable)?Error$/ });
     }
   });
@@ -343,7 +341,7 @@ function takesOver(t: Test, factory: ExporterFactory | ConnectorFactory): void {
     await exporter.start();
     t.teardown(() => exporter.shutdown(NEVER));
     for (const kind of ['raw', 'observations'] as const) {
-      if (factory.accepts.includes(kind)) continue;
+      if (factory.data.accepts.includes(kind)) continue;
       await t.rejects(exporter.consume(batchFor(kind)), { name: 'PermanentError' });
     }
   });
@@ -358,7 +356,7 @@ function delivers(t: Test, factory: ConnectorFactory): void {
     t.teardown(() => connector.shutdown(NEVER));
     const took: string[] = [];
     const send = async (count: number) => {
-      const batches: RawBatch[] = Array.from({ length: count }, () => nativeBatch(1));
+      const batches: SealedBatch[] = Array.from({ length: count }, () => nativeBatch(1));
       await Promise.all(batches.map((batch) => connector.consume(batch)));
       took.push(...batches.map(({ id }) => id));
     };

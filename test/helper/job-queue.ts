@@ -1,10 +1,10 @@
 import type { Test } from 'tap';
 import { config as exporterConfig } from '../../exporters/bullmq/config.ts';
-import { bullmq as exporterFactory } from '../../exporters/bullmq/factory.ts';
+import { factory as exporterFactory } from '../../exporters/bullmq/factory.ts';
 import { config as redisConfig } from '../../extensions/redis/config.ts';
-import { redis as redisFactory } from '../../extensions/redis/factory.ts';
+import { factory as redisFactory } from '../../extensions/redis/factory.ts';
 import { config as receiverConfig } from '../../receivers/bullmq/config.ts';
-import { bullmq as receiverFactory } from '../../receivers/bullmq/factory.ts';
+import { factory as receiverFactory } from '../../receivers/bullmq/factory.ts';
 import { systemClock } from '../../src/component/clock.ts';
 import type { Branch, Exporter, Extension, Host, Receiver } from '../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../src/component/health.ts';

@@ -1,22 +1,19 @@
 import { z } from 'zod';
+import type { Exporter, Pipeline, Processor, Settings } from '../../src/component/component.ts';
 import type {
   ConnectorFactory,
-  Exporter,
   ExporterFactory,
   ExtensionFactory,
-  Pipeline,
-  Processor,
   ProcessorFactory,
   ReceiverFactory,
-  Settings,
-} from '../../src/component/component.ts';
+} from '../../src/component/factory.ts';
 import {
   defineConnector,
   defineExporter,
   defineExtension,
   defineProcessor,
   defineReceiver,
-} from '../../src/component/component.ts';
+} from '../../src/component/factory.ts';
 import type { Declared, PipelineConfig, ServiceConfig } from '../../src/config/config.ts';
 
 /** Components for tests of the engine: they note what happens to them in `events`. */
@@ -103,8 +100,7 @@ export function fakeParts(): FakeParts {
           ...common,
           kind: 'processor',
           type: id,
-          accepts: ['raw', 'observations'],
-          emits: 'same',
+          data: { accepts: ['raw', 'observations'], emits: 'same' },
           create(given) {
             settings.set(id, given);
             return { ...life(id), ...behaviours.get(id) };
@@ -121,7 +117,7 @@ export function fakeParts(): FakeParts {
           ...common,
           kind: 'exporter',
           type: id,
-          accepts: ['raw', 'observations'],
+          data: { accepts: ['raw', 'observations'] },
           create(given) {
             settings.set(id, given);
             return { ...life(id), consume: async () => {}, ...behaviours.get(id) };
@@ -137,8 +133,7 @@ export function fakeParts(): FakeParts {
           ...common,
           kind: 'connector',
           type: id,
-          accepts: ['raw'],
-          emits: 'same',
+          data: { accepts: ['raw'], emits: 'same' },
           create(given, _config, fed) {
             settings.set(id, given);
             pipelines.set(id, [...(pipelines.get(id) ?? []), ...fed]);

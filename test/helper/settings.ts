@@ -1,5 +1,5 @@
+import type { Capability } from '../../src/component/capability.ts';
 import type {
-  Capability,
   Clock,
   ComponentKind,
   Host,

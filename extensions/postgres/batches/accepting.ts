@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { HOUR_MS } from '../../../src/model/usage-window.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
@@ -32,7 +32,7 @@ const ENTER_USAGE = `
 /** See `StoreDatabase`. A batch is refused if its reservation was lost with its counters, or given back. */
 export async function acceptBatches(
   client: PostgresClient,
-  batches: readonly RawBatch[],
+  batches: readonly SealedBatch[],
   usageTime: UsageTime,
 ): Promise<ReadonlySet<string>> {
   const isNew = await insertBatches(client, batches);
@@ -77,7 +77,7 @@ async function refuse(
 /** See `StoreDatabase`. */
 export async function storeDelivered(
   client: PostgresClient,
-  batches: readonly RawBatch[],
+  batches: readonly SealedBatch[],
   usageTime: UsageTime,
 ): Promise<void> {
   const isNew = await insertBatches(client, batches);

@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { batchOf, RECORD_COLUMNS, recordOf } from '../../../src/queue/record.ts';
 import type { Postgres } from '../connection/pool.ts';
@@ -19,7 +19,7 @@ const STEP_BYTES = 64 * 1024 * 1024;
  */
 export async function insertBatches(
   client: PostgresClient,
-  batches: readonly RawBatch[],
+  batches: readonly SealedBatch[],
 ): Promise<ReadonlySet<string>> {
   const isNew = new Set<string>();
   // One order for all transactions: two that insert the same batches never deadlock.
@@ -39,7 +39,7 @@ export async function insertBatches(
 
 async function insertSome(
   client: PostgresClient,
-  batches: readonly RawBatch[],
+  batches: readonly SealedBatch[],
 ): Promise<readonly string[]> {
   const records = batches.map((batch) => recordOf(batch));
   const places = records.map((_, i) => placeholders(i * COLUMNS.length + 1));
@@ -69,7 +69,7 @@ function placeholders(first: number): string {
 export async function readBatches(
   client: PostgresClient,
   ids: readonly string[],
-): Promise<ReadonlyMap<string, RawBatch>> {
+): Promise<ReadonlyMap<string, SealedBatch>> {
   const found = await rows<BatchRow>(
     client,
     `SELECT ${RECORD_COLUMNS} FROM batches WHERE id = ANY ($1)`,

@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { RetryableError, tooLate } from '../../../src/model/errors.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
@@ -15,7 +15,7 @@ const SLOW_MS = 100;
 /** Groups under way at the same time, where they are slow. */
 const MOST_AT_ONCE = 4;
 
-export type Append = { readonly batch: RawBatch; readonly answer: AnswerRow | undefined };
+export type Append = { readonly batch: SealedBatch; readonly answer: AnswerRow | undefined };
 /** The places a batch came to wait in; `deleted` where its project is, `refused` where its usage is. */
 export type Appended = { readonly added: readonly Row[] } | 'deleted' | 'refused';
 type Outcome = Appended | Failed;
@@ -123,7 +123,7 @@ async function write(
 /** The last of a transaction. */
 async function enter(
   client: PostgresTransaction,
-  batches: readonly RawBatch[],
+  batches: readonly SealedBatch[],
   branchIds: readonly number[],
 ): Promise<readonly Row[]> {
   if (batches.length === 0) return [];

@@ -5,7 +5,7 @@ import type {
   IdempotencyLedger,
   Logger,
 } from '../../../src/component/component.ts';
-import type { RawBatch, Tenant } from '../../../src/model/batch.ts';
+import type { SealedBatch, Tenant } from '../../../src/model/batch.ts';
 import { ulid } from '../../../src/model/ulid.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { StoreDatabase } from '../database.ts';
@@ -54,7 +54,7 @@ export type AnswerRow = readonly [
 ];
 
 /** What the batch's answer looks like in the table; undefined where the request carried no key. */
-export function answerRow(batch: RawBatch, now: number): AnswerRow | undefined {
+export function answerRow(batch: SealedBatch, now: number): AnswerRow | undefined {
   const { idempotency, tenant } = batch;
   if (idempotency === undefined) return undefined;
   const { status, contentType, body } = idempotency.answer(batch);

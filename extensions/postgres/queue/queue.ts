@@ -1,10 +1,11 @@
 import type { IdempotencyLedger } from '../../../src/component/component.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
 import { bodyCache } from '../../../src/queue/body-cache.ts';
 import type {
   DeadLetter,
+  DeadLetterFilter,
   DeadLetterReason,
   DropReason,
   QueueDrop,
@@ -106,7 +107,7 @@ export class PostgresQueue implements SharedQueue {
     return this.#counts.refresh();
   }
 
-  async append(batch: RawBatch): Promise<void> {
+  async append(batch: SealedBatch): Promise<void> {
     const answer = answerRow(batch, this.#parts.clock.now());
     if (itemsOf(batch) === 0) {
       if (answer !== undefined) await this.#remember(batch, answer);
@@ -135,7 +136,7 @@ export class PostgresQueue implements SharedQueue {
     }
   }
 
-  async #remember(batch: RawBatch, answer: AnswerRow): Promise<void> {
+  async #remember(batch: SealedBatch, answer: AnswerRow): Promise<void> {
     const { database, ledger } = this.#parts;
     await database.transactionWithDeadline(async (client) => {
       const deleted = await ask(client, database.lockForAccept([batch.tenant.projectId]));
@@ -143,7 +144,7 @@ export class PostgresQueue implements SharedQueue {
     });
   }
 
-  #entered(batch: RawBatch, added: readonly Row[], size: number): void {
+  #entered(batch: SealedBatch, added: readonly Row[], size: number): void {
     // It waited already: its bytes have been counted.
     if (added.length < this.#branches.length) this.#counts.changeBytes(-size);
     const [first] = added;
@@ -275,14 +276,14 @@ export class PostgresQueue implements SharedQueue {
     }
   }
 
-  async #readBodies(leases: readonly Lease[]): Promise<ReadonlyMap<string, RawBatch>> {
+  async #readBodies(leases: readonly Lease[]): Promise<ReadonlyMap<string, SealedBatch>> {
     const missing = leases.filter(({ leased }) => this.#fromCache(leased) === undefined);
     if (missing.length === 0) return new Map();
     const ids = new Set(missing.map(({ leased }) => leased.batchId));
     return this.#parts.database.readBatches([...ids]);
   }
 
-  #fromCache({ batchId }: Leased): RawBatch | undefined {
+  #fromCache({ batchId }: Leased): SealedBatch | undefined {
     const seq = this.#cached.get(batchId);
     return seq === undefined ? undefined : this.#cache.get(seq);
   }
@@ -417,9 +418,7 @@ export class PostgresQueue implements SharedQueue {
     for (const listener of this.#dropListeners) listener(drop);
   }
 
-  async deadLetters(
-    filter: { branch?: string; limit?: number; after?: number } = {},
-  ): Promise<DeadLetter[]> {
+  async deadLetters(filter: DeadLetterFilter = {}): Promise<DeadLetter[]> {
     const args = [this.#name, filter.after ?? 0, filter.branch ?? null, filter.limit ?? 100];
     const { rows } = await this.#parts.database.query(sql.LETTERS, args);
     return rows.map(letterOf);

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../src/component/component.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { HOUR_MS, monthStart } from '../../../src/model/usage-window.ts';
 import type { LedgerEntry } from '../../../src/tenancy/shared-ledger.ts';
 import type { PostgresClient } from '../connection/statement.ts';
@@ -65,12 +65,12 @@ export function hoursOfMonth(at: number): [from: number, to: number] {
 }
 
 /** The time that usage of a batch counts at. */
-export type UsageTime = (batch: RawBatch) => number;
+export type UsageTime = (batch: SealedBatch) => number;
 
 /** Times for batches that no counters reserved usage for. */
 export type UsageTimes = {
   /** Reads the newest hour of organizations that this process has not seen yet. */
-  load(batches: readonly RawBatch[]): Promise<void>;
+  load(batches: readonly SealedBatch[]): Promise<void>;
   readonly of: UsageTime;
 };
 

@@ -1,4 +1,4 @@
-import type { ObservationBatch, RawBatch } from '../../../src/model/batch.ts';
+import type { ObservationBatch, SealedBatch } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
@@ -57,7 +57,7 @@ export async function writeTogether(
 }
 
 /** Rows of a raw batch. */
-type Part = { readonly source: RawBatch; readonly rows: BatchRows };
+type Part = { readonly source: SealedBatch; readonly rows: BatchRows };
 
 /** Whether all of its observations say which trace they are in. */
 function isPlaced({ rows }: Part): boolean {
@@ -151,7 +151,7 @@ class Write {
   }
 
   /** A batch that is delivered twice at the same time is one. */
-  #sources(): RawBatch[] {
+  #sources(): SealedBatch[] {
     return [...new Map(this.#parts.map(({ source }) => [source.id, source])).values()];
   }
 

@@ -1,7 +1,11 @@
 import type { IdempotencyLedger } from '../../component/component.ts';
-import type { DeadLetter, DurableQueue, QueueEntry, QueueStats } from '../../queue/queue.ts';
-
-type DeadLetterFilter = Parameters<DurableQueue['deadLetters']>[0];
+import type {
+  DeadLetter,
+  DeadLetterFilter,
+  DurableQueue,
+  QueueEntry,
+  QueueStats,
+} from '../../queue/queue.ts';
 
 /**
  * A queue and what other queues of the same name still hold:

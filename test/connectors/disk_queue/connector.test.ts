@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import t from 'tap';
 import { config } from '../../../connectors/disk_queue/config.ts';
-import { diskQueue } from '../../../connectors/disk_queue/connector.ts';
+import { createConnector as diskQueue } from '../../../connectors/disk_queue/connector.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../../src/queue/registry.ts';
 import { nativeBatch } from '../../helper/batches.ts';

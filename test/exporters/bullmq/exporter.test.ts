@@ -160,7 +160,7 @@ t.test('an outage uses up no attempts, and repeats nothing for those who have it
 t.test('data that nobody can take goes to the dead letter, once, and comes back', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
-  const { exporter } = await one.gateway();
+  const { exporter, settings } = await one.gateway();
   const good = createSink();
   const picky = createSink('permanent');
   await one.worker({}, [
@@ -180,6 +180,19 @@ t.test('data that nobody can take goes to the dead letter, once, and comes back'
   t.same(picky.ids(), [batch.id]);
   t.equal(good.batches.length, 1, 'the other exporter has it once');
   t.same(await queue?.deadLetters(), []);
+  t.strictSame(
+    settings.metrics
+      .names()
+      .filter((name) => /queue|dead|quarantine/.test(name))
+      .sort(),
+    [
+      'tracectl_dead_letter_entries',
+      'tracectl_dead_letter_items',
+      'tracectl_queue_dropped_items_total',
+      'tracectl_queue_entries',
+    ],
+    'a queue of jobs reports no number that Redis does not keep',
+  );
 });
 
 t.test(

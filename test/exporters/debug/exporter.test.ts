@@ -1,6 +1,6 @@
 import t from 'tap';
-import { debugConfig } from '../../../exporters/debug/config.ts';
-import { debug } from '../../../exporters/debug/factory.ts';
+import { config as debugConfig } from '../../../exporters/debug/config.ts';
+import { factory as debug } from '../../../exporters/debug/factory.ts';
 import { reject } from '../../../src/model/batch.ts';
 import { nativeBatch, observationBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';

@@ -12,8 +12,8 @@ import {
 import { join } from 'node:path';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { fileConfig } from '../../../exporters/file/config.ts';
-import { file } from '../../../exporters/file/factory.ts';
+import { config as fileConfig } from '../../../exporters/file/config.ts';
+import { factory as file } from '../../../exporters/file/factory.ts';
 import { createWriter } from '../../../exporters/file/writer.ts';
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import {
@@ -358,8 +358,8 @@ t.test('what cannot be written may be tried again, and leaves nothing half writt
 t.test('a full disk refuses, keeps the file whole, and goes on when there is room', async (t) => {
   const directory = t.testdir();
   const script = `
-    import { file } from '${join(process.cwd(), 'exporters/file/factory.ts')}';
-    import { fileConfig } from '${join(process.cwd(), 'exporters/file/config.ts')}';
+    import { factory as file } from '${join(process.cwd(), 'exporters/file/factory.ts')}';
+    import { config as fileConfig } from '${join(process.cwd(), 'exporters/file/config.ts')}';
     import { testSettings } from '${join(process.cwd(), 'test/helper/settings.ts')}';
     import { nativeBatch, nativeEvent, observationBatch } from '${join(process.cwd(), 'test/helper/batches.ts')}';
     import { readFileSync } from 'node:fs';

@@ -4,13 +4,13 @@ import { type AddressInfo, connect } from 'node:net';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
-import { otlpHttp } from '../../../exporters/otlphttp/factory.ts';
+import { factory as otlpHttp } from '../../../exporters/otlphttp/factory.ts';
 import type { Exporter } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
-import type { Batch, RawBatch } from '../../../src/model/batch.ts';
+import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import { retryAfterMs } from '../../../src/otlp-client/verdict.ts';
-import { type DurableQueue, QUEUE_STORAGE } from '../../../src/queue/queue.ts';
+import { QUEUE_STORAGE, type QueueAdmin } from '../../../src/queue/queue.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../../src/queue/registry.ts';
 import { openDirectoryStorage } from '../../../src/sqlite/queue/directory-storage.ts';
 import { nativeBatch, nativeEvent, observationBatch, otlpBatch } from '../../helper/batches.ts';
@@ -31,7 +31,7 @@ type Bench = {
   readonly clock: FakeClock;
   readonly settings: TestSettings;
   readonly health: ReturnType<typeof createHealth>;
-  queue(): DurableQueue;
+  queue(): QueueAdmin;
   stop(): Promise<void>;
 };
 
@@ -83,7 +83,7 @@ async function benchOf(t: Test, options: Options = {}): Promise<Bench> {
     await storage?.close();
   };
   t.teardown(stop);
-  const queue = (): DurableQueue => {
+  const queue = (): QueueAdmin => {
     const found = queues.all.get('otlphttp');
     if (found === undefined) throw new Error('there is no queue');
     return found;
@@ -789,7 +789,7 @@ t.test('the configuration', async (t) => {
 t.test('a batch is not taken before the start or after the end', async (t) => {
   const bench = await benchOf(t, { queue: false });
   await bench.stop();
-  const batch: RawBatch = otlpBatch(1, { body: gzipSync('') });
+  const batch: SealedBatch = otlpBatch(1, { body: gzipSync('') });
   await t.rejects(bench.exporter.consume(batch), RetryableError);
   await bench.exporter.shutdown(NEVER);
 });

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t from 'tap';
 import { writeAllButPoison } from '../../../exporters/postgres/bisection.ts';
 import { config } from '../../../exporters/postgres/config.ts';
-import { postgresExporter } from '../../../exporters/postgres/exporter.ts';
+import { createExporter as postgresExporter } from '../../../exporters/postgres/exporter.ts';
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { TraceStore } from '../../../src/store/store.ts';

@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
-import { adminConfig } from '../../../extensions/admin/config.ts';
-import { createAdmin } from '../../../extensions/admin/extension.ts';
+import { config as adminConfig } from '../../../extensions/admin/config.ts';
+import { createExtension as createAdmin } from '../../../extensions/admin/extension.ts';
 import { createHealth } from '../../../src/component/health.ts';
 import type { PlanName } from '../../../src/tenancy/contract.ts';
 import { fakeClock } from '../../helper/clock.ts';

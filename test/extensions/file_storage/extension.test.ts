@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 import t from 'tap';
 import { config } from '../../../extensions/file_storage/config.ts';
-import { fileStorageExtension } from '../../../extensions/file_storage/extension.ts';
+import { createExtension as fileStorageExtension } from '../../../extensions/file_storage/extension.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import type { QueueEntry } from '../../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../../src/queue/queue.ts';

@@ -1,7 +1,7 @@
 import type { Test } from 'tap';
 import t from 'tap';
-import { healthCheckConfig } from '../../../extensions/health_check/config.ts';
-import { createHealthCheck } from '../../../extensions/health_check/extension.ts';
+import { config as healthCheckConfig } from '../../../extensions/health_check/config.ts';
+import { createExtension as createHealthCheck } from '../../../extensions/health_check/extension.ts';
 import type { HealthReport } from '../../../src/component/health.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';

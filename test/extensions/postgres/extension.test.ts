@@ -1,7 +1,7 @@
 import pg from 'pg';
 import t, { type Test } from 'tap';
 import { config } from '../../../extensions/postgres/config.ts';
-import { postgres } from '../../../extensions/postgres/factory.ts';
+import { factory as postgres } from '../../../extensions/postgres/factory.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Extension } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import t from 'tap';
 import { config } from '../../../extensions/postgres/config.ts';
-import { postgres } from '../../../extensions/postgres/factory.ts';
+import { factory as postgres } from '../../../extensions/postgres/factory.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Extension } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';

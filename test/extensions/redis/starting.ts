@@ -1,5 +1,5 @@
 import { config } from '../../../extensions/redis/config.ts';
-import { redis } from '../../../extensions/redis/factory.ts';
+import { factory as redis } from '../../../extensions/redis/factory.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Extension } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';

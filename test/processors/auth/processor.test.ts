@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto';
 import type { Test } from 'tap';
 import t from 'tap';
-import { authConfig } from '../../../processors/auth/config.ts';
-import { createAuthProcessor } from '../../../processors/auth/processor.ts';
+import { config as authConfig } from '../../../processors/auth/config.ts';
+import { createProcessor as createAuthProcessor } from '../../../processors/auth/processor.ts';
 import type { Processor } from '../../../src/component/component.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import type { ApiKey, KeyStore } from '../../../src/tenancy/contract.ts';

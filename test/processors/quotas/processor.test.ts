@@ -2,12 +2,12 @@ import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import { origin } from '../../../processors/quotas/address-limits.ts';
 import type { QuotasConfig } from '../../../processors/quotas/config.ts';
-import { quotasConfig } from '../../../processors/quotas/config.ts';
-import { createQuotasProcessor } from '../../../processors/quotas/processor.ts';
+import { config as quotasConfig } from '../../../processors/quotas/config.ts';
+import { createProcessor as createQuotasProcessor } from '../../../processors/quotas/processor.ts';
 import { tokenBuckets } from '../../../processors/quotas/token-buckets.ts';
 import type { Processor } from '../../../src/component/component.ts';
 import { createHealth } from '../../../src/component/health.ts';
-import type { RawBatch, Tenant } from '../../../src/model/batch.ts';
+import type { SealedBatch, Tenant } from '../../../src/model/batch.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { measure } from '../../../src/model/formats.ts';
 import type { UsageCounters } from '../../../src/tenancy/contract.ts';
@@ -60,12 +60,12 @@ async function quotas(
 
 type Quotas = Awaited<ReturnType<typeof quotas>>;
 
-function batchAt(clock: { now(): number }, events = 1): RawBatch {
+function batchAt(clock: { now(): number }, events = 1): SealedBatch {
   return nativeBatch(events, { receivedAt: clock.now() });
 }
 
 /** What the processor answers: nothing, or the code it refused with. */
-async function offer({ processor }: { processor: Processor }, batch: RawBatch): Promise<string> {
+async function offer({ processor }: { processor: Processor }, batch: SealedBatch): Promise<string> {
   try {
     await processor.process?.(batch);
     return 'ok';
@@ -556,8 +556,8 @@ async function takeSteps(
 ): Promise<void> {
   const hourLimit = 8 * measure(nativeBatch(1)).bytes;
   let monthLimit = 20;
-  const underWay: RawBatch[] = [];
-  const durable: RawBatch[] = [];
+  const underWay: SealedBatch[] = [];
+  const durable: SealedBatch[] = [];
   for (const step of steps) {
     if (step.do === 'wait') q.clock.set(q.clock.now() + step.ms);
     else if (step.do === 'plan') {

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs';
 import t, { type Test } from 'tap';
 import { openRedis } from '../../../extensions/redis/connection.ts';
-import { quotasConfig } from '../../../processors/quotas/config.ts';
-import { createQuotasProcessor } from '../../../processors/quotas/processor.ts';
+import { config as quotasConfig } from '../../../processors/quotas/config.ts';
+import { createProcessor as createQuotasProcessor } from '../../../processors/quotas/processor.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import { createHealth } from '../../../src/component/health.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';

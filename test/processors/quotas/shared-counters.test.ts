@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import t, { type Test } from 'tap';
 import type { RedisSettings } from '../../../extensions/redis/connection.ts';
 import { openRedis } from '../../../extensions/redis/connection.ts';
-import { quotasConfig } from '../../../processors/quotas/config.ts';
+import { config as quotasConfig } from '../../../processors/quotas/config.ts';
 import { scriptRunner } from '../../../processors/quotas/scripts.ts';
 import type { SharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedCounters } from '../../../processors/quotas/shared-counters.ts';

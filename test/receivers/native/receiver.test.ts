@@ -1,7 +1,7 @@
 import t from 'tap';
-import { nativeConfig } from '../../../receivers/native/config.ts';
-import { native } from '../../../receivers/native/factory.ts';
-import { createNativeReceiver } from '../../../receivers/native/receiver.ts';
+import { config as nativeConfig } from '../../../receivers/native/config.ts';
+import { factory as native } from '../../../receivers/native/factory.ts';
+import { createReceiver as createNativeReceiver } from '../../../receivers/native/receiver.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { NO_DEADLINE, testListeners } from '../../helper/http.ts';

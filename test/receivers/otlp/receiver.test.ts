@@ -1,8 +1,8 @@
 import { gzipSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
-import { otlpConfig } from '../../../receivers/otlp/config.ts';
-import { createOtlpReceiver } from '../../../receivers/otlp/receiver.ts';
+import { config as otlpConfig } from '../../../receivers/otlp/config.ts';
+import { createReceiver as createOtlpReceiver } from '../../../receivers/otlp/receiver.ts';
 import type { Pipeline } from '../../../src/component/component.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
 import { rawOf, reject } from '../../../src/model/batch.ts';

@@ -1,9 +1,9 @@
 import type { Test } from 'tap';
 import t from 'tap';
-import { runsConfig } from '../../../receivers/runs/config.ts';
-import { createRunsReceiver } from '../../../receivers/runs/receiver.ts';
+import { config as runsConfig } from '../../../receivers/runs/config.ts';
+import { createReceiver as createRunsReceiver } from '../../../receivers/runs/receiver.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawOf } from '../../../src/model/batch.ts';
 import { observe } from '../../../src/model/formats.ts';
 import { NO_DEADLINE, testListeners } from '../../helper/http.ts';
@@ -36,7 +36,7 @@ async function receiving(t: Test, config: object = {}) {
       json: (await answered.json()) as Record<string, unknown>,
     };
   };
-  const last = (): RawBatch => {
+  const last = (): SealedBatch => {
     const batch = sink.batches.at(-1);
     if (batch === undefined) throw new Error('nothing arrived');
     return rawOf(batch);

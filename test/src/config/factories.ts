@@ -5,7 +5,7 @@ import {
   defineExtension,
   defineProcessor,
   defineReceiver,
-} from '../../../src/component/component.ts';
+} from '../../../src/component/factory.ts';
 import type { Registry } from '../../../src/config/registry.ts';
 import {
   byteSize,
@@ -27,7 +27,7 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'receiver',
     type: 'web',
-    hasProject: true,
+    tenancy: { hasProject: true },
     config: z.strictObject({
       endpoint: endpoint('127.0.0.1:4318').describe('Where it listens.'),
       project: z.string().optional().describe('Whose data comes in.'),
@@ -46,8 +46,8 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'receiver',
     type: 'hook',
-    hasProject: true,
-    receivesEvents: true,
+    tenancy: { hasProject: true },
+    data: { receivesEvents: true },
     config: z.strictObject({
       endpoint: endpoint('127.0.0.1:4318'),
       project: z.string().optional(),
@@ -58,10 +58,11 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'processor',
     type: 'auth',
-    accepts: ['raw'],
-    emits: 'same',
-    authenticates: true,
-    projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
+    data: { accepts: ['raw'], emits: 'same' },
+    tenancy: {
+      authenticates: true,
+      projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
+    },
     config: z.strictObject({
       store: storeRef().optional(),
       keys: z
@@ -79,56 +80,49 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'processor',
     type: 'validation',
-    accepts: ['raw'],
-    emits: 'same',
-    rejects: true,
+    data: { accepts: ['raw'], emits: 'same', rejects: true },
     config: z.strictObject({ rate: z.number().min(0).max(1).default(1) }),
   }),
   defineProcessor({
     ...common,
     kind: 'processor',
     type: 'quotas',
-    accepts: ['raw'],
-    emits: 'same',
-    afterRejecting: true,
+    data: { accepts: ['raw'], emits: 'same', afterRejecting: true },
     config: z.strictObject({}),
   }),
   defineProcessor({
     ...common,
     kind: 'processor',
     type: 'normalization',
-    accepts: ['raw'],
-    emits: 'observations',
+    data: { accepts: ['raw'], emits: 'observations' },
     config: z.strictObject({}),
   }),
   defineConnector({
     ...common,
     kind: 'connector',
     type: 'disk_queue',
-    accepts: ['raw'],
-    emits: 'raw',
+    data: { accepts: ['raw'], emits: 'raw' },
     config: z.strictObject({ store: queueStorageRef().optional() }),
   }),
   defineConnector({
     ...common,
     kind: 'connector',
     type: 'forward',
-    accepts: ['raw', 'observations'],
-    emits: 'same',
+    data: { accepts: ['raw', 'observations'], emits: 'same' },
     config: z.strictObject({}),
   }),
   defineExporter({
     ...common,
     kind: 'exporter',
     type: 'sqlite',
-    accepts: ['observations'],
+    data: { accepts: ['observations'] },
     config: z.strictObject({ store: storeRef().default('sqlite') }),
   }),
   defineExporter({
     ...common,
     kind: 'exporter',
     type: 'forward',
-    accepts: ['raw', 'observations'],
+    data: { accepts: ['raw', 'observations'] },
     config: z.strictObject({}),
   }),
   defineExporter({
@@ -136,9 +130,11 @@ export const REGISTRY: Registry = [
     kind: 'exporter',
     type: 'otlphttp',
     aliases: ['otlp_http'],
-    accepts: ['raw', 'observations'],
-    joinsEvents: ({ url }) => url.startsWith('http://join'),
-    mixesProjects: ({ mix }) => (mix === false ? 'mix' : undefined),
+    data: {
+      accepts: ['raw', 'observations'],
+      joinsEvents: ({ url }) => url.startsWith('http://join'),
+    },
+    tenancy: { mixesProjects: ({ mix }) => (mix === false ? 'mix' : undefined) },
     config: z.strictObject({
       url: z.string().default('http://127.0.0.1:1'),
       headers: z.record(z.string(), secret()).default({}),
@@ -150,7 +146,9 @@ export const REGISTRY: Registry = [
     kind: 'extension',
     type: 'sqlite',
     provides: ['store', 'queue_storage'],
-    oneProcess: ({ directory }) => `the store in ${directory} belongs to one process`,
+    placement: {
+      oneProcess: ({ directory }) => `the store in ${directory} belongs to one process`,
+    },
     config: z.strictObject({ directory: z.string().default('./data') }),
   }),
   defineExtension({

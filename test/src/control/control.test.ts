@@ -11,7 +11,7 @@ import { ControlError } from '../../../src/control/protocol.ts';
 import { type ControlHandler, startControlServer } from '../../../src/control/server.ts';
 import { directoryInPlace, makeDirectoryInPlace } from '../../../src/control/socket-path.ts';
 import { StoreError } from '../../../src/model/errors.ts';
-import type { DeadLetter, DurableQueue } from '../../../src/queue/queue.ts';
+import type { DeadLetter, QueueAdmin } from '../../../src/queue/queue.ts';
 import { createQueues } from '../../../src/queue/registry.ts';
 import type { Store } from '../../../src/store/store.ts';
 import type { ApiKey } from '../../../src/tenancy/contract.ts';
@@ -265,7 +265,7 @@ t.test('a queue that is taken back is no longer found', async (t) => {
   t.equal(queues.all.get('q'), second, 'the successor stays');
 });
 
-function handlerFor({ store, queues = [] }: { store?: Store; queues?: [string, DurableQueue][] }) {
+function handlerFor({ store, queues = [] }: { store?: Store; queues?: [string, QueueAdmin][] }) {
   return createControlHandler({
     stores: () => new Map(store === undefined ? [] : [['s', store]]),
     queues: () => new Map(queues),
@@ -303,7 +303,7 @@ function fakeStore(projects: readonly string[]): Store {
   return partial as unknown as Store;
 }
 
-function fakeQueue(ids: readonly number[]): DurableQueue {
+function fakeQueue(ids: readonly number[]): QueueAdmin {
   let left = ids.map(
     (id): DeadLetter => ({
       id,
@@ -327,5 +327,5 @@ function fakeQueue(ids: readonly number[]): DurableQueue {
     replay: take,
     drop: take,
   };
-  return partial as unknown as DurableQueue;
+  return partial as unknown as QueueAdmin;
 }

@@ -3,7 +3,7 @@ import type { Test } from 'tap';
 import t from 'tap';
 import type { Pipeline } from '../../../src/component/component.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { Refusal, StoreError } from '../../../src/model/errors.ts';
 import { registerReadRoutes } from '../../../src/read/routes.ts';
@@ -23,7 +23,7 @@ import { createSink, sinkPipeline } from '../../helper/sink.ts';
 type Held = {
   traces?: readonly StoredTrace[];
   observations?: readonly StoredObservation[];
-  batches?: readonly RawBatch[];
+  batches?: readonly SealedBatch[];
 };
 
 function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
@@ -124,7 +124,7 @@ function observation(more: Partial<StoredObservation> = {}): StoredObservation {
 
 /** A batch of one event whose text no parser and printer would leave as it is. */
 const ODD_INPUTS = '{ "n":1.50, "big":12345678901234567890123, "n":2, "\\u0000":"\\ud800" }';
-function oddBatch(encoding: 'identity' | 'gzip' = 'identity'): RawBatch {
+function oddBatch(encoding: 'identity' | 'gzip' = 'identity'): SealedBatch {
   const event = JSON.stringify(nativeEvent({ inputs: 'HERE' })).replace('"HERE"', ODD_INPUTS);
   const body = Buffer.from(`{"events":[${event}]}`);
   return rawBatch('native', encoding === 'gzip' ? gzipSync(body) : body, 1, { encoding });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import type { RawBatch } from '../../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../../src/model/batch.ts';
 import type { OtlpIndex } from '../../../../src/model/batch-index.ts';
 import { observe, payload, STORED_LIMITS, scan } from '../../../../src/model/formats.ts';
 import { CARRIED_KEY } from '../../../../src/model/otlp/embedded-observation.ts';
@@ -15,12 +15,12 @@ import { readExportResponse, readStatusMessage } from '../../../../src/model/otl
 import type { OtlpSpan } from '../../../../src/model/otlp/span.ts';
 import { nativeEvent, otlpBatch, rawBatch } from '../../../helper/batches.ts';
 
-function nativeText(events: readonly string[]): RawBatch {
+function nativeText(events: readonly string[]): SealedBatch {
   return rawBatch('native', Buffer.from(`{"events":[${events.join(',')}]}`), events.length);
 }
 
 /** Sent as spans, and received by another tracectl. */
-function through(batch: RawBatch, encoding: 'proto' | 'json'): RawBatch {
+function through(batch: SealedBatch, encoding: 'proto' | 'json'): SealedBatch {
   const spans = observe(batch).map((observation, position) =>
     spanOfObservation(observation, payload(batch, position), batch.receivedAt),
   );
@@ -28,7 +28,7 @@ function through(batch: RawBatch, encoding: 'proto' | 'json'): RawBatch {
   return rawBatch(encoding === 'proto' ? 'otlp_proto' : 'otlp_json', body, spans.length);
 }
 
-function seen(batch: RawBatch): unknown {
+function seen(batch: SealedBatch): unknown {
   return observe(batch).map((observation, position) => ({
     ...observation,
     payload: payload(batch, position),

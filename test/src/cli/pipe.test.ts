@@ -1,0 +1,102 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
+import type { Command } from 'commander';
+import t from 'tap';
+import { createProgram, runCli } from '../../../src/cli/program.ts';
+
+t.setTimeout(120_000);
+
+const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
+/** Bytes that a pipe takes before its reader reads. */
+const PIPE_BYTES = 65_536;
+
+const directory = mkdtempSync(join(tmpdir(), 'tracectl-pipe-'));
+t.teardown(() => rmSync(directory, { recursive: true, force: true }));
+
+const STORE = `--set=extensions.sqlite.directory=${join(directory, 'data')}`;
+
+/** Command lines whose output does not depend on the time, or on a running daemon. */
+const REPEATABLE: Readonly<Record<string, readonly string[]>> = {
+  validate: [],
+  components: ['--json'],
+  schema: [],
+  'print-config': [],
+  'organization show': ['--json', STORE],
+  'organization plans': ['--json', STORE],
+  'projects list': ['--json', STORE],
+  'keys list': ['--json', STORE],
+  'usage history': ['--json', STORE],
+  'usage verify': [STORE],
+  'rejections list': ['--json', '--project', 'piped', STORE],
+  'audit list': ['--json', STORE],
+};
+
+async function inProcess(argv: readonly string[]) {
+  const out: string[] = [];
+  const status = await runCli(argv, {
+    cwd: directory,
+    env: {},
+    out: (line) => out.push(`${line}\n`),
+    err() {},
+  });
+  return { status, out: out.join('') };
+}
+
+async function throughPipe(argv: readonly string[]) {
+  const child = spawn(process.execPath, [MAIN, ...argv], {
+    cwd: directory,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  const ended = new Promise<number | null>((resolve) => child.once('exit', resolve));
+  return { out: await text(child.stdout), status: await ended };
+}
+
+function leavesOf(command: Command, path: readonly string[] = []): string[] {
+  const own = command.commands.filter((each) => each.name() !== 'help');
+  if (own.length === 0) return [path.join(' ')];
+  return own.flatMap((each) => leavesOf(each, [...path, each.name()]));
+}
+
+function programLeaves(): string[] {
+  const terminal = { cwd: directory, env: {}, out() {}, err() {} };
+  return leavesOf(createProgram(terminal, () => {}));
+}
+
+t.before(async () => {
+  await inProcess(['init', 'tracectl.yaml']);
+  await inProcess(['projects', 'create', 'piped', STORE]);
+});
+
+t.test('a pipe receives the whole output of every command', async (t) => {
+  const leaves = programLeaves();
+  t.ok(leaves.length > 25, 'commands are found');
+  for (const name of Object.keys(REPEATABLE)) t.ok(leaves.includes(name), `${name} is a command`);
+  for (const name of leaves) {
+    const argv = [...name.split(' '), ...(REPEATABLE[name] ?? ['--help'])];
+    const expected = await inProcess(argv);
+    t.equal(expected.status, 0, argv.join(' '));
+    t.same(await throughPipe(argv), expected, argv.join(' '));
+  }
+});
+
+t.test('an output larger than the buffer of a pipe is not cut', async (t) => {
+  const { out } = await throughPipe(['schema']);
+  t.ok(out.length > PIPE_BYTES, `${out.length} bytes`);
+  t.match(JSON.parse(out), { properties: { service: {} } });
+});
+
+t.test('a reader that closes early ends the command without an error', async (t) => {
+  const child = spawn(process.execPath, [MAIN, 'schema'], {
+    cwd: directory,
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  child.stdout.once('data', () => child.stdout.destroy());
+  const errors = text(child.stderr);
+  const status = await new Promise((resolve) => child.once('exit', resolve));
+  t.equal(status, 0);
+  t.equal(await errors, '');
+});
