@@ -208,8 +208,9 @@ const RESERVED: { what: string; pattern: RegExp; allowed: readonly string[] }[] 
     allowed: ['src/main.ts', 'src/cli', 'src/sqlite/failpoint.ts'],
   },
   {
-    what: 'clients of other systems are loaded late, where the configuration names them',
-    pattern: /^import (?!type\b)[^;]* from '(@grpc\/grpc-js|bullmq|ioredis|pg)'/m,
+    what: 'clients of other systems and their serializers are loaded late, when they are needed',
+    pattern:
+      /^import (?!type\b)[^;]* from '(@grpc\/grpc-js|@opentelemetry\/(otlp-transformer|resources)|bullmq|ioredis|pg|undici)'/m,
     allowed: [],
   },
   {
