@@ -86,11 +86,11 @@ const PATIENCE_MS = 1000;
  */
 function healthOf(pool: Postgres): ComponentHealth {
   const { open, waiting } = pool.usage();
-  const trouble = pool.trouble();
+  const outage = pool.outage();
   return {
-    healthy: trouble === undefined,
-    ...(trouble?.isAway === true && trouble.lasts >= PATIENCE_MS ? { ready: false } : {}),
-    ...(trouble === undefined ? {} : { message: trouble.message }),
+    healthy: outage === undefined,
+    ...(outage?.isAway === true && outage.lasts >= PATIENCE_MS ? { ready: false } : {}),
+    ...(outage === undefined ? {} : { message: outage.message }),
     details: { connections: open, waiting },
   };
 }
