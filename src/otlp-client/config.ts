@@ -1,7 +1,8 @@
 import { z } from 'zod';
+import { httpUrl, parseHttpUrl, secretHeaders } from '../schema/client-fields.ts';
 import { clientTls } from '../schema/client-tls.ts';
-import { httpUrl, parseHttpUrl, secretHeaders } from '../schema/delivery-fields.ts';
 import { duration } from '../schema/fields.ts';
+import { MARKS } from '../schema/marks.ts';
 
 const answer = z.enum(['hold', 'dead_letter', 'retry']);
 
@@ -35,7 +36,7 @@ export const clientFields = {
     .prefault({})
     .describe('Certificates, for https.'),
   proxy_url: httpUrl('proxy_url')
-    .meta({ secret: true })
+    .register(MARKS, { secret: true })
     .optional()
     .describe('An HTTP proxy to go through.'),
   max_conns_per_host: z
