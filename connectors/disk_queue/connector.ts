@@ -6,7 +6,7 @@ import type {
 } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
-import type { Delivery, DeliveryBranch } from '../../src/queue/delivery.ts';
+import type { DeliveryBranch, QueueDelivery } from '../../src/queue/delivery.ts';
 import { startDelivery } from '../../src/queue/delivery.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
 import { queueHealth } from '../../src/queue/health.ts';
@@ -32,7 +32,7 @@ export function createConnector(
 ): Connector {
   const { id, clock, logger } = settings;
   let queue: DurableQueue | undefined;
-  let delivery: Delivery | undefined;
+  let delivery: QueueDelivery | undefined;
   /** The queue's own directory, where it has one. */
   let own: DirectoryStorage | undefined;
   /** Takes back gauges, health and the entry among the queues that commands see. */

@@ -1,4 +1,4 @@
-import { defineConnector } from '../../src/component/component.ts';
+import { defineConnector } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createConnector } from './connector.ts';
 
@@ -6,9 +6,8 @@ export const factory = defineConnector({
   kind: 'connector',
   type: 'disk_queue',
   stability: 'beta',
-  description: 'A durable queue between pipelines: accepted means synced to disk.',
+  description: 'A durable queue between pipelines: accepted means synced to disk',
   config,
-  accepts: ['raw'],
-  emits: 'same',
+  data: { accepts: ['raw'], emits: 'same' },
   create: createConnector,
 });

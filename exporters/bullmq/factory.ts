@@ -1,4 +1,4 @@
-import { defineExporter } from '../../src/component/component.ts';
+import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createExporter } from './exporter.ts';
 
@@ -7,8 +7,8 @@ export const factory = defineExporter({
   type: 'bullmq',
   stability: 'beta',
   description:
-    'A queue of BullMQ on Redis, from gateways to workers; payloads in a store, or in the job.',
+    'A BullMQ queue in Redis, from gateways to workers; payloads in a store, or in the job',
   config,
-  accepts: ['raw'],
+  data: { accepts: ['raw'] },
   create: createExporter,
 });

@@ -1,5 +1,5 @@
 import type { Exporter, Settings } from '../../src/component/component.ts';
-import type { Batch, ObservationBatch, RawBatch } from '../../src/model/batch.ts';
+import type { Batch, ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf, rawEventId, rawOf } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { indexOf, itemId, requestIndexOf, sourceEvent } from '../../src/model/formats.ts';
@@ -87,7 +87,7 @@ function* items(
   }
 }
 
-function* rawItems(batch: RawBatch, withPayload: boolean): Iterable<object> {
+function* rawItems(batch: SealedBatch, withPayload: boolean): Iterable<object> {
   const index = indexOf(batch);
   const rejected = new Set(batch.rejections.map((rejection) => rejection.index));
   for (let position = 0; position < index.count; position++) {

@@ -1,4 +1,4 @@
-import { defineExporter } from '../../src/component/component.ts';
+import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createExporter } from './exporter.ts';
 
@@ -6,8 +6,8 @@ export const factory = defineExporter({
   kind: 'exporter',
   type: 'debug',
   stability: 'beta',
-  description: 'Writes what passes to the log, for looking at a pipeline while building it',
-  accepts: ['raw', 'observations'],
+  description: 'Writes passing batches to the log, for work on a new pipeline',
   config,
+  data: { accepts: ['raw', 'observations'] },
   create: createExporter,
 });

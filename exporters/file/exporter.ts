@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Exporter, Settings } from '../../src/component/component.ts';
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { rawOf } from '../../src/model/batch.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import { SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
@@ -38,14 +38,15 @@ export function createExporter(settings: Settings, config: FileConfig): Exporter
       }
       const isSmall = smallIndexOf(source, SMALL_BODY_BYTES) !== undefined;
       if (!isSmall) await writer.append(await large.render({ source, observations, format }));
-      else if (format === 'otlp_json') await writer.append(renderOtlpLine(source, observations));
-      else await writer.append(await renderLines(source, observations ?? []));
+      else if (format === 'otlp_json') {
+        await writer.append(await renderOtlpLine(source, observations));
+      } else await writer.append(await renderLines(source, observations ?? []));
     },
   };
 }
 
 async function renderLines(
-  source: RawBatch,
+  source: SealedBatch,
   observations: readonly Observation[],
 ): Promise<Buffer> {
   const parts: Buffer[] = [];

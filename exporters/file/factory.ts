@@ -1,4 +1,4 @@
-import { defineExporter } from '../../src/component/component.ts';
+import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createExporter } from './exporter.ts';
 
@@ -8,9 +8,11 @@ export const factory = defineExporter({
   stability: 'beta',
   description:
     'Appends observations, or traces as they were received, to a file as JSON lines, with rotation and compression',
-  accepts: ['observations', 'raw'],
-  acceptsAs: ({ format }) => (format === 'json' ? ['observations'] : ['observations', 'raw']),
   config,
-  oneProcess: () => 'one process writes a file, and renames it',
+  data: {
+    accepts: ['observations', 'raw'],
+    acceptsAs: ({ format }) => (format === 'json' ? ['observations'] : ['observations', 'raw']),
+  },
+  placement: { oneProcess: () => 'one process writes a file, and renames it' },
   create: createExporter,
 });

@@ -1,11 +1,11 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import { asBuffer, createThread, threadFile } from '../../src/thread/thread.ts';
 
 /** What is to be written, and how. */
 export type Writing = {
-  readonly source: RawBatch;
+  readonly source: SealedBatch;
   /** Undefined for a raw batch. */
   readonly observations: readonly Observation[] | undefined;
   readonly format: 'json' | 'otlp_json';

@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { rawEventId } from '../../src/model/batch.ts';
 import { payload, positionOf, sourceOf } from '../../src/model/formats.ts';
 import type { Observation } from '../../src/model/observation.ts';
@@ -9,7 +9,7 @@ import { onOneLine } from './one-line.ts';
  * One event of an observation: the public form of an observation, led by what tells events apart. Its
  * times of creation and change are both the time the event was received.
  */
-export function renderLine(source: RawBatch, observation: Observation): string {
+export function renderLine(source: SealedBatch, observation: Observation): string {
   const { index, operation, payloadMask: _mask, ...fields } = observation;
   const position = positionOf(source, index);
   const text = observationJson(

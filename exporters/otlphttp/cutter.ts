@@ -1,14 +1,14 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import type { OtlpIndex } from '../../src/model/batch-index.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { bytesOf, indexOf, SMALL_BODY_BYTES } from '../../src/model/formats.ts';
 import { inflatedSizeHint, inflateSync } from '../../src/model/inflate.ts';
-import { encodeRequest, requestOf } from '../../src/model/otlp/encode.ts';
+import { decodeSpansAt, encodeOtlp } from '../../src/model/otlp/encode.ts';
 import { asBuffer, createThread, threadFile } from '../../src/thread/thread.ts';
 
 /** What is wanted of a batch's body. */
 export type Cut = {
-  readonly batch: RawBatch;
+  readonly batch: SealedBatch;
   /** Positions in the body; undefined for all of it. */
   readonly keep: readonly number[] | undefined;
   /** Of OTLP, where it is to be another than it came in. */
@@ -40,14 +40,14 @@ export function createCutter(): Cutter {
   };
 }
 
-function isLarge({ body, encoding, index }: RawBatch): boolean {
+function isLarge({ body, encoding, index }: SealedBatch): boolean {
   return (index?.bytes.length ?? inflatedSizeHint(body, encoding)) > SMALL_BODY_BYTES;
 }
 
 export function cutAtOnce({ batch, keep, encoding }: Cut): Buffer {
   if (encoding !== undefined) {
     const index = indexOf(batch) as OtlpIndex;
-    return encodeRequest(requestOf(index, keep ?? allOf(index.count)), encoding);
+    return encodeOtlp(decodeSpansAt(index, keep ?? allOf(index.count)), encoding);
   }
   if (keep !== undefined) return bytesOf(batch, keep);
   return inflateSync(batch.body, batch.encoding, Number.MAX_SAFE_INTEGER);

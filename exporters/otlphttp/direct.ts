@@ -1,5 +1,5 @@
 import type { Exporter, Settings } from '../../src/component/component.ts';
-import type { Batch, RawBatch } from '../../src/model/batch.ts';
+import type { Batch, SealedBatch } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { hasItems } from '../../src/model/formats.ts';
 import type { OtlpHttpConfig } from './config.ts';
@@ -57,7 +57,7 @@ export class DirectExporter implements Exporter {
     await Promise.all([this.#reader.close(), this.#cutter.close()]);
   }
 
-  async #deliver(batch: RawBatch): Promise<void> {
+  async #deliver(batch: SealedBatch): Promise<void> {
     const outcome = await this.#sender.send(await this.#pieceOf(batch));
     const [refused] = outcome.refused;
     if (refused !== undefined) throw new PermanentError(refused.code, refused.message);
@@ -69,7 +69,7 @@ export class DirectExporter implements Exporter {
     );
   }
 
-  async #pieceOf(batch: RawBatch): Promise<Piece> {
+  async #pieceOf(batch: SealedBatch): Promise<Piece> {
     if (isOtlp(batch)) return otlpPiece(batch, this.#config, this.#cutter);
     const { events, unreadable } = await this.#reader.read(batch);
     const [first] = unreadable;

@@ -1,13 +1,13 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { observeEach, payload, positionOf } from '../../src/model/formats.ts';
 import type { Observation, Payload } from '../../src/model/observation.ts';
 import { PAYLOAD_FIELDS } from '../../src/model/observation.ts';
 import { spanOfObservation } from '../../src/model/otlp/encode-observation.ts';
-import type { OtlpSpan } from '../../src/model/otlp/span.ts';
+import type { OwnSpan } from '../../src/model/otlp/own-span.ts';
 
 /** One event of an observation, with where it came from. */
 export type ObservationEvent = {
-  readonly batch: RawBatch;
+  readonly batch: SealedBatch;
   /** Of the item in the batch's body. */
   readonly position: number;
   readonly observation: Observation;
@@ -18,7 +18,7 @@ export type ObservationEvent = {
 export type UnreadableItem = { readonly position: number; readonly message: string };
 
 /** All events of a batch; those that cannot be read by their position. */
-export function eventsOf(batch: RawBatch): {
+export function eventsOf(batch: SealedBatch): {
   events: ObservationEvent[];
   unreadable: UnreadableItem[];
 } {
@@ -56,7 +56,7 @@ export function groupsOf(events: readonly ObservationEvent[]): Map<string, Obser
  * The span that events of one observation amount to: for every field the value of the event with the
  * higher version wins, among equals that of a terminal one, then of the later one; absent values never.
  */
-export function spanOf(events: readonly ObservationEvent[]): OtlpSpan {
+export function spanOf(events: readonly ObservationEvent[]): OwnSpan {
   const ordered = [...events].sort(compareEvents);
   const last = ordered.at(-1);
   if (last === undefined) throw new Error('a span is made of one event at least');

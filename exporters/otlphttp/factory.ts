@@ -1,4 +1,4 @@
-import { defineExporter } from '../../src/component/component.ts';
+import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createExporter } from './exporter.ts';
 
@@ -8,15 +8,19 @@ export const factory = defineExporter({
   aliases: ['otlp_http'],
   stability: 'beta',
   description: 'Sends spans to an OpenTelemetry server over HTTP, through a queue on disk',
-  accepts: ['raw', 'observations'],
   config,
-  // Without a queue nothing is held, nor where a start leaves at once.
-  joinsEvents: ({ sending_queue: { enabled, storage }, open_span_timeout }) =>
-    enabled && storage !== undefined && open_span_timeout > 0,
-  // Without a header there is no key that they would share.
-  mixesProjects: ({ headers, allow_multiple_projects }) =>
-    allow_multiple_projects || Object.keys(headers).length === 0
-      ? undefined
-      : 'allow_multiple_projects',
+  data: {
+    accepts: ['raw', 'observations'],
+    // Without a durable queue, or with a timeout of 0, a start is sent at once: the exporter holds no events.
+    joinsEvents: ({ sending_queue: { enabled, storage }, open_span_timeout }) =>
+      enabled && storage !== undefined && open_span_timeout > 0,
+  },
+  tenancy: {
+    // Without a header the projects share no key at the destination.
+    mixesProjects: ({ headers, allow_multiple_projects }) =>
+      allow_multiple_projects || Object.keys(headers).length === 0
+        ? undefined
+        : 'allow_multiple_projects',
+  },
   create: createExporter,
 });

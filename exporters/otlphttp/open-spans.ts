@@ -1,10 +1,10 @@
 import type { Clock } from '../../src/component/component.ts';
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { groupsOf, keyOf, type ObservationEvent } from './event.ts';
 
 /** A batch whose entry stays in the queue until each of these events has left. */
 export type Hold = {
-  readonly batch: RawBatch;
+  readonly batch: SealedBatch;
   /** Events that still wait. */
   left: number;
   settle(error?: unknown): void;

@@ -1,10 +1,14 @@
-import type { Batch, RawBatch } from '../../src/model/batch.ts';
+import type { Batch, SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { bytesOf, positionOf } from '../../src/model/formats.ts';
 import { ulid } from '../../src/model/ulid.ts';
 
 /** Some items of a batch, with their bytes, as a batch of its own. They were counted when they came in: it costs nothing. */
-export function partOf(batch: RawBatch, positions: readonly number[], bytes: Buffer): RawBatch {
+export function partOf(
+  batch: SealedBatch,
+  positions: readonly number[],
+  bytes: Buffer,
+): SealedBatch {
   return {
     kind: 'raw',
     id: ulid(batch.receivedAt),
@@ -21,12 +25,12 @@ export function partOf(batch: RawBatch, positions: readonly number[], bytes: Buf
   };
 }
 
-export function isOtlp({ format }: RawBatch): boolean {
+export function isOtlp({ format }: SealedBatch): boolean {
   return format === 'otlp_proto' || format === 'otlp_json';
 }
 
 /** Observations leave as what they were made of; where some are missing, so are their items. */
-export function rawBatchOf(batch: Batch): RawBatch {
+export function rawBatchOf(batch: Batch): SealedBatch {
   if (batch.kind === 'raw') return batch;
   const { source, observations } = batch;
   if (observations.length === itemsOf(source)) return source;

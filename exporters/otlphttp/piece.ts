@@ -1,6 +1,6 @@
-import type { RawBatch } from '../../src/model/batch.ts';
-import { encodeRequest } from '../../src/model/otlp/encode.ts';
-import { requestOfSpans } from '../../src/model/otlp/encode-observation.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
+import { OBSERVATION_ORIGIN } from '../../src/model/otlp/encode-observation.ts';
+import { encodeOwnSpans } from '../../src/model/otlp/own-span.ts';
 import type { RequestBody } from '../../src/otlp-client/body.ts';
 import { hasWanted, requestBody } from '../../src/otlp-client/body.ts';
 import type { OtlpHttpConfig } from './config.ts';
@@ -12,7 +12,9 @@ export type Piece = {
   /** Spans in it. */
   readonly items: number;
   /** Where they come from: positions in the bodies of batches; undefined for all of a batch. */
-  readonly sources: readonly { readonly batch: RawBatch; readonly position: number }[] | undefined;
+  readonly sources:
+    | readonly { readonly batch: SealedBatch; readonly position: number }[]
+    | undefined;
   encode(): Promise<RequestBody>;
   /** Parts that are it together; none where it cannot be parted. */
   halves(): readonly Piece[];
@@ -20,7 +22,7 @@ export type Piece = {
 
 /** OTLP leaves as the bytes that came in, also where only some of its spans are sent. */
 export function otlpPiece(
-  batch: RawBatch,
+  batch: SealedBatch,
   config: OtlpHttpConfig,
   cutter: Cutter,
   keep?: readonly number[],
@@ -52,8 +54,8 @@ export function spanPiece(
   return {
     items: groups.length,
     sources: groups.flat(),
-    encode() {
-      const bytes = encodeRequest(requestOfSpans(groups.map(spanOf)), config.encoding);
+    async encode() {
+      const bytes = await encodeOwnSpans(OBSERVATION_ORIGIN, groups.map(spanOf), config.encoding);
       return requestBody(bytes, 'identity', config.encoding, config);
     },
     halves() {

@@ -1,5 +1,5 @@
 import type { Exporter, Settings } from '../../src/component/component.ts';
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import type { OtlpHttpConfig } from './config.ts';
@@ -75,13 +75,13 @@ export class QueuedExporter implements Exporter {
     await Promise.all([this.#reader.close(), this.#cutter.close()]);
   }
 
-  async #deliverOtlp(batch: RawBatch): Promise<void> {
+  async #deliverOtlp(batch: SealedBatch): Promise<void> {
     const piece = otlpPiece(batch, this.#config, this.#cutter);
     await this.#settleOutcome(batch, await this.#sender.send(piece));
   }
 
   /** Ends when every event of the batch has left; the slot is given back as soon as the rest only waits. */
-  async #deliverEvents(batch: RawBatch, slot: Slot): Promise<void> {
+  async #deliverEvents(batch: SealedBatch, slot: Slot): Promise<void> {
     const read = this.#reader.read(batch);
     const { events, unreadable } = read instanceof Promise ? await read : read;
     const held = Promise.withResolvers<void>();
@@ -101,7 +101,7 @@ export class QueuedExporter implements Exporter {
     await held.promise;
   }
 
-  async #sendReady(batch: RawBatch, ready: readonly Ready[]): Promise<void> {
+  async #sendReady(batch: SealedBatch, ready: readonly Ready[]): Promise<void> {
     const groups = ready.map(({ events }) => events);
     let outcome: Outcome;
     try {
@@ -156,20 +156,23 @@ export class QueuedExporter implements Exporter {
     return true;
   }
 
-  async #setAsideUnreadable(batch: RawBatch, unreadable: readonly UnreadableItem[]): Promise<void> {
+  async #setAsideUnreadable(
+    batch: SealedBatch,
+    unreadable: readonly UnreadableItem[],
+  ): Promise<void> {
     for (const { position, message } of unreadable) {
       if (itemsOf(batch) === 1) throw new PermanentError('unreadable_event', message);
       await this.#appendPart(batch, [position]);
     }
   }
 
-  async #appendPart(batch: RawBatch, positions: readonly number[]): Promise<void> {
+  async #appendPart(batch: SealedBatch, positions: readonly number[]): Promise<void> {
     const bytes = await this.#cutter.cut({ batch, keep: positions, encoding: undefined });
     await this.#queue.appendPart(partOf(batch, positions, bytes));
   }
 
   /** What was refused goes back into the queue by itself, so that it alone ends in the dead letter. */
-  async #settleOutcome(batch: RawBatch, outcome: Outcome): Promise<void> {
+  async #settleOutcome(batch: SealedBatch, outcome: Outcome): Promise<void> {
     const items = itemsOf(batch);
     for (const { piece, code, message } of outcome.refused) {
       const positions = piece.sources

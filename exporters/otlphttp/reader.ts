@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
 import { createThread, threadFile } from '../../src/thread/thread.ts';
@@ -19,14 +19,16 @@ export type EventsRead = {
 /** Reads events: small batches at once, large ones in a thread, because they would hold up everybody. */
 export type EventReader = {
   /** Rejects with `RetryableError` when the thread is lost. */
-  read(batch: RawBatch): BatchEvents | Promise<BatchEvents>;
+  read(batch: SealedBatch): BatchEvents | Promise<BatchEvents>;
   close(): Promise<void>;
 };
 
 export function createEventReader(): EventReader {
-  const thread = createThread<RawBatch, EventsRead>(threadFile(import.meta.url, 'reading-thread'));
+  const thread = createThread<SealedBatch, EventsRead>(
+    threadFile(import.meta.url, 'reading-thread'),
+  );
 
-  async function readLarge(batch: RawBatch): Promise<BatchEvents> {
+  async function readLarge(batch: SealedBatch): Promise<BatchEvents> {
     // Without what cannot cross, and without an index: making one again is faster than copying it.
     const { idempotency: _, ...rest } = batch;
     const { events, unreadable } = await thread

@@ -1,12 +1,12 @@
 import type { IdempotencyLedger, Settings } from '../../src/component/component.ts';
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
-import { type Delivery, startDelivery } from '../../src/queue/delivery.ts';
+import { type QueueDelivery, startDelivery } from '../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
-import type { SendingQueue } from '../../src/schema/delivery-fields.ts';
+import type { SendingQueue } from './delivery-fields.ts';
 
 /** How often a client that waits for room looks for it. */
 const ROOM_INTERVAL_MS = 50;
@@ -22,7 +22,7 @@ export type SendingQueueParts = {
   /** Entries that may be under way beside those that are being sent: they are only held. */
   readonly held: number;
   /** Resolves when the batch may go from the queue; see `startDelivery`. */
-  readonly deliver: (batch: RawBatch, slot: Slot) => Promise<void>;
+  readonly deliver: (batch: SealedBatch, slot: Slot) => Promise<void>;
 };
 
 /** One of the places for batches that are being sent. */
@@ -40,7 +40,7 @@ export class DurableSendingQueue {
   readonly idempotency: IdempotencyLedger;
   readonly #parts: SendingQueueParts;
   #queue: DurableQueue | undefined;
-  #delivery: Delivery | undefined;
+  #delivery: QueueDelivery | undefined;
   #unregister: (() => void) | undefined;
   /** Being appended, not yet among the queue's own numbers. */
   #entering = { requests: 0, items: 0 };
@@ -97,14 +97,14 @@ export class DurableSendingQueue {
         {
           name: id,
           process: (batch) => Promise.resolve(batch),
-          consumer: { consume: (batch) => this.#deliver(batch as RawBatch) },
+          consumer: { consume: (batch) => this.#deliver(batch as SealedBatch) },
         },
       ],
     );
     return queue;
   }
 
-  async append(batch: RawBatch): Promise<void> {
+  async append(batch: SealedBatch): Promise<void> {
     const queue = this.#opened();
     const items = itemsOf(batch);
     const units = this.#unitsOf(batch);
@@ -126,7 +126,7 @@ export class DurableSendingQueue {
   }
 
   /** Puts a part of a batch that left into the queue by itself; what it holds has room already. */
-  async appendPart(batch: RawBatch): Promise<void> {
+  async appendPart(batch: SealedBatch): Promise<void> {
     this.#room -= this.#unitsOf(batch);
     await this.#opened().append(batch);
   }
@@ -166,7 +166,7 @@ export class DurableSendingQueue {
     return this.#room >= wanted;
   }
 
-  #unitsOf(batch: RawBatch): number {
+  #unitsOf(batch: SealedBatch): number {
     switch (this.#parts.config.sizer) {
       case 'requests':
         return 1;
@@ -198,7 +198,7 @@ export class DurableSendingQueue {
     return this.#queue;
   }
 
-  async #deliver(batch: RawBatch): Promise<void> {
+  async #deliver(batch: SealedBatch): Promise<void> {
     this.#active++;
     if (this.#active >= this.#parts.config.num_consumers) this.#delivery?.pause();
     let isReleased = false;

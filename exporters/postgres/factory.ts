@@ -1,4 +1,4 @@
-import { defineExporter } from '../../src/component/component.ts';
+import { defineExporter } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createExporter } from './exporter.ts';
 
@@ -6,8 +6,8 @@ export const factory = defineExporter({
   kind: 'exporter',
   type: 'postgres',
   stability: 'beta',
-  description: 'Writes observations into a store in Postgres.',
+  description: 'Writes observations into a store in Postgres',
   config,
-  accepts: ['observations'],
+  data: { accepts: ['observations'] },
   create: createExporter,
 });

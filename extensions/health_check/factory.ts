@@ -1,4 +1,4 @@
-import { defineExtension } from '../../src/component/component.ts';
+import { defineExtension } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createExtension } from './extension.ts';
 
@@ -6,9 +6,9 @@ export const factory = defineExtension({
   kind: 'extension',
   type: 'health_check',
   stability: 'beta',
-  description: 'Answers over HTTP whether the service lives and is ready',
+  description: 'Answers over HTTP whether the service is alive and ready',
   config,
   provides: [],
-  runsIn: 'watcher',
+  placement: { runsIn: 'watcher' },
   create: createExtension,
 });

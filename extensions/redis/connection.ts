@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import type { Redis as RedisClass, RedisOptions } from 'ioredis';
+import { backoff } from '../../src/component/backoff.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import type {
@@ -48,6 +49,7 @@ const CHECK_MS = 30_000;
 const RECHECK_MS = 2_000;
 const RETRY_AFTER_MS = 1000;
 const LONGEST_RECONNECT_MS = 1000;
+const reconnectBackoff = backoff({ first: 100, max: LONGEST_RECONNECT_MS });
 /** A Sentinel that is silent is passed over. */
 const SENTINEL_TIMEOUT_MS = 1000;
 /** A client whose commands block, and hears nothing for this long, begins anew. */
@@ -236,8 +238,9 @@ function waiting(): Options {
   };
 }
 
-function reconnectDelay(times: number): number {
-  return Math.min(LONGEST_RECONNECT_MS, 50 * 2 ** Math.min(times, 10));
+/** `attempt` begins at 1. */
+function reconnectDelay(attempt: number): number {
+  return reconnectBackoff(attempt - 1);
 }
 
 /** The library would set a timer for a command that has failed already. */

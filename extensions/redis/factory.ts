@@ -1,4 +1,5 @@
-import { defineExtension } from '../../src/component/component.ts';
+import { defineExtension } from '../../src/component/factory.ts';
+import { REDIS } from '../../src/redis/redis.ts';
 import { config } from './config.ts';
 import { createExtension } from './extension.ts';
 
@@ -6,8 +7,8 @@ export const factory = defineExtension({
   kind: 'extension',
   type: 'redis',
   stability: 'beta',
-  description: 'A connection to Redis, for queues and counters that replicas share.',
+  description: 'A connection to Redis, for queues and counters that replicas share',
   config,
-  provides: ['redis'],
+  provides: [REDIS],
   create: createExtension,
 });

@@ -19,7 +19,7 @@ export const AUDIT_SCHEMA = `
     BEGIN SELECT raise(ABORT, 'the audit log is only added to'); END;
 `;
 
-export const AUDIT_COLUMNS = 'at, actor, address, action, subject, details';
+const COLUMNS = 'at, actor, address, action, subject, details';
 
 /** Notes a change that was made. Details that are undefined are left out. */
 export type NoteChange = (
@@ -33,13 +33,14 @@ export function auditWriting(db: DatabaseSync): {
   record(row: AuditRow): void;
   note: NoteChange;
 } {
-  const insert = db.prepare(`INSERT INTO audit_log (${AUDIT_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`);
+  const insert = db.prepare(`INSERT INTO audit_log (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`);
+  const record = ({ at, actor, address, action, subject, details }: AuditRow): void => {
+    insert.run(at, actor, address, action, subject, details);
+  };
   return {
-    record(row) {
-      insert.run(...row);
-    },
+    record,
     note(by, action, subject, details) {
-      if (by !== null) insert.run(...by, action, subject, JSON.stringify(details));
+      if (by !== null) record({ ...by, action, subject, details: JSON.stringify(details) });
     },
   };
 }

@@ -1,9 +1,19 @@
 /** The log of rejections, usage as it is charted, and the audit log, in the database thread. */
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
 import { ALL_USAGE } from '../../src/sqlite/queue/usage-operations.ts';
-import type { RejectedRow, RejectionRow, UsedRow } from '../../src/tenancy/rows.ts';
-import { AUDIT_COLUMNS, AUDIT_SCHEMA, auditWriting } from './audit-writing.ts';
+import { rows } from '../../src/sqlite/rows.ts';
+import type {
+  AuditRow,
+  LedgerCheck,
+  Numbered,
+  ProjectRejections,
+  RejectedRow,
+  RejectionRow,
+  UsageHistory,
+  UsedRow,
+} from '../../src/tenancy/rows.ts';
+import { AUDIT_SCHEMA, auditWriting } from './audit-writing.ts';
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS rejections (
@@ -28,8 +38,6 @@ const SCHEMA = `
   ) STRICT, WITHOUT ROWID;
 `;
 
-const REJECTION_COLUMNS = 'at, key, path, code, reason, item, count';
-
 export function operations(
   db: DatabaseSync,
   access: Access,
@@ -44,14 +52,11 @@ export function operations(
   };
 }
 
-function rows(db: DatabaseSync, sql: string): StatementSync {
-  const statement = db.prepare(sql);
-  statement.setReturnArrays(true);
-  return statement;
-}
-
 function rejectionCalls(db: DatabaseSync): Operations['calls'] {
-  const newest = rows(db, 'SELECT coalesce(max(n), 0) FROM rejections WHERE project = ?');
+  const newest = rows<{ n: number }>(
+    db,
+    'SELECT coalesce(max(n), 0) AS n FROM rejections WHERE project = ?',
+  );
   const insert = db.prepare('INSERT INTO rejections VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)');
   const trim = db.prepare('DELETE FROM rejections WHERE project = ? AND n <= ?');
   const isKnown = db.prepare('SELECT 1 FROM deleted_projects WHERE project = ?');
@@ -62,44 +67,49 @@ function rejectionCalls(db: DatabaseSync): Operations['calls'] {
   return {
     /** Keeps the newest `most` of every project; the counts by hour stay. */
     'rejections.record': (
-      projects: readonly (readonly [project: string, rows: readonly RejectionRow[]])[],
+      projects: readonly ProjectRejections[],
       counts: readonly RejectedRow[],
       most: number,
     ): void => {
-      for (const [project, entries] of projects) {
+      for (const { project, rows } of projects) {
         if (isKnown.get(project) !== undefined) continue;
-        let [n] = newest.get(project) as unknown as [number];
-        for (const entry of entries) insert.run(project, ++n, ...entry);
+        let n = newest.get(project)?.n ?? 0;
+        for (const { at, key, path, code, reason, item, count } of rows) {
+          insert.run(project, ++n, at, key, path, code, reason, item, count);
+        }
         trim.run(project, n - most);
       }
-      for (const row of counts) count.run(...row);
+      for (const row of counts) count.run(row.hour, row.project, row.key, row.code, row.count);
     },
   };
 }
 
 function readingCalls(db: DatabaseSync): Operations['calls'] {
-  const rejections = rows(
+  const rejections = rows<Numbered<RejectionRow>>(
     db,
-    `SELECT n, ${REJECTION_COLUMNS} FROM rejections WHERE project = ? AND n < ? AND at >= ?
+    `SELECT n, at, key, path, code, reason, item, count FROM rejections WHERE project = ? AND n < ? AND at >= ?
      ORDER BY n DESC LIMIT ?`,
   );
-  const used = rows(
+  const used = rows<UsedRow>(
     db,
-    `SELECT hour, project, key, sum(events), sum(bytes) FROM ${ALL_USAGE}
+    `SELECT hour, project, key, sum(events) AS events, sum(bytes) AS bytes FROM ${ALL_USAGE}
      WHERE hour >= ?1 AND hour < ?2 AND (?3 IS NULL OR project = ?3) GROUP BY hour, project, key`,
   );
-  const rejected = rows(
+  const rejected = rows<RejectedRow>(
     db,
     `SELECT hour, project, key, code, count FROM rejected_hours
      WHERE hour >= ?1 AND hour < ?2 AND (?3 IS NULL OR project = ?3)`,
   );
-  const audit = rows(
+  const audit = rows<Numbered<AuditRow>>(
     db,
-    `SELECT n, ${AUDIT_COLUMNS} FROM audit_log WHERE n < ? ORDER BY n DESC LIMIT ?`,
+    `SELECT n, at, actor, address, action, subject, details FROM audit_log
+     WHERE n < ? ORDER BY n DESC LIMIT ?`,
   );
-  const check = rows(
+  const check = rows<LedgerCheck>(
     db,
-    `SELECT project, key, sum(events), sum(bytes), sum(kept_events), sum(kept_bytes) FROM (
+    `SELECT project, key, sum(events) AS events, sum(bytes) AS bytes,
+       sum(kept_events) AS keptEvents, sum(kept_bytes) AS keptBytes
+     FROM (
        SELECT project, key, events, bytes, 0 AS kept_events, 0 AS kept_bytes FROM ${ALL_USAGE}
        UNION ALL SELECT project, key, 0, 0, usage_events, usage_bytes FROM raw_batches)
      GROUP BY project, key`,
@@ -107,14 +117,10 @@ function readingCalls(db: DatabaseSync): Operations['calls'] {
   return {
     'rejections.list': (project: string, before: number, since: number, limit: number) =>
       rejections.all(project, before, since, limit),
-    'usage.history': (
-      from: number,
-      to: number,
-      project: string | null,
-    ): [UsedRow[], RejectedRow[]] => [
-      used.all(from, to, project) as unknown as UsedRow[],
-      rejected.all(from, to, project) as unknown as RejectedRow[],
-    ],
+    'usage.history': (from: number, to: number, project: string | null): UsageHistory => ({
+      used: used.all(from, to, project),
+      rejected: rejected.all(from, to, project),
+    }),
     'usage.check': () => check.all(),
     'audit.list': (before: number, limit: number) => audit.all(before, limit),
   };

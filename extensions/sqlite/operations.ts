@@ -3,15 +3,22 @@ import type { DatabaseSync } from 'node:sqlite';
 import { permissionList } from '../../src/model/permissions.ts';
 import { addColumn } from '../../src/sqlite/columns.ts';
 import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
+import type { Query } from '../../src/sqlite/rows.ts';
+import { rows } from '../../src/sqlite/rows.ts';
 import type { PlanName } from '../../src/tenancy/contract.ts';
 import type {
   AllowedProjects,
   ByRow,
+  FirstRows,
   KeyRow,
+  KeyUse,
   NewKey,
   OrganizationRow,
+  ProjectDeletion,
   ProjectRow,
   ProjectSettings,
+  RetentionWindow,
+  UpdatedOrganization,
 } from '../../src/tenancy/rows.ts';
 import { PROJECT_SETTINGS } from '../../src/tenancy/rows.ts';
 import type { NoteChange } from './audit-writing.ts';
@@ -47,13 +54,12 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS api_keys_by_project ON api_keys (project);
 `;
 
-const ORGANIZATION_COLUMNS = 'id, name, plan, created_at';
-const PROJECT_COLUMNS =
-  'id, organization, name, created_at, retention_days, events_per_month, bytes_per_hour';
+const PROJECT_COLUMNS = `id, organization, name, created_at AS createdAt, retention_days AS retentionDays,
+  events_per_month AS eventsPerMonth, bytes_per_hour AS bytesPerHour`;
 const HAS_LIMITS = '(events_per_month IS NOT NULL OR bytes_per_hour IS NOT NULL)';
 const KEYS = `
-  SELECT k.id, k.project, p.organization, k.name, k.prefix, k.permissions, k.created_at,
-    k.last_used_at, k.revoked_at
+  SELECT k.id, k.project, p.organization, k.name, k.prefix, k.permissions,
+    k.created_at AS createdAt, k.last_used_at AS lastUsedAt, k.revoked_at AS revokedAt
   FROM api_keys k JOIN projects p ON p.id = k.project`;
 
 export function operations(
@@ -86,44 +92,45 @@ function organizationCalls(db: DatabaseSync, note: NoteChange): Operations['call
     'UPDATE organizations SET name = coalesce(?, name), plan = coalesce(?, plan)',
   );
   return {
-    /** Makes the organization, project and key that a new store starts with; null when it is not new. */
-    'store.first': (
-      organizationId: string,
-      projectId: string,
-      name: string,
-      keyId: string,
-      hash: Uint8Array,
-      prefix: string,
-      now: number,
-    ): KeyRow | null => {
+    /** Creates the organization, project and key of a new store; null if the store is not new. */
+    'store.first': (first: FirstRows): KeyRow | null => {
+      const { organizationId, projectId, name, keyId, hash, prefix, now } = first;
       if (organization() !== undefined) return null;
       found.run(organizationId, name, now);
       create(projectId, organizationId, name, now);
-      return createKey(keyId, projectId, name, hash, prefix, 3, now);
+      const key = { id: keyId, project: projectId, name, hash, prefix, permissions: 3 };
+      return createKey({ ...key, createdAt: now });
     },
-    /** Changes nothing where the plan allows fewer projects than there are; returns how many fewer. */
+    /** Changes nothing if the plan allows fewer projects than exist. */
     'organization.update': (
       name: string | null,
       plan: PlanName | null,
       allowed: AllowedProjects,
       by: ByRow,
-    ): [OrganizationRow | undefined, tooMany: number] => {
+    ): UpdatedOrganization => {
       const limit = plan === null ? null : allowed[plan];
       const tooMany = limit === null ? 0 : Math.max(0, projects() - limit);
-      if (tooMany > 0) return [organization(), tooMany];
+      if (tooMany > 0) return { organization: existing(organization()), tooMany };
       update.run(name, plan);
-      const row = organization();
+      const row = existing(organization());
       const details = { name: name ?? undefined, plan: plan ?? undefined };
-      if (row !== undefined) note(by, 'organization.update', row[0], details);
-      return [row, 0];
+      note(by, 'organization.update', row.id, details);
+      return { organization: row, tooMany: 0 };
     },
   };
 }
 
 function organizationReading(db: DatabaseSync): () => OrganizationRow | undefined {
-  const find = db.prepare(`SELECT ${ORGANIZATION_COLUMNS} FROM organizations LIMIT 1`);
-  find.setReturnArrays(true);
-  return () => find.get() as unknown as OrganizationRow | undefined;
+  const find = rows<OrganizationRow>(
+    db,
+    'SELECT id, name, plan, created_at AS createdAt FROM organizations LIMIT 1',
+  );
+  return () => find.get();
+}
+
+function existing<Row>(row: Row | undefined): Row {
+  if (row === undefined) throw new Error('the store has no organization');
+  return row;
 }
 
 function projectCount(db: DatabaseSync): () => number {
@@ -134,12 +141,12 @@ function projectCount(db: DatabaseSync): () => number {
 function projectCreation(
   db: DatabaseSync,
 ): (id: string, organization: string, name: string, now: number) => ProjectRow {
-  const create = db.prepare(
+  const create = rows<ProjectRow>(
+    db,
     `INSERT INTO projects (id, organization, name, created_at) VALUES (?, ?, ?, ?)
      RETURNING ${PROJECT_COLUMNS}`,
   );
-  create.setReturnArrays(true);
-  return (...values) => create.get(...values) as unknown as ProjectRow;
+  return (...values) => existing(create.get(...values));
 }
 
 function projectCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
@@ -150,8 +157,7 @@ function projectCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
   const set = PROJECT_SETTINGS.map(
     (name) => [name, db.prepare(`UPDATE projects SET ${name} = ? WHERE id = ?`)] as const,
   );
-  const find = db.prepare(`SELECT ${PROJECT_COLUMNS} FROM projects WHERE id = ?`);
-  find.setReturnArrays(true);
+  const find = projectById(db);
   const remove = db.prepare('DELETE FROM projects WHERE id = ?');
   const mark = db.prepare('INSERT OR IGNORE INTO deleted_projects VALUES (?, ?, 0)');
   return {
@@ -163,19 +169,18 @@ function projectCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
       allowed: AllowedProjects,
       by: ByRow,
     ): ProjectRow | null => {
-      const row = organization();
-      if (row === undefined) throw new Error('the store has no organization');
-      const limit = allowed[row[2]];
+      const { id: organizationId, plan } = existing(organization());
+      const limit = allowed[plan];
       if (limit !== null && count() >= limit) return null;
       note(by, 'project.create', id, { name });
-      return create(id, row[0], name, now);
+      return create(id, organizationId, name, now);
     },
     'projects.update': (
       id: string,
       name: string | null,
       settings: ProjectSettings,
       by: ByRow,
-    ): unknown => {
+    ): ProjectRow | null => {
       if (name !== null) rename.run(name, id);
       for (const [column, statement] of set) {
         const value = settings[column];
@@ -187,19 +192,23 @@ function projectCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
       return row ?? null;
     },
     /** Its keys hang on it, so they are found no more; all it holds is taken away afterwards. */
-    'projects.delete': (id: string, now: number, by: ByRow): 'deleted' | 'unknown' | 'last' => {
-      const row = find.get(id) as unknown as ProjectRow | undefined;
+    'projects.delete': (id: string, now: number, by: ByRow): ProjectDeletion => {
+      const row = find.get(id);
       if (row === undefined) return 'unknown';
       if (count() <= 1) return 'last';
       remove.run(id);
       mark.run(id, now);
-      note(by, 'project.delete', id, { name: row[2] });
+      note(by, 'project.delete', id, { name: row.name });
       return 'deleted';
     },
   };
 }
 
-type KeyCreation = (...values: NewKey) => KeyRow | null;
+function projectById(db: DatabaseSync): Query<ProjectRow> {
+  return rows<ProjectRow>(db, `SELECT ${PROJECT_COLUMNS} FROM projects WHERE id = ?`);
+}
+
+type KeyCreation = (key: NewKey) => KeyRow | null;
 
 /** Returns a function that makes a key, or gives null where there is no such project. */
 function keyCreation(db: DatabaseSync): KeyCreation {
@@ -209,9 +218,10 @@ function keyCreation(db: DatabaseSync): KeyCreation {
      VALUES (?, ?, ?, ?, ?, ?, ?)`,
   );
   const read = keyById(db);
-  return (id, projectId, ...rest) => {
-    if (project.get(projectId) === undefined) return null;
-    create.run(id, projectId, ...rest);
+  return (key) => {
+    const { id, name, hash, prefix, permissions, createdAt } = key;
+    if (project.get(key.project) === undefined) return null;
+    create.run(id, key.project, name, hash, prefix, permissions, createdAt);
     return read(id);
   };
 }
@@ -226,11 +236,11 @@ function keyCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
     'UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?',
   );
   return {
-    'keys.create': (values: NewKey, by: ByRow): KeyRow | null => {
-      const row = create(...values);
+    'keys.create': (key: NewKey, by: ByRow): KeyRow | null => {
+      const row = create(key);
       if (row === null) return null;
-      const [id, project_id, , name, , bits] = row;
-      const permissions = permissionList(bits).join(',');
+      const { id, project: project_id, name } = row;
+      const permissions = permissionList(row.permissions).join(',');
       note(by, 'key.create', id, { project_id, name, permissions });
       return row;
     },
@@ -238,48 +248,43 @@ function keyCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
       const isChanged = Number(revoke.run(now, id).changes) > 0;
       const row = read(id);
       if (row === null || !isChanged) return row;
-      const [, project_id, , name] = row;
+      const { project: project_id, name } = row;
       note(by, 'key.revoke', id, { project_id, name });
       return row;
     },
-    'keys.touch': (rows: readonly [id: string, usedAt: number][]): void => {
-      for (const [id, usedAt] of rows) touch.run(usedAt, id);
+    'keys.touch': (uses: readonly KeyUse[]): void => {
+      for (const { id, usedAt } of uses) touch.run(usedAt, id);
     },
   };
 }
 
 function keyById(db: DatabaseSync): (id: string) => KeyRow | null {
-  const find = db.prepare(`${KEYS} WHERE k.id = ?`);
-  find.setReturnArrays(true);
-  return (id) => (find.get(id) as unknown as KeyRow | undefined) ?? null;
+  const find = rows<KeyRow>(db, `${KEYS} WHERE k.id = ?`);
+  return (id) => find.get(id) ?? null;
 }
 
 function readingCalls(db: DatabaseSync): Operations['calls'] {
-  const projects = db.prepare(`SELECT ${PROJECT_COLUMNS} FROM projects ORDER BY created_at, rowid`);
-  projects.setReturnArrays(true);
-  const project = db.prepare(`SELECT ${PROJECT_COLUMNS} FROM projects WHERE id = ?`);
-  project.setReturnArrays(true);
-  const limited = db.prepare(`SELECT ${PROJECT_COLUMNS} FROM projects WHERE ${HAS_LIMITS}`);
-  limited.setReturnArrays(true);
-  const list = db.prepare(
+  const selectProjects = `SELECT ${PROJECT_COLUMNS} FROM projects`;
+  const projects = rows<ProjectRow>(db, `${selectProjects} ORDER BY created_at, rowid`);
+  const project = projectById(db);
+  const limited = rows<ProjectRow>(db, `${selectProjects} WHERE ${HAS_LIMITS}`);
+  const list = rows<KeyRow>(
+    db,
     `${KEYS} WHERE ?1 IS NULL OR k.project = ?1 ORDER BY k.created_at DESC, k.rowid DESC`,
   );
-  list.setReturnArrays(true);
-  const byHash = db.prepare(`${KEYS} WHERE k.hash = ?`);
-  byHash.setReturnArrays(true);
+  const byHash = rows<KeyRow>(db, `${KEYS} WHERE k.hash = ?`);
   const organization = organizationReading(db);
-  const retained = db.prepare('SELECT count(*) FROM traces WHERE project = ? AND updated_at >= ?');
-  retained.setReturnArrays(true);
+  const retained = rows<{ count: number }>(
+    db,
+    'SELECT count(*) AS count FROM traces WHERE project = ? AND updated_at >= ?',
+  );
   return {
-    'organization.get': () => organization(),
+    'organization.get': () => existing(organization()),
     'projects.list': () => projects.all(),
     /** Those with limits of their own. */
     'projects.limited': () => limited.all(),
-    'projects.retained': (windows: readonly [project: string, since: number][]): number[] =>
-      windows.map(([project, since]) => {
-        const [count] = retained.get(project, since) as unknown as [number];
-        return count;
-      }),
+    'projects.retained': (windows: readonly RetentionWindow[]): number[] =>
+      windows.map(({ project, since }) => retained.get(project, since)?.count ?? 0),
     'projects.get': (id: string) => project.get(id) ?? null,
     'keys.list': (projectId: string | null) => list.all(projectId),
     'keys.findByHash': (hash: Uint8Array) => byHash.get(hash) ?? null,

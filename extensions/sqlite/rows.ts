@@ -10,7 +10,7 @@ export function sqliteRows(database: Database): TenancyRows {
   const write = async <T>(name: string, ...args: unknown[]) =>
     (await database.write(name, args)) as T;
   return {
-    first: (...values) => write('store.first', ...values),
+    first: (first) => write('store.first', first),
     organization: () => read('organization.get'),
     updateOrganization: (...values) => write('organization.update', ...values),
     createProject: (...values) => write('projects.create', ...values),

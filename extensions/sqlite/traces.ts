@@ -1,4 +1,4 @@
-import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
+import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../src/model/observation.ts';
 import type { BatchRecord } from '../../src/queue/record.ts';
@@ -68,7 +68,7 @@ async function write(database: Database, queues: Queues, batch: ObservationBatch
 async function writeRows(
   database: Database,
   { usage, largeBodies }: Queues,
-  source: RawBatch,
+  source: SealedBatch,
   { traces, updates, children, count }: BatchRows,
 ): Promise<void> {
   const { projectId } = source.tenant;

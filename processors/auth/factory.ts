@@ -1,4 +1,4 @@
-import { defineProcessor } from '../../src/component/component.ts';
+import { defineProcessor } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createProcessor } from './processor.ts';
 
@@ -6,11 +6,12 @@ export const factory = defineProcessor({
   kind: 'processor',
   type: 'auth',
   stability: 'beta',
-  description: 'Names the project of a request by its API key, before a byte of its body is read',
+  description: 'Names the project of a request by its API key, before the body is read',
   config,
-  accepts: ['raw'],
-  emits: 'same',
-  authenticates: true,
-  projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
+  data: { accepts: ['raw'], emits: 'same' },
+  tenancy: {
+    authenticates: true,
+    projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
+  },
   create: createProcessor,
 });

@@ -1,4 +1,4 @@
-import { defineProcessor } from '../../src/component/component.ts';
+import { defineProcessor } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createProcessor } from './processor.ts';
 
@@ -6,10 +6,8 @@ export const factory = defineProcessor({
   kind: 'processor',
   type: 'custom_fields',
   stability: 'beta',
-  description: 'Rejects events whose custom fields are anything but an object or null.',
+  description: 'Rejects events whose custom fields are neither an object nor null',
   config,
-  accepts: ['raw'],
-  emits: 'same',
-  rejects: true,
+  data: { accepts: ['raw'], emits: 'same', rejects: true },
   create: createProcessor,
 });

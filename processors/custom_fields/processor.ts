@@ -1,5 +1,5 @@
 import type { Processor } from '../../src/component/component.ts';
-import type { Batch, RawBatch, Rejection } from '../../src/model/batch.ts';
+import type { Batch, Rejection, SealedBatch } from '../../src/model/batch.ts';
 import { reject } from '../../src/model/batch.ts';
 import type { JsonIndex } from '../../src/model/batch-index.ts';
 import { indexOf, itemId, requestIndexOf } from '../../src/model/formats.ts';
@@ -22,7 +22,7 @@ export function createProcessor(): Processor {
   };
 }
 
-function rejectionsOf(batch: RawBatch): readonly Rejection[] {
+function rejectionsOf(batch: SealedBatch): readonly Rejection[] {
   const index = indexOf(batch);
   if (!isJsonIndex(index)) {
     return otlpCustomFieldRejections(index).map((rejection) => ({

@@ -1,4 +1,4 @@
-import { defineProcessor } from '../../src/component/component.ts';
+import { defineProcessor } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createProcessor } from './processor.ts';
 
@@ -6,9 +6,8 @@ export const factory = defineProcessor({
   kind: 'processor',
   type: 'normalization',
   stability: 'beta',
-  description: 'Turns events, runs and spans into observations, the one form that stores keep.',
+  description: 'Turns events, runs and spans into observations, the one form that stores keep',
   config,
-  accepts: ['raw'],
-  emits: 'observations',
+  data: { accepts: ['raw'], emits: 'observations' },
   create: createProcessor,
 });

@@ -1,4 +1,4 @@
-import type { ItemFailure, RawBatch } from '../../src/model/batch.ts';
+import type { ItemFailure, SealedBatch } from '../../src/model/batch.ts';
 import { withCustomFieldsText } from '../../src/model/custom-fields.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import type { UnreadableItem } from '../../src/model/formats.ts';
@@ -22,12 +22,12 @@ export type ObservedLarge = {
 /** Observes large batches in a thread of its own: a hostile one takes seconds. */
 export type LargeObserver = {
   /** Rejects with `RetryableError` when the thread is lost. */
-  observe(batch: RawBatch): Promise<Observed>;
+  observe(batch: SealedBatch): Promise<Observed>;
   close(): Promise<void>;
 };
 
 export function createLargeObserver(): LargeObserver {
-  const thread = createThread<RawBatch, ObservedLarge>(
+  const thread = createThread<SealedBatch, ObservedLarge>(
     threadFile(import.meta.url, 'observing-thread'),
   );
   return {
@@ -44,7 +44,7 @@ export function createLargeObserver(): LargeObserver {
 }
 
 /** Without what cannot cross, and without an index: making one again is faster than copying it. */
-function messageOf({ idempotency: _, ...batch }: RawBatch): RawBatch {
+function messageOf({ idempotency: _, ...batch }: SealedBatch): SealedBatch {
   return { ...batch, index: undefined };
 }
 

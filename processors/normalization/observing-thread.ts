@@ -1,11 +1,11 @@
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { observeEach } from '../../src/model/formats.ts';
 import { answerRequests, asBuffer } from '../../src/thread/thread.ts';
 import type { ObservedLarge } from './large.ts';
 import { itemFailure } from './large.ts';
 
 /** The thread of processors/normalization/large.ts. */
-answerRequests<RawBatch, ObservedLarge>((batch) => {
+answerRequests<SealedBatch, ObservedLarge>((batch) => {
   const { observations, failures } = observeEach({ ...batch, body: asBuffer(batch.body) });
   const reply = {
     observations: observations.map(({ customFields, ...rest }) => ({

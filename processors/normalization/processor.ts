@@ -1,5 +1,5 @@
 import type { Processor, Settings } from '../../src/component/component.ts';
-import type { Batch, RawBatch } from '../../src/model/batch.ts';
+import type { Batch, SealedBatch } from '../../src/model/batch.ts';
 import { observeEach, SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
 import type { Observed } from './large.ts';
 import { createLargeObserver, itemFailure } from './large.ts';
@@ -18,13 +18,13 @@ export function createProcessor(settings: Settings): Processor {
   );
   const large = createLargeObserver();
 
-  function observe(batch: RawBatch): Observed | Promise<Observed> {
+  function observe(batch: SealedBatch): Observed | Promise<Observed> {
     if (smallIndexOf(batch, SMALL_BODY_BYTES) === undefined) return large.observe(batch);
     const { observations, failures } = observeEach(batch);
     return { observations, failures: failures.map(itemFailure) };
   }
 
-  function emit(source: RawBatch, { observations, failures }: Observed, again: boolean): Batch {
+  function emit(source: SealedBatch, { observations, failures }: Observed, again: boolean): Batch {
     if (failures.length === 0) return { kind: 'observations', source, observations };
     if (!again) failedItems.add(failures.length);
     const [first] = failures;

@@ -1,4 +1,4 @@
-import { defineProcessor } from '../../src/component/component.ts';
+import { defineProcessor } from '../../src/component/factory.ts';
 import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { config } from './config.ts';
 import { createProcessor } from './processor.ts';
@@ -8,23 +8,23 @@ export const factory = defineProcessor({
   type: 'quotas',
   stability: 'beta',
   description:
-    'Limits what an organization, a key and an address may send, and counts what was accepted',
+    'Limits the events, bytes and requests of an organization, a key and an address, and counts the accepted ones',
   config,
-  accepts: ['raw'],
-  emits: 'same',
-  afterRejecting: true,
+  data: { accepts: ['raw'], emits: 'same', afterRejecting: true },
+  placement: {
+    oneProcess: ({ counters }) =>
+      counters === undefined
+        ? 'without a redis in `counters` every worker would count by itself, and allow all of each limit'
+        : undefined,
+  },
   needs: ({ counters, store }) =>
     counters === undefined || store === undefined
       ? undefined
       : {
           extension: store,
-          capability: SHARED_LEDGER.name,
+          capability: SHARED_LEDGER,
           field: 'counters',
           message: `the store "${store}" belongs to one process and counts by itself; leave \`counters\` out`,
         },
-  oneProcess: ({ counters }) =>
-    counters === undefined
-      ? 'without a redis in `counters` every worker would count by itself, and allow all of each limit'
-      : undefined,
   create: createProcessor,
 });

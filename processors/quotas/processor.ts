@@ -1,5 +1,5 @@
 import type { Processor, Settings } from '../../src/component/component.ts';
-import type { RawBatch, Tenant } from '../../src/model/batch.ts';
+import type { SealedBatch, Tenant } from '../../src/model/batch.ts';
 import { hasItems, measure } from '../../src/model/formats.ts';
 import type { QuotaVerdict, Reservation } from '../../src/tenancy/contract.ts';
 import { addressLimits } from './address-limits.ts';
@@ -17,7 +17,7 @@ export function createProcessor(settings: Settings, config: QuotasConfig): Proce
   const { clock, metrics } = settings;
   const addresses = addressLimits(config.edge.failed_authentications, clock);
   const refuse = refusals(metrics, clock);
-  const reservations = new WeakMap<RawBatch, Reservation>();
+  const reservations = new WeakMap<SealedBatch, Reservation>();
   const opening = openingOf(settings, config);
 
   function admitKey(verdict: QuotaVerdict, { keyId }: Tenant) {
@@ -31,7 +31,7 @@ export function createProcessor(settings: Settings, config: QuotasConfig): Proce
     return key.release;
   }
 
-  function take(verdict: QuotaVerdict, batch: RawBatch, reservation: Reservation): RawBatch {
+  function take(verdict: QuotaVerdict, batch: SealedBatch, reservation: Reservation): SealedBatch {
     if (!verdict.admitted) throw refuse.quota(verdict, false);
     batch.usage = reservation.usage;
     batch.usageAt = verdict.at;

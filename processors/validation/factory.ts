@@ -1,4 +1,4 @@
-import { defineProcessor } from '../../src/component/component.ts';
+import { defineProcessor } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createProcessor } from './processor.ts';
 
@@ -6,11 +6,8 @@ export const factory = defineProcessor({
   kind: 'processor',
   type: 'validation',
   stability: 'beta',
-  description:
-    'Checks the fields, ids, times and sizes of every event, and rejects those that fail.',
+  description: 'Checks the fields, ids, times and sizes of every event, and rejects invalid ones',
   config,
-  accepts: ['raw'],
-  emits: 'same',
-  rejects: true,
+  data: { accepts: ['raw'], emits: 'same', rejects: true },
   create: createProcessor,
 });

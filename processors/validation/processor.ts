@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Clock, Processor, Settings } from '../../src/component/component.ts';
-import type { Batch, RawBatch, Rejection } from '../../src/model/batch.ts';
+import type { Batch, Rejection, SealedBatch } from '../../src/model/batch.ts';
 import { reject } from '../../src/model/batch.ts';
 import type { JsonIndex, OtlpIndex } from '../../src/model/batch-index.ts';
 import { indexOf, itemId, requestIndexOf, SMALL_BODY_BYTES } from '../../src/model/formats.ts';
@@ -37,7 +37,7 @@ export function createProcessor({ clock }: Pick<Settings, 'clock'>): Processor {
   };
 }
 
-function otlpRejectionsOf(batch: RawBatch, index: OtlpIndex): Rejection[] {
+function otlpRejectionsOf(batch: SealedBatch, index: OtlpIndex): Rejection[] {
   return otlpRejections(index).map((rejection) => ({
     ...rejection,
     index: requestIndexOf(batch, rejection.index),
@@ -47,7 +47,7 @@ function otlpRejectionsOf(batch: RawBatch, index: OtlpIndex): Rejection[] {
 /** Milliseconds that the rules may take at a time. */
 const TURN_MS = 20;
 
-async function rejectInTurns(batch: RawBatch, index: JsonIndex, clock: Clock): Promise<Batch> {
+async function rejectInTurns(batch: SealedBatch, index: JsonIndex, clock: Clock): Promise<Batch> {
   for (let from = 0; from < index.count; ) {
     const end = clock.now() + TURN_MS;
     const { rejections, next } = rejectionsOf(batch, index, from, () => clock.now() > end);
@@ -60,7 +60,7 @@ async function rejectInTurns(batch: RawBatch, index: JsonIndex, clock: Clock): P
 
 /** Of the items from a position on, until the turn is over. */
 function rejectionsOf(
-  batch: RawBatch,
+  batch: SealedBatch,
   index: JsonIndex,
   from: number,
   isOver: () => boolean,

@@ -1,4 +1,4 @@
-import { defineReceiver } from '../../src/component/component.ts';
+import { defineReceiver } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createReceiver } from './receiver.ts';
 
@@ -6,9 +6,8 @@ export const factory = defineReceiver({
   kind: 'receiver',
   type: 'bullmq',
   stability: 'beta',
-  description: 'Takes the jobs of a BullMQ queue that gateways fill, and delivers their batches.',
+  description: 'Takes jobs from a BullMQ queue that gateways fill, and delivers their batches',
   config,
-  delivers: true,
-  receivesEvents: true,
+  data: { deliversToEach: true, receivesEvents: true },
   create: createReceiver,
 });

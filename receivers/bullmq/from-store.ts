@@ -4,7 +4,7 @@ import { openJobQueue } from '../../src/bullmq/job-queue.ts';
 import { storedQueueName, workQueueName } from '../../src/bullmq/names.ts';
 import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import type { Delivery, DeliveryBranch } from '../../src/queue/delivery.ts';
+import type { DeliveryBranch, QueueDelivery } from '../../src/queue/delivery.ts';
 import { startDelivery } from '../../src/queue/delivery.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
 import { queueHealth } from '../../src/queue/health.ts';
@@ -100,7 +100,7 @@ async function openTaking(settings: Settings, config: Config, pipeline: Pipeline
 
 type Taking = {
   readonly queue: SharedQueue;
-  readonly delivery: Delivery;
+  readonly delivery: QueueDelivery;
   /** The queue that gateways append to. */
   readonly from: string;
   readonly settings: Settings;
@@ -132,7 +132,7 @@ async function carryOut(
 }
 
 /** Resolves when an exporter could begin with a batch, or the receiver stops. */
-async function room(delivery: Delivery, stopping: AbortSignal): Promise<void> {
+async function room(delivery: QueueDelivery, stopping: AbortSignal): Promise<void> {
   while (!stopping.aborted && delivery.branchesWithRoom().length === 0) {
     await new Promise<void>((resolve) => {
       const end = (): void => {

@@ -1,4 +1,4 @@
-import { defineReceiver } from '../../src/component/component.ts';
+import { defineReceiver } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createReceiver } from './receiver.ts';
 
@@ -8,7 +8,7 @@ export const factory = defineReceiver({
   stability: 'beta',
   description: 'Native observation events over HTTP, in batches of up to 1,000',
   config,
-  hasProject: true,
-  receivesEvents: true,
+  data: { receivesEvents: true },
+  tenancy: { hasProject: true },
   create: createReceiver,
 });

@@ -1,4 +1,4 @@
-import { defineReceiver } from '../../src/component/component.ts';
+import { defineReceiver } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createReceiver } from './receiver.ts';
 
@@ -8,6 +8,6 @@ export const factory = defineReceiver({
   stability: 'beta',
   description: 'OpenTelemetry traces over HTTP (protobuf or JSON) and gRPC',
   config,
-  hasProject: true,
+  tenancy: { hasProject: true },
   create: createReceiver,
 });

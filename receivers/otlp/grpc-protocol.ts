@@ -2,7 +2,7 @@ import type { RequestHead } from '../../src/component/component.ts';
 import type { Answer } from '../../src/http/exchange.ts';
 import type { Protocol } from '../../src/http/ingest.ts';
 import { mediaTypeOf } from '../../src/http/media.ts';
-import type { Encoding, Format, RawBatch } from '../../src/model/batch.ts';
+import type { Encoding, Format, SealedBatch } from '../../src/model/batch.ts';
 import { Refusal } from '../../src/model/errors.ts';
 import { renderExportResponse } from '../../src/model/otlp/response.ts';
 
@@ -37,6 +37,6 @@ function checkHead(head: RequestHead): { format: Format; encoding: Encoding } {
   return { format: 'otlp_proto', encoding };
 }
 
-function renderAccepted(rejections: RawBatch['rejections']): Answer {
+function renderAccepted(rejections: SealedBatch['rejections']): Answer {
   return { status: 200, contentType: PROTOBUF, body: renderExportResponse(rejections, PROTOBUF) };
 }

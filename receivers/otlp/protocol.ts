@@ -3,7 +3,7 @@ import type { Answer } from '../../src/http/exchange.ts';
 import { refusalHeaders } from '../../src/http/exchange.ts';
 import type { HttpProtocol } from '../../src/http/incoming.ts';
 import { contentEncodingOf, mediaTypeOf } from '../../src/http/media.ts';
-import type { Encoding, Format, RawBatch } from '../../src/model/batch.ts';
+import type { Encoding, Format, SealedBatch } from '../../src/model/batch.ts';
 import { Refusal } from '../../src/model/errors.ts';
 import { renderExportResponse, renderRpcStatus } from '../../src/model/otlp/response.ts';
 
@@ -42,7 +42,7 @@ function answerType(head: RequestHead): string {
   return mediaTypeOf(head) === JSON_TYPE ? JSON_TYPE : PROTOBUF;
 }
 
-function renderAccepted(rejections: RawBatch['rejections'], contentType: string): Answer {
+function renderAccepted(rejections: SealedBatch['rejections'], contentType: string): Answer {
   return { status: 200, contentType, body: renderExportResponse(rejections, contentType) };
 }
 

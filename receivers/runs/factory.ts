@@ -1,4 +1,4 @@
-import { defineReceiver } from '../../src/component/component.ts';
+import { defineReceiver } from '../../src/component/factory.ts';
 import { config } from './config.ts';
 import { createReceiver } from './receiver.ts';
 
@@ -6,9 +6,9 @@ export const factory = defineReceiver({
   kind: 'receiver',
   type: 'runs',
   stability: 'beta',
-  description: "Runs as LangSmith's clients send them, one at a time or in batches of up to 1,000",
+  description: "Runs from LangSmith's clients over HTTP, one by one or in batches of up to 1,000",
   config,
-  hasProject: true,
-  receivesEvents: true,
+  data: { receivesEvents: true },
+  tenancy: { hasProject: true },
   create: createReceiver,
 });

@@ -1,4 +1,4 @@
-import type { RawBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 import type { BatchRecord } from '../queue/record.ts';
 import { batchOf, recordOf } from '../queue/record.ts';
 
@@ -15,13 +15,13 @@ export type Payload = {
 
 export type JobData = Pointer | Payload;
 
-export function payloadOf(batch: RawBatch): Payload {
+export function payloadOf(batch: SealedBatch): Payload {
   const record = recordOf(batch);
   return { record: record.slice(0, -1), body: batch.body.toString('base64') };
 }
 
 /** The inverse; undefined where it is none, which is damage, or somebody else's job. */
-export function batchIn(data: unknown): RawBatch | undefined {
+export function batchIn(data: unknown): SealedBatch | undefined {
   if (!isObject(data) || !Array.isArray(data.record) || typeof data.body !== 'string') {
     return undefined;
   }

@@ -1,4 +1,4 @@
-import type { RawBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
 import type { DeadLetter, DeadLetterFilter, DeadLetterReason } from '../queue/queue.ts';
 import type { RedisConnection } from '../redis/redis.ts';
@@ -8,7 +8,7 @@ import { payloadOf } from './job-data.ts';
 /** Dead letters of a queue whose payloads are in its jobs: in Redis too, where `drop` or `replay` find them. */
 export type Letters = {
   /** Sets a batch aside, once per branch, however often the job runs; nothing of a deleted project. */
-  add(branch: string, batch: RawBatch, reason: DeadLetterReason, now: number): Promise<void>;
+  add(branch: string, batch: SealedBatch, reason: DeadLetterReason, now: number): Promise<void>;
   list(filter: DeadLetterFilter): Promise<DeadLetter[]>;
   /** Those named that are there, with their payload. */
   read(ids: readonly number[] | 'all'): Promise<readonly StoredLetter[]>;

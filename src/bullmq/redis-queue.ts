@@ -1,6 +1,6 @@
 import type { JobType } from 'bullmq';
 import type { Clock, Logger } from '../component/component.ts';
-import type { RawBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import type {
@@ -26,11 +26,11 @@ import { deletedProjects, lettersOf } from './redis-dead-letters.ts';
 export type RedisQueue = QueueAdmin & {
   readonly jobs: JobQueue;
   /** Rejects with `RetryableError` (`redis_full`, `redis_failed`) or the `Refusal` of a deleted project. */
-  append(batch: RawBatch): Promise<void>;
+  append(batch: SealedBatch): Promise<void>;
   /** Whether the project was deleted, so that none of its batches may be delivered. */
   isDeleted(projectId: string): Promise<boolean>;
   /** Keeps a batch as a dead letter of a branch, once per batch and branch. */
-  deadLetter(branch: string, batch: RawBatch, reason: DeadLetterReason): Promise<void>;
+  deadLetter(branch: string, batch: SealedBatch, reason: DeadLetterReason): Promise<void>;
   /** Tells `onDrop` listeners of a batch that a worker dropped. */
   dropped(drop: QueueDrop): void;
   close(): Promise<void>;
@@ -73,7 +73,7 @@ class JobsAsQueue implements RedisQueue {
     this.#letters = lettersOf(redis, name);
   }
 
-  async append(batch: RawBatch): Promise<void> {
+  async append(batch: SealedBatch): Promise<void> {
     if (itemsOf(batch) === 0) return;
     // In this order on one connection: of a deletion in between, one of the two is aware.
     const added = this.jobs.add(batch.id, payloadOf(batch));
@@ -118,7 +118,7 @@ class JobsAsQueue implements RedisQueue {
     }
   }
 
-  deadLetter(branch: string, batch: RawBatch, reason: DeadLetterReason): Promise<void> {
+  deadLetter(branch: string, batch: SealedBatch, reason: DeadLetterReason): Promise<void> {
     return this.#letters.add(branch, batch, reason, this.#clock.now());
   }
 

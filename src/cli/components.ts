@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { stringify } from 'yaml';
-import type { Factory } from '../component/component.ts';
+import type { Factory } from '../component/factory.ts';
 import { SECTIONS } from '../config/registry.ts';
 import { REGISTRY } from '../registry.ts';
 import { packageVersion } from './package-root.ts';

@@ -1,5 +1,5 @@
 import type { Command } from 'commander';
-import type { Capability } from '../component/component.ts';
+import type { Capability } from '../component/capability.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { callDaemon, NoDaemonError } from '../control/client.ts';
 import { STORE_COMMANDS, type StoreCommandName } from '../control/store-commands.ts';
@@ -56,7 +56,7 @@ export function print<T>(
 
 function storeOf(config: ServiceConfig, wanted: string | undefined): string {
   const stores = config.service.extensions.filter((id) =>
-    config.extensions.get(id)?.factory.provides.includes(STORE.name),
+    config.extensions.get(id)?.factory.provides.includes(STORE),
   );
   if (wanted !== undefined && stores.includes(wanted)) return wanted;
   const [only] = stores;

@@ -1,5 +1,5 @@
-import type { z } from 'zod';
-import type { Batch, Permission, RawBatch, StoredAnswer, Tenant } from '../model/batch.ts';
+import type { Batch, Permission, SealedBatch, StoredAnswer, Tenant } from '../model/batch.ts';
+import type { Capability, Offer } from './capability.ts';
 
 /**
  * The contract between components. docs/component.md says the same in prose; test/contract/ holds every
@@ -110,7 +110,7 @@ export type Processor = Component & {
    */
   process?(batch: Batch, again?: boolean): Promise<Batch> | Batch;
   /** Told once per batch it processed what became of it: durable downstream, or not. */
-  settle?(batch: RawBatch, outcome: 'durable' | 'failed'): void;
+  settle?(batch: SealedBatch, outcome: 'durable' | 'failed'): void;
 };
 
 export type Exporter = Component &
@@ -127,19 +127,11 @@ export type Exporter = Component &
 /** Exporter of one pipeline, receiver of others. */
 export type Connector = Exporter;
 
-/** Something other components use by name. What it offers is found under its capabilities. */
+/** Something that other components use, named by its id in their configuration. */
 export type Extension = Component & {
-  /** The offer for a capability that its factory lists under `provides`. */
-  provide<T>(capability: Capability<T>): T | undefined;
+  /** One offer for each capability that its factory lists under `provides`. */
+  readonly offers: readonly Offer[];
 };
-
-declare const offered: unique symbol;
-/** A typed name for what an extension or the host offers, e.g. `STORE` in src/store. */
-export type Capability<T> = { readonly name: string; readonly [offered]?: T };
-
-export function capability<T>(name: string): Capability<T> {
-  return { name };
-}
 
 export type Logger = {
   debug(fields: object, message: string): void;
@@ -200,152 +192,4 @@ export type Settings = {
 };
 
 export type ComponentKind = 'receiver' | 'processor' | 'exporter' | 'connector' | 'extension';
-export type Stability = 'development' | 'alpha' | 'beta' | 'stable';
 export type DataKind = Batch['kind'];
-
-type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
-  readonly kind: Kind;
-  /** The type in the configuration, and the folder's name. */
-  readonly type: string;
-  /** Other names the type goes by. */
-  readonly aliases?: readonly string[];
-  readonly stability: Stability;
-  /** One sentence for `tracectl components` and the reference pages. */
-  readonly description: string;
-  /** The single source for validation, defaults, JSON Schema and reference pages. */
-  readonly config: Schema;
-  /** What an extension it refers to must offer besides, as this one is configured. */
-  needs?(config: z.output<Schema>): Need | undefined;
-  /**
-   * Why, as it is configured, it cannot run in several processes (`service.workers`) at once: a sentence
-   * without its end. Undefined where it can.
-   */
-  oneProcess?(config: z.output<Schema>): string | undefined;
-};
-
-export type ReceiverFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
-  'receiver',
-  Schema
-> & {
-  /** True where `config.project` can name the tenant of a pipeline without `auth`. */
-  readonly hasProject?: boolean;
-  /** It delivers to each exporter by itself, and does not outlive a change among them. */
-  readonly delivers?: boolean;
-  /** What it receives may tell of one observation in several requests. */
-  readonly receivesEvents?: boolean;
-  create(
-    settings: Settings,
-    config: z.output<Schema>,
-    pipeline: Pipeline,
-  ): Receiver | Promise<Receiver>;
-};
-
-export type ProcessorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
-  'processor',
-  Schema
-> & {
-  readonly accepts: readonly DataKind[];
-  /** What it hands on; `same` is what it was given. */
-  readonly emits: DataKind | 'same';
-  /** It may add rejections. */
-  readonly rejects?: boolean;
-  /** It must stand after every processor that rejects. */
-  readonly afterRejecting?: boolean;
-  /** It names the tenant. */
-  readonly authenticates?: boolean;
-  /** Projects that it may name; `any` where that is not known from the configuration. */
-  projects?(config: z.output<Schema>): readonly string[] | 'any';
-  create(settings: Settings, config: z.output<Schema>): Processor | Promise<Processor>;
-};
-
-export type ExporterFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
-  'exporter',
-  Schema
-> & {
-  readonly accepts: readonly DataKind[];
-  /** Those of them that it accepts as it is configured, where that makes a difference. */
-  acceptsAs?(config: z.output<Schema>): readonly DataKind[];
-  /**
-   * Where all that it sends would become one project: the field that says that this is meant. Undefined
-   * where projects stay apart, or the field is set.
-   */
-  mixesProjects?(config: z.output<Schema>): string | undefined;
-  /** It joins what several requests tell of one observation, in the memory of its process. */
-  joinsEvents?(config: z.output<Schema>): boolean;
-  create(settings: Settings, config: z.output<Schema>): Exporter | Promise<Exporter>;
-};
-
-export type ConnectorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
-  'connector',
-  Schema
-> & {
-  readonly accepts: readonly DataKind[];
-  readonly emits: DataKind | 'same';
-  /** `pipelines` are those it is the receiver of. */
-  create(
-    settings: Settings,
-    config: z.output<Schema>,
-    pipelines: readonly Pipeline[],
-  ): Connector | Promise<Connector>;
-};
-
-export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
-  'extension',
-  Schema
-> & {
-  /** Names of the capabilities that `provide` answers. */
-  readonly provides: readonly string[];
-  /** The data directory it would own, for commands that look for a running daemon. */
-  dataDirectory?(config: z.output<Schema>): string;
-  /**
-   * Where several workers run: in each of them (when it is left out), in the first alone, or in the process
-   * that watches over them, where there is no other extension that it could refer to.
-   */
-  readonly runsIn?: 'first' | 'watcher';
-  create(settings: Settings, config: z.output<Schema>): Extension | Promise<Extension>;
-};
-
-export type Need = {
-  /** Id of the other extension. */
-  readonly extension: string;
-  readonly capability: string;
-  /** The field that would make it unnecessary. */
-  readonly field: string;
-  /** What is wrong where it is not offered. */
-  readonly message: string;
-  /** Without it some of the component does nothing; the rest works. */
-  readonly isOptional?: boolean;
-};
-
-export type Factory =
-  | ReceiverFactory
-  | ProcessorFactory
-  | ExporterFactory
-  | ConnectorFactory
-  | ExtensionFactory;
-
-/**
- * Each `define…` checks a factory against its own schema's type and hands it on in the common form: the
- * engine passes `create` only what `config` has parsed, so widening the parameter is sound.
- */
-export function defineReceiver<S extends z.ZodType>(factory: ReceiverFactory<S>): ReceiverFactory {
-  return factory as unknown as ReceiverFactory;
-}
-export function defineProcessor<S extends z.ZodType>(
-  factory: ProcessorFactory<S>,
-): ProcessorFactory {
-  return factory as unknown as ProcessorFactory;
-}
-export function defineExporter<S extends z.ZodType>(factory: ExporterFactory<S>): ExporterFactory {
-  return factory as unknown as ExporterFactory;
-}
-export function defineConnector<S extends z.ZodType>(
-  factory: ConnectorFactory<S>,
-): ConnectorFactory {
-  return factory as unknown as ConnectorFactory;
-}
-export function defineExtension<S extends z.ZodType>(
-  factory: ExtensionFactory<S>,
-): ExtensionFactory {
-  return factory as unknown as ExtensionFactory;
-}

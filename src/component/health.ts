@@ -1,4 +1,4 @@
-import { capability } from './component.ts';
+import { capability } from './capability.ts';
 
 /** What a component says of itself when somebody asks. */
 export type ComponentHealth = {

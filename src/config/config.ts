@@ -4,7 +4,7 @@ import type {
   ExtensionFactory,
   ProcessorFactory,
   ReceiverFactory,
-} from '../component/component.ts';
+} from '../component/factory.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 
 /** A component of the configuration: its factory, and its settings with all defaults filled in. */

@@ -1,4 +1,5 @@
-import type { ComponentKind, Factory } from '../component/component.ts';
+import type { ComponentKind } from '../component/component.ts';
+import type { Factory } from '../component/factory.ts';
 import type { Declared, Issue, PipelineConfig } from './config.ts';
 import type { Registry } from './registry.ts';
 import type { ServiceSection } from './service-schema.ts';

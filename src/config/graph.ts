@@ -1,9 +1,5 @@
-import type {
-  ConnectorFactory,
-  DataKind,
-  ExporterFactory,
-  ProcessorFactory,
-} from '../component/component.ts';
+import type { DataKind } from '../component/component.ts';
+import type { ConnectorFactory, ExporterFactory, ProcessorFactory } from '../component/factory.ts';
 import type { Declared, PipelineConfig } from './config.ts';
 import { didYouMean } from './did-you-mean.ts';
 import type { Draft } from './draft.ts';
@@ -224,7 +220,7 @@ function checkDataKinds(draft: Draft, order: readonly PipelineConfig[]): void {
           const message = misfit(draft, `${factory.kind} "${id}"`, accepts, end);
           draft.report('error', pathOf(pipeline, 'exporters', index), message);
         } else if (connector !== undefined) {
-          const emitted = connector.emits === 'same' ? end : connector.emits;
+          const emitted = connector.data.emits === 'same' ? end : connector.data.emits;
           fromConnector.set(id, (fromConnector.get(id) ?? new Set()).add(emitted));
         }
       }
@@ -237,8 +233,10 @@ function acceptedBy(
   config: unknown,
 ): readonly DataKind[] {
   const narrowed =
-    factory.kind === 'exporter' && config !== undefined ? factory.acceptsAs?.(config) : undefined;
-  return narrowed ?? factory.accepts;
+    factory.kind === 'exporter' && config !== undefined
+      ? factory.data.acceptsAs?.(config)
+      : undefined;
+  return narrowed ?? factory.data.accepts;
 }
 
 function kindBehindProcessors(
@@ -250,12 +248,12 @@ function kindBehindProcessors(
   for (const [index, id] of pipeline.processors.entries()) {
     const factory = draft.processors.get(id)?.factory;
     if (factory === undefined) return undefined;
-    if (!factory.accepts.includes(kind)) {
-      const message = misfit(draft, `processor "${id}"`, factory.accepts, kind);
+    if (!factory.data.accepts.includes(kind)) {
+      const message = misfit(draft, `processor "${id}"`, factory.data.accepts, kind);
       draft.report('error', pathOf(pipeline, 'processors', index), message);
       return undefined;
     }
-    if (factory.emits !== 'same') kind = factory.emits;
+    if (factory.data.emits !== 'same') kind = factory.data.emits;
   }
   return kind;
 }
@@ -264,11 +262,12 @@ function misfit(draft: Draft, who: string, accepts: readonly DataKind[], given: 
   const wanted = accepts.map((kind) => KIND_NAMES[kind]).join(' or ');
   const converters = draft.registry
     .filter((factory): factory is ProcessorFactory => factory.kind === 'processor')
-    .filter((factory) => factory.emits !== 'same');
+    .filter((factory) => factory.data.emits !== 'same');
   const towards = converters.find(
-    (factory) => factory.accepts.includes(given) && accepts.some((kind) => factory.emits === kind),
+    (factory) =>
+      factory.data.accepts.includes(given) && accepts.some((kind) => factory.data.emits === kind),
   );
-  const away = converters.find((factory) => factory.emits === given);
+  const away = converters.find((factory) => factory.data.emits === given);
   const mend =
     towards !== undefined
       ? `; put the processor ${towards.type} before it`
@@ -285,8 +284,10 @@ function processorsOf(draft: Draft, pipeline: PipelineConfig): Declared<Processo
 function checkOrderOfProcessors(draft: Draft, pipeline: PipelineConfig): void {
   const processors = processorsOf(draft, pipeline);
   for (const [index, { id, factory }] of processors.entries()) {
-    if (factory.afterRejecting !== true) continue;
-    const later = processors.slice(index + 1).filter((other) => other.factory.rejects === true);
+    if (factory.data.afterRejecting !== true) continue;
+    const later = processors
+      .slice(index + 1)
+      .filter((other) => other.factory.data.rejects === true);
     if (later.length === 0) continue;
     const names = later.map((other) => `"${other.id}"`).join(', ');
     draft.report(
@@ -300,7 +301,7 @@ function checkOrderOfProcessors(draft: Draft, pipeline: PipelineConfig): void {
 /** Whose data comes in must be known: a processor names the tenant, or the receiver's own project does. */
 function checkTenant(draft: Draft, pipeline: PipelineConfig): void {
   const naming = processorsOf(draft, pipeline).filter(
-    ({ factory }) => factory.authenticates === true,
+    ({ factory }) => factory.tenancy?.authenticates === true,
   );
   if (naming.length > 1) {
     const index = pipeline.processors.indexOf(naming[1]?.id ?? '');
@@ -312,12 +313,12 @@ function checkTenant(draft: Draft, pipeline: PipelineConfig): void {
   }
   if (naming.length > 0) return;
   const able = draft.registry
-    .filter((factory) => factory.kind === 'processor' && factory.authenticates === true)
+    .filter((factory) => factory.kind === 'processor' && factory.tenancy?.authenticates === true)
     .map((factory) => factory.type)
     .join(' or ');
   for (const [index, id] of pipeline.receivers.entries()) {
     const receiver = draft.receivers.get(id);
-    if (receiver?.factory.hasProject !== true || receiver.config === undefined) continue;
+    if (receiver?.factory.tenancy?.hasProject !== true || receiver.config === undefined) continue;
     if ((receiver.config as { project?: unknown }).project !== undefined) continue;
     draft.report(
       'error',

@@ -7,7 +7,7 @@ export function checkProjects(draft: Draft): void {
     for (const [index, id] of pipeline.exporters.entries()) {
       const exporter = draft.exporters.get(id);
       if (exporter?.config === undefined) continue;
-      const field = exporter.factory.mixesProjects?.(exporter.config);
+      const field = exporter.factory.tenancy?.mixesProjects?.(exporter.config);
       if (field === undefined) continue;
       const projects = projectsOf(draft, pipelinesOf(draft, id));
       if (projects !== 'any' && projects.size < 2) continue;
@@ -49,8 +49,9 @@ function projectsNamedIn(draft: Draft, pipeline: PipelineConfig): readonly strin
   if (receivers.length === 0) return [];
   for (const id of pipeline.processors) {
     const processor = draft.processors.get(id);
-    if (processor?.config === undefined || processor.factory.authenticates !== true) continue;
-    return processor.factory.projects?.(processor.config) ?? 'any';
+    if (processor?.config === undefined || processor.factory.tenancy?.authenticates !== true)
+      continue;
+    return processor.factory.tenancy.projects?.(processor.config) ?? 'any';
   }
   return receivers.flatMap(({ config }) => {
     const project = (config as { project?: unknown } | undefined)?.project;

@@ -1,4 +1,5 @@
-import type { ComponentKind, Factory } from '../component/component.ts';
+import type { ComponentKind } from '../component/component.ts';
+import type { Factory } from '../component/factory.ts';
 
 /** The components a configuration may name. */
 export type Registry = readonly Factory[];

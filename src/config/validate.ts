@@ -1,5 +1,6 @@
 import type { z } from 'zod';
-import type { ComponentKind, Factory } from '../component/component.ts';
+import type { ComponentKind } from '../component/component.ts';
+import type { Factory } from '../component/factory.ts';
 import { check } from './check.ts';
 import type { Declared, Issue, ServiceConfig } from './config.ts';
 import { didYouMean } from './did-you-mean.ts';

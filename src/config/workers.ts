@@ -1,4 +1,4 @@
-import type { Factory } from '../component/component.ts';
+import type { Factory } from '../component/factory.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import type { Declared, PipelineConfig } from './config.ts';
 import type { Draft } from './draft.ts';
@@ -25,7 +25,7 @@ export function checkWorkers(draft: Draft): void {
 const INSTEAD = 'leave `service.workers` out';
 
 function checkComponent(draft: Draft, path: Path, { factory, config }: Declared<Factory>): void {
-  const reason = factory.oneProcess?.(config);
+  const reason = factory.placement?.oneProcess?.(config);
   if (reason !== undefined) draft.report('error', path, `${reason}; ${INSTEAD}`);
   if (factory.kind !== 'receiver') return;
   visit(factory.config, config, (field, value, marks) => {
@@ -42,7 +42,7 @@ function checkJoining(draft: Draft, pipeline: PipelineConfig): void {
   for (const [index, id] of pipeline.exporters.entries()) {
     const exporter = draft.exporters.get(id);
     if (exporter?.config === undefined) continue;
-    if (exporter.factory.joinsEvents?.(exporter.config) !== true) continue;
+    if (exporter.factory.data.joinsEvents?.(exporter.config) !== true) continue;
     draft.report(
       'error',
       ['service', 'pipelines', pipeline.id, 'exporters', index],
@@ -60,7 +60,9 @@ function eventsInto(
 ): string | undefined {
   if (seen.has(pipeline)) return undefined;
   seen.add(pipeline);
-  const own = pipeline.receivers.find((id) => draft.receivers.get(id)?.factory.receivesEvents);
+  const own = pipeline.receivers.find(
+    (id) => draft.receivers.get(id)?.factory.data?.receivesEvents,
+  );
   if (own !== undefined) return own;
   const feeding = draft.pipelines.filter((other) =>
     other.exporters.some((id) => draft.connectors.has(id) && pipeline.receivers.includes(id)),

@@ -1,4 +1,4 @@
-import { capability } from '../component/component.ts';
+import { capability } from '../component/capability.ts';
 
 /** Where a service is managed over HTTP, for what a start prints. */
 export type AdminApi = {

@@ -3,11 +3,10 @@ import type {
   Connector,
   Exporter,
   Extension,
-  ExtensionFactory,
   Processor,
-  ProcessorFactory,
   Settings,
 } from '../component/component.ts';
+import type { ExtensionFactory, ProcessorFactory } from '../component/factory.ts';
 import type { Edges } from './edges.ts';
 import { createSink } from './fanout.ts';
 import type { Graph, Node, PipelinePlan } from './graph.ts';
@@ -125,7 +124,7 @@ async function createAll(
     const create = (settings: Settings) => factory.create(settings, config, pipeline);
     const unit = await use(node, () => [line], create);
     addStoreDependencies(unit, units, graph.pipelines.get(line.id));
-    if (factory.delivers === true) addDependencies(unit, graph.pipelines.get(line.id));
+    if (factory.data?.deliversToEach === true) addDependencies(unit, graph.pipelines.get(line.id));
   }
   return chains;
 }
@@ -170,7 +169,7 @@ function ensureChain(
     steps: plan.processors.map((node) => ({
       processor: componentOf<Processor>(units, node),
       edge: edges.processor(node.declared.id, id),
-      normalizes: (node.declared.factory as ProcessorFactory).emits === 'observations',
+      normalizes: (node.declared.factory as ProcessorFactory).data.emits === 'observations',
     })),
     sinks: plan.exporters.map((node) => {
       const kind = node.kind === 'connector' ? 'connector' : 'exporter';

@@ -1,10 +1,10 @@
+import type { ComponentKind } from '../component/component.ts';
 import type {
-  ComponentKind,
   ConnectorFactory,
   ExporterFactory,
   Factory,
   ReceiverFactory,
-} from '../component/component.ts';
+} from '../component/factory.ts';
 import type { Declared, PipelineConfig, ServiceConfig } from '../config/config.ts';
 
 /** One component to be created. */
@@ -131,9 +131,9 @@ function checkTenant(
   pipeline: PipelineConfig,
   receiver: Declared<ReceiverFactory>,
 ): void {
-  if (receiver.factory.hasProject !== true) return;
+  if (receiver.factory.tenancy?.hasProject !== true) return;
   const authenticates = pipeline.processors.some(
-    (id) => config.processors.get(id)?.factory.authenticates === true,
+    (id) => config.processors.get(id)?.factory.tenancy?.authenticates === true,
   );
   if (authenticates || hasValue(receiver.config, 'project')) return;
   throw new GraphError(

@@ -1,5 +1,5 @@
 import type { Admission, Pipeline, Processor, RequestHead } from '../component/component.ts';
-import type { Batch, Permission, RawBatch, Tenant } from '../model/batch.ts';
+import type { Batch, Permission, SealedBatch, Tenant } from '../model/batch.ts';
 import { itemsOf, rawOf } from '../model/batch.ts';
 import { Refusal, tooLate } from '../model/errors.ts';
 import { cutRejected, measure } from '../model/formats.ts';
@@ -266,7 +266,7 @@ function releaseAll(releases: Release[]): void {
 }
 
 /** A processor that has to be told what became of the raw batch it worked on. */
-type Settled = { readonly step: Step; readonly batch: RawBatch };
+type Settled = { readonly step: Step; readonly batch: SealedBatch };
 
 /**
  * Runs the processors. `done` collects those that must be told the outcome, also when a later one

@@ -1,8 +1,8 @@
 import type { AddressInfo, Server, Socket } from 'node:net';
 import { createServer, isIP } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
+import { capability } from '../component/capability.ts';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
-import { capability } from '../component/component.ts';
 import { addressOf, cannotListen } from '../net/address.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import type { GrpcLimits, GrpcMethod, GrpcServer } from './server.ts';

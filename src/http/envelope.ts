@@ -1,5 +1,5 @@
 import type { RequestHead } from '../component/component.ts';
-import type { RawBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 import { rawEventId } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import type { Refusal } from '../model/errors.ts';
@@ -15,7 +15,7 @@ import { refusalHeaders } from './exchange.ts';
 const JSON_TYPE = 'application/json';
 
 /** 202 with a result per item; 400 `no_event_accepted` where every item was rejected. */
-export function renderEnvelope(batch: RawBatch, index: BatchIndex): Answer {
+export function renderEnvelope(batch: SealedBatch, index: BatchIndex): Answer {
   const rejected = batch.rejections.length;
   const accepted = batch.requestItems - rejected;
   const counts = `"accepted":${accepted},"rejected":${rejected},"results":[${results(batch, index)}]`;
@@ -47,7 +47,7 @@ export function renderEnvelopeRefusal(refusal: Refusal, _head?: RequestHead): An
 }
 
 /** `index` is that of the request as it came: cutting rejected items out of the batch does not move it. */
-function results(batch: RawBatch, index: BatchIndex): string {
+function results(batch: SealedBatch, index: BatchIndex): string {
   let text = '';
   let next = 0;
   for (let i = 0; i < batch.requestItems; i++) {

@@ -11,7 +11,7 @@ import type {
   Encoding,
   Format,
   Idempotency,
-  RawBatch,
+  SealedBatch,
   StoredAnswer,
   Tenant,
 } from '../model/batch.ts';
@@ -85,7 +85,7 @@ export type Protocol = {
   /** The answer to a request that holds no item at all; throws a `Refusal` where that is an error. */
   renderEmpty(head: RequestHead): Answer;
   /** `index` is that of the request as it came, also after rejected items were cut out of the batch. */
-  renderAccepted(batch: RawBatch, index: BatchIndex, head: RequestHead): Answer;
+  renderAccepted(batch: SealedBatch, index: BatchIndex, head: RequestHead): Answer;
 };
 
 /** What a request holds until it is answered. */
@@ -94,9 +94,9 @@ type Holdings = {
   reservation?: Reservation;
   releaseClaim?: () => void;
   /** What is being handed on. */
-  batch?: RawBatch;
+  batch?: SealedBatch;
   /** Set once somebody has taken it over. */
-  accepted?: RawBatch;
+  accepted?: SealedBatch;
 };
 
 /** The client was told that it took too long: nobody waits for the rest. */
@@ -201,7 +201,7 @@ async function accept(
 ): Promise<Answer> {
   const { index } = prepared;
   let rendered: Answer | undefined;
-  const render = (batch: RawBatch): Answer => {
+  const render = (batch: SealedBatch): Answer => {
     rendered ??= protocol.renderAccepted(batch, index, head);
     return rendered;
   };
@@ -209,7 +209,7 @@ async function accept(
     key === undefined || requestHash === undefined
       ? undefined
       : { key, requestHash, answer: (batch) => storable(render(batch)) };
-  const batch: RawBatch = {
+  const batch: SealedBatch = {
     kind: 'raw',
     id: ulid(head.receivedAt),
     format: wireFormat(prepared),

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net';
+import { capability } from '../component/capability.ts';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
-import { capability } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
 import { addressOf, cannotListen } from '../net/address.ts';
 import type { Endpoint } from '../schema/fields.ts';

@@ -1,5 +1,5 @@
 import type { RequestHead } from '../component/component.ts';
-import type { RawBatch, Rejection, Tenant } from '../model/batch.ts';
+import type { Rejection, SealedBatch, Tenant } from '../model/batch.ts';
 import type { Refusal } from '../model/errors.ts';
 import type { RejectionStore } from '../tenancy/contract.ts';
 
@@ -11,7 +11,7 @@ export type RejectionLog = {
   /** A request that was refused as a whole; one of nobody known is left out. */
   refused(head: RequestHead, tenant: Tenant | undefined, refusal: Refusal): void;
   /** The items that a batch was accepted without. */
-  rejected(head: RequestHead, batch: RawBatch): void;
+  rejected(head: RequestHead, batch: SealedBatch): void;
 };
 
 /** More rejections than this of one request are noted in groups of the same code and reason. */

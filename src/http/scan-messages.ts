@@ -1,4 +1,4 @@
-import type { Encoding, RawBatch } from '../model/batch.ts';
+import type { Encoding, SealedBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import type { RefusalCode } from '../model/errors.ts';
 import { Refusal } from '../model/errors.ts';
@@ -19,7 +19,7 @@ export type PrepareRequest = {
 export type CutRequest = {
   readonly type: 'cut';
   readonly batchId: string;
-  readonly source?: RawBatch;
+  readonly source?: SealedBatch;
   /** That of the item in the body. */
   readonly position: number;
   readonly fields: readonly PayloadField[] | 'source';

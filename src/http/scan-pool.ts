@@ -1,4 +1,4 @@
-import type { RawBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 import { Refusal, RetryableError } from '../model/errors.ts';
 import { SMALL_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
@@ -21,9 +21,9 @@ export type Scanner = {
    */
   prepare(body: Buffer, wanted: Preparation): Prepared | Promise<Prepared>;
   /** Payload fields of an item of a large batch as JSON text; `batch` keeps its body. */
-  payload(batch: RawBatch, position: number, fields: readonly PayloadField[]): Promise<Payload>;
+  payload(batch: SealedBatch, position: number, fields: readonly PayloadField[]): Promise<Payload>;
   /** An item of a large batch as JSON text, as it was accepted. */
-  source(batch: RawBatch, position: number): Promise<string>;
+  source(batch: SealedBatch, position: number): Promise<string>;
   close(): Promise<void>;
 };
 
@@ -37,7 +37,7 @@ export function createScanner(): Scanner {
   }
 
   async function cut(
-    batch: RawBatch,
+    batch: SealedBatch,
     position: number,
     fields: readonly PayloadField[] | 'source',
   ): Promise<ScanReply> {

@@ -1,4 +1,4 @@
-import type { RawBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
 import { payload, STORED_LIMITS, scan, sourceEvent } from '../model/formats.ts';
@@ -43,7 +43,7 @@ function withVerdicts(index: BatchIndex): BatchIndex {
 }
 
 /** The batch that was cut from last: a reader goes through its items one after the other. */
-let kept: RawBatch | undefined;
+let kept: SealedBatch | undefined;
 
 function cut({ batchId, source, position, fields }: CutRequest): CutReply {
   if (source !== undefined) kept = indexed(source);
@@ -52,7 +52,7 @@ function cut({ batchId, source, position, fields }: CutRequest): CutReply {
   return { type: 'payload', payload: payload(kept, position, fields) };
 }
 
-function indexed(source: RawBatch): RawBatch {
+function indexed(source: SealedBatch): SealedBatch {
   const { format, encoding } = source;
   const inflated = inflateSync(asBuffer(source.body), encoding, Number.MAX_SAFE_INTEGER);
   return { ...source, index: scan(format, inflated, STORED_LIMITS) };

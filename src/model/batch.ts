@@ -54,11 +54,11 @@ export type Idempotency = {
   /** SHA-256 over route, content type, encoding and body as received, 32 bytes. */
   readonly requestHash: Buffer;
   /** Renders the answer of this batch; called once, after the last processor and before the append. */
-  readonly answer: (batch: RawBatch) => StoredAnswer;
+  readonly answer: (batch: SealedBatch) => StoredAnswer;
 };
 
 /** Items as a client sent them: scanned, not decoded. The unit that queues keep. */
-export type RawBatch = {
+export type SealedBatch = {
   readonly kind: 'raw';
   /** ULID; `raw_<id>_<index>` is the raw event id of the item at `index`. */
   readonly id: string;
@@ -114,16 +114,16 @@ export type ItemFailure = {
 export type ObservationBatch = {
   readonly kind: 'observations';
   /** The raw batch they come from; exporters that do not hold its payload yet keep it first. */
-  readonly source: RawBatch;
+  readonly source: SealedBatch;
   readonly observations: readonly Observation[];
   /** Items of the batch that no observation could be made of. */
   readonly failures?: readonly ItemFailure[];
 };
 
-export type Batch = RawBatch | ObservationBatch;
+export type Batch = SealedBatch | ObservationBatch;
 
 /** The raw batch behind any batch. */
-export function rawOf(batch: Batch): RawBatch {
+export function rawOf(batch: Batch): SealedBatch {
   return batch.kind === 'raw' ? batch : batch.source;
 }
 
@@ -134,7 +134,7 @@ export function itemsOf(batch: Batch): number {
 }
 
 /** Adds rejections, keeping order and the first one an item got. */
-export function reject(batch: RawBatch, more: readonly Rejection[]): void {
+export function reject(batch: SealedBatch, more: readonly Rejection[]): void {
   if (more.length === 0) return;
   const byIndex = new Map<number, Rejection>();
   for (const rejection of [...batch.rejections, ...more]) {

@@ -23,7 +23,7 @@ export class RetryableError extends Error {
   }
 }
 
-/** Of a batch whose client was told meanwhile that it failed (`RawBatch.isGivenUp`). */
+/** Of a batch whose client was told meanwhile that it failed (`SealedBatch.isGivenUp`). */
 export function tooLate(): RetryableError {
   return new RetryableError('too_late', 'nobody waits for it any more');
 }

@@ -1,4 +1,4 @@
-import type { Batch, Format, RawBatch, Usage } from './batch.ts';
+import type { Batch, Format, SealedBatch, Usage } from './batch.ts';
 import type { BatchIndex, JsonIndex, OtlpIndex } from './batch-index.ts';
 import type { FormatModule, ScanLimits } from './format-module.ts';
 import { InflateError, inflatedSizeHint, inflateSync } from './inflate.ts';
@@ -35,7 +35,7 @@ export function scan(format: Format, bytes: Buffer, limits: ScanLimits): BatchIn
 }
 
 /** The batch's index; inflates and scans a batch that came out of a queue or store, once. */
-export function indexOf(batch: RawBatch): BatchIndex {
+export function indexOf(batch: SealedBatch): BatchIndex {
   batch.index ??= scan(
     batch.format,
     inflateSync(batch.body, batch.encoding, Number.MAX_SAFE_INTEGER),
@@ -48,7 +48,7 @@ export function indexOf(batch: RawBatch): BatchIndex {
  * The batch's index where it is there already, or inflated the body has at most `maxBytes`; undefined where
  * making it is work for a thread.
  */
-export function smallIndexOf(batch: RawBatch, maxBytes: number): BatchIndex | undefined {
+export function smallIndexOf(batch: SealedBatch, maxBytes: number): BatchIndex | undefined {
   const { body, encoding, format } = batch;
   const known = batch.index?.bytes.length;
   if ((known ?? inflatedSizeHint(body, encoding)) > maxBytes) return undefined;
@@ -68,7 +68,7 @@ export function itemId(index: BatchIndex, position: number): string | undefined 
 }
 
 /** What the accepted items cost. Valid before and after `cutRejected`. */
-export function measure(batch: RawBatch): Usage {
+export function measure(batch: SealedBatch): Usage {
   const index = indexOf(batch);
   const format = moduleOf(index);
   const rejected = rejectedIn(batch);
@@ -86,7 +86,7 @@ export function measure(batch: RawBatch): Usage {
  * Takes the rejected items out of the body, so that nothing refused is ever stored. Leaves the bytes as
  * received, compression included, where nothing was rejected.
  */
-export function cutRejected(batch: RawBatch): void {
+export function cutRejected(batch: SealedBatch): void {
   if (batch.rejections.length === 0 || batch.positions !== undefined) return;
   const index = indexOf(batch);
   const keep = acceptedPositions(batch, index.count);
@@ -98,18 +98,18 @@ export function cutRejected(batch: RawBatch): void {
 }
 
 /** The inflated body with the items at these positions alone; everything around them unchanged. */
-export function bytesOf(batch: RawBatch, keep: readonly number[]): Buffer {
+export function bytesOf(batch: SealedBatch, keep: readonly number[]): Buffer {
   const index = indexOf(batch);
   return moduleOf(index).cut(index, keep);
 }
 
 /** Request position of the item at `position` of the body. */
-export function requestIndexOf(batch: RawBatch, position: number): number {
+export function requestIndexOf(batch: SealedBatch, position: number): number {
   return batch.positions?.[position] ?? position;
 }
 
 /** Position in the body of the item that stood at `requestIndex`; undefined when it was rejected. */
-export function positionOf(batch: RawBatch, requestIndex: number): number | undefined {
+export function positionOf(batch: SealedBatch, requestIndex: number): number | undefined {
   if (batch.positions === undefined)
     return requestIndex < batch.requestItems ? requestIndex : undefined;
   const found = batch.positions.indexOf(requestIndex);
@@ -117,7 +117,7 @@ export function positionOf(batch: RawBatch, requestIndex: number): number | unde
 }
 
 /** Every item of the body in the common form, narrow fields alone. Throws where one cannot be read. */
-export function observe(batch: RawBatch): Observation[] {
+export function observe(batch: SealedBatch): Observation[] {
   const { observations, failures } = observeEach(batch);
   if (failures[0] !== undefined) throw failures[0].error;
   return observations;
@@ -127,7 +127,7 @@ export function observe(batch: RawBatch): Observation[] {
 export type UnreadableItem = { readonly index: number; readonly error: unknown };
 
 /** As `observe`, but an item that cannot be read does not take its siblings with it. */
-export function observeEach(batch: RawBatch): {
+export function observeEach(batch: SealedBatch): {
   observations: Observation[];
   failures: UnreadableItem[];
 } {
@@ -148,7 +148,7 @@ export function observeEach(batch: RawBatch): {
 
 /** Payload fields of one item as JSON text. */
 export function payload(
-  batch: RawBatch,
+  batch: SealedBatch,
   position: number,
   fields: readonly PayloadField[] = PAYLOAD_FIELDS,
 ): Payload {
@@ -157,7 +157,7 @@ export function payload(
 }
 
 /** One item as JSON text, as it was accepted. */
-export function sourceEvent(batch: RawBatch, position: number): string {
+export function sourceEvent(batch: SealedBatch, position: number): string {
   const index = indexOf(batch);
   return moduleOf(index).source(index, position);
 }
@@ -168,14 +168,14 @@ export function sourceOf(format: Format): 'native' | 'runs' | 'otlp' {
 }
 
 /** Accepted positions, while the body still holds every item or after the rejected ones were cut out. */
-function acceptedPositions(batch: RawBatch, count: number): number[] {
+function acceptedPositions(batch: SealedBatch, count: number): number[] {
   const all = Array.from({ length: count }, (_, position) => position);
   const rejected = rejectedIn(batch);
   return rejected === undefined ? all : all.filter((position) => !rejected.has(position));
 }
 
 /** Positions of rejected items in the body; undefined where it holds none. */
-function rejectedIn(batch: RawBatch): ReadonlySet<number> | undefined {
+function rejectedIn(batch: SealedBatch): ReadonlySet<number> | undefined {
   if (batch.positions !== undefined || batch.rejections.length === 0) return undefined;
   return new Set(batch.rejections.map((rejection) => rejection.index));
 }

@@ -1,4 +1,4 @@
-import type { RawBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 import { SMALL_BODY_BYTES } from '../model/formats.ts';
 
 /**
@@ -6,13 +6,13 @@ import { SMALL_BODY_BYTES } from '../model/formats.ts';
  * reads nothing back from disk. Bounded by bytes; what does not fit is read from disk when it is leased.
  */
 export type BodyCache = {
-  put(seq: number, batch: RawBatch): void;
-  get(seq: number): RawBatch | undefined;
+  put(seq: number, batch: SealedBatch): void;
+  get(seq: number): SealedBatch | undefined;
   delete(seq: number): void;
 };
 
 export function bodyCache(maxBytes: number): BodyCache {
-  const batches = new Map<number, RawBatch>();
+  const batches = new Map<number, SealedBatch>();
   let bytes = 0;
   return {
     put(seq, appended) {
@@ -34,12 +34,12 @@ export function bodyCache(maxBytes: number): BodyCache {
 }
 
 /** A large batch without its index: it is read in a thread, which makes one of its own. */
-function cached(batch: RawBatch): RawBatch {
+function cached(batch: SealedBatch): SealedBatch {
   if ((batch.index?.bytes.length ?? 0) <= SMALL_BODY_BYTES) return batch;
   return { ...batch, index: undefined };
 }
 
-function sizeOf(batch: RawBatch): number {
+function sizeOf(batch: SealedBatch): number {
   const inflated = batch.index?.bytes;
   const shared = inflated === undefined || inflated.buffer === batch.body.buffer;
   return batch.body.byteLength + (shared ? 0 : inflated.byteLength);

@@ -1,6 +1,6 @@
+import { capability } from '../component/capability.ts';
 import type { IdempotencyLedger } from '../component/component.ts';
-import { capability } from '../component/component.ts';
-import type { RawBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 
 /**
  * The durable queue. An appended batch waits once per branch (one branch per exporter behind the queue), so a
@@ -28,7 +28,7 @@ export type QueueWriter = {
    * accepted items only the idempotency record is kept.
    * Rejects with `RetryableError`: `queue_full` (over `maxBytes`), `disk_full`, `storage_failed`.
    */
-  append(batch: RawBatch): Promise<void>;
+  append(batch: SealedBatch): Promise<void>;
   readonly idempotency: IdempotencyLedger;
 };
 
@@ -51,7 +51,7 @@ export type QueueLeases = {
   discard(branch: string, entry: QueueEntry, reason: DropReason): Promise<void>;
 };
 
-/** What commands, metrics and the removal of projects need of a queue. */
+/** The side of a queue for commands, metrics and the removal of projects. */
 export type QueueAdmin = {
   stats(): QueueSummary;
   /** The listener is called for every entry that leaves a branch, or its dead letters, without a delivery. */
@@ -71,7 +71,7 @@ export type QueueAdmin = {
 export type QueueEntry = {
   /** Grows by append order. */
   readonly seq: number;
-  readonly batch: RawBatch;
+  readonly batch: SealedBatch;
   /** Failed deliveries so far. */
   readonly attempts: number;
 };

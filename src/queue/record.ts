@@ -1,4 +1,4 @@
-import type { Encoding, Format, RawBatch, Rejection } from '../model/batch.ts';
+import type { Encoding, Format, Rejection, SealedBatch } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
 import { permissionBits, permissionList } from '../model/permissions.ts';
 
@@ -30,7 +30,7 @@ export const RECORD_COLUMNS =
   'usage_events, usage_bytes, positions, rejections, body';
 
 /** `body`: what stands in its place where it is written in parts. */
-export function recordOf(batch: RawBatch, body: Uint8Array = owned(batch.body)): BatchRecord {
+export function recordOf(batch: SealedBatch, body: Uint8Array = owned(batch.body)): BatchRecord {
   const { tenant, usage, positions, rejections } = batch;
   return [
     batch.id,
@@ -52,7 +52,7 @@ export function recordOf(batch: RawBatch, body: Uint8Array = owned(batch.body)):
 }
 
 /** The inverse; throws when a value is none that `recordOf` writes. */
-export function batchOf(record: BatchRecord): RawBatch {
+export function batchOf(record: BatchRecord): SealedBatch {
   const [id, organizationId, projectId, keyId, permissions, format, encoding] = record;
   const [receivedAt, requestItems, , events, bytes, positions, rejections, body] = record.slice(
     7,

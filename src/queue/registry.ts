@@ -1,4 +1,4 @@
-import { capability } from '../component/component.ts';
+import { capability } from '../component/capability.ts';
 import type { QueueAdmin } from './queue.ts';
 
 /** Components that own a queue register it here, for commands and for the removal of projects. */

@@ -1,4 +1,4 @@
-import { capability } from '../component/component.ts';
+import { capability } from '../component/capability.ts';
 import type { DurableQueue, QueueEntry, QueueOptions } from './queue.ts';
 
 /**

@@ -1,7 +1,7 @@
 import { LruCache } from '../component/lru.ts';
 import type { Reservation } from '../http/admission.ts';
 import type { Scanner } from '../http/scan-pool.ts';
-import type { RawBatch } from '../model/batch.ts';
+import type { SealedBatch } from '../model/batch.ts';
 import { payload, SMALL_BODY_BYTES, smallIndexOf, sourceEvent } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { Payload, PayloadField } from '../model/observation.ts';
@@ -17,9 +17,9 @@ export type PayloadReader = {
   /** Fields whose batch is gone read as absent. Rejects with a `Refusal` where there is no room in memory. */
   read(observation: StoredObservation): Promise<PayloadTexts>;
   /** Rejects with a `Refusal` where there is no room in memory; undefined where it is gone. */
-  batch(id: string): Promise<RawBatch | undefined>;
+  batch(id: string): Promise<SealedBatch | undefined>;
   /** One item of a batch as it was accepted. */
-  source(batch: RawBatch, position: number): Promise<string>;
+  source(batch: SealedBatch, position: number): Promise<string>;
 };
 
 export function readPayloads(
@@ -29,13 +29,13 @@ export function readPayloads(
   reservation: Reservation,
 ): PayloadReader {
   /** Every small batch in it is indexed. */
-  const kept = new LruCache<string, RawBatch>({
+  const kept = new LruCache<string, SealedBatch>({
     maxEntries: Infinity,
     maxWeight: KEPT_BYTES,
     weightOf: sizeOf,
   });
 
-  async function batch(id: string): Promise<RawBatch | undefined> {
+  async function batch(id: string): Promise<SealedBatch | undefined> {
     const found = kept.get(id);
     if (found !== undefined) return found;
     const [loaded] = await traces.getBatches(projectId, [id]);
@@ -47,7 +47,7 @@ export function readPayloads(
   }
 
   /** What is let go stays reserved: the next batch takes its place. */
-  async function makeRoom(loaded: RawBatch): Promise<void> {
+  async function makeRoom(loaded: SealedBatch): Promise<void> {
     const size = loaded.body.length + inflatedSizeHint(loaded.body, loaded.encoding);
     kept.makeRoom(size);
     const missing = kept.weight + size - reservation.held;
@@ -56,7 +56,7 @@ export function readPayloads(
 
   /** What is large is inflated, scanned and cut up in a thread. */
   function fieldsOf(
-    source: RawBatch,
+    source: SealedBatch,
     position: number,
     fields: readonly PayloadField[],
   ): Payload | Promise<Payload> {
@@ -97,6 +97,6 @@ function byBatch(observation: StoredObservation): Map<string, Map<number, Payloa
   return groups;
 }
 
-function sizeOf(batch: RawBatch): number {
+function sizeOf(batch: SealedBatch): number {
   return batch.body.length + (batch.index?.bytes.length ?? 0);
 }

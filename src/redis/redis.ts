@@ -1,5 +1,5 @@
 import type { Cluster, Redis } from 'ioredis';
-import { capability } from '../component/component.ts';
+import { capability } from '../component/capability.ts';
 
 /** A client of one server, of what Sentinels name, or of a Cluster. */
 export type RedisClient = Redis | Cluster;

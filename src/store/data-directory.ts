@@ -1,4 +1,4 @@
-import { capability } from '../component/component.ts';
+import { capability } from '../component/capability.ts';
 
 /** Where a daemon keeps what is its own, such as the admin token. Made with mode 0700. */
 export type DataDirectory = {

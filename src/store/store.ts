@@ -1,5 +1,5 @@
-import { capability } from '../component/component.ts';
-import type { ObservationBatch, RawBatch, Tenant } from '../model/batch.ts';
+import { capability } from '../component/capability.ts';
+import type { ObservationBatch, SealedBatch, Tenant } from '../model/batch.ts';
 import type {
   Instant,
   ObservationError,
@@ -124,7 +124,7 @@ export type TraceStore = {
     traceId?: string,
   ): Promise<StoredObservation | undefined>;
   /** Raw batches of the project by id; those it does not hold are left out. */
-  getBatches(projectId: string, ids: readonly string[]): Promise<RawBatch[]>;
+  getBatches(projectId: string, ids: readonly string[]): Promise<SealedBatch[]>;
 };
 
 /** Where a tenant's data lives, for reading requests. */

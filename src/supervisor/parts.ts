@@ -36,5 +36,5 @@ export function workerPart(config: ServiceConfig, { index }: Worker): ServiceCon
 }
 
 function runsIn(config: ServiceConfig, id: string): 'each' | 'first' | 'watcher' {
-  return config.extensions.get(id)?.factory.runsIn ?? 'each';
+  return config.extensions.get(id)?.factory.placement?.runsIn ?? 'each';
 }

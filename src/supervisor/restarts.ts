@@ -1,5 +1,6 @@
-const FIRST_MS = 200;
-const LONGEST_MS = 10_000;
+import { backoff } from '../component/backoff.ts';
+
+const delayAfter = backoff({ first: 200, max: 10_000 });
 /** Whoever ran for this long was healthy: what ends it afterwards is another story. */
 const HEALTHY_MS = 60_000;
 
@@ -15,8 +16,6 @@ export class Restarts {
   /** Notes an end after this many milliseconds of running; gives those until the restart. */
   ended(ranFor: number): number {
     if (ranFor >= HEALTHY_MS) this.#inRow = 0;
-    const delay = Math.min(LONGEST_MS, FIRST_MS * 2 ** Math.min(this.#inRow, 16));
-    this.#inRow++;
-    return delay;
+    return delayAfter(this.#inRow++);
   }
 }

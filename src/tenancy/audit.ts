@@ -6,7 +6,8 @@ import type { AuditRow, ByRow, TenancyRows } from './rows.ts';
 export function auditStore(rows: TenancyRows): AuditStore {
   return {
     async record({ at, actor, address, action, subject, details }) {
-      await rows.recordAudit([at, actor, address, action, subject, JSON.stringify(details)]);
+      const text = JSON.stringify(details);
+      await rows.recordAudit({ at, actor, address, action, subject, details: text });
     },
     async list({ limit, cursor }) {
       const found = await rows.audit(numberOf(cursor), limit + 1);
@@ -14,19 +15,21 @@ export function auditStore(rows: TenancyRows): AuditStore {
       const last = shown.at(-1);
       const hasMore = found.length > limit && last !== undefined;
       return {
-        items: shown.map(([, ...row]) => entryOf(row)),
-        nextCursor: hasMore ? cursorAfter(last[0]) : null,
+        items: shown.map(entryOf),
+        nextCursor: hasMore ? cursorAfter(last.n) : null,
       };
     },
   };
 }
 
-/** Who makes a change, as its operation wants it. */
+/** The actor and the time of a change, for the operation that makes it. */
 export function byRow(by: ChangedBy | undefined, clock: Clock): ByRow {
-  return by === undefined ? null : [clock.now(), by.actor, by.address];
+  if (by === undefined) return null;
+  const { actor, address } = by;
+  return { at: clock.now(), actor, address };
 }
 
-function entryOf([at, actor, address, action, subject, details]: AuditRow): AuditEntry {
+function entryOf({ at, actor, address, action, subject, details }: AuditRow): AuditEntry {
   return {
     at,
     actor,

@@ -1,4 +1,4 @@
-import { capability } from '../component/component.ts';
+import { capability } from '../component/capability.ts';
 import type { ApiKey, Project } from './contract.ts';
 
 /** What a store made for itself when it was opened for the first time. */

@@ -1,4 +1,4 @@
-import { capability } from '../component/component.ts';
+import { capability } from '../component/capability.ts';
 import type { Permission, RejectionCode, Tenant, Usage } from '../model/batch.ts';
 import type { RefusalCode } from '../model/errors.ts';
 

@@ -24,14 +24,14 @@ export async function ensureFirstProject(
     limits: { eventsPerMonth: null, bytesPerHour: null },
     createdAt: now,
   };
-  const row = await rows.first(
-    project.organizationId,
-    project.id,
-    project.name,
-    makeId('key'),
-    hashToken(token),
-    shownPrefix(token),
+  const row = await rows.first({
+    organizationId: project.organizationId,
+    projectId: project.id,
+    name: project.name,
+    keyId: makeId('key'),
+    hash: hashToken(token),
+    prefix: shownPrefix(token),
     now,
-  );
+  });
   return row === null ? undefined : { project, key: keyOf(row), token };
 }

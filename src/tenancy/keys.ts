@@ -34,16 +34,16 @@ export function keyStore(rows: TenancyRows, clock: Clock, logger: Logger): Keys 
     checkName(name);
     checkPermissions(permissions);
     const token = makeToken();
-    const values: NewKey = [
-      makeId('key'),
-      projectId,
+    const added: NewKey = {
+      id: makeId('key'),
+      project: projectId,
       name,
-      hashToken(token),
-      shownPrefix(token),
-      permissionBits(permissions),
-      clock.now(),
-    ];
-    const row = await rows.createKey(values, byRow(by, clock));
+      hash: hashToken(token),
+      prefix: shownPrefix(token),
+      permissions: permissionBits(permissions),
+      createdAt: clock.now(),
+    };
+    const row = await rows.createKey(added, byRow(by, clock));
     if (row === null) throw unknownProject(projectId);
     const key = keyOf(row);
     changed(key.id);
@@ -78,24 +78,14 @@ export function keyStore(rows: TenancyRows, clock: Clock, logger: Logger): Keys 
 }
 
 export function keyOf(row: KeyRow): ApiKey {
-  const [
-    id,
-    projectId,
-    organizationId,
-    name,
-    prefix,
-    permissions,
-    createdAt,
-    lastUsedAt,
-    revokedAt,
-  ] = row;
+  const { id, name, prefix, createdAt, lastUsedAt, revokedAt } = row;
   return {
     id,
-    projectId,
-    organizationId,
+    projectId: row.project,
+    organizationId: row.organization,
     name,
     prefix,
-    permissions: permissionList(permissions),
+    permissions: permissionList(row.permissions),
     createdAt,
     lastUsedAt,
     revokedAt,

@@ -1,4 +1,5 @@
 import type { Clock, Logger } from '../component/component.ts';
+import type { KeyUse } from './rows.ts';
 
 /** First uses are seen within this time; well under the 10 s that are promised. */
 const FLUSH_MS = 5000;
@@ -12,7 +13,7 @@ export type LastUse = {
 
 /** Collects when keys were used and writes them in the background, at most once a minute per key. */
 export function lastUse(
-  write: (rows: [keyId: string, usedAt: number][]) => Promise<void>,
+  write: (uses: readonly KeyUse[]) => Promise<void>,
   clock: Clock,
   logger: Logger,
 ): LastUse {
@@ -30,22 +31,22 @@ export function lastUse(
 
   async function flush(isLast: boolean): Promise<void> {
     const now = clock.now();
-    const rows: [string, number][] = [];
+    const uses: KeyUse[] = [];
     for (const [keyId, usedAt] of noted) {
       const before = writtenAt.get(keyId);
       if (!isLast && before !== undefined && Math.abs(now - before) < QUIET_MS) continue;
-      rows.push([keyId, usedAt]);
+      uses.push({ id: keyId, usedAt });
       noted.delete(keyId);
       writtenAt.set(keyId, now);
     }
     for (const [keyId, at] of writtenAt)
       if (Math.abs(now - at) >= QUIET_MS) writtenAt.delete(keyId);
-    if (rows.length === 0) return;
+    if (uses.length === 0) return;
     try {
-      await write(rows);
+      await write(uses);
     } catch (error) {
       // Only a display suffers: the next use writes it again.
-      logger.warn({ error, keys: rows.length }, 'the last use of keys could not be written');
+      logger.warn({ error, keys: uses.length }, 'the last use of keys could not be written');
     }
   }
 

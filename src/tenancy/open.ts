@@ -44,7 +44,7 @@ export async function openTenancy(
   const first = await ensureFirstProject(rows, clock, config);
   const retention = new Retention(clock);
   retention.onPlan(organizationOf(await rows.organization(), config).limits);
-  for (const [id, , , , days] of await rows.projects()) retention.setOwn(id, days);
+  for (const { id, retentionDays } of await rows.projects()) retention.setOwn(id, retentionDays);
   for (const id of await rows.openRemovals()) retention.markDeleted(id);
   const keys = keyStore(rows, clock, logger);
   const projects = projectStore({ rows, clock, config, retention });

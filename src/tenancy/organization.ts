@@ -31,7 +31,7 @@ export function organizationStore(
     if (plan !== undefined && !isPlan(plan)) {
       throw new StoreError('unknown_plan', `a plan is one of ${PLAN_NAMES.join(', ')}`);
     }
-    const [row, tooMany] = await rows.updateOrganization(
+    const { organization, tooMany } = await rows.updateOrganization(
       name ?? null,
       plan ?? null,
       allowedProjects(config),
@@ -41,7 +41,7 @@ export function organizationStore(
       const projects = tooMany === 1 ? 'project' : 'projects';
       throw new StoreError('plan_limit', `delete ${tooMany} ${projects} before going to ${plan}`);
     }
-    return changed(row);
+    return changed(organization);
   }
 
   function changed(row: OrganizationRow): Organization {
@@ -70,6 +70,6 @@ export function organizationStore(
 }
 
 export function organizationOf(row: OrganizationRow, config: PlansConfig): Organization {
-  const [id, name, plan, createdAt] = row;
+  const { id, name, plan, createdAt } = row;
   return { id, name, plan, limits: limitsOn(plan, config), createdAt };
 }

@@ -59,8 +59,8 @@ export function projectStore(parts: ProjectParts): Projects {
   }
 
   function changed(row: ProjectRow, hasLimits: boolean): void {
-    const [id, , , , days] = row;
-    retention.setOwn(id, days);
+    const { id, retentionDays } = row;
+    retention.setOwn(id, retentionDays);
     if (!hasLimits) return;
     for (const listener of limitListeners) listener(id, limitsOf(row));
   }
@@ -91,7 +91,7 @@ export function projectStore(parts: ProjectParts): Projects {
       return row === null ? undefined : (await counted(parts, [row]))[0];
     },
     async ownLimits() {
-      return new Map((await rows.limitedProjects()).map((row) => [row[0], limitsOf(row)]));
+      return new Map((await rows.limitedProjects()).map((row) => [row.id, limitsOf(row)]));
     },
     async refresh(id) {
       const row = await rows.project(id);
@@ -118,7 +118,7 @@ async function counted(
   { rows, retention }: ProjectParts,
   found: readonly ProjectRow[],
 ): Promise<Project[]> {
-  const windows = found.map(([id]) => [id, retention.since(id)] as const);
+  const windows = found.map(({ id }) => ({ project: id, since: retention.since(id) }));
   const counts = await rows.retainedTraces(windows);
   return found.map((row, i) => projectOf(row, counts[i] ?? 0, retention));
 }
@@ -162,12 +162,12 @@ export function unknownProject(id: string): StoreError {
 }
 
 export function projectOf(row: ProjectRow, retainedTraces: number, retention: Retention): Project {
-  const [id, organizationId, name, createdAt] = row;
+  const { id, organization: organizationId, name, createdAt } = row;
   const inForce = { days: retention.daysOf(id) };
   const limits = limitsOf(row);
   return { id, organizationId, name, retainedTraces, retention: inForce, limits, createdAt };
 }
 
-function limitsOf([, , , , , eventsPerMonth, bytesPerHour]: ProjectRow): ProjectLimits {
+function limitsOf({ eventsPerMonth, bytesPerHour }: ProjectRow): ProjectLimits {
   return { eventsPerMonth, bytesPerHour };
 }

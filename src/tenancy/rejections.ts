@@ -4,7 +4,7 @@ import { HOUR_MS } from '../model/usage-window.ts';
 import { duration } from '../schema/fields.ts';
 import type { RejectionEntry, RejectionStore } from './contract.ts';
 import { cursorAfter, numberOf } from './cursor.ts';
-import type { RejectionRow, TenancyRows } from './rows.ts';
+import type { ProjectRejections, RejectedRow, RejectionRow, TenancyRows } from './rows.ts';
 
 /** What was refused is seen within this time. */
 const FLUSH_MS = 1000;
@@ -35,7 +35,8 @@ export type Rejections = RejectionStore & {
   crash(): void;
 };
 
-type Count = [hour: number, projectId: string, keyId: string, code: string, count: number];
+/** A row that grows in memory until it is written. */
+type Count = { -readonly [Column in keyof RejectedRow]: RejectedRow[Column] };
 
 export function rejectionStore(
   rows: TenancyRows,
@@ -60,8 +61,8 @@ export function rejectionStore(
       const last = shown.at(-1);
       const hasMore = found.length > page.limit && last !== undefined;
       return {
-        items: shown.map(([, ...row]) => entryOf(projectId, row)),
-        nextCursor: hasMore ? cursorAfter(last[0]) : null,
+        items: shown.map((row) => entryOf(projectId, row)),
+        nextCursor: hasMore ? cursorAfter(last.n) : null,
       };
     },
   };
@@ -97,14 +98,15 @@ class Waiting {
       else this.#lost++;
     }
     const { at, projectId, keyId, code, count } = entry;
-    this.#addCount([Math.floor(at / HOUR_MS), projectId, keyId, code, count]);
+    const hour = Math.floor(at / HOUR_MS);
+    this.#addCount({ hour, project: projectId, key: keyId, code, count });
     this.#schedule(FLUSH_MS);
   }
 
   #addCount(added: Count): void {
     const name = nameOf(added);
     const known = this.#counts.get(name);
-    if (known !== undefined) known[4] += added[4];
+    if (known !== undefined) known.count += added.count;
     else if (this.#counts.size < WAITING_COUNTS) this.#counts.set(name, added);
     else this.#lost++;
   }
@@ -157,19 +159,22 @@ class Waiting {
   }
 }
 
-function nameOf([hour, projectId, keyId, code]: Count): string {
-  return `${hour} ${projectId} ${keyId} ${code}`;
+function nameOf({ hour, project, key, code }: Count): string {
+  return `${hour} ${project} ${key} ${code}`;
 }
 
-function byProject(entries: readonly RejectionEntry[]): [string, RejectionRow[]][] {
+function byProject(entries: readonly RejectionEntry[]): ProjectRejections[] {
   const projects = new Map<string, RejectionRow[]>();
   for (const { at, projectId, keyId, path, code, reason, itemId, count } of entries) {
-    const row: RejectionRow = [at, keyId, cut(path), code, cut(reason), itemId, count];
+    const row: RejectionRow = {
+      ...{ at, key: keyId, path: cut(path), code, reason: cut(reason) },
+      ...{ item: itemId, count },
+    };
     const rows = projects.get(projectId);
     if (rows === undefined) projects.set(projectId, [row]);
     else rows.push(row);
   }
-  return [...projects];
+  return [...projects].map(([project, rows]) => ({ project, rows }));
 }
 
 function cut(text: string): string {
@@ -178,16 +183,16 @@ function cut(text: string): string {
 
 function entryOf(
   projectId: string,
-  [at, keyId, path, code, reason, itemId, count]: RejectionRow,
+  { at, key, path, code, reason, item, count }: RejectionRow,
 ): RejectionEntry {
   return {
     at,
     projectId,
-    keyId,
+    keyId: key,
     path,
     code: code as RejectionEntry['code'],
     reason,
-    itemId,
+    itemId: item,
     count,
   };
 }

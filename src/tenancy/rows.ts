@@ -1,30 +1,22 @@
-import type { PlanName } from './contract.ts';
+import type { ChangedBy, PlanName } from './contract.ts';
 
 /**
- * What the service around the pipeline asks of a database: rows as lists of cells, each method one
- * transaction. The rules are above it, in this folder; a store brings the statements.
+ * The database operations that the tenancy rules need. Each method is one transaction. The rules are in this
+ * folder; a store brings the statements.
  */
 export type TenancyRows = {
-  /** Makes the organization, project and key that a new store starts with; null when it is not new. */
-  first(
-    organizationId: string,
-    projectId: string,
-    name: string,
-    keyId: string,
-    hash: Uint8Array,
-    prefix: string,
-    now: number,
-  ): Promise<KeyRow | null>;
+  /** Creates the organization, project and key of a new store. Null if the store is not new. */
+  first(first: FirstRows): Promise<KeyRow | null>;
   organization(): Promise<OrganizationRow>;
-  /** Changes nothing where the plan allows fewer projects than there are; resolves with how many fewer. */
+  /** Changes nothing if the plan allows fewer projects than exist. */
   updateOrganization(
     name: string | null,
     plan: PlanName | null,
     allowed: AllowedProjects,
     by: ByRow,
-  ): Promise<[row: OrganizationRow, tooMany: number]>;
+  ): Promise<UpdatedOrganization>;
 
-  /** Null where the plan allows no more. */
+  /** Null if the plan allows no more projects. */
   createProject(
     id: string,
     name: string,
@@ -32,38 +24,37 @@ export type TenancyRows = {
     allowed: AllowedProjects,
     by: ByRow,
   ): Promise<ProjectRow | null>;
+  /** Null if the project does not exist. */
   updateProject(
     id: string,
     name: string | null,
     settings: ProjectSettings,
     by: ByRow,
   ): Promise<ProjectRow | null>;
-  /** Its keys are found no more; all else it holds is taken away afterwards. */
-  deleteProject(id: string, now: number, by: ByRow): Promise<'deleted' | 'unknown' | 'last'>;
+  /** Lookups of its keys fail from then on; housekeeping removes everything else the project holds. */
+  deleteProject(id: string, now: number, by: ByRow): Promise<ProjectDeletion>;
   project(id: string): Promise<ProjectRow | null>;
   /** Oldest first. */
   projects(): Promise<ProjectRow[]>;
-  /** Those with limits of their own. */
+  /** The projects that have limits of their own. */
   limitedProjects(): Promise<ProjectRow[]>;
-  /** Of each project how many traces had an event since then. */
-  retainedTraces(
-    windows: readonly (readonly [project: string, since: number])[],
-  ): Promise<number[]>;
-  /** Deleted projects of which something is left. */
+  /** For each window, in order: how many traces of the project have an event since then. */
+  retainedTraces(windows: readonly RetentionWindow[]): Promise<number[]>;
+  /** Deleted projects that still hold data. */
   openRemovals(): Promise<string[]>;
 
-  /** Null where there is no such project. */
-  createKey(values: NewKey, by: ByRow): Promise<KeyRow | null>;
-  /** Null where there is no such key; a revoked one stays as it is. */
+  /** Null if the project does not exist. */
+  createKey(key: NewKey, by: ByRow): Promise<KeyRow | null>;
+  /** Null if the key does not exist. A second revocation changes nothing. */
   revokeKey(id: string, now: number, by: ByRow): Promise<KeyRow | null>;
-  touchKeys(uses: readonly (readonly [id: string, usedAt: number])[]): Promise<void>;
-  /** Newest first; null is of all projects. */
+  touchKeys(uses: readonly KeyUse[]): Promise<void>;
+  /** Newest first; null selects all projects. */
   keys(projectId: string | null): Promise<KeyRow[]>;
   keyByHash(hash: Uint8Array): Promise<KeyRow | null>;
 
-  /** Keeps the newest `most` of every project; the counts by hour stay. */
+  /** Keeps the newest `most` entries of every project; the counts per hour stay. */
   recordRejections(
-    projects: readonly (readonly [project: string, rows: readonly RejectionRow[]])[],
+    projects: readonly ProjectRejections[],
     counts: readonly RejectedRow[],
     most: number,
     isLast: boolean,
@@ -74,114 +65,149 @@ export type TenancyRows = {
     before: number,
     since: number,
     limit: number,
-  ): Promise<(readonly [n: number, ...RejectionRow])[]>;
+  ): Promise<Numbered<RejectionRow>[]>;
 
   recordAudit(row: AuditRow): Promise<void>;
   /** Newest first, below the number `before`. */
-  audit(before: number, limit: number): Promise<(readonly [n: number, ...AuditRow])[]>;
+  audit(before: number, limit: number): Promise<Numbered<AuditRow>[]>;
 
   /** Hours since the epoch, from `from`, below `to`. */
-  usedAndRejected(
-    from: number,
-    to: number,
-    project: string | null,
-  ): Promise<readonly [used: readonly UsedRow[], rejected: readonly RejectedRow[]]>;
+  usedAndRejected(from: number, to: number, project: string | null): Promise<UsageHistory>;
   ledgerChecks(): Promise<LedgerCheck[]>;
 };
 
-export type OrganizationRow = readonly [
-  id: string,
-  name: string,
-  plan: PlanName,
-  createdAt: number,
-];
+export type FirstRows = {
+  readonly organizationId: string;
+  readonly projectId: string;
+  /** Of the organization, the project and the key. */
+  readonly name: string;
+  readonly keyId: string;
+  readonly hash: Uint8Array;
+  readonly prefix: string;
+  readonly now: number;
+};
 
-export type ProjectRow = readonly [
-  id: string,
-  organization: string,
-  name: string,
-  createdAt: number,
-  retentionDays: number | null,
-  eventsPerMonth: number | null,
-  bytesPerHour: number | null,
-];
+export type OrganizationRow = {
+  readonly id: string;
+  readonly name: string;
+  readonly plan: PlanName;
+  readonly createdAt: number;
+};
 
-/** Columns of a project that change; null in one is none of its own. */
+export type UpdatedOrganization = {
+  readonly organization: OrganizationRow;
+  /** How many projects exist beyond those that the wanted plan allows; above 0, nothing was changed. */
+  readonly tooMany: number;
+};
+
+export type ProjectRow = {
+  readonly id: string;
+  readonly organization: string;
+  readonly name: string;
+  readonly createdAt: number;
+  readonly retentionDays: number | null;
+  readonly eventsPerMonth: number | null;
+  readonly bytesPerHour: number | null;
+};
+
+export type ProjectDeletion = 'deleted' | 'unknown' | 'last';
+
+/** Columns of a project that can be changed; null removes the project's own value. */
 export const PROJECT_SETTINGS = ['retention_days', 'events_per_month', 'bytes_per_hour'] as const;
 export type ProjectSettings = Readonly<
   Partial<Record<(typeof PROJECT_SETTINGS)[number], number | null>>
 >;
 
-/** Per plan the number of projects it allows; null is any number. */
+/** The number of projects that each plan allows; null is any number. */
 export type AllowedProjects = Readonly<Record<PlanName, number | null>>;
 
-export type KeyRow = readonly [
-  id: string,
-  project: string,
-  organization: string,
-  name: string,
-  prefix: string,
-  permissions: number,
-  createdAt: number,
-  lastUsedAt: number | null,
-  revokedAt: number | null,
-];
+/** Milliseconds since the epoch from which a project keeps its traces. */
+export type RetentionWindow = { readonly project: string; readonly since: number };
 
-export type NewKey = readonly [
-  id: string,
-  project: string,
-  name: string,
-  hash: Uint8Array,
-  prefix: string,
-  permissions: number,
-  now: number,
-];
+export type KeyRow = {
+  readonly id: string;
+  readonly project: string;
+  readonly organization: string;
+  readonly name: string;
+  readonly prefix: string;
+  readonly permissions: number;
+  readonly createdAt: number;
+  readonly lastUsedAt: number | null;
+  readonly revokedAt: number | null;
+};
 
-/** Who changes something, and when; null where nobody is named, and nothing is noted. */
-export type ByRow = readonly [at: number, actor: string, address: string | null] | null;
+export type NewKey = {
+  readonly id: string;
+  readonly project: string;
+  readonly name: string;
+  readonly hash: Uint8Array;
+  readonly prefix: string;
+  readonly permissions: number;
+  readonly createdAt: number;
+};
 
-export type AuditRow = readonly [
-  at: number,
-  actor: string,
-  address: string | null,
-  action: string,
-  subject: string,
-  details: string,
-];
+export type KeyUse = { readonly id: string; readonly usedAt: number };
 
-export type RejectionRow = readonly [
-  at: number,
-  key: string,
-  path: string,
-  code: string,
-  reason: string,
-  item: string | null,
-  count: number,
-];
+/** The actor of a change and its time; null if the caller names no actor: the audit log gets no entry. */
+export type ByRow = (ChangedBy & { readonly at: number }) | null;
 
-export type RejectedRow = readonly [
-  hour: number,
-  project: string,
-  key: string,
-  code: string,
-  count: number,
-];
+/** A row of a log, with its number for paging. */
+export type Numbered<Row> = Row & { readonly n: number };
 
-/** Accepted in an hour. */
-export type UsedRow = readonly [
-  hour: number,
-  project: string,
-  key: string,
-  events: number,
-  bytes: number,
-];
+export type AuditRow = {
+  readonly at: number;
+  readonly actor: string;
+  readonly address: string | null;
+  readonly action: string;
+  readonly subject: string;
+  /** JSON. */
+  readonly details: string;
+};
 
-/** Events and bytes of a project and key: in the ledger, and in the batches that are kept. */
-export type LedgerCheck = readonly [
-  project: string,
-  key: string,
-  events: number,
-  bytes: number,
-  keptEvents: number,
-  keptBytes: number,
-];
+export type RejectionRow = {
+  readonly at: number;
+  readonly key: string;
+  readonly path: string;
+  readonly code: string;
+  readonly reason: string;
+  readonly item: string | null;
+  readonly count: number;
+};
+
+export type ProjectRejections = {
+  readonly project: string;
+  readonly rows: readonly RejectionRow[];
+};
+
+/** Rejected items in an hour. */
+export type RejectedRow = {
+  readonly hour: number;
+  readonly project: string;
+  readonly key: string;
+  readonly code: string;
+  readonly count: number;
+};
+
+/** Accepted usage in an hour. */
+export type UsedRow = {
+  readonly hour: number;
+  readonly project: string;
+  readonly key: string;
+  readonly events: number;
+  readonly bytes: number;
+};
+
+export type UsageHistory = {
+  readonly used: readonly UsedRow[];
+  readonly rejected: readonly RejectedRow[];
+};
+
+/** Events and bytes of a project and key: in the ledger, and in the batches that the store keeps. */
+export type LedgerCheck = {
+  readonly project: string;
+  readonly key: string;
+  readonly events: number;
+  readonly bytes: number;
+  readonly keptEvents: number;
+  readonly keptBytes: number;
+};

@@ -15,14 +15,14 @@ export function usageStore(
   async function history({ from, to, by, projectId }: Range): Promise<UsageRow[]> {
     await flushRejections();
     const [first, end] = [Math.floor(from / HOUR_MS), Math.ceil(to / HOUR_MS)];
-    const [used, rejected] = await rows.usedAndRejected(first, end, projectId ?? null);
+    const { used, rejected } = await rows.usedAndRejected(first, end, projectId ?? null);
     return rowsOf(used, rejected, by);
   }
 
   async function verify(): Promise<Difference[]> {
     const differences = await verifyCounters();
-    for (const row of await rows.ledgerChecks()) {
-      const [project, key, events, bytes, keptEvents, keptBytes] = row;
+    for (const check of await rows.ledgerChecks()) {
+      const { project, key, events, bytes, keptEvents, keptBytes } = check;
       const of = `the ledger of ${project} ${key}, against its batches`;
       // Batches go with retention and usage stays, so the ledger may hold more, and never less.
       if (keptEvents > events) {
@@ -63,12 +63,12 @@ function rowsOf(
     }
     return row;
   };
-  for (const [hour, project, key, events, bytes] of used) {
+  for (const { hour, project, key, events, bytes } of used) {
     const row = rowOf(hour, project, key);
     row.events += events;
     row.bytes += bytes;
   }
-  for (const [hour, project, key, code, count] of rejected) {
+  for (const { hour, project, key, code, count } of rejected) {
     const row = rowOf(hour, project, key);
     row.rejected[code] = (row.rejected[code] ?? 0) + count;
   }

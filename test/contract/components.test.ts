@@ -3,22 +3,21 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
+import { type Capability, findOffer, offer } from '../../src/component/capability.ts';
 import type {
-  Capability,
   Component,
-  ConnectorFactory,
   DataKind,
   Exporter,
-  ExporterFactory,
-  Factory,
+  Extension,
   Host,
   Settings,
 } from '../../src/component/component.ts';
 import { ONLY_WORKER } from '../../src/component/component.ts';
+import type { ConnectorFactory, ExporterFactory, Factory } from '../../src/component/factory.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../src/grpc/listener.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
-import type { Batch, RawBatch } from '../../src/model/batch.ts';
+import type { Batch, SealedBatch } from '../../src/model/batch.ts';
 import { rawOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../src/queue/registry.ts';
@@ -110,23 +109,23 @@ async function benchOf(t: Test, factory: Factory): Promise<Bench> {
   });
   t.teardown(() => listeners.close());
   const health = createHealth(clock);
-  const services = new Map<string, unknown>([
-    [LISTENERS.name, listeners],
-    [GRPC_LISTENERS.name, createGrpcListeners({ logger, clock, metrics })],
-    [HEALTH.name, health],
-    [HEALTH_REGISTRY.name, health],
-    [QUEUE_REGISTRY.name, createQueues()],
-  ]);
+  const services = [
+    offer(LISTENERS, listeners),
+    offer(GRPC_LISTENERS, createGrpcListeners({ logger, clock, metrics })),
+    offer(HEALTH, health),
+    offer(HEALTH_REGISTRY, health),
+    offer(QUEUE_REGISTRY, createQueues()),
+  ];
   const host: Host = {
     extension<T>(id: string, wanted: Capability<T>): T {
-      const offer = extensions.get(id)?.provide(wanted);
-      if (offer === undefined) throw new Error(`no extension "${id}" offers ${wanted.name}`);
-      return offer;
+      const found = findOffer(extensions.get(id)?.offers ?? [], wanted);
+      if (found === undefined) throw new Error(`no extension "${id}" offers ${wanted.name}`);
+      return found;
     },
     service<T>(wanted: Capability<T>): T {
-      const offer = services.get(wanted.name);
-      if (offer === undefined) throw new Error(`the service offers no ${wanted.name}`);
-      return offer as T;
+      const found = findOffer(services, wanted);
+      if (found === undefined) throw new Error(`the service offers no ${wanted.name}`);
+      return found;
     },
   };
   const settings: Settings = {
@@ -234,7 +233,7 @@ for (const factory of REGISTRY) {
   t.test(`${factory.kind} ${factory.type}`, async (t) => {
     t.test('is described, and so is each of its fields', async (t) => {
       t.match(factory.type, /^[a-z][a-z0-9_]*$/);
-      t.match(factory.description, /^\S.{10,140}$/);
+      t.match(factory.description, /^[A-Z].{10,140}[^.]$/, 'a fragment without a final stop');
       const readme = readFileSync(join(folderOf(factory), 'README.md'), 'utf8');
       for (const [name, field] of Object.entries(jsonSchemaOf(factory).properties ?? {})) {
         t.ok(typeof field === 'object' && field.description, `${name} has a description`);
@@ -275,6 +274,17 @@ for (const factory of REGISTRY) {
       }
     });
 
+    if (factory.kind === 'extension') {
+      t.test('offers the capabilities that it says it provides', async (t) => {
+        const bench = await benchOf(t, factory);
+        const extension = (await bench.create()) as Extension;
+        t.same(
+          extension.offers.map(({ capability }) => capability.name),
+          factory.provides.map(({ name }) => name),
+        );
+      });
+    }
+
     t.test('starts and stops, twice if asked, and leaves nothing open', async (t) => {
       const bench = await benchOf(t, factory);
       await settles(() => false, 20);
@@ -308,12 +318,12 @@ for (const factory of REGISTRY) {
         const processor = await factory.create(bench.settings, bench.config);
         await processor.start();
         t.teardown(() => processor.shutdown(NEVER));
-        t.equal(processor.authenticate !== undefined, factory.authenticates === true);
+        t.equal(processor.authenticate !== undefined, factory.tenancy?.authenticates === true);
         if (processor.process === undefined) return;
-        for (const kind of factory.accepts) {
+        for (const kind of factory.data.accepts) {
           for (const batch of kind === 'raw' ? [nativeBatch(2), otlpBatch(2)] : [batchFor(kind)]) {
             const result = await processor.process(batch);
-            t.equal(result.kind, factory.emits === 'same' ? kind : factory.emits);
+            t.equal(result.kind, factory.data.emits === 'same' ? kind : factory.data.emits);
             t.equal(rawOf(result).id, rawOf(batch).id, 'it is the same batch');
             t.same(rawOf(result).rejections, [], 'valid items pass');
             t.equal(rawOf(result).tenant, rawOf(batch).tenant);
@@ -330,9 +340,9 @@ function takesOver(t: Test, factory: ExporterFactory | ConnectorFactory): void {
     const bench = await benchOf(t, factory);
     const exporter = (await bench.create()) as Exporter;
     await exporter.start();
-    for (const kind of factory.accepts) await exporter.consume(batchFor(kind));
+    for (const kind of factory.data.accepts) await exporter.consume(batchFor(kind));
     await exporter.shutdown(NEVER);
-    for (const kind of factory.accepts) {
+    for (const kind of factory.data.accepts) {
       await t.rejects(exporter.consume(batchFor(kind)), { name: /^(Retryable)?Error$/ });
     }
   });
@@ -343,7 +353,7 @@ function takesOver(t: Test, factory: ExporterFactory | ConnectorFactory): void {
     await exporter.start();
     t.teardown(() => exporter.shutdown(NEVER));
     for (const kind of ['raw', 'observations'] as const) {
-      if (factory.accepts.includes(kind)) continue;
+      if (factory.data.accepts.includes(kind)) continue;
       await t.rejects(exporter.consume(batchFor(kind)), { name: 'PermanentError' });
     }
   });
@@ -358,7 +368,7 @@ function delivers(t: Test, factory: ConnectorFactory): void {
     t.teardown(() => connector.shutdown(NEVER));
     const took: string[] = [];
     const send = async (count: number) => {
-      const batches: RawBatch[] = Array.from({ length: count }, () => nativeBatch(1));
+      const batches: SealedBatch[] = Array.from({ length: count }, () => nativeBatch(1));
       await Promise.all(batches.map((batch) => connector.consume(batch)));
       took.push(...batches.map(({ id }) => id));
     };

@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { requestIndexOf } from '../../src/model/formats.ts';
 import type { DurableQueue, QueueEntry, QueueStorage } from '../../src/queue/queue.ts';
 import { aTenant, nativeBatch, rawBatch } from '../helper/batches.ts';
@@ -403,6 +403,6 @@ function ids(entries: readonly QueueEntry[]): string[] {
   return entries.map(({ batch }) => batch.id);
 }
 
-function idsOf(batches: readonly RawBatch[]): string[] {
+function idsOf(batches: readonly SealedBatch[]): string[] {
   return batches.map(({ id }) => id);
 }

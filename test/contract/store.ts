@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import type { Test } from 'tap';
-import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
+import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import type { Store, StoredObservation } from '../../src/store/store.ts';
 import { hashToken, hasValidChecksum } from '../../src/tenancy/token.ts';
@@ -185,11 +185,14 @@ function projectsAndKeys(t: Test, open: Open): void {
 }
 
 /** A batch of observations; one raw batch each, later ones with later ids. */
-function write(store: Store, list: readonly Observation[], more: Partial<RawBatch> = {}) {
+function write(store: Store, list: readonly Observation[], more: Partial<SealedBatch> = {}) {
   return store.traces.write(batchWith(list, more));
 }
 
-function batchWith(list: readonly Observation[], more: Partial<RawBatch> = {}): ObservationBatch {
+function batchWith(
+  list: readonly Observation[],
+  more: Partial<SealedBatch> = {},
+): ObservationBatch {
   const source = nativeBatch(list.length, more);
   const observations = list.map((observation, index) => ({ ...observation, index }));
   return { kind: 'observations', source, observations };

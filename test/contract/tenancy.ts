@@ -1,5 +1,5 @@
 import type { Test } from 'tap';
-import type { RawBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import type { QueueEntry } from '../../src/queue/queue.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { Project } from '../../src/tenancy/contract.ts';
@@ -72,8 +72,8 @@ function batchOf(
   project: Project,
   clock: FakeClock,
   traces: readonly string[] = ['trace-1'],
-  more: Partial<RawBatch> = {},
-): RawBatch {
+  more: Partial<SealedBatch> = {},
+): SealedBatch {
   return nativeBatch(
     traces.map((trace_id, i) => ({
       ...{ id: `${trace_id}-${i}`, trace_id, kind: 'span', operation: 'finish', status: 'ok' },
@@ -90,7 +90,7 @@ function batchOf(
 
 async function write(
   store: Store,
-  source: RawBatch,
+  source: SealedBatch,
   traces: readonly string[] = ['trace-1'],
 ): Promise<void> {
   const observations = traces.map((traceId, index) =>
@@ -534,7 +534,7 @@ function usage(t: Test, open: Open): void {
       const { store, clock, reopen } = await open(t);
       const project = await only(store);
       const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
-      const reserve = async (batch: RawBatch) => {
+      const reserve = async (batch: SealedBatch) => {
         const { id: batchId, tenant, usage } = batch;
         const reservation = { batchId, tenant, usage, at: clock.now() };
         const verdict = await store.counters.reserve(reservation, UNLIMITED);

@@ -3,7 +3,7 @@ import type {
   Encoding,
   Format,
   ObservationBatch,
-  RawBatch,
+  SealedBatch,
   Tenant,
 } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
@@ -26,8 +26,8 @@ export function rawBatch(
   format: Format,
   body: Buffer,
   requestItems: number,
-  more: Partial<RawBatch> = {},
-): RawBatch {
+  more: Partial<SealedBatch> = {},
+): SealedBatch {
   return {
     kind: 'raw',
     id: ulid(RECEIVED_AT),
@@ -66,8 +66,8 @@ export function nativeEvent(more: Record<string, unknown> = {}): Record<string, 
 /** A native batch of `count` events, or of the events given. */
 export function nativeBatch(
   events: number | readonly Record<string, unknown>[] = 1,
-  more: Partial<RawBatch> & { encoding?: Encoding } = {},
-): RawBatch {
+  more: Partial<SealedBatch> & { encoding?: Encoding } = {},
+): SealedBatch {
   const list =
     typeof events === 'number'
       ? Array.from({ length: events }, (_, i) => nativeEvent({ id: `observation-${i + 1}` }))
@@ -94,8 +94,8 @@ export type TestSpan = {
 /** An OTLP batch in either encoding, one resource and one scope. */
 export function otlpBatch(
   spans: number | readonly TestSpan[] = 1,
-  more: Partial<RawBatch> & { format?: 'otlp_proto' | 'otlp_json' } = {},
-): RawBatch {
+  more: Partial<SealedBatch> & { format?: 'otlp_proto' | 'otlp_json' } = {},
+): SealedBatch {
   const list =
     typeof spans === 'number'
       ? Array.from({ length: spans }, (_, i) => ({
@@ -193,7 +193,7 @@ function withDefaults(span: TestSpan): Required<TestSpan> {
 
 /** An observation batch; the observations are minimal unless `more` says otherwise. */
 export function observationBatch(
-  source: RawBatch = nativeBatch(1),
+  source: SealedBatch = nativeBatch(1),
   more: Partial<Observation> = {},
 ): ObservationBatch {
   const count = source.requestItems - source.rejections.length;

@@ -1,22 +1,20 @@
 import { z } from 'zod';
+import type { Offer } from '../../src/component/capability.ts';
+import type { Exporter, Pipeline, Processor, Settings } from '../../src/component/component.ts';
 import type {
   ConnectorFactory,
-  Exporter,
   ExporterFactory,
   ExtensionFactory,
-  Pipeline,
-  Processor,
   ProcessorFactory,
   ReceiverFactory,
-  Settings,
-} from '../../src/component/component.ts';
+} from '../../src/component/factory.ts';
 import {
   defineConnector,
   defineExporter,
   defineExtension,
   defineProcessor,
   defineReceiver,
-} from '../../src/component/component.ts';
+} from '../../src/component/factory.ts';
 import type { Declared, PipelineConfig, ServiceConfig } from '../../src/config/config.ts';
 
 /** Components for tests of the engine: they note what happens to them in `events`. */
@@ -39,11 +37,7 @@ export type FakeParts = {
   ): Declared<ProcessorFactory>;
   exporter(id: string, parts?: Partial<Exporter>, config?: unknown): Declared<ExporterFactory>;
   connector(id: string, parts?: Partial<Exporter>, config?: unknown): Declared<ConnectorFactory>;
-  extension(
-    id: string,
-    offers?: Readonly<Record<string, unknown>>,
-    config?: unknown,
-  ): Declared<ExtensionFactory>;
+  extension(id: string, offers?: readonly Offer[], config?: unknown): Declared<ExtensionFactory>;
 };
 
 type Life = { start(): Promise<void>; shutdown(deadline: AbortSignal): Promise<void> };
@@ -103,8 +97,7 @@ export function fakeParts(): FakeParts {
           ...common,
           kind: 'processor',
           type: id,
-          accepts: ['raw', 'observations'],
-          emits: 'same',
+          data: { accepts: ['raw', 'observations'], emits: 'same' },
           create(given) {
             settings.set(id, given);
             return { ...life(id), ...behaviours.get(id) };
@@ -121,7 +114,7 @@ export function fakeParts(): FakeParts {
           ...common,
           kind: 'exporter',
           type: id,
-          accepts: ['raw', 'observations'],
+          data: { accepts: ['raw', 'observations'] },
           create(given) {
             settings.set(id, given);
             return { ...life(id), consume: async () => {}, ...behaviours.get(id) };
@@ -137,8 +130,7 @@ export function fakeParts(): FakeParts {
           ...common,
           kind: 'connector',
           type: id,
-          accepts: ['raw'],
-          emits: 'same',
+          data: { accepts: ['raw'], emits: 'same' },
           create(given, _config, fed) {
             settings.set(id, given);
             pipelines.set(id, [...(pipelines.get(id) ?? []), ...fed]);
@@ -148,7 +140,7 @@ export function fakeParts(): FakeParts {
       );
       return { id, config, factory };
     },
-    extension: (id, offers = {}, config = {}) => ({
+    extension: (id, offers = [], config = {}) => ({
       id,
       config,
       factory: known(`extension ${id}`, () =>
@@ -156,10 +148,10 @@ export function fakeParts(): FakeParts {
           ...common,
           kind: 'extension',
           type: id,
-          provides: Object.keys(offers),
+          provides: offers.map(({ capability }) => capability),
           create(given) {
             settings.set(id, given);
-            return { ...life(id), provide: <T>({ name }: { name: string }) => offers[name] as T };
+            return { ...life(id), offers };
           },
         }),
       ),

@@ -1,8 +1,8 @@
 import type { Test } from 'tap';
 import type { Postgres } from '../../extensions/postgres/connection/pool.ts';
-import type { QueueDatabase } from '../../extensions/postgres/database.ts';
+import type { StoreDatabase } from '../../extensions/postgres/database.ts';
 import { postgresTraces } from '../../extensions/postgres/traces/traces.ts';
-import type { ObservationBatch, RawBatch } from '../../src/model/batch.ts';
+import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import type { TraceStore } from '../../src/store/store.ts';
 import { nativeBatch } from './batches.ts';
@@ -11,7 +11,7 @@ import { databaseOf, migrated } from './queue-database.ts';
 /** Traces in a database of their own, whose windows and deleted projects a test sets. */
 export type TracePlace = {
   readonly postgres: Postgres;
-  readonly database: QueueDatabase;
+  readonly database: StoreDatabase;
   readonly traces: TraceStore;
   readonly deleted: Set<string>;
   readonly since: Map<string, number>;
@@ -41,7 +41,7 @@ export async function traceDatabase(t: Test, url: string): Promise<TracePlace> {
 /** A batch of observations, with a raw batch of as many events. */
 export function batchWith(
   list: readonly Observation[],
-  more: Partial<RawBatch> = {},
+  more: Partial<SealedBatch> = {},
 ): ObservationBatch {
   const source = nativeBatch(list.length, more);
   const observations = list.map((observation, index) => ({ ...observation, index }));

@@ -1,5 +1,5 @@
 import type { IdempotencyLedger } from '../../../src/component/component.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
 import { bodyCache } from '../../../src/queue/body-cache.ts';
@@ -107,7 +107,7 @@ export class PostgresQueue implements SharedQueue {
     return this.#counts.refresh();
   }
 
-  async append(batch: RawBatch): Promise<void> {
+  async append(batch: SealedBatch): Promise<void> {
     const answer = answerRow(batch, this.#parts.clock.now());
     if (itemsOf(batch) === 0) {
       if (answer !== undefined) await this.#remember(batch, answer);
@@ -136,15 +136,15 @@ export class PostgresQueue implements SharedQueue {
     }
   }
 
-  async #remember(batch: RawBatch, answer: AnswerRow): Promise<void> {
+  async #remember(batch: SealedBatch, answer: AnswerRow): Promise<void> {
     const { database, ledger } = this.#parts;
-    await database.promptly(async (client) => {
-      const deleted = await ask(client, database.deletedAmong([batch.tenant.projectId]));
+    await database.transactionWithDeadline(async (client) => {
+      const deleted = await ask(client, database.lockForAccept([batch.tenant.projectId]));
       if (deleted.size === 0) await ledger.keep(client, [answer]);
     });
   }
 
-  #entered(batch: RawBatch, added: readonly Row[], size: number): void {
+  #entered(batch: SealedBatch, added: readonly Row[], size: number): void {
     // It waited already: its bytes have been counted.
     if (added.length < this.#branches.length) this.#counts.changeBytes(-size);
     const [first] = added;
@@ -276,19 +276,14 @@ export class PostgresQueue implements SharedQueue {
     }
   }
 
-  async #readBodies(leases: readonly Lease[]): Promise<ReadonlyMap<string, RawBatch>> {
+  async #readBodies(leases: readonly Lease[]): Promise<ReadonlyMap<string, SealedBatch>> {
     const missing = leases.filter(({ leased }) => this.#fromCache(leased) === undefined);
     if (missing.length === 0) return new Map();
-    const wanted = new Map(
-      missing.map(({ leased: { batchId: id, projectId, receivedAt } }) => [
-        id,
-        { id, projectId, receivedAt },
-      ]),
-    );
-    return this.#parts.database.read([...wanted.values()]);
+    const ids = new Set(missing.map(({ leased }) => leased.batchId));
+    return this.#parts.database.readBatches([...ids]);
   }
 
-  #fromCache({ batchId }: Leased): RawBatch | undefined {
+  #fromCache({ batchId }: Leased): SealedBatch | undefined {
     const seq = this.#cached.get(batchId);
     return seq === undefined ? undefined : this.#cache.get(seq);
   }
@@ -296,7 +291,7 @@ export class PostgresQueue implements SharedQueue {
   /** Its project was deleted meanwhile; else it is damage, which must not stop what stands behind it. */
   async #withoutBody(branch: string, leased: Leased): Promise<void> {
     const { database, clock, logger } = this.#parts;
-    const deleted = await ask(database, database.deletedAmong([leased.projectId]));
+    const deleted = await database.deletedProjects([leased.projectId]);
     const entry = { branch, batchId: leased.batchId };
     if (deleted.size > 0) {
       this.#dropped({ branch, items: leased.items, reason: 'project_deleted', wasDead: false });

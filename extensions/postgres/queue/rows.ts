@@ -1,4 +1,4 @@
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import type { DeadLetter } from '../../../src/queue/queue.ts';
 import type { Row } from '../connection/statement.ts';
 
@@ -42,7 +42,7 @@ export function letterOf(row: Row): DeadLetter {
 }
 
 /** Each consumer gets a batch of its own: what one does to it, the next attempt must not see. */
-export function copyOf(batch: RawBatch): RawBatch {
+export function copyOf(batch: SealedBatch): SealedBatch {
   const { idempotency: _answered, usageAt: _counted, ...copy } = batch;
   return { ...copy };
 }

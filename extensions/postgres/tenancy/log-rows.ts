@@ -15,12 +15,15 @@ type LogRows = Pick<
   'recordRejections' | 'rejections' | 'recordAudit' | 'audit' | 'usedAndRejected' | 'ledgerChecks'
 >;
 
+const REJECTION_COLUMNS = ['at', 'key', 'path', 'code', 'reason', 'item', 'count'] as const;
+const REJECTED_COLUMNS = ['hour', 'project', 'key', 'code', 'count'] as const;
+
 /** The log of rejections, the audit log, and usage as it is charted. */
 export function logRows(postgres: Postgres): LogRows {
   return {
     recordRejections: (projects, counts, most) =>
       postgres.transaction(async (client) => {
-        for (const [project, rows] of projects) await addRejections(client, project, rows, most);
+        for (const { project, rows } of projects) await addRejections(client, project, rows, most);
         await addCounts(client, counts);
       }),
     async rejections(project, before, since, limit) {
@@ -29,7 +32,7 @@ export function logRows(postgres: Postgres): LogRows {
          WHERE project = $1 AND n < $2 AND at >= $3 ORDER BY n DESC LIMIT $4`,
         [toText(project), before, since, limit],
       );
-      return rows.map((row) => [Number(row.n), ...rejectionOf(row)] as const);
+      return rows.map((row) => ({ n: Number(row.n), ...rejectionOf(row) }));
     },
     recordAudit: (row) => insertAudit(postgres, row),
     async audit(before, limit) {
@@ -38,7 +41,7 @@ export function logRows(postgres: Postgres): LogRows {
          WHERE n < $1 ORDER BY n DESC LIMIT $2`,
         [before, limit],
       );
-      return rows.map((row) => [Number(row.n), ...auditOf(row)] as const);
+      return rows.map((row) => ({ n: Number(row.n), ...auditOf(row) }));
     },
     async usedAndRejected(from, to, project) {
       const range = [from, to, project === null ? null : toText(project)];
@@ -53,7 +56,7 @@ export function logRows(postgres: Postgres): LogRows {
          WHERE hour >= $1 AND hour < $2 AND ($3::text IS NULL OR project = $3)`,
         range,
       );
-      return [used.rows.map(usedOf), rejected.rows.map(rejectedOf)];
+      return { used: used.rows.map(usedOf), rejected: rejected.rows.map(rejectedOf) };
     },
     async ledgerChecks() {
       const { rows } = await postgres.query(
@@ -76,13 +79,13 @@ async function addRejections(
   rows: readonly RejectionRow[],
   most: number,
 ): Promise<void> {
-  const column = (at: number) => rows.map((row) => escaped(row[at] ?? null));
+  const column = (name: keyof RejectionRow) => rows.map((row) => escaped(row[name]));
   await client.query(
     `INSERT INTO rejections (project, at, key, path, code, reason, item, count)
      SELECT $1, g.* FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[],
        $7::text[], $8::bigint[]) AS g
      WHERE NOT EXISTS (SELECT 1 FROM deleted_projects WHERE project = $1)`,
-    [toText(project), ...[0, 1, 2, 3, 4, 5, 6].map(column)],
+    [toText(project), ...REJECTION_COLUMNS.map(column)],
   );
   await client.query(
     `DELETE FROM rejections WHERE project = $1 AND n <= (
@@ -93,7 +96,7 @@ async function addRejections(
 
 /** In one order everywhere, so that two processes do not wait for each other. */
 async function addCounts(client: PostgresClient, counts: readonly RejectedRow[]): Promise<void> {
-  const column = (at: number) => counts.map((row) => escaped(row[at] ?? null));
+  const column = (name: keyof RejectedRow) => counts.map((row) => escaped(row[name]));
   await client.query(
     `INSERT INTO rejected_hours (hour, project, key, code, count)
      SELECT * FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::bigint[])
@@ -101,7 +104,7 @@ async function addCounts(client: PostgresClient, counts: readonly RejectedRow[])
      ORDER BY hour, project, key, code
      ON CONFLICT (hour, project, key, code) DO UPDATE SET
        count = rejected_hours.count + excluded.count`,
-    [0, 1, 2, 3, 4].map(column),
+    REJECTED_COLUMNS.map(column),
   );
 }
 
@@ -109,7 +112,7 @@ export async function insertAudit(client: PostgresClient, row: AuditRow): Promis
   await client.query(
     `INSERT INTO audit_log (at, actor, address, action, subject, details)
      VALUES ($1, $2, $3, $4, $5, $6)`,
-    row.map(escaped),
+    [row.at, row.actor, row.address, row.action, row.subject, row.details].map(escaped),
   );
 }
 
@@ -122,32 +125,55 @@ function textOf(cell: unknown): string {
 }
 
 function rejectionOf({ at, key, path, code, reason, item, count }: Row): RejectionRow {
-  const shown = item === null ? null : textOf(item);
-  return [
-    Number(at),
-    textOf(key),
-    textOf(path),
-    textOf(code),
-    textOf(reason),
-    shown,
-    Number(count),
-  ];
+  return {
+    at: Number(at),
+    key: textOf(key),
+    path: textOf(path),
+    code: textOf(code),
+    reason: textOf(reason),
+    item: item === null ? null : textOf(item),
+    count: Number(count),
+  };
 }
 
 function auditOf({ at, actor, address, action, subject, details }: Row): AuditRow {
-  const from = address === null ? null : textOf(address);
-  return [Number(at), textOf(actor), from, textOf(action), textOf(subject), textOf(details)];
+  return {
+    at: Number(at),
+    actor: textOf(actor),
+    address: address === null ? null : textOf(address),
+    action: textOf(action),
+    subject: textOf(subject),
+    details: textOf(details),
+  };
 }
 
 function usedOf({ hour, project, key, events, bytes }: Row): UsedRow {
-  return [Number(hour), textOf(project), textOf(key), Number(events), Number(bytes)];
+  return {
+    hour: Number(hour),
+    project: textOf(project),
+    key: textOf(key),
+    events: Number(events),
+    bytes: Number(bytes),
+  };
 }
 
 function rejectedOf({ hour, project, key, code, count }: Row): RejectedRow {
-  return [Number(hour), textOf(project), textOf(key), textOf(code), Number(count)];
+  return {
+    hour: Number(hour),
+    project: textOf(project),
+    key: textOf(key),
+    code: textOf(code),
+    count: Number(count),
+  };
 }
 
 function checkOf({ project, key, events, bytes, kept_events, kept_bytes }: Row): LedgerCheck {
-  const [of, by] = [textOf(project), textOf(key)];
-  return [of, by, Number(events), Number(bytes), Number(kept_events), Number(kept_bytes)];
+  return {
+    project: textOf(project),
+    key: textOf(key),
+    events: Number(events),
+    bytes: Number(bytes),
+    keptEvents: Number(kept_events),
+    keptBytes: Number(kept_bytes),
+  };
 }

@@ -11,7 +11,7 @@ import type {
   TenancyRows,
 } from '../../../src/tenancy/rows.ts';
 import { PROJECT_SETTINGS } from '../../../src/tenancy/rows.ts';
-import { stopAccepting } from '../batches/accept-lock.ts';
+import { holdOffAccepting } from '../batches/accept-lock.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient, Row } from '../connection/statement.ts';
 import { fromText, toText } from '../connection/text.ts';
@@ -40,7 +40,7 @@ type OrganizationRows = Pick<TenancyRows, 'first' | 'organization' | 'updateOrga
 
 function organizationRows(postgres: Postgres, notify: Notify): OrganizationRows {
   return {
-    first: (organizationId, projectId, name, keyId, hash, prefix, now) =>
+    first: ({ organizationId, projectId, name, keyId, hash, prefix, now }) =>
       postgres.transaction(async (client) => {
         const { rows } = await client.query(
           `INSERT INTO organizations (id, name, plan, created_at) VALUES ($1, $2, 'scale', $3)
@@ -49,7 +49,8 @@ function organizationRows(postgres: Postgres, notify: Notify): OrganizationRows 
         );
         if (rows.length === 0) return null;
         await insertProject(client, projectId, organizationId, name, now);
-        return insertKey(client, [keyId, projectId, name, hash, prefix, 3, now]);
+        const added = { id: keyId, project: projectId, name, hash, prefix, permissions: 3 };
+        return insertKey(client, { ...added, createdAt: now });
       }),
     organization: () => organizationIn(postgres),
     updateOrganization: (name, plan, allowed, by) =>
@@ -57,16 +58,16 @@ function organizationRows(postgres: Postgres, notify: Notify): OrganizationRows 
         const before = await lockOrganization(client);
         const limit = plan === null ? null : allowed[plan];
         const tooMany = limit === null ? 0 : Math.max(0, (await countProjects(client)) - limit);
-        if (tooMany > 0) return [before, tooMany];
+        if (tooMany > 0) return { organization: before, tooMany };
         await client.query(
           'UPDATE organizations SET name = coalesce($1, name), plan = coalesce($2, plan)',
           [name === null ? null : toText(name), plan],
         );
-        const row = await organizationIn(client);
+        const organization = await organizationIn(client);
         const details = { name: name ?? undefined, plan: plan ?? undefined };
-        await note(client, by, 'organization.update', row[0], details);
-        await notify(client, 'organization', row[0]);
-        return [row, 0];
+        await note(client, by, 'organization.update', organization.id, details);
+        await notify(client, 'organization', organization.id);
+        return { organization, tooMany: 0 };
       }),
   };
 }
@@ -78,7 +79,12 @@ async function organizationIn(client: PostgresClient, lock = ''): Promise<Organi
   const [row] = rows;
   if (row === undefined) throw new Error('the store has no organization');
   const { id, name, plan, created_at } = row;
-  return [String(id), fromText(String(name)), plan as PlanName, Number(created_at)];
+  return {
+    id: String(id),
+    name: fromText(String(name)),
+    plan: plan as PlanName,
+    createdAt: Number(created_at),
+  };
 }
 
 /** Whoever adds or removes projects, or changes the plan, waits here for the others. */
@@ -121,10 +127,10 @@ function projectRows(postgres: Postgres, notify: Notify): ProjectRows {
         const row = await projectIn(client, id);
         if (row === null) return 'unknown';
         if ((await countProjects(client)) <= 1) return 'last';
-        await stopAccepting(client);
+        await holdOffAccepting(client);
         await client.query('DELETE FROM projects WHERE id = $1', [id]);
         await client.query('INSERT INTO deleted_projects VALUES ($1, $2)', [id, now]);
-        await note(client, by, 'project.delete', id, { name: row[2] });
+        await note(client, by, 'project.delete', id, { name: row.name });
         await notify(client, 'project', id);
         return 'deleted';
       }),
@@ -145,7 +151,7 @@ function projectRows(postgres: Postgres, notify: Notify): ProjectRows {
            AND t.updated_hour >= (greatest(w.since, 0) / 3600000)::integer) AS count
          FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS w (project, since, place)
          ORDER BY place`,
-        [windows.map(([project]) => project), windows.map(([, since]) => since)],
+        [windows.map(({ project }) => project), windows.map(({ since }) => since)],
       );
       return rows.map(({ count }) => Number(count));
     },
@@ -167,7 +173,7 @@ function createProject(
   by: ByRow,
 ): Promise<ProjectRow | null> {
   return postgres.transaction(async (client) => {
-    const [organization, , plan] = await lockOrganization(client);
+    const { id: organization, plan } = await lockOrganization(client);
     const limit = allowed[plan];
     if (limit !== null && (await countProjects(client)) >= limit) return null;
     await note(client, by, 'project.create', id, { name });
@@ -186,7 +192,8 @@ async function insertProject(
     'INSERT INTO projects (id, organization, name, created_at) VALUES ($1, $2, $3, $4)',
     [id, organization, toText(name), now],
   );
-  return [id, organization, name, now, null, null, null];
+  const own = { retentionDays: null, eventsPerMonth: null, bytesPerHour: null };
+  return { id, organization, name, createdAt: now, ...own };
 }
 
 async function updateProject(
@@ -211,15 +218,15 @@ async function projectIn(client: PostgresClient, id: string): Promise<ProjectRow
 }
 
 function projectOf(row: Row): ProjectRow {
-  return [
-    String(row.id),
-    String(row.organization),
-    fromText(String(row.name)),
-    Number(row.created_at),
-    numberOf(row.retention_days),
-    numberOf(row.events_per_month),
-    numberOf(row.bytes_per_hour),
-  ];
+  return {
+    id: String(row.id),
+    organization: String(row.organization),
+    name: fromText(String(row.name)),
+    createdAt: Number(row.created_at),
+    retentionDays: numberOf(row.retention_days),
+    eventsPerMonth: numberOf(row.events_per_month),
+    bytesPerHour: numberOf(row.bytes_per_hour),
+  };
 }
 
 function numberOf(cell: unknown): number | null {
@@ -230,12 +237,12 @@ type KeyRows = Pick<TenancyRows, 'createKey' | 'revokeKey' | 'touchKeys' | 'keys
 
 function keyRows(postgres: Postgres, notify: Notify): KeyRows {
   return {
-    createKey: (values, by) =>
+    createKey: (added, by) =>
       postgres.transaction(async (client) => {
-        const row = await insertKey(client, values);
+        const row = await insertKey(client, added);
         if (row === null) return null;
-        const [id, project_id, , name, , bits] = row;
-        const permissions = permissionList(bits).join(',');
+        const { id, project: project_id, name } = row;
+        const permissions = permissionList(row.permissions).join(',');
         await note(client, by, 'key.create', id, { project_id, name, permissions });
         await notify(client, 'key', id);
         return row;
@@ -248,7 +255,7 @@ function keyRows(postgres: Postgres, notify: Notify): KeyRows {
         );
         const row = await keyIn(client, 'k.id', toText(id));
         if (row === null || rows.length === 0) return row;
-        const [, project_id, , name] = row;
+        const { project: project_id, name } = row;
         await note(client, by, 'key.revoke', id, { project_id, name });
         await notify(client, 'key', id);
         return row;
@@ -257,7 +264,7 @@ function keyRows(postgres: Postgres, notify: Notify): KeyRows {
       await postgres.query(
         `UPDATE api_keys k SET last_used_at = greatest(k.last_used_at, u.used_at)
          FROM unnest($1::text[], $2::bigint[]) AS u (id, used_at) WHERE k.id = u.id`,
-        [uses.map(([id]) => id), uses.map(([, usedAt]) => usedAt)],
+        [uses.map(({ id }) => id), uses.map(({ usedAt }) => usedAt)],
       );
     },
     async keys(projectId) {
@@ -272,13 +279,13 @@ function keyRows(postgres: Postgres, notify: Notify): KeyRows {
 }
 
 /** Null where there is no such project. */
-async function insertKey(client: PostgresClient, values: NewKey): Promise<KeyRow | null> {
-  const [id, project, name, hash, prefix, permissions, now] = values;
+async function insertKey(client: PostgresClient, added: NewKey): Promise<KeyRow | null> {
+  const { id, project, name, hash, prefix, permissions, createdAt } = added;
   const { rows } = await client.query(
     `INSERT INTO api_keys (id, project, name, hash, prefix, permissions, created_at)
      SELECT $1, p.id, $3, $4, $5, $6, $7 FROM projects p WHERE p.id = $2 FOR KEY SHARE
      RETURNING id`,
-    [id, toText(project), toText(name), hash, prefix, permissions, now],
+    [id, toText(project), toText(name), hash, prefix, permissions, createdAt],
   );
   return rows.length === 0 ? null : keyIn(client, 'k.id', id);
 }
@@ -293,17 +300,17 @@ async function keyIn(
 }
 
 function keyOf(row: Row): KeyRow {
-  return [
-    String(row.id),
-    String(row.project),
-    String(row.organization),
-    fromText(String(row.name)),
-    String(row.prefix),
-    Number(row.permissions),
-    Number(row.created_at),
-    numberOf(row.last_used_at),
-    numberOf(row.revoked_at),
-  ];
+  return {
+    id: String(row.id),
+    project: String(row.project),
+    organization: String(row.organization),
+    name: fromText(String(row.name)),
+    prefix: String(row.prefix),
+    permissions: Number(row.permissions),
+    createdAt: Number(row.created_at),
+    lastUsedAt: numberOf(row.last_used_at),
+    revokedAt: numberOf(row.revoked_at),
+  };
 }
 
 /** Notes a change that was made. Details that are undefined are left out. */
@@ -315,5 +322,5 @@ async function note(
   details: Readonly<Record<string, string | number | null | undefined>>,
 ): Promise<void> {
   if (by === null) return;
-  await insertAudit(client, [...by, action, subject, JSON.stringify(details)]);
+  await insertAudit(client, { ...by, action, subject, details: JSON.stringify(details) });
 }

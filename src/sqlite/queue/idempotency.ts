@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { Clock, IdempotencyClaim, IdempotencyLedger } from '../../component/component.ts';
-import type { Idempotency, RawBatch, Tenant } from '../../model/batch.ts';
+import type { Idempotency, SealedBatch, Tenant } from '../../model/batch.ts';
 import type { Database } from '../database.ts';
 import type { AnswerRecord } from './operations.ts';
 
@@ -11,7 +11,7 @@ const KEPT_MS = 24 * 3_600_000;
 type AnswerRow = readonly [Uint8Array, number, string, Uint8Array, number];
 
 /** What the batch's answer looks like in the table; null where the request carried no key. */
-export function answerRecord(batch: RawBatch, now: number): AnswerRecord | null {
+export function answerRecord(batch: SealedBatch, now: number): AnswerRecord | null {
   const { idempotency } = batch;
   if (idempotency === undefined) return null;
   const { status, contentType, body } = idempotency.answer(batch);

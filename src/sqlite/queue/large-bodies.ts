@@ -1,6 +1,6 @@
 import { Background } from '../../component/background.ts';
 import type { Clock, Logger } from '../../component/component.ts';
-import type { RawBatch } from '../../model/batch.ts';
+import type { SealedBatch } from '../../model/batch.ts';
 import type { Database } from '../database.ts';
 import type { WrittenParts } from './part-operations.ts';
 
@@ -38,7 +38,7 @@ export class LargeBodies {
     this.#sweeping.wake();
   }
 
-  isLarge(batch: RawBatch): boolean {
+  isLarge(batch: SealedBatch): boolean {
     return batch.body.byteLength > WHOLE_BYTES;
   }
 
@@ -46,7 +46,7 @@ export class LargeBodies {
    * Resolves when all parts are synced; null where the project was deleted. Whoever called it stores the
    * batch then, and calls `end` however that went.
    */
-  async write({ tenant, body }: RawBatch): Promise<WrittenParts | null> {
+  async write({ tenant, body }: SealedBatch): Promise<WrittenParts | null> {
     const { projectId } = tenant;
     this.#writing.set(projectId, (this.#writing.get(projectId) ?? 0) + 1);
     const numbers: number[] = [];

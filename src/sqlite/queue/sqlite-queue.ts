@@ -1,5 +1,5 @@
 import type { Clock, IdempotencyLedger, Logger } from '../../component/component.ts';
-import type { RawBatch } from '../../model/batch.ts';
+import type { SealedBatch } from '../../model/batch.ts';
 import { itemsOf } from '../../model/batch.ts';
 import { Refusal, RetryableError } from '../../model/errors.ts';
 import { type BodyCache, bodyCache } from '../../queue/body-cache.ts';
@@ -111,7 +111,7 @@ export class SqliteQueue implements DurableQueue {
     this.#allNumbers = lines.map((line) => line.number);
   }
 
-  async append(batch: RawBatch): Promise<void> {
+  async append(batch: SealedBatch): Promise<void> {
     const answer = answerRecord(batch, this.#clock.now());
     if (itemsOf(batch) === 0) {
       if (answer !== null) await this.#database.write('queue.remember', [answer]);
@@ -141,7 +141,7 @@ export class SqliteQueue implements DurableQueue {
     }
   }
 
-  async #writeParts(batch: RawBatch): Promise<WrittenParts> {
+  async #writeParts(batch: SealedBatch): Promise<WrittenParts> {
     const parts = await this.#largeBodies.write(batch);
     if (parts === null) throw projectDeleted();
     return parts;
@@ -154,7 +154,7 @@ export class SqliteQueue implements DurableQueue {
     throw new RetryableError('queue_full', 'the queue is full', { retryAfterMs: FULL_RETRY_MS });
   }
 
-  #enterLines(written: Exclude<Appended, null>, batch: RawBatch, bytes: number): void {
+  #enterLines(written: Exclude<Appended, null>, batch: SealedBatch, bytes: number): void {
     const items = itemsOf(batch);
     const entry = { items, bytes, receivedAt: batch.receivedAt, attempts: 0 };
     if (typeof written === 'number') {
@@ -202,7 +202,7 @@ export class SqliteQueue implements DurableQueue {
 
   async #withBodies(line: BranchLine, taken: readonly Waiting[]): Promise<QueueEntry[]> {
     const cold = taken.filter(({ seq }) => this.#cache.get(seq) === undefined);
-    let read = new Map<number, RawBatch>();
+    let read = new Map<number, SealedBatch>();
     try {
       if (cold.length > 0) read = await this.#readBodies(cold.map(({ seq }) => seq));
     } catch (error) {
@@ -217,9 +217,9 @@ export class SqliteQueue implements DurableQueue {
     return entries;
   }
 
-  async #readBodies(seqs: readonly number[]): Promise<Map<number, RawBatch>> {
+  async #readBodies(seqs: readonly number[]): Promise<Map<number, SealedBatch>> {
     const bodies = (await this.#database.read('queue.bodies', [seqs])) as BodyRow[];
-    const batches = new Map<number, RawBatch>();
+    const batches = new Map<number, SealedBatch>();
     for (const [i, seq] of seqs.entries()) {
       const [record, damage] = bodies[i] ?? [null, 'it was not read'];
       if (record !== null) batches.set(seq, batchOf(record));
@@ -455,7 +455,7 @@ function endLeases(line: BranchLine, entries: readonly QueueEntry[]): Waiting[] 
 }
 
 /** Each consumer gets a batch of its own: what one does to it, the next attempt must not see. */
-function copyOf(batch: RawBatch): RawBatch {
+function copyOf(batch: SealedBatch): SealedBatch {
   const { id, format, tenant, receivedAt, requestItems, body, encoding, index, positions } = batch;
   const { rejections, usage } = batch;
   return {

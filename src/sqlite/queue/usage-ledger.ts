@@ -1,5 +1,5 @@
 import type { Clock, Logger } from '../../component/component.ts';
-import type { RawBatch } from '../../model/batch.ts';
+import type { SealedBatch } from '../../model/batch.ts';
 import { HOUR_MS, monthStart, windowAt } from '../../model/usage-window.ts';
 import type {
   ProjectLimits,
@@ -170,7 +170,7 @@ export class UsageLedger implements UsageCounters {
   }
 
   /** Before this file takes a batch in: the time at which its ledger entry counts. */
-  entering(batch: RawBatch): number {
+  entering(batch: SealedBatch): number {
     const known = this.#underWay.get(batch.id);
     if (known !== undefined) return known.at;
     const { id: batchId, tenant, usage } = batch;

@@ -1,4 +1,4 @@
-import type { ObservationBatch, RawBatch } from '../../model/batch.ts';
+import type { ObservationBatch, SealedBatch } from '../../model/batch.ts';
 import { sourceOf } from '../../model/formats.ts';
 import type { Key } from './observation-row.ts';
 import { keyOfId, rowOf } from './observation-row.ts';
@@ -15,7 +15,7 @@ export type BatchRows = {
 
 /** Rows by trace, one after another in flat lists, which cost least on their way to a thread. */
 export function rowsOf(
-  source: RawBatch,
+  source: SealedBatch,
   observations: ObservationBatch['observations'],
   positions: Map<number, number> | undefined,
 ): BatchRows {
@@ -44,7 +44,7 @@ export function rowsOf(
 }
 
 /** Where the items of a request stand in its body, where some were cut out. */
-export function positionsOf(source: RawBatch): Map<number, number> | undefined {
+export function positionsOf(source: SealedBatch): Map<number, number> | undefined {
   if (source.positions === undefined) return undefined;
   return new Map(source.positions.map((index, position) => [index, position]));
 }

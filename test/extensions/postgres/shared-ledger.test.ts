@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { ulid } from '../../../src/model/ulid.ts';
 import { HOUR_MS } from '../../../src/model/usage-window.ts';
 import type { LedgerSums } from '../../../src/tenancy/shared-ledger.ts';
@@ -22,7 +22,7 @@ async function opened(t: Test) {
   if (project === undefined) throw new Error('there is no project');
   const { organizationId } = project;
   const tenant = aTenant({ organizationId, projectId: project.id });
-  const batch = (more: Partial<RawBatch> = {}): RawBatch => ({
+  const batch = (more: Partial<SealedBatch> = {}): SealedBatch => ({
     ...nativeBatch(2),
     ...{ id: ulid(place.clock.now()), receivedAt: place.clock.now(), tenant },
     ...{ usage: { events: 2, bytes: 20 }, usageAt: place.clock.now(), ...more },

@@ -1,6 +1,6 @@
 import t from 'tap';
 import { factory } from '../../../processors/custom_fields/factory.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { reject } from '../../../src/model/batch.ts';
 import { observe } from '../../../src/model/formats.ts';
 import { nativeBatch, nativeEvent, observationBatch, rawBatch } from '../../helper/batches.ts';
@@ -10,7 +10,7 @@ async function processor() {
   return factory.create(testSettings('processor', 'custom_fields'), factory.config.parse({}));
 }
 
-async function processed(batch: RawBatch): Promise<RawBatch> {
+async function processed(batch: SealedBatch): Promise<SealedBatch> {
   await (await processor()).process?.(batch);
   return batch;
 }

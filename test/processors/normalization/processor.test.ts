@@ -1,7 +1,7 @@
 import t from 'tap';
 import { factory } from '../../../processors/normalization/factory.ts';
 import { createProcessor as createNormalization } from '../../../processors/normalization/processor.ts';
-import type { ObservationBatch, RawBatch } from '../../../src/model/batch.ts';
+import type { ObservationBatch, SealedBatch } from '../../../src/model/batch.ts';
 import {
   nativeBatch,
   nativeEvent,
@@ -13,7 +13,7 @@ import { testSettings } from '../../helper/settings.ts';
 
 const FAILED = 'tracectl_processor_normalization_failed_items_total';
 
-async function normalized(batch: RawBatch) {
+async function normalized(batch: SealedBatch) {
   const settings = testSettings('processor', 'normalization');
   const processor = createNormalization(settings);
   await processor.start();
@@ -23,7 +23,7 @@ async function normalized(batch: RawBatch) {
 }
 
 t.test('its factory turns raw batches into observations', async (t) => {
-  t.match(factory, { type: 'normalization', accepts: ['raw'], emits: 'observations' });
+  t.match(factory, { type: 'normalization', data: { accepts: ['raw'], emits: 'observations' } });
   t.ok(factory.config.safeParse({}).success);
   t.notOk(factory.config.safeParse({ extra: 1 }).success);
 });

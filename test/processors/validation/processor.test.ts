@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import t from 'tap';
 import { factory as customFields } from '../../../processors/custom_fields/factory.ts';
 import { factory } from '../../../processors/validation/factory.ts';
-import type { ProcessorFactory } from '../../../src/component/component.ts';
-import type { Format, RawBatch, Rejection } from '../../../src/model/batch.ts';
+import type { ProcessorFactory } from '../../../src/component/factory.ts';
+import type { Format, Rejection, SealedBatch } from '../../../src/model/batch.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { cutRejected, indexOf, observe, scan } from '../../../src/model/formats.ts';
 import { wrapRun } from '../../../src/model/runs/wrap.ts';
@@ -13,7 +13,7 @@ import { testSettings } from '../../helper/settings.ts';
 
 const FIELD_LIMIT = 4_194_304;
 
-async function processed(batch: RawBatch, of: ProcessorFactory = factory): Promise<RawBatch> {
+async function processed(batch: SealedBatch, of: ProcessorFactory = factory): Promise<SealedBatch> {
   const processor = await of.create(testSettings('processor', of.type), of.config.parse({}));
   await processor.process?.(batch);
   return batch;

@@ -2,8 +2,9 @@ import type { Test } from 'tap';
 import t from 'tap';
 import { config as runsConfig } from '../../../receivers/runs/config.ts';
 import { createReceiver as createRunsReceiver } from '../../../receivers/runs/receiver.ts';
+import { offer } from '../../../src/component/capability.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawOf } from '../../../src/model/batch.ts';
 import { observe } from '../../../src/model/formats.ts';
 import { NO_DEADLINE, testListeners } from '../../helper/http.ts';
@@ -12,7 +13,7 @@ import { createSink, sinkPipeline } from '../../helper/sink.ts';
 
 async function receiving(t: Test, config: object = {}) {
   const listeners = testListeners();
-  const host = fakeHost({ services: { [LISTENERS.name]: listeners } });
+  const host = fakeHost({ services: [offer(LISTENERS, listeners)] });
   const sink = createSink();
   const receiver = createRunsReceiver(
     testSettings('receiver', 'runs', { host, logger: listeners.logger }),
@@ -36,7 +37,7 @@ async function receiving(t: Test, config: object = {}) {
       json: (await answered.json()) as Record<string, unknown>,
     };
   };
-  const last = (): RawBatch => {
+  const last = (): SealedBatch => {
     const batch = sink.batches.at(-1);
     if (batch === undefined) throw new Error('nothing arrived');
     return rawOf(batch);

@@ -5,16 +5,12 @@ import {
   defineExtension,
   defineProcessor,
   defineReceiver,
-} from '../../../src/component/component.ts';
+} from '../../../src/component/factory.ts';
 import type { Registry } from '../../../src/config/registry.ts';
-import {
-  byteSize,
-  duration,
-  endpoint,
-  queueStorageRef,
-  secret,
-  storeRef,
-} from '../../../src/schema/fields.ts';
+import { QUEUE_STORAGE } from '../../../src/queue/queue.ts';
+import { byteSize, duration, endpoint, ref, secret } from '../../../src/schema/fields.ts';
+import { MARKS } from '../../../src/schema/marks.ts';
+import { STORE } from '../../../src/store/store.ts';
 
 const never = () => {
   throw new Error('a configuration is checked without creating anything');
@@ -27,7 +23,7 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'receiver',
     type: 'web',
-    hasProject: true,
+    tenancy: { hasProject: true },
     config: z.strictObject({
       endpoint: endpoint('127.0.0.1:4318').describe('Where it listens.'),
       project: z.string().optional().describe('Whose data comes in.'),
@@ -36,7 +32,9 @@ export const REGISTRY: Registry = [
         .strictObject({
           http: z.strictObject({ max_body: byteSize('25MiB') }).optional(),
           grpc: z
-            .strictObject({ endpoint: endpoint('127.0.0.1:4317').meta({ listens: 'grpc' }) })
+            .strictObject({
+              endpoint: endpoint('127.0.0.1:4317').register(MARKS, { listens: 'grpc' }),
+            })
             .optional(),
         })
         .prefault({ http: {} }),
@@ -46,8 +44,8 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'receiver',
     type: 'hook',
-    hasProject: true,
-    receivesEvents: true,
+    tenancy: { hasProject: true },
+    data: { receivesEvents: true },
     config: z.strictObject({
       endpoint: endpoint('127.0.0.1:4318'),
       project: z.string().optional(),
@@ -58,12 +56,13 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'processor',
     type: 'auth',
-    accepts: ['raw'],
-    emits: 'same',
-    authenticates: true,
-    projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
+    data: { accepts: ['raw'], emits: 'same' },
+    tenancy: {
+      authenticates: true,
+      projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
+    },
     config: z.strictObject({
-      store: storeRef().optional(),
+      store: ref(STORE).optional(),
       keys: z
         .array(
           z.strictObject({
@@ -79,56 +78,49 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'processor',
     type: 'validation',
-    accepts: ['raw'],
-    emits: 'same',
-    rejects: true,
+    data: { accepts: ['raw'], emits: 'same', rejects: true },
     config: z.strictObject({ rate: z.number().min(0).max(1).default(1) }),
   }),
   defineProcessor({
     ...common,
     kind: 'processor',
     type: 'quotas',
-    accepts: ['raw'],
-    emits: 'same',
-    afterRejecting: true,
+    data: { accepts: ['raw'], emits: 'same', afterRejecting: true },
     config: z.strictObject({}),
   }),
   defineProcessor({
     ...common,
     kind: 'processor',
     type: 'normalization',
-    accepts: ['raw'],
-    emits: 'observations',
+    data: { accepts: ['raw'], emits: 'observations' },
     config: z.strictObject({}),
   }),
   defineConnector({
     ...common,
     kind: 'connector',
     type: 'disk_queue',
-    accepts: ['raw'],
-    emits: 'raw',
-    config: z.strictObject({ store: queueStorageRef().optional() }),
+    data: { accepts: ['raw'], emits: 'raw' },
+    config: z.strictObject({ store: ref(QUEUE_STORAGE).optional() }),
   }),
   defineConnector({
     ...common,
     kind: 'connector',
     type: 'forward',
-    accepts: ['raw', 'observations'],
-    emits: 'same',
+    data: { accepts: ['raw', 'observations'], emits: 'same' },
     config: z.strictObject({}),
   }),
   defineExporter({
     ...common,
     kind: 'exporter',
     type: 'sqlite',
-    accepts: ['observations'],
-    config: z.strictObject({ store: storeRef().default('sqlite') }),
+    data: { accepts: ['observations'] },
+    config: z.strictObject({ store: ref(STORE).default('sqlite') }),
   }),
   defineExporter({
     ...common,
     kind: 'exporter',
     type: 'forward',
-    accepts: ['raw', 'observations'],
+    data: { accepts: ['raw', 'observations'] },
     config: z.strictObject({}),
   }),
   defineExporter({
@@ -136,9 +128,11 @@ export const REGISTRY: Registry = [
     kind: 'exporter',
     type: 'otlphttp',
     aliases: ['otlp_http'],
-    accepts: ['raw', 'observations'],
-    joinsEvents: ({ url }) => url.startsWith('http://join'),
-    mixesProjects: ({ mix }) => (mix === false ? 'mix' : undefined),
+    data: {
+      accepts: ['raw', 'observations'],
+      joinsEvents: ({ url }) => url.startsWith('http://join'),
+    },
+    tenancy: { mixesProjects: ({ mix }) => (mix === false ? 'mix' : undefined) },
     config: z.strictObject({
       url: z.string().default('http://127.0.0.1:1'),
       headers: z.record(z.string(), secret()).default({}),
@@ -149,15 +143,17 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'extension',
     type: 'sqlite',
-    provides: ['store', 'queue_storage'],
-    oneProcess: ({ directory }) => `the store in ${directory} belongs to one process`,
+    provides: [STORE, QUEUE_STORAGE],
+    placement: {
+      oneProcess: ({ directory }) => `the store in ${directory} belongs to one process`,
+    },
     config: z.strictObject({ directory: z.string().default('./data') }),
   }),
   defineExtension({
     ...common,
     kind: 'extension',
     type: 'file_storage',
-    provides: ['queue_storage'],
+    provides: [QUEUE_STORAGE],
     config: z.strictObject({ directory: z.string() }),
   }),
   defineExtension({
@@ -165,6 +161,6 @@ export const REGISTRY: Registry = [
     kind: 'extension',
     type: 'admin',
     provides: [],
-    config: z.strictObject({ store: storeRef(), endpoint: endpoint('127.0.0.1:4319') }),
+    config: z.strictObject({ store: ref(STORE), endpoint: endpoint('127.0.0.1:4319') }),
   }),
 ];

@@ -1,8 +1,8 @@
 import t from 'tap';
-import { capability } from '../../../src/component/component.ts';
+import { capability, offer } from '../../../src/component/capability.ts';
 import type { ServiceConfig } from '../../../src/config/config.ts';
 import { BrokenReloadError, createService } from '../../../src/engine/service.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { fakeParts, serviceConfig } from '../../helper/service.ts';
 import { recordingLogger } from '../../helper/settings.ts';
@@ -25,7 +25,7 @@ function embedded(
 ): ServiceConfig {
   return serviceConfig(
     {
-      extensions: [parts.extension('store', { store: 'it' }, change.store ?? {})],
+      extensions: [parts.extension('store', [offer(STORE, 'it')], change.store ?? {})],
       receivers: [parts.receiver('in', {}, change.in ?? {})],
       processors: [
         parts.processor('auth', { authenticate: () => aTenant() }, {}, change.auth ?? {}),
@@ -106,13 +106,13 @@ t.test('requests during a reload wait for it and are not refused', async (t) => 
   const slow = Promise.withResolvers<void>();
   const arrived = Promise.withResolvers<void>();
   const [before, after] = [createSink(), createSink()];
-  const simple = (consume: (batch: RawBatch) => Promise<void>, config: unknown) =>
+  const simple = (consume: (batch: SealedBatch) => Promise<void>, config: unknown) =>
     serviceConfig(
       {
         receivers: [parts.receiver('in')],
         processors: [parts.processor('auth', { authenticate: () => aTenant() })],
         exporters: [
-          parts.exporter('out', { consume: (batch) => consume(batch as RawBatch) }, config),
+          parts.exporter('out', { consume: (batch) => consume(batch as SealedBatch) }, config),
         ],
       },
       { traces: 'in > auth > out' },
@@ -151,7 +151,7 @@ t.test('a graph that cannot be made or started leaves the old one running', asyn
       },
       { traces: `in > > ${exporter}` },
     );
-  const good = { consume: (batch: RawBatch) => sink.consume(batch) };
+  const good = { consume: (batch: SealedBatch) => sink.consume(batch) };
   const { service, logger } = await started(t, config(good, 1));
   const [pipeline] = parts.pipelines.get('in') ?? [];
   if (pipeline === undefined) throw new Error('no pipeline');

@@ -1,8 +1,8 @@
 import t, { type Test } from 'tap';
-import { capability } from '../../../src/component/component.ts';
+import { capability, offer } from '../../../src/component/capability.ts';
 import { HEALTH, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { createService } from '../../../src/engine/service.ts';
-import type { Batch, RawBatch } from '../../../src/model/batch.ts';
+import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf, reject } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
 import { aTenant, nativeBatch, observationBatch } from '../../helper/batches.ts';
@@ -105,8 +105,8 @@ t.test('a service that never started shuts down all the same', async (t) => {
 t.test('configurations that only the whole shows to be wrong are refused', async (t) => {
   const parts = fakeParts();
   const part = {
-    receivers: [parts.receiver('in', { hasProject: true })],
-    processors: [parts.processor('auth', auth, { authenticates: true })],
+    receivers: [parts.receiver('in', { tenancy: { hasProject: true } })],
+    processors: [parts.processor('auth', auth, { tenancy: { authenticates: true } })],
     connectors: [parts.connector('a'), parts.connector('b')],
     exporters: [parts.exporter('out')],
   };
@@ -307,7 +307,7 @@ t.test('without auth the receiver names the tenant', async (t) => {
     t,
     parts,
     {
-      receivers: [parts.receiver('in', { hasProject: true }, { project: 'proj_own' })],
+      receivers: [parts.receiver('in', { tenancy: { hasProject: true } }, { project: 'proj_own' })],
       exporters: [parts.exporter('out')],
     },
     { traces: 'in > > out' },
@@ -329,7 +329,7 @@ t.test('what was rejected is cut out before the exporters, and told one by one',
       processors: [
         parts.processor('validation', {
           process(batch) {
-            reject(batch as RawBatch, [
+            reject(batch as SealedBatch, [
               { index: 1, code: 'missing_field', reason: 'events[1].id' },
             ]);
             return batch;
@@ -379,11 +379,11 @@ t.test('rejected items are out of the body before it is normalized', async (t) =
           'normalization',
           {
             process(batch) {
-              t.same((batch as RawBatch).positions, [0]);
-              return observationBatch(batch as RawBatch);
+              t.same((batch as SealedBatch).positions, [0]);
+              return observationBatch(batch as SealedBatch);
             },
           },
-          { emits: 'observations' },
+          { data: { accepts: ['raw'], emits: 'observations' } },
         ),
       ],
       exporters: [parts.exporter('out', { consume: async (batch) => void seen.push(batch) })],
@@ -508,9 +508,9 @@ t.test('a queue runs the processors once and delivers to each exporter by itself
         parts.processor(
           'normalization',
           {
-            process: (batch) => observationBatch(batch as RawBatch),
+            process: (batch) => observationBatch(batch as SealedBatch),
           },
-          { emits: 'observations' },
+          { data: { accepts: ['raw'], emits: 'observations' } },
         ),
         parts.processor('sampler', {
           process: (batch) =>
@@ -610,7 +610,7 @@ t.test('components find extensions and the service by capability', async (t) => 
   const parts = fakeParts();
   const config = serviceConfig(
     {
-      extensions: [parts.extension('sqlite', { store: { answer: 42 } })],
+      extensions: [parts.extension('sqlite', [offer(STORE, { answer: 42 })])],
       receivers: [parts.receiver('in')],
       exporters: [parts.exporter('out')],
     },
@@ -619,7 +619,7 @@ t.test('components find extensions and the service by capability', async (t) => 
   const service = await createService({
     config,
     logger: recordingLogger(),
-    offers: [{ capability: GIVEN, offer: 'by the command' }],
+    offers: [offer(GIVEN, 'by the command')],
   });
   t.teardown(() => service.shutdown());
   const host = parts.settings.get('out')?.host;

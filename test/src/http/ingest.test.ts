@@ -10,7 +10,7 @@ import type { Listener } from '../../../src/http/listener.ts';
 import { nativeProtocol } from '../../../src/http/native-protocol.ts';
 import { rejectionLog } from '../../../src/http/rejection-log.ts';
 import { patienceOf } from '../../../src/http/request-deadline.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawOf, reject } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
 import type { RejectionEntry } from '../../../src/tenancy/contract.ts';
@@ -100,7 +100,7 @@ async function served(
   };
 }
 
-function lastOf(sink: Sink): RawBatch {
+function lastOf(sink: Sink): SealedBatch {
   const batch = sink.batches.at(-1);
   if (batch === undefined) throw new Error('nothing arrived');
   return rawOf(batch);

@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
 import t from 'tap';
-import type { Batch, RawBatch } from '../../../src/model/batch.ts';
+import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
 import { rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { DeliveryBranch } from '../../../src/queue/delivery.ts';
@@ -22,7 +22,7 @@ async function bench(t: Test, names: readonly string[] = ['a']) {
   const queue = await open.storage.openQueue({ name: 'q', branches: names, maxBytes: 1e9 });
   const sinks = names.map(() => createSink());
   const processed: string[] = [];
-  const process = async (batch: RawBatch): Promise<Batch> => {
+  const process = async (batch: SealedBatch): Promise<Batch> => {
     processed.push(batch.id);
     return batch;
   };
@@ -91,7 +91,7 @@ t.test('retries wait twice as long each time, up to the maximum, and never end',
 t.test('a processor is told that it saw a batch before, by whichever branch', async (t) => {
   const { clock, sinks, start, append } = await bench(t, ['a', 'b']);
   const told: boolean[] = [];
-  const process = async (batch: RawBatch, again: boolean): Promise<Batch> => {
+  const process = async (batch: SealedBatch, again: boolean): Promise<Batch> => {
     told.push(again);
     return batch;
   };
@@ -283,7 +283,7 @@ async function written(queue: DurableQueue): Promise<void> {
 
 t.test('items that cannot be read are set aside, and the others delivered', async (t) => {
   const { queue, clock, sink, start, append } = await bench(t);
-  const process = async (source: RawBatch): Promise<Batch> => ({
+  const process = async (source: SealedBatch): Promise<Batch> => ({
     kind: 'observations',
     source,
     observations: [anObservation({ index: 0 })],
@@ -310,7 +310,7 @@ t.test('items that cannot be read are set aside, and the others delivered', asyn
 t.test('items that the consumer refuses for good are set aside beside those', async (t) => {
   const { queue, start, append } = await bench(t);
   const failed = (index: number, message: string) => ({ index, code: 'unreadable_event', message });
-  const process = async (source: RawBatch): Promise<Batch> => ({
+  const process = async (source: SealedBatch): Promise<Batch> => ({
     ...{ kind: 'observations', source, observations: [anObservation({ index: 0 })] },
     failures: [failed(1, 'broken')],
   });
@@ -327,7 +327,7 @@ t.test('items that the consumer refuses for good are set aside beside those', as
 t.test('a batch of which nothing can be read is set aside without a delivery', async (t) => {
   const { queue, sink, start, append } = await bench(t);
   const failures = [{ index: 0, code: 'unreadable_event', message: 'x'.repeat(5000) }];
-  const process = async (source: RawBatch): Promise<Batch> => ({
+  const process = async (source: SealedBatch): Promise<Batch> => ({
     ...{ kind: 'observations' as const, source, observations: [], failures },
   });
   await append(1);

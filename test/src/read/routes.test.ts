@@ -1,17 +1,19 @@
 import { gzipSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
+import { offer } from '../../../src/component/capability.ts';
 import type { Pipeline } from '../../../src/component/component.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
-import type { RawBatch } from '../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { Refusal, StoreError } from '../../../src/model/errors.ts';
 import { registerReadRoutes } from '../../../src/read/routes.ts';
-import type {
-  Store,
-  StoredObservation,
-  StoredTrace,
-  TraceFilter,
+import {
+  STORE,
+  type Store,
+  type StoredObservation,
+  type StoredTrace,
+  type TraceFilter,
 } from '../../../src/store/store.ts';
 import type { ApiKey } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch, nativeEvent, rawBatch } from '../../helper/batches.ts';
@@ -23,7 +25,7 @@ import { createSink, sinkPipeline } from '../../helper/sink.ts';
 type Held = {
   traces?: readonly StoredTrace[];
   observations?: readonly StoredObservation[];
-  batches?: readonly RawBatch[];
+  batches?: readonly SealedBatch[];
 };
 
 function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
@@ -64,8 +66,8 @@ async function reading(
   const listeners = testListeners(more.inFlightBytes);
   const store = memoryStore(held, more.filters);
   const host = fakeHost({
-    services: { [LISTENERS.name]: listeners },
-    extensions: { sqlite: { store } },
+    services: [offer(LISTENERS, listeners)],
+    extensions: { sqlite: [offer(STORE, store)] },
   });
   const settings = testSettings('receiver', 'native', { host, logger: listeners.logger });
   const pipeline = sinkPipeline(createSink(), { storeId: 'sqlite', ...more.pipeline });
@@ -124,7 +126,7 @@ function observation(more: Partial<StoredObservation> = {}): StoredObservation {
 
 /** A batch of one event whose text no parser and printer would leave as it is. */
 const ODD_INPUTS = '{ "n":1.50, "big":12345678901234567890123, "n":2, "\\u0000":"\\ud800" }';
-function oddBatch(encoding: 'identity' | 'gzip' = 'identity'): RawBatch {
+function oddBatch(encoding: 'identity' | 'gzip' = 'identity'): SealedBatch {
   const event = JSON.stringify(nativeEvent({ inputs: 'HERE' })).replace('"HERE"', ODD_INPUTS);
   const body = Buffer.from(`{"events":[${event}]}`);
   return rawBatch('native', encoding === 'gzip' ? gzipSync(body) : body, 1, { encoding });

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Test } from 'tap';
 import t from 'tap';
 import { systemClock } from '../../../../src/component/clock.ts';
-import type { RawBatch } from '../../../../src/model/batch.ts';
+import type { SealedBatch } from '../../../../src/model/batch.ts';
 import type { DirectoryStorage } from '../../../../src/sqlite/queue/directory-storage.ts';
 import { openDirectoryStorage } from '../../../../src/sqlite/queue/directory-storage.ts';
 import { PART_BYTES, WHOLE_BYTES } from '../../../../src/sqlite/queue/large-bodies.ts';
@@ -41,7 +41,7 @@ function opener(
 }
 
 /** Bytes that do not repeat: what stands in a file is told apart. */
-function bigBatch(bytes: number): RawBatch {
+function bigBatch(bytes: number): SealedBatch {
   return nativeBatch(1, { body: randomBytes(bytes) });
 }
 
@@ -260,7 +260,7 @@ t.test(
     await Promise.all([...batches, ...small].map((batch) => before.append(batch)));
     const bytes = [...batches, ...small].reduce((sum, { body }) => sum + body.length, 0);
     t.match(before.stats(), { bytes, branches: [{ entries: 14 }] });
-    const again = batches[1] as RawBatch;
+    const again = batches[1] as SealedBatch;
     await before.append(again);
     t.match(before.stats(), { bytes }, 'what is here already is not kept twice');
     await first.tidy();

@@ -1,0 +1,187 @@
+import type { z } from 'zod';
+import type { Capability } from './capability.ts';
+import type {
+  ComponentKind,
+  Connector,
+  DataKind,
+  Exporter,
+  Extension,
+  Pipeline,
+  Processor,
+  Receiver,
+  Settings,
+} from './component.ts';
+
+/**
+ * What a component folder exports as `factory`: everything that `validate`, the engine and the reference
+ * pages know about a component before it runs. The flags are grouped by the question that they answer:
+ * `data` (what flows in and out), `tenancy` (whose data it is), `placement` (which processes run it).
+ */
+export type Factory =
+  | ReceiverFactory
+  | ProcessorFactory
+  | ExporterFactory
+  | ConnectorFactory
+  | ExtensionFactory;
+
+export type Stability = 'development' | 'alpha' | 'beta' | 'stable';
+
+type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
+  readonly kind: Kind;
+  /** The type in the configuration, and the folder's name. */
+  readonly type: string;
+  /** Other names for the type in a configuration. */
+  readonly aliases?: readonly string[];
+  readonly stability: Stability;
+  /** One sentence without a final stop, for `tracectl components` and the reference pages. */
+  readonly description: string;
+  /** The single source for validation, defaults, JSON Schema and reference pages. */
+  readonly config: Schema;
+  /** What an extension that the configuration names must offer in addition to the field's capability. */
+  needs?(config: z.output<Schema>): Need | undefined;
+  readonly placement?: Placement<z.output<Schema>>;
+};
+
+export type Placement<Config> = {
+  /**
+   * Why the component, as configured, cannot run in several processes (`service.workers`): a clause without
+   * a final stop. Undefined if it can.
+   */
+  oneProcess?(config: Config): string | undefined;
+};
+
+export type ReceiverFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
+  'receiver',
+  Schema
+> & {
+  readonly data?: {
+    /** It delivers to each exporter of its pipeline separately, so a change among them restarts it. */
+    readonly deliversToEach?: boolean;
+    /** Several requests may describe one observation. */
+    readonly receivesEvents?: boolean;
+  };
+  readonly tenancy?: {
+    /** `config.project` can name the tenant in a pipeline without `auth`. */
+    readonly hasProject?: boolean;
+  };
+  create(
+    settings: Settings,
+    config: z.output<Schema>,
+    pipeline: Pipeline,
+  ): Receiver | Promise<Receiver>;
+};
+
+export type ProcessorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
+  'processor',
+  Schema
+> & {
+  readonly data: {
+    readonly accepts: readonly DataKind[];
+    /** The kind that it passes on; `same` is the kind that it received. */
+    readonly emits: DataKind | 'same';
+    /** It may reject items. */
+    readonly rejects?: boolean;
+    /** In a pipeline, every processor that rejects comes before it. */
+    readonly afterRejecting?: boolean;
+  };
+  readonly tenancy?: {
+    /** It names the tenant. */
+    readonly authenticates?: boolean;
+    /** The projects that it may name; `any` if the configuration does not list them. */
+    projects?(config: z.output<Schema>): readonly string[] | 'any';
+  };
+  create(settings: Settings, config: z.output<Schema>): Processor | Promise<Processor>;
+};
+
+export type ExporterFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
+  'exporter',
+  Schema
+> & {
+  readonly data: {
+    readonly accepts: readonly DataKind[];
+    /** The subset of `accepts` that it takes as configured, if the configuration makes a difference. */
+    acceptsAs?(config: z.output<Schema>): readonly DataKind[];
+    /** It joins the events of one observation in the memory of its process. */
+    joinsEvents?(config: z.output<Schema>): boolean;
+  };
+  readonly tenancy?: {
+    /**
+     * If everything that it sends becomes one project at the destination: the field that permits this.
+     * Undefined if projects remain separate, or if the field is set.
+     */
+    mixesProjects?(config: z.output<Schema>): string | undefined;
+  };
+  create(settings: Settings, config: z.output<Schema>): Exporter | Promise<Exporter>;
+};
+
+export type ConnectorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
+  'connector',
+  Schema
+> & {
+  readonly data: {
+    readonly accepts: readonly DataKind[];
+    /** The kind that it passes on; `same` is the kind that it received. */
+    readonly emits: DataKind | 'same';
+  };
+  /** `pipelines` are the pipelines that name it as their receiver. */
+  create(
+    settings: Settings,
+    config: z.output<Schema>,
+    pipelines: readonly Pipeline[],
+  ): Connector | Promise<Connector>;
+};
+
+export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
+  'extension',
+  Schema
+> & {
+  readonly provides: readonly Capability<unknown>[];
+  /** The data directory that it owns, for commands that look for a running daemon. */
+  dataDirectory?(config: z.output<Schema>): string;
+  readonly placement?: Placement<z.output<Schema>> & {
+    /**
+     * With several workers: every worker runs it (if left out), only the first one, or the process that
+     * supervises them, which runs no extension that it could refer to.
+     */
+    readonly runsIn?: 'first' | 'watcher';
+  };
+  create(settings: Settings, config: z.output<Schema>): Extension | Promise<Extension>;
+};
+
+export type Need = {
+  /** Id of the other extension. */
+  readonly extension: string;
+  readonly capability: Capability<unknown>;
+  /** The field that would make it unnecessary. */
+  readonly field: string;
+  /** The issue to report if the extension does not offer it. */
+  readonly message: string;
+  /** Without it only a part of the component works: `validate` warns. */
+  readonly isOptional?: boolean;
+};
+
+/**
+ * Each `define…` infers the schema's type, so that `create` and the flags get a typed configuration. The
+ * engine calls them with values that `config` has parsed, so the common form may widen the parameter.
+ */
+export function defineReceiver<S extends z.ZodType>(factory: ReceiverFactory<S>): ReceiverFactory {
+  return factory;
+}
+export function defineProcessor<S extends z.ZodType>(
+  factory: ProcessorFactory<S>,
+): ProcessorFactory {
+  return factory;
+}
+export function defineExporter<S extends z.ZodType>(factory: ExporterFactory<S>): ExporterFactory {
+  return factory;
+}
+export function defineConnector<S extends z.ZodType>(
+  factory: ConnectorFactory<S>,
+): ConnectorFactory {
+  return factory;
+}
+export function defineExtension<S extends z.ZodType>(
+  factory: ExtensionFactory<S>,
+): ExtensionFactory {
+  return factory;
+}

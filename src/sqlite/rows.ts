@@ -1,0 +1,39 @@
+import type { DatabaseSync, SQLInputValue, SQLOutputValue } from 'node:sqlite';
+
+/** A prepared statement that returns rows of one type. */
+export type Query<Row> = {
+  /** The first row. */
+  get(...values: SQLInputValue[]): Row | undefined;
+  all(...values: SQLInputValue[]): Row[];
+};
+
+/** node:sqlite does not know the type of a row: the caller of `rows` and `tuples` states it, next to the SQL. */
+type UntypedQuery = {
+  get(...values: SQLInputValue[]): unknown;
+  all(...values: SQLInputValue[]): unknown[];
+};
+
+type Named = Readonly<Record<string, SQLOutputValue>>;
+
+/** Prepares a statement whose rows are objects. `Row` names the columns as the statement does. */
+export function rows<Row extends Named>(db: DatabaseSync, sql: string): Query<Row> {
+  const statement: UntypedQuery = db.prepare(sql);
+  return statement as Query<Row>;
+}
+
+/** Prepares a statement whose rows are arrays of cells: for the hot path, where an object a row costs more. */
+export function tuples<Row extends readonly SQLOutputValue[]>(
+  db: DatabaseSync,
+  sql: string,
+): Query<Row> {
+  const statement = db.prepare(sql);
+  statement.setReturnArrays(true);
+  const untyped: UntypedQuery = statement;
+  return untyped as Query<Row>;
+}
+
+/** Prepares a statement of which only matters whether it finds a row. */
+export function finds(db: DatabaseSync, sql: string): (...values: SQLInputValue[]) => boolean {
+  const statement = db.prepare(sql);
+  return (...values) => statement.get(...values) !== undefined;
+}
