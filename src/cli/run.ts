@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { offer } from '../component/capability.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { type FileTexts, keepingReader, readerOf } from '../config/file-texts.ts';
 import { createControlHandler } from '../control/commands.ts';
@@ -71,7 +72,7 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
       config: partOf(config, channel),
       logger,
       version: packageVersion(),
-      offers: [{ capability: QUEUE_REGISTRY, offer: queues }],
+      offers: [offer(QUEUE_REGISTRY, queues)],
       ...(channel === undefined ? {} : { worker: channel.worker }),
     });
     const daemon = new Daemon({ service, config, queues, logger, options, terminal, channel });

@@ -56,7 +56,7 @@ export function print<T>(
 
 function storeOf(config: ServiceConfig, wanted: string | undefined): string {
   const stores = config.service.extensions.filter((id) =>
-    config.extensions.get(id)?.factory.provides.includes(STORE.name),
+    config.extensions.get(id)?.factory.provides.includes(STORE),
   );
   if (wanted !== undefined && stores.includes(wanted)) return wanted;
   const [only] = stores;

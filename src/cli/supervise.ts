@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { offer } from '../component/capability.ts';
 import { systemClock } from '../component/clock.ts';
 import { HEALTH } from '../component/health.ts';
 import type { ServiceConfig } from '../config/config.ts';
@@ -99,7 +100,7 @@ async function watcherService(
     // The label that the supervisor's metrics have beside those of the workers.
     logger: withFields(logger, { worker: SUPERVISOR }),
     version: packageVersion(),
-    offers: [{ capability: HEALTH, offer: health }],
+    offers: [offer(HEALTH, health)],
     async metricsPage(page) {
       const worker = SUPERVISOR;
       const ofWorkers = supervisor.metricPages();
