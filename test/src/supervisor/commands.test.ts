@@ -100,7 +100,7 @@ t.test('a command fails with worker_down when no worker runs, or its worker ends
   const { processes, command } = workersOf(1);
   const asked = command('keys.list');
   at(processes, 1).end({ signal: 'SIGKILL' });
-  await t.rejects(asked, { code: 'worker_down', message: /try again/ });
+  await t.rejects(asked, { code: 'worker_down', message: /Retry when it has restarted/ });
 });
 
 const NEW = { '/etc/tracectl.yaml': 'new' };
