@@ -3,7 +3,7 @@ import { secret } from './fields.ts';
 
 /** Fields of clients of other services, with the Collector's names and defaults. */
 
-/** An `http` or `https` address; what it says is wrong names the field. */
+/** An `http` or `https` address; its errors name the field. */
 export function httpUrl(field: string) {
   return z
     .string()
@@ -13,7 +13,7 @@ export function httpUrl(field: string) {
     .meta({ examples: ['https://gateway.example.com:4318'] });
 }
 
-/** Undefined where the text is no absolute address of HTTP, or carries a fragment. */
+/** Undefined if the text is no absolute HTTP address, or has a fragment. */
 export function parseHttpUrl(text: string): URL | undefined {
   if (!/^https?:\/\/[^\s/]/i.test(text) || !URL.canParse(text)) return undefined;
   const url = new URL(text);
@@ -25,8 +25,8 @@ export function secretHeaders() {
   return z.record(
     z
       .string()
-      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header has a name of letters, digits and -'),
-    // The value's characters are those that may stand in a header line.
-    secret().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'a header holds one line of Latin-1 text'),
+      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header name consists of letters, digits and -'),
+    // The characters that HTTP allows in a header line.
+    secret().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'a header value is one line of Latin-1 text'),
   );
 }

@@ -225,5 +225,5 @@ t.test('a key that the gateway does not know holds everything until it does', as
   );
   t.equal(total(held, 'tracectl_dead_letter_entries'), 0);
   t.equal(total(held, 'tracectl_queue_entries'), 1);
-  t.match(sidecar.stderr() + sidecar.stdout(), /refuses us/);
+  t.match(sidecar.stderr() + sidecar.stdout(), /Destination refuses all requests/);
 });
