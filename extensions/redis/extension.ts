@@ -10,11 +10,11 @@ import type { OpenRedis, Sentinel } from './connection.ts';
 import { openRedis } from './connection.ts';
 
 /**
- * Holds one connection and lends it:
+ * Owns one connection and offers it as `redis`:
  *
- *   start ──▶ extensions/redis/connection.ts ──▶ offered as `redis`
+ *   start ──▶ extensions/redis/connection.ts ──▶ bullmq, quotas
  *
- * A Redis that is away at the start, or goes away, is waited for: nothing needs a restart.
+ * The connection retries a Redis that is away, at the start as later, so an outage needs no restart.
  */
 export function createExtension(settings: Settings, config: RedisConfig): Extension {
   const { id, clock, logger, host } = settings;
@@ -52,7 +52,7 @@ export function createExtension(settings: Settings, config: RedisConfig): Extens
   };
 }
 
-/** The offer exists before the start, because components look it up while they are created. */
+/** The offer exists before the start, because components ask for it while they are created. */
 function offerOf(opened: () => OpenRedis): RedisConnection {
   return {
     get prefix() {
@@ -79,9 +79,7 @@ function offerOf(opened: () => OpenRedis): RedisConnection {
   };
 }
 
-/**
- * Whether the process can accept without Redis is for those to say who use it: with a store, a queue does.
- */
+/** Never affects readiness: each user decides whether it can accept without Redis. */
 function healthOf(redis: RedisConnection, cluster: boolean): ComponentHealth {
   const { connected, refuses, reason, maxmemoryPolicy, appendOnly } = redis.state();
   const message = connected ? refuses : 'Redis cannot be reached.';
