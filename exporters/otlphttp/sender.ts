@@ -183,7 +183,7 @@ export class Sender {
     try {
       const reply = await sending.reply;
       this.#metrics.answered(reply.status);
-      return verdictOn(reply, this.#config, clock.now());
+      return await verdictOn(reply, this.#config, clock.now());
     } catch (error) {
       if (this.#transport === undefined) throw shuttingDown();
       if (isLate) {

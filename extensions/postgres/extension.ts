@@ -1,12 +1,14 @@
-import type { Capability } from '../../src/component/capability.ts';
+import { offer } from '../../src/component/capability.ts';
 import type { Extension, Settings } from '../../src/component/component.ts';
+import { deferred } from '../../src/component/deferred.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import type { SharedQueueStorage } from '../../src/queue/shared-queue.ts';
-import { lateCounters } from '../../src/store/late-counters.ts';
-import { lateStore } from '../../src/store/late-store.ts';
-import type { Bootstrap } from '../../src/tenancy/bootstrap.ts';
-import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
+import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
+import { STORE } from '../../src/store/store.ts';
+import { BOOTSTRAP, type Bootstrap } from '../../src/tenancy/bootstrap.ts';
+import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
+import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { readClientTls } from '../../src/tls/client.ts';
 import type { PostgresConfig } from './config.ts';
 import { assertMigrated, migrate } from './connection/migrate.ts';
@@ -26,17 +28,16 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
   let postgres: Postgres | undefined;
   let open: OpenStore | undefined;
   let closers: (() => void)[] = [];
-  const offers = offersOf(() => {
-    if (open === undefined) throw new Error(`extension ${id} is not started`);
-    return open;
-  });
-  // What the start made for itself is asked for whether it has started or not.
+  const owner = `extension ${id}`;
+  const store = deferred(owner, () => open?.store);
+  const queues = deferred(owner, () => open?.queues);
+  const counters = deferred(owner, () => open?.store.counters);
+  const ledger = deferred(owner, () => open?.ledger);
   const bootstrap: Bootstrap = {
     get first() {
       return open?.first;
     },
   };
-  offers.set('bootstrap', bootstrap);
 
   return {
     async start() {
@@ -65,7 +66,14 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
       });
       await pool?.close();
     },
-    provide: <T>(wanted: Capability<T>) => offers.get(wanted.name) as T | undefined,
+    offers: [
+      offer(STORE, store),
+      offer(QUEUE_STORAGE, queues),
+      offer(SHARED_QUEUES, queues),
+      offer(USAGE_COUNTERS, counters),
+      offer(SHARED_LEDGER, ledger),
+      offer(BOOTSTRAP, bootstrap),
+    ],
   };
 }
 
@@ -78,35 +86,13 @@ const PATIENCE_MS = 1000;
  */
 function healthOf(pool: Postgres): ComponentHealth {
   const { open, waiting } = pool.usage();
-  const trouble = pool.trouble();
+  const outage = pool.outage();
   return {
-    healthy: trouble === undefined,
-    ...(trouble?.isAway === true && trouble.lasts >= PATIENCE_MS ? { ready: false } : {}),
-    ...(trouble === undefined ? {} : { message: trouble.message }),
+    healthy: outage === undefined,
+    ...(outage?.isAway === true && outage.lasts >= PATIENCE_MS ? { ready: false } : {}),
+    ...(outage === undefined ? {} : { message: outage.message }),
     details: { connections: open, waiting },
   };
-}
-
-/** Offers exist before the start, because components look them up while they are created. */
-function offersOf(open: () => OpenStore): Map<string, unknown> {
-  const store = lateStore(() => open().store);
-  const queues: SharedQueueStorage = {
-    openQueue: async (options) => open().queues.openQueue(options),
-    withAdvisoryLock: async (name, work) => open().queues.withAdvisoryLock(name, work),
-  };
-  const ledger: SharedLedger = {
-    newestEpoch: async (organizationId) => open().ledger.newestEpoch(organizationId),
-    beginEpoch: async (...values) => open().ledger.beginEpoch(...values),
-    decide: async (...values) => open().ledger.decide(...values),
-    record: async (entries) => open().ledger.record(entries),
-  };
-  return new Map<string, unknown>([
-    ['store', store],
-    ['queue_storage', queues],
-    ['shared_queues', queues],
-    ['usage_counters', lateCounters(() => store.counters)],
-    ['shared_ledger', ledger],
-  ]);
 }
 
 async function connectionOf(

@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import { httpUrl, parseHttpUrl, secretHeaders, tlsClient } from '../schema/delivery-fields.ts';
+import { httpUrl, parseHttpUrl, secretHeaders, tlsClient } from '../schema/client-fields.ts';
 import { duration } from '../schema/fields.ts';
+import { MARKS } from '../schema/marks.ts';
 
 const answer = z.enum(['hold', 'dead_letter', 'retry']);
 
@@ -26,7 +27,7 @@ export const clientFields = {
   timeout: duration('30s').describe('For one request, from its start to the end of the answer.'),
   tls: tlsClient().prefault({}).describe('Certificates, for https.'),
   proxy_url: httpUrl('proxy_url')
-    .meta({ secret: true })
+    .register(MARKS, { secret: true })
     .optional()
     .describe('An HTTP proxy to go through.'),
   max_conns_per_host: z

@@ -1,9 +1,9 @@
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { RetryableError, tooLate } from '../../../src/model/errors.ts';
+import type { PostgresTransaction } from '../connection/pool.ts';
 import type { Row } from '../connection/statement.ts';
 import { ask } from '../connection/statement.ts';
-import type { QueueClient } from '../database.ts';
 import { Failed, grouped } from '../grouping.ts';
 import type { AnswerRow } from './ledger.ts';
 import type { QueueParts } from './parts.ts';
@@ -62,7 +62,7 @@ async function appendGroup(
   calls: readonly Append[],
 ): Promise<readonly Outcome[]> {
   const append = (some: readonly Append[]): Promise<readonly Appended[]> =>
-    parts.database.promptly((client) => write(parts, client, branchIds(), some));
+    parts.database.transactionWithDeadline((client) => write(parts, client, branchIds(), some));
   try {
     return await append(calls);
   } catch (error) {
@@ -92,15 +92,16 @@ async function singly(
 
 async function write(
   { database, ledger }: QueueParts,
-  client: QueueClient,
+  client: PostgresTransaction,
   branchIds: readonly number[],
   calls: readonly Append[],
 ): Promise<readonly Appended[]> {
   const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
-  const deleted = await ask(client, database.deletedAmong(projects));
+  const deleted = await ask(client, database.lockForAccept(projects));
   const kept = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
   const given = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
-  const refused = given.length > 0 ? await database.keep(client, given) : new Set<string>();
+  const refused =
+    given.length > 0 ? await database.acceptBatches(client, given) : new Set<string>();
   const batches = given.filter(({ id }) => !refused.has(id));
   const answers = kept.flatMap(({ answer, batch }) =>
     answer === undefined || refused.has(batch.id) ? [] : [answer],
@@ -121,7 +122,7 @@ async function write(
 
 /** The last of a transaction. */
 async function enter(
-  client: QueueClient,
+  client: PostgresTransaction,
   batches: readonly SealedBatch[],
   branchIds: readonly number[],
 ): Promise<readonly Row[]> {

@@ -1,5 +1,5 @@
 import type { QueueStats } from '../../../src/queue/queue.ts';
-import type { QueueDatabase } from '../database.ts';
+import type { StoreDatabase } from '../database.ts';
 
 /** What waits in one branch, as it is known here. */
 export type BranchCounts = {
@@ -19,12 +19,12 @@ export class QueueCounts {
   deadLetters = 0;
   deadLetterItems = 0;
   quarantined = 0;
-  readonly #database: QueueDatabase;
+  readonly #database: StoreDatabase;
   readonly #queue: string;
   /** Counts the changes, so that what was read before one is not taken for what is. */
   #changes = 0;
 
-  constructor(database: QueueDatabase, queue: string) {
+  constructor(database: StoreDatabase, queue: string) {
     this.#database = database;
     this.#queue = queue;
   }

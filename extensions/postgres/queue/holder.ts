@@ -1,6 +1,6 @@
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import { ulid } from '../../../src/model/ulid.ts';
-import type { QueueDatabase } from '../database.ts';
+import type { StoreDatabase } from '../database.ts';
 
 /** Milliseconds by the database's own clock, which all processes share. */
 export const DATABASE_NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
@@ -23,7 +23,7 @@ export type Holder = {
 };
 
 export async function becomeHolder(
-  database: QueueDatabase,
+  database: StoreDatabase,
   clock: Clock,
   logger: Logger,
 ): Promise<Holder> {

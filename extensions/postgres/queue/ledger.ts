@@ -7,7 +7,8 @@ import type {
 } from '../../../src/component/component.ts';
 import type { SealedBatch, Tenant } from '../../../src/model/batch.ts';
 import { ulid } from '../../../src/model/ulid.ts';
-import type { QueueClient, QueueDatabase } from '../database.ts';
+import type { PostgresTransaction } from '../connection/pool.ts';
+import type { StoreDatabase } from '../database.ts';
 import type { Holder } from './holder.ts';
 
 /** How long an answer is kept. */
@@ -64,13 +65,13 @@ export function answerRow(batch: SealedBatch, now: number): AnswerRow | undefine
 
 export type PostgresLedger = IdempotencyLedger & {
   /** Writes answers into the transaction that makes their batches durable. */
-  keep(client: QueueClient, answers: readonly AnswerRow[]): Promise<void>;
+  keep(client: PostgresTransaction, answers: readonly AnswerRow[]): Promise<void>;
   /** Forgets a bounded number of answers that have expired; resolves with whether there may be more. */
   tidy(): Promise<boolean>;
 };
 
 export function postgresLedger(
-  database: QueueDatabase,
+  database: StoreDatabase,
   holder: Holder,
   clock: Clock,
   logger: Logger,
@@ -112,7 +113,7 @@ export function postgresLedger(
       .catch((error: unknown) => logger.warn({ error }, 'a claim was not given back yet'));
   }
 
-  async function keep(client: QueueClient, answers: readonly AnswerRow[]): Promise<void> {
+  async function keep(client: PostgresTransaction, answers: readonly AnswerRow[]): Promise<void> {
     for (const answer of answers) await client.query(KEEP, answer);
   }
 

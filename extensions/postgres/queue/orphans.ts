@@ -1,11 +1,11 @@
-import type { QueueDatabase } from '../database.ts';
+import type { StoreDatabase } from '../database.ts';
 
 /**
  * Finds leases that this process holds without knowing: the answer to its asking was lost on the way. What
  * is found twice in a row is given back; what was leased meanwhile is known by the second time.
  */
 export function orphanSearch(
-  database: QueueDatabase,
+  database: StoreDatabase,
   holderId: string,
   isKnown: (branchId: number, seq: number) => boolean,
 ): () => Promise<number> {

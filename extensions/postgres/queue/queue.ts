@@ -138,8 +138,8 @@ export class PostgresQueue implements SharedQueue {
 
   async #remember(batch: SealedBatch, answer: AnswerRow): Promise<void> {
     const { database, ledger } = this.#parts;
-    await database.promptly(async (client) => {
-      const deleted = await ask(client, database.deletedAmong([batch.tenant.projectId]));
+    await database.transactionWithDeadline(async (client) => {
+      const deleted = await ask(client, database.lockForAccept([batch.tenant.projectId]));
       if (deleted.size === 0) await ledger.keep(client, [answer]);
     });
   }
@@ -279,13 +279,8 @@ export class PostgresQueue implements SharedQueue {
   async #readBodies(leases: readonly Lease[]): Promise<ReadonlyMap<string, SealedBatch>> {
     const missing = leases.filter(({ leased }) => this.#fromCache(leased) === undefined);
     if (missing.length === 0) return new Map();
-    const wanted = new Map(
-      missing.map(({ leased: { batchId: id, projectId, receivedAt } }) => [
-        id,
-        { id, projectId, receivedAt },
-      ]),
-    );
-    return this.#parts.database.read([...wanted.values()]);
+    const ids = new Set(missing.map(({ leased }) => leased.batchId));
+    return this.#parts.database.readBatches([...ids]);
   }
 
   #fromCache({ batchId }: Leased): SealedBatch | undefined {
@@ -296,7 +291,7 @@ export class PostgresQueue implements SharedQueue {
   /** Its project was deleted meanwhile; else it is damage, which must not stop what stands behind it. */
   async #withoutBody(branch: string, leased: Leased): Promise<void> {
     const { database, clock, logger } = this.#parts;
-    const deleted = await ask(database, database.deletedAmong([leased.projectId]));
+    const deleted = await database.deletedProjects([leased.projectId]);
     const entry = { branch, batchId: leased.batchId };
     if (deleted.size > 0) {
       this.#dropped({ branch, items: leased.items, reason: 'project_deleted', wasDead: false });

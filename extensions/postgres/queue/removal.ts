@@ -1,5 +1,5 @@
 import type { DropReason } from '../../../src/queue/queue.ts';
-import type { QueueDatabase } from '../database.ts';
+import type { StoreDatabase } from '../database.ts';
 
 const ROWS = 1000;
 
@@ -16,7 +16,7 @@ export type Forgotten = (
  * be more.
  */
 export async function removeStep(
-  database: QueueDatabase,
+  database: StoreDatabase,
   projectId: string,
   forgotten: Forgotten,
 ): Promise<boolean> {
@@ -45,7 +45,7 @@ export async function removeStep(
  * milliseconds since the epoch; resolves with whether there may be more.
  */
 export async function expireStep(
-  database: QueueDatabase,
+  database: StoreDatabase,
   projectId: string,
   since: number,
   forgotten: Forgotten,

@@ -1,7 +1,7 @@
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { QueueOptions } from '../../../src/queue/queue.ts';
 import type { SharedQueue, SharedQueueStorage } from '../../../src/queue/shared-queue.ts';
-import type { QueueDatabase } from '../database.ts';
+import type { StoreDatabase } from '../database.ts';
 import type { Holder } from './holder.ts';
 import { becomeHolder } from './holder.ts';
 import type { PostgresLedger } from './ledger.ts';
@@ -34,7 +34,7 @@ export type PostgresQueues = SharedQueueStorage & {
 
 /** The queues of a database, found again by name: opening an open one reconfigures it. */
 export async function openQueues(
-  database: QueueDatabase,
+  database: StoreDatabase,
   clock: Clock,
   logger: Logger,
 ): Promise<PostgresQueues> {
@@ -133,7 +133,7 @@ export async function openQueues(
 
 /** Does the work unless another process is at it; resolves with whether it was done. */
 async function withAdvisoryLock(
-  database: QueueDatabase,
+  database: StoreDatabase,
   name: string,
   work: () => Promise<void>,
 ): Promise<boolean> {

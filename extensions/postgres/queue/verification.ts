@@ -1,9 +1,9 @@
-import type { QueueDatabase } from '../database.ts';
+import type { StoreDatabase } from '../database.ts';
 import * as sql from './statements.ts';
 
 /** Reads all that waits in a queue, and sets aside what has no body. Resolves with how many of each. */
 export async function verifyQueue(
-  database: QueueDatabase,
+  database: StoreDatabase,
   queue: string,
   now: number,
 ): Promise<{ entries: number; quarantined: number }> {
@@ -13,18 +13,14 @@ export async function verifyQueue(
   for (;;) {
     const { rows } = await database.query(sql.PAGE, [queue, after]);
     if (rows.length === 0) return { entries, quarantined };
-    const wanted = rows.map((row) => ({
-      id: String(row.batch_id),
-      projectId: String(row.project),
-      receivedAt: Number(row.received_at),
-    }));
-    const read = await database.read(wanted);
-    for (const { id } of wanted) {
+    const ids = rows.map((row) => String(row.batch_id));
+    const read = await database.readBatches(ids);
+    for (const id of ids) {
       if (read.has(id)) continue;
       quarantined++;
       await database.query(sql.QUARANTINE, [queue, id, 'its body is missing', now]);
     }
-    entries += wanted.length;
-    after = wanted.at(-1)?.id ?? '';
+    entries += ids.length;
+    after = ids.at(-1) ?? '';
   }
 }

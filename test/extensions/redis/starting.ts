@@ -1,5 +1,6 @@
 import { config } from '../../../extensions/redis/config.ts';
 import { factory as redis } from '../../../extensions/redis/factory.ts';
+import { findOffer, offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Extension } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
@@ -10,14 +11,14 @@ import { fakeHost, testSettings } from '../../helper/settings.ts';
 /** Starts the extension as a service does; it ends with the test. */
 export async function startRedis(t: Teardown, options: Record<string, unknown>) {
   const health = createHealth(systemClock);
-  const host = fakeHost({ services: { [HEALTH_REGISTRY.name]: health } });
+  const host = fakeHost({ services: [offer(HEALTH_REGISTRY, health)] });
   const settings = testSettings('extension', 'redis', { host, clock: systemClock });
   const extension = (await redis.create(settings, config.parse(options))) as Extension;
-  const offer = extension.provide(REDIS);
-  if (offer === undefined) throw new Error('redis offers no connection');
+  const connection = findOffer(extension.offers, REDIS);
+  if (connection === undefined) throw new Error('redis offers no connection');
   t.teardown(() => extension.shutdown(AbortSignal.timeout(1000)));
   await extension.start();
-  return { redis: offer, health, settings };
+  return { redis: connection, health, settings };
 }
 
 /** Resolves when the state of the connection satisfies the condition. */
