@@ -1,6 +1,6 @@
 import { z } from 'zod';
+import { clientTls } from '../../src/schema/client-tls.ts';
 import { duration, secret } from '../../src/schema/fields.ts';
-import { connectionTls } from '../../src/tls/client.ts';
 
 const sentinel = z.strictObject({
   name: z.string().min(1).describe('Name of the primary in the configuration of the Sentinels.'),
@@ -35,7 +35,7 @@ export const config = z
       .describe(
         'A command without an answer fails after this. At most 1500ms, so that no request waits for Redis.',
       ),
-    tls: connectionTls('Redis')
+    tls: clientTls('Redis')
       .optional()
       .describe('Files for TLS. With this field TLS is used for redis:// URLs too.'),
     sentinel: sentinel.optional().describe('Sentinels that know the address of the primary.'),
