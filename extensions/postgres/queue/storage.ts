@@ -117,7 +117,7 @@ export async function openQueues(
 
   return {
     openQueue,
-    alone: (name, work) => alone(database, name, work),
+    withAdvisoryLock: (name, work) => withAdvisoryLock(database, name, work),
     removeStep: (projectId) => removeStep(database, projectId, forgotten),
     expireStep: (projectId, since) => expireStep(database, projectId, since, forgotten),
     async refresh() {
@@ -132,7 +132,7 @@ export async function openQueues(
 }
 
 /** Does the work unless another process is at it; resolves with whether it was done. */
-async function alone(
+async function withAdvisoryLock(
   database: StoreDatabase,
   name: string,
   work: () => Promise<void>,
