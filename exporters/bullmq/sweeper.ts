@@ -58,7 +58,7 @@ export function startSweeper(options: SweeperOptions): Sweeper {
   async function sweep(): Promise<void> {
     if (!redis.state().connected) return;
     try {
-      await storage.alone(`sweep/${name}`, () => sweepOnce(options, () => isStopped));
+      await storage.withAdvisoryLock(`sweep/${name}`, () => sweepOnce(options, () => isStopped));
     } catch (error) {
       logger.warn({ error }, 'jobs that Redis lost could not be looked for');
     }

@@ -92,7 +92,7 @@ function offersOf(open: () => OpenStore): Map<string, unknown> {
   const store = lateStore(() => open().store);
   const queues: SharedQueueStorage = {
     openQueue: async (options) => open().queues.openQueue(options),
-    alone: async (name, work) => open().queues.alone(name, work),
+    withAdvisoryLock: async (name, work) => open().queues.withAdvisoryLock(name, work),
   };
   const ledger: SharedLedger = {
     newestEpoch: async (organizationId) => open().ledger.newestEpoch(organizationId),

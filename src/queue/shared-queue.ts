@@ -28,7 +28,7 @@ export type SharedQueue = DurableQueue & {
 export type SharedQueueStorage = {
   openQueue(options: QueueOptions): Promise<SharedQueue>;
   /** Runs the work where no other process runs work of this name; resolves with whether it ran. */
-  alone(name: string, work: () => Promise<void>): Promise<boolean>;
+  withAdvisoryLock(name: string, work: () => Promise<void>): Promise<boolean>;
 };
 
 /** Offered by stores whose queues processes share. */
