@@ -11,8 +11,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   'src/model': [],
   'src/thread': [],
   'src/net': [],
-  'src/schema': [],
   'src/component': ['src/model'],
+  'src/schema': ['src/component'],
   'src/tls': ['src/component', 'src/schema'],
   'src/config': ['src/component', 'src/schema'],
   'src/telemetry': ['src/component', 'src/schema', 'src/tls'],
@@ -57,7 +57,9 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     ...['src/bullmq', 'src/component', 'src/model', 'src/otlp-client', 'src/queue', 'src/redis'],
     ...['src/schema', 'src/store', 'src/thread'],
   ],
-  connectors: ['src/component', 'src/model', 'src/queue', 'src/schema', 'src/sqlite'],
+  connectors: [
+    ...['src/component', 'src/model', 'src/queue', 'src/schema', 'src/sqlite', 'src/store'],
+  ],
   extensions: [
     ...['src/component', 'src/control', 'src/http', 'src/model', 'src/queue', 'src/redis'],
     ...['src/schema', 'src/sqlite', 'src/store', 'src/tenancy', 'src/tls'],

@@ -1,12 +1,14 @@
 import { z } from 'zod';
-import { byteSize, duration, queueStorageRef, storeRef } from '../../src/schema/fields.ts';
+import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import { byteSize, duration, ref } from '../../src/schema/fields.ts';
+import { STORE } from '../../src/store/store.ts';
 
 export const config = z
   .strictObject({
-    store: storeRef()
+    store: ref(STORE)
       .optional()
       .describe('The store that keeps the queue: its own table of raw batches, nothing is copied.'),
-    storage: queueStorageRef()
+    storage: ref(QUEUE_STORAGE)
       .optional()
       .describe('A `file_storage` that keeps the queue, for pipelines without a store.'),
     directory: z

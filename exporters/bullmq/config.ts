@@ -1,16 +1,16 @@
 import { z } from 'zod';
-import { byteSize, duration, redisRef } from '../../src/schema/fields.ts';
+import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
+import { REDIS } from '../../src/redis/redis.ts';
+import { byteSize, duration, ref } from '../../src/schema/fields.ts';
 
 export const config = z.strictObject({
-  redis: redisRef().describe('The `redis` extension whose Redis holds the jobs.'),
+  redis: ref(REDIS).describe('The `redis` extension whose Redis holds the jobs.'),
   queue: z
     .string()
     .regex(/^[\w.-]{1,100}$/, 'expected 1 to 100 letters, digits, ".", "_" or "-"')
     .default('traces')
     .describe('Name of the queue; workers name the same.'),
-  store: z
-    .string()
-    .meta({ capability: 'shared_queues' })
+  store: ref(SHARED_QUEUES)
     .optional()
     .describe(
       'The store that keeps the payload: committed there before the answer, a job in Redis is a pointer. ' +

@@ -98,6 +98,6 @@ async function sweepOnce(
 }
 
 async function mend(wanted: readonly NewJob[], jobs: JobQueue, logger: Logger): Promise<void> {
-  const mended = await jobs.mend(wanted);
+  const mended = await jobs.recreateLost(wanted);
   if (mended > 0) logger.warn({ jobs: mended }, 'jobs were made anew that Redis had in no list');
 }

@@ -6,7 +6,7 @@ import { type QueueDelivery, startDelivery } from '../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
-import type { SendingQueue } from '../../src/schema/delivery-fields.ts';
+import type { SendingQueue } from './delivery-fields.ts';
 
 /** How often a client that waits for room looks for it. */
 const ROOM_INTERVAL_MS = 50;

@@ -1,10 +1,11 @@
 import { z } from 'zod';
-import { endpoint, secret, storeRef } from '../../src/schema/fields.ts';
+import { endpoint, ref, secret } from '../../src/schema/fields.ts';
 import { serverTls } from '../../src/schema/server-tls.ts';
+import { STORE } from '../../src/store/store.ts';
 
 export const config = z.strictObject({
   endpoint: endpoint('127.0.0.1:4319').describe('Where to listen'),
-  store: storeRef().describe('The store whose projects and keys are managed'),
+  store: ref(STORE).describe('The store whose projects and keys are managed'),
   token: secret()
     .refine((token) => !token.startsWith('ws_'), {
       error: 'a project key cannot be the admin token; take a secret of its own',

@@ -1,4 +1,4 @@
-import type { Capability } from '../../src/component/capability.ts';
+import { offer } from '../../src/component/capability.ts';
 import type { Extension, Settings } from '../../src/component/component.ts';
 import { HEALTH } from '../../src/component/health.ts';
 import type { AdminApi } from '../../src/control/admin-api.ts';
@@ -51,8 +51,7 @@ export function createExtension(settings: Settings, config: AdminConfig): Extens
       server = undefined;
       await closing?.close(deadline);
     },
-    provide: <T>(wanted: Capability<T>) =>
-      wanted.name === ADMIN_API.name ? (api as T) : undefined,
+    offers: [offer(ADMIN_API, api)],
   };
 }
 

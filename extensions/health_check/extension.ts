@@ -19,7 +19,7 @@ export function createExtension(settings: Settings, config: HealthCheckConfig): 
   let server: Server | undefined;
   let unsecure = (): void => {};
   return {
-    provide: () => undefined,
+    offers: [],
     async start() {
       const health = settings.host.service(HEALTH);
       server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 });

@@ -1,16 +1,16 @@
 import { z } from 'zod';
-import { duration, redisRef } from '../../src/schema/fields.ts';
+import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
+import { REDIS } from '../../src/redis/redis.ts';
+import { duration, ref } from '../../src/schema/fields.ts';
 
 export const config = z.strictObject({
-  redis: redisRef().describe('The `redis` extension whose Redis holds the jobs.'),
+  redis: ref(REDIS).describe('The `redis` extension whose Redis holds the jobs.'),
   queue: z
     .string()
     .regex(/^[\w.-]{1,100}$/, 'expected 1 to 100 letters, digits, ".", "_" or "-"')
     .default('traces')
     .describe('Name of the queue, as the gateways have it.'),
-  store: z
-    .string()
-    .meta({ capability: 'shared_queues' })
+  store: ref(SHARED_QUEUES)
     .optional()
     .describe('The store where gateways put the payloads; named here where it is named there.'),
   concurrency: z

@@ -33,8 +33,6 @@ function schemaOf(schema: z.ZodType): Json {
   return asWritten(json) as Json;
 }
 
-/** Marks that only the checks read. */
-const OWN_MARKS = ['secret', 'capability', 'listens'];
 /** Any value may be a variable. */
 const VARIABLE = { type: 'string', pattern: '\\$\\{' };
 
@@ -44,7 +42,6 @@ function asWritten(node: unknown): unknown {
   if (typeof node !== 'object' || node === null) return node;
   const json: Json = {};
   for (const [key, value] of Object.entries(node)) {
-    if (OWN_MARKS.includes(key) && typeof value !== 'object') continue;
     if (key === 'properties') {
       const fields = Object.entries(value as Json).map(([name, field]) => [name, asWritten(field)]);
       json[key] = Object.fromEntries(fields);

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import type { Capability } from '../component/capability.ts';
+import { MARKS } from './marks.ts';
 
 /**
  * Pieces that component schemas share. Each reads what people write (`200ms`, `25MiB`) and gives what
@@ -71,7 +73,8 @@ const endpointPiece = z
   .refine((text) => parseEndpoint(text) !== undefined, {
     error: 'expected host:port, such as 127.0.0.1:4318 or [::1]:4318',
   })
-  .meta({ listens: true, examples: ['127.0.0.1:4318'] });
+  .meta({ examples: ['127.0.0.1:4318'] })
+  .register(MARKS, { listens: 'http' });
 
 /** A `host:port` to listen on; the text as written, to be read with `parseEndpoint`. */
 export function endpoint(): typeof endpointPiece;
@@ -124,47 +127,16 @@ export function byteSize(byDefault?: string | number) {
   return byDefault === undefined ? byteSizePiece : byteSizePiece.prefault(byDefault);
 }
 
-const secretPiece = z.string().meta({ secret: true, writeOnly: true });
+const secretPiece = z.string().meta({ writeOnly: true }).register(MARKS, { secret: true });
 
 /** A text that is never printed: `print-config` and messages show `[REDACTED]`. */
 export function secret() {
   return secretPiece;
 }
 
-const storePiece = z
-  .string({ error: 'expected the id of a store extension, such as sqlite' })
-  .meta({ capability: 'store' });
-
-/** The id of an extension that is a store. */
-export function storeRef() {
-  return storePiece;
-}
-
-const queueStoragePiece = z
-  .string({ error: 'expected the id of an extension that keeps queues, such as file_storage' })
-  .meta({ capability: 'queue_storage' });
-
-/** The id of an extension that can keep queues: a store, or a directory. */
-export function queueStorageRef() {
-  return queueStoragePiece;
-}
-
-const usageCountersPiece = z
-  .string({
-    error: 'expected the id of an extension that keeps a usage ledger, such as file_storage',
-  })
-  .meta({ capability: 'usage_counters' });
-
-/** The id of an extension that keeps a usage ledger: a store, or a directory. */
-export function usageCountersRef() {
-  return usageCountersPiece;
-}
-
-const redisPiece = z
-  .string({ error: 'expected the id of a redis extension, such as redis' })
-  .meta({ capability: 'redis' });
-
-/** The id of an extension that is a connection to Redis. */
-export function redisRef() {
-  return redisPiece;
+/** The id of an extension that offers the capability. */
+export function ref(capability: Capability<unknown>) {
+  return z
+    .string({ error: `expected the id of an extension that offers ${capability.name}` })
+    .register(MARKS, { capability });
 }

@@ -2,6 +2,7 @@ import type { Test } from 'tap';
 import t from 'tap';
 import { config } from '../../../connectors/disk_queue/config.ts';
 import { createConnector as diskQueue } from '../../../connectors/disk_queue/connector.ts';
+import { offer } from '../../../src/component/capability.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../../src/queue/registry.ts';
 import { nativeBatch } from '../../helper/batches.ts';
@@ -14,10 +15,7 @@ const NEVER = new AbortController().signal;
 async function running(t: Test, more: { directory?: string; [field: string]: unknown } = {}) {
   const clock = fakeClock();
   const queues = createQueues();
-  const services = {
-    [HEALTH_REGISTRY.name]: createHealth(clock),
-    [QUEUE_REGISTRY.name]: queues,
-  };
+  const services = [offer(HEALTH_REGISTRY, createHealth(clock)), offer(QUEUE_REGISTRY, queues)];
   const settings = testSettings('connector', 'disk_queue', { clock, host: fakeHost({ services }) });
   const sink = createSink();
   const parsed = config.parse({ ...more, directory: more.directory ?? t.testdir({}) });

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { factory as otlpHttp } from '../../../exporters/otlphttp/factory.ts';
+import { offer } from '../../../src/component/capability.ts';
 import type { Exporter } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
@@ -63,8 +64,8 @@ async function benchOf(t: Test, options: Options = {}): Promise<Bench> {
       })
     : undefined;
   const host = fakeHost({
-    services: { [HEALTH_REGISTRY.name]: health, [QUEUE_REGISTRY.name]: queues },
-    extensions: { file_storage: { [QUEUE_STORAGE.name]: storage } },
+    services: [offer(HEALTH_REGISTRY, health), offer(QUEUE_REGISTRY, queues)],
+    extensions: { file_storage: storage === undefined ? [] : [offer(QUEUE_STORAGE, storage)] },
   });
   const settings = { ...base, host };
   const config = otlpHttp.config.parse({

@@ -8,6 +8,7 @@ import type { ApiError } from '../../../extensions/admin/errors.ts';
 import { defineExtension } from '../../../src/component/factory.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import { REGISTRY } from '../../../src/registry.ts';
+import { STORE } from '../../../src/store/store.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { fakeStore } from '../../helper/fake-store.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
@@ -550,7 +551,7 @@ t.test('that nothing will be served without a token is said before a start', asy
     type: 'remote',
     stability: 'development',
     description: 'A store without a data directory.',
-    provides: ['store'],
+    provides: [STORE],
     config: z.strictObject({}),
     create() {
       throw new Error('a configuration is checked without creating anything');

@@ -2,7 +2,9 @@ import type { Test } from 'tap';
 import t from 'tap';
 import { config as healthCheckConfig } from '../../../extensions/health_check/config.ts';
 import { createExtension as createHealthCheck } from '../../../extensions/health_check/extension.ts';
+import { offer } from '../../../src/component/capability.ts';
 import type { HealthReport } from '../../../src/component/health.ts';
+import { HEALTH } from '../../../src/component/health.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 import { dial } from '../../helper/wire.ts';
@@ -18,7 +20,7 @@ async function serving(t: Test, config: object = {}) {
     }),
   };
   const settings = testSettings('extension', 'health_check', {
-    host: fakeHost({ services: { health } }),
+    host: fakeHost({ services: [offer(HEALTH, health)] }),
   });
   const extension = createHealthCheck(
     settings,

@@ -1,17 +1,19 @@
 import { gzipSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
+import { offer } from '../../../src/component/capability.ts';
 import type { Pipeline } from '../../../src/component/component.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { Refusal, StoreError } from '../../../src/model/errors.ts';
 import { registerReadRoutes } from '../../../src/read/routes.ts';
-import type {
-  Store,
-  StoredObservation,
-  StoredTrace,
-  TraceFilter,
+import {
+  STORE,
+  type Store,
+  type StoredObservation,
+  type StoredTrace,
+  type TraceFilter,
 } from '../../../src/store/store.ts';
 import type { ApiKey } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch, nativeEvent, rawBatch } from '../../helper/batches.ts';
@@ -64,8 +66,8 @@ async function reading(
   const listeners = testListeners(more.inFlightBytes);
   const store = memoryStore(held, more.filters);
   const host = fakeHost({
-    services: { [LISTENERS.name]: listeners },
-    extensions: { sqlite: { store } },
+    services: [offer(LISTENERS, listeners)],
+    extensions: { sqlite: [offer(STORE, store)] },
   });
   const settings = testSettings('receiver', 'native', { host, logger: listeners.logger });
   const pipeline = sinkPipeline(createSink(), { storeId: 'sqlite', ...more.pipeline });
