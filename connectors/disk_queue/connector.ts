@@ -56,7 +56,9 @@ export function createConnector(
       queue = await storage.openQueue({ name: id, branches: names, maxBytes: config.max_bytes });
       removers = [
         queueGauges(settings.metrics, { connector: id }, queue),
-        settings.host.service(HEALTH_REGISTRY).register(id, queueHealth(queue, clock, own?.health)),
+        settings.host
+          .service(HEALTH_REGISTRY)
+          .register(id, queueHealth(queue, clock, { disk: own?.health })),
         settings.host.service(QUEUE_REGISTRY).register(id, queue),
       ];
       delivery = startDelivery(

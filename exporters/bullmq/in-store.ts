@@ -99,7 +99,9 @@ async function openStored(settings: Settings, config: Config): Promise<Open> {
     logger,
     interval: config.sweep_interval,
   });
-  const ofQueue = queueHealth(queue, clock, undefined, 'committed to the store before the answer');
+  const ofQueue = queueHealth(queue, clock, {
+    durability: 'committed to the store before the answer',
+  });
   const removers = [
     queueGauges(metrics, { exporter: id }, queue),
     host.service(HEALTH_REGISTRY).register(id, () => health(ofQueue(), redis)),

@@ -58,7 +58,7 @@ export function startSweeper(options: SweeperOptions): Sweeper {
   async function sweep(): Promise<void> {
     if (!redis.state().connected) return;
     try {
-      await storage.alone(`sweep/${name}`, () => sweepOnce(options, () => isStopped));
+      await storage.withAdvisoryLock(`sweep/${name}`, () => sweepOnce(options, () => isStopped));
     } catch (error) {
       logger.warn({ error }, 'jobs that Redis lost could not be looked for');
     }
@@ -98,6 +98,6 @@ async function sweepOnce(
 }
 
 async function mend(wanted: readonly NewJob[], jobs: JobQueue, logger: Logger): Promise<void> {
-  const mended = await jobs.mend(wanted);
+  const mended = await jobs.recreateLost(wanted);
   if (mended > 0) logger.warn({ jobs: mended }, 'jobs were made anew that Redis had in no list');
 }

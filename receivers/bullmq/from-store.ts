@@ -82,7 +82,7 @@ async function openTaking(settings: Settings, config: Config, pipeline: Pipeline
     jobs,
     work: (job) => carryOut(taking, job, stopping.signal),
   });
-  const ofQueue = queueHealth(queue, clock, undefined, 'the store has what is not delivered');
+  const ofQueue = queueHealth(queue, clock, { durability: 'undelivered batches are in the store' });
   const removers = [
     queueGauges(metrics, { receiver: id }, queue),
     host.service(HEALTH_REGISTRY).register(id, () => progressHealth(ofQueue(), worker, redis)),

@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { httpUrl, parseHttpUrl, secretHeaders, tlsClient } from '../schema/client-fields.ts';
+import { httpUrl, parseHttpUrl, secretHeaders } from '../schema/client-fields.ts';
+import { clientTls } from '../schema/client-tls.ts';
 import { duration } from '../schema/fields.ts';
 import { MARKS } from '../schema/marks.ts';
 
@@ -25,7 +26,15 @@ export const clientFields = {
     .prefault({})
     .describe('How hard bodies are compressed.'),
   timeout: duration('30s').describe('For one request, from its start to the end of the answer.'),
-  tls: tlsClient().prefault({}).describe('Certificates, for https.'),
+  tls: clientTls('the destination')
+    .safeExtend({
+      insecure: z
+        .boolean()
+        .default(false)
+        .describe("Accepted for the Collector's sake; the scheme of the address decides."),
+    })
+    .prefault({})
+    .describe('Certificates, for https.'),
   proxy_url: httpUrl('proxy_url')
     .register(MARKS, { secret: true })
     .optional()
