@@ -11,7 +11,7 @@ import { guardAccess } from './access.ts';
 import type { AdminConfig } from './config.ts';
 import type { AdminServer } from './server.ts';
 import { createServer } from './server.ts';
-import { keepToken, noPlaceForToken } from './token.ts';
+import { keepToken } from './token.ts';
 
 /**
  *   socket ─▶ fastify ─▶ server.ts  path, method ─▶ credential ─▶ body ─▶ query and body by their schema
@@ -35,7 +35,10 @@ export function createExtension(settings: Settings, config: AdminConfig): Extens
       const store = host.extension(config.store, STORE);
       const token = await tokenOf(settings, config);
       if (token === undefined) {
-        logger.warn({ endpoint: config.endpoint }, noPlaceForToken(config.store));
+        logger.warn(
+          { endpoint: config.endpoint, store: config.store },
+          'Admin API is not served: no token, and the store has no data directory to keep one',
+        );
         return;
       }
       tokenFile = token.file;
