@@ -12,6 +12,7 @@ import { clientTls } from '../src/schema/client-tls.ts';
 import { serverTls } from '../src/schema/server-tls.ts';
 import { plans } from '../src/tenancy/plans.ts';
 import { fieldTable, schemaFields } from './fields.ts';
+import { roomPicture } from './rooms.ts';
 
 const ROOT = join(import.meta.dirname, '..');
 const SECTION_OF = Object.fromEntries(Object.entries(SECTIONS).map(([name, kind]) => [kind, name]));
@@ -24,6 +25,7 @@ const PARTS: Readonly<Record<string, (file: string) => string>> = {
   'server tls fields': (file) => fieldTable(serverTls(), file),
   'client tls fields': (file) => fieldTable(clientTls('the server'), file),
   plans: planTable,
+  rooms: roomPicture,
 };
 
 /** Every file with a generated part, as it is and as it should be. */
