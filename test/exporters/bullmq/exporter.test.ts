@@ -5,6 +5,7 @@ import { startWorker } from '../../../receivers/bullmq/worker.ts';
 import { openJobQueue } from '../../../src/bullmq/job-queue.ts';
 import { jobIdOf } from '../../../src/bullmq/names.ts';
 import { systemClock } from '../../../src/component/clock.ts';
+import { deferred } from '../../../src/component/deferred.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import { aTenant, nativeBatch } from '../../helper/batches.ts';
 import { processOn, until } from '../../helper/job-queue.ts';
@@ -318,7 +319,7 @@ t.test('replaces a connected worker that takes no jobs', async (t) => {
   const logger = recordingLogger();
   const done = new Set<unknown>();
   const worker = await startWorker({
-    redis: { ...one.redis, duplicate },
+    redis: deferred('redis', () => one.redis, { duplicate }),
     queue: 'traces',
     concurrency: 1,
     lockDuration: 1000,
