@@ -67,7 +67,7 @@ export function housekeeping(parts: HousekeepingParts): Housekeeping {
     failure: 'what nobody needs any more could not be removed yet',
     step: async () => {
       let hasMore = false;
-      await queues.alone('housekeeping', async () => {
+      await queues.withAdvisoryLock('housekeeping', async () => {
         hasMore = await step();
       });
       return hasMore;

@@ -11,11 +11,11 @@ import type { OpenRedis, Sentinel } from './connection.ts';
 import { openRedis } from './connection.ts';
 
 /**
- * Holds one connection and lends it:
+ * Owns one connection and offers it as `redis`:
  *
- *   start ──▶ extensions/redis/connection.ts ──▶ offered as `redis`
+ *   start ──▶ extensions/redis/connection.ts ──▶ bullmq, quotas
  *
- * A Redis that is away at the start, or goes away, is waited for: nothing needs a restart.
+ * The connection retries a Redis that is away, at the start as later, so an outage needs no restart.
  */
 export function createExtension(settings: Settings, config: RedisConfig): Extension {
   const { id, clock, logger, host } = settings;
@@ -63,9 +63,7 @@ export function createExtension(settings: Settings, config: RedisConfig): Extens
   };
 }
 
-/**
- * Whether the process can accept without Redis is for those to say who use it: with a store, a queue does.
- */
+/** Never affects readiness: each user decides whether it can accept without Redis. */
 function healthOf(redis: RedisConnection, cluster: boolean): ComponentHealth {
   const { connected, refuses, reason, maxmemoryPolicy, appendOnly } = redis.state();
   const message = connected ? refuses : 'Redis cannot be reached.';

@@ -8,7 +8,7 @@ import { REDIS, type RedisConnection, type RedisState } from '../../../src/redis
 import type { Teardown } from '../../helper/redis-server.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 
-/** The extension as a service starts it; it ends with the test. */
+/** Starts the extension as a service does; it ends with the test. */
 export async function startRedis(t: Teardown, options: Record<string, unknown>) {
   const health = createHealth(systemClock);
   const host = fakeHost({ services: [offer(HEALTH_REGISTRY, health)] });
@@ -21,7 +21,7 @@ export async function startRedis(t: Teardown, options: Record<string, unknown>) 
   return { redis: connection, health, settings };
 }
 
-/** Until the connection says so of itself. */
+/** Resolves when the state of the connection satisfies the condition. */
 export function stateOf(redis: RedisConnection, is: (state: RedisState) => boolean): Promise<void> {
   return new Promise((resolve) => {
     const stop = redis.onState((state) => {
@@ -36,5 +36,5 @@ export function stateOf(redis: RedisConnection, is: (state: RedisState) => boole
   });
 }
 
-/** What a command is rejected with that Redis does not answer. */
+/** The error of a command while Redis does not answer. */
 export const FAILED = { name: 'RetryableError', code: 'redis_failed' };
