@@ -69,7 +69,11 @@ function describe(section: Section, issue: ZodIssue, prefix: Path): Issue[] {
   ) {
     const about = descriptionOf(schemaAt(section.schema, path) ?? section.schema);
     return [
-      problem(section, path, `required and not given${about === undefined ? '' : ` (${about})`}`),
+      problem(
+        section,
+        path,
+        `required and not given${about === undefined ? '' : ` (${about.replace(/\.$/, '')})`}`,
+      ),
     ];
   }
   return [problem(section, path, `${messageOf(issue, node)}${got(section, path, node)}`)];

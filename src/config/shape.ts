@@ -22,7 +22,7 @@ type Definition = {
 };
 
 function definitionOf(schema: z.core.$ZodType): Definition {
-  return schema._zod.def as unknown as Definition;
+  return schema._zod.def as Definition;
 }
 
 /** The schema one layer further in: under optional, default, or in front of a transformation. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { httpUrl, parseHttpUrl, secretHeaders } from '../schema/client-fields.ts';
 import { clientTls } from '../schema/client-tls.ts';
 import { duration } from '../schema/fields.ts';
-import { MARKS } from '../schema/marks.ts';
+import { mark } from '../schema/marks.ts';
 
 const answer = z.enum(['hold', 'dead_letter', 'retry']);
 
@@ -35,8 +35,7 @@ export const clientFields = {
     })
     .prefault({})
     .describe('Certificates, for https.'),
-  proxy_url: httpUrl('proxy_url')
-    .register(MARKS, { secret: true })
+  proxy_url: mark(httpUrl('proxy_url'), { secret: true })
     .optional()
     .describe('An HTTP proxy to go through.'),
   max_conns_per_host: z

@@ -1,16 +1,18 @@
 import { z } from 'zod';
 import { secret } from './fields.ts';
+import { mark } from './marks.ts';
 
 /** Fields of clients of other services, with the Collector's names and defaults. */
 
 /** An `http` or `https` address; what it says is wrong names the field. */
 export function httpUrl(field: string) {
-  return z
+  const url = z
     .string()
     .refine((text) => parseHttpUrl(text) !== undefined, {
       error: `${field} must be a valid URL, such as http://127.0.0.1:4318`,
     })
     .meta({ examples: ['https://gateway.example.com:4318'] });
+  return mark(url, { form: 'URL' });
 }
 
 /** Undefined where the text is no absolute address of HTTP, or carries a fragment. */

@@ -42,7 +42,7 @@ export function sharedJsonTexts(index: OtlpIndex, visitor: TextVisitor): void {
   walk.message(start, REQUEST, AROUND);
 }
 
-/** What a message inherits from the attribute around it. */
+/** Properties that a message inherits from the attribute or event around it. */
 type Around = {
   readonly field: TextField;
   readonly keyStart: number;

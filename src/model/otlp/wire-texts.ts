@@ -6,8 +6,8 @@ import { keyAt } from './keys.ts';
 import { EVENT, KEY_VALUE, REQUEST, SPAN, type WireMessage } from './wire-shape.ts';
 
 /**
- * `FormatModule.texts` for protobuf. A string in an unknown field cannot be told from a message, so the
- * walk passes over it; numbers and byte sequences are no texts.
+ * `FormatModule.texts` for protobuf. An unknown field may be a string or a message, so the walk passes over
+ * it; numbers and byte sequences are no texts.
  */
 export function wireTexts(index: OtlpIndex, position: number, visitor: TextVisitor): void {
   const start = spanField(index, position, OtlpField.START);

@@ -9,7 +9,7 @@ import {
 import type { Registry } from '../../../src/config/registry.ts';
 import { QUEUE_STORAGE } from '../../../src/queue/queue.ts';
 import { byteSize, duration, endpoint, ref, secret } from '../../../src/schema/fields.ts';
-import { MARKS } from '../../../src/schema/marks.ts';
+import { mark } from '../../../src/schema/marks.ts';
 import { STORE } from '../../../src/store/store.ts';
 
 const never = () => {
@@ -33,7 +33,7 @@ export const REGISTRY: Registry = [
           http: z.strictObject({ max_body: byteSize('25MiB') }).optional(),
           grpc: z
             .strictObject({
-              endpoint: endpoint('127.0.0.1:4317').register(MARKS, { listens: 'grpc' }),
+              endpoint: mark(endpoint('127.0.0.1:4317'), { listens: 'grpc' }),
             })
             .optional(),
         })
