@@ -225,5 +225,9 @@ t.test('a key that the gateway does not know holds everything until it does', as
   );
   t.equal(total(held, 'tracectl_dead_letter_entries'), 0);
   t.equal(total(held, 'tracectl_queue_entries'), 1);
-  t.match(sidecar.stderr() + sidecar.stdout(), /Destination refuses all requests/);
+  await eventually(
+    async () => sidecar.stderr() + sidecar.stdout(),
+    (log) => log.includes('Destination refuses all requests'),
+    'an error in the log',
+  );
 });
