@@ -1,6 +1,6 @@
-import type { Encoding, Format, Rejection, SealedBatch } from '../model/batch.ts';
-import { itemsOf } from '../model/batch.ts';
+import type { Encoding, Format, SealedBatch } from '../model/batch.ts';
 import { permissionBits, permissionList } from '../model/permissions.ts';
+import type { Rejection } from '../model/rejection.ts';
 
 /** Numbers in the file: append to these lists, never reorder them. */
 const FORMATS: readonly Format[] = ['native', 'runs', 'otlp_proto', 'otlp_json'];
@@ -42,7 +42,7 @@ export function recordOf(batch: SealedBatch, body: Uint8Array = owned(batch.body
     ENCODINGS.indexOf(batch.encoding),
     batch.receivedAt,
     batch.requestItems,
-    itemsOf(batch),
+    batch.items,
     usage.events,
     usage.bytes,
     positions === undefined ? null : JSON.stringify(positions),
@@ -54,18 +54,17 @@ export function recordOf(batch: SealedBatch, body: Uint8Array = owned(batch.body
 /** The inverse; throws when a value is none that `recordOf` writes. */
 export function batchOf(record: BatchRecord): SealedBatch {
   const [id, organizationId, projectId, keyId, permissions, format, encoding] = record;
-  const [receivedAt, requestItems, , events, bytes, positions, rejections, body] = record.slice(
-    7,
-  ) as unknown as [
-    number,
-    number,
-    number,
-    number,
-    number,
-    string | null,
-    string | null,
-    Uint8Array,
-  ];
+  const [receivedAt, requestItems, items, events, bytes, positions, rejections, body] =
+    record.slice(7) as unknown as [
+      number,
+      number,
+      number,
+      number,
+      number,
+      string | null,
+      string | null,
+      Uint8Array,
+    ];
   return {
     kind: 'raw',
     id,
@@ -75,7 +74,7 @@ export function batchOf(record: BatchRecord): SealedBatch {
     requestItems,
     body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
     encoding: at(ENCODINGS, encoding),
-    index: undefined,
+    items,
     positions: positions === null ? undefined : (JSON.parse(positions) as number[]),
     rejections: rejections === null ? [] : (JSON.parse(rejections) as Rejection[]),
     usage: { events, bytes },

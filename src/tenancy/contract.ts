@@ -1,6 +1,7 @@
 import { capability } from '../component/capability.ts';
-import type { Permission, RejectionCode, Tenant, Usage } from '../model/batch.ts';
+import type { Permission, Tenant, Usage } from '../model/batch.ts';
 import type { RefusalCode } from '../model/errors.ts';
+import type { RejectionCode } from '../model/rejection.ts';
 
 /**
  * The service around the pipeline: organization, plan, usage, audit and the log of rejections. Part of the
@@ -71,10 +72,10 @@ export type QuotaVerdict =
       readonly admitted: true;
       /**
        * The time it counts at: the reservation's, or the start of the newest hour seen when the clock has
-       * gone back behind it. `reserve`'s goes into `batch.usageAt`, so that the ledger counts there too.
+       * gone back behind it. `reserve`'s goes into `LedgerUsage.at`, so that the ledger counts there too.
        */
       readonly at: number;
-      /** Of the counters it was reserved in, where they can be lost: goes into `batch.usageEpoch`. */
+      /** Of the counters it was reserved in, where they can be lost: goes into `LedgerUsage.epoch`. */
       readonly epoch?: number;
     }
   | {
@@ -98,7 +99,7 @@ export type UsageCounters = {
    * Ends a reservation that was admitted, once: what was made durable stays counted, what was not is given
    * back. Where the batch was made durable by a queue of the same storage, its ledger entry is written
    * already and counts, whatever the rest of the pipeline made of it; else the entry is written now, in
-   * the background. `isEntered`: it is known to be written (`batch.isUsageEntered`).
+   * the background. `isEntered`: it is known to be written (`RequestContext.isUsageEntered`).
    */
   settle(reservation: Reservation, isDurable: boolean, isEntered?: boolean): void;
   /** Without a project: the organization's. */

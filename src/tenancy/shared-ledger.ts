@@ -11,7 +11,7 @@ export type SharedLedger = {
   newestEpoch(organizationId: string): Promise<number>;
   /**
    * Begins a new epoch and sums up. From then on no transaction enters a batch that was reserved in an
-   * older one (`SealedBatch.usageEpoch`), so that nothing is missing in the sums. Where another process began
+   * older one (`LedgerUsage.epoch`), so that nothing is missing in the sums. Where another process began
    * one after `newest`, none is begun: undefined.
    */
   beginEpoch(organizationId: string, at: number, newest: number): Promise<LedgerSums | undefined>;

@@ -538,23 +538,21 @@ function usage(t: Test, open: Open): void {
         const { id: batchId, tenant, usage } = batch;
         const reservation = { batchId, tenant, usage, at: clock.now() };
         const verdict = await store.counters.reserve(reservation, UNLIMITED);
-        if (verdict.admitted) batch.usageAt = verdict.at;
-        return reservation;
+        const counted = verdict.admitted ? { ...usage, at: verdict.at } : usage;
+        return { reservation, batch: { ...batch, usage: counted } };
       };
-      const written = batchOf(project, clock);
-      const kept = await reserve(written);
-      await queue.append(written);
-      store.counters.settle(kept, true);
+      const kept = await reserve(batchOf(project, clock));
+      await queue.append(kept.batch);
+      store.counters.settle(kept.reservation, true);
       const failed = await reserve(batchOf(project, clock));
-      store.counters.settle(failed, false);
-      const durableThough = batchOf(project, clock);
-      const failedLater = await reserve(durableThough);
-      await queue.append(durableThough);
-      store.counters.settle(failedLater, false);
+      store.counters.settle(failed.reservation, false);
+      const failedLater = await reserve(batchOf(project, clock));
+      await queue.append(failedLater.batch);
+      store.counters.settle(failedLater.reservation, false);
       const elsewhere = await reserve(batchOf(project, clock));
-      store.counters.settle(elsewhere, true);
+      store.counters.settle(elsewhere.reservation, true);
       await queue.append(batchOf(project, clock));
-      await queue.append(written);
+      await queue.append(kept.batch);
       t.match(await store.counters.read(project.organizationId, project.id), {
         month: { events: 4 },
         hour: { bytes: 400 },

@@ -15,7 +15,12 @@ const SLOW_MS = 100;
 /** Groups under way at the same time, where they are slow. */
 const MOST_AT_ONCE = 4;
 
-export type Append = { readonly batch: SealedBatch; readonly answer: AnswerRow | undefined };
+export type Append = {
+  readonly batch: SealedBatch;
+  readonly answer: AnswerRow | undefined;
+  /** Aborted once the client was answered 503. */
+  readonly signal: AbortSignal | undefined;
+};
 /** The places a batch came to wait in; `deleted` where its project is, `refused` where its usage is. */
 export type Appended = { readonly added: readonly Row[] } | 'deleted' | 'refused';
 type Outcome = Appended | Failed;
@@ -51,8 +56,8 @@ async function withoutLate(
   return calls.map((call) => outcomes.get(call) ?? new Failed(tooLate()));
 }
 
-function isWaitedFor({ batch }: Append): boolean {
-  return batch.isGivenUp !== true;
+function isWaitedFor({ signal }: Append): boolean {
+  return signal?.aborted !== true;
 }
 
 async function appendGroup(

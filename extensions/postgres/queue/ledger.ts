@@ -6,6 +6,7 @@ import type {
   Logger,
 } from '../../../src/component/component.ts';
 import type { SealedBatch, Tenant } from '../../../src/model/batch.ts';
+import type { KeyedAnswer } from '../../../src/model/request-context.ts';
 import { ulid } from '../../../src/model/ulid.ts';
 import type { QueueClient, QueueDatabase } from '../database.ts';
 import type { Holder } from './holder.ts';
@@ -53,12 +54,14 @@ export type AnswerRow = readonly [
 ];
 
 /** What the batch's answer looks like in the table; undefined where the request carried no key. */
-export function answerRow(batch: SealedBatch, now: number): AnswerRow | undefined {
-  const { idempotency, tenant } = batch;
-  if (idempotency === undefined) return undefined;
-  const { status, contentType, body } = idempotency.answer(batch);
-  const hash = keyHash(tenant, idempotency.key);
-  const { requestHash } = idempotency;
+export function answerRow(
+  { tenant }: SealedBatch,
+  answer: KeyedAnswer | undefined,
+  now: number,
+): AnswerRow | undefined {
+  if (answer === undefined) return undefined;
+  const { key, requestHash, status, contentType, body } = answer;
+  const hash = keyHash(tenant, key);
   return [hash, requestHash, tenant.projectId, status, contentType, body, now + KEPT_MS];
 }
 

@@ -2,6 +2,7 @@ import type { IdempotencyLedger } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
+import type { RequestContext } from '../../../src/model/request-context.ts';
 import { bodyCache } from '../../../src/queue/body-cache.ts';
 import type {
   DeadLetter,
@@ -25,7 +26,7 @@ import type { AnswerRow } from './ledger.ts';
 import { answerRow } from './ledger.ts';
 import type { QueueParts } from './parts.ts';
 import type { Leased } from './rows.ts';
-import { copyOf, leasedOf, letterOf, oldestIn } from './rows.ts';
+import { leasedOf, letterOf, oldestIn } from './rows.ts';
 import * as sql from './statements.ts';
 import { verifyQueue } from './verification.ts';
 
@@ -107,8 +108,8 @@ export class PostgresQueue implements SharedQueue {
     return this.#counts.refresh();
   }
 
-  async append(batch: SealedBatch): Promise<void> {
-    const answer = answerRow(batch, this.#parts.clock.now());
+  async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
+    const answer = answerRow(batch, request?.answer, this.#parts.clock.now());
     if (itemsOf(batch) === 0) {
       if (answer !== undefined) await this.#remember(batch, answer);
       return;
@@ -120,7 +121,7 @@ export class PostgresQueue implements SharedQueue {
     // Counted before it is written, so that appends in flight cannot exceed the bound together.
     this.#counts.changeBytes(size);
     try {
-      const appended = await this.#append({ batch, answer });
+      const appended = await this.#append({ batch, answer, signal: request?.signal });
       if (appended === 'deleted') throw new Refusal('unauthorized', 'The project was deleted.');
       if (appended === 'refused') {
         throw new RetryableError(
@@ -128,7 +129,7 @@ export class PostgresQueue implements SharedQueue {
           'The quota counters were lost meanwhile. Try again.',
         );
       }
-      batch.isUsageEntered = true;
+      if (request !== undefined) request.isUsageEntered = true;
       this.#entered(batch, appended.added, size);
     } catch (error) {
       this.#counts.changeBytes(-size);
@@ -258,7 +259,7 @@ export class PostgresQueue implements SharedQueue {
         const batch = this.#fromCache(leased) ?? read.get(leased.batchId);
         if (batch === undefined) await this.#withoutBody(branch, leased);
         else {
-          const entry = { seq: leased.seq, batch: copyOf(batch), attempts: leased.attempts };
+          const entry = { seq: leased.seq, batch, attempts: leased.attempts };
           entries.push({ branch, entry });
         }
       }

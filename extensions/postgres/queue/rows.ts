@@ -1,4 +1,3 @@
-import type { SealedBatch } from '../../../src/model/batch.ts';
 import type { DeadLetter } from '../../../src/queue/queue.ts';
 import type { Row } from '../connection/statement.ts';
 
@@ -39,10 +38,4 @@ export function letterOf(row: Row): DeadLetter {
     reason: { code: String(row.code), message: String(row.message) },
     failedAt: Number(row.failed_at),
   };
-}
-
-/** Each consumer gets a batch of its own: what one does to it, the next attempt must not see. */
-export function copyOf(batch: SealedBatch): SealedBatch {
-  const { idempotency: _answered, usageAt: _counted, ...copy } = batch;
-  return { ...copy };
 }

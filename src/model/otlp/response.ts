@@ -1,4 +1,4 @@
-import type { Rejection } from '../batch.ts';
+import type { Rejection } from '../rejection.ts';
 
 const JSON_TYPE = 'application/json';
 /** An error message tells of the first few rejections, and never grows beyond this many bytes. */
