@@ -22,17 +22,17 @@ type Open = {
   close(): Promise<void>;
 };
 
-/** Where the batches wait whose jobs no worker has taken yet. */
+/** The branch of batches that no worker has taken yet. */
 const BRANCH = 'jobs';
-/** Jobs on their way to Redis at the same time; of what is beyond, the sweeper takes care. */
+/** Jobs being added to Redis at the same time; the sweeper adds the jobs beyond this number. */
 const MAX_ADDING = 1000;
 
 /**
  *   consume ──▶ store: payload, usage, answer, entry in one transaction ──▶ answer
  *                  │
- *                  └──▶ Redis: a job that points there, as well as may be
+ *                  └──▶ Redis: a job that points to the batch, best effort
  *                          ▲
- *   sweeper ──entries without a worker──┘        (one replica at a time)
+ *   sweeper ──batches without a job──┘        (one replica at a time)
  */
 export function inStore(settings: Settings, config: Config): Exporter<'raw'> {
   const { id, logger } = settings;
@@ -46,14 +46,14 @@ export function inStore(settings: Settings, config: Config): Exporter<'raw'> {
     claim: (tenant, key, requestHash) => opened().queue.idempotency.claim(tenant, key, requestHash),
   };
 
-  /** Losing it loses time, not data. */
-  async function point(jobs: JobQueue, batchId: string): Promise<void> {
+  /** A job that is not added delays the batch until the next sweep; the store has the batch. */
+  async function addJob(jobs: JobQueue, batchId: string): Promise<void> {
     if (adding >= MAX_ADDING) return;
     adding++;
     try {
       await jobs.add(batchId, { batch: batchId });
     } catch (error) {
-      logger.debug({ error, batch: batchId }, 'the job comes later');
+      logger.debug({ err: error, batch: batchId }, 'Job could not be added; left to the sweeper');
     } finally {
       adding--;
     }
@@ -68,7 +68,7 @@ export function inStore(settings: Settings, config: Config): Exporter<'raw'> {
     async consume(batch, request) {
       const { queue, jobs } = opened();
       await queue.append(batch, request);
-      void point(jobs, batch.id);
+      void addJob(jobs, batch.id);
     },
     async shutdown() {
       const closing = open;
@@ -98,7 +98,9 @@ async function openStored(settings: Settings, config: Config): Promise<Open> {
     logger,
     interval: config.sweep_interval,
   });
-  const ofQueue = queueHealth(queue, clock, undefined, 'committed to the store before the answer');
+  const ofQueue = queueHealth(queue, clock, {
+    durability: 'committed to the store before the answer',
+  });
   const removers = [
     queueGauges(metrics, { exporter: id }, queue),
     host.service(HEALTH_REGISTRY).register(id, () => health(ofQueue(), redis)),
@@ -114,13 +116,15 @@ async function openStored(settings: Settings, config: Config): Promise<Open> {
   };
 }
 
-/** Without Redis nothing is delivered, but all is accepted: that is no reason to be taken out of rotation. */
+/** Stays ready without Redis: batches are accepted into the store, and only their delivery waits. */
 function health(ofQueue: ComponentHealth, redis: RedisConnection): ComponentHealth {
   const { connected } = redis.state();
   return {
     ...ofQueue,
     healthy: ofQueue.healthy !== false && connected,
-    ...(connected ? {} : { message: 'Redis is away: what is accepted waits in the store.' }),
+    ...(connected
+      ? {}
+      : { message: 'Redis cannot be reached: accepted batches wait in the store.' }),
     details: { ...ofQueue.details, redis_connected: connected },
   };
 }

@@ -34,8 +34,9 @@ export function createExporter(settings: Settings, config: FileConfig): Exporter
       const format = batch.kind === 'raw' ? 'otlp_json' : (config.format ?? 'json');
       const isSmall = smallIndexOf(source, SMALL_BODY_BYTES) !== undefined;
       if (!isSmall) await writer.append(await large.render({ source, observations, format }));
-      else if (format === 'otlp_json') await writer.append(renderOtlpLine(source, observations));
-      else await writer.append(await renderLines(source, observations ?? []));
+      else if (format === 'otlp_json') {
+        await writer.append(await renderOtlpLine(source, observations));
+      } else await writer.append(await renderLines(source, observations ?? []));
     },
   };
 }

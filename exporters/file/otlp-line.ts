@@ -2,9 +2,9 @@ import type { SealedBatch } from '../../src/model/batch.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import { indexOf, observe, payload, positionOf } from '../../src/model/formats.ts';
 import type { Observation } from '../../src/model/observation.ts';
-import { encodeRequest, requestOf } from '../../src/model/otlp/encode.ts';
-import { requestOfSpans, spanOfObservation } from '../../src/model/otlp/encode-observation.ts';
-import type { OtlpSpan } from '../../src/model/otlp/span.ts';
+import { decodeSpansAt, encodeOtlp } from '../../src/model/otlp/encode.ts';
+import { OBSERVATION_ORIGIN, spanOfObservation } from '../../src/model/otlp/encode-observation.ts';
+import { encodeOwnSpans, type OwnSpan } from '../../src/model/otlp/own-span.ts';
 import { onOneLine } from './one-line.ts';
 
 /** How every line begins. */
@@ -12,30 +12,30 @@ export const OTLP_LINE_START = '{"resourceSpans":';
 
 /**
  * A batch in the form of the Collector's files: one ExportTraceServiceRequest in OTLP's JSON encoding a line.
- * Spans leave as they came, fields that JSON has no name for aside; an event of another format is a span.
- * `observations` names the items that are meant; undefined means all.
+ * Spans that arrived keep every field that JSON has a name for; a native event or run becomes a span.
+ * `observations` selects items; undefined selects all.
  */
-export function renderOtlpLine(
+export async function renderOtlpLine(
   source: SealedBatch,
   observations: readonly Observation[] | undefined,
-): Buffer {
+): Promise<Buffer> {
   const index = indexOf(source);
   if (index.type !== 'otlp_proto' && index.type !== 'otlp_json') {
-    return line(encodeRequest(requestOfSpans(spansOf(source, observations)), 'json'));
+    return line(await encodeOwnSpans(OBSERVATION_ORIGIN, spansOf(source, observations), 'json'));
   }
   if (index.type === 'otlp_json' && observations === undefined) {
     const text = onOneLine(index.bytes.toString());
-    // Any other beginning, a space even, is legal too; it is written anew.
+    // Another beginning, such as white space, is legal too, but is no start of a line here: encode the spans.
     if (text.startsWith(OTLP_LINE_START)) return line(Buffer.from(text));
   }
   const positions =
     observations === undefined
       ? Array.from({ length: index.count }, (_, i) => i)
       : observations.map((each) => positionOf(source, each.index) ?? -1).filter((at) => at >= 0);
-  return line(encodeRequest(requestOf(index, positions), 'json'));
+  return line(encodeOtlp(decodeSpansAt(index, positions), 'json'));
 }
 
-function spansOf(source: SealedBatch, given: readonly Observation[] | undefined): OtlpSpan[] {
+function spansOf(source: SealedBatch, given: readonly Observation[] | undefined): OwnSpan[] {
   return (given ?? observedOf(source)).map((observation) => {
     const position = positionOf(source, observation.index);
     const fields = position === undefined ? {} : payload(source, position);

@@ -4,11 +4,11 @@ import { renderLine } from './line.ts';
 import { renderOtlpLine } from './otlp-line.ts';
 
 /** The thread of exporters/file/large.ts. */
-answerRequests<Writing, Uint8Array>(({ source, observations, format }) => {
+answerRequests<Writing, Uint8Array>(async ({ source, observations, format }) => {
   const batch = { ...source, body: asBuffer(source.body) };
   const lines =
     format === 'otlp_json'
-      ? [renderOtlpLine(batch, observations)]
+      ? [await renderOtlpLine(batch, observations)]
       : (observations ?? []).map((each) => Buffer.from(renderLine(batch, each)));
   const reply = new Uint8Array(Buffer.concat(lines));
   return { reply, transfer: [reply.buffer] };

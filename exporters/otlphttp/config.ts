@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { clientFields } from '../../src/otlp-client/config.ts';
-import { retryOnFailure, sendingQueue } from '../../src/schema/delivery-fields.ts';
 import { duration } from '../../src/schema/fields.ts';
+import { retryOnFailure, sendingQueue } from './delivery-fields.ts';
 
 export const config = z
   .strictObject({

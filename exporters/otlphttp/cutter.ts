@@ -3,7 +3,7 @@ import type { OtlpIndex } from '../../src/model/batch-index.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { bytesOf, indexOf, knownIndexOf, SMALL_BODY_BYTES } from '../../src/model/formats.ts';
 import { inflatedSizeHint, inflateSync } from '../../src/model/inflate.ts';
-import { encodeRequest, requestOf } from '../../src/model/otlp/encode.ts';
+import { decodeSpansAt, encodeOtlp } from '../../src/model/otlp/encode.ts';
 import { asBuffer, createThread, threadFile } from '../../src/thread/thread.ts';
 
 /** What is wanted of a batch's body. */
@@ -46,7 +46,7 @@ function isLarge(batch: SealedBatch): boolean {
 export function cutAtOnce({ batch, keep, encoding }: Cut): Buffer {
   if (encoding !== undefined) {
     const index = indexOf(batch) as OtlpIndex;
-    return encodeRequest(requestOf(index, keep ?? allOf(index.count)), encoding);
+    return encodeOtlp(decodeSpansAt(index, keep ?? allOf(index.count)), encoding);
   }
   if (keep !== undefined) return bytesOf(batch, keep);
   return inflateSync(batch.body, batch.encoding, Number.MAX_SAFE_INTEGER);

@@ -3,7 +3,7 @@ import { observeEach, payload, positionOf } from '../../src/model/formats.ts';
 import type { Observation, Payload } from '../../src/model/observation.ts';
 import { PAYLOAD_FIELDS } from '../../src/model/observation.ts';
 import { spanOfObservation } from '../../src/model/otlp/encode-observation.ts';
-import type { OtlpSpan } from '../../src/model/otlp/span.ts';
+import type { OwnSpan } from '../../src/model/otlp/own-span.ts';
 
 /** One event of an observation, with where it came from. */
 export type ObservationEvent = {
@@ -56,7 +56,7 @@ export function groupsOf(events: readonly ObservationEvent[]): Map<string, Obser
  * The span that events of one observation amount to: for every field the value of the event with the
  * higher version wins, among equals that of a terminal one, then of the later one; absent values never.
  */
-export function spanOf(events: readonly ObservationEvent[]): OtlpSpan {
+export function spanOf(events: readonly ObservationEvent[]): OwnSpan {
   const ordered = [...events].sort(compareEvents);
   const last = ordered.at(-1);
   if (last === undefined) throw new Error('a span is made of one event at least');

@@ -1,6 +1,6 @@
 import type { SealedBatch } from '../../src/model/batch.ts';
-import { encodeRequest } from '../../src/model/otlp/encode.ts';
-import { requestOfSpans } from '../../src/model/otlp/encode-observation.ts';
+import { OBSERVATION_ORIGIN } from '../../src/model/otlp/encode-observation.ts';
+import { encodeOwnSpans } from '../../src/model/otlp/own-span.ts';
 import type { RequestBody } from '../../src/otlp-client/body.ts';
 import { hasWanted, requestBody } from '../../src/otlp-client/body.ts';
 import type { OtlpHttpConfig } from './config.ts';
@@ -54,8 +54,8 @@ export function spanPiece(
   return {
     items: groups.length,
     sources: groups.flat(),
-    encode() {
-      const bytes = encodeRequest(requestOfSpans(groups.map(spanOf)), config.encoding);
+    async encode() {
+      const bytes = await encodeOwnSpans(OBSERVATION_ORIGIN, groups.map(spanOf), config.encoding);
       return requestBody(bytes, 'identity', config.encoding, config);
     },
     halves() {

@@ -1,3 +1,5 @@
+import type { Backoff } from '../../src/component/backoff.ts';
+import { backoff } from '../../src/component/backoff.ts';
 import type { Settings } from '../../src/component/component.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import type { Transport } from '../../src/otlp-client/transport.ts';
@@ -42,6 +44,7 @@ export class Sender {
   readonly #config: OtlpHttpConfig;
   readonly #metrics: SendMetrics;
   readonly #isQueued: boolean;
+  readonly #backoff: Backoff;
   /** Those who wait for their next try, to be woken when there is none any more. */
   readonly #sleepers = new Set<() => void>();
   #isStopped = false;
@@ -57,6 +60,14 @@ export class Sender {
     this.#config = config;
     this.#isQueued = isQueued;
     this.#metrics = metrics;
+    const { initial_interval, max_interval, multiplier, randomization_factor } =
+      config.retry_on_failure;
+    this.#backoff = backoff({
+      first: initial_interval,
+      max: max_interval,
+      factor: multiplier,
+      jitter: [1 - randomization_factor, 1 + randomization_factor],
+    });
   }
 
   get held(): HeldState | undefined {
@@ -172,7 +183,7 @@ export class Sender {
     try {
       const reply = await sending.reply;
       this.#metrics.answered(reply.status);
-      return verdictOn(reply, this.#config, clock.now());
+      return await verdictOn(reply, this.#config, clock.now());
     } catch (error) {
       if (this.#transport === undefined) throw shuttingDown();
       if (isLate) {
@@ -210,13 +221,6 @@ export class Sender {
   #failed(code: string): void {
     this.#metrics.retried(code);
     this.#failingSince ??= this.#settings.clock.now();
-  }
-
-  #backoff(failures: number): number {
-    const retry = this.#config.retry_on_failure;
-    const grown = retry.initial_interval * retry.multiplier ** Math.min(failures, 100);
-    const full = Math.min(grown, retry.max_interval);
-    return full * (1 + retry.randomization_factor * (2 * Math.random() - 1));
   }
 
   #rest(ms: number): void {

@@ -2,11 +2,11 @@ import type { IdempotencyLedger, Settings } from '../../src/component/component.
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
-import { type Delivery, startDelivery } from '../../src/queue/delivery.ts';
+import { type QueueDelivery, startDelivery } from '../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
-import type { SendingQueue } from '../../src/schema/delivery-fields.ts';
+import type { SendingQueue } from './delivery-fields.ts';
 
 /** How often a client that waits for room looks for it. */
 const ROOM_INTERVAL_MS = 50;
@@ -40,7 +40,7 @@ export class DurableSendingQueue {
   readonly idempotency: IdempotencyLedger;
   readonly #parts: SendingQueueParts;
   #queue: DurableQueue | undefined;
-  #delivery: Delivery | undefined;
+  #delivery: QueueDelivery | undefined;
   #unregister: (() => void) | undefined;
   /** Being appended, not yet among the queue's own numbers. */
   #entering = { requests: 0, items: 0 };

@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { storeRef } from '../../src/schema/fields.ts';
+import { ref } from '../../src/schema/fields.ts';
+import { STORE } from '../../src/store/store.ts';
 
 export const config = z.strictObject({
-  store: storeRef().default('postgres').describe('The `postgres` extension to write to.'),
+  store: ref(STORE).default('postgres').describe('The `postgres` extension to write to.'),
 });
 
 export type PostgresExporterConfig = z.output<typeof config>;

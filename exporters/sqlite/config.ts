@@ -1,8 +1,9 @@
 import { z } from 'zod';
-import { storeRef } from '../../src/schema/fields.ts';
+import { ref } from '../../src/schema/fields.ts';
+import { STORE } from '../../src/store/store.ts';
 
 export const config = z.strictObject({
-  store: storeRef().default('sqlite').describe('The `sqlite` extension to write to.'),
+  store: ref(STORE).default('sqlite').describe('The `sqlite` extension to write to.'),
 });
 
 export type SqliteExporterConfig = z.output<typeof config>;

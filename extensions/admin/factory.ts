@@ -1,4 +1,5 @@
 import { defineExtension } from '../../src/component/factory.ts';
+import { ADMIN_API } from '../../src/control/admin-api.ts';
 import { DATA_DIRECTORY } from '../../src/store/data-directory.ts';
 import { config } from './config.ts';
 import { createExtension } from './extension.ts';
@@ -8,15 +9,15 @@ export const factory = defineExtension({
   kind: 'extension',
   type: 'admin',
   stability: 'beta',
-  description: 'Manages projects, keys, plan and usage of a store over HTTP',
+  description: 'Serves the management of projects, keys, plan and usage of a store over HTTP',
   config,
-  provides: ['admin_api'],
+  provides: [ADMIN_API],
   placement: { runsIn: 'first' },
   needs: ({ store, token }) =>
     token === ''
       ? {
           extension: store,
-          capability: DATA_DIRECTORY.name,
+          capability: DATA_DIRECTORY,
           field: 'token',
           message: noPlaceForToken(store),
           isOptional: true,

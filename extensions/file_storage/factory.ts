@@ -1,4 +1,6 @@
 import { defineExtension } from '../../src/component/factory.ts';
+import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import { config } from './config.ts';
 import { createExtension } from './extension.ts';
 
@@ -8,7 +10,7 @@ export const factory = defineExtension({
   stability: 'beta',
   description: 'A directory that keeps queues: an entry is on disk until it is delivered',
   config,
-  provides: ['queue_storage', 'usage_counters'],
+  provides: [QUEUE_STORAGE, USAGE_COUNTERS],
   dataDirectory: ({ directory }) => directory,
   create: createExtension,
 });

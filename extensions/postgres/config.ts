@@ -1,8 +1,8 @@
 import { z } from 'zod';
+import { clientTls } from '../../src/schema/client-tls.ts';
 import { duration, secret } from '../../src/schema/fields.ts';
 import { organization, plans } from '../../src/tenancy/plans.ts';
 import { rejections } from '../../src/tenancy/rejections.ts';
-import { connectionTls } from '../../src/tls/client.ts';
 
 /** No caller waits longer than 2 s in all: for a connection, or for an answer. */
 const patience = (byDefault: string) =>
@@ -37,7 +37,7 @@ export const config = z.strictObject({
     "This organization's own limits, each in place of its plan's.",
   ),
   rejections,
-  tls: connectionTls('Postgres')
+  tls: clientTls('Postgres')
     .optional()
     .describe('How the connection is secured. Without it, what the URL says (`sslmode`).'),
 });

@@ -1,29 +1,51 @@
 import type { SealedBatch } from '../../src/model/batch.ts';
-import type { PostgresTransaction } from './connection/pool.ts';
+import { deletedProjects, lockForAccept } from './batches/accept-lock.ts';
+import { acceptBatches, storeDelivered } from './batches/accepting.ts';
+import { readBatches } from './batches/batches.ts';
+import type { Postgres, PostgresTransaction } from './connection/pool.ts';
 import type { PostgresClient, Question } from './connection/statement.ts';
+import type { UsageTimes } from './tenancy/usage.ts';
 
-/** A connection inside a transaction. */
-export type QueueClient = PostgresTransaction;
+/**
+ * The database as the queues (queue/) and the traces (traces/) use it: connections, the raw batches that both keep
+ * rows about, and the lock that holds off deletions while a transaction accepts data.
+ */
+export type StoreDatabase = PostgresClient &
+  Pick<Postgres, 'transaction' | 'transactionWithDeadline'> & {
+    /**
+     * The first statement of a transaction that stores data of these projects: takes the accept lock until its end.
+     * Answers the deleted ones among them; the others cannot be deleted before the transaction ends.
+     */
+    lockForAccept(projectIds: readonly string[]): Question<ReadonlySet<string>>;
+    /** The deleted ones among the projects, without a lock: any other may be deleted right after. */
+    deletedProjects(projectIds: readonly string[]): Promise<ReadonlySet<string>>;
+    /**
+     * Stores the batches that are not in Postgres yet, with their usage. Resolves with the ids of refused ones, whose
+     * reservation is no longer counted.
+     */
+    acceptBatches(
+      client: PostgresTransaction,
+      batches: readonly SealedBatch[],
+    ): Promise<ReadonlySet<string>>;
+    /** The same for batches that were accepted and made durable in another place: none is refused. */
+    storeDelivered(client: PostgresTransaction, batches: readonly SealedBatch[]): Promise<void>;
+    /** Batches by id; an unknown id is left out. */
+    readBatches(ids: readonly string[]): Promise<ReadonlyMap<string, SealedBatch>>;
+  };
 
-/** What the queues ask of the store they are part of. */
-export type QueueDatabase = PostgresClient & {
-  transaction<T>(work: (client: QueueClient) => Promise<T>): Promise<T>;
-  /** The same for somebody who waits for an answer: it has two seconds in all. */
-  promptly<T>(work: (client: QueueClient) => Promise<T>): Promise<T>;
-  /** Of these projects those that are deleted; the others cannot be deleted before the transaction ends. */
-  deletedAmong(projectIds: readonly string[]): Question<ReadonlySet<string>>;
-  /**
-   * Keeps batches, those that are not here yet, with their usage. Resolves with those that are refused:
-   * what was reserved for them is not counted any more.
-   */
-  keep(client: QueueClient, batches: readonly SealedBatch[]): Promise<ReadonlySet<string>>;
-  /** Batches that are here, by id. */
-  read(wanted: readonly WantedBatch[]): Promise<ReadonlyMap<string, SealedBatch>>;
-};
-
-export type WantedBatch = {
-  readonly id: string;
-  readonly projectId: string;
-  /** Milliseconds since the epoch. */
-  readonly receivedAt: number;
-};
+export function storeDatabase(postgres: Postgres, usageTimes: UsageTimes): StoreDatabase {
+  const { query, transaction, transactionWithDeadline } = postgres;
+  return {
+    ...{ query, transaction, transactionWithDeadline, lockForAccept },
+    deletedProjects: (projectIds) => deletedProjects(postgres, projectIds),
+    async acceptBatches(client, batches) {
+      await usageTimes.load(batches);
+      return acceptBatches(client, batches, usageTimes.of);
+    },
+    async storeDelivered(client, batches) {
+      await usageTimes.load(batches);
+      await storeDelivered(client, batches, usageTimes.of);
+    },
+    readBatches: (ids) => readBatches(postgres, ids),
+  };
+}

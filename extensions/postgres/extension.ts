@@ -1,12 +1,14 @@
-import type { Capability } from '../../src/component/capability.ts';
+import { offer } from '../../src/component/capability.ts';
 import type { Extension, Settings } from '../../src/component/component.ts';
+import { deferred } from '../../src/component/deferred.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import type { SharedQueueStorage } from '../../src/queue/shared-queue.ts';
-import { lateCounters } from '../../src/store/late-counters.ts';
-import { lateStore } from '../../src/store/late-store.ts';
-import type { Bootstrap } from '../../src/tenancy/bootstrap.ts';
-import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
+import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
+import { STORE } from '../../src/store/store.ts';
+import { BOOTSTRAP, type Bootstrap } from '../../src/tenancy/bootstrap.ts';
+import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
+import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { readClientTls } from '../../src/tls/client.ts';
 import type { PostgresConfig } from './config.ts';
 import { assertMigrated, migrate } from './connection/migrate.ts';
@@ -19,24 +21,23 @@ import { openStore } from './open-store.ts';
 /**
  *   start ──▶ pool ──▶ tables up to date ──▶ store, its queues, counters and ledger
  *
- * A Postgres that goes away is waited for; one that is away at the start refuses the start.
+ * The start needs Postgres. Once started, the extension survives outages: calls fail until it is back.
  */
 export function createExtension(settings: Settings, config: PostgresConfig): Extension {
   const { id, host, metrics, logger } = settings;
   let postgres: Postgres | undefined;
   let open: OpenStore | undefined;
   let closers: (() => void)[] = [];
-  const offers = offersOf(() => {
-    if (open === undefined) throw new Error(`extension ${id} is not started`);
-    return open;
-  });
-  // What the start made for itself is asked for whether it has started or not.
+  const owner = `extension ${id}`;
+  const store = deferred(owner, () => open?.store);
+  const queues = deferred(owner, () => open?.queues);
+  const counters = deferred(owner, () => open?.store.counters);
+  const ledger = deferred(owner, () => open?.ledger);
   const bootstrap: Bootstrap = {
     get first() {
       return open?.first;
     },
   };
-  offers.set('bootstrap', bootstrap);
 
   return {
     async start() {
@@ -59,54 +60,39 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
       const [closing, pool] = [open, postgres];
       open = undefined;
       postgres = undefined;
-      // A database that is away has nothing to be told.
+      // An outage must not fail the shutdown.
       await closing?.close().catch((error: unknown) => {
-        logger.warn({ error }, 'what was leased is given back when its time is over');
+        logger.warn({ err: error }, 'Leases could not be released; they expire');
       });
       await pool?.close();
     },
-    provide: <T>(wanted: Capability<T>) => offers.get(wanted.name) as T | undefined,
+    offers: [
+      offer(STORE, store),
+      offer(QUEUE_STORAGE, queues),
+      offer(SHARED_QUEUES, queues),
+      offer(USAGE_COUNTERS, counters),
+      offer(SHARED_LEDGER, ledger),
+      offer(BOOTSTRAP, bootstrap),
+    ],
   };
 }
 
-/** One statement that fails does not take a process out of rotation. */
-const PATIENCE_MS = 1000;
+/** How long Postgres must be away before the process leaves the rotation: one failed statement is not enough. */
+const AWAY_MS = 1000;
 
 /**
- * Who cannot reach Postgres is not ready: other replicas may reach it. One that is there and refuses refuses
- * all of them; what is sent then is answered with 503, and the first that is taken again shows that it is over.
+ * A process that cannot reach Postgres is not ready, because other replicas may reach it. If Postgres answers and
+ * rejects writes, it rejects those of every replica: the process stays ready and answers 503 until a write succeeds.
  */
 function healthOf(pool: Postgres): ComponentHealth {
   const { open, waiting } = pool.usage();
-  const trouble = pool.trouble();
+  const outage = pool.outage();
   return {
-    healthy: trouble === undefined,
-    ...(trouble?.isAway === true && trouble.lasts >= PATIENCE_MS ? { ready: false } : {}),
-    ...(trouble === undefined ? {} : { message: trouble.message }),
+    healthy: outage === undefined,
+    ...(outage?.isAway === true && outage.lasts >= AWAY_MS ? { ready: false } : {}),
+    ...(outage === undefined ? {} : { message: outage.message }),
     details: { connections: open, waiting },
   };
-}
-
-/** Offers exist before the start, because components look them up while they are created. */
-function offersOf(open: () => OpenStore): Map<string, unknown> {
-  const store = lateStore(() => open().store);
-  const queues: SharedQueueStorage = {
-    openQueue: async (options) => open().queues.openQueue(options),
-    alone: async (name, work) => open().queues.alone(name, work),
-  };
-  const ledger: SharedLedger = {
-    newestEpoch: async (organizationId) => open().ledger.newestEpoch(organizationId),
-    beginEpoch: async (...values) => open().ledger.beginEpoch(...values),
-    decide: async (...values) => open().ledger.decide(...values),
-    record: async (entries) => open().ledger.record(entries),
-  };
-  return new Map<string, unknown>([
-    ['store', store],
-    ['queue_storage', queues],
-    ['shared_queues', queues],
-    ['usage_counters', lateCounters(() => store.counters)],
-    ['shared_ledger', ledger],
-  ]);
 }
 
 async function connectionOf(
@@ -131,6 +117,5 @@ async function prepare(
 ): Promise<void> {
   if (mode === 'off') return assertMigrated(postgres, MIGRATIONS);
   const applied = await migrate(postgres, MIGRATIONS);
-  if (applied.length > 0)
-    logger.info({ applied }, 'the tables in Postgres were brought up to date');
+  if (applied.length > 0) logger.info({ applied }, 'Tables in Postgres brought up to date');
 }

@@ -8,14 +8,12 @@ import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { config } from './config.ts';
 import { createExtension } from './extension.ts';
 
-const OFFERS = [STORE, QUEUE_STORAGE, SHARED_QUEUES, USAGE_COUNTERS, SHARED_LEDGER, BOOTSTRAP];
-
 export const factory = defineExtension({
   kind: 'extension',
   type: 'postgres',
   stability: 'beta',
   description: 'A store in Postgres, which any number of processes share',
   config,
-  provides: OFFERS.map(({ name }) => name),
+  provides: [STORE, QUEUE_STORAGE, SHARED_QUEUES, USAGE_COUNTERS, SHARED_LEDGER, BOOTSTRAP],
   create: createExtension,
 });

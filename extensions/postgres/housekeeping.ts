@@ -7,14 +7,14 @@ import type { OnRemoved } from './batches/batches.ts';
 import { dropOldPartitions, ensurePartitions } from './batches/partitions.ts';
 import {
   dueProjects,
-  expireStep,
+  expireTracesStep,
   removeFreeBatchesStep,
   removeProjectStep,
 } from './batches/purge.ts';
 import type { Postgres } from './connection/pool.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import type { PostgresCounters } from './tenancy/counters.ts';
-import { sumUpStep } from './tenancy/usage-sums.ts';
+import { sumUpStep } from './tenancy/usage.ts';
 
 /** How often it is looked for what nobody waits for any more. */
 const EVERY_MS = 5_000;
@@ -67,7 +67,7 @@ export function housekeeping(parts: HousekeepingParts): Housekeeping {
     failure: 'what nobody needs any more could not be removed yet',
     step: async () => {
       let hasMore = false;
-      await queues.alone('housekeeping', async () => {
+      await queues.withAdvisoryLock('housekeeping', async () => {
         hasMore = await step();
       });
       return hasMore;
@@ -168,7 +168,7 @@ class Keeper {
     }
     const removed = this.#removed('retention');
     for (const [project, since] of await dueProjects(postgres, windows)) {
-      yield* repeat(() => expireStep(postgres, project, since, clock.now(), removed));
+      yield* repeat(() => expireTracesStep(postgres, project, since, clock.now(), removed));
     }
     const before = clock.now() - rejectionsMaxAge;
     yield* repeat(() => this.#deleteStep('rejections', 'at < $1', [before]));

@@ -4,12 +4,9 @@ import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy, TenancyConfig } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
 import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
-import { beginAccepting } from './batches/accept-lock.ts';
-import { acceptBatches, keepDelivered } from './batches/accepting.ts';
-import { readBatches } from './batches/batches.ts';
 import { ensurePartitions } from './batches/partitions.ts';
 import type { Postgres, PostgresSettings } from './connection/pool.ts';
-import type { QueueDatabase } from './database.ts';
+import { storeDatabase } from './database.ts';
 import { housekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
@@ -17,7 +14,7 @@ import { openQueues } from './queue/storage.ts';
 import { postgresCounters } from './tenancy/counters.ts';
 import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
-import { usageTimes } from './tenancy/usage-times.ts';
+import { usageTimes } from './tenancy/usage.ts';
 import { postgresTraces } from './traces/traces.ts';
 
 export type OpenStore = {
@@ -26,13 +23,13 @@ export type OpenStore = {
   readonly ledger: SharedLedger;
   readonly first: FirstProject | undefined;
   close(): Promise<void>;
-  /** Does at once what is done in small steps else: removes, sums up. */
+  /** Does the whole pending housekeeping now instead of step by step. */
   finish(): Promise<void>;
-  /** Ends as a crash would: nothing more is written. */
+  /** Ends like a crash: writes nothing more. */
   crash(): Promise<void>;
 };
 
-/** The store in tables that are up to date. `connection`: how notices of other processes are heard. */
+/** Opens the store in tables that are up to date. `connection`: how notices of other processes are heard. */
 export async function openStore(
   postgres: Postgres,
   connection: PostgresSettings,
@@ -40,32 +37,23 @@ export async function openStore(
   config: TenancyConfig,
 ): Promise<OpenStore> {
   const { clock, logger, metrics } = settings;
-  const usageTime = usageTimes(postgres, clock);
-  const accepting = databaseOf(postgres, async (client, batches) => {
-    await usageTime.load(batches);
-    return acceptBatches(client, batches, usageTime.of);
-  });
-  const delivered = databaseOf(postgres, async (client, batches) => {
-    await usageTime.load(batches);
-    await keepDelivered(client, batches, usageTime.of);
-    return new Set();
-  });
+  const database = storeDatabase(postgres, usageTimes(postgres, clock));
   const counters = postgresCounters(postgres, clock, logger);
-  const told = notices();
-  const rows = postgresRows(postgres, told.notify);
+  const changes = notices();
+  const rows = postgresRows(postgres, changes.notify);
   const opening = Promise.withResolvers<Tenancy>();
-  const listening = await told.listen(connection, clock, opening.promise);
+  const listening = await changes.listen(connection, clock, opening.promise);
   opening.resolve(openTenancy(rows, settings, config, counters.verify));
   const tenancy = await opening.promise.catch(async (error: unknown) => {
     await listening.close();
     throw error;
   });
   const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
-  // Before the first batch comes: what stands in the default partition keeps its day from being made.
+  // Before the first batch: a row of today in the default partition prevents the partition of today.
   await ensurePartitions(postgres, clock.now(), 0).catch((error: unknown) => {
-    logger.warn({ error }, 'the partition of today could not be made yet');
+    logger.warn({ err: error }, 'Partition of today could not be created yet');
   });
-  const queues = await openQueues(accepting, clock, logger);
+  const queues = await openQueues(database, clock, logger);
   const keeper = housekeeping({
     ...{ postgres, queues, counters, retention, clock, logger, metrics },
     rejectionsMaxAge: config.rejections.max_age,
@@ -73,7 +61,7 @@ export async function openStore(
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
-    traces: postgresTraces(delivered, retention),
+    traces: postgresTraces(database, retention),
     openQueue: queues.openQueue,
   };
   return {
@@ -95,20 +83,5 @@ export async function openStore(
       queues.crash();
       await listening.close();
     },
-  };
-}
-
-function databaseOf(postgres: Postgres, keep: QueueDatabase['keep']): QueueDatabase {
-  return {
-    query: postgres.query,
-    transaction: postgres.transaction,
-    promptly: postgres.promptly,
-    deletedAmong: beginAccepting,
-    keep,
-    read: (wanted) =>
-      readBatches(
-        postgres,
-        wanted.map(({ id }) => id),
-      ),
   };
 }

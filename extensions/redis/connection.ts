@@ -1,41 +1,37 @@
 import { createHash } from 'node:crypto';
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
 import type { Redis as RedisClass, RedisOptions } from 'ioredis';
+import { backoff } from '../../src/component/backoff.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
-import type {
-  RedisClient,
-  RedisConnection,
-  RedisScript,
-  RedisState,
-} from '../../src/redis/redis.ts';
-import type { FailoverWatch } from './failovers.ts';
-import { watchFailovers } from './failovers.ts';
+import type { RedisClient, RedisConnection, RedisScript } from '../../src/redis/redis.ts';
+import { watchState } from './state-watch.ts';
 
-/** As the library's constructors take them. */
+/** Options of the library's constructors. */
 type Options = Omit<RedisOptions, 'replyMapping'>;
 
 export type RedisSettings = {
-  /** `redis://` or `rediss://`, with user, password and number of the database. */
+  /** `redis://` or `rediss://`, with user, password and database number. */
   readonly url: string;
-  /** Ends the hash tag at the beginning of every key. */
+  /** The hash tag of every key, without braces. */
   readonly keyPrefix: string;
-  /** Milliseconds after which a command has failed. */
+  /** Milliseconds until a command without an answer fails. */
   readonly commandTimeout: number;
   readonly tls: TlsOptions | undefined;
-  /** The Sentinels that know the address, and what they call it. */
+  /** The Sentinels that know the address of the primary. */
   readonly sentinel: Sentinel | undefined;
-  /** The address is a node of a Cluster. */
+  /** The address is that of a Cluster node. */
   readonly cluster: boolean;
   readonly clock: Clock;
   readonly logger: Logger;
 };
 
 export type Sentinel = {
+  /** The Sentinels' name of the primary. */
   readonly name: string;
   readonly addresses: readonly { readonly host: string; readonly port: number }[];
   readonly password: string | undefined;
-  /** They too are reached over TLS. */
+  /** The Sentinels too use TLS. */
   readonly isSecure: boolean;
 };
 
@@ -43,29 +39,27 @@ export type OpenRedis = RedisConnection & {
   close(): Promise<void>;
 };
 
-const CHECK_MS = 30_000;
-/** How soon it is asked again after it did not answer. */
-const RECHECK_MS = 2_000;
 const RETRY_AFTER_MS = 1000;
 const LONGEST_RECONNECT_MS = 1000;
-/** A Sentinel that is silent is passed over. */
+const reconnectBackoff = backoff({ first: 100, max: LONGEST_RECONNECT_MS });
+/** A Sentinel without an answer after this long is skipped. */
 const SENTINEL_TIMEOUT_MS = 1000;
-/** A client whose commands block, and hears nothing for this long, begins anew. */
+/** A client of blocking commands reconnects after this long without data. */
 const SILENCE_MS = 30_000;
 
-/** Resolves when the first connection stands or has failed: what is away may come later. */
+/** Resolves when the first connection is open or has failed; a Redis that is away is retried. */
 export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
   const { clock, logger, keyPrefix } = settings;
   const { make, failovers } = await clientMaker(settings);
-  const client = make(failingSoon(settings));
+  const client = make(failFast(settings));
   const prefix = `{${keyPrefix}}`;
   const watch = watchState(client, clock, logger);
-  const subscriptions = subscriptionsOf(() => make(waiting()));
-  const stopReviving = revive(client, clock);
+  const subscriptions = subscriptionsOf(() => make(waitForRedis()));
+  const stopReviving = reviveAfterEnd(client, clock);
 
   async function run<T>(work: (client: RedisClient) => Promise<T>): Promise<T> {
     try {
-      refuseWhenAway(client);
+      refuseWhenDisconnected(client);
       return await work(client);
     } catch (error) {
       watch.failed(error);
@@ -74,7 +68,7 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
   }
 
   const key = (...parts: readonly string[]): string => [prefix, ...parts].join(':');
-  await firstTry(client);
+  await firstAttempt(client);
   await watch.check();
 
   return {
@@ -83,7 +77,7 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
     run,
     client,
     script: (lua) => scriptOf(lua, run),
-    duplicate: () => make(waiting()),
+    duplicate: () => make(waitForRedis()),
     subscribe: (channel, listener) => subscriptions.add(key(channel), listener),
     state: watch.state,
     onState: watch.onState,
@@ -98,16 +92,16 @@ export async function openRedis(settings: RedisSettings): Promise<OpenRedis> {
 }
 
 /**
- * Why it failed, the watch hears and says. While no Sentinel answers, the library goes on trying without
- * an end to `connect`.
+ * Does not wait for `connect` after the first error: while no Sentinel answers, the library retries inside `connect`
+ * without a limit. The state watch reports the error.
  */
-async function firstTry(client: RedisClient): Promise<void> {
+async function firstAttempt(client: RedisClient): Promise<void> {
   const failed = new Promise((resolve) => client.once('error', resolve));
   await Promise.race([client.connect().catch(ignore), failed]);
 }
 
-/** The library ends a client for good when it is cut off at the wrong moment. */
-function revive(client: RedisClient, clock: Clock): () => void {
+/** Reconnects a client after `end`, into which the library may get when it is disconnected while it connects. */
+function reviveAfterEnd(client: RedisClient, clock: Clock): () => void {
   let cancel = (): void => {};
   const begin = (): void => {
     cancel = clock.after(LONGEST_RECONNECT_MS, () => void client.connect().catch(ignore));
@@ -124,7 +118,7 @@ type ClientMaker = {
   readonly failovers: FailoverWatch | undefined;
 };
 
-/** Loads the library when a configuration names Redis, and not before. */
+/** Loads the library only if a configuration needs it. */
 async function clientMaker(settings: RedisSettings): Promise<ClientMaker> {
   const { Cluster, Redis } = await import('ioredis');
   const { url, tls, sentinel, cluster } = settings;
@@ -145,7 +139,7 @@ async function clientMaker(settings: RedisSettings): Promise<ClientMaker> {
   return { make, failovers: undefined };
 }
 
-/** All clients are of the server that the Sentinels name, and move with it. */
+/** Makes clients of the server that the Sentinels name as primary; they move with it. */
 function sentinelClients(
   Redis: typeof RedisClass,
   { host: _host, port: _port, ...credentials }: Options,
@@ -156,7 +150,7 @@ function sentinelClients(
   const named: Options = {
     ...{ sentinels: [...addresses], name, ...credentials },
     ...(password === undefined ? {} : { sentinelPassword: password }),
-    // Else the library would speak to the primary in the clear, whatever the URL says.
+    // Without this option the library would connect to the primary without TLS, even for rediss://.
     ...(credentials.tls === undefined ? {} : { enableTLSForSentinelMode: true }),
     ...(isSecure ? { sentinelTLS: tls ?? {} } : {}),
     sentinelRetryStrategy: reconnectDelay,
@@ -170,9 +164,9 @@ function sentinelClients(
   const failovers = watchFailovers(
     name,
     watched,
-    (options) => new Redis({ ...options, ...waiting() }),
+    (options) => new Redis({ ...options, ...waitForRedis() }),
     () => {
-      for (const client of clients) moveOn(client);
+      for (const client of clients) reconnect(client);
     },
   );
   function make(options: Options): RedisClient {
@@ -184,11 +178,44 @@ function sentinelClients(
   return { make, failovers };
 }
 
-/** Asks the Sentinels again where to connect to. */
-function moveOn(client: RedisClient): void {
+/** Disconnects the client, which then asks the Sentinels for the primary. */
+function reconnect(client: RedisClient): void {
   if (client.status === 'ready' || client.status === 'connect') client.disconnect(true);
-  // It may have asked before the others were told. Cut off now, it would end for good.
+  // Its answer may come from a Sentinel that does not know the new primary yet. Disconnecting it while it connects
+  // would end the client.
   else if (client.status === 'connecting') client.once('ready', () => client.disconnect(true));
+}
+
+type FailoverWatch = { close(): void };
+
+/** The channel on which a Sentinel announces a new primary. */
+const SWITCHED = '+switch-master';
+
+/**
+ * Listens to every Sentinel for a new primary. The previous primary may still answer if only the Sentinels cannot
+ * reach it; its writes are lost, so its clients have to reconnect.
+ */
+function watchFailovers(
+  name: string,
+  sentinels: readonly Options[],
+  connect: (options: Options) => RedisClient,
+  onMoved: () => void,
+): FailoverWatch {
+  const watching = sentinels.map((sentinel) => {
+    const client = connect(sentinel);
+    client.on('error', ignore);
+    client.on('message', (_channel: string, message: string) => {
+      if (message.startsWith(`${name} `)) onMoved();
+    });
+    // The library subscribes again after every reconnect.
+    client.subscribe(SWITCHED).catch(ignore);
+    return client;
+  });
+  return {
+    close() {
+      for (const client of watching) client.disconnect();
+    },
+  };
 }
 
 function addressOf(url: string, tls: TlsOptions | undefined): Options {
@@ -210,12 +237,12 @@ const common: Options = {
   disconnectTimeout: 5,
   keepAlive: 10_000,
   retryStrategy: reconnectDelay,
-  // A replica that was the primary until a moment ago: the connection is made anew.
+  // The server was the primary until a failover, or is still loading its data.
   reconnectOnError: (error) => /^(READONLY|LOADING)/.test(error.message),
 };
 
-/** Commands fail, and do not wait for a Redis that is away. */
-function failingSoon({ commandTimeout }: RedisSettings): Options {
+/** Options of a client whose commands fail instead of waiting for Redis. */
+function failFast({ commandTimeout }: RedisSettings): Options {
   return {
     ...common,
     commandTimeout,
@@ -226,8 +253,11 @@ function failingSoon({ commandTimeout }: RedisSettings): Options {
   };
 }
 
-/** Not lazily: a library takes the failure of the first connection for the end of it. */
-function waiting(): Options {
+/**
+ * Options of a client whose commands wait for Redis. It connects eagerly, because BullMQ gives up after a failed lazy
+ * connection.
+ */
+function waitForRedis(): Options {
   return {
     ...common,
     lazyConnect: false,
@@ -236,12 +266,13 @@ function waiting(): Options {
   };
 }
 
-function reconnectDelay(times: number): number {
-  return Math.min(LONGEST_RECONNECT_MS, 50 * 2 ** Math.min(times, 10));
+/** `attempt` starts at 1. */
+function reconnectDelay(attempt: number): number {
+  return reconnectBackoff(attempt - 1);
 }
 
-/** The library would set a timer for a command that has failed already. */
-function refuseWhenAway({ status }: RedisClient): void {
+/** Fails before the library does, which would leave a timer behind. */
+function refuseWhenDisconnected({ status }: RedisClient): void {
   if (status !== 'ready') throw new Error(`the connection is ${status}`);
 }
 
@@ -251,15 +282,6 @@ function redisError(error: unknown): RetryableError {
   const options = { retryAfterMs: RETRY_AFTER_MS, cause: error };
   if (/\bOOM\b/.test(message)) return new RetryableError('redis_full', 'Redis is full', options);
   return new RetryableError('redis_failed', 'Redis cannot be reached', options);
-}
-
-/** What concerns everybody who writes, as long as it is so. */
-function refusalIn(error: unknown): string | undefined {
-  const message = error instanceof Error ? error.message : '';
-  if (/\bOOM\b/.test(message)) return 'Redis is full.';
-  if (/\bREADONLY\b/.test(message)) return 'Redis is a replica, and takes nothing.';
-  if (/\b(MISCONF|NOREPLICAS)\b/.test(message)) return 'Redis takes nothing: see its log.';
-  return undefined;
 }
 
 function scriptOf(lua: string, run: RedisConnection['run']): RedisScript {
@@ -277,139 +299,12 @@ function scriptOf(lua: string, run: RedisConnection['run']): RedisScript {
   };
 }
 
-type StateWatch = {
-  state(): RedisState;
-  onState(listener: (state: RedisState) => void): () => void;
-  check(): Promise<void>;
-  /** A command failed. */
-  failed(error: unknown): void;
-  stop(): void;
-};
-
-/** How long what was refused to one is taken to be refused to everybody. */
-const REFUSING_MS = 5_000;
-
-/** Commands that write may fail while others succeed: only time ends that. */
-function refusalsOf(
-  clock: Clock,
-  logger: Logger,
-): { note(error: unknown): void; current(): string | undefined } {
-  let last: { readonly said: string; readonly at: number } | undefined;
-
-  function current(): string | undefined {
-    if (last !== undefined && Math.abs(clock.now() - last.at) > REFUSING_MS) last = undefined;
-    return last?.said;
-  }
-
-  return {
-    current,
-    note(error) {
-      const said = refusalIn(error);
-      if (said === undefined) return;
-      if (current() !== said) logger.warn({ reason: reasonOf(error) }, 'Redis takes nothing');
-      last = { said, at: clock.now() };
-    },
-  };
-}
-
-/** Knows whether Redis is there, and asks now and then what it does with a full memory. */
-function watchState(client: RedisClient, clock: Clock, logger: Logger): StateWatch {
-  const listeners = new Set<(state: RedisState) => void>();
-  const refusals = refusalsOf(clock, logger);
-  let state: Omit<RedisState, 'refuses'> = {
-    connected: false,
-    reason: undefined,
-    maxmemoryPolicy: undefined,
-    appendOnly: undefined,
-  };
-  let isStopped = false;
-  let cancel = (): void => {};
-
-  function enter(next: Omit<RedisState, 'refuses'>): void {
-    const before = state;
-    state = next;
-    if (before.connected !== next.connected) {
-      logger.info({}, next.connected ? 'Redis is there' : 'Redis is away');
-    }
-    const { maxmemoryPolicy } = next;
-    if (maxmemoryPolicy !== undefined && maxmemoryPolicy !== before.maxmemoryPolicy) {
-      logger.info({ maxmemoryPolicy }, 'what Redis does when its memory is full');
-    }
-    for (const listener of listeners) listener({ ...next, refuses: refusals.current() });
-  }
-
-  async function check(): Promise<void> {
-    cancel();
-    if (isStopped) return;
-    let next = CHECK_MS;
-    try {
-      refuseWhenAway(client);
-      const info = await client.info();
-      enter({
-        connected: true,
-        reason: undefined,
-        maxmemoryPolicy: /^maxmemory_policy:(\S+)/m.exec(info)?.[1],
-        appendOnly: /^aof_enabled:1/m.test(info),
-      });
-    } catch {
-      next = RECHECK_MS;
-      if (state.connected) enter({ ...state, connected: false });
-    }
-    // Two may have been under way.
-    cancel();
-    if (!isStopped) cancel = clock.after(next, () => void check());
-  }
-
-  /** Each try to connect fails with its reason; the log says it when it is another one. */
-  function failed(error: unknown): void {
-    const reason = reasonOf(error);
-    if (state.connected || isStopped || isSame(reason, state.reason)) return;
-    state = { ...state, reason };
-    logger.warn({ reason }, 'Redis cannot be reached');
-  }
-
-  client.on('error', failed);
-  client.on('ready', () => void check());
-  client.on('close', () => {
-    if (state.connected && !isStopped) enter({ ...state, connected: false });
-  });
-  return {
-    state: () => ({ ...state, refuses: refusals.current() }),
-    onState(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
-    check,
-    failed: refusals.note,
-    stop() {
-      isStopped = true;
-      cancel();
-      listeners.clear();
-    },
-  };
-}
-
-/** A name with several addresses fails with an error for each of them. */
-function reasonOf(error: unknown): string {
-  const first: unknown = error instanceof AggregateError ? error.errors[0] : error;
-  const message = first instanceof Error ? first.message : String(first);
-  // Told by turns in both ways, of one that hangs up before it serves; what it said the library keeps.
-  if (!/\b(EPIPE|ECONNRESET)\b/.test(message)) return message;
-  return 'Redis ends the connection at once: it may be in protected mode, or want TLS';
-}
-
-/** Waiting times and ports of the caller differ from one try to the next. */
-function isSame(reason: string, before: string | undefined): boolean {
-  const words = (text: string): string => text.replace(/\d+/g, '');
-  return before !== undefined && words(reason) === words(before);
-}
-
 type Subscriptions = {
   add(channel: string, listener: (message: string) => void): () => void;
   close(): void;
 };
 
-/** One connection for all channels, made with the first of them. */
+/** One connection for all channels, opened with the first subscription. */
 function subscriptionsOf(make: () => RedisClient): Subscriptions {
   const channels = new Map<string, Set<(message: string) => void>>();
   let client: RedisClient | undefined;
@@ -417,7 +312,7 @@ function subscriptionsOf(make: () => RedisClient): Subscriptions {
   function opened(): RedisClient {
     if (client !== undefined) return client;
     const made = make();
-    made.on('error', () => {});
+    made.on('error', ignore);
     made.on('message', (channel: string, message: string) => {
       for (const listener of channels.get(channel) ?? []) listener(message);
     });
@@ -443,5 +338,5 @@ function subscriptionsOf(make: () => RedisClient): Subscriptions {
   };
 }
 
-/** Whether the connection stands, and what is wrong with it, is told by its watch. */
+/** The state watch reports connection errors. */
 function ignore(): void {}

@@ -1,8 +1,9 @@
-import type { Capability } from '../../src/component/capability.ts';
+import { offer } from '../../src/component/capability.ts';
 import type { Extension, Settings } from '../../src/component/component.ts';
+import { deferred } from '../../src/component/deferred.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import type { RedisConnection } from '../../src/redis/redis.ts';
+import type { RedisConnection, RedisScript } from '../../src/redis/redis.ts';
 import { REDIS } from '../../src/redis/redis.ts';
 import { readClientTls } from '../../src/tls/client.ts';
 import type { RedisConfig } from './config.ts';
@@ -10,20 +11,30 @@ import type { OpenRedis, Sentinel } from './connection.ts';
 import { openRedis } from './connection.ts';
 
 /**
- * Holds one connection and lends it:
+ * Owns one connection and offers it as `redis`:
  *
- *   start ──▶ extensions/redis/connection.ts ──▶ offered as `redis`
+ *   start ──▶ extensions/redis/connection.ts ──▶ bullmq, quotas
  *
- * A Redis that is away at the start, or goes away, is waited for: nothing needs a restart.
+ * The connection retries a Redis that is away, at the start as later, so an outage needs no restart.
  */
 export function createExtension(settings: Settings, config: RedisConfig): Extension {
   const { id, clock, logger, host } = settings;
   let open: OpenRedis | undefined;
-  const opened = (): OpenRedis => {
-    if (open === undefined) throw new Error(`extension ${id} is not started`);
-    return open;
-  };
-  const offer = offerOf(opened);
+  const running = deferred<RedisConnection>(`extension ${id}`, () => open);
+  const connection = deferred<RedisConnection>(`extension ${id}`, () => open, {
+    // After the shutdown a command fails like any other instead of throwing at its caller.
+    run: async (work) => running.run(work),
+    // Components make their scripts while they are created; Redis loads a script when it first runs.
+    script(lua) {
+      let script: RedisScript | undefined;
+      return {
+        async run(keys, args) {
+          script ??= running.script(lua);
+          return script.run(keys, args);
+        },
+      };
+    },
+  });
   let unregister = (): void => {};
 
   return {
@@ -40,7 +51,7 @@ export function createExtension(settings: Settings, config: RedisConfig): Extens
       });
       unregister = host
         .service(HEALTH_REGISTRY)
-        .register(id, () => healthOf(opened(), config.cluster));
+        .register(id, () => healthOf(running, config.cluster));
     },
     async shutdown() {
       unregister();
@@ -48,40 +59,11 @@ export function createExtension(settings: Settings, config: RedisConfig): Extens
       open = undefined;
       await closing?.close();
     },
-    provide: <T>(wanted: Capability<T>) => (wanted.name === REDIS.name ? (offer as T) : undefined),
+    offers: [offer(REDIS, connection)],
   };
 }
 
-/** The offer exists before the start, because components look it up while they are created. */
-function offerOf(opened: () => OpenRedis): RedisConnection {
-  return {
-    get prefix() {
-      return opened().prefix;
-    },
-    get client() {
-      return opened().client;
-    },
-    key: (...parts) => opened().key(...parts),
-    run: async (work) => opened().run(work),
-    script(lua) {
-      let script: ReturnType<RedisConnection['script']> | undefined;
-      return {
-        async run(keys, args) {
-          script ??= opened().script(lua);
-          return script.run(keys, args);
-        },
-      };
-    },
-    duplicate: () => opened().duplicate(),
-    subscribe: (channel, listener) => opened().subscribe(channel, listener),
-    state: () => opened().state(),
-    onState: (listener) => opened().onState(listener),
-  };
-}
-
-/**
- * Whether the process can accept without Redis is for those to say who use it: with a store, a queue does.
- */
+/** Never affects readiness: each user decides whether it can accept without Redis. */
 function healthOf(redis: RedisConnection, cluster: boolean): ComponentHealth {
   const { connected, refuses, reason, maxmemoryPolicy, appendOnly } = redis.state();
   const message = connected ? refuses : 'Redis cannot be reached.';

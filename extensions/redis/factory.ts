@@ -1,4 +1,5 @@
 import { defineExtension } from '../../src/component/factory.ts';
+import { REDIS } from '../../src/redis/redis.ts';
 import { config } from './config.ts';
 import { createExtension } from './extension.ts';
 
@@ -8,6 +9,6 @@ export const factory = defineExtension({
   stability: 'beta',
   description: 'A connection to Redis, for queues and counters that replicas share',
   config,
-  provides: ['redis'],
+  provides: [REDIS],
   create: createExtension,
 });

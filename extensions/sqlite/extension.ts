@@ -1,11 +1,13 @@
 import { resolve } from 'node:path';
-import type { Capability } from '../../src/component/capability.ts';
+import { offer } from '../../src/component/capability.ts';
 import type { Extension, Settings } from '../../src/component/component.ts';
+import { deferred } from '../../src/component/deferred.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import type { DataDirectory } from '../../src/store/data-directory.ts';
-import { lateCounters } from '../../src/store/late-counters.ts';
-import { lateStore } from '../../src/store/late-store.ts';
-import type { Bootstrap } from '../../src/tenancy/bootstrap.ts';
+import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import { DATA_DIRECTORY, type DataDirectory } from '../../src/store/data-directory.ts';
+import { STORE } from '../../src/store/store.ts';
+import { BOOTSTRAP, type Bootstrap } from '../../src/tenancy/bootstrap.ts';
+import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import type { SqliteConfig } from './config.ts';
 import type { OpenStore } from './open-store.ts';
 import { openStore } from './open-store.ts';
@@ -17,24 +19,15 @@ import { openStore } from './open-store.ts';
  */
 export function createExtension(settings: Settings, config: SqliteConfig): Extension {
   let parts: OpenStore | undefined;
-  // Offers exist before the start, because components look them up while they are created.
-  const store = lateStore(() => {
-    if (parts === undefined) throw new Error(`extension ${settings.id} is not started`);
-    return parts.store;
-  });
+  const owner = `extension ${settings.id}`;
+  const store = deferred(owner, () => parts?.store);
+  const counters = deferred(owner, () => parts?.store.counters);
   const bootstrap: Bootstrap = {
     get first() {
       return parts?.first;
     },
   };
   const dataDirectory: DataDirectory = { path: resolve(config.directory) };
-  const offers = new Map<string, unknown>([
-    ['store', store],
-    ['queue_storage', store],
-    ['usage_counters', lateCounters(() => store.counters)],
-    ['bootstrap', bootstrap],
-    ['data_directory', dataDirectory],
-  ]);
 
   return {
     async start() {
@@ -46,6 +39,12 @@ export function createExtension(settings: Settings, config: SqliteConfig): Exten
       parts = undefined;
       if (closing !== undefined) await closing.close();
     },
-    provide: <T>(wanted: Capability<T>) => offers.get(wanted.name) as T | undefined,
+    offers: [
+      offer(STORE, store),
+      offer(QUEUE_STORAGE, store),
+      offer(USAGE_COUNTERS, counters),
+      offer(BOOTSTRAP, bootstrap),
+      offer(DATA_DIRECTORY, dataDirectory),
+    ],
   };
 }

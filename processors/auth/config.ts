@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { duration, secret, storeRef } from '../../src/schema/fields.ts';
+import { duration, ref, secret } from '../../src/schema/fields.ts';
+import { STORE } from '../../src/store/store.ts';
 
 const fixedKey = z.strictObject({
   token: secret().min(1).describe('The key that clients send'),
@@ -13,7 +14,7 @@ const fixedKey = z.strictObject({
 
 export const config = z
   .strictObject({
-    store: storeRef().optional().describe('The store that holds projects and keys'),
+    store: ref(STORE).optional().describe('The store that holds projects and keys'),
     keys: z.array(fixedKey).min(1).optional().describe('Fixed keys, instead of a store'),
     cache_ttl: duration('5s').describe(
       'How long a key of the store is remembered; a key revoked by another process stops within this',

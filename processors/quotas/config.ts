@@ -1,5 +1,8 @@
 import { z } from 'zod';
-import { byteSize, redisRef, storeRef, usageCountersRef } from '../../src/schema/fields.ts';
+import { REDIS } from '../../src/redis/redis.ts';
+import { byteSize, ref } from '../../src/schema/fields.ts';
+import { STORE } from '../../src/store/store.ts';
+import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 
 const failedAuthentications = z
   .strictObject({
@@ -64,13 +67,13 @@ const edge = z
 
 export const config = z
   .strictObject({
-    store: storeRef()
+    store: ref(STORE)
       .optional()
       .describe('The store whose organization has the plan, and whose ledger is counted'),
-    storage: usageCountersRef()
+    storage: ref(USAGE_COUNTERS)
       .optional()
       .describe('A `file_storage` that keeps the ledger, for pipelines without a store'),
-    counters: redisRef()
+    counters: ref(REDIS)
       .optional()
       .describe('A `redis` in which all replicas count together; the ledger stays in the store'),
     monthly_events: z

@@ -22,7 +22,7 @@ export const factory = defineProcessor({
       ? undefined
       : {
           extension: store,
-          capability: SHARED_LEDGER.name,
+          capability: SHARED_LEDGER,
           field: 'counters',
           message: `the store "${store}" belongs to one process and counts by itself; leave \`counters\` out`,
         },

@@ -4,25 +4,26 @@ import type { RedisQueue } from '../../src/bullmq/redis-queue.ts';
 import { openRedisQueue } from '../../src/bullmq/redis-queue.ts';
 import type { Branch, Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import type { ItemFailure, SealedBatch } from '../../src/model/batch.ts';
+import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
-import { PermanentError, RetryableError } from '../../src/model/errors.ts';
-import { cutMessage, handOn, reasonOf } from '../../src/queue/deliver-batch.ts';
+import { PermanentError } from '../../src/model/errors.ts';
+import { branchName } from '../../src/queue/delivery.ts';
+import type { DeliveryOutcome } from '../../src/queue/delivery-policy.ts';
+import { DeliveryPolicy } from '../../src/queue/delivery-policy.ts';
 import { summaryGauges } from '../../src/queue/gauges.ts';
+import type { DeadLetterReason } from '../../src/queue/queue.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import { REDIS } from '../../src/redis/redis.ts';
-import { Backoff } from './backoff.ts';
 import type { BullmqReceiverConfig } from './config.ts';
 import { progressHealth } from './health.ts';
 import { startWorker } from './worker.ts';
 
 /**
- * The job is the batch. What each exporter has of it stands in the job's progress, so that a retry does not
- * repeat those that have it:
+ * The job holds the batch. Its progress names the exporters that have the batch, so a retry skips them:
  *
- *   job ──▶ process ──▶ each exporter that has it not yet ──▶ all have it: done
- *                          │ PermanentError: dead letter, in Redis
- *                          └ anything else: back into the queue, due later, for ever
+ *   job ──▶ process ──▶ each exporter without the batch ──▶ policy ──▶ job done
+ *                                                             │ dead letter, in Redis: job done for the exporter
+ *                                                             └ retry: the job is delayed
  */
 export function fromJobs(
   settings: Settings,
@@ -32,7 +33,7 @@ export function fromJobs(
   let open: { close(deadline: AbortSignal): Promise<void> } | undefined;
   return {
     async start() {
-      open = await openWorking(settings, config, pipeline);
+      open = await openReceiver(settings, config, pipeline);
     },
     async shutdown(deadline) {
       const closing = open;
@@ -42,7 +43,7 @@ export function fromJobs(
   };
 }
 
-async function openWorking(settings: Settings, config: BullmqReceiverConfig, pipeline: Pipeline) {
+async function openReceiver(settings: Settings, config: BullmqReceiverConfig, pipeline: Pipeline) {
   const { id, clock, logger, metrics, host } = settings;
   const redis = host.extension(config.redis, REDIS);
   const queue = await openRedisQueue(redis, config.queue, clock, logger);
@@ -57,12 +58,12 @@ async function openWorking(settings: Settings, config: BullmqReceiverConfig, pip
     clock,
     logger,
     jobs: queue.jobs,
-    work: (job) => delivering.carryOut(job),
+    work: (job) => delivering.run(job),
   });
-  const promise = { details: { durability: 'Redis has what is not delivered' } };
+  const ofQueue = { details: { durability: 'undelivered batches are in Redis' } };
   const removers = [
     summaryGauges(metrics, { receiver: id }, queue),
-    host.service(HEALTH_REGISTRY).register(id, () => progressHealth(promise, worker, redis)),
+    host.service(HEALTH_REGISTRY).register(id, () => progressHealth(ofQueue, worker, redis)),
     host.service(QUEUE_REGISTRY).register(id, queue),
   ];
   return {
@@ -75,8 +76,8 @@ async function openWorking(settings: Settings, config: BullmqReceiverConfig, pip
   };
 }
 
-/** A branch of the pipeline, and how it fares. */
-type Target = { readonly name: string; readonly branch: Branch; readonly backoff: Backoff };
+/** A branch of the pipeline and its delivery policy. */
+type Target = { readonly name: string; readonly branch: Branch; readonly policy: DeliveryPolicy };
 
 class JobDelivery {
   readonly #settings: Settings;
@@ -98,15 +99,21 @@ class JobDelivery {
     this.#pipeline = pipeline;
     this.#queue = queue;
     this.#stopping = stopping;
-    this.#targets = pipeline.branches.map((branch) => ({
-      name: `${pipeline.id}/${branch.exporterId}`,
-      branch,
-      backoff: new Backoff(config, settings.clock),
-    }));
+    const options = {
+      clock: settings.clock,
+      logger: settings.logger,
+      concurrency: config.concurrency,
+      initialInterval: config.initial_interval,
+      maxInterval: config.max_interval,
+    };
+    this.#targets = pipeline.branches.map((branch) => {
+      const name = branchName(pipeline, branch);
+      return { name, branch, policy: new DeliveryPolicy(name, options) };
+    });
   }
 
-  /** Resolves with the milliseconds after which the job is due again; undefined when it is done. */
-  async carryOut(job: Job): Promise<number | undefined> {
+  /** Resolves with the milliseconds until the job is due again; undefined if the job is done. */
+  async run(job: Job): Promise<number | undefined> {
     const { logger } = this.#settings;
     const batch = batchIn(job.data);
     if (batch === undefined) {
@@ -126,7 +133,7 @@ class JobDelivery {
       await job.updateProgress({ done: [...done] });
       return Math.max(...delays);
     } catch (error) {
-      logger.warn({ error, batch: batch.id }, 'not delivered: tried again later');
+      logger.warn({ err: error, batch: batch.id }, 'Job failed; retried');
       return this.#config.initial_interval;
     }
   }
@@ -142,11 +149,11 @@ class JobDelivery {
     this.#queue.dropped({ branch, items, reason: 'project_deleted', wasDead: false });
   }
 
-  /** While every exporter rests, jobs are held and not tried in turn. */
+  /** Holds the job while every exporter rests, so that the backlog is not tried job by job. */
   async #rested(targets: readonly Target[]): Promise<void> {
     const { clock } = this.#settings;
     for (;;) {
-      const rest = Math.min(...targets.map(({ backoff }) => backoff.restMs()));
+      const rest = Math.min(...targets.map(({ policy }) => policy.restMs()));
       if (!(rest > 0) || !Number.isFinite(rest) || this.#stopping.aborted) return;
       await new Promise<void>((resolve) => {
         const end = (): void => {
@@ -160,74 +167,69 @@ class JobDelivery {
     }
   }
 
-  /** Resolves with the delays that exporters ask for which have it not yet. */
+  /** Resolves with the delays of the exporters that still need the batch, and adds the others to `done`. */
   async #deliver(
     job: Job,
     batch: SealedBatch,
     targets: readonly Target[],
     done: Set<string>,
   ): Promise<number[]> {
-    const again = job.attemptsStarted > 1;
-    const processed = this.#pipeline.process(batch, again);
-    const outcomes = targets.map(async (target) => {
-      const { name, branch, backoff } = target;
-      const rest = backoff.restMs();
+    const failures = job.attemptsStarted - 1;
+    const processed = this.#pipeline.process(batch, failures > 0);
+    const delays = targets.map(async ({ name, branch, policy }) => {
+      const rest = policy.restMs();
       if (rest > 0) return rest;
-      try {
-        const failures = await handOn(await processed, branch);
-        if (failures.length > 0) await this.#setAside(name, batch, failures);
-        backoff.succeeded();
-      } catch (error) {
-        const delay = await this.#failed(target, job, batch, error);
-        if (delay !== undefined) return delay;
-      }
-      done.add(name);
-      return undefined;
-    });
-    // Where every exporter rests nobody else waits for it.
-    processed.catch(() => {});
-    return (await Promise.all(outcomes)).filter((delay) => delay !== undefined);
-  }
-
-  /** Undefined where the error has ended the delivery. */
-  async #failed(
-    { name, backoff }: Target,
-    job: Job,
-    batch: SealedBatch,
-    error: unknown,
-  ): Promise<number | undefined> {
-    const { logger } = this.#settings;
-    const about = { branch: name, batch: batch.id, attempts: job.attemptsStarted, error };
-    if (error instanceof PermanentError) {
-      if (error.code === 'project_deleted') {
-        this.#drop(name, batch);
-        return undefined;
-      }
-      logger.error(about, 'cannot be delivered: set aside in the dead letter');
-      await this.#queue.deadLetter(name, batch, {
-        code: error.code,
-        message: cutMessage(error.message),
+      const outcome = await policy.attempt({
+        batchId: batch.id,
+        failures,
+        process: () => processed,
+        consumer: branch,
       });
-      return undefined;
-    }
-    backoff.failed();
-    const asked = error instanceof RetryableError ? (error.retryAfterMs ?? 0) : 0;
-    const delay = Math.max(asked, backoff.delay(job.attemptsStarted - 1));
-    logger.warn({ ...about, delay }, 'not delivered: tried again later');
-    return delay;
+      const delay = await this.#save(name, batch, outcome);
+      if (delay === undefined) done.add(name);
+      return delay;
+    });
+    // If every exporter rests, no attempt awaits the processed batch.
+    processed.catch(() => {});
+    return (await Promise.all(delays)).filter((delay) => delay !== undefined);
   }
 
-  async #setAside(
+  /** Resolves with the delay of a retry; undefined if the exporter is done with the batch. */
+  async #save(
     name: string,
     batch: SealedBatch,
-    failures: readonly ItemFailure[],
-  ): Promise<void> {
-    const about = { branch: name, batch: batch.id, items: failures.length };
-    this.#settings.logger.error(about, 'items cannot be delivered: set aside in the dead letter');
-    await this.#queue.deadLetter(name, batch, reasonOf(failures));
+    outcome: DeliveryOutcome,
+  ): Promise<number | undefined> {
+    switch (outcome.kind) {
+      case 'ack':
+        return undefined;
+      case 'retry':
+        return outcome.afterMs;
+      case 'discard':
+        this.#drop(name, batch);
+        return undefined;
+      case 'dead_letter':
+        return this.#deadLetter(name, batch, outcome.reason);
+    }
+  }
+
+  async #deadLetter(
+    name: string,
+    batch: SealedBatch,
+    reason: DeadLetterReason,
+  ): Promise<number | undefined> {
+    try {
+      await this.#queue.deadLetter(name, batch, reason);
+      return undefined;
+    } catch (error) {
+      const fields = { branch: name, batch: batch.id, err: error };
+      this.#settings.logger.warn(fields, 'Dead letter could not be saved; delivery retried');
+      return this.#config.initial_interval;
+    }
   }
 }
 
+/** Names of the branches that have the batch. */
 function doneBefore({ progress }: Job): string[] {
   const done =
     typeof progress === 'object' && progress !== null && 'done' in progress ? progress.done : [];

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { grpcFields } from '../../src/grpc/config.ts';
 import { listenerFields, projectField } from '../../src/http/config.ts';
 import { endpoint } from '../../src/schema/fields.ts';
+import { mark } from '../../src/schema/marks.ts';
 
 const maxSpans = z
   .int()
@@ -19,10 +20,9 @@ const httpConfig = z.strictObject({
 });
 
 const grpcConfig = z.strictObject({
-  endpoint: endpoint('127.0.0.1:4317').meta({
-    listens: 'grpc',
-    description: 'Where to listen; no other receiver can share it',
-  }),
+  endpoint: mark(endpoint('127.0.0.1:4317'), { listens: 'grpc' }).describe(
+    'Where to listen; no other receiver can share it',
+  ),
   max_spans_per_request: maxSpans,
   ...grpcFields,
 });

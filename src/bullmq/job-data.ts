@@ -1,15 +1,15 @@
+import { z } from 'zod';
 import type { SealedBatch } from '../model/batch.ts';
-import type { BatchRecord } from '../queue/record.ts';
 import { batchOf, recordOf } from '../queue/record.ts';
 
-/** A job whose batch is in a store: where to find it. */
+/** The data of a job whose batch is in a store. */
 export type Pointer = { readonly batch: string };
 
-/** A job that is its batch: as `recordOf` lists it, the body in base64. */
+/** The data of a job that holds its batch: the fields of `recordOf` without the body, and the body in base64. */
 export type Payload = {
   readonly record: readonly unknown[];
   readonly body: string;
-  /** The branches that are to have it, where not all are: a dead letter that is tried again. */
+  /** The only branches that get the batch, in a replayed dead letter; without it every branch gets the batch. */
   readonly branches?: readonly string[];
 };
 
@@ -20,37 +20,63 @@ export function payloadOf(batch: SealedBatch): Payload {
   return { record: record.slice(0, -1), body: batch.body.toString('base64') };
 }
 
-/** The inverse; undefined where it is none, which is damage, or somebody else's job. */
+/** The list in Redis keeps this order in all versions. */
+const recordFields = z.tuple([
+  z.string(), // id
+  z.string(), // organization
+  z.string(), // project
+  z.string(), // key
+  z.int(), // permissions
+  z.int(), // format
+  z.int(), // encoding
+  z.number(), // receivedAt
+  z.int(), // requestItems
+  z.int(), // items
+  z.int(), // usage: events
+  z.int(), // usage: bytes
+  z.string().nullable(), // positions
+  z.string().nullable(), // rejections
+]);
+const PROJECT = 2;
+const ITEMS = 9;
+
+const payload = z.object({ record: recordFields, body: z.string() });
+const list = z.object({ record: z.array(z.unknown()) });
+const branches = z.object({ branches: z.array(z.coerce.string()) });
+const pointer = z.object({ batch: z.string() });
+
+/** Undefined if the data is damaged or not from `payloadOf`. */
 export function batchIn(data: unknown): SealedBatch | undefined {
-  if (!isObject(data) || !Array.isArray(data.record) || typeof data.body !== 'string') {
-    return undefined;
-  }
+  const { data: found } = payload.safeParse(data);
+  if (found === undefined) return undefined;
   try {
-    const record = [...data.record, Buffer.from(data.body, 'base64')];
-    return batchOf(record as unknown as BatchRecord);
+    return batchOf([...found.record, Buffer.from(found.body, 'base64')]);
   } catch {
     return undefined;
   }
 }
 
-/** Undefined where all branches are to have it. */
+/** Undefined if every branch gets the batch. */
 export function branchesIn(data: unknown): readonly string[] | undefined {
-  const branches = isObject(data) ? data.branches : undefined;
-  return Array.isArray(branches) ? branches.map(String) : undefined;
+  return branches.safeParse(data).data?.branches;
 }
 
-/** The project of a payload's batch; undefined where it is none. */
+/** Undefined if the data is no payload. Reads damaged payloads too, so that a deleted project's are removed. */
 export function projectIn(data: unknown): string | undefined {
-  const record = isObject(data) ? data.record : undefined;
-  const project = Array.isArray(record) ? record[2] : undefined;
+  const project = listIn(data)?.[PROJECT];
   return typeof project === 'string' ? project : undefined;
 }
 
-export function pointerIn(data: unknown): string | undefined {
-  const batch = isObject(data) ? data.batch : undefined;
-  return typeof batch === 'string' ? batch : undefined;
+/** The number of items of a payload's batch; 0 if the data is no payload. */
+export function itemsIn(data: unknown): number {
+  const items = listIn(data)?.[ITEMS];
+  return typeof items === 'number' ? items : 0;
 }
 
-function isObject(data: unknown): data is Record<string, unknown> {
-  return typeof data === 'object' && data !== null;
+function listIn(data: unknown): readonly unknown[] | undefined {
+  return list.safeParse(data).data?.record;
+}
+
+export function pointerIn(data: unknown): string | undefined {
+  return pointer.safeParse(data).data?.batch;
 }

@@ -6,25 +6,25 @@ import { jobIdOf } from './names.ts';
 
 export type NewJob = { readonly batchId: string; readonly data: JobData };
 
-/** Where jobs are put. */
+/** The producing side of a BullMQ queue. */
 export type JobQueue = {
   /** One job per batch. Rejects with `RetryableError`: `redis_full`, `redis_failed`. */
   add(batchId: string, data: JobData): Promise<void>;
-  /** Those that are there already stay as they are. */
+  /** Jobs that exist already are left unchanged. */
   addAll(jobs: readonly NewJob[]): Promise<void>;
-  /** Those that are there and in no list, so that no worker will find them, are made anew; how many. */
-  mend(jobs: readonly NewJob[]): Promise<number>;
-  /** Jobs that wait for a worker, wait for their time, or are with a worker. */
+  /** Recreates jobs that are in no list of BullMQ, which no worker would find; resolves with their number. */
+  recreateLost(jobs: readonly NewJob[]): Promise<number>;
+  /** Jobs that wait, are delayed or are with a worker. */
   count(): Promise<number>;
   /** Jobs that wait for a worker. */
   waiting(): Promise<number>;
-  /** A job that a worker holds with this token waits for another one. */
+  /** Returns a job to the queue, from the worker that holds it with this token. */
   giveBack(jobId: string, token: string | undefined): Promise<void>;
   readonly bull: Queue;
   close(): Promise<void>;
 };
 
-/** A job is gone when it is done. None fails for good: what cannot be processed is set aside elsewhere. */
+/** Finished jobs are removed. Attempts are unlimited: undeliverable batches become dead letters instead. */
 const OPTIONS = {
   attempts: 2_147_483_647,
   backoff: { type: 'exponential', delay: 1000, jitter: 0.5 },
@@ -32,7 +32,7 @@ const OPTIONS = {
   removeOnFail: false,
 };
 
-/** What becomes of a job in one of these states is up to a worker. */
+/** The states whose jobs workers find. */
 const FOUND_BY_WORKERS: ReadonlySet<string> = new Set([
   'waiting',
   'delayed',
@@ -40,7 +40,7 @@ const FOUND_BY_WORKERS: ReadonlySet<string> = new Set([
   'prioritized',
 ]);
 
-/** Loads the library when a configuration names it, and not before. */
+/** Loads the library only if a configuration needs it. */
 export async function openJobQueue(redis: RedisConnection, name: string): Promise<JobQueue> {
   const { Queue } = await import('bullmq');
   const bull = new Queue(name, {
@@ -51,7 +51,7 @@ export async function openJobQueue(redis: RedisConnection, name: string): Promis
     skipMetasUpdate: true,
     streams: { events: { maxLen: 1000 } },
   });
-  // The connection is the extension's, which speaks for it.
+  // The redis extension reports errors of its connection.
   bull.on('error', ignore);
 
   const jobOf = (batchId: string, data: JobData) => ({
@@ -60,19 +60,19 @@ export async function openJobQueue(redis: RedisConnection, name: string): Promis
     opts: { ...OPTIONS, jobId: jobIdOf(batchId) },
   });
   async function addAll(jobs: readonly NewJob[]): Promise<void> {
-    refuseWhenAway(redis);
+    refuseWhenDisconnected(redis);
     await redis.run(() => bull.addBulk(jobs.map(({ batchId, data }) => jobOf(batchId, data))));
   }
   return {
     bull,
     async add(batchId, data) {
-      refuseWhenAway(redis);
+      refuseWhenDisconnected(redis);
       const { opts } = jobOf(batchId, data);
       await redis.run(() => bull.add('batch', data, opts));
     },
     addAll,
-    async mend(jobs) {
-      refuseWhenAway(redis);
+    async recreateLost(jobs) {
+      refuseWhenDisconnected(redis);
       const states = await redis.run(() =>
         Promise.all(jobs.map(({ batchId }) => bull.getJobState(jobIdOf(batchId)))),
       );
@@ -82,17 +82,17 @@ export async function openJobQueue(redis: RedisConnection, name: string): Promis
       return lost.length;
     },
     count: async () => {
-      refuseWhenAway(redis);
+      refuseWhenDisconnected(redis);
       return redis.run(() =>
         bull.getJobCountByTypes('waiting', 'delayed', 'active', 'prioritized'),
       );
     },
     waiting: async () => {
-      refuseWhenAway(redis);
+      refuseWhenDisconnected(redis);
       return redis.run(() => bull.getJobCountByTypes('waiting', 'prioritized'));
     },
     giveBack: async (jobId, token) => {
-      refuseWhenAway(redis);
+      refuseWhenDisconnected(redis);
       await redis.run(async () => (await bull.getJob(jobId))?.moveToWait(token));
     },
     async close() {
@@ -101,11 +101,11 @@ export async function openJobQueue(redis: RedisConnection, name: string): Promis
   };
 }
 
-/** The library waits for a connection that is away, as long as it takes. */
-function refuseWhenAway(redis: RedisConnection): void {
+/** Without this check the library would wait for the connection without a limit. */
+function refuseWhenDisconnected(redis: RedisConnection): void {
   if (redis.state().connected) return;
   throw new RetryableError('redis_failed', 'Redis cannot be reached', { retryAfterMs: 1000 });
 }
 
-/** Told by somebody else, or of no consequence. */
+/** Ignores errors that the redis extension reports, and errors without a consequence. */
 export function ignore(): void {}

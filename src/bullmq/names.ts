@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto';
 
 /**
- * The id of a batch's job. BullMQ gives some ids a meaning of their own (`0`, `meta`, anything with a
- * colon), and takes two jobs of one id for the same: an id is made here, never by a client.
+ * The id of a batch's job. BullMQ reserves some ids (`0`, `meta`, any id with a colon) and ignores a second job with
+ * the same id, so the id is a hash and never a client's text.
  */
 export function jobIdOf(batchId: string): string {
   return `e-${createHash('sha256').update(batchId).digest('hex')}`;
 }
 
-/** What a queue is called in the store that keeps its batches until a worker takes them. */
+/** The name, in the store, of the queue that gateways append to. */
 export function storedQueueName(queue: string): string {
   return `bullmq/${queue}`;
 }
 
-/** What is called there that workers have taken. */
+/** The name, in the store, of the queue that workers move batches into. */
 export function workQueueName(queue: string): string {
   return `bullmq/${queue}/work`;
 }

@@ -5,18 +5,19 @@ import type { RedisConnection } from '../redis/redis.ts';
 import type { Payload } from './job-data.ts';
 import { payloadOf } from './job-data.ts';
 
-/** Dead letters of a queue whose payloads are in its jobs: in Redis too, where `drop` or `replay` find them. */
-export type Letters = {
-  /** Sets a batch aside, once per branch, however often the job runs; nothing of a deleted project. */
+/** The dead letters, in Redis, of a queue whose jobs hold their batches. */
+export type RedisDeadLetters = {
+  /** Adds one dead letter per batch and branch, however often the job runs; none for a deleted project. */
   add(branch: string, batch: SealedBatch, reason: DeadLetterReason, now: number): Promise<void>;
   list(filter: DeadLetterFilter): Promise<DeadLetter[]>;
-  /** Those named that are there, with their payload. */
-  read(ids: readonly number[] | 'all'): Promise<readonly StoredLetter[]>;
-  remove(letter: StoredLetter): Promise<boolean>;
+  /** The dead letters with these ids, with their payloads. */
+  read(ids: readonly number[] | 'all'): Promise<readonly StoredDeadLetter[]>;
+  /** Resolves with whether the dead letter was there. */
+  remove(letter: StoredDeadLetter): Promise<boolean>;
   sums(): Promise<{ letters: number; items: number }>;
 };
 
-export type StoredLetter = DeadLetter & { readonly payload: Payload };
+export type StoredDeadLetter = DeadLetter & { readonly payload: Payload };
 
 const ADD = `
   if redis.call('SISMEMBER', KEYS[6], ARGV[4]) == 1 then return 0 end
@@ -37,25 +38,25 @@ const REMOVE = `
 
 const PAGE = 100;
 
-export function lettersOf(redis: RedisConnection, queue: string): Letters {
+export function redisDeadLetters(redis: RedisConnection, queue: string): RedisDeadLetters {
   const key = (part: string): string => redis.key('bullmq-dead', queue, part);
   const keys = () => ['last', 'ids', 'known', 'sums', 'letters'].map(key);
   const adding = redis.script(ADD);
   const removing = redis.script(REMOVE);
 
-  async function page(after: number, limit: number): Promise<StoredLetter[]> {
+  async function page(after: number, limit: number): Promise<StoredDeadLetter[]> {
     const ids = await redis.run((client) =>
       client.zrangebyscore(key('ids'), `(${after}`, '+inf', 'LIMIT', 0, limit),
     );
     if (ids.length === 0) return [];
     const texts = await redis.run((client) => client.hmget(key('letters'), ...ids));
     return texts.flatMap((text, i) =>
-      text === null ? [] : [{ ...(JSON.parse(text) as StoredLetter), id: Number(ids[i]) }],
+      text === null ? [] : [{ ...(JSON.parse(text) as StoredDeadLetter), id: Number(ids[i]) }],
     );
   }
 
-  async function all(): Promise<StoredLetter[]> {
-    const letters: StoredLetter[] = [];
+  async function all(): Promise<StoredDeadLetter[]> {
+    const letters: StoredDeadLetter[] = [];
     for (let after = 0; ; ) {
       const next = await page(after, PAGE);
       letters.push(...next);
@@ -78,7 +79,7 @@ export function lettersOf(redis: RedisConnection, queue: string): Letters {
         failedAt: now,
         payload: { ...payloadOf(batch), branches: [branch] },
       };
-      const args = [knownAs(branch, batchId), items, JSON.stringify(letter), tenant.projectId];
+      const args = [uniqueName(branch, batchId), items, JSON.stringify(letter), tenant.projectId];
       await adding.run([...keys(), deletedProjects(redis)], args);
     },
     async list({ branch, limit = 100, after = 0 }) {
@@ -98,7 +99,7 @@ export function lettersOf(redis: RedisConnection, queue: string): Letters {
       return ids === 'all' ? letters : letters.filter(({ id }) => ids.includes(id));
     },
     async remove({ id, branch, batchId, items }) {
-      const removed = await removing.run(keys(), [id, knownAs(branch, batchId), items]);
+      const removed = await removing.run(keys(), [id, uniqueName(branch, batchId), items]);
       return removed === 1;
     },
     async sums() {
@@ -110,11 +111,12 @@ export function lettersOf(redis: RedisConnection, queue: string): Letters {
   };
 }
 
-function knownAs(branch: string, batchId: string): string {
+/** Identifies a dead letter across repeated runs of its job. */
+function uniqueName(branch: string, batchId: string): string {
   return `${batchId} ${branch}`;
 }
 
-/** The set of projects of which nothing may be kept again. */
+/** The key of the set of deleted projects, whose batches Redis does not keep. */
 export function deletedProjects(redis: RedisConnection): string {
   return redis.key('deleted-projects');
 }

@@ -12,16 +12,16 @@ import type {
   QueueSummary,
 } from '../queue/queue.ts';
 import type { RedisConnection } from '../redis/redis.ts';
-import { payloadOf, projectIn } from './job-data.ts';
+import { itemsIn, payloadOf, projectIn } from './job-data.ts';
 import type { JobQueue } from './job-queue.ts';
 import { openJobQueue } from './job-queue.ts';
 import { jobIdOf } from './names.ts';
-import type { Letters } from './redis-dead-letters.ts';
-import { deletedProjects, lettersOf } from './redis-dead-letters.ts';
+import type { RedisDeadLetters } from './redis-dead-letters.ts';
+import { deletedProjects, redisDeadLetters } from './redis-dead-letters.ts';
 
 /**
- * A queue whose payloads are in its jobs. BullMQ leases the jobs, and Redis keeps no answers of requests: of the
- * roles of a queue this is the administration only.
+ * A queue whose jobs hold their batches. BullMQ leases the jobs and Redis keeps no idempotency records, so the queue
+ * has only the administrative role of the contract.
  */
 export type RedisQueue = QueueAdmin & {
   readonly jobs: JobQueue;
@@ -31,12 +31,12 @@ export type RedisQueue = QueueAdmin & {
   isDeleted(projectId: string): Promise<boolean>;
   /** Keeps a batch as a dead letter of a branch, once per batch and branch. */
   deadLetter(branch: string, batch: SealedBatch, reason: DeadLetterReason): Promise<void>;
-  /** Tells `onDrop` listeners of a batch that a worker dropped. */
+  /** Notifies the `onDrop` listeners of a batch that a worker dropped. */
   dropped(drop: QueueDrop): void;
   close(): Promise<void>;
 };
 
-const REFRESH_MS = 5000;
+const RECOUNT_MS = 5000;
 const STATES: JobType[] = ['waiting', 'delayed', 'prioritized', 'failed', 'completed'];
 const PAGE = 100;
 
@@ -47,18 +47,18 @@ export async function openRedisQueue(
   logger: Logger,
 ): Promise<RedisQueue> {
   const jobs = await openJobQueue(redis, name);
-  const queue = new JobsAsQueue(redis, name, jobs, clock, logger);
+  const queue = new BullmqQueue(redis, name, jobs, clock, logger);
   await queue.refresh();
   return queue;
 }
 
-class JobsAsQueue implements RedisQueue {
+class BullmqQueue implements RedisQueue {
   readonly jobs: JobQueue;
   readonly #redis: RedisConnection;
   readonly #name: string;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  readonly #letters: Letters;
+  readonly #letters: RedisDeadLetters;
   readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
   #counts = { entries: 0, leased: 0, letters: 0, items: 0 };
   #isClosed = false;
@@ -70,12 +70,13 @@ class JobsAsQueue implements RedisQueue {
     this.#name = name;
     this.#clock = clock;
     this.#logger = logger;
-    this.#letters = lettersOf(redis, name);
+    this.#letters = redisDeadLetters(redis, name);
   }
 
   async append(batch: SealedBatch): Promise<void> {
     if (itemsOf(batch) === 0) return;
-    // In this order on one connection: of a deletion in between, one of the two is aware.
+    // One connection sends both commands in this order. If the project is deleted in between, either its removal
+    // finds the job or the check finds the deletion.
     const added = this.jobs.add(batch.id, payloadOf(batch));
     const [, deleted] = await Promise.all([added, this.isDeleted(batch.tenant.projectId)]);
     if (!deleted) return;
@@ -88,7 +89,7 @@ class JobsAsQueue implements RedisQueue {
     return (await this.#redis.run((client) => client.sismember(key, projectId))) === 1;
   }
 
-  /** Jobs move while they are looked through: it ends when nothing more was found. */
+  /** Jobs change their state during a pass, so passes are repeated until one finds no job. */
   async removeProject(projectId: string): Promise<void> {
     await this.#redis.run((client) => client.sadd(deletedProjects(this.#redis), projectId));
     while ((await this.#removeJobs(projectId)) > 0);
@@ -110,10 +111,10 @@ class JobsAsQueue implements RedisQueue {
         const { id } = job;
         if ((await this.#redis.run(() => bull.remove(id))) !== 1) continue;
         removed++;
-        const items = Number(job.data.record[9]);
+        const items = itemsIn(job.data);
         this.dropped({ branch: this.#name, items, reason: 'project_deleted', wasDead: false });
       }
-      // Of each state a page.
+      // Each call returns one page of every state.
       if (found.length === 0) return removed;
     }
   }
@@ -163,18 +164,18 @@ class JobsAsQueue implements RedisQueue {
     };
   }
 
-  /** Counts now, and again later. */
+  /** Counts now and every `RECOUNT_MS`. */
   async refresh(): Promise<void> {
     this.#cancel();
     try {
       if (this.#redis.state().connected) await this.#count();
     } catch (error) {
-      this.#logger.debug({ error }, 'the queue could not be counted');
+      this.#logger.debug({ err: error }, 'Jobs could not be counted');
     }
-    // Two may have been under way.
+    // A concurrent call may have set a timer.
     this.#cancel();
     if (this.#isClosed) return;
-    this.#cancel = this.#clock.after(REFRESH_MS, () => void this.refresh());
+    this.#cancel = this.#clock.after(RECOUNT_MS, () => void this.refresh());
   }
 
   async #count(): Promise<void> {

@@ -1,18 +1,19 @@
 /**
- * How glibc's allocator is set for a daemon. Left alone it raises the size from which a block is mapped by
- * itself to 32 MiB as soon as large blocks are freed, and keeps what was below: some hundred MiB after a few
- * bodies of 25 MiB, for ever. Fixed, large blocks go back to the system when they are freed. It can only
- * be told when a process starts, so the process replaces itself once: same id, same files, same terminal.
+ * Settings of glibc's allocator for a daemon. By default the allocator raises its threshold for mapping a
+ * block to 32 MiB as soon as large blocks are freed, and keeps smaller blocks: some hundred MiB after a few
+ * bodies of 25 MiB, indefinitely. With a fixed threshold, large blocks go back to the system when they are
+ * freed. The settings are read at process start only, so the process replaces itself once, with the same id,
+ * files and terminal.
  */
 const SETTINGS = {
   MALLOC_MMAP_THRESHOLD_: '1048576',
-  // Fixing the first would fix this one at 128 KiB, and give back what the next request needs.
+  // Setting the first alone fixes this one at 128 KiB, which returns memory that the next request needs.
   MALLOC_TRIM_THRESHOLD_: '16777216',
-  // Left alone there are up to eight arenas a core, and each keeps what its threads once needed.
+  // The default is eight arenas a core, and each keeps the peak memory of its threads.
   MALLOC_ARENA_MAX: '2',
 };
 
-/** Does not return where it replaces the process; does nothing where that cannot be, or was done. */
+/** Replaces the process and does not return. Returns when the settings are in place or cannot be set. */
 export function fixAllocator(argv: readonly string[]): void {
   const isDaemon = argv[2] === 'run';
   const isSet = Object.keys(SETTINGS).some((name) => process.env[name] !== undefined);

@@ -8,7 +8,7 @@ import type { Terminal } from './terminal.ts';
 type Audit = { audit: readonly ShownAuditEntry[]; next_cursor: string | null };
 
 export function addAudit(program: Command, terminal: Terminal) {
-  const audit = program.command('audit').description('who changed what');
+  const audit = program.command('audit').description('changes of projects, keys and plans');
   withPage(withStoreOptions(audit.command('list')))
     .description('list changes, newest first')
     .action((options: PageOptions) => list(options, terminal));

@@ -9,7 +9,7 @@ import type { Terminal } from './terminal.ts';
 export function addComponents(program: Command, terminal: Terminal) {
   program
     .command('components')
-    .description('list the components that are built in')
+    .description('list the built-in components')
     .option('--json', 'print JSON instead of YAML')
     .action((options: { json?: boolean }) => {
       const listed = list();

@@ -14,11 +14,11 @@ import type { Terminal } from './terminal.ts';
 export type ConfigOptions = {
   readonly config: readonly string[];
   readonly set: readonly string[];
-  /** Gives the texts of files; reads them by default. */
+  /** Returns the text of a file; reads the file by default. */
   readonly read?: ReadFile;
 };
 
-/** Read when no `--config` is given; what `init` writes. */
+/** The configuration file when no `--config` is given; `init` writes it. */
 export const DEFAULT_FILE = 'tracectl.yaml';
 
 /** Adds `--config` and `--set` to a command. */
@@ -26,11 +26,11 @@ export function withConfigOptions(command: Command): Command {
   return command
     .option(
       '-c, --config <file>',
-      `configuration; may be given again, later ones win (default: ${DEFAULT_FILE})`,
+      `configuration file; repeatable, later files override (default: ${DEFAULT_FILE})`,
       collect,
       [],
     )
-    .option('--set <path=value>', 'one setting, over all files; may be given again', collect, []);
+    .option('--set <path=value>', 'a setting that overrides all files; repeatable', collect, []);
 }
 
 function collect(value: string, before: readonly string[]): string[] {
@@ -42,13 +42,13 @@ export function filesOf({ config }: ConfigOptions): readonly string[] {
   return config.length === 0 ? [DEFAULT_FILE] : config;
 }
 
-/** Loads what the options name; what is wrong is in the result, not thrown. */
+/** Loads the files of the options. Errors of the configuration are in the result, not thrown. */
 export function load(options: ConfigOptions, terminal: Terminal): Loaded {
   const files = filesOf(options);
   if (options.config.length === 0 && !existsSync(resolve(terminal.cwd, DEFAULT_FILE))) {
     throw new CommandError(
       EXIT.usage,
-      `give --config FILE; there is no ${DEFAULT_FILE} here ("tracectl init" writes one)`,
+      `no configuration: ${DEFAULT_FILE} does not exist here. Give --config FILE, or run "tracectl init"`,
     );
   }
   const { env, cwd } = terminal;
@@ -57,8 +57,8 @@ export function load(options: ConfigOptions, terminal: Terminal): Loaded {
 }
 
 /**
- * Loads a configuration that must be right; its errors go to stderr. Its warnings too, unless the command
- * is not about the configuration.
+ * Loads a configuration, and throws a `CommandError` when it is not valid. Its errors go to stderr; `warns`
+ * prints its warnings too, for commands about the configuration.
  */
 export function loadOrFail(
   options: ConfigOptions,
@@ -77,7 +77,7 @@ export function loadOrFail(
   );
 }
 
-/** Loads the configuration for a reload; what is wrong leaves the running one in place. Throws `ControlError`. */
+/** Loads the configuration for a reload. Throws a `ControlError` when it is not valid, and logs each error. */
 export function loadAgain(
   options: ConfigOptions,
   terminal: Terminal,
@@ -87,11 +87,11 @@ export function loadAgain(
   const { config, issues } = load(options, terminal);
   for (const { severity, at, path, message } of issues) {
     const fields = { at, path, issue: message };
-    if (severity === 'error') logger.error(fields, 'The configuration has an error.');
-    else logger.warn(fields, 'The configuration has an oddity.');
+    if (severity === 'error') logger.error(fields, 'Configuration has an error');
+    else logger.warn(fields, 'Configuration has a warning');
   }
   if (config !== undefined) return config;
   service.reloadRefused();
-  logger.error({}, 'The configuration is wrong; the former one goes on running.');
+  logger.error({}, 'New configuration is not valid; the running one stays in force');
   throw new ControlError('invalid_configuration', issues.map(formatIssue).join('\n'));
 }

@@ -6,7 +6,7 @@ import { type ConfigOptions, filesOf } from './configuration.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import type { Terminal } from './terminal.ts';
 
-/** The directory in which a daemon with this configuration is found; undefined when it has none. */
+/** The data directory of a daemon with this configuration; undefined when it has none. */
 export function dataDirectoryOf(config: ServiceConfig, cwd: string): string | undefined {
   for (const id of config.service.extensions) {
     const extension = config.extensions.get(id);
@@ -17,8 +17,8 @@ export function dataDirectoryOf(config: ServiceConfig, cwd: string): string | un
 }
 
 /**
- * Where a daemon listens for commands: its data directory, or one for this user that its configuration files
- * name, where it keeps nothing on disk.
+ * The directory of a daemon's control socket: its data directory, or, for a daemon that has none, a
+ * directory of this user that is named after the configuration files.
  */
 export function controlDirectoryOf(
   config: ServiceConfig,
@@ -28,7 +28,7 @@ export function controlDirectoryOf(
   return dataDirectoryOf(config, cwd) ?? directoryInPlace(nameOf(options, cwd));
 }
 
-/** The same, which is there then. */
+/** As `controlDirectoryOf`, and creates the directory of a daemon without a data directory. */
 export function makeControlDirectory(
   config: ServiceConfig,
   options: ConfigOptions,
@@ -43,7 +43,7 @@ function nameOf(options: ConfigOptions, cwd: string): string {
     .join('\n');
 }
 
-/** Has the running daemon carry out a command. Fails with a sentence when none runs. */
+/** Sends a command to the running daemon. Throws a `CommandError` when no daemon runs. */
 export async function askDaemon(
   config: ServiceConfig,
   options: ConfigOptions,
@@ -59,8 +59,8 @@ export async function askDaemon(
     throw new CommandError(
       EXIT.failed,
       directory === undefined
-        ? 'no daemon of this user runs with this configuration here'
-        : `no daemon runs with the data directory ${directory}`,
+        ? 'no daemon of this user runs with this configuration. Start it with "tracectl run"'
+        : `no daemon runs with the data directory ${directory}. Start it with "tracectl run"`,
     );
   }
 }

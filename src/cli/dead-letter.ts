@@ -17,15 +17,15 @@ type Options = ConfigOptions & {
 export function addDeadLetter(program: Command, terminal: Terminal) {
   const group = program
     .command('dead-letter')
-    .description('what a running daemon could not process, and why');
+    .description('batches that a running daemon could not deliver, with reasons');
   const add = (name: string) =>
     withConfigOptions(group.command(name))
-      .option('--queue <id>', 'the component that owns the queue, where there are several')
+      .option('--queue <id>', 'the component that owns the queue; required if there are several')
       .option('--json', 'print JSON');
   add('list')
     .description('list dead letters')
-    .option('--exporter <id>', 'of one exporter alone')
-    .option('--limit <n>', 'how many at most', '100')
+    .option('--exporter <id>', 'only those of this exporter')
+    .option('--limit <n>', 'entries to list', '100')
     .action((options: Options) => list(options, terminal));
   add('show')
     .description('show one dead letter')
@@ -37,7 +37,7 @@ export function addDeadLetter(program: Command, terminal: Terminal) {
         name === 'replay' ? 'put dead letters back into the queue' : 'delete dead letters',
       )
       .argument('[ids...]')
-      .option('--all', 'all of them')
+      .option('--all', 'all dead letters')
       .action((ids: string[], options: Options) => change(name, ids, options, terminal));
   }
 }
@@ -75,7 +75,7 @@ async function change(
   terminal: Terminal,
 ): Promise<void> {
   if ((ids.length === 0) !== (options.all === true)) {
-    throw new CommandError(EXIT.usage, 'give ids, or --all');
+    throw new CommandError(EXIT.usage, 'give either ids or --all');
   }
   const meant = options.all === true ? 'all' : ids.map(numberOf);
   const answer = await ask(`dead_letters.${name}`, options, terminal, { ids: meant });
@@ -84,7 +84,7 @@ async function change(
     return;
   }
   const [count] = Object.values(answer as Record<string, number>);
-  terminal.out(`${count ?? 0} ${name === 'replay' ? 'put back' : 'dropped'}.`);
+  terminal.out(`${name === 'replay' ? 'Replayed' : 'Deleted'} ${count ?? 0}.`);
 }
 
 function ask(

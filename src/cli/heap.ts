@@ -1,30 +1,30 @@
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 
 /**
- * How V8's collector is set for a daemon: few objects that live long, and buffers that come and go with
- * every request. Left alone, V8 lets the young generation grow to 64 MiB beside a small heap; it then takes
- * the heap's limit for nearly reached and marks all of it once in a hundred requests, which costs about as
- * much as half of accepting them.
+ * Settings of V8's collector for a daemon, which has few long-lived objects, and buffers that live for one
+ * request. By default V8 lets the young generation grow to 64 MiB beside a small heap. It then takes the limit
+ * of the heap for nearly reached and marks the whole heap once in a hundred requests, which costs about half
+ * as much as accepting them.
  *
- *   old generation     may grow to three times what lived, which is within V8's own range
- *   young generation   is kept small: what it would hold longer is mostly freed buffers
+ *   old generation     may grow to three times the live size, which is within V8's own range
+ *   young generation   stays small: a larger one mostly holds freed buffers
  */
 const GROWING_PERCENT = 200;
-/** Both halves together. */
+/** Size of both semi-spaces together. */
 const YOUNG_BYTES = 4 * 1024 * 1024;
-/** V8 shrinks the young generation when it is idle, so it is looked at for as long as the daemon runs. */
+/** Interval of the check: V8 shrinks the young generation when it is idle, and may let it grow after that. */
 const LOOK_MS = 500;
 
-/** For the start of the process, before modules are loaded: the young generation stays as small as it is. */
+/** Keeps the young generation at its first size. Runs before modules are loaded. */
 export function holdYoungGeneration(): void {
   setFlagsFromString('--semi-space-growth-factor=1');
 }
 
-/** Sets the collector of a daemon and its threads; the result ends the watch over it. */
+/** Sets the collector of a daemon and its threads. Returns a function that stops the periodic check. */
 export function tuneHeap(): () => void {
   setFlagsFromString(`--heap-growing-percent=${GROWING_PERCENT}`);
   let grows = false;
-  // It can be told whether to grow, but not up to where.
+  // V8 has a switch for growing, but no limit for it at run time.
   const look = setInterval(() => {
     const small = youngBytes() < YOUNG_BYTES;
     if (small === grows) return;

@@ -9,8 +9,8 @@ import type { Terminal } from './terminal.ts';
 export function addInit(program: Command, terminal: Terminal) {
   program
     .command('init')
-    .description('write a commented configuration to start from')
-    .argument('[file]', 'where to write it', DEFAULT_FILE)
+    .description('write a commented starter configuration')
+    .argument('[file]', 'path of the new file', DEFAULT_FILE)
     .action((file: string) => init(file, terminal));
 }
 

@@ -11,21 +11,23 @@ type Options = StoreOptions & {
 };
 
 export function addKeys(program: Command, terminal: Terminal) {
-  const keys = program.command('keys').description('API keys, with or without a running daemon');
+  const keys = program
+    .command('keys')
+    .description('manage API keys, with or without a running daemon');
   const add = (name: string) => withStoreOptions(keys.command(name));
   add('list')
-    .description('list keys, revoked ones too; never their tokens')
-    .option('--project <project>', 'of one project alone, by id or name')
+    .description('list keys, including revoked ones, without their tokens')
+    .option('--project <project>', 'only keys of this project, by id or name')
     .action((options: Options) => list(options, terminal));
   add('create')
-    .description('create a key and print its token, this once')
-    .option('--project <project>', 'id or name; needed where there are several')
-    .option('--name <name>', 'a name to recognise it by')
+    .description('create a key and print its token, which is not shown again')
+    .option('--project <project>', 'id or name; required if there are several')
+    .option('--name <name>', 'a name for the key')
     .option('--permission <permission...>', 'ingest:write, traces:read (default: both)')
     .action((options: Options) => create(options, terminal));
   add('revoke')
-    .description('revoke a key; it stops working at once')
-    .argument('<id>', 'the id, key_…')
+    .description('revoke a key, with immediate effect')
+    .argument('<id>', 'id of the key, key_…')
     .action((id: string, options: Options) => revoke(id, options, terminal));
 }
 

@@ -11,13 +11,13 @@ type Options = StoreOptions & { readonly name?: string; readonly plan?: string }
 export function addOrganization(program: Command, terminal: Terminal) {
   const organization = program.command('organization').description('the organization and its plan');
   withStoreOptions(organization.command('show'))
-    .description('its plan, limits and usage')
+    .description('show its plan, limits and usage')
     .action((options: Options) => show(options, terminal));
   withStoreOptions(organization.command('plans'))
-    .description('what it would have on each plan')
+    .description('list the limits that it has on each plan')
     .action((options: Options) => plans(options, terminal));
   withStoreOptions(organization.command('update'))
-    .description('rename it, or change its plan')
+    .description('rename the organization, or change its plan')
     .option('--name <name>')
     .option('--plan <plan>', 'free, pro, scale or enterprise')
     .action((options: Options) => update(options, terminal));

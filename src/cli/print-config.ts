@@ -14,7 +14,7 @@ export function addPrintConfig(
 ) {
   withConfigOptions(program.command('print-config'))
     .description(
-      'print the configuration in force: merged, expanded, with defaults, secrets hidden',
+      'print the effective configuration: merged, expanded, with defaults, secrets redacted',
     )
     .addOption(new Option('--format <format>').choices(['yaml', 'json']).default('yaml'))
     .action((options: Options) => {

@@ -2,19 +2,19 @@ import { constants } from 'node:os';
 import type { ServiceLogger } from '../telemetry/logger.ts';
 import { EXIT } from './exit-status.ts';
 
-/** What the operating system, or a fault of ours, says to a running daemon. */
+/** Signals of the operating system and uncaught exceptions, as a running daemon sees them. */
 export type Ending = {
-  /** Resolves with an exit status when the daemon is to stop. */
+  /** Resolves with an exit status on the first signal to stop, or on a fault. */
   readonly ended: Promise<number>;
-  /** Resolves when there is no more time to stop in order. */
+  /** Resolves with an exit status when the process has to end at once: a second signal, or a slow stop after a fault. */
   readonly cutShort: Promise<number>;
   onReload(listener: () => void): void;
   close(): void;
 };
 
-/** npm passes Ctrl-C on while the terminal sends it too: within this time it is one signal. */
+/** npm forwards a Ctrl-C that the terminal sends as well: signals within this time count as one. */
 const SAME_SIGNAL_MS = 1_000;
-/** How long stopping may take after a fault, when nothing can be relied on. */
+/** Limit for stopping after an uncaught exception, because the state of the process is unknown. */
 const FAULT_MS = 10_000;
 
 export function watchProcess(logger: ServiceLogger, now: () => number = Date.now): Ending {
@@ -29,12 +29,12 @@ export function watchProcess(logger: ServiceLogger, now: () => number = Date.now
       stoppedAt = now();
       ended.resolve(EXIT.ok);
     } else if (now() - stoppedAt > SAME_SIGNAL_MS) {
-      logger.warn({ signal }, 'Stopped at once by a second signal.');
+      logger.warn({ signal }, 'Second signal; stopping at once');
       cutShort.resolve(128 + constants.signals[signal]);
     }
   };
   const onFault = (error: unknown) => {
-    logger.error({ error }, 'A fault of the program: it stops.');
+    logger.error({ err: error }, 'Uncaught exception; stopping');
     ended.resolve(EXIT.fault);
     faultTimer ??= setTimeout(() => cutShort.resolve(EXIT.fault), FAULT_MS);
   };

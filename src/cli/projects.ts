@@ -14,14 +14,14 @@ type UpdateOptions = StoreOptions & {
   readonly bytesPerHour?: string;
 };
 
-/** Written where a project shall have no retention, or no limit, of its own. */
+/** Option values that remove a project's own retention or limit. */
 const PLAN = 'plan';
 const NONE = 'none';
 
 export function addProjects(program: Command, terminal: Terminal) {
   const projects = program
     .command('projects')
-    .description('projects, with or without a running daemon');
+    .description('manage projects, with or without a running daemon');
   const add = (name: string) => withStoreOptions(projects.command(name));
   add('list')
     .description('list projects')
@@ -38,17 +38,17 @@ export function addProjects(program: Command, terminal: Terminal) {
       rename(project, name, options, terminal),
     );
   add('update')
-    .description('rename a project, or set how long it keeps traces and what it may send')
+    .description('rename a project, or set its retention and limits')
     .argument('<project>', 'id or name')
     .option('--name <name>', 'the new name')
-    .option('--retention-days <days>', `days that traces are kept, or ${PLAN}`)
-    .option('--events-per-month <events>', `a limit of its own, or ${NONE}`)
-    .option('--bytes-per-hour <size>', `a limit of its own such as 1GiB, or ${NONE}`)
+    .option('--retention-days <days>', `retention of traces in days, or ${PLAN}`)
+    .option('--events-per-month <events>', `limit of the project, or ${NONE}`)
+    .option('--bytes-per-hour <size>', `limit of the project, such as 1GiB, or ${NONE}`)
     .action((project: string, options: UpdateOptions) => update(project, options, terminal));
   add('delete')
-    .description('delete a project with its keys and traces; what it used stays counted')
+    .description('delete a project with its keys and traces; its usage stays counted')
     .argument('<project>', 'id or name')
-    .option('--yes', 'do not ask')
+    .option('--yes', 'delete without confirmation')
     .action((project: string, options: Options) => remove(project, options, terminal));
 }
 
@@ -72,7 +72,7 @@ async function list(options: Options, terminal: Terminal): Promise<void> {
 
 async function create(name: string, options: Options, terminal: Terminal): Promise<void> {
   const project = await carryOut('projects.create', { name }, options, terminal);
-  print(project as ShownProject, options, terminal, ({ id }) => `${id} is created.`);
+  print(project as ShownProject, options, terminal, ({ id }) => `Created ${id}.`);
 }
 
 async function rename(
@@ -86,7 +86,7 @@ async function rename(
     renamed as ShownProject,
     options,
     terminal,
-    (each) => `${each.id} is now ${visible(each.name)}.`,
+    (each) => `Renamed ${each.id} to ${visible(each.name)}.`,
   );
 }
 
@@ -109,10 +109,10 @@ async function update(project: string, options: UpdateOptions, terminal: Termina
     );
   }
   const changed = await carryOut('projects.update', { project, ...change }, options, terminal);
-  print(changed as ShownProject, options, terminal, ({ id }) => `${id} is changed.`);
+  print(changed as ShownProject, options, terminal, ({ id }) => `Updated ${id}.`);
 }
 
-/** Null where the word for none was written. */
+/** The value of an option; null for the word that removes the limit. */
 function limitOf(
   text: string | undefined,
   option: string,
@@ -139,17 +139,17 @@ async function remove(wanted: string, options: Options, terminal: Terminal): Pro
   const project = shown as ShownProject;
   if (options.yes !== true) await confirm(project, terminal);
   const answer = await carryOut('projects.delete', { id: project.id }, options, terminal);
-  print(answer as { id: string }, options, terminal, ({ id }) => `${id} is deleted.`);
+  print(answer as { id: string }, options, terminal, ({ id }) => `Deleted ${id}.`);
 }
 
-/** What is deleted does not come back: a person says so, or the command line does. */
+/** Asks for the project's name, because a deletion cannot be undone. */
 async function confirm(project: ShownProject, terminal: Terminal): Promise<void> {
   if (terminal.ask === undefined) {
-    throw new CommandError(EXIT.usage, 'deleting a project needs --yes where nobody can be asked');
+    throw new CommandError(EXIT.usage, 'stdin is not a terminal: give --yes to delete the project');
   }
   const { id, name, retained_traces: traces } = project;
   terminal.err(
-    `This deletes ${visible(name)} (${id}) with its keys and ${traces} traces, for good.`,
+    `This deletes ${visible(name)} (${id}) with its keys and ${traces} traces. It cannot be undone.`,
   );
   const answer = await terminal.ask(`Type the name of the project to delete it: `);
   if (answer !== name) throw new CommandError(EXIT.failed, 'nothing was deleted');

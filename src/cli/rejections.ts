@@ -12,32 +12,32 @@ type Rejections = { rejections: readonly ShownRejection[]; next_cursor: string |
 export function addRejections(program: Command, terminal: Terminal) {
   const rejections = program
     .command('rejections')
-    .description('what was lately rejected or refused, and why; without payloads');
+    .description('recently rejected items and refused requests, with reasons, without payloads');
   withPage(withStoreOptions(rejections.command('list')))
-    .description('list them, newest first')
-    .option('--project <project>', 'id or name; needed where there are several')
+    .description('list rejections, newest first')
+    .option('--project <project>', 'id or name; required if there are several')
     .action((options: PageOptions & { project?: string }) => list(options, terminal));
 }
 
 /** Adds `--limit` and `--cursor` to a command. */
 export function withPage(command: Command): Command {
   return command
-    .option('--limit <n>', 'how many at most, up to 1000', '100')
-    .option('--cursor <cursor>', 'where the page before ended');
+    .option('--limit <n>', 'entries to list, 1 to 1000', '100')
+    .option('--cursor <cursor>', 'cursor of the next page, as the previous page printed it');
 }
 
 export function pageArguments({ limit = '100', cursor }: PageOptions): Record<string, unknown> {
   const number = Number(limit);
   if (!Number.isInteger(number) || number < 1 || number > 1000) {
-    throw new CommandError(EXIT.usage, '--limit takes a whole number of 1 to 1000');
+    throw new CommandError(EXIT.usage, '--limit must be a whole number from 1 to 1000');
   }
   return given({ limit: number, cursor });
 }
 
-/** Says on stderr how to go on where a table is not all there is. */
+/** Prints on stderr the cursor of the next page, if there is one. */
 export function tellOfNextPage(next: string | null, options: PageOptions, terminal: Terminal) {
   if (next === null || options.json === true) return;
-  terminal.err(`There are more: --cursor ${next}`);
+  terminal.err(`More entries: --cursor ${next}`);
 }
 
 async function list(options: PageOptions & { project?: string }, terminal: Terminal) {

@@ -5,7 +5,7 @@ import type { Terminal } from './terminal.ts';
 
 export function addReload(program: Command, terminal: Terminal) {
   withConfigOptions(program.command('reload'))
-    .description('have the running daemon read its configuration again')
+    .description('reload the configuration of the running daemon')
     .action(async (options: ConfigOptions) => {
       const config = loadOrFail(options, terminal);
       await askDaemon(config, options, terminal, 'reload');

@@ -1,4 +1,5 @@
 import type { Command } from 'commander';
+import { offer } from '../component/capability.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { type FileTexts, keepingReader, readerOf } from '../config/file-texts.ts';
 import { createControlHandler } from '../control/commands.ts';
@@ -22,7 +23,7 @@ import { openChannel, type WorkerChannel, workerCount } from './worker.ts';
 
 export function addRun(program: Command, terminal: Terminal, end: (status: number) => void) {
   withConfigOptions(program.command('run', { isDefault: false }))
-    .description('run the daemon until SIGTERM or SIGINT; SIGHUP reads the configuration again')
+    .description('run the daemon until SIGTERM or SIGINT; SIGHUP reloads the configuration')
     .action(async (options: ConfigOptions) => end(await run(options, terminal)));
 }
 
@@ -40,7 +41,7 @@ async function run(options: ConfigOptions, terminal: Terminal): Promise<number> 
   return serve({ config, options, terminal, channel: undefined });
 }
 
-/** One of several workers: the configuration is what the process that watches has read. */
+/** Runs one of several workers, with the configuration files as the supervisor has read them. */
 async function runWorker(
   options: ConfigOptions,
   terminal: Terminal,
@@ -56,7 +57,7 @@ type Serving = {
   readonly config: ServiceConfig;
   readonly options: ConfigOptions;
   readonly terminal: Terminal;
-  /** To the process that watches, in one of several workers. */
+  /** The channel to the supervisor; undefined if there is only one process. */
   readonly channel: WorkerChannel | undefined;
 };
 
@@ -71,7 +72,7 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
       config: partOf(config, channel),
       logger,
       version: packageVersion(),
-      offers: [{ capability: QUEUE_REGISTRY, offer: queues }],
+      offers: [offer(QUEUE_REGISTRY, queues)],
       ...(channel === undefined ? {} : { worker: channel.worker }),
     });
     const daemon = new Daemon({ service, config, queues, logger, options, terminal, channel });
@@ -95,87 +96,90 @@ type Parts = Serving & {
 };
 
 class Daemon {
-  private readonly parts: Parts;
-  private control: ControlServer | undefined;
-  private endWatch: (() => void) | undefined;
-  /** Reloads follow one another, however fast signals and commands come. */
-  private reloading: Promise<unknown> = Promise.resolve();
-  /** Resolves with an exit status when a reload left nothing that could go on. */
-  private readonly broken = Promise.withResolvers<number>();
+  readonly #parts: Parts;
+  #control: ControlServer | undefined;
+  #endWatch: (() => void) | undefined;
+  /** The newest reload. Each reload waits for the one before it. */
+  #reloading: Promise<unknown> = Promise.resolve();
+  /** Resolves with an exit status when a reload and its rollback both failed. */
+  readonly #broken = Promise.withResolvers<number>();
 
   constructor(parts: Parts) {
-    this.parts = parts;
+    this.#parts = parts;
   }
 
   async run(events: Ending): Promise<number> {
-    const { service, options, terminal, logger, channel } = this.parts;
+    const { service, options, terminal, logger, channel } = this.#parts;
     const started = service.start();
     const cut = await Promise.race([started.then(() => undefined), events.cutShort]);
     if (cut !== undefined) return cut;
-    this.watchDeletions();
+    this.#watchDeletions();
     if (channel === undefined) {
       terminal.out(welcome(shownOf(service), service.metricsAddress(), packageVersion()));
-      await this.openControl();
+      await this.#openControl();
     } else {
-      const reload = (files: FileTexts) => this.reload({ ...options, read: readerOf(files) });
-      channel.serve(service, { reload, control: this.handler() });
+      const reload = (files: FileTexts) => this.#reload({ ...options, read: readerOf(files) });
+      channel.serve(service, { reload, control: this.#handler() });
     }
-    // A terminal sends it to all processes; whoever watches hands it on in order.
-    events.onReload(channel === undefined ? () => this.reload().catch(() => {}) : () => {});
-    const endings = [events.ended, this.broken.promise, ...(channel ? [channel.gone] : [])];
+    // A terminal sends SIGHUP to every process; the supervisor reloads its workers in order.
+    events.onReload(channel === undefined ? () => this.#reload().catch(() => {}) : () => {});
+    const endings = [events.ended, this.#broken.promise, ...(channel ? [channel.gone] : [])];
     const status = await Promise.race(endings);
-    logger.info({}, 'Stopping.');
-    return Promise.race([this.stop(status), events.cutShort]);
+    logger.info({}, 'Stopping');
+    return Promise.race([this.#stop(status), events.cutShort]);
   }
 
-  /** Anew after each reload, which may have brought other stores. */
-  private watchDeletions(): void {
-    const { service, queues, logger } = this.parts;
-    this.endWatch?.();
+  /** Subscribes to deletions of projects. Runs again after each reload, because the stores may be others. */
+  #watchDeletions(): void {
+    const { service, queues, logger } = this.#parts;
+    this.#endWatch?.();
     const stores = service.offers(STORE).map(({ offer }) => offer);
-    this.endWatch = removeFromQueues(stores, queues.all, logger);
+    this.#endWatch = removeFromQueues(stores, queues.all, logger);
   }
 
-  private async stop(status: number): Promise<number> {
-    await this.control?.close();
-    const report = await this.parts.service.shutdown();
+  async #stop(status: number): Promise<number> {
+    await this.#control?.close();
+    const report = await this.#parts.service.shutdown();
     return report.leftBehind.length > 0 && status === EXIT.ok ? EXIT.failed : status;
   }
 
-  private async openControl(): Promise<void> {
-    const { config, options, terminal, logger } = this.parts;
+  async #openControl(): Promise<void> {
+    const { config, options, terminal, logger } = this.#parts;
     try {
       const directory = makeControlDirectory(config, options, terminal.cwd);
-      this.control = await startControlServer(directory, this.handler(), logger);
+      this.#control = await startControlServer(directory, this.#handler(), logger);
     } catch (error) {
-      logger.warn({ error }, 'No control socket: commands cannot reach this daemon.');
+      logger.warn(
+        { err: error },
+        'Control socket could not be opened; commands cannot reach this daemon',
+      );
     }
   }
 
-  private handler(): ControlHandler {
-    const { service, queues } = this.parts;
+  #handler(): ControlHandler {
+    const { service, queues } = this.#parts;
     return createControlHandler({
       stores: () => new Map(service.offers(STORE).map(({ id, offer }) => [id, offer])),
       queues: () => queues.all,
-      reload: () => this.reload(),
+      reload: () => this.#reload(),
     });
   }
 
-  private reload(options = this.parts.options): Promise<unknown> {
-    const next = this.reloading.catch(() => {}).then(() => this.reloadNow(options));
-    this.reloading = next;
+  #reload(options = this.#parts.options): Promise<unknown> {
+    const next = this.#reloading.catch(() => {}).then(() => this.#reloadNow(options));
+    this.#reloading = next;
     return next.catch((error: unknown) => {
-      if (error instanceof BrokenReloadError) this.broken.resolve(EXIT.failed);
+      if (error instanceof BrokenReloadError) this.#broken.resolve(EXIT.failed);
       throw error;
     });
   }
 
-  /** A file that is wrong leaves the running graph alone. */
-  private async reloadNow(options: ConfigOptions): Promise<unknown> {
-    const { terminal, logger, service, channel } = this.parts;
+  /** An invalid configuration leaves the running graph unchanged. */
+  async #reloadNow(options: ConfigOptions): Promise<unknown> {
+    const { terminal, logger, service, channel } = this.#parts;
     const config = loadAgain(options, terminal, logger, service);
     await service.reload(partOf(config, channel));
-    this.watchDeletions();
+    this.#watchDeletions();
     logger.setLevel(config.service.telemetry.logs.level);
     return { reloaded: true };
   }

@@ -6,6 +6,6 @@ import type { Terminal } from './terminal.ts';
 export function addSchema(program: Command, terminal: Terminal) {
   program
     .command('schema')
-    .description('print the JSON Schema of the configuration, for editors')
+    .description('print the JSON Schema of the configuration')
     .action(() => terminal.out(JSON.stringify(jsonSchema(REGISTRY), null, 2)));
 }

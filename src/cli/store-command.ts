@@ -12,16 +12,16 @@ import { controlDirectoryOf } from './daemon.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import type { Terminal } from './terminal.ts';
 
-/** What every command about a store takes. */
+/** Options of every command about a store. */
 export type StoreOptions = ConfigOptions & { readonly store?: string; readonly json?: boolean };
 
 export function withStoreOptions(command: Command): Command {
   return withConfigOptions(command)
-    .option('--store <id>', 'the store extension, where there are several')
+    .option('--store <id>', 'the store extension; required if there are several')
     .option('--json', 'print JSON');
 }
 
-/** By the running daemon where there is one, so that its caches know at once; else in the store itself. */
+/** Runs a command in the running daemon, so that its caches are current, or else in the store itself. */
 export async function carryOut(
   command: StoreCommandName,
   args: Readonly<Record<string, unknown>>,
@@ -39,12 +39,12 @@ export async function carryOut(
   return inStore(config, store, command, args, terminal);
 }
 
-/** The fields that were given, for the arguments of a command. */
+/** The fields that are not undefined, for the arguments of a command. */
 export function given(fields: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 }
 
-/** The answer for programs, or what `text` makes of it for people. */
+/** Prints the answer as JSON with `--json`, else as `text` renders it. */
 export function print<T>(
   answer: T,
   options: StoreOptions,
@@ -56,16 +56,16 @@ export function print<T>(
 
 function storeOf(config: ServiceConfig, wanted: string | undefined): string {
   const stores = config.service.extensions.filter((id) =>
-    config.extensions.get(id)?.factory.provides.includes(STORE.name),
+    config.extensions.get(id)?.factory.provides.includes(STORE),
   );
   if (wanted !== undefined && stores.includes(wanted)) return wanted;
   const [only] = stores;
   if (wanted === undefined && only !== undefined && stores.length === 1) return only;
-  if (stores.length === 0) throw new CommandError(EXIT.failed, 'this configuration has no store');
-  throw new CommandError(EXIT.usage, `say which store with --store: ${stores.join(', ')}`);
+  if (stores.length === 0) throw new CommandError(EXIT.failed, 'the configuration has no store');
+  throw new CommandError(EXIT.usage, `several stores: name one with --store: ${stores.join(', ')}`);
 }
 
-/** Starts the store's extension alone, for as long as the command takes. */
+/** Starts only the store's extension, runs the command, and shuts the extension down. */
 async function inStore(
   config: ServiceConfig,
   id: string,
@@ -83,7 +83,7 @@ async function inStore(
     if (first !== undefined) {
       const { project, token } = first;
       terminal.err(
-        `The store is new: made the project ${project.name} (${project.id}) with the key ${token}, shown this once.`,
+        `The store is new. Created the project ${project.name} (${project.id}) with the key ${token}; it is not shown again.`,
       );
     }
     return await STORE_COMMANDS[command](storeWork(store), args);

@@ -1,5 +1,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { offer } from '../component/capability.ts';
 import { systemClock } from '../component/clock.ts';
 import { HEALTH } from '../component/health.ts';
 import type { ServiceConfig } from '../config/config.ts';
@@ -29,21 +30,20 @@ import { WORKER_VARIABLE } from './worker.ts';
 
 export type Supervision = {
   readonly config: ServiceConfig;
-  /** What it was read from: workers read the same, whenever they start. */
+  /** The configuration files as read: a worker that starts later reads the same text. */
   readonly files: FileTexts;
-  /** Workers, more than one. */
+  /** Number of workers, at least two. */
   readonly count: number;
   readonly options: ConfigOptions;
   readonly terminal: Terminal;
 };
 
-/** Stands where a worker has its number. */
+/** The supervisor's value of the `worker` label and log field. */
 const SUPERVISOR = 'supervisor';
-/** Beyond `service.shutdown_timeout`, in which a worker should have stopped by itself. */
+/** Time after `service.shutdown_timeout` before a worker is killed. */
 const PATIENCE_MS = 5_000;
-const FOR_ONE =
-  'several workers run, and the new configuration is for one: stop the daemon and start it again';
-/** Nothing else keeps a process alive whose workers are all down. */
+const FOR_ONE = 'a reload cannot change service.workers from several to one. Restart the daemon';
+/** Keeps the process alive while all workers are down. */
 const ALIVE_MS = 60_000;
 
 /**
@@ -69,7 +69,7 @@ export async function supervise(supervision: Supervision): Promise<number> {
     const service = await watcherService(config, supervisor, metrics, logger);
     return await new Watcher({ ...supervision, current, service, supervisor, logger }).run(events);
   } finally {
-    // Nothing is left running, whatever went wrong.
+    // No worker outlives a failed start.
     supervisor.kill();
     clearInterval(alive);
     events.close();
@@ -78,7 +78,7 @@ export async function supervise(supervision: Supervision): Promise<number> {
   }
 }
 
-/** What runs here: the metrics page, and extensions that watch. */
+/** The service of the supervisor: the metrics page, and the extensions that run in the supervisor. */
 async function watcherService(
   config: ServiceConfig,
   supervisor: Supervisor,
@@ -89,7 +89,7 @@ async function watcherService(
   const health = healthOfAll(
     {
       report(verbose) {
-        if (own === undefined) throw new Error('health is asked for before there is a service');
+        if (own === undefined) throw new Error('health was read before the service was created');
         return own.health(verbose);
       },
     },
@@ -97,10 +97,10 @@ async function watcherService(
   );
   own = await createService({
     config: watcherPart(config),
-    // As on the metrics page, beside the numbers of the workers.
+    // The label that the supervisor's metrics have beside those of the workers.
     logger: withFields(logger, { worker: SUPERVISOR }),
     version: packageVersion(),
-    offers: [{ capability: HEALTH, offer: health }],
+    offers: [offer(HEALTH, health)],
     async metricsPage(page) {
       const worker = SUPERVISOR;
       const ofWorkers = supervisor.metricPages();
@@ -111,7 +111,7 @@ async function watcherService(
   return own;
 }
 
-/** What runs now; a reload changes it. */
+/** The configuration in force; a reload replaces it. */
 type Current = { config: ServiceConfig; files: FileTexts };
 
 type Parts = Omit<Supervision, 'config' | 'files'> & {
@@ -125,7 +125,7 @@ class Watcher {
   readonly #parts: Parts;
   #control: ControlServer | undefined;
   #reloading: Promise<unknown> = Promise.resolve();
-  /** Resolves with an exit status when a reload left nothing that could go on here. */
+  /** Resolves with an exit status when a reload and its rollback both failed here. */
   readonly #broken = Promise.withResolvers<number>();
 
   constructor(parts: Parts) {
@@ -139,7 +139,7 @@ class Watcher {
       () => undefined,
       (error: unknown) => this.#failed(error),
     );
-    // A stop may come before all are ready.
+    // A signal to stop can arrive before all workers are ready.
     const early = await Promise.race([started, events.ended, events.cutShort]);
     if (early !== undefined) return this.#end(early, events);
     await this.#welcome();
@@ -149,7 +149,7 @@ class Watcher {
 
   #failed(error: unknown): number {
     if (!(error instanceof WorkersFailed)) throw error;
-    this.#parts.logger.error({ error }, 'The workers cannot start: all of them stop.');
+    this.#parts.logger.error({ err: error }, 'Workers could not start; stopping');
     return error.status === EXIT.ok ? EXIT.failed : error.status;
   }
 
@@ -164,12 +164,15 @@ class Watcher {
       const directory = makeControlDirectory(current.config, options, terminal.cwd);
       this.#control = await startControlServer(directory, handler, logger);
     } catch (error) {
-      logger.warn({ error }, 'No control socket: commands cannot reach this daemon.');
+      logger.warn(
+        { err: error },
+        'Control socket could not be opened; commands cannot reach this daemon',
+      );
     }
   }
 
   #end(status: number, { cutShort }: Ending): Promise<number> {
-    this.#parts.logger.info({}, 'Stopping.');
+    this.#parts.logger.info({}, 'Stopping');
     return Promise.race([this.#stop(status), cutShort]);
   }
 
@@ -191,7 +194,7 @@ class Watcher {
     });
   }
 
-  /** Where something of it cannot be, all goes on as it was. */
+  /** If any part of the new configuration fails, all processes keep the configuration before it. */
   async #reloadNow(): Promise<unknown> {
     const { options, terminal, logger, service, current } = this.#parts;
     const { read, texts } = keepingReader();
@@ -200,7 +203,10 @@ class Watcher {
       await this.#take({ config, files: texts });
     } catch (error) {
       service.reloadRefused();
-      logger.error({ error }, 'The new configuration cannot be taken up; the former one goes on.');
+      logger.error(
+        { err: error },
+        'New configuration could not be applied; the running one stays in force',
+      );
       throw error;
     }
     logger.setLevel(current.config.service.telemetry.logs.level);
@@ -213,7 +219,7 @@ class Watcher {
     if (next.config.service.workers === 1) throw new ControlError('workers_are_fixed', FOR_ONE);
     await assertFree(addedEndpoints(former.config, next.config));
     await service.reload(watcherPart(next.config));
-    // One that starts meanwhile begins with the new one.
+    // A worker that starts during the reload gets the new configuration.
     Object.assign(current, next);
     try {
       await reloadWorkers(supervisor.workers, next.files, former.files, logger);
@@ -225,7 +231,7 @@ class Watcher {
   }
 }
 
-/** The same command line, told which worker it is. */
+/** Forks the same command line, with the worker's number in the environment. */
 function spawnWorker(
   index: number,
   { count, options, terminal }: Supervision,
@@ -254,7 +260,7 @@ function workerProcess(child: ChildProcess): WorkerProcess {
     onMessage: (listener) => void child.on('message', listener),
     onExit(listener) {
       child.once('exit', (code, signal) => listener({ code, signal }));
-      // It could not even be started: then there is no exit.
+      // A process that could not be spawned emits no exit event.
       child.on('error', () => {
         if (child.pid === undefined) listener({ code: EXIT.failed, signal: null });
       });

@@ -1,4 +1,4 @@
-/** Columns for people: as wide as their longest cell. */
+/** Renders columns, each as wide as its longest cell. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [head, ...rows.map((row) => row.map(visible))];
   const widths = head.map((_, column) =>
@@ -14,7 +14,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
     .join('\n');
 }
 
-/** Without what would move a cursor or change a terminal: names and ids are other people's text. */
+/** Replaces control characters: names and ids are text of clients, and may hold terminal escapes. */
 export function visible(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, '\ufffd');
 }

@@ -15,19 +15,19 @@ type HistoryOptions = StoreOptions & {
 };
 
 export function addUsage(program: Command, terminal: Terminal, end: (status: number) => void) {
-  const usage = program.command('usage').description('what is used of the plan, and was before');
+  const usage = program.command('usage').description('usage of the plan, now and in the past');
   withStoreOptions(usage.command('show', { isDefault: true }))
-    .description('the plan, its limits and what this month and hour have used')
+    .description('show the plan, its limits and the usage of this month and hour')
     .action((options: StoreOptions) => show(options, terminal));
   withStoreOptions(usage.command('history'))
-    .description('usage by day or hour (UTC), project and key')
+    .description('list usage by day or hour (UTC), project and key')
     .option('--from <time>', 'ISO 8601 date or time (default: 30 days or 48 hours before --to)')
-    .option('--to <time>', 'ISO 8601 date or time, not included (default: now)')
+    .option('--to <time>', 'ISO 8601 date or time, exclusive (default: now)')
     .option('--by <period>', 'day or hour', 'day')
-    .option('--project <project>', 'of one project alone, by id or name')
+    .option('--project <project>', 'only this project, by id or name')
     .action((options: HistoryOptions) => history(options, terminal));
   withStoreOptions(usage.command('verify'))
-    .description('recompute every sum from the ledger and compare; ends with 1 where they differ')
+    .description('recompute every sum from the ledger and compare; exit status 1 if they differ')
     .action(async (options: StoreOptions) => end(await verify(options, terminal)));
 }
 
@@ -36,7 +36,7 @@ async function show(options: StoreOptions, terminal: Terminal): Promise<void> {
   print(answer as ShownOrganization, options, terminal, usageTable);
 }
 
-/** Also what `organization` shows. */
+/** The table of `usage show` and `organization show`. */
 export function usageTable({ name, plan, limits, usage }: ShownOrganization): string {
   const rows = [
     ['events this month', usage.month.events, limits.events_per_month, usage.month.resets_at],
@@ -48,7 +48,7 @@ export function usageTable({ name, plan, limits, usage }: ShownOrganization): st
     limit === null ? 'unlimited' : String(limit),
     resetsAt,
   ]);
-  return `${visible(name)}, on the plan ${plan}\n\n${table(['', 'USED', 'LIMIT', 'RESETS'], lines)}`;
+  return `${visible(name)}, plan ${plan}\n\n${table(['', 'USED', 'LIMIT', 'RESETS'], lines)}`;
 }
 
 async function history(options: HistoryOptions, terminal: Terminal): Promise<void> {
@@ -77,7 +77,7 @@ async function verify(options: StoreOptions, terminal: Terminal): Promise<number
   const { differences } = answer as { differences: Difference[] };
   print({ differences }, options, terminal, () =>
     differences.length === 0
-      ? 'Every sum is that of the ledger.'
+      ? 'Every sum matches the ledger.'
       : table(
           ['WHAT', 'LEDGER', 'FOUND'],
           differences.map(({ what, expected, found }) => [what, String(expected), String(found)]),

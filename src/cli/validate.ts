@@ -6,8 +6,8 @@ import type { Terminal } from './terminal.ts';
 
 export function addValidate(program: Command, terminal: Terminal, end: (status: number) => void) {
   withConfigOptions(program.command('validate'))
-    .description('check a configuration; opens no connection, no port, no file of data')
-    .option('--json', 'print what was found as JSON')
+    .description('check a configuration without opening connections, ports or data files')
+    .option('--json', 'print the findings as JSON')
     .action((options: ConfigOptions & { json?: boolean }) => end(validate(options, terminal)));
 }
 

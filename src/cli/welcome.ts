@@ -5,7 +5,7 @@ import { BOOTSTRAP } from '../tenancy/bootstrap.ts';
 
 const NATIVE = 'POST /api/v1/observations/batch';
 
-/** What a start prints: where it listens, and on the first one the key and something to try. */
+/** The text that a start prints: the endpoints, and on the first start the key and requests to try. */
 export function welcome(
   { endpoints, managed, first }: Shown,
   metrics: string | undefined,
@@ -22,17 +22,17 @@ export function welcome(
     lines.push(`  ${metrics.includes('://') ? metrics : `http://${metrics}`}  (metrics)`);
   for (const { url, tokenFile } of managed) {
     const token = tokenFile === undefined ? 'token: as configured' : `token: ${tokenFile}`;
-    // The token itself is for those who may read its file.
+    // Prints the path, not the token: only users who may read the file get the token.
     lines.push(`  ${url}  (management API; ${token})`);
   }
   const url = endpoints.find(({ routes }) => routes.includes(NATIVE))?.url;
   if (first === undefined) {
-    lines.push('', 'Keys: tracectl keys list, create or revoke, with the same --config.');
+    lines.push('', 'Manage keys: tracectl keys list|create|revoke, with the same --config.');
   } else {
     const { project, token } = first;
     lines.push(
       '',
-      `First start: here are a project, ${project.name} (${project.id}), and a key, shown this once:`,
+      `First start: created the project ${project.name} (${project.id}) and this key, which is not shown again:`,
       '',
       `  ${token}`,
       ...(url === undefined ? [] : firstSteps(reachable(url), token)),
@@ -41,7 +41,7 @@ export function welcome(
   return `${lines.join('\n')}\n`;
 }
 
-/** What is to be printed of a service that runs. */
+/** The facts of a running service that the welcome text shows. */
 export function shownOf(service: Pick<Service, 'endpoints' | 'offers'>): Shown {
   return {
     endpoints: service.endpoints(),
@@ -52,7 +52,7 @@ export function shownOf(service: Pick<Service, 'endpoints' | 'offers'>): Shown {
   };
 }
 
-/** A listener on every interface is reached on this one. */
+/** Replaces a wildcard address by the loopback address, which reaches the same listener. */
 function reachable(url: string): string {
   return url.replace(/\/\/(0\.0\.0\.0|\[::\])/, '//127.0.0.1');
 }

@@ -14,35 +14,35 @@ import { type ServiceLogger, withFields } from '../telemetry/logger.ts';
 import { CommandError, EXIT } from './exit-status.ts';
 import { shownOf } from './welcome.ts';
 
-/** Says to a process which of the workers it is: `2/4`. Set by the one that watches, and by nobody else. */
+/** The environment variable with a worker's number: `2/4`. Only the supervisor sets it. */
 export const WORKER_VARIABLE = 'TRACECTL_WORKER';
 
-/** The channel of one of several workers to the process that watches over them. */
+/** The channel of a worker to its supervisor. */
 export type WorkerChannel = {
   readonly worker: Worker;
-  /** Resolves with an exit status when the process that watches is gone. */
+  /** Resolves with an exit status when the supervisor has ended. */
   readonly gone: Promise<number>;
-  /** What the configuration is to be read from. */
+  /** The configuration files, as the supervisor has read them. */
   readonly files: Promise<FileTexts>;
   labelled(logger: ServiceLogger): ServiceLogger;
-  /** Tells that it is ready, and from then on how it is; answers what it is asked. */
+  /** Reports that the worker is ready, then its health at an interval, and answers questions. */
   serve(service: Service, work: WorkerWork): void;
   close(): void;
 };
 
-/** What a worker is asked for besides its metrics. */
+/** Questions of the supervisor that the daemon of a worker answers. */
 export type WorkerWork = {
   reload(files: FileTexts): Promise<unknown>;
   readonly control: ControlHandler;
 };
 
-/** How many processes serve. Where they cannot share a port, `auto` is one. */
+/** The number of worker processes. `auto` is one on platforms without SO_REUSEPORT. */
 export function workerCount(workers: number | 'auto', platform: string = process.platform): number {
   if (workers !== 'auto') return workers;
   return ['linux', 'freebsd'].includes(platform) ? availableParallelism() : 1;
 }
 
-/** Undefined in a process that is not one of several workers. */
+/** Opens the channel to the supervisor; undefined in a process that is not a worker. */
 export function openChannel(
   env: Readonly<Record<string, string | undefined>>,
 ): WorkerChannel | undefined {
@@ -50,7 +50,7 @@ export function openChannel(
   if (text === undefined) return undefined;
   const [, index, count] = /^([1-9]\d{0,3})\/([1-9]\d{0,3})$/.exec(text) ?? [];
   if (index === undefined || count === undefined || process.send === undefined) {
-    const message = `${WORKER_VARIABLE} is set for the workers of a daemon alone; unset it`;
+    const message = `${WORKER_VARIABLE} is reserved for the workers of a daemon. Unset it`;
     throw new CommandError(EXIT.usage, message);
   }
   return createChannel({ index: Number(index), count: Number(count) });
@@ -67,7 +67,7 @@ function createChannel(worker: Worker): WorkerChannel {
   };
   const onDisconnect = (): void => gone.resolve(EXIT.failed);
   process.on('message', onMessage).on('disconnect', onDisconnect);
-  // It may have ended while this one was loading.
+  // The supervisor may have ended while this process was loading.
   if (!process.connected) onDisconnect();
   return {
     worker,

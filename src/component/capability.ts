@@ -1,7 +1,25 @@
 declare const offered: unique symbol;
-/** A typed name for what an extension or the host offers, e.g. `STORE` in src/store. */
+/**
+ * A typed name for something that an extension or the service offers, e.g. `STORE` in src/store. Every use
+ * names the constant, so that its references lead from each user to each provider:
+ *
+ *   factory:    provides: [STORE]           configuration: store: ref(STORE)
+ *   extension:  offers: [offer(STORE, s)]   component:     host.extension(config.store, STORE)
+ */
 export type Capability<T> = { readonly name: string; readonly [offered]?: T };
 
 export function capability<T>(name: string): Capability<T> {
   return { name };
+}
+
+/** A capability and the value that stands for it. */
+export type Offer = { readonly capability: Capability<unknown>; readonly value: unknown };
+
+export function offer<T>(capability: Capability<T>, value: NoInfer<T>): Offer {
+  return { capability, value };
+}
+
+/** The value that `offer` was given for the capability; undefined if none of them is for it. */
+export function findOffer<T>(offers: readonly Offer[], wanted: Capability<T>): T | undefined {
+  return offers.find(({ capability }) => capability === wanted)?.value as T | undefined;
 }

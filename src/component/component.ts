@@ -1,6 +1,6 @@
 import type { Batch, Permission, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
 import type { RequestContext, StoredAnswer } from '../model/request-context.ts';
-import type { Capability } from './capability.ts';
+import type { Capability, Offer } from './capability.ts';
 
 /**
  * The contract between components. docs/component.md says the same in prose; test/contract/ holds every
@@ -161,10 +161,10 @@ export type Exporter<Kind extends DurableKind = DurableKind> = Component &
 /** Exporter of one pipeline, receiver of others. */
 export type Connector<Kind extends DurableKind = DurableKind> = Exporter<Kind>;
 
-/** Something other components use by name. What it offers is found under its capabilities. */
+/** Something that other components use, named by its id in their configuration. */
 export type Extension = Component & {
-  /** The offer for a capability that its factory lists under `provides`. */
-  provide<T>(capability: Capability<T>): T | undefined;
+  /** One offer for each capability that its factory lists under `provides`. */
+  readonly offers: readonly Offer[];
 };
 
 export type Logger = {

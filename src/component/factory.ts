@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import type { Capability } from './capability.ts';
 import type {
   BatchProcessor,
   ComponentKind,
@@ -152,8 +153,7 @@ export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
   'extension',
   Schema
 > & {
-  /** Names of the capabilities that `provide` answers. */
-  readonly provides: readonly string[];
+  readonly provides: readonly Capability<unknown>[];
   /** The data directory that it owns, for commands that look for a running daemon. */
   dataDirectory?(config: z.output<Schema>): string;
   readonly placement?: Placement<z.output<Schema>> & {
@@ -169,7 +169,7 @@ export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
 export type Need = {
   /** Id of the other extension. */
   readonly extension: string;
-  readonly capability: string;
+  readonly capability: Capability<unknown>;
   /** The field that would make it unnecessary. */
   readonly field: string;
   /** The issue to report if the extension does not offer it. */

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import type { Issue } from './config.ts';
 import { didYouMean } from './did-you-mean.ts';
-import { keysOf, marksOf, schemaAt, toInput } from './shape.ts';
+import { descriptionOf, keysOf, marksOf, schemaAt, toInput } from './shape.ts';
 import { type ConfigNode, nodeAt, type Path, pathText, placeOf, REDACTED } from './tree.ts';
 
 /**
@@ -67,9 +67,13 @@ function describe(section: Section, issue: ZodIssue, prefix: Path): Issue[] {
     issue.code === 'invalid_type' &&
     (node === undefined || issue.message.endsWith('received undefined'))
   ) {
-    const about = marksOf(schemaAt(section.schema, path) ?? section.schema).description;
+    const about = descriptionOf(schemaAt(section.schema, path) ?? section.schema);
     return [
-      problem(section, path, `required and not given${about === undefined ? '' : ` (${about})`}`),
+      problem(
+        section,
+        path,
+        `required and not given${about === undefined ? '' : ` (${about.replace(/\.$/, '')})`}`,
+      ),
     ];
   }
   return [problem(section, path, `${messageOf(issue, node)}${got(section, path, node)}`)];

@@ -11,7 +11,7 @@ export function jsonSchema(registry: Registry): Json {
     for (const factory of registry.filter((each) => each.kind === kind)) {
       const names = [factory.type, ...(factory.aliases ?? [])].join('|');
       const { description } = factory;
-      patternProperties[`^(${names})(/.+)?$`] = { ...schemaOf(factory.config), description };
+      patternProperties[`^(${names})(/.+)?$`] = { ...schemaJson(factory.config), description };
     }
     const types = typesOf(registry, kind).join(', ');
     const description = `${section} by id (type or type/name). Types: ${types}`;
@@ -22,19 +22,18 @@ export function jsonSchema(registry: Registry): Json {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: 'Configuration of tracectl',
     type: 'object',
-    properties: { ...Object.fromEntries(sections), service: schemaOf(serviceSchema) },
+    properties: { ...Object.fromEntries(sections), service: schemaJson(serviceSchema) },
     required: ['receivers', 'exporters', 'service'],
     additionalProperties: false,
   };
 }
 
-function schemaOf(schema: z.ZodType): Json {
+/** The JSON Schema of one section, with every value as a file may hold it. */
+export function schemaJson(schema: z.ZodType): Json {
   const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return asWritten(json) as Json;
 }
 
-/** Marks that only the checks read. */
-const OWN_MARKS = ['secret', 'capability', 'listens'];
 /** Any value may be a variable. */
 const VARIABLE = { type: 'string', pattern: '\\$\\{' };
 
@@ -44,7 +43,6 @@ function asWritten(node: unknown): unknown {
   if (typeof node !== 'object' || node === null) return node;
   const json: Json = {};
   for (const [key, value] of Object.entries(node)) {
-    if (OWN_MARKS.includes(key) && typeof value !== 'object') continue;
     if (key === 'properties') {
       const fields = Object.entries(value as Json).map(([name, field]) => [name, asWritten(field)]);
       json[key] = Object.fromEntries(fields);

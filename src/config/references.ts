@@ -1,3 +1,4 @@
+import type { Capability } from '../component/capability.ts';
 import type { Factory } from '../component/factory.ts';
 import type { Declared } from './config.ts';
 import { didYouMean } from './did-you-mean.ts';
@@ -99,7 +100,7 @@ function checkNeed(draft: Draft, path: Path, { factory, config }: Declared<Facto
 function faultOf(
   draft: Draft,
   id: string,
-  capability: string,
+  capability: Capability<unknown>,
   started: readonly string[],
 ): string | undefined {
   const able = draft.registry.filter(
@@ -119,8 +120,7 @@ function faultOf(
     return `references extension "${id}" which is not configured${didYouMean(id, fitting)} (${choice})`;
   }
   if (!extension.factory.provides.includes(capability)) {
-    const what = capability.replaceAll('_', ' ');
-    return `extension "${id}" is no ${what} (types that are: ${ableTypes.join(', ')})`;
+    return `extension "${id}" does not offer ${capability.name} (types that do: ${ableTypes.join(', ')})`;
   }
   if (!started.includes(id) && draft.isServiceSound) {
     return `extension "${id}" is configured but not started; add it to ${pathText(['service', 'extensions'])}`;

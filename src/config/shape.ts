@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { MARKS, type Marks } from '../schema/marks.ts';
 import type { ConfigNode, Path } from './tree.ts';
 import { isNull } from './tree.ts';
 
@@ -6,15 +7,6 @@ import { isNull } from './tree.ts';
  * Looks into zod schemas: what a field is called, which keys an object allows, what is marked as secret or
  * as a reference. Validation itself is zod's.
  */
-
-/** What the pieces in schema.ts mark a field with. */
-export type Marks = {
-  readonly secret?: boolean;
-  readonly capability?: string;
-  /** The field is where something listens: over HTTP, or gRPC. */
-  readonly listens?: true | 'grpc';
-  readonly description?: string;
-};
 
 type Definition = {
   readonly type: string;
@@ -30,7 +22,7 @@ type Definition = {
 };
 
 function definitionOf(schema: z.core.$ZodType): Definition {
-  return schema._zod.def as unknown as Definition;
+  return schema._zod.def as Definition;
 }
 
 /** The schema one layer further in: under optional, default, or in front of a transformation. */
@@ -47,18 +39,28 @@ function innerOf(schema: z.core.$ZodType): z.core.$ZodType | undefined {
 
 /** The schema without its wrappers. */
 function coreOf(schema: z.core.$ZodType): z.core.$ZodType {
-  let core = schema;
-  for (let inner = innerOf(core); inner !== undefined; inner = innerOf(core)) core = inner;
-  return core;
+  return layersOf(schema).at(-1) ?? schema;
 }
 
-/** Marks of a field; an outer layer's win. */
+/** The schema and everything that it wraps, the outermost first. */
+function layersOf(schema: z.core.$ZodType): z.core.$ZodType[] {
+  const inner = innerOf(schema);
+  return inner === undefined ? [schema] : [schema, ...layersOf(inner)];
+}
+
+/** Marks of a field; those of an outer layer win. */
 export function marksOf(schema: z.core.$ZodType): Marks {
-  const layers: Marks[] = [];
-  for (let layer: z.core.$ZodType | undefined = schema; layer; layer = innerOf(layer)) {
-    layers.push((z.globalRegistry.get(layer) ?? {}) as Marks);
+  const innermostFirst = layersOf(schema).reverse();
+  return Object.assign({}, ...innermostFirst.map((layer) => MARKS.get(layer)));
+}
+
+/** The description of a field; that of the outermost layer wins. */
+export function descriptionOf(schema: z.core.$ZodType): string | undefined {
+  for (const layer of layersOf(schema)) {
+    const description = z.globalRegistry.get(layer)?.description;
+    if (description !== undefined) return description;
   }
-  return Object.assign({}, ...layers.reverse()) as Marks;
+  return undefined;
 }
 
 /** The alternatives a value may take: the schema's core, or every option of a union. */
@@ -167,7 +169,7 @@ export function withDefaults(schema: z.core.$ZodType, value: unknown): unknown {
 }
 
 function defaultOf(schema: z.core.$ZodType): unknown {
-  for (let layer: z.core.$ZodType | undefined = schema; layer; layer = innerOf(layer)) {
+  for (const layer of layersOf(schema)) {
     const { type, defaultValue } = definitionOf(layer);
     if (type === 'default' || type === 'prefault') return defaultValue;
   }

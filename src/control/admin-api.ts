@@ -1,12 +1,12 @@
 import { capability } from '../component/capability.ts';
 
-/** Where a service is managed over HTTP, for what a start prints. */
+/** The admin API of a service, for the welcome text. */
 export type AdminApi = {
-  /** `http://127.0.0.1:4319`, with the real port; undefined while it does not listen. */
+  /** `http://127.0.0.1:4319`, with the bound port; undefined while it does not listen. */
   readonly url: string | undefined;
-  /** The file with the admin token; undefined where the configuration gives the token. */
+  /** The file with the admin token; undefined when the configuration holds the token. */
   readonly tokenFile: string | undefined;
 };
 
-/** Offered by `admin`. */
+/** The extension `admin` offers it. */
 export const ADMIN_API = capability<AdminApi>('admin_api');

@@ -2,17 +2,17 @@ import { connect } from 'node:net';
 import { ControlError, type ControlResponse, MAX_RESPONSE_BYTES } from './protocol.ts';
 import { findSocketPath } from './socket-path.ts';
 
-/** Nobody listens for this data directory. */
+/** No daemon listens for this data directory. */
 export class NoDaemonError extends Error {
   override readonly name = 'NoDaemonError';
 }
 
-/** The longest a command may take: a reload waits for what is in flight. */
+/** Limit for a command. A reload waits for requests in flight. */
 const TIMEOUT_MS = 60_000;
 
 /**
- * Asks the daemon of a data directory to carry out a command. Rejects with `NoDaemonError` when none
- * runs, with `ControlError` when it refuses.
+ * Sends a command to the daemon of a data directory. Rejects with `NoDaemonError` when no daemon runs, and with
+ * `ControlError` when the daemon refuses the command.
  */
 export async function callDaemon(
   dataDirectory: string,
@@ -37,7 +37,9 @@ function exchange(path: string, request: string): Promise<string> {
       socket.destroy();
       reject(error);
     };
-    socket.setTimeout(TIMEOUT_MS, () => fail(new ControlError('timeout', 'the daemon is silent')));
+    socket.setTimeout(TIMEOUT_MS, () =>
+      fail(new ControlError('timeout', 'the daemon did not answer in time')),
+    );
     socket.once('connect', () => {
       isConnected = true;
       socket.end(request);
@@ -46,7 +48,7 @@ function exchange(path: string, request: string): Promise<string> {
       chunks.push(chunk);
       length += chunk.length;
       if (length > MAX_RESPONSE_BYTES) {
-        fail(new ControlError('too_large', 'the answer is too large; ask for less'));
+        fail(new ControlError('too_large', 'the answer is too large. Use a smaller --limit'));
       }
     });
     socket.once('error', (error) =>

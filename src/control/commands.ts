@@ -6,17 +6,17 @@ import type { ControlHandler } from './server.ts';
 import { STORE_COMMANDS, type StoreCommandName } from './store-commands.ts';
 import { storeWork } from './store-work.ts';
 
-/** What commands work on: the running service, as far as they need it. */
+/** The parts of the running service that control commands use. */
 export type ControlTargets = {
-  /** By id of the extension. */
+  /** Stores by the id of their extension. */
   stores(): ReadonlyMap<string, Store>;
-  /** By id of the component that owns the queue. */
+  /** Queues by the id of their component. */
   queues(): ReadonlyMap<string, QueueAdmin>;
-  /** Reads the configuration again; rejects with a `ControlError` when it is not taken. */
+  /** Reloads the configuration. Rejects with a `ControlError` when the new one is not valid. */
   reload(): Promise<unknown>;
 };
 
-/** Carries out what comes in over the control socket. */
+/** Runs the commands of the control socket. */
 export function createControlHandler(targets: ControlTargets): ControlHandler {
   return async ({ command, arguments: args }) => {
     if (command === 'reload') return targets.reload();
@@ -35,5 +35,5 @@ export function createControlHandler(targets: ControlTargets): ControlHandler {
 function storeFor(targets: ControlTargets, id: unknown): Store {
   const store = typeof id === 'string' ? targets.stores().get(id) : undefined;
   if (store !== undefined) return store;
-  throw new ControlError('unknown_store', `this daemon runs no store "${String(id)}"`);
+  throw new ControlError('unknown_store', `this daemon has no store "${String(id)}"`);
 }

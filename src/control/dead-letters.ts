@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { DeadLetter, QueueAdmin } from '../queue/queue.ts';
 import { ControlError, readArguments } from './protocol.ts';
 
-/** The dead-letter commands of a running daemon. Ids are numbered per queue, so a queue is always meant. */
+/** The dead-letter commands of a running daemon. Ids are unique per queue, so each command names a queue. */
 export const DEAD_LETTER_COMMANDS = {
   'dead_letters.list': list,
   'dead_letters.show': show,
@@ -13,7 +13,7 @@ export type DeadLetterCommand = keyof typeof DEAD_LETTER_COMMANDS;
 
 type Queues = ReadonlyMap<string, QueueAdmin>;
 
-/** A dead letter as commands print it. */
+/** The JSON of a dead letter. */
 export type ShownDeadLetter = {
   readonly queue: string;
   readonly id: number;
@@ -77,9 +77,9 @@ function chosen(queues: Queues, id: string | undefined): [string, QueueAdmin] {
   const meant = [...queues].filter(([each]) => id === undefined || each === id);
   const [only] = meant;
   if (only !== undefined && meant.length === 1) return only;
-  if (queues.size === 0) throw new ControlError('no_queue', 'no queue runs in this daemon');
+  if (queues.size === 0) throw new ControlError('no_queue', 'this daemon has no queue');
   const choice = [...queues.keys()].join(', ');
-  throw new ControlError('unknown_queue', `say which queue with --queue: ${choice}`);
+  throw new ControlError('unknown_queue', `several queues: name one with --queue: ${choice}`);
 }
 
 function shown(queue: string, letter: DeadLetter): ShownDeadLetter {

@@ -10,7 +10,7 @@ export const KEY_COMMANDS = {
   'keys.revoke': revokeKey,
 } as const satisfies Record<string, StoreCommand>;
 
-/** A key as commands print it, with its project. */
+/** The JSON of a key, with its project. */
 export type ListedKey = ShownKey & { readonly project_id: string };
 
 const listArguments = z.strictObject({ project: z.string().optional() });

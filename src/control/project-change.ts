@@ -1,6 +1,6 @@
 import type { ProjectChange } from '../tenancy/contract.ts';
 
-/** A change of a project, as the admin API and the commands take it. What is left out stays. */
+/** A change of a project in the admin API and in commands. Absent fields stay unchanged. */
 export type ProjectChangeAsked = {
   readonly name?: string | undefined;
   readonly retention?: { readonly days: number | null } | undefined;

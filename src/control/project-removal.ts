@@ -3,8 +3,8 @@ import type { QueueAdmin } from '../queue/queue.ts';
 import type { Store } from '../store/store.ts';
 
 /**
- * Queues in directories of their own do not know the stores that projects belong to: while this lasts they
- * are told of every project that is deleted. Returns a function that ends it.
+ * Removes deleted projects from the queues. A queue with a directory of its own does not know the stores, so
+ * this subscribes to their deletions. Returns a function that ends the subscription.
  */
 export function removeFromQueues(
   stores: readonly Store[],
@@ -16,8 +16,8 @@ export function removeFromQueues(
       await queues.get(queue)?.removeProject(project);
     } catch (error) {
       logger.error(
-        { error, queue, project },
-        'A deleted project could not be taken out of a queue.',
+        { err: error, queue, project },
+        'Deleted project could not be removed from a queue',
       );
     }
   };

@@ -47,7 +47,7 @@ async function updateProject({ store, by }: StoreWork, args: unknown): Promise<S
   return shownProject(await store.projects.update(id, projectChange(asked), by));
 }
 
-/** By id alone: whoever asks has said which one, and has been shown it. */
+/** By id only: the caller has resolved the name and confirmed the project. */
 async function deleteProject({ store, by }: StoreWork, args: unknown): Promise<{ id: string }> {
   const { id } = readArguments(deleteArguments, args);
   await store.projects.delete(id, by);

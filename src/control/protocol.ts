@@ -1,8 +1,8 @@
 import type { z } from 'zod';
 
 /**
- * What is spoken on the control socket: one request, one response, each a JSON object on a line of its
- * own, then the connection ends.
+ * The protocol of the control socket: one request and one response, each a JSON object on one line. Then the
+ * connection ends.
  *
  *   {"command":"keys.create","arguments":{"project":"proj_…"}}
  *   {"result":{…}}   or   {"error":{"code":"unknown_project","message":"…"}}
@@ -19,7 +19,7 @@ export type ControlResponse =
 export const MAX_REQUEST_BYTES = 64 * 1024;
 export const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
 
-/** What a command could not do, with a code for programs and a sentence for people. */
+/** The failure of a command: a code for programs, and a message for users. */
 export class ControlError extends Error {
   override readonly name = 'ControlError';
   readonly code: string;
@@ -30,7 +30,7 @@ export class ControlError extends Error {
   }
 }
 
-/** The arguments of a command as its schema has them. Throws a `ControlError`. */
+/** Parses the arguments of a command by its schema. Throws a `ControlError`. */
 export function readArguments<S extends z.ZodType>(schema: S, args: unknown): z.output<S> {
   const parsed = schema.safeParse(args);
   if (parsed.success) return parsed.data;

@@ -10,14 +10,14 @@ import type {
   UsageRow,
 } from '../tenancy/contract.ts';
 
-/** What management shows of what a store holds: the JSON of the admin API and of commands with `--json`. */
+/** The JSON of projects, keys, plans and usage in the admin API and in commands with `--json`. */
 
 export type ShownProject = {
   readonly id: string;
   readonly name: string;
   readonly retained_traces: number;
   readonly retention: { readonly days: number | null };
-  /** Its own; null is none. */
+  /** The project's own limits; null is no own limit. */
   readonly limits: Pick<ShownLimits, 'events_per_month' | 'bytes_per_hour'>;
   readonly created_at: string;
 };

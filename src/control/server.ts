@@ -12,13 +12,13 @@ import { chooseSocketPath, forgetSocketPath } from './socket-path.ts';
 export type ControlHandler = (request: ControlRequest) => Promise<unknown>;
 export type ControlServer = { readonly path: string; close(): Promise<void> };
 
-/** A client that says nothing for this long is gone. */
+/** A client that sends nothing for this long is disconnected. */
 const IDLE_MS = 30_000;
 const MAX_CONNECTIONS = 16;
 
 /**
- * Listens for commands in a data directory. The caller owns the directory; a socket that a killed daemon
- * left behind is replaced. Only this user can connect (mode 0600).
+ * Listens for commands in a data directory. The caller owns the directory. The server replaces the socket of a
+ * killed daemon. Only this user can connect (mode 0600).
  */
 export async function startControlServer(
   dataDirectory: string,
@@ -35,7 +35,7 @@ export async function startControlServer(
   server.maxConnections = MAX_CONNECTIONS;
   await removeStale(path);
   await listen(server, path);
-  server.on('error', (error) => logger.error({ error }, 'The control socket failed.'));
+  server.on('error', (error) => logger.error({ err: error }, 'Control socket failed'));
   return {
     path,
     async close() {
@@ -47,7 +47,7 @@ export async function startControlServer(
   };
 }
 
-/** A socket nobody answers on belongs to a process that was killed. */
+/** Removes a socket on which no process answers: its daemon was killed. */
 async function removeStale(path: string): Promise<void> {
   const answers = await new Promise<boolean>((resolve) => {
     const probe = connect(path);
@@ -61,14 +61,14 @@ async function removeStale(path: string): Promise<void> {
   try {
     if (process.platform !== 'win32') unlinkSync(path);
   } catch {
-    // It was not there: nothing to replace.
+    // The socket does not exist.
   }
 }
 
 function listen(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    // The socket is made within this call: nobody else can connect before its mode is set.
+    // `listen` creates the socket within this call, so no client can connect before its mode is set.
     const mask = process.umask(0o177);
     try {
       server.listen(path, () => {
@@ -96,12 +96,12 @@ function serve(socket: Socket, handle: ControlHandler, logger: Logger): void {
       respond(socket, failure(new ControlError('invalid_request', 'the request is too large')));
       return;
     }
-    // A command may take as long as it needs; its client may give up.
+    // A command has no limit here; the client has one.
     socket.setTimeout(0);
     answer(received.toString('utf8', 0, end), handle).then(
       (response) => respond(socket, response),
       (error: unknown) => {
-        logger.error({ error }, 'A control command failed.');
+        logger.error({ err: error }, 'Control command failed');
         respond(socket, failure(error));
       },
     );
@@ -131,7 +131,7 @@ async function answer(line: string, handle: ControlHandler): Promise<ControlResp
   }
 }
 
-/** Errors with a code say what the client asked wrongly; anything else is a fault of ours. */
+/** An error with a code is the client's; any other error is internal. */
 function isExpected(error: unknown): error is Error & { code: string } {
   const named = ['ControlError', 'StoreError', 'RetryableError', 'PermanentError'];
   return error instanceof Error && named.includes(error.name);

@@ -4,15 +4,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const SOCKET = 'control.sock';
-/** Holds the socket's address when it could not stand in the data directory itself. */
+/** The file with the socket's path, if the path in the data directory is too long. */
 const POINTER = 'control.address';
-/** The shortest limit among the systems we run on (macOS); Linux takes 107. */
+/** Longest path of a socket: the limit of macOS. Linux allows 107 bytes. */
 const MAX_PATH_BYTES = 103;
 
 /**
- * Where the daemon of a data directory listens. A socket's path may hold about a hundred bytes: for a
- * longer one the socket moves to a private directory for temporary files, and a file in the data
- * directory says where it is.
+ * The path of the control socket of a data directory. A socket's path has at most about a hundred bytes. For a
+ * longer path the socket moves to a private temporary directory, and a file in the data directory holds its
+ * path.
  */
 export function chooseSocketPath(dataDirectory: string): string {
   const pointer = join(dataDirectory, POINTER);
@@ -24,18 +24,20 @@ export function chooseSocketPath(dataDirectory: string): string {
   if (Buffer.byteLength(beside) <= MAX_PATH_BYTES) return beside;
   const path = join(privateDirectory(), `${hash}.sock`);
   if (Buffer.byteLength(path) > MAX_PATH_BYTES) {
-    throw new Error(`no place for the control socket: both ${beside} and ${path} are too long`);
+    throw new Error(
+      `the control socket cannot be created: ${beside} and ${path} are too long. Use a shorter TMPDIR`,
+    );
   }
   return pointAt(pointer, path);
 }
 
-/** Stands for the data directory of a daemon that has none; `name` tells such daemons apart. */
+/** The control directory of a daemon without a data directory; `name` identifies the daemon. */
 export function directoryInPlace(name: string): string {
   const hash = createHash('sha256').update(name).digest('hex').slice(0, 16);
   return join(tmpdir(), privateName(), hash);
 }
 
-/** Makes that directory, for this user alone. */
+/** Creates that directory with mode 0700. */
 export function makeDirectoryInPlace(name: string): string {
   privateDirectory();
   const directory = directoryInPlace(name);
@@ -43,12 +45,12 @@ export function makeDirectoryInPlace(name: string): string {
   return directory;
 }
 
-/** Where a running daemon may be found; undefined when the directory has never had one. */
+/** The socket of a running daemon; undefined when no daemon has used the directory. */
 export function findSocketPath(dataDirectory: string): string | undefined {
   try {
     return readFileSync(join(dataDirectory, POINTER), 'utf8').trim();
   } catch {
-    // There is no pointer: then the socket is in the directory itself.
+    // Without the file, the socket is in the directory itself.
   }
   try {
     const beside = join(realpathSync(dataDirectory), SOCKET);
@@ -58,7 +60,7 @@ export function findSocketPath(dataDirectory: string): string | undefined {
   }
 }
 
-/** Takes the address back when the daemon stops. */
+/** Removes the file with the path when the daemon stops. */
 export function forgetSocketPath(dataDirectory: string): void {
   rmSync(join(dataDirectory, POINTER), { force: true });
 }
@@ -68,7 +70,7 @@ function pointAt(pointer: string, address: string): string {
   return address;
 }
 
-/** A directory for temporary files that nobody but this user can look into or replace. */
+/** A temporary directory that only this user can read or replace. */
 function privateDirectory(): string {
   const user = process.getuid?.() ?? 0;
   const directory = join(tmpdir(), privateName());

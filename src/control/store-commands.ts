@@ -4,7 +4,7 @@ import { PROJECT_COMMANDS } from './projects.ts';
 import type { StoreCommand } from './store-work.ts';
 import { USAGE_COMMANDS } from './usage.ts';
 
-/** The commands about a store, the same over the control socket and where no daemon owns the store. */
+/** The commands about a store, for the control socket and for a store without a running daemon. */
 export const STORE_COMMANDS = {
   ...ORGANIZATION_COMMANDS,
   ...PROJECT_COMMANDS,

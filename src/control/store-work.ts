@@ -4,22 +4,22 @@ import type { Store } from '../store/store.ts';
 import type { ChangedBy, Project } from '../tenancy/contract.ts';
 import { ControlError } from './protocol.ts';
 
-/** What a command about a store works with. */
+/** The context of a command about a store. */
 export type StoreWork = {
   readonly store: Store;
-  /** Who asks. */
+  /** The actor for the audit log. */
   readonly by: ChangedBy;
   readonly clock: Clock;
 };
 
-/** The same over the control socket and in a store that no daemon owns. */
+/** The context over the control socket and in a store without a running daemon. */
 export type StoreCommand = (work: StoreWork, args: unknown) => Promise<unknown>;
 
 export function storeWork(store: Store): StoreWork {
   return { store, by: { actor: 'cli', address: null }, clock: systemClock };
 }
 
-/** The project that is meant: by id, by a name only one has, or the only one there is. */
+/** Finds a project by id, by a unique name, or as the only project. */
 export async function projectFor(store: Store, wanted: string | undefined): Promise<Project> {
   const projects = await store.projects.list();
   const byId = projects.find((project) => project.id === wanted);
@@ -33,7 +33,7 @@ export async function projectFor(store: Store, wanted: string | undefined): Prom
   throw new ControlError(
     'unknown_project',
     wanted === undefined
-      ? `there are several projects; say which with --project: ${choice}`
-      : `there is no single project "${wanted}"; there are: ${choice}`,
+      ? `several projects: name one with --project: ${choice}`
+      : `no project, or more than one, matches "${wanted}". Projects: ${choice}`,
   );
 }

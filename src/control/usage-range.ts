@@ -4,7 +4,7 @@ import { type ShownUsageRow, shownUsageRow } from './public-form.ts';
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
 
-/** How many periods one answer may have. */
+/** Most periods in one answer. */
 const MAX_PERIODS = { day: 400, hour: 31 * 24 } as const;
 const DEFAULT_PERIODS = { day: 30, hour: 48 } as const;
 
@@ -16,14 +16,14 @@ export type UsageRange = {
   readonly by: 'day' | 'hour';
 };
 
-/** A range that cannot be answered; the message says why, without repeating it. */
+/** An invalid range. The message names the reason without repeating the values. */
 export class UsageRangeError extends Error {
   override readonly name = 'UsageRangeError';
 }
 
 /**
- * The whole UTC periods that `from` (included) and `to` (not included) touch. Both are ISO 8601 dates, or
- * dates and times with offset, and have been checked to be; by default the range ends now.
+ * The whole UTC periods from `from` (inclusive) to `to` (exclusive). Both are valid ISO 8601 dates, or dates and
+ * times with offset. The default of `to` is now.
  */
 export function usageRange(
   asked: { from?: string | undefined; to?: string | undefined; by?: 'day' | 'hour' | undefined },
@@ -47,7 +47,7 @@ export function usageRange(
   return { from, to, by };
 }
 
-/** Usage by whole periods, with the range that was meant. Times are ISO 8601 UTC. */
+/** Usage by whole periods, with the resolved range. Times are ISO 8601 UTC. */
 export type ShownHistory = {
   readonly from: string;
   readonly to: string;
@@ -55,7 +55,7 @@ export type ShownHistory = {
   readonly usage: readonly ShownUsageRow[];
 };
 
-/** What the API and the commands answer; of one project, or of all. */
+/** The answer of the API and of commands, for one project or for all. */
 export async function shownHistory(
   { usage }: Pick<Store, 'usage'>,
   { from, to, by }: UsageRange,

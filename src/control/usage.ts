@@ -32,7 +32,7 @@ const page = {
 const rejectionArguments = z.strictObject({ project: z.string().optional(), ...page });
 const auditArguments = z.strictObject(page);
 
-/** Where the ledger and a sum of it differ. */
+/** A difference between the ledger and a sum of it. */
 export type Difference = {
   readonly what: string;
   readonly expected: number;
@@ -66,7 +66,7 @@ function rangeOf(
   }
 }
 
-/** Usage outlives its project, whose id is then all that is known of it. */
+/** The project of a usage row; only its id is known after a deletion. */
 async function idOf({ store }: Pick<StoreWork, 'store'>, project: string): Promise<string> {
   return project.startsWith('proj_') ? project : (await projectFor(store, project)).id;
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Capability } from '../component/capability.ts';
+import { type Capability, findOffer, type Offer, offer } from '../component/capability.ts';
 import { systemClock } from '../component/clock.ts';
 import type { Clock, Extension, Logger, Worker } from '../component/component.ts';
 import { ONLY_WORKER } from '../component/component.ts';
@@ -43,9 +43,6 @@ export type ServiceOptions = {
   /** More offers of the service to its components. */
   readonly offers?: readonly Offer[];
 };
-
-/** Something that components find with `host.service(capability)`. */
-export type Offer = { readonly capability: Capability<unknown>; readonly offer: unknown };
 
 /**
  * A running configuration.
@@ -138,12 +135,13 @@ function createFrame({
     grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
   };
   registerProcessMetrics(metrics, clock, version);
-  const services = new Map<string, unknown>([
-    [HEALTH.name, health],
-    [HEALTH_REGISTRY.name, health],
-    [QUEUE_REGISTRY.name, createQueues()],
-    ...(given.offers ?? []).map(({ capability, offer }) => [capability.name, offer] as const),
-  ]);
+  // The first offer of a capability counts: those that were given replace the service's own.
+  const services = [
+    ...(given.offers ?? []),
+    offer(HEALTH, health),
+    offer(HEALTH_REGISTRY, health),
+    offer(QUEUE_REGISTRY, createQueues()),
+  ];
   return {
     logger,
     setLogLevel: (next) => ownLogger?.setLevel(next.service.telemetry.logs.level),
@@ -168,7 +166,7 @@ function createFrame({
       metrics,
       health,
       worker,
-      services: new Map([...services, [LISTENERS.name, http], [GRPC_LISTENERS.name, grpc]]),
+      services: [...services, offer(LISTENERS, http), offer(GRPC_LISTENERS, grpc)],
       extensions: new Map<string, Unit<Extension>>(),
     }),
   };
@@ -363,7 +361,7 @@ function warnOfFixed(before: ServiceConfig, after: ServiceConfig, logger: Logger
 function offersOf<T>(running: Build, wanted: Capability<T>): { id: string; offer: T }[] {
   return running.graph.extensions.flatMap(({ key, declared }) => {
     const unit = running.units.get(key) as Unit<Extension> | undefined;
-    const offer = unit?.component.provide(wanted);
-    return offer === undefined ? [] : [{ id: declared.id, offer }];
+    const found = unit && findOffer(unit.component.offers, wanted);
+    return found === undefined ? [] : [{ id: declared.id, offer: found }];
   });
 }

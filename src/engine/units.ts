@@ -1,4 +1,4 @@
-import type { Capability } from '../component/capability.ts';
+import { type Capability, findOffer, type Offer, offer } from '../component/capability.ts';
 import type {
   Clock,
   Component,
@@ -36,8 +36,8 @@ export type ComponentEnvironment = {
   readonly metrics: Metrics;
   readonly health: Health;
   readonly worker: Worker;
-  /** Offers of the service by the name of their capability. */
-  readonly services: ReadonlyMap<string, unknown>;
+  /** What the service itself offers. */
+  readonly services: readonly Offer[];
   /** Extensions by id; filled while the graph is built. */
   readonly extensions: Map<string, Unit<Extension>>;
 };
@@ -169,6 +169,7 @@ function hostFor(
       return remove;
     },
   };
+  const services = [offer(HEALTH_REGISTRY, registry), ...environment.services];
   return {
     extension<T>(id: string, wanted: Capability<T>): T {
       const found = environment.extensions.get(id);
@@ -176,15 +177,14 @@ function hostFor(
         throw new Error(`${describe(node)} needs the extension "${id}", which does not run`);
       }
       dependencies.add(found.node.key);
-      const offer = found.component.provide(wanted);
-      if (offer === undefined) throw new Error(`extension "${id}" offers no ${wanted.name}`);
-      return offer;
+      const value = findOffer(found.component.offers, wanted);
+      if (value === undefined) throw new Error(`extension "${id}" offers no ${wanted.name}`);
+      return value;
     },
     service<T>(wanted: Capability<T>): T {
-      if (wanted.name === HEALTH_REGISTRY.name) return registry as T;
-      const offer = environment.services.get(wanted.name);
-      if (offer === undefined) throw new Error(`the service offers no ${wanted.name}`);
-      return offer as T;
+      const found = findOffer(services, wanted);
+      if (found === undefined) throw new Error(`the service offers no ${wanted.name}`);
+      return found;
     },
   };
 }

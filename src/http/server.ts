@@ -4,7 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, RequestHead } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
-import { entranceOf } from '../tls/secured.ts';
+import { tlsGateOf } from '../tls/secured.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';
 import type { Answer, Exchange, RenderRefusal } from './exchange.ts';
 import { answer } from './exchange.ts';
@@ -75,7 +75,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     maxHeaderSize: MAX_HEADER_BYTES,
   });
   const connections = new Connections(options);
-  const entrance = entranceOf(server, (socket) => connections.track(socket));
+  const gate = tlsGateOf(server, (socket) => connections.track(socket));
   server.on('request', (request, response) => connections.accept(request, response, false));
   server.on('checkContinue', (request, response) => connections.accept(request, response, true));
   server.on('clientError', (error, socket) => connections.answerDamaged(error, socket as Socket));
@@ -94,7 +94,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     async close(deadline) {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       const cut = (): void => connections.cut();
-      entrance.close();
+      gate.close();
       connections.drain();
       if (deadline.aborted) cut();
       deadline.addEventListener('abort', cut, { once: true });
@@ -105,7 +105,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
       return connections.count;
     },
     limit,
-    secure: entrance.through,
+    secure: gate.use,
   };
 }
 

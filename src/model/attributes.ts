@@ -1,4 +1,5 @@
 import type { ObservationKind } from './observation.ts';
+import type { TextField } from './texts.ts';
 
 /**
  * How span attributes of the conventions in use become fields of an observation, as data. The lists are
@@ -345,8 +346,9 @@ export type AttributeRule =
   | { readonly role: 'tokens'; readonly rank: number; readonly name: string }
   | { readonly role: 'usage'; readonly rank: number }
   | { readonly role: 'context_metadata' }
-  /** Another tracectl's own account of the observation; see otlp/carried.ts. */
+  /** Another tracectl's own account of the observation; see otlp/embedded-observation.ts. */
   | { readonly role: 'carried' }
+  | { readonly role: 'original_parent' }
   | { readonly role: 'kind'; readonly rank: number; readonly kindOf: KindRule }
   | {
       readonly role: 'custom_fields';
@@ -365,7 +367,14 @@ export type AttributeKey = {
   readonly needsValue: boolean;
   /** The key as an event's name. */
   readonly event: EventRole | undefined;
+  /** The field that texts in its value belong to. */
+  readonly field: TextField;
+  /** Steps into a kvlist value, at the end of which texts are custom fields. */
+  readonly within: readonly string[] | undefined;
 };
+
+/** Span id of the parent that a processor dropped; see `FormatModule.reparent`. */
+export const ORIGINAL_PARENT_KEY = 'tracectl.original_parent_id';
 
 const NO_RULES: readonly AttributeRule[] = [];
 const FAMILIES: { prefix: string; rule: AttributeRule }[] = [];
@@ -385,11 +394,46 @@ export function attributeKey(text: string): AttributeKey {
     rules,
     needsValue: rules.some((rule) => !VALUELESS.has(rule.role)),
     event: EVENT_ROLES.get(text),
+    field: textFieldOf(text, rules),
+    within: stepsOf(rules),
   };
   if (known.size >= MAX_KNOWN) known.clear();
   if (text.length <= 256) known.set(text, key);
   return key;
 }
+
+function stepsOf(rules: readonly AttributeRule[]): readonly string[] | undefined {
+  for (const rule of rules) if (rule.role === 'custom_fields') return rule.within;
+  return undefined;
+}
+
+function textFieldOf(text: string, rules: readonly AttributeRule[]): TextField {
+  const named = TEXT_FIELDS_OF_KEYS.get(text);
+  if (named !== undefined) return named;
+  for (const rule of rules) {
+    const isWithin = rule.role === 'custom_fields' && rule.within !== undefined;
+    const field = isWithin ? undefined : TEXT_FIELDS_OF_ROLES.get(rule.role);
+    if (field !== undefined) return field;
+  }
+  return 'attributes';
+}
+
+const TEXT_FIELDS_OF_KEYS: ReadonlyMap<string, TextField> = new Map([
+  ['metadata', 'metadata'],
+  ['extra.metadata', 'metadata'],
+  ['tracectl.events', 'events'],
+] satisfies [string, TextField][]);
+
+const TEXT_FIELDS_OF_ROLES: ReadonlyMap<AttributeRule['role'], TextField> = new Map([
+  ['input', 'inputs'],
+  ['output', 'outputs'],
+  ['message', 'error'],
+  ['type', 'error'],
+  ['stacktrace', 'error'],
+  ['context_metadata', 'metadata'],
+  ['custom_fields', 'custom_fields'],
+  ['original_parent', 'fixed'],
+] satisfies [AttributeRule['role'], TextField][]);
 
 const VALUELESS: ReadonlySet<AttributeRule['role']> = new Set([
   'input',
@@ -464,6 +508,7 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   for (const [rank, kind] of KINDS.entries()) add(kind.key, { role: 'kind', rank, kindOf: kind });
   add('context_metadata', { role: 'context_metadata' });
   add('tracectl.observation', { role: 'carried' });
+  add(ORIGINAL_PARENT_KEY, { role: 'original_parent' });
   for (const { key, layer } of CUSTOM_FIELDS) add(key, { role: 'custom_fields', layer });
   for (const { key, layer, within } of CUSTOM_FIELDS_WITHIN) {
     add(key, { role: 'custom_fields', layer, within });

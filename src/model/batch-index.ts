@@ -42,6 +42,8 @@ export type OtlpIndex = {
   readonly scopes: Uint32Array;
   /** A known field's name is spelled with escapes somewhere (JSON alone): JSON.parse is not to be trusted. */
   readonly escapedKeys?: boolean;
+  /** An attribute's `key` is not the first member of its object somewhere (JSON alone). */
+  readonly lateKeys?: boolean;
   /** What the rules say of its spans, where that was worked out together with the index. */
   readonly verdicts?: OtlpVerdicts;
 };

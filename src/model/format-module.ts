@@ -1,11 +1,36 @@
 import type { BatchIndex } from './batch-index.ts';
-import type { Observation, Payload, PayloadField } from './observation.ts';
+import type {
+  Observation,
+  ObservationKind,
+  ObservationStatus,
+  Payload,
+  PayloadField,
+} from './observation.ts';
+import type { NewParent, Splice, TextVisitor } from './texts.ts';
 
 export type ScanLimits = {
   /** One more item than this is a `too_many_events`. */
   readonly maxItems: number;
   /** Levels of nesting in JSON, the root included; one more is an `invalid_json`. 512 where absent. */
   readonly maxDepth?: number;
+};
+
+/** Narrow facts of an item; each is decoded when it is read. A fact that the item does not state is null. */
+export type ItemHead = {
+  /** As `FormatModule.itemId`. */
+  readonly id: string | undefined;
+  readonly traceId: string | null;
+  readonly parentId: string | null;
+  readonly name: string | null;
+  readonly kind: ObservationKind | null;
+  readonly status: ObservationStatus | null;
+  /** Name of the instrumentation scope; null for native events and runs. */
+  readonly scope: string | null;
+  /**
+   * The attribute's value as text: a string's content, otherwise JSON. OTLP: of the span, else of its
+   * resource; native events and runs: a member of the effective metadata. Undefined if absent or null.
+   */
+  attribute(key: string): string | undefined;
 };
 
 /** What is known about one wire format. Positions are those of the items in the indexed body. */
@@ -28,4 +53,21 @@ export type FormatModule<Index extends BatchIndex> = {
   payload(index: Index, position: number, fields: readonly PayloadField[]): Payload;
   /** The item as JSON text: as sent for JSON formats, OTLP's JSON form for protobuf. */
   source(index: Index, position: number): string;
+  /** Visits the texts of the item in the order of the bytes. */
+  texts(index: Index, position: number, visitor: TextVisitor): void;
+  /** The same for texts outside the items: resources, scopes, schema URLs, members of the root. */
+  sharedTexts(index: Index, visitor: TextVisitor): void;
+  head(index: Index, position: number): ItemHead;
+  /** The text as it is spelled within a body of this format, for a splice that replaces a text. */
+  encodeText(text: string): Buffer;
+  /**
+   * The body with the splices applied; they are in order and do not overlap. All other bytes stay, except
+   * the lengths of the protobuf messages around a splice. The index does not describe the result.
+   */
+  splice(index: Index, splices: readonly Splice[]): Buffer;
+  /**
+   * Splices that attach the item to another parent. The common form keeps the original parent's id in
+   * `external`: a span's as `parent_span_id`, a native event's or run's as `parent_id`.
+   */
+  reparent(index: Index, position: number, parent: NewParent): Splice[];
 };

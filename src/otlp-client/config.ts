@@ -1,6 +1,8 @@
 import { z } from 'zod';
-import { httpUrl, parseHttpUrl, secretHeaders, tlsClient } from '../schema/delivery-fields.ts';
+import { httpUrl, parseHttpUrl, secretHeaders } from '../schema/client-fields.ts';
+import { clientTls } from '../schema/client-tls.ts';
 import { duration } from '../schema/fields.ts';
+import { mark } from '../schema/marks.ts';
 
 const answer = z.enum(['hold', 'dead_letter', 'retry']);
 
@@ -24,9 +26,16 @@ export const clientFields = {
     .prefault({})
     .describe('How hard bodies are compressed.'),
   timeout: duration('30s').describe('For one request, from its start to the end of the answer.'),
-  tls: tlsClient().prefault({}).describe('Certificates, for https.'),
-  proxy_url: httpUrl('proxy_url')
-    .meta({ secret: true })
+  tls: clientTls('the destination')
+    .safeExtend({
+      insecure: z
+        .boolean()
+        .default(false)
+        .describe("Accepted for the Collector's sake; the scheme of the address decides."),
+    })
+    .prefault({})
+    .describe('Certificates, for https.'),
+  proxy_url: mark(httpUrl('proxy_url'), { secret: true })
     .optional()
     .describe('An HTTP proxy to go through.'),
   max_conns_per_host: z

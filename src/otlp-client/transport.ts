@@ -33,7 +33,7 @@ const MAX_ERROR_BYTES = 64 * 1024;
 export async function openTransport(config: ClientConfig): Promise<Transport> {
   const { Pool, ProxyAgent } = await import('undici');
   const url = tracesUrl(config);
-  const tls = await tlsOptions(config);
+  const tls = await readClientTls(config.tls);
   const options = {
     connections: config.max_conns_per_host === 0 ? null : config.max_conns_per_host,
     // Zero is how undici says that a connection serves one request.
@@ -66,13 +66,6 @@ export async function openTransport(config: ClientConfig): Promise<Transport> {
       };
     },
     close: () => dispatcher.destroy(),
-  };
-}
-
-async function tlsOptions({ tls }: ClientConfig) {
-  return {
-    ...(await readClientTls(tls)),
-    minVersion: tls.min_version === '1.3' ? ('TLSv1.3' as const) : ('TLSv1.2' as const),
   };
 }
 

@@ -18,7 +18,7 @@ const MAX_MESSAGE = 300;
 /** A destination that asks for more is asked again all the same. */
 const MAX_RETRY_AFTER_MS = 3_600_000;
 
-export function verdictOn(reply: Reply, config: ClientConfig, now: number): Verdict {
+export async function verdictOn(reply: Reply, config: ClientConfig, now: number): Promise<Verdict> {
   const { status } = reply;
   if (status >= 200 && status < 300) return verdictOnSuccess(reply);
   const message = messageOf(reply);
@@ -38,7 +38,7 @@ export function verdictOn(reply: Reply, config: ClientConfig, now: number): Verd
   }
 }
 
-function verdictOnSuccess({ contentType, body, isCut }: Reply): Verdict {
+async function verdictOnSuccess({ contentType, body, isCut }: Reply): Promise<Verdict> {
   const isJson = contentType === 'application/json';
   // What is neither comes from something that is not asked to speak OTLP back.
   if (!isJson && contentType !== 'application/x-protobuf') return { kind: 'delivered' };
@@ -49,7 +49,7 @@ function verdictOnSuccess({ contentType, body, isCut }: Reply): Verdict {
       message: 'the answer is larger than 4 MiB',
     };
   }
-  const answer = readExportResponse(body, isJson);
+  const answer = await readExportResponse(body, isJson);
   if (answer === undefined) {
     return {
       kind: 'permanent',

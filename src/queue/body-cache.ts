@@ -2,8 +2,8 @@ import type { SealedBatch } from '../model/batch.ts';
 import { knownIndexOf, SMALL_BODY_BYTES } from '../model/formats.ts';
 
 /**
- * The newest appended batches as they were appended, scan included, so that a consumer that keeps pace
- * reads nothing back from disk. Bounded by bytes; what does not fit is read from disk when it is leased.
+ * The newest appended batches with their scans, so that a consumer that keeps pace reads nothing back from disk.
+ * The cache is bounded by bytes; a batch that does not fit is read from disk when it is leased.
  */
 export type BodyCache = {
   put(seq: number, batch: SealedBatch): void;
@@ -18,7 +18,7 @@ export function bodyCache(maxBytes: number): BodyCache {
     put(seq, appended) {
       const batch = cached(appended);
       const size = sizeOf(batch);
-      // The oldest are the next to be leased: they stay, and the newcomer waits on disk.
+      // Evicts nothing: the oldest batches are leased next.
       if (bytes + size > maxBytes) return;
       bytes += size;
       batches.set(seq, batch);
@@ -33,7 +33,7 @@ export function bodyCache(maxBytes: number): BodyCache {
   };
 }
 
-/** A large batch without its index: it is read in a thread, which makes one of its own. */
+/** Drops the index of a large batch: the thread that reads the batch builds an index of its own. */
 function cached(batch: SealedBatch): SealedBatch {
   if ((knownIndexOf(batch)?.bytes.length ?? 0) <= SMALL_BODY_BYTES) return batch;
   return { ...batch };

@@ -1,64 +1,69 @@
-import type { Clock, Consumer, Logger } from '../component/component.ts';
-import type { Batch, ItemFailure, SealedBatch } from '../model/batch.ts';
-import { PermanentError, RetryableError } from '../model/errors.ts';
+import type { Branch, Consumer, Pipeline } from '../component/component.ts';
+import type { Batch, SealedBatch } from '../model/batch.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
-import { handOn, reasonOf } from './deliver-batch.ts';
+import type { DeliveryOutcome, DeliveryPolicyOptions } from './delivery-policy.ts';
+import { DeliveryPolicy } from './delivery-policy.ts';
 import type { QueueEntry, QueueLeases } from './queue.ts';
 
-export type DeliveryOptions = {
-  readonly queue: QueueLeases;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Entries of one branch that are under way at the same time. */
-  readonly concurrency: number;
-  /** Milliseconds before the first retry; each further one waits twice as long, up to the maximum. */
-  readonly initialInterval: number;
-  readonly maxInterval: number;
-  /** From 0 to 1; spreads retries. */
-  readonly random?: () => number;
-};
+export type DeliveryOptions = DeliveryPolicyOptions & { readonly queue: QueueLeases };
 
-/** One branch of the queue, and who gets its batches. */
+/** One branch of the queue and the consumer of its batches. */
 export type DeliveryBranch = {
   readonly name: string;
   /**
-   * Turns a batch into what the consumer takes. Branches that share it share its results. `again` says
-   * that the same batch was processed before (a retry), so that nothing of it is counted twice.
+   * Turns a batch into what the consumer takes. Branches with the same function share its results. `again` says
+   * that the batch was processed before (a retry), so that metrics count it once.
    */
   readonly process: (batch: SealedBatch, again: boolean) => Promise<Batch>;
   readonly consumer: Consumer;
 };
 
-export type Delivery = {
-  /** No further leases; what is under way may finish. */
+/** The branches of a queue in front of a pipeline: one per exporter. */
+export function deliveryBranches(pipeline: Pipeline): DeliveryBranch[] {
+  const process: DeliveryBranch['process'] = (batch, again) => pipeline.process(batch, again);
+  return pipeline.branches.map((branch) => ({
+    name: branchName(pipeline, branch),
+    process,
+    consumer: branch,
+  }));
+}
+
+/** Stores keep the names of branches, so the form of a name never changes. */
+export function branchName(pipeline: Pipeline, { exporterId }: Branch): string {
+  return `${pipeline.id}/${exporterId}`;
+}
+
+export type QueueDelivery = {
+  /** Leases no further entries; entries in flight may finish. */
   pause(): void;
   resume(): void;
-  /** Branches that could begin with an entry now: neither resting nor busy. */
+  /** Branches that can take an entry now: neither resting nor at their concurrency. */
   branchesWithRoom(): string[];
-  /** Told when a branch may have room again. */
+  /** The listener is called when a branch may have room again. */
   onRoom(listener: () => void): () => void;
-  /** Delivers an entry that the caller leased; resolves when the lease has ended. Rejects for an unknown branch. */
+  /**
+   * Delivers an entry that the caller leased; resolves when the lease has ended. Rejects for an unknown branch,
+   * whose lease would never end.
+   */
   deliver(branch: string, entry: QueueEntry): Promise<void>;
-  /** Waits for what is under way until the deadline; all else stays in the queue. */
+  /** Waits for entries in flight until the deadline, then returns them to the queue. */
   stop(deadline: AbortSignal): Promise<void>;
 };
 
-/** Bodies leased at once for one branch. */
+/** Bytes of bodies that one branch leases at once. */
 const LEASE_BYTES = 32 * 1024 * 1024;
-/** When the queue itself fails (its disk, its file), it is asked again after this. */
+/** Milliseconds until the next lease after the queue itself failed (its disk, its file). */
 const LEASE_RETRY_MS = 1000;
 
 /**
- * Takes entries out of a queue and hands them on, each branch by itself:
+ * Leases entries of a queue and delivers them, each branch independently:
  *
- *   lease ─▶ process ─▶ consume ─▶ ack, or with items that nobody has: dead letter
- *               │          │ PermanentError: dead letter; of a deleted project: dropped
- *               └──────────┴ anything else: back into the queue, due later, for ever
+ *   lease ─▶ process ─▶ consume ─▶ policy ─▶ ack | nack, due later | dead letter | discard
  */
 export function startDelivery(
   options: DeliveryOptions,
   branches: readonly DeliveryBranch[],
-): Delivery {
+): QueueDelivery {
   const processing = new Map<DeliveryBranch['process'], Processing>();
   for (const { process } of branches) {
     const known = processing.get(process);
@@ -100,20 +105,19 @@ export function startDelivery(
 class BranchLoop {
   readonly #options: DeliveryOptions;
   readonly #branch: DeliveryBranch;
+  readonly #policy: DeliveryPolicy;
   readonly #processing: Processing;
   readonly #onRoom: () => void;
   readonly #unsubscribe: () => void;
-  /** Leased and not ended, with the work on each. */
-  readonly #underWay = new Map<QueueEntry, Promise<void>>();
+  /** Leased entries whose delivery has not ended. */
+  readonly #inFlight = new Set<QueueEntry>();
   #isLeasing = false;
   #isPaused = true;
   #isStopped = false;
-  /** Something may have come while a lease was under way. */
+  /** An entry may have become available while a lease was in flight. */
   #mayHaveMore = false;
-  /** Failed deliveries since the last success. */
-  #failures = 0;
   #cancelRest: (() => void) | undefined;
-  #idle: (() => void) | undefined;
+  #onIdle: (() => void) | undefined;
 
   constructor(
     options: DeliveryOptions,
@@ -123,6 +127,7 @@ class BranchLoop {
   ) {
     this.#options = options;
     this.#branch = branch;
+    this.#policy = new DeliveryPolicy(branch.name, options);
     this.#processing = processing;
     this.#onRoom = onRoom;
     this.#unsubscribe = options.queue.onAvailable(branch.name, () => this.#fill());
@@ -133,8 +138,11 @@ class BranchLoop {
   }
 
   get hasRoom(): boolean {
-    if (this.#isPaused || this.#isStopped || this.#cancelRest !== undefined) return false;
-    return this.#underWay.size < this.#options.concurrency;
+    return this.#mayLease && this.#inFlight.size < this.#options.concurrency;
+  }
+
+  get #mayLease(): boolean {
+    return !this.#isPaused && !this.#isStopped && this.#cancelRest === undefined;
   }
 
   pause(): void {
@@ -146,132 +154,85 @@ class BranchLoop {
     this.#fill();
   }
 
-  /** Leases as much as there is room for. */
+  /** Leases as many entries as there is room for. */
   #fill(): void {
     if (this.#isLeasing) {
       this.#mayHaveMore = true;
       return;
     }
-    if (this.#isPaused || this.#isStopped || this.#cancelRest !== undefined) return;
-    const room = this.#options.concurrency - this.#underWay.size;
-    if (room <= 0) return;
+    if (!this.hasRoom) return;
+    const room = this.#options.concurrency - this.#inFlight.size;
     this.#isLeasing = true;
     this.#mayHaveMore = false;
-    this.#lease(room).then(
+    this.#options.queue.lease(this.#branch.name, room, LEASE_BYTES).then(
       (entries) => this.#leased(entries),
       (error: unknown) => {
         this.#isLeasing = false;
         this.#options.logger.error(
-          { branch: this.#branch.name, error },
-          'the queue cannot be read',
+          { branch: this.#branch.name, err: error },
+          'Queue could not be read; retried',
         );
         this.#rest(LEASE_RETRY_MS);
       },
     );
   }
 
-  #lease(room: number): Promise<QueueEntry[]> {
-    return this.#options.queue.lease(this.#branch.name, room, LEASE_BYTES);
-  }
-
   #leased(entries: readonly QueueEntry[]): void {
     this.#isLeasing = false;
     for (const entry of entries) void this.begin(entry);
-    if (entries.length === 0 && this.#underWay.size === 0) this.#idle?.();
+    if (entries.length === 0 && this.#inFlight.size === 0) this.#onIdle?.();
     if (entries.length > 0 || this.#mayHaveMore) this.#fill();
   }
 
   begin(entry: QueueEntry): Promise<void> {
-    const work = this.#deliver(entry).finally(() => {
-      this.#underWay.delete(entry);
-      if (this.#underWay.size === 0) this.#idle?.();
+    this.#inFlight.add(entry);
+    return this.#deliver(entry).finally(() => {
+      this.#inFlight.delete(entry);
+      if (this.#inFlight.size === 0) this.#onIdle?.();
       this.#fill();
       this.#onRoom();
     });
-    this.#underWay.set(entry, work);
-    return work;
   }
 
-  /** Never rejects: an entry that could not be ended is delivered again after a restart. */
+  /** Never rejects: an entry whose outcome could not be saved is delivered again after a restart. */
   async #deliver(entry: QueueEntry): Promise<void> {
-    const { queue, logger } = this.#options;
-    const { name, consumer } = this.#branch;
     if (this.#isStopped) return this.#return(entry);
+    const outcome = await this.#policy.attempt({
+      batchId: entry.batch.id,
+      failures: entry.attempts,
+      process: () => this.#processing.run(entry),
+      consumer: this.#branch.consumer,
+    });
+    if (outcome.kind !== 'retry') this.#processing.ended(entry);
+    const restMs = outcome.kind === 'retry' ? this.#policy.restMs() : 0;
+    if (restMs > 0) this.#rest(restMs);
+    const saved = this.#save(entry, outcome);
+    // The next group commit of the queue saves an acknowledgement. A retry is already scheduled in memory, and a
+    // full disk must not hold up the branch.
+    if (outcome.kind === 'dead_letter' || outcome.kind === 'discard') await saved;
+  }
+
+  async #save(entry: QueueEntry, outcome: DeliveryOutcome): Promise<void> {
+    const { queue, logger } = this.#options;
+    const { name } = this.#branch;
     try {
-      const batch = await this.#processing.run(entry);
-      const failures = await handOn(batch, consumer);
-      this.#failures = 0;
-      if (failures.length > 0) return await this.#setAside(entry, failures);
+      switch (outcome.kind) {
+        case 'ack':
+          return await queue.ack(name, [entry]);
+        case 'retry':
+          return await queue.nack(name, entry, outcome.afterMs, outcome.reason);
+        case 'dead_letter':
+          return await queue.deadLetter(name, entry, outcome.reason);
+        case 'discard':
+          return await queue.discard(name, entry, outcome.reason);
+      }
     } catch (error) {
-      return this.#failed(entry, error);
-    }
-    this.#processing.ended(entry);
-    // Not waited for: the next group of the queue's file takes it along.
-    queue.ack(name, [entry]).catch((error: unknown) => {
-      logger.warn(
-        { branch: name, batch: entry.batch.id, error },
-        'delivered, but not written down',
-      );
-    });
-  }
-
-  /** The others of the entry are delivered: replaying it gives them the same rows again. */
-  async #setAside(entry: QueueEntry, failures: readonly ItemFailure[]): Promise<void> {
-    const { queue, logger } = this.#options;
-    const { name } = this.#branch;
-    const reason = reasonOf(failures);
-    const about = { branch: name, batch: entry.batch.id, items: failures.length };
-    this.#processing.ended(entry);
-    logger.error(about, 'items cannot be delivered: set aside in the dead letter');
-    await queue.deadLetter(name, entry, reason).catch((error: unknown) => {
-      logger.warn({ branch: name, batch: entry.batch.id, error }, 'not written down');
-    });
-  }
-
-  async #failed(entry: QueueEntry, error: unknown): Promise<void> {
-    const { queue, logger } = this.#options;
-    const { name } = this.#branch;
-    const message = error instanceof Error ? error.message : String(error);
-    const about = { branch: name, batch: entry.batch.id, attempts: entry.attempts + 1, error };
-    try {
-      if (error instanceof PermanentError && error.code === 'project_deleted') {
-        this.#processing.ended(entry);
-        await queue.discard(name, entry, 'project_deleted');
-        return;
-      }
-      if (error instanceof PermanentError) {
-        this.#processing.ended(entry);
-        logger.error(about, 'cannot be delivered: set aside in the dead letter');
-        await queue.deadLetter(name, entry, { code: error.code, message });
-        return;
-      }
-      this.#failures++;
-      const delay = this.#retryDelay(entry, error);
-      logger.warn({ ...about, delay }, 'not delivered: tried again later');
-      if (this.#failures >= this.#options.concurrency)
-        this.#rest(this.#backoff(this.#failures - this.#options.concurrency));
-      // Not waited for: it waits in memory already, and a full disk must not hold up the branch.
-      queue.nack(name, entry, delay, message).catch((failure: unknown) => {
-        logger.warn({ branch: name, batch: entry.batch.id, error: failure }, 'not written down');
-      });
-    } catch (failure) {
-      logger.warn({ branch: name, batch: entry.batch.id, error: failure }, 'not written down');
+      const fields = { branch: name, batch: entry.batch.id, outcome: outcome.kind, err: error };
+      logger.warn(fields, 'Outcome of a delivery could not be saved');
     }
   }
 
-  #retryDelay(entry: QueueEntry, error: unknown): number {
-    const asked = error instanceof RetryableError ? (error.retryAfterMs ?? 0) : 0;
-    return Math.max(asked, this.#backoff(entry.attempts));
-  }
-
-  /** Half of it is fixed and half random, so that what failed together is not tried together. */
-  #backoff(step: number): number {
-    const { initialInterval, maxInterval, random = Math.random } = this.#options;
-    const full = Math.min(maxInterval, initialInterval * 2 ** Math.min(step, 30));
-    return Math.round(full / 2 + (full / 2) * random());
-  }
-
-  /** Everything fails: the branch rests, instead of trying its whole backlog once. */
+  /** Leases nothing for a while; entries in flight go on. */
   #rest(ms: number): void {
     if (this.#isStopped) return;
     this.#cancelRest?.();
@@ -286,8 +247,8 @@ class BranchLoop {
     this.#isStopped = true;
     this.#unsubscribe();
     this.#cancelRest?.();
-    if (this.#underWay.size > 0 || this.#isLeasing) await this.#idleOr(deadline);
-    await Promise.all([...this.#underWay.keys()].map((entry) => this.#return(entry)));
+    if (this.#inFlight.size > 0 || this.#isLeasing) await this.#idleOr(deadline);
+    await Promise.all([...this.#inFlight].map((entry) => this.#return(entry)));
   }
 
   #idleOr(deadline: AbortSignal): Promise<void> {
@@ -297,38 +258,39 @@ class BranchLoop {
         deadline.removeEventListener('abort', done);
         resolve();
       };
-      this.#idle = done;
+      this.#onIdle = done;
       deadline.addEventListener('abort', done);
     });
   }
 
-  /** The queue may outlive this loop (a reload): what is not finished waits again. */
+  /** Ends the lease explicitly, because the queue may outlive this loop (a reload). */
   async #return(entry: QueueEntry): Promise<void> {
     const { queue, logger } = this.#options;
     try {
       await queue.nack(this.#branch.name, entry, 0, 'the pipeline stopped');
     } catch (error) {
-      logger.warn({ branch: this.#branch.name, batch: entry.batch.id, error }, 'not given back');
+      const fields = { branch: this.#branch.name, batch: entry.batch.id, err: error };
+      logger.warn(fields, 'Entry could not be returned to the queue');
     }
   }
 }
 
-/** Results that a slower branch may still come for: how many, and bytes of the batches behind them. */
-const REMEMBERED = 64;
-const REMEMBERED_BYTES = 32 * 1024 * 1024;
+/** Bounds of the results that are kept for slower branches. */
+const MAX_REMEMBERED = 64;
+const MAX_REMEMBERED_BYTES = 32 * 1024 * 1024;
 
 type Remembered = { readonly result: Promise<Batch>; readonly bytes: number; left: number };
 
 /**
- * Processes a batch once for all branches that keep pace with each other. One that lags has it processed
- * again: nothing is remembered for long.
+ * Processes a batch once for all branches that keep pace with each other. For a branch that lags the batch is
+ * processed again, because results are kept within small bounds.
  */
 class Processing {
   readonly #process: DeliveryBranch['process'];
   readonly #results = new Map<number, Remembered>();
   #bytes = 0;
   #sharers = 1;
-  /** Entries that were processed and are not ended, with the branches that have yet to end them. */
+  /** Processed entries, by sequence number, with the number of branches that have not ended them. */
   readonly #processed = new Map<number, number>();
 
   constructor(process: DeliveryBranch['process']) {
@@ -348,18 +310,18 @@ class Processing {
       return known.result;
     }
     const result = this.#processOnce(entry);
-    // Twice: as it is stored, and inflated with its index.
+    // Twice, for the stored body and the inflated body with its index.
     const bytes = 2 * inflatedSizeHint(entry.batch.body, entry.batch.encoding);
     this.#results.set(entry.seq, { result, bytes, left: this.#sharers - 1 });
     this.#bytes += bytes;
     for (const [seq, oldest] of this.#results) {
-      if (this.#results.size <= REMEMBERED && this.#bytes <= REMEMBERED_BYTES) break;
+      if (this.#results.size <= MAX_REMEMBERED && this.#bytes <= MAX_REMEMBERED_BYTES) break;
       this.#forget(seq, oldest);
     }
     return result;
   }
 
-  /** A branch will not have this entry processed any more. */
+  /** A branch has ended this entry and does not process it again. */
   ended(entry: QueueEntry): void {
     const left = this.#processed.get(entry.seq);
     if (left === undefined) return;

@@ -2,20 +2,23 @@ import type { Clock } from '../component/component.ts';
 import type { ComponentHealth } from '../component/health.ts';
 import type { DurableQueue } from './queue.ts';
 
-/** A backlog whose oldest entry stays the same for this long is not being delivered. */
+/** A branch whose oldest entry stays the same for longer than this is stalled. */
 const STALLED_MS = 60_000;
 
-/**
- * What the queue says of itself: how much waits, since when, and whether it gets less. `disk` is that of a
- * directory of its own; another place that keeps the queue reports on its disk itself.
- */
+export type QueueHealthOptions = {
+  /** The health of the queue's own directory; a store reports on its disk itself. */
+  readonly disk?: (() => ComponentHealth) | undefined;
+  /** Shown in the details. */
+  readonly durability?: string;
+};
+
+/** Reports the backlog, its age and whether it shrinks. */
 export function queueHealth(
   queue: DurableQueue,
   clock: Clock,
-  disk?: () => ComponentHealth,
-  durability = 'synced to disk before the answer',
+  { disk, durability = 'synced to disk before the answer' }: QueueHealthOptions = {},
 ): () => ComponentHealth {
-  /** Per branch its oldest entry, and since when it is known to be that. */
+  /** The oldest entry of each branch, and since when it is the oldest one seen. */
   const oldest = new Map<string, { at: number; since: number }>();
 
   function stalledBranches(now: number): string[] {

@@ -52,7 +52,7 @@ export type QueueLeases = {
   discard(branch: string, entry: QueueEntry, reason: DropReason): Promise<void>;
 };
 
-/** What commands, metrics and the removal of projects need of a queue. */
+/** The side of a queue for commands, metrics and the removal of projects. */
 export type QueueAdmin = {
   stats(): QueueSummary;
   /** The listener is called for every entry that leaves a branch, or its dead letters, without a delivery. */

@@ -2,11 +2,11 @@ import type { Encoding, Format, SealedBatch } from '../model/batch.ts';
 import { permissionBits, permissionList } from '../model/permissions.ts';
 import type { Rejection } from '../model/rejection.ts';
 
-/** Numbers in the file: append to these lists, never reorder them. */
+/** Stores keep positions in these lists: append to the lists, never reorder them. */
 const FORMATS: readonly Format[] = ['native', 'runs', 'otlp_proto', 'otlp_json'];
 const ENCODINGS: readonly Encoding[] = ['identity', 'gzip', 'zstd'];
 
-/** A raw batch as a flat list: what crosses to the database thread, and a row of `raw_batches`. */
+/** A batch as a flat list, as it crosses to the database thread and as a row of `raw_batches`. */
 export type BatchRecord = readonly [
   id: string,
   organization: string,
@@ -29,7 +29,7 @@ export const RECORD_COLUMNS =
   'id, organization, project, key, permissions, format, encoding, received_at, request_items, items, ' +
   'usage_events, usage_bytes, positions, rejections, body';
 
-/** `body`: what stands in its place where it is written in parts. */
+/** `body` replaces the batch's body if the body is written in parts. */
 export function recordOf(batch: SealedBatch, body: Uint8Array = owned(batch.body)): BatchRecord {
   const { tenant, usage, positions, rejections } = batch;
   return [
@@ -51,20 +51,10 @@ export function recordOf(batch: SealedBatch, body: Uint8Array = owned(batch.body
   ];
 }
 
-/** The inverse; throws when a value is none that `recordOf` writes. */
+/** The inverse of `recordOf`; throws on a value that `recordOf` does not write. */
 export function batchOf(record: BatchRecord): SealedBatch {
-  const [id, organizationId, projectId, keyId, permissions, format, encoding] = record;
-  const [receivedAt, requestItems, items, events, bytes, positions, rejections, body] =
-    record.slice(7) as unknown as [
-      number,
-      number,
-      number,
-      number,
-      number,
-      string | null,
-      string | null,
-      Uint8Array,
-    ];
+  const [id, organizationId, projectId, keyId, permissions, format, encoding, ...numbers] = record;
+  const [receivedAt, requestItems, items, events, bytes, positions, rejections, body] = numbers;
   return {
     kind: 'raw',
     id,
@@ -81,13 +71,13 @@ export function batchOf(record: BatchRecord): SealedBatch {
   };
 }
 
-/** A slice of a shared pool would be cloned with the whole pool behind it. */
+/** A copy of the body alone: a slice of a shared pool would be cloned with the whole pool. */
 function owned(body: Buffer): Uint8Array {
   return body.byteLength === body.buffer.byteLength ? body : new Uint8Array(body);
 }
 
 function at<T>(list: readonly T[], index: number): T {
   const found = list[index];
-  if (found === undefined) throw new Error(`no value has the number ${index}`);
+  if (found === undefined) throw new Error(`unknown format or encoding number: ${index}`);
   return found;
 }

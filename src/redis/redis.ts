@@ -1,58 +1,55 @@
 import type { Cluster, Redis } from 'ioredis';
 import { capability } from '../component/capability.ts';
 
-/** A client of one server, of what Sentinels name, or of a Cluster. */
+/** A client of one server, of the primary that Sentinels name, or of a Cluster. */
 export type RedisClient = Redis | Cluster;
 
 /**
- * A connection to Redis that components share. Nothing hangs on it: every command succeeds, or fails
- * within the command time-out, also while Redis is away, slow or silent. It reconnects by itself.
+ * A connection to Redis that components share. Every command succeeds or fails within the command time-out, even if
+ * Redis is away, slow or silent. The connection reconnects on its own.
  */
 export type RedisConnection = {
-  /** Begins every key, with a hash tag, so that all keys are in one slot of a Cluster: `{tracectl}`. */
+  /** The hash tag that begins every key, so that one slot of a Cluster holds all keys: `{tracectl}`. */
   readonly prefix: string;
   /** `{tracectl}:<part>:<part>` */
   key(...parts: readonly string[]): string;
   /**
-   * Runs commands. Rejects with `RetryableError`: `redis_full` (at its `maxmemory`), `redis_failed`
-   * (everything else). A command that failed for its time-out may have been carried out.
+   * Runs commands. Rejects with `RetryableError`: `redis_full` (at its `maxmemory`) or `redis_failed` (any other
+   * error). A command that timed out may have been executed.
    */
   run<T>(work: (client: RedisClient) => Promise<T>): Promise<T>;
-  /** A Lua script, sent once and called by its hash after that. */
+  /** A Lua script, sent to Redis once and then called by its hash. */
   script(lua: string): RedisScript;
-  /** The client behind `run`, for libraries that take one. Its owner is the extension. */
+  /** The client behind `run`, for libraries that need one. The extension closes it. */
   readonly client: RedisClient;
-  /**
-   * A client of its own, for commands that block: its commands wait for Redis as long as it is away.
-   * The caller closes it.
-   */
+  /** A new client for blocking commands, which wait while Redis is away. The caller closes it. */
   duplicate(): RedisClient;
   /**
-   * Listens to a channel, named as `key` names it, over a connection that all listeners share. Messages
-   * are lost while Redis is away. Returns a function that ends it.
+   * Subscribes to the channel `key(channel)`, over a connection that all listeners share. Messages are lost while
+   * Redis is away. Returns a function that unsubscribes.
    */
   subscribe(channel: string, listener: (message: string) => void): () => void;
   state(): RedisState;
-  /** Told when the state changes. */
+  /** The listener is called when the state changes. */
   onState(listener: (state: RedisState) => void): () => void;
 };
 
 export type RedisScript = {
-  /** `keys` are whole keys, see `key`. Rejects as `run` does. */
+  /** `keys` are complete keys, as `key` returns them. Rejects as `run` does. */
   run(keys: readonly string[], args: readonly (string | number | Buffer)[]): Promise<unknown>;
 };
 
 export type RedisState = {
   readonly connected: boolean;
-  /** What it said lately to those who write, in a sentence; undefined where it takes what it is given. */
+  /** Why Redis refused a write within the last seconds, as a sentence; undefined if it refused none. */
   readonly refuses: string | undefined;
-  /** Why the last try to connect failed; undefined while it stands, or nothing is known. */
+  /** Why the last connection attempt failed; undefined while connected and before the first failure. */
   readonly reason: string | undefined;
-  /** What Redis drops when its memory is full; looked at every 30 s. Undefined while it is not known. */
+  /** Which keys Redis evicts when its memory is full, read every 30 s; undefined before the first read. */
   readonly maxmemoryPolicy: string | undefined;
-  /** Whether it keeps an append-only file. */
+  /** Whether Redis keeps an append-only file; undefined before the first read. */
   readonly appendOnly: boolean | undefined;
 };
 
-/** Offered by extensions that are a connection to Redis. */
+/** Offered by extensions that own a connection to Redis. */
 export const REDIS = capability<RedisConnection>('redis');

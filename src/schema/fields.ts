@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import type { Capability } from '../component/capability.ts';
+import { mark } from './marks.ts';
 
 /**
  * Pieces that component schemas share. Each reads what people write (`200ms`, `25MiB`) and gives what
@@ -66,12 +68,15 @@ export function parseByteSize(text: string): number | undefined {
   return Number.isSafeInteger(bytes) ? bytes : undefined;
 }
 
-const endpointPiece = z
-  .string()
-  .refine((text) => parseEndpoint(text) !== undefined, {
-    error: 'expected host:port, such as 127.0.0.1:4318 or [::1]:4318',
-  })
-  .meta({ listens: true, examples: ['127.0.0.1:4318'] });
+const endpointPiece = mark(
+  z
+    .string()
+    .refine((text) => parseEndpoint(text) !== undefined, {
+      error: 'expected host:port, such as 127.0.0.1:4318 or [::1]:4318',
+    })
+    .meta({ examples: ['127.0.0.1:4318'] }),
+  { listens: 'http', form: 'host:port' },
+);
 
 /** A `host:port` to listen on; the text as written, to be read with `parseEndpoint`. */
 export function endpoint(): typeof endpointPiece;
@@ -80,22 +85,22 @@ export function endpoint(byDefault?: string) {
   return byDefault === undefined ? endpointPiece : endpointPiece.prefault(byDefault);
 }
 
-const durationPiece = z
+const durationText = z
   .union([z.string(), z.number()], { error: 'expected a duration, such as 200ms, 30s or 1h30m' })
-  .meta({ examples: ['200ms', '1h30m'] })
-  .transform((value, context) => {
-    if (value === 0) return 0;
-    const milliseconds = typeof value === 'string' ? parseDuration(value) : undefined;
-    if (milliseconds !== undefined) return milliseconds;
-    context.addIssue({
-      code: 'custom',
-      message:
-        typeof value === 'number'
-          ? 'a duration needs a unit, such as 200ms, 30s or 1h30m'
-          : 'expected a duration, such as 200ms, 30s or 1h30m',
-    });
-    return z.NEVER;
+  .meta({ examples: ['200ms', '1h30m'] });
+const durationPiece = mark(durationText, { form: 'duration' }).transform((value, context) => {
+  if (value === 0) return 0;
+  const milliseconds = typeof value === 'string' ? parseDuration(value) : undefined;
+  if (milliseconds !== undefined) return milliseconds;
+  context.addIssue({
+    code: 'custom',
+    message:
+      typeof value === 'number'
+        ? 'a duration needs a unit, such as 200ms, 30s or 1h30m'
+        : 'expected a duration, such as 200ms, 30s or 1h30m',
   });
+  return z.NEVER;
+});
 
 /** A duration as Go writes it (`300ms`, `1.5h`, `2h45m`, `0s`, plain 0), in milliseconds. */
 export function duration(): typeof durationPiece;
@@ -104,18 +109,18 @@ export function duration(byDefault?: string) {
   return byDefault === undefined ? durationPiece : durationPiece.prefault(byDefault);
 }
 
-const byteSizePiece = z
+const byteSizeText = z
   .union([z.string(), z.number()], { error: 'expected a size, such as 25MiB, 10GiB or 4096' })
-  .meta({ examples: ['25MiB', 4096] })
-  .transform((value, context) => {
-    const bytes = parseByteSize(String(value));
-    if (bytes !== undefined) return bytes;
-    context.addIssue({
-      code: 'custom',
-      message: 'expected a size, such as 25MiB, 10GiB or 4096 (bytes)',
-    });
-    return z.NEVER;
+  .meta({ examples: ['25MiB', 4096] });
+const byteSizePiece = mark(byteSizeText, { form: 'size' }).transform((value, context) => {
+  const bytes = parseByteSize(String(value));
+  if (bytes !== undefined) return bytes;
+  context.addIssue({
+    code: 'custom',
+    message: 'expected a size, such as 25MiB, 10GiB or 4096 (bytes)',
   });
+  return z.NEVER;
+});
 
 /** A size as people write it (`25MiB`, `10GB`, plain bytes), in bytes. */
 export function byteSize(): typeof byteSizePiece;
@@ -124,47 +129,15 @@ export function byteSize(byDefault?: string | number) {
   return byDefault === undefined ? byteSizePiece : byteSizePiece.prefault(byDefault);
 }
 
-const secretPiece = z.string().meta({ secret: true, writeOnly: true });
+const secretPiece = mark(z.string().meta({ writeOnly: true }), { secret: true });
 
 /** A text that is never printed: `print-config` and messages show `[REDACTED]`. */
 export function secret() {
   return secretPiece;
 }
 
-const storePiece = z
-  .string({ error: 'expected the id of a store extension, such as sqlite' })
-  .meta({ capability: 'store' });
-
-/** The id of an extension that is a store. */
-export function storeRef() {
-  return storePiece;
-}
-
-const queueStoragePiece = z
-  .string({ error: 'expected the id of an extension that keeps queues, such as file_storage' })
-  .meta({ capability: 'queue_storage' });
-
-/** The id of an extension that can keep queues: a store, or a directory. */
-export function queueStorageRef() {
-  return queueStoragePiece;
-}
-
-const usageCountersPiece = z
-  .string({
-    error: 'expected the id of an extension that keeps a usage ledger, such as file_storage',
-  })
-  .meta({ capability: 'usage_counters' });
-
-/** The id of an extension that keeps a usage ledger: a store, or a directory. */
-export function usageCountersRef() {
-  return usageCountersPiece;
-}
-
-const redisPiece = z
-  .string({ error: 'expected the id of a redis extension, such as redis' })
-  .meta({ capability: 'redis' });
-
-/** The id of an extension that is a connection to Redis. */
-export function redisRef() {
-  return redisPiece;
+/** The id of an extension that offers the capability. */
+export function ref(capability: Capability<unknown>) {
+  const id = z.string({ error: `expected the id of an extension that offers ${capability.name}` });
+  return mark(id, { capability, form: 'extension id' });
 }

@@ -1,24 +1,27 @@
 import { z } from 'zod';
 import { duration, secret } from './fields.ts';
+import { mark } from './marks.ts';
 
 const version = z.enum(['1.2', '1.3']);
 const file = (what: string) => z.string().min(1).optional().describe(what);
 
-/** What a listener shows of itself, and whom it lets in; named as in the Collector. */
+/** `tls` of a listener: its certificate, and the clients it accepts; the Collector's names. */
 export function serverTls() {
-  return z
+  const tls = z
     .strictObject({
-      cert_file: file('File with the certificate and those it is signed by, as PEM.'),
-      key_file: file('File with its private key, as PEM.'),
-      cert_pem: z.string().optional().describe('The certificate itself, instead of a file.'),
-      key_pem: secret().optional().describe('The private key itself, instead of a file.'),
+      cert_file: file('PEM file with the certificate and the chain of its authorities.'),
+      key_file: file('PEM file with its private key.'),
+      cert_pem: z.string().optional().describe('The certificate as PEM text, instead of a file.'),
+      key_pem: secret().optional().describe('The private key as PEM text, instead of a file.'),
       client_ca_file: file(
-        'File with the authorities whose clients are let in; a client without a certificate of theirs is not.',
+        'PEM file with the authorities of clients. With it, a client needs a certificate of one of them.',
       ),
-      min_version: version.default('1.2').describe('The oldest version of TLS that is spoken.'),
-      max_version: version.optional().describe('The newest; every one where it is left out.'),
+      min_version: version.default('1.2').describe('The oldest version of TLS to accept.'),
+      max_version: version
+        .optional()
+        .describe('The newest version of TLS to accept. Default: the newest that Node supports.'),
       reload_interval: duration('10s').describe(
-        'How often the files are looked at; new ones serve the connections after that. 0s: never.',
+        'How often the files are checked; new connections get a changed certificate. 0s: never.',
       ),
     })
     .superRefine((tls, context) => {
@@ -38,5 +41,6 @@ export function serverTls() {
         context.addIssue({ code: 'custom', path: ['max_version'], message });
       }
     });
+  return mark(tls, { page: 'docs/tls.md' });
 }
 export type ServerTls = z.output<ReturnType<typeof serverTls>>;

@@ -2,16 +2,16 @@ import { ControlError, type ControlRequest } from '../control/protocol.ts';
 import type { ControlHandler } from '../control/server.ts';
 import { WorkerGone, type WorkerHandle } from './worker-handle.ts';
 
-/** What commands work on where several workers run. */
+/** The parts of a supervisor that control commands use. */
 export type CommandTargets = {
   readonly workers: readonly WorkerHandle[];
-  /** Has all of them read the configuration again. */
+  /** Reloads the configuration of all workers. */
   reload(): Promise<unknown>;
 };
 
 /**
- * Carries out commands over all workers. Each has queues of its own, which are named `worker-1/otlphttp`
- * here; a store that several processes share is the same for all, and the first that runs is asked.
+ * Runs control commands over all workers. Each worker has queues of its own, named `worker-1/otlphttp` here.
+ * The processes share a store, so the first running worker answers commands about it.
  */
 export function createWorkersHandler({ workers, reload }: CommandTargets): ControlHandler {
   return async (request) => {
@@ -50,7 +50,7 @@ function named(queue: unknown): { worker: number; queue: string } | undefined {
 
 type Letter = { readonly queue: string; readonly id: number; readonly batch_id: string };
 
-/** A queue that the workers share shows the same letters to each of them: once is enough. */
+/** Removes repeated dead letters: every worker lists the letters of a shared queue. */
 async function listAll(workers: readonly WorkerHandle[], request: ControlRequest) {
   const letters = new Map<string, Letter>();
   for (const worker of running(workers)) {
@@ -65,7 +65,7 @@ async function listAll(workers: readonly WorkerHandle[], request: ControlRequest
   return { dead_letters: typeof limit === 'number' ? all.slice(0, limit) : all };
 }
 
-/** `{"replayed": n}` or `{"dropped": n}`, added up. */
+/** The sum of `{"replayed": n}` or `{"dropped": n}` over the workers. */
 async function changeAll(workers: readonly WorkerHandle[], request: ControlRequest) {
   const sums: Record<string, number> = {};
   for (const worker of running(workers)) {
@@ -75,14 +75,14 @@ async function changeAll(workers: readonly WorkerHandle[], request: ControlReque
   return sums;
 }
 
-/** A letter with its queue's name as it is known here; anything else as it is. */
+/** Adds the worker to the queue's name of a dead letter; returns other values unchanged. */
 function shown<T>(answer: T, { index }: WorkerHandle): T {
   const { queue } = (answer ?? {}) as { queue?: unknown };
   if (typeof queue !== 'string') return answer;
   return { ...answer, queue: `worker-${index}/${queue}` };
 }
 
-/** All that run; none is an error, because nothing would be told as if nothing were there. */
+/** All running workers. Throws when there is none: an empty answer would look like empty queues. */
 function running(workers: readonly WorkerHandle[]): readonly WorkerHandle[] {
   const found = workers.filter(({ state }) => state === 'ready');
   if (found.length === 0) throw nobody();
@@ -94,12 +94,12 @@ async function ask(worker: WorkerHandle, request: ControlRequest): Promise<unkno
     return await worker.ask({ kind: 'control', request });
   } catch (error) {
     if (!(error instanceof WorkerGone)) throw error;
-    throw new ControlError('worker_down', `${error.message}; try again when it has restarted`);
+    throw new ControlError('worker_down', `${error.message}. Retry when it has restarted`);
   }
 }
 
 function nobody(): ControlError {
-  return new ControlError('worker_down', 'no worker runs at the moment; try again');
+  return new ControlError('worker_down', 'no worker is running at the moment. Retry');
 }
 
 function unknownQueue(message: string): ControlError {

@@ -3,12 +3,13 @@ import { HEALTH_EVERY_MS } from './messages.ts';
 import type { Supervisor } from './supervisor.ts';
 import type { WorkerHandle } from './worker-handle.ts';
 
-/** A worker that said nothing for this long does not answer its clients either. */
+/** A worker without a report for this long counts as unresponsive. */
 const SILENT_MS = 10 * HEALTH_EVERY_MS;
 
 /**
- * How all workers are, as one service. Ready from when all were, until the stop, while at least one runs
- * and each that runs is ready: clients never come to one that does not.
+ * The health of all workers as one service. It is ready from the first moment in which all workers were ready,
+ * until the stop, while at least one worker runs and each running worker is ready. Clients never reach a
+ * worker that is not running.
  */
 export function healthOfAll(
   own: HealthSource,
@@ -43,12 +44,12 @@ function partsOf(worker: WorkerHandle): Part[] {
   const id = `worker-${worker.index}`;
   const { state, pid, restarts } = worker;
   const details = { pid: pid ?? null, restarts };
-  // Clients do not come to one that does not run, so that it takes nobody out of rotation.
+  // Clients cannot reach a worker that is down, so the worker does not make the service unready.
   if (state !== 'ready') return [{ id, healthy: false, message: `It is ${state}.`, details }];
   if (!isReady(worker)) {
     const { report } = worker;
     const isSilent = report === undefined || report.age >= SILENT_MS;
-    const message = isSilent ? 'It does not answer.' : 'It cannot accept.';
+    const message = isSilent ? 'The worker does not report.' : 'The worker is not ready.';
     return [{ id, ready: false, message, details }, ...(isSilent ? [] : componentsOf(worker))];
   }
   return [{ id, ready: true, details }, ...componentsOf(worker)];

@@ -4,11 +4,11 @@ import type { ControlRequest, ControlResponse } from '../control/protocol.ts';
 import type { FirstProject } from '../tenancy/bootstrap.ts';
 
 /**
- * What the process that watches and its workers tell each other, as JSON over the channel between them:
+ * Messages between the supervisor and its workers, as JSON over the channel of the child process:
  *
- *   watcher ── configuration, before anything ──▶ worker
- *   watcher ── ask ──▶ worker          worker ── answer ──▶ watcher
- *                                      worker ── ready, health (every second) ──▶ watcher
+ *   supervisor ── configuration, first ──▶ worker
+ *   supervisor ── ask ──▶ worker       worker ── answer ──▶ supervisor
+ *                                      worker ── ready, health (every second) ──▶ supervisor
  */
 export type ToWorker =
   | { readonly type: 'configuration'; readonly files: FileTexts }
@@ -24,15 +24,15 @@ export type FromWorker =
   | { readonly type: 'health'; readonly report: HealthReport }
   | { readonly type: 'answer'; readonly id: number; readonly response: ControlResponse };
 
-/** What a start prints of a process. */
+/** The facts of a process that the welcome text shows. */
 export type Shown = {
-  /** Listeners, and what they serve. */
+  /** Listeners with their routes. */
   readonly endpoints: readonly { readonly url: string; readonly routes: readonly string[] }[];
-  /** Where it is managed; without `tokenFile` the token is as configured. */
+  /** Admin APIs. `tokenFile` is undefined when the configuration holds the token. */
   readonly managed: readonly { readonly url: string; readonly tokenFile: string | undefined }[];
-  /** What a store made for itself at this start. */
+  /** The project and key that a new store created at this start. */
   readonly first: FirstProject | undefined;
 };
 
-/** How often a worker tells how it is. */
+/** Interval of a worker's health reports. */
 export const HEALTH_EVERY_MS = 1_000;

@@ -4,8 +4,8 @@ export type MetricPage = { readonly worker: string; readonly text: string };
 type Family = { readonly head: string[]; readonly samples: string[] };
 
 /**
- * One page of several: every sample gets the label `worker`, and the samples of a metric stand together
- * under one description, as the format demands. Nothing is added up: who wants sums leaves the label out.
+ * Merges pages: every sample gets the label `worker`, and the samples of a metric follow one description, as
+ * the format demands. Values are not summed; a query sums over the label.
  */
 export function mergePages(pages: readonly MetricPage[]): string {
   const families = new Map<string, Family>();
@@ -21,7 +21,7 @@ export function mergePages(pages: readonly MetricPage[]): string {
   return lines.length === 0 ? '' : `${lines.join('\n')}\n`;
 }
 
-/** `# HELP` and `# TYPE` begin a family; the samples up to the next one are its own. */
+/** Splits a page into families. `# HELP` and `# TYPE` begin a family, and its samples follow. */
 function familiesOf(text: string): Map<string, Family> {
   const families = new Map<string, Family>();
   let current: Family = { head: [], samples: [] };
@@ -37,7 +37,7 @@ function familiesOf(text: string): Map<string, Family> {
   return families;
 }
 
-/** `name 1` and `name{a="b"} 1`, with the label in front of the others; a sample that has it stays. */
+/** Adds the label to `name 1` and `name{a="b"} 1`, unless the sample has it. */
 function labelled(sample: string, worker: string): string {
   const end = sample.search(/[{ ]/);
   const name = sample.slice(0, end);

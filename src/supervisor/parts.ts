@@ -1,7 +1,7 @@
 import type { Worker } from '../component/component.ts';
 import type { ServiceConfig } from '../config/config.ts';
 
-/** What of a configuration runs in the process that watches: extensions such as health checks, and metrics. */
+/** The part of a configuration that runs in the supervisor: extensions such as health checks, and metrics. */
 export function watcherPart(config: ServiceConfig): ServiceConfig {
   return {
     ...config,
@@ -17,7 +17,7 @@ export function watcherPart(config: ServiceConfig): ServiceConfig {
   };
 }
 
-/** What of a configuration runs in this worker. */
+/** The part of a configuration that runs in this worker. */
 export function workerPart(config: ServiceConfig, { index }: Worker): ServiceConfig {
   const { telemetry } = config.service;
   return {
@@ -29,7 +29,7 @@ export function workerPart(config: ServiceConfig, { index }: Worker): ServiceCon
         const where = runsIn(config, id);
         return where === 'each' || (where === 'first' && index === 1);
       }),
-      // They are collected over the channel.
+      // The supervisor collects the metrics of workers over the channel.
       telemetry: { ...telemetry, metrics: { ...telemetry.metrics, level: 'none' } },
     },
   };

@@ -4,7 +4,7 @@ import { visit } from '../config/shape.ts';
 import { addressOf, cannotListen } from '../net/address.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 
-/** Where the receivers of the pipelines listen, as written. */
+/** The endpoints of the pipelines' receivers, as written in the configuration. */
 export function sharedEndpoints(config: ServiceConfig): string[] {
   const used = new Set(config.service.pipelines.flatMap(({ receivers }) => receivers));
   const endpoints = new Set<string>();
@@ -18,20 +18,20 @@ export function sharedEndpoints(config: ServiceConfig): string[] {
   return [...endpoints];
 }
 
-/** Those of a new configuration whose port the workers do not have by now. */
+/** The endpoints of a new configuration whose ports the workers do not hold. */
 export function addedEndpoints(before: ServiceConfig, after: ServiceConfig): string[] {
   const ports = new Set(sharedEndpoints(before).map((endpoint) => parseEndpoint(endpoint)?.port));
   return sharedEndpoints(after).filter((endpoint) => !ports.has(parseEndpoint(endpoint)?.port));
 }
 
 /**
- * Rejects with a sentence where somebody else listens. Workers share a port with every process of their
- * user that wants to: another daemon there would take a part of the connections, and nobody would know.
+ * Rejects when another process listens on one of the endpoints. Workers open their ports for sharing, and any
+ * process of the same user can join: another daemon would silently take a part of the connections.
  */
 export async function assertFree(endpoints: readonly string[]): Promise<void> {
   for (const endpoint of endpoints) {
     const parsed = parseEndpoint(endpoint);
-    if (parsed === undefined) throw new Error(`${endpoint} is no host:port`);
+    if (parsed === undefined) throw new Error(`${endpoint} is not a host:port`);
     const host = await addressOf(parsed.host);
     try {
       await listenOnce(host, parsed.port);

@@ -3,8 +3,8 @@ import type { FileTexts } from '../config/file-texts.ts';
 import { WorkerGone, type WorkerHandle } from './worker-handle.ts';
 
 /**
- * Has one worker after the other take up a configuration, so that never more than one is busy with itself.
- * Where one refuses, all return to the former one, and it rejects with what that one said.
+ * Reloads one worker after the other, so that at most one is reloading at a time. If a worker refuses the
+ * configuration, all workers return to the one before it, and the promise rejects with the worker's error.
  */
 export async function reloadWorkers(
   workers: readonly WorkerHandle[],
@@ -20,7 +20,7 @@ export async function reloadWorkers(
   }
 }
 
-/** Has those that took up another configuration take up the former one; for the others nothing changes. */
+/** Returns the reloaded workers to the configuration before. */
 export async function returnTo(
   former: FileTexts,
   workers: readonly WorkerHandle[],
@@ -31,19 +31,19 @@ export async function returnTo(
       await reloadWorker(worker, former, logger);
     } catch (error) {
       const fields = { worker: worker.index, error };
-      logger.error(fields, 'A worker cannot return to the former configuration.');
+      logger.error(fields, 'Worker could not return to the configuration before');
     }
   }
 }
 
 async function reloadWorker(worker: WorkerHandle, files: FileTexts, logger: Logger): Promise<void> {
-  // What is starting may have read the former one.
+  // A starting worker may have read the configuration before.
   await worker.settled();
   try {
     await worker.ask({ kind: 'reload', files });
   } catch (error) {
     if (!(error instanceof WorkerGone)) throw error;
     const fields = { worker: worker.index };
-    logger.warn(fields, 'A worker is down; the configuration is taken up when it starts.');
+    logger.warn(fields, 'Worker is down; it gets the configuration when it starts');
   }
 }

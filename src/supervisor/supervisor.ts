@@ -6,28 +6,28 @@ import type { Exit, WorkerProcess } from './worker-handle.ts';
 import { WorkerGone, WorkerHandle } from './worker-handle.ts';
 
 /**
- * Watches over the processes that do the work, and starts those again that end:
+ * Runs the worker processes, and restarts those that end:
  *
- *   start ─▶ all ready ─▶ … a worker ends ─▶ wait ─▶ it starts again … ─▶ stop
- *     └─ one ends by itself before it was ever ready, or crashes over and over: all stop
+ *   start ─▶ all ready ─▶ … a worker ends ─▶ backoff ─▶ restart … ─▶ stop
+ *     └─ a worker exits before it was ready, or crashes repeatedly: all stop
  */
 export type Supervisor = {
   readonly workers: readonly WorkerHandle[];
-  /** `running` from when all were ready once, whatever becomes of one later. */
+  /** `running` from the first moment in which all workers were ready, until the stop. */
   readonly phase: ServicePhase;
-  /** Resolves when all are ready; rejects with `WorkersFailed` where one cannot run at all. */
+  /** Resolves when all workers are ready. Rejects with `WorkersFailed` when one cannot start. */
   start(): Promise<void>;
-  /** What is to be printed of all of them. */
+  /** The facts for the welcome text, over all workers. */
   shown(): Shown;
-  /** The metrics of each that answers. */
+  /** The metrics pages of the workers that answer. */
   metricPages(): Promise<MetricPage[]>;
-  /** Asks all to stop, and ends those that have not after `patience` milliseconds. True where all did. */
+  /** Stops all workers, and kills those that run longer than the deadline. True when none was killed. */
   stop(patience: number): Promise<boolean>;
-  /** Ends all at once. */
+  /** Kills all workers. */
   kill(): void;
 };
 
-/** A worker could not start; what it had to say it has said. */
+/** A worker could not start. The worker itself has printed the reason. */
 export class WorkersFailed extends Error {
   override readonly name = 'WorkersFailed';
   /** The exit status of the worker. */
@@ -39,9 +39,9 @@ export class WorkersFailed extends Error {
   }
 }
 
-/** Crashes in a row, before all were ready once, after which it is given up. */
+/** Crashes in a row, before all workers were ready, after which the start fails. */
 const MAX_CRASHES = 5;
-/** A status of the program itself that another try may not repeat: a fault, as opposed to an error. */
+/** The exit status of a fault, which a restart may not repeat, as opposed to an error. */
 const FAULT = 70;
 const ANSWER_MS = 5_000;
 
@@ -57,7 +57,7 @@ export function createSupervisor(options: {
   let phase: ServicePhase = 'starting';
   const restarts = options.metrics.counter(
     'tracectl_worker_restarts_total',
-    'How often a worker that had ended was started again.',
+    'Restarts of a worker that had ended.',
   );
 
   function onReady(): void {
@@ -127,7 +127,7 @@ function register(metrics: Metrics, workers: readonly WorkerHandle[]): void {
   );
 }
 
-/** Undefined where the worker does not run, or does not answer in time. */
+/** Undefined when the worker is not running, or does not answer in time. */
 async function pageOf(
   worker: WorkerHandle,
   clock: Clock,
@@ -139,7 +139,7 @@ async function pageOf(
     const text = await Promise.race([worker.ask({ kind: 'metrics' }), late.promise]);
     return { worker: String(worker.index), text: String(text) };
   } catch (error) {
-    logger.debug({ worker: worker.index, error }, 'A worker gave no metrics.');
+    logger.debug({ worker: worker.index, err: error }, 'Worker did not return its metrics');
     return undefined;
   } finally {
     cancel();
@@ -154,13 +154,13 @@ async function stopAll(
 ): Promise<boolean> {
   const cancel = clock.after(patience, () => {
     for (const worker of workers.filter(({ pid }) => pid !== undefined)) {
-      logger.error({ worker: worker.index }, 'A worker did not stop in time and is ended.');
+      logger.error({ worker: worker.index }, 'Worker did not stop in time and is killed');
       worker.kill();
     }
   });
   const exits = await Promise.all(workers.map((worker) => worker.stop()));
   cancel();
-  // What ends by the signal itself had not begun to run.
+  // A worker that the signal itself ended had not installed its handler yet.
   return exits.every(({ code, signal }) => code === 0 || signal === 'SIGTERM');
 }
 

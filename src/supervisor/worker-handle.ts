@@ -4,7 +4,7 @@ import { ControlError } from '../control/protocol.ts';
 import type { FromWorker, Question, Shown, ToWorker } from './messages.ts';
 import { Restarts } from './restarts.ts';
 
-/** A process, as far as its watcher needs it; src/cli starts them, tests have their own. */
+/** A worker process as the supervisor uses it; src/cli spawns it, and tests pass their own. */
 export type WorkerProcess = {
   readonly pid: number | undefined;
   send(message: ToWorker): void;
@@ -30,13 +30,13 @@ type Options = {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly onReady: () => void;
-  /** Whether it is to be started again. */
+  /** Decides whether the worker is restarted. */
   readonly onEnd: (exit: Exit, endsInRow: number) => boolean;
 };
 
 type Waiting = { resolve(answer: unknown): void; reject(error: Error): void };
 
-/** One of the workers, over all the processes that it is one after the other. */
+/** One worker, over all processes that it runs as in turn. */
 export class WorkerHandle {
   readonly index: number;
   readonly #options: Options;
@@ -66,17 +66,17 @@ export class WorkerHandle {
     return this.#process?.pid;
   }
 
-  /** How often it was started again. */
+  /** Restarts so far. */
   get restarts(): number {
     return Math.max(0, this.#starts - 1);
   }
 
-  /** What is to be printed of it; undefined until it was ready once. */
+  /** The facts for the welcome text; undefined until the worker was ready. */
   get shown(): Shown | undefined {
     return this.#shown;
   }
 
-  /** What it last said of itself, and how many milliseconds ago; undefined while it says nothing. */
+  /** The newest health report and its age in milliseconds; undefined before the first one. */
   get report(): { readonly age: number; readonly report: HealthReport } | undefined {
     if (this.#report === undefined) return undefined;
     return {
@@ -98,7 +98,7 @@ export class WorkerHandle {
     started.onExit((exit) => this.#exited(exit));
   }
 
-  /** Resolves at once, or when its start has come to an end, good or bad. */
+  /** Resolves when no start is in progress: the worker is ready, or its start failed. */
   async settled(): Promise<void> {
     if (this.#state === 'starting') await this.#settled.promise;
   }
@@ -116,7 +116,7 @@ export class WorkerHandle {
     return promise;
   }
 
-  /** Asks it to stop; resolves with its end. */
+  /** Asks the worker to stop. Resolves when its process has ended. */
   async stop(): Promise<Exit> {
     this.#cancelRestart?.();
     const running = this.#process;
@@ -167,7 +167,7 @@ export class WorkerHandle {
     if (!onEnd(exit, this.#restarts.inRow)) return;
     logger.error(
       { worker: this.index, ...exit, restart_in_ms: delay },
-      'A worker ended; it is started again.',
+      'Worker ended; restarting it',
     );
     this.#cancelRestart = clock.after(delay, () => this.start());
   }

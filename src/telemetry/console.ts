@@ -1,7 +1,7 @@
 /**
- * A JSON log line as people read it:
+ * Renders a JSON log line as text:
  *
- *   2026-01-15T12:00:00.000Z  INFO  sqlite  Store opened.  path=data/tracectl.db
+ *   2026-01-15T12:00:00.000Z  INFO  sqlite  Store opened  path=data/tracectl.db
  */
 export function renderConsole(line: string): string {
   let parsed: Record<string, unknown>;

@@ -9,18 +9,18 @@ export type LogEncoding = 'console' | 'json';
 export type LoggerOptions = {
   readonly level: LogLevel;
   readonly encoding: LogEncoding;
-  /** Where lines go; standard error by default. */
+  /** Receives each line; the default writes to standard error. */
   readonly write?: (line: string) => void;
 };
 
-/** The service's logger: constant sentences, data in fields, never a credential or a payload. */
+/** The service's logger: static messages, data in fields, never a credential or a payload. */
 export type ServiceLogger = Logger & {
   setLevel(level: LogLevel): void;
-  /** Writes out what waits; for the last line before the process ends. */
+  /** Writes the buffered lines synchronously, before the process ends. */
   flush(): void;
 };
 
-/** Names of fields whose value is never written, on the first two levels of a line. */
+/** Fields whose values are never written, on the first two levels of a line. */
 const SECRET_FIELDS = [
   'authorization',
   'x-api-key',
@@ -31,7 +31,7 @@ const SECRET_FIELDS = [
   'body',
 ];
 
-/** Credentials that came in as part of another text: our keys, bearer tokens, passwords in URLs. */
+/** Credentials inside other texts: keys of tracectl, bearer tokens, passwords in URLs. */
 const SECRET_TEXTS: readonly [RegExp, string][] = [
   [/\bws_[0-9A-Za-z]{16,}/g, '[REDACTED]'],
   [/\b(Bearer|Basic)\s+[^\s"\\]+/gi, '$1 [REDACTED]'],
@@ -69,7 +69,7 @@ export function createLogger(options: LoggerOptions): ServiceLogger {
   };
 }
 
-/** The same log with fields that stand in every line, e.g. `component`. */
+/** A logger that adds fields to every line, e.g. `component`. */
 export function withFields(logger: Logger, own: Readonly<Record<string, string>>): Logger {
   return {
     debug: (fields, message) => logger.debug({ ...own, ...fields }, message),
@@ -80,8 +80,8 @@ export function withFields(logger: Logger, own: Readonly<Record<string, string>>
 }
 
 /**
- * Asynchronous, so that a reader that is stuck cannot stall the event loop, and bounded: past a
- * megabyte of waiting lines new ones are dropped rather than kept.
+ * Writes asynchronously, so that a stuck reader cannot stall the event loop, and with a bound: when 1 MiB of
+ * lines is buffered, new lines are dropped.
  */
 function standardError(): { write(line: string): void; flush(): void } {
   const stream = openDestination({ fd: 2, sync: false, maxLength: 1_048_576 });
@@ -91,7 +91,7 @@ function standardError(): { write(line: string): void; flush(): void } {
       try {
         stream.flushSync();
       } catch {
-        // The stream is not open yet, or its reader is gone: there is nobody left to tell.
+        // The stream is not open yet, or its reader has closed: the lines cannot be delivered.
       }
     },
   };
@@ -103,7 +103,7 @@ function mask(line: string): string {
   return masked;
 }
 
-/** An error's facts, its causes included; its stack where it is not one of the errors we throw. */
+/** The fields of an error, with its causes; with the stack unless it is one of our own error classes. */
 export function describeError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {};

@@ -10,19 +10,19 @@ export type MetricsServerOptions = {
   readonly metrics: ServiceMetrics;
   /** Port 0 lets the system choose. */
   readonly endpoint: { readonly host: string; readonly port: number };
-  /** The endpoint stands in the configuration: failing to bind it is an error, not a warning. */
+  /** The configuration names the endpoint: a failure to bind it is an error, not a warning. */
   readonly isConfigured: boolean;
-  /** Serves https with it. */
+  /** Serves HTTPS with this certificate. */
   readonly tls?: { readonly config: ServerTls; readonly clock: Clock } | undefined;
   readonly logger: Logger;
 };
 
-/** `address` is where it listens, with its scheme where that is https; undefined where the default address was taken. */
+/** `address` is the listening address, with the scheme for HTTPS; undefined when the default address was in use. */
 export type MetricsServer = { readonly address: string | undefined; close(): Promise<void> };
 
 /**
- * Serves `GET /metrics`. A server of its own: the library's cannot bind port 0 and takes every method.
- * Rejects where a configured endpoint cannot be bound.
+ * Serves `GET /metrics`. The server of the metrics library cannot bind port 0 and answers every method.
+ * Rejects when a configured endpoint cannot be bound.
  */
 export async function startMetricsServer(options: MetricsServerOptions): Promise<MetricsServer> {
   const { logger } = options;
@@ -32,7 +32,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     { requestTimeout: 10_000, headersTimeout: 5_000 },
     (request, response) => {
       answer(options.metrics, request, response).catch((error: unknown) => {
-        logger.warn({ error }, 'Metrics could not be collected.');
+        logger.warn({ err: error }, 'Metrics could not be collected');
         response.destroy();
       });
     },
@@ -56,11 +56,11 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     }
     logger.warn(
       { address, reason: reason(error) },
-      'Metrics are not served: the address is taken.',
+      'Metrics are not served: the address is in use',
     );
     return { address: undefined, close: async () => {} };
   }
-  server.on('error', (error) => logger.warn({ error }, 'The metrics server had an error.'));
+  server.on('error', (error) => logger.warn({ err: error }, 'Metrics server failed'));
   const scheme = tls === undefined ? '' : 'https://';
   return {
     address: scheme + boundAddress(server),

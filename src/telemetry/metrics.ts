@@ -8,11 +8,11 @@ import {
 } from '@opentelemetry/sdk-metrics';
 import type { Counter, Histogram, Labels, Metrics } from '../component/component.ts';
 
-/** Own metrics of one service, and their text for Prometheus. */
+/** The metrics of one service, and their rendering for Prometheus. */
 export type ServiceMetrics = Metrics & {
-  /** A counter that somebody else keeps: `read` gives its total at every scrape. */
+  /** A counter kept elsewhere: `read` returns its total at every scrape. */
   observedCounter(name: string, description: string, read: () => number): void;
-  /** Everything in Prometheus' text format. */
+  /** All metrics in the Prometheus text format. */
   text(): Promise<string>;
   shutdown(): Promise<void>;
 };
@@ -22,8 +22,8 @@ const BYTES = Array.from({ length: 18 }, (_, i) => 2 ** (i + 7));
 const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 
 /**
- * Counting costs a lookup and an addition: a counter is plain numbers in memory, one for each set of
- * labels, which the library reads when somebody scrapes.
+ * Counting costs a lookup and an addition: a counter is one number in memory for each set of labels. The
+ * library reads the numbers at a scrape.
  *
  *   add(1, labels) ──▶ cell.value += 1          collect ──▶ observe(cell.value, labels) ──▶ text
  */
@@ -59,7 +59,7 @@ export function createMetrics(): ServiceMetrics {
   };
 }
 
-/** The same metrics with labels that stand on every point, e.g. the component's id. */
+/** Metrics with labels on every point, e.g. the component's id. */
 export function labelled(metrics: Metrics, own: Labels): Metrics {
   return {
     counter(name, description) {
@@ -84,7 +84,7 @@ type GaugeReader = () => { value: number; labels?: Labels }[];
 class PullReader extends MetricReader {
   constructor() {
     super({
-      // Cumulative gauges would show the last value of what is gone for ever.
+      // Cumulative gauges would show the last value of a removed component indefinitely.
       aggregationTemporalitySelector: (instrument) =>
         instrument === InstrumentType.OBSERVABLE_GAUGE
           ? AggregationTemporality.DELTA
@@ -105,7 +105,7 @@ function remember<T>(known: Map<string, T>, name: string, make: () => T): T {
 
 function counter(meter: Meter, name: string, description: string): Counter {
   const cells = new Map<string, { labels: Labels; value: number }>();
-  // Callers that hold on to their labels object skip making the key.
+  // A caller that reuses its labels object skips building the key.
   const known = new WeakMap<Labels, { value: number }>();
   meter.createObservableCounter(name, { description }).addCallback((result) => {
     for (const { labels, value } of cells.values()) result.observe(value, labels);

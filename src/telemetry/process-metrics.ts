@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks';
 import type { Clock } from '../component/component.ts';
 import type { ServiceMetrics } from './metrics.ts';
 
-/** What this process costs. */
+/** Gauges of this process: uptime, memory, CPU and event loop. */
 export function registerProcessMetrics(
   metrics: ServiceMetrics,
   clock: Clock,
@@ -13,7 +13,7 @@ export function registerProcessMetrics(
   const gauge = (name: string, description: string, read: () => number) =>
     metrics.gauge(name, description, () => [{ value: read() }]);
 
-  metrics.gauge('tracectl_build_info', 'Always 1; the labels say which build runs.', () => [
+  metrics.gauge('tracectl_build_info', 'Always 1; the labels name the build.', () => [
     { value: 1, labels: info },
   ]);
   gauge('tracectl_process_uptime_seconds', 'Seconds since the service was created.', () => {
@@ -30,7 +30,7 @@ export function registerProcessMetrics(
   gauge('tracectl_process_memory_rss_bytes', 'Resident memory of the process.', () =>
     process.memoryUsage.rss(),
   );
-  gauge('tracectl_process_heap_used_bytes', 'Memory that JavaScript objects take.', () => {
+  gauge('tracectl_process_heap_used_bytes', 'Memory of JavaScript objects.', () => {
     return process.memoryUsage().heapUsed;
   });
   let last = performance.eventLoopUtilization();

@@ -98,10 +98,12 @@ export function createThread<Request, Reply>(
 export type Reply<T> = { readonly reply: T; readonly transfer?: readonly Transferable[] };
 
 /** To be called once, by the file that is the thread. */
-export function answerRequests<Request, T>(answer: (request: Request) => Reply<T>): void {
-  parentPort?.on('message', ({ id, request }: Asked<Request>) => {
+export function answerRequests<Request, T>(
+  answer: (request: Request) => Reply<T> | Promise<Reply<T>>,
+): void {
+  parentPort?.on('message', async ({ id, request }: Asked<Request>) => {
     try {
-      const { reply, transfer = [] } = answer(request);
+      const { reply, transfer = [] } = await answer(request);
       parentPort?.postMessage({ id, reply } satisfies Answered<T>, [...transfer]);
     } catch (error) {
       const fault = error instanceof Error ? error.message : String(error);

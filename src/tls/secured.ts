@@ -7,58 +7,61 @@ import { openTls } from './serving.ts';
 
 const HANDSHAKE_MS = 10_000;
 
-/** Where an HTTP server takes its connections from. */
-export type Entrance = {
-  /** From now on connections are secured by it, or plain where it is undefined. */
-  through(tls: TlsServer | undefined): void;
-  /** Ends connections whose handshake is under way. */
+/** The handshake in front of an HTTP server. */
+export type TlsGate = {
+  /** Secures new connections with this server, or lets them through in plain text if it is undefined. */
+  use(tls: TlsServer | undefined): void;
+  /** Destroys the connections whose handshake has not finished. */
   close(): void;
 };
 
 /**
- * Puts a door in front of an HTTP server that listens: what connects goes through the handshake first, and is
- * told to `enter` when it is a connection that requests come over.
+ * Puts the TLS handshake between an HTTP server and its new connections. `onConnection` gets each connection
+ * that may carry requests: after its handshake, or at once without TLS.
  */
-export function entranceOf(server: HttpServer, enter: (socket: Socket) => void): Entrance {
-  const serve = server.listeners('connection') as ((this: HttpServer, socket: Socket) => void)[];
-  /** Connections in their handshake, by the client's address. */
-  const shaking = new Map<string, Socket>();
+export function tlsGateOf(server: HttpServer, onConnection: (socket: Socket) => void): TlsGate {
+  const listeners = server.listeners('connection') as ((
+    this: HttpServer,
+    socket: Socket,
+  ) => void)[];
+  /** Connections whose handshake has not finished, by the client's address. */
+  const handshaking = new Map<string, Socket>();
   let tls: TlsServer | undefined;
 
-  function serveOne(socket: Socket): void {
-    enter(socket);
-    for (const each of serve) each.call(server, socket);
+  function serve(socket: Socket): void {
+    onConnection(socket);
+    for (const listener of listeners) listener.call(server, socket);
   }
 
   function secured(socket: Socket): void {
-    shaking.delete(clientOf(socket));
-    serveOne(socket);
+    handshaking.delete(clientOf(socket));
+    serve(socket);
   }
 
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
-    if (tls === undefined) return serveOne(socket);
+    if (tls === undefined) return serve(socket);
     const client = clientOf(socket);
-    shaking.set(client, socket);
+    handshaking.set(client, socket);
     socket.on('error', () => {});
     socket.once('close', () => {
-      if (shaking.get(client) === socket) shaking.delete(client);
+      if (handshaking.get(client) === socket) handshaking.delete(client);
     });
     tls.emit('connection', socket);
   });
   return {
-    through(next) {
+    use(next) {
       tls?.off('secureConnection', secured);
       tls = next;
       tls?.on('secureConnection', secured);
     },
     close() {
-      for (const socket of shaking.values()) socket.destroy();
+      for (const socket of handshaking.values()) socket.destroy();
     },
   };
 }
 
-/** Secures an HTTP server that one component has to itself; the returned function ends that. */
+/** Secures an HTTP server that belongs to one component; the returned function takes TLS away again. */
 export async function secureHttp(
   server: HttpServer,
   config: ServerTls | undefined,
@@ -67,11 +70,11 @@ export async function secureHttp(
   if (config === undefined) return () => {};
   const protocols = ['http/1.1'] as const;
   const tls = await openTls(config, { ...parts, handshakeTimeout: HANDSHAKE_MS, protocols });
-  const entrance = entranceOf(server, () => {});
-  entrance.through(tls.server);
+  const gate = tlsGateOf(server, () => {});
+  gate.use(tls.server);
   return () => {
     tls.close();
-    entrance.close();
+    gate.close();
   };
 }
 

@@ -4,11 +4,11 @@ import { createSecureContext, createServer } from 'node:tls';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 
-/** TLS in front of a listener: it is handed connections, and hands on those it has secured. */
+/** TLS for the connections of a listener. */
 export type TlsServing = {
-  /** Does not listen itself: whoever listens emits `connection`, and takes `secureConnection`. */
+  /** Does not listen: the listener emits `connection` on it, and gets `secureConnection` from it. */
   readonly server: Server;
-  /** Stops looking at the files. */
+  /** Stops watching the files. */
   close(): void;
 };
 
@@ -16,22 +16,23 @@ export type TlsParts = {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** For logs and metrics: where it listens. */
+  /** The address of the listener, for logs. */
   readonly endpoint: string;
-  /** Milliseconds that a handshake may take. */
+  /** The longest handshake, in milliseconds. */
   readonly handshakeTimeout: number;
   readonly protocols: readonly ('http/1.1' | 'h2')[];
 };
 
 /**
- * Rejects with a sentence that names the file when there is no such file, or nothing in it can serve. Files that
- * change later are taken up; as long as the new ones cannot serve, the old ones do.
+ * Rejects with a sentence that names the file if a file cannot be read, or the certificate and its key cannot
+ * be used. Files that change later replace the certificate; until the new files can be used, the previous
+ * certificate stays in use.
  */
 export async function openTls(config: ServerTls, parts: TlsParts): Promise<TlsServing> {
   const { clock, logger, metrics, endpoint } = parts;
   const reloads = metrics.counter(
     'tracectl_tls_reloads_total',
-    'Certificates that were exchanged because their files changed, by outcome.',
+    'Certificates that were replaced because their files changed, by outcome.',
   );
   let seen = await stateOf(config);
   const server = createServer({
@@ -42,34 +43,37 @@ export async function openTls(config: ServerTls, parts: TlsParts): Promise<TlsSe
     ALPNProtocols: [...parts.protocols],
   });
   server.on('tlsClientError', (error, socket) => {
-    logger.debug({ endpoint, reason: error.message }, 'a client was not secured');
+    logger.debug({ endpoint, err: error }, 'TLS handshake failed');
     socket.destroy();
   });
   let isClosed = false;
   let cancel = (): void => {};
 
-  function lookLater(): void {
+  function checkLater(): void {
     if (isClosed || config.reload_interval === 0) return;
-    cancel = clock.after(config.reload_interval, () => void look());
+    cancel = clock.after(config.reload_interval, () => void check());
   }
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     try {
       const now = await stateOf(config);
       if (now !== seen) {
         server.setSecureContext(await contextOf(config));
         seen = now;
         reloads.add(1, { outcome: 'success' });
-        logger.info({ endpoint }, 'the certificate was exchanged');
+        logger.info({ endpoint }, 'Certificate replaced');
       }
-    } catch (error) {
+    } catch (err) {
       reloads.add(1, { outcome: 'failure' });
-      logger.error({ endpoint, error }, 'the new certificate cannot serve: the old one does');
+      logger.error(
+        { endpoint, err },
+        'New certificate cannot be used; the previous one stays in use',
+      );
     }
-    lookLater();
+    checkLater();
   }
 
-  lookLater();
+  checkLater();
   return {
     server,
     close() {
@@ -79,7 +83,7 @@ export async function openTls(config: ServerTls, parts: TlsParts): Promise<TlsSe
   };
 }
 
-/** Changes when one of the files does, also where a link comes to point elsewhere. */
+/** A fingerprint of the files. It also changes when a symbolic link points to another file. */
 async function stateOf(config: ServerTls): Promise<string> {
   const files = [config.cert_file, config.key_file, config.client_ca_file];
   const states = await Promise.all(
@@ -112,7 +116,7 @@ async function contextOf(config: ServerTls): Promise<SecureContextOptions> {
   } catch (cause) {
     const from = config.cert_file ?? 'cert_pem';
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`the certificate ${from} and its key cannot serve: ${reason}`, { cause });
+    throw new Error(`The certificate ${from} cannot be used with its key: ${reason}`, { cause });
   }
   return options;
 }
@@ -124,6 +128,6 @@ async function contentOf(file: string | undefined): Promise<Buffer | undefined> 
 function unreadable(file: string): (cause: unknown) => never {
   return (cause) => {
     const reason = cause instanceof Error && 'code' in cause ? cause.code : String(cause);
-    throw new Error(`${file} cannot be read: ${reason}`, { cause });
+    throw new Error(`The TLS file ${file} cannot be read: ${reason}`, { cause });
   };
 }

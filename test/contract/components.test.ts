@@ -3,12 +3,13 @@ import { join } from 'node:path';
 import t, { type Test } from 'tap';
 import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
-import type { Capability } from '../../src/component/capability.ts';
+import { type Capability, findOffer, offer } from '../../src/component/capability.ts';
 import type {
   BatchProcessor,
   Component,
   DurableKind,
   Exporter,
+  Extension,
   Host,
   RequestProcessor,
   Settings,
@@ -116,23 +117,23 @@ async function benchOf(t: Test, factory: Factory): Promise<Bench> {
   });
   t.teardown(() => listeners.close());
   const health = createHealth(clock);
-  const services = new Map<string, unknown>([
-    [LISTENERS.name, listeners],
-    [GRPC_LISTENERS.name, createGrpcListeners({ logger, clock, metrics })],
-    [HEALTH.name, health],
-    [HEALTH_REGISTRY.name, health],
-    [QUEUE_REGISTRY.name, createQueues()],
-  ]);
+  const services = [
+    offer(LISTENERS, listeners),
+    offer(GRPC_LISTENERS, createGrpcListeners({ logger, clock, metrics })),
+    offer(HEALTH, health),
+    offer(HEALTH_REGISTRY, health),
+    offer(QUEUE_REGISTRY, createQueues()),
+  ];
   const host: Host = {
     extension<T>(id: string, wanted: Capability<T>): T {
-      const offer = extensions.get(id)?.provide(wanted);
-      if (offer === undefined) throw new Error(`no extension "${id}" offers ${wanted.name}`);
-      return offer;
+      const found = findOffer(extensions.get(id)?.offers ?? [], wanted);
+      if (found === undefined) throw new Error(`no extension "${id}" offers ${wanted.name}`);
+      return found;
     },
     service<T>(wanted: Capability<T>): T {
-      const offer = services.get(wanted.name);
-      if (offer === undefined) throw new Error(`the service offers no ${wanted.name}`);
-      return offer as T;
+      const found = findOffer(services, wanted);
+      if (found === undefined) throw new Error(`the service offers no ${wanted.name}`);
+      return found;
     },
   };
   const settings: Settings = {
@@ -280,6 +281,17 @@ for (const factory of REGISTRY) {
         refuse({ ...example, [name]: { ...value, no_such_key: 1 } }, [name]);
       }
     });
+
+    if (factory.kind === 'extension') {
+      t.test('offers the capabilities that it says it provides', async (t) => {
+        const bench = await benchOf(t, factory);
+        const extension = (await bench.create()) as Extension;
+        t.same(
+          extension.offers.map(({ capability }) => capability.name),
+          factory.provides.map(({ name }) => name),
+        );
+      });
+    }
 
     t.test('starts and stops, twice if asked, and leaves nothing open', async (t) => {
       const bench = await benchOf(t, factory);

@@ -57,7 +57,9 @@ t.test('every listener speaks TLS, and knows its clients', async (t) => {
   t.equal(await ask(daemon.adminBase, '/api/v1/organization', own), 401, 'no admin token');
   const stranger = { ca: own.ca };
   for (const base of [daemon.base, daemon.metricsBase, daemon.adminBase]) {
-    await t.rejects(ask(base, '/', stranger), 'no certificate');
+    await t.rejects(ask(base, '/', stranger), {
+      code: /^(ECONNRESET|EPIPE|EPROTO|ERR_SSL_.*ALERT.*)$/,
+    });
   }
   const call = (creds: ReturnType<typeof credentials.createSsl>) =>
     grpcClient(t, `http://localhost:${grpcPort}`, {}, creds).call(otlpProtoBody([{}]), {

@@ -299,7 +299,7 @@ t.test('commands reach the workers', async (t) => {
   const [first = { queue: '', id: 0 }] = letters.dead_letters;
   const one = await hop.cli('dead-letter', 'replay', String(first.id));
   t.not(one.code, 0);
-  t.match(one.stderr, 'say which with --queue');
+  t.match(one.stderr, 'name one with --queue');
   next.always(ACCEPTED);
   const named = ['--queue', first.queue];
   t.match((await hop.cli('dead-letter', 'show', String(first.id), ...named)).stdout, /"batch_id"/);
@@ -348,7 +348,7 @@ t.test('a gateway of two workers shares a store, counts exactly and is managed',
   });
   const [gateway] = gateways;
   if (gateway === undefined) return;
-  t.match(gateway.stdout(), /First start: here are a project/, 'whichever worker made it');
+  t.match(gateway.stdout(), /First start: created the project/, 'any worker can create it');
   t.match(gateway.stdout(), 'management API');
   const asked = await send(gateway.adminBase, {
     path: '/api/v1/projects',

@@ -5,6 +5,7 @@ import { config as redisConfig } from '../../extensions/redis/config.ts';
 import { factory as redisFactory } from '../../extensions/redis/factory.ts';
 import { config as receiverConfig } from '../../receivers/bullmq/config.ts';
 import { factory as receiverFactory } from '../../receivers/bullmq/factory.ts';
+import { findOffer, offer } from '../../src/component/capability.ts';
 import { systemClock } from '../../src/component/clock.ts';
 import type { Branch, Exporter, Extension, Host, Receiver } from '../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../src/component/health.ts';
@@ -26,7 +27,7 @@ export async function processOn(
 ) {
   const health = createHealth(systemClock);
   const queues = createQueues();
-  const services = { [HEALTH_REGISTRY.name]: health, [QUEUE_REGISTRY.name]: queues };
+  const services = [offer(HEALTH_REGISTRY, health), offer(QUEUE_REGISTRY, queues)];
   const bare = testSettings('extension', 'redis', {
     clock: systemClock,
     host: fakeHost({ services }),
@@ -35,12 +36,12 @@ export async function processOn(
   const extension = (await redisFactory.create(bare, parsed)) as Extension;
   await extension.start();
   t.teardown(() => extension.shutdown(AbortSignal.timeout(100)));
-  const redis = extension.provide(REDIS) as RedisConnection;
+  const redis = findOffer(extension.offers, REDIS) as RedisConnection;
   const host: Host = fakeHost({
     services,
     extensions: {
-      redis: { [REDIS.name]: redis },
-      ...(store === undefined ? {} : { store: { [SHARED_QUEUES.name]: store } }),
+      redis: [offer(REDIS, redis)],
+      ...(store === undefined ? {} : { store: [offer(SHARED_QUEUES, store)] }),
     },
   });
   const named = store === undefined ? {} : { store: 'store' };

@@ -4,7 +4,7 @@ import { insertBatches, readBatches } from '../../extensions/postgres/batches/ba
 import { migrate } from '../../extensions/postgres/connection/migrate.ts';
 import type { Postgres } from '../../extensions/postgres/connection/pool.ts';
 import { openPostgres } from '../../extensions/postgres/connection/pool.ts';
-import type { QueueDatabase } from '../../extensions/postgres/database.ts';
+import type { StoreDatabase } from '../../extensions/postgres/database.ts';
 import { MIGRATIONS } from '../../extensions/postgres/migrations/index.ts';
 import type { PostgresQueues } from '../../extensions/postgres/queue/storage.ts';
 import { openQueues } from '../../extensions/postgres/queue/storage.ts';
@@ -45,9 +45,9 @@ export async function queueDatabase(t: Test, url: string): Promise<QueuePlace> {
   t.teardown(() => postgres.close());
   let isUnreadable = false;
   const database = databaseOf(postgres, deleted, () => isAway);
-  const read: QueueDatabase['read'] = async (wanted) => {
+  const readBatches: StoreDatabase['readBatches'] = async (ids) => {
     if (isUnreadable) throw new RetryableError('storage_failed', 'the store is away');
-    return database.read(wanted);
+    return database.readBatches(ids);
   };
   return {
     pool,
@@ -59,7 +59,7 @@ export async function queueDatabase(t: Test, url: string): Promise<QueuePlace> {
       isUnreadable = away;
     },
     async open(clock) {
-      const queues = await openQueues({ ...database, read }, clock, recordingLogger());
+      const queues = await openQueues({ ...database, readBatches }, clock, recordingLogger());
       t.teardown(() => {
         queues.crash();
       });
@@ -72,11 +72,11 @@ export function databaseOf(
   postgres: Postgres,
   deleted: ReadonlySet<string> = new Set(),
   isAway: () => boolean = () => false,
-): QueueDatabase {
+): StoreDatabase {
   const refuse = (): void => {
     if (isAway()) throw new RetryableError('storage_failed', 'the store is away');
   };
-  const query: QueueDatabase['query'] = async (text, values) => {
+  const query: StoreDatabase['query'] = async (text, values) => {
     refuse();
     return postgres.query(text, values);
   };
@@ -86,22 +86,22 @@ export function databaseOf(
       refuse();
       return postgres.transaction(work);
     },
-    async promptly(work) {
+    async transactionWithDeadline(work) {
       refuse();
-      return postgres.promptly(work);
+      return postgres.transactionWithDeadline(work);
     },
-    deletedAmong: (ids) => ({
+    lockForAccept: (ids) => ({
       statement: ['SELECT 1', []],
       answer: () => new Set(ids.filter((id) => deleted.has(id))),
     }),
-    async keep(client, batches) {
+    deletedProjects: async (ids) => new Set(ids.filter((id) => deleted.has(id))),
+    async acceptBatches(client, batches) {
       await insertBatches(client, batches);
       return new Set();
     },
-    read: (wanted) =>
-      readBatches(
-        { query },
-        wanted.map(({ id }) => id),
-      ),
+    async storeDelivered(client, batches) {
+      await insertBatches(client, batches);
+    },
+    readBatches: (ids) => readBatches({ query }, ids),
   };
 }

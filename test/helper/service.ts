@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { Offer } from '../../src/component/capability.ts';
 import type {
   BatchProcessor,
   Exporter,
@@ -49,11 +50,7 @@ export type FakeParts = {
   ): Declared<ProcessorFactory>;
   exporter(id: string, parts?: Partial<Exporter>, config?: unknown): Declared<ExporterFactory>;
   connector(id: string, parts?: Partial<Exporter>, config?: unknown): Declared<ConnectorFactory>;
-  extension(
-    id: string,
-    offers?: Readonly<Record<string, unknown>>,
-    config?: unknown,
-  ): Declared<ExtensionFactory>;
+  extension(id: string, offers?: readonly Offer[], config?: unknown): Declared<ExtensionFactory>;
 };
 
 type Life = { start(): Promise<void>; shutdown(deadline: AbortSignal): Promise<void> };
@@ -172,7 +169,7 @@ export function fakeParts(): FakeParts {
       );
       return { id, config, factory };
     },
-    extension: (id, offers = {}, config = {}) => ({
+    extension: (id, offers = [], config = {}) => ({
       id,
       config,
       factory: known(`extension ${id}`, () =>
@@ -180,10 +177,10 @@ export function fakeParts(): FakeParts {
           ...common,
           kind: 'extension',
           type: id,
-          provides: Object.keys(offers),
+          provides: offers.map(({ capability }) => capability),
           create(given) {
             settings.set(id, given);
-            return { ...life(id), provide: <T>({ name }: { name: string }) => offers[name] as T };
+            return { ...life(id), offers };
           },
         }),
       ),

@@ -1,4 +1,4 @@
-import type { Capability } from '../../src/component/capability.ts';
+import { type Capability, findOffer, type Offer } from '../../src/component/capability.ts';
 import type {
   Clock,
   ComponentKind,
@@ -77,26 +77,23 @@ function keyOf(name: string, labels: Labels = {}): string {
   return `${name}${JSON.stringify(Object.entries(labels).sort())}`;
 }
 
-/**
- * A host with what a test offers: `services` by capability name; `extensions` by id, each a map from
- * capability name to offer.
- */
+/** A host with the given offers of the service, and of extensions by id. */
 export function fakeHost(
   offers: {
-    services?: Readonly<Record<string, unknown>>;
-    extensions?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+    services?: readonly Offer[];
+    extensions?: Readonly<Record<string, readonly Offer[]>>;
   } = {},
 ): Host {
   return {
     extension<T>(id: string, wanted: Capability<T>): T {
-      const offer = offers.extensions?.[id]?.[wanted.name];
-      if (offer === undefined) throw new Error(`no extension "${id}" offers ${wanted.name}`);
-      return offer as T;
+      const found = findOffer(offers.extensions?.[id] ?? [], wanted);
+      if (found === undefined) throw new Error(`no extension "${id}" offers ${wanted.name}`);
+      return found;
     },
     service<T>(wanted: Capability<T>): T {
-      const offer = offers.services?.[wanted.name];
-      if (offer === undefined) throw new Error(`the service does not offer ${wanted.name}`);
-      return offer as T;
+      const found = findOffer(offers.services ?? [], wanted);
+      if (found === undefined) throw new Error(`the service does not offer ${wanted.name}`);
+      return found;
     },
   };
 }

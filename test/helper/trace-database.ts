@@ -1,6 +1,6 @@
 import type { Test } from 'tap';
 import type { Postgres } from '../../extensions/postgres/connection/pool.ts';
-import type { QueueDatabase } from '../../extensions/postgres/database.ts';
+import type { StoreDatabase } from '../../extensions/postgres/database.ts';
 import { postgresTraces } from '../../extensions/postgres/traces/traces.ts';
 import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
@@ -11,7 +11,7 @@ import { databaseOf, migrated } from './queue-database.ts';
 /** Traces in a database of their own, whose windows and deleted projects a test sets. */
 export type TracePlace = {
   readonly postgres: Postgres;
-  readonly database: QueueDatabase;
+  readonly database: StoreDatabase;
   readonly traces: TraceStore;
   readonly deleted: Set<string>;
   readonly since: Map<string, number>;

@@ -1,17 +1,34 @@
 import type { PostgresClient, Question } from '../connection/statement.ts';
+import { question, rows } from '../connection/statement.ts';
 
-/** Any number that nobody else locks: shared by all that accept, held alone by what they must not overlap. */
+/**
+ * Key of the accept lock, an advisory lock of a transaction. Transactions that accept data share it; deleting a
+ * project, beginning an epoch and rebuilding usage windows hold it exclusively.
+ */
 export const LOCK = 7_227_322_002;
 
-/** Waits for all that accept now; who comes after sees what this transaction did. */
-export async function stopAccepting(client: PostgresClient): Promise<void> {
+/** Waits for every transaction that accepts data, and holds off further ones until this transaction ends. */
+export async function holdOffAccepting(client: PostgresClient): Promise<void> {
   await client.query('SELECT pg_advisory_xact_lock($1)', [LOCK]);
 }
 
-/** Begins a transaction that accepts. Of these projects those that are deleted; the others stay until it ends. */
-export function beginAccepting(projectIds: readonly string[]): Question<ReadonlySet<string>> {
-  return {
-    statement: ['SELECT begin_accepting($1) AS project', [projectIds]],
-    answer: (rows) => new Set(rows.map(({ project }) => String(project))),
-  };
+/** See `StoreDatabase`. */
+export function lockForAccept(projectIds: readonly string[]): Question<ReadonlySet<string>> {
+  return question(
+    ['SELECT begin_accepting($1) AS project', [projectIds]],
+    (deleted: readonly { project: string }[]) => new Set(deleted.map(({ project }) => project)),
+  );
+}
+
+/** See `StoreDatabase`. */
+export async function deletedProjects(
+  client: PostgresClient,
+  projectIds: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const deleted = await rows<{ project: string }>(
+    client,
+    'SELECT project FROM deleted_projects WHERE project = ANY ($1)',
+    [projectIds],
+  );
+  return new Set(deleted.map(({ project }) => project));
 }

@@ -1,14 +1,16 @@
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { HOUR_MS } from '../../../src/model/usage-window.ts';
 import type { PostgresClient } from '../connection/statement.ts';
-import { recordUsage } from '../tenancy/usage-entries.ts';
+import { rows } from '../connection/statement.ts';
+import type { UsageTime } from '../tenancy/usage.ts';
+import { recordUsage } from '../tenancy/usage.ts';
 import { insertBatches } from './batches.ts';
 
 /**
- * Enters usage and ends its reservation. $7: the epoch it was reserved in, null without. What was reserved
- * nowhere makes the windows incomplete; they are summed up anew when somebody asks for them.
+ * Enters usage and ends its reservation. $8: the epoch it was reserved in, null without. Usage without a reservation
+ * makes the windows incomplete: they are dropped, and summed up again with the next reservation.
  */
-const ENTER = `
+const ENTER_USAGE = `
   WITH entered AS (
     INSERT INTO usage_ledger (batch_id, organization, project, key, hour, events, bytes)
     SELECT batch_id, organization, project, key, hour, events, bytes
@@ -27,13 +29,7 @@ const ENTER = `
   )
   SELECT batch_id FROM entered`;
 
-/** Where usage of unreserved batches counts that were received at a time. */
-export type UsageTime = (batch: SealedBatch) => number;
-
-/**
- * Keeps batches that are not here yet, with their usage. Resolves with those that are refused: they were
- * reserved in counters that are lost, or given back already.
- */
+/** See `StoreDatabase`. A batch is refused if its reservation was lost with its counters, or given back. */
 export async function acceptBatches(
   client: PostgresClient,
   batches: readonly SealedBatch[],
@@ -44,7 +40,7 @@ export async function acceptBatches(
     ({ id, usage }) => isNew.has(id) && (usage.events > 0 || usage.bytes > 0),
   );
   if (counted.length === 0) return new Set();
-  const { rows } = await client.query(ENTER, [
+  const found = await rows<{ batch_id: string }>(client, ENTER_USAGE, [
     counted.map(({ id }) => id),
     counted.map(({ tenant }) => tenant.organizationId),
     counted.map(({ tenant }) => tenant.projectId),
@@ -54,18 +50,19 @@ export async function acceptBatches(
     counted.map(({ usage }) => usage.bytes),
     counted.map(({ usage }) => usage.epoch ?? null),
   ]);
-  if (rows.length === counted.length) return new Set();
-  const entered = new Set(rows.map((row) => String(row.batch_id)));
+  if (found.length === counted.length) return new Set();
+  const entered = new Set(found.map(({ batch_id }) => batch_id));
   const missing = counted.filter(({ id }) => !entered.has(id)).map(({ id }) => id);
   return refuse(client, missing);
 }
 
-/** Of batches that were not entered now: those that were before are fine, the others go again. */
+/** Removes the batches whose usage no transaction has entered, and resolves with their ids. */
 async function refuse(
   client: PostgresClient,
   missing: readonly string[],
 ): Promise<ReadonlySet<string>> {
-  const { rows } = await client.query(
+  const refused = await rows<{ id: string }>(
+    client,
     `WITH refused AS (
        SELECT id FROM unnest($1::text[]) AS g (id)
        WHERE NOT EXISTS (
@@ -74,11 +71,11 @@ async function refuse(
      SELECT id FROM refused`,
     [missing],
   );
-  return new Set(rows.map(({ id }) => String(id)));
+  return new Set(refused.map(({ id }) => id));
 }
 
-/** Keeps batches that were made durable elsewhere before, whatever became of their reservation. */
-export async function keepDelivered(
+/** See `StoreDatabase`. */
+export async function storeDelivered(
   client: PostgresClient,
   batches: readonly SealedBatch[],
   usageTime: UsageTime,

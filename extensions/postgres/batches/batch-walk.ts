@@ -1,23 +1,24 @@
 import type { Steps } from '../../../src/component/background.ts';
 import type { Clock } from '../../../src/component/component.ts';
-import type { QueueDatabase } from '../database.ts';
+import type { Postgres } from '../connection/pool.ts';
+import { row } from '../connection/statement.ts';
 import type { OnRemoved } from './batches.ts';
 import { removeFreeBatches } from './batches.ts';
 
-type Database = Pick<QueueDatabase, 'query' | 'transaction'>;
+type Database = Pick<Postgres, 'query' | 'transaction'>;
 
-const EVERY_MS = 5000;
-/** Of the time a walk took so many times as much passes before the next one. */
+const MIN_INTERVAL_MS = 5000;
+/** The pause after a walk is at least this multiple of the time that the walk took. */
 const REST = 20;
 const WHOLE_MS = 24 * 3_600_000;
-/** What came so lately may be in a transaction that has not ended. */
+/** A transaction that stores a younger batch may not have committed its queue entries yet. */
 const MARGIN_MS = 10_000;
 
 /**
- * Walks over the batches, oldest first, and removes those that left all queues without becoming a trace. Of
- * all processes one begins a walk at a time; the next one begins where the first batch waited in a queue,
- * because what stands before it is held by traces, and noted in `free_batches` when they go. Once a day
- * everything is looked through: what was dead and was sent again, what came with an id of long ago.
+ * Walks over the batches, oldest first, and removes those that left all queues without becoming part of a trace. One
+ * process at a time begins a walk. The next walk begins where the first batch waited in a queue: traces hold the
+ * batches before it, and housekeeping notes those in `free_batches` when their traces go. A walk over all batches,
+ * once a day, finds the exceptions: replayed dead letters, and batches that arrived with the id of a past day.
  */
 export async function* walkBatches(database: Database, clock: Clock, onRemoved: OnRemoved): Steps {
   const begun = clock.now();
@@ -43,7 +44,7 @@ export async function* walkBatches(database: Database, clock: Clock, onRemoved: 
   ]);
 }
 
-/** Everything at once, however lately it came. */
+/** Walks over all batches now, whenever they were received. */
 export async function* walkAllBatches(database: Database, onRemoved: OnRemoved): Steps {
   let after: string | undefined = '';
   while (after !== undefined) {
@@ -57,15 +58,16 @@ export async function* walkAllBatches(database: Database, onRemoved: OnRemoved):
   }
 }
 
-/** Where the walk begins; undefined while none is due. */
+/** The id behind which the walk begins; undefined if none is due. */
 async function claimWalk(database: Database, now: number): Promise<string | undefined> {
-  const { rows } = await database.query(
+  const claimed = await row<{ after: string }>(
+    database,
     `UPDATE batch_walk w SET begun_at = $1,
        whole_at = CASE WHEN old.is_whole THEN $1 ELSE w.whole_at END
      FROM (SELECT abs($1 - whole_at) >= ${WHOLE_MS} AS is_whole FROM batch_walk) old
-     WHERE abs($1 - begun_at) >= greatest(${EVERY_MS}, took_ms * ${REST}) OR old.is_whole
+     WHERE abs($1 - begun_at) >= greatest(${MIN_INTERVAL_MS}, took_ms * ${REST}) OR old.is_whole
      RETURNING CASE WHEN old.is_whole THEN '' ELSE begins_after END AS after`,
     [now],
   );
-  return rows[0] === undefined ? undefined : String(rows[0].after);
+  return claimed?.after;
 }

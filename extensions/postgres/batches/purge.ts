@@ -1,25 +1,29 @@
-/** What takes expired traces and deleted projects out of the tables, a bounded step at a time. */
+/** Removes expired traces and the traces and batches of deleted projects, in bounded steps. */
+import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
-import type { QueueDatabase } from '../database.ts';
+import { row, rows } from '../connection/statement.ts';
 import type { OnRemoved } from './batches.ts';
-import { noteRemoved, removeFree, withinBytes } from './batches.ts';
+import { removeUnreferenced, reportRemoved, withinBytes } from './batches.ts';
 
-type Transactions = Pick<QueueDatabase, 'transaction'>;
+type Transactions = Pick<Postgres, 'transaction'>;
 
-/** Rows of observations, and other rows, that one step removes. */
+/** Rows, of observations and of other tables, that one step removes. */
 const STEP = 1000;
 /** Traces that one step removes. */
 const STEP_TRACES = 200;
-/** A project that nobody has: what is too large for one step is moved there first, so that it goes whole. */
+/**
+ * The name of no project. A trace with more rows than a step removes is moved there first, so that readers never see
+ * a part of it.
+ */
 const HIDDEN = '';
 const HOUR_MS = 3_600_000;
 
 /**
- * Removes traces of a project whose newest event is older than `since` (milliseconds since the epoch), with
- * their observations, and runs that waited as long. Resolves with whether there may be more. One that is
- * being written is left for another time.
+ * Removes traces of a project whose newest event is older than `since` (milliseconds since the epoch), with their
+ * observations, and updates and children that waited as long. Skips traces that are being written. Resolves with
+ * whether there may be more.
  */
-export async function expireStep(
+export async function expireTracesStep(
   database: Transactions,
   projectId: string,
   since: number,
@@ -27,20 +31,21 @@ export async function expireStep(
   onRemoved: OnRemoved = () => {},
 ): Promise<boolean> {
   return database.transaction((client) =>
-    removeTraces(client, projectId, since, now, onRemoved, 'SKIP LOCKED'),
+    removeTraces(client, { projectId, since, now, onRemoved, locking: 'SKIP LOCKED' }),
   );
 }
 
-/** A project, and the time before which what it has is expired. */
-export type Window = readonly [project: string, since: number];
+/** A project, and the time before which its traces are expired. */
+export type ExpiryWindow = readonly [project: string, since: number];
 
-/** Those of which something may be expired, and the hidden one where something of it is left. */
+/** The projects with expired rows, and the hidden one if it holds rows. */
 export async function dueProjects(
-  database: PostgresClient,
-  projects: readonly Window[],
-): Promise<readonly Window[]> {
-  const windows: readonly Window[] = [...projects, [HIDDEN, Number.MAX_SAFE_INTEGER]];
-  const { rows } = await database.query(
+  client: PostgresClient,
+  projects: readonly ExpiryWindow[],
+): Promise<readonly ExpiryWindow[]> {
+  const windows: readonly ExpiryWindow[] = [...projects, [HIDDEN, Number.MAX_SAFE_INTEGER]];
+  const due = await rows<{ place: number }>(
+    client,
     `WITH updates AS (
        SELECT project, min(received_at) AS at FROM pending_updates GROUP BY project
      ), children AS (
@@ -53,11 +58,11 @@ export async function dueProjects(
        OR (SELECT min(updated_hour) FROM traces t WHERE t.project = w.project) <= since / ${HOUR_MS}`,
     [windows.map(([project]) => project), windows.map(([, since]) => since)],
   );
-  const places = new Set(rows.map(({ place }) => Number(place)));
+  const places = new Set(due.map(({ place }) => place));
   return windows.filter((_, i) => places.has(i + 1));
 }
 
-/** Removes what a deleted project held, its batches too. Resolves with whether there is more. */
+/** Removes traces and batches of a deleted project. Resolves with whether there may be more. */
 export async function removeProjectStep(
   database: Transactions,
   projectId: string,
@@ -65,27 +70,30 @@ export async function removeProjectStep(
   onRemoved: OnRemoved = () => {},
 ): Promise<boolean> {
   return database.transaction(async (client) => {
-    const everything = Number.MAX_SAFE_INTEGER;
-    if (await removeTraces(client, projectId, everything, now, onRemoved, '')) return true;
-    const { rows } = await client.query(
+    const everything = { projectId, since: Number.MAX_SAFE_INTEGER, now, onRemoved, locking: '' };
+    if (await removeTraces(client, everything)) return true;
+    const batches = await rows<BatchSize>(
+      client,
       `SELECT id, octet_length(body) AS bytes FROM batches WHERE project = $1
        ORDER BY id LIMIT ${STEP}`,
       [projectId],
     );
-    if (rows.length === 0) return false;
-    const removed = await client.query(
+    if (batches.length === 0) return false;
+    const removed = await rows<{ bytes: number }>(
+      client,
       'DELETE FROM batches WHERE id = ANY ($1) RETURNING octet_length(body) AS bytes',
-      [withinBytes(rows)],
+      [withinBytes(batches)],
     );
-    noteRemoved(removed.rows, onRemoved);
+    reportRemoved(removed, onRemoved);
     return true;
   });
 }
 
+type BatchSize = { readonly id: string; readonly bytes: number };
+
 /**
- * Removes batches that were noted before `notedBefore` as free, if they still are. Resolves with whether
- * there are more. A day's partition goes as a whole once nothing points into it, which costs next to nothing;
- * so it pays to note long before.
+ * Removes batches that were noted as free before `notedBefore` and still are. Resolves with whether there may be
+ * more. Dropping the whole partition of a day costs next to nothing, so callers leave batches time to go that way.
  */
 export async function removeFreeBatchesStep(
   database: Transactions,
@@ -93,55 +101,60 @@ export async function removeFreeBatchesStep(
   onRemoved: OnRemoved = () => {},
 ): Promise<boolean> {
   return database.transaction(async (client) => {
-    const { rows } = await client.query(
+    const noted = await rows<{ id: string }>(
+      client,
       `SELECT id FROM free_batches WHERE noted_at < $1
        ORDER BY noted_at LIMIT ${STEP} FOR UPDATE SKIP LOCKED`,
       [notedBefore],
     );
-    if (rows.length === 0) return false;
-    const sizes = await client.query(
+    if (noted.length === 0) return false;
+    const sizes = await rows<BatchSize>(
+      client,
       'SELECT id, octet_length(body) AS bytes FROM batches WHERE id = ANY ($1)',
-      [rows.map(({ id }) => id)],
+      [noted.map(({ id }) => id)],
     );
-    const bytes = new Map(sizes.rows.map((row) => [row.id, row.bytes]));
-    const some = withinBytes(rows.map(({ id }) => ({ id, bytes: bytes.get(id) ?? 0 })));
-    await removeFree(client, some, onRemoved);
-    // What is pointed into again is noted again when that ends.
+    const bytes = new Map(sizes.map((size) => [size.id, size.bytes]));
+    const some = withinBytes(noted.map(({ id }) => ({ id, bytes: bytes.get(id) ?? 0 })));
+    await removeUnreferenced(client, some, onRemoved);
+    // A batch that is referenced again is noted again when that reference goes.
     await client.query('DELETE FROM free_batches WHERE id = ANY ($1)', [some]);
-    return some.length < rows.length || rows.length === STEP;
+    return some.length < noted.length || noted.length === STEP;
   });
 }
 
-async function removeTraces(
-  client: PostgresClient,
-  projectId: string,
-  since: number,
-  now: number,
-  onRemoved: OnRemoved,
-  locking: 'SKIP LOCKED' | '',
-): Promise<boolean> {
+type Removal = {
+  readonly projectId: string;
+  readonly since: number;
+  readonly now: number;
+  readonly onRemoved: OnRemoved;
+  readonly locking: string;
+};
+
+async function removeTraces(client: PostgresClient, removal: Removal): Promise<boolean> {
+  const { projectId, since, now, onRemoved, locking } = removal;
   if (await removeHidden(client, now, onRemoved)) return true;
-  const { rows } = await client.query(
+  const traces = await rows<{ n: number; observations: number }>(
+    client,
     `SELECT n, observations FROM traces
      WHERE project = $1 AND updated_hour <= $2::bigint AND updated_at < $3
      ORDER BY updated_hour LIMIT ${STEP_TRACES} FOR UPDATE ${locking}`,
     [projectId, Math.floor(since / HOUR_MS), since],
   );
-  const small: string[] = [];
+  const small: number[] = [];
   let observations = 0;
-  for (const row of rows) {
-    observations += Number(row.observations);
+  for (const trace of traces) {
+    observations += trace.observations;
     if (observations > STEP) break;
-    small.push(String(row.n));
+    small.push(trace.n);
   }
   if (small.length > 0) {
     await removeWhole(client, small, now, onRemoved);
     return true;
   }
-  const [first] = rows;
-  if (first !== undefined) {
+  const [large] = traces;
+  if (large !== undefined) {
     await client.query('UPDATE traces SET project = $2, key = int8send(n) WHERE n = $1', [
-      first.n,
+      large.n,
       HIDDEN,
     ]);
     return true;
@@ -151,11 +164,12 @@ async function removeTraces(
 
 async function removeWhole(
   client: PostgresClient,
-  traces: readonly string[],
+  traces: readonly number[],
   now: number,
   onRemoved: OnRemoved,
 ): Promise<void> {
-  const { rows } = await client.query(
+  const removed = await row<{ observations: number }>(
+    client,
     `WITH removed AS (
        DELETE FROM observations WHERE trace = ANY ($1::bigint[]) RETURNING 1
      ), pairs AS (
@@ -169,42 +183,40 @@ async function removeWhole(
      SELECT count(*) AS observations FROM removed`,
     [traces, now],
   );
-  onRemoved({ traces: traces.length, observations: Number(rows[0]?.observations) });
+  onRemoved({ traces: traces.length, observations: removed?.observations ?? 0 });
 }
 
-/** A part of what is hidden; with the last of its observations the trace itself. */
+/** Removes a part of a hidden trace; the trace itself goes with the last of its observations. */
 async function removeHidden(
   client: PostgresClient,
   now: number,
   onRemoved: OnRemoved,
 ): Promise<boolean> {
-  const { rows } = await client.query(
+  const hidden = await row<{ n: number }>(
+    client,
     'SELECT n FROM traces WHERE project = $1 LIMIT 1 FOR UPDATE SKIP LOCKED',
     [HIDDEN],
   );
-  const n = rows[0]?.n;
-  if (n === undefined) return false;
-  const removed = await client.query(
+  if (hidden === undefined) return false;
+  const { rows: removed } = await client.query(
     `DELETE FROM observations WHERE trace = $1 AND key IN (
        SELECT key FROM observations WHERE trace = $1 LIMIT ${STEP}) RETURNING 1`,
-    [n],
+    [hidden.n],
   );
-  if (removed.rows.length === STEP) onRemoved({ observations: STEP });
-  else {
-    onRemoved({ observations: removed.rows.length });
-    await removeWhole(client, [String(n)], now, onRemoved);
-  }
+  onRemoved({ observations: removed.length });
+  if (removed.length < STEP) await removeWhole(client, [hidden.n], now, onRemoved);
   return true;
 }
 
-/** Runs that wait for a trace. */
+/** Removes updates and children that wait for a run. */
 async function removeWaiting(
   client: PostgresClient,
   projectId: string,
   since: number,
   now: number,
 ): Promise<boolean> {
-  const updates = await client.query(
+  const updates = await row<{ count: number }>(
+    client,
     `WITH removed AS (
        DELETE FROM pending_updates WHERE project = $1 AND (key, batch, position) IN (
          SELECT key, batch, position FROM pending_updates
@@ -217,7 +229,8 @@ async function removeWaiting(
      SELECT count(*) AS count FROM removed`,
     [projectId, since, now],
   );
-  const children = await client.query(
+  const children = await row<{ count: number }>(
+    client,
     `WITH removed AS (
        DELETE FROM waiting_children WHERE project = $1 AND key IN (
          SELECT key FROM waiting_children WHERE project = $1 AND received_at < $2 LIMIT ${STEP})
@@ -226,5 +239,5 @@ async function removeWaiting(
      SELECT count(*) AS count FROM removed`,
     [projectId, since],
   );
-  return [updates, children].some(({ rows }) => Number(rows[0]?.count) === STEP);
+  return updates?.count === STEP || children?.count === STEP;
 }

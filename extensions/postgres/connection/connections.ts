@@ -1,49 +1,49 @@
 import type { Pool, PoolClient } from 'pg';
 import type { Clock } from '../../../src/component/component.ts';
-import type { Trouble } from './errors.ts';
-import { isReadOnly, isUsableAfter, postgresError, troubleOf } from './errors.ts';
+import type { Outage } from './errors.ts';
+import { isReadOnly, isUsableAfter, outageOf, postgresError } from './errors.ts';
 
-export type LastingTrouble = Trouble & {
+export type LastingOutage = Outage & {
   /** Milliseconds. */
   readonly lasts: number;
 };
 
-/** How long what the server refused to everybody is taken to be so still. */
-const REFUSING_MS = 5_000;
+/** How long an outage of a server that answers counts as lasting after the last rejected statement. */
+const REJECTING_MS = 5_000;
 
 export type Connections = {
   take(): Promise<PoolClient>;
-  /** It answered. */
+  /** A statement was answered without an error. */
   worked(client: PoolClient): void;
   failed(client: PoolClient, error: unknown): void;
   /** See `Postgres`. */
-  trouble(): LastingTrouble | undefined;
+  outage(): LastingOutage | undefined;
 };
 
 /**
- * The pool's connections, in generations: where one of them is found to lead nowhere, or to a server that
- * does not serve any more, all that have not been heard of since are not used again. After a failover each
- * of them would cost somebody the whole time-out else.
+ * The connections of the pool, in generations. If one of them breaks, or turns out to lead to a read-only server,
+ * every connection that has not answered since is closed instead of used: after a failover each of them would cost
+ * its next caller a whole timeout.
  */
 export function connectionsOf(pool: Pool, clock: Clock): Connections {
   const generations = new WeakMap<PoolClient, number>();
   let generation = 0;
-  /** What is older leads to a server that another one took over from, however well it answers. */
-  let oldest = 0;
-  let trouble: (Trouble & { readonly since: number; readonly at: number }) | undefined;
+  /** Connections of older generations lead to a former primary; an answer does not renew them. */
+  let oldestUsable = 0;
+  let outage: (Outage & { readonly since: number; readonly at: number }) | undefined;
 
   function note(error: unknown): void {
-    const found = troubleOf(error);
+    const found = outageOf(error);
     if (found === undefined) return;
     const at = clock.now();
-    trouble = { ...found, at, since: current()?.since ?? at };
+    outage = { ...found, at, since: current()?.since ?? at };
   }
 
-  /** What is refused to some may be granted to others: only time ends it. */
+  /** A server that rejects some statements may accept others, so only time ends such an outage. */
   function current() {
-    if (trouble === undefined || trouble.isAway) return trouble;
-    if (Math.abs(clock.now() - trouble.at) > REFUSING_MS) trouble = undefined;
-    return trouble;
+    if (outage === undefined || outage.isAway) return outage;
+    if (Math.abs(clock.now() - outage.at) > REJECTING_MS) outage = undefined;
+    return outage;
   }
 
   return {
@@ -56,7 +56,7 @@ export function connectionsOf(pool: Pool, clock: Clock): Connections {
           note(error);
           throw postgresError(error);
         }
-        // The first time, it is new.
+        // A connection without a generation is new.
         const made = generations.get(client) ?? generation;
         generations.set(client, made);
         if (made === generation) return client;
@@ -64,15 +64,15 @@ export function connectionsOf(pool: Pool, clock: Clock): Connections {
       }
     },
     worked(client) {
-      if ((generations.get(client) ?? 0) >= oldest) generations.set(client, generation);
-      if (trouble?.isAway) trouble = undefined;
+      if ((generations.get(client) ?? 0) >= oldestUsable) generations.set(client, generation);
+      if (outage?.isAway) outage = undefined;
     },
     failed(client, error) {
       note(error);
-      if (isReadOnly(error)) oldest = ++generation;
+      if (isReadOnly(error)) oldestUsable = ++generation;
       else if (!isUsableAfter(error) && generations.get(client) === generation) generation++;
     },
-    trouble() {
+    outage() {
       const now = current();
       if (now === undefined) return undefined;
       const { isAway, message, since } = now;

@@ -1,19 +1,19 @@
-import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
+import { PermanentError, Refusal, RetryableError, StoreError } from '../../../src/model/errors.ts';
 
 /**
- * Errors of the values themselves, by the class of their SQLSTATE: they come again however often it is
- * tried. 22 data, 23 constraints, 54 limits of the server.
+ * Classes of SQLSTATE that blame the values themselves, so that every retry fails again: 22 data, 23 constraints,
+ * 54 limits of the server.
  */
-const OF_DATA = ['22', '23', '54'];
+const DATA_ERRORS = ['22', '23', '54'];
 const RETRY_AFTER_MS = 1000;
 const SQLSTATE = /^[0-9A-Z]{5}$/;
 
-/** What a failed query means for its data. Everything that is not plainly the data's fault may pass. */
+/** The typed error for a failed query. Every error that does not plainly blame the data is retryable. */
 export function postgresError(error: unknown): Error {
   if (!(error instanceof Error) || isTyped(error)) return error as Error;
   const code = codeOf(error);
-  if (SQLSTATE.test(code) && OF_DATA.includes(code.slice(0, 2))) {
-    return new PermanentError('storage_refused', `Postgres refuses the data (${code})`, {
+  if (SQLSTATE.test(code) && DATA_ERRORS.includes(code.slice(0, 2))) {
+    return new PermanentError('storage_refused', `Postgres rejected the data (${code})`, {
       cause: error,
     });
   }
@@ -24,61 +24,80 @@ export function postgresError(error: unknown): Error {
   });
 }
 
-/** SQLSTATE, or what the system says of a connection (`ECONNREFUSED`); empty where there is neither. */
-function codeOf(error: Error): string {
+/** The SQLSTATE, or the system's code of a connection (`ECONNREFUSED`); empty for an error with neither. */
+export function codeOf(error: Error): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
-/** What keeps everybody from using the database, as against one statement that fails. */
-export type Trouble = {
-  /** Nobody can be reached: another process may fare better. Else the server is there, and refuses. */
+/** A condition of the server or the network that fails every statement, not only the one that met it. */
+export type Outage = {
+  /** The server cannot be reached or lets no connection in; otherwise it answers, and rejects writes. */
   readonly isAway: boolean;
-  /** One sentence for people. */
+  /** For people: the condition, its code, and what to do. */
   readonly message: string;
 };
 
-const AWAY: readonly (readonly [RegExp, string])[] = [
-  [/^53300$/, 'Postgres has no connection left.'],
-  [/^28/, 'Postgres lets this role not in.'],
-  [/^3D000$/, 'Postgres does not have this database.'],
-  [/^57P0[123]$/, 'Postgres is going down, or coming up.'],
+type KnownOutages = readonly (readonly [code: RegExp, condition: string, advice: string])[];
+
+const AWAY: KnownOutages = [
+  [
+    /^53300$/,
+    'Postgres has no connection left',
+    'Raise max_connections of the server, or lower max_connections of the extension.',
+  ],
+  [
+    /^28/,
+    'Postgres rejected the role',
+    'Check that it may log in (LOGIN, pg_hba.conf) and that its password is right.',
+  ],
+  [/^3D000$/, 'The database does not exist', 'Create it, or correct the url.'],
+  [/^57P0[123]$/, 'Postgres is shutting down or starting up', 'Connections are retried.'],
 ];
-const REFUSING: readonly (readonly [RegExp, string])[] = [
-  [/^25006$/, 'Postgres is read-only.'],
-  [/^53100$/, 'The disk of Postgres is full.'],
-  [/^53/, 'Postgres has no room left.'],
+const REJECTING: KnownOutages = [
+  [/^25006$/, 'Postgres is read-only', 'Connections are retried until they reach a primary.'],
+  [/^53100$/, 'The disk of Postgres is full', 'Free space on it.'],
+  [/^53/, 'Postgres is out of resources', 'See the log of the server.'],
 ];
 
-/** Undefined where the server answered, and the answer concerns the statement alone. */
-export function troubleOf(error: unknown): Trouble | undefined {
+/** Undefined if the server answered, and its answer concerns the statement only. */
+export function outageOf(error: unknown): Outage | undefined {
   if (!(error instanceof Error) || isTyped(error)) return undefined;
   const code = codeOf(error);
-  const known = (table: typeof AWAY) => table.find(([pattern]) => pattern.test(code))?.[1];
-  const away = known(AWAY);
-  if (away !== undefined) return { isAway: true, message: `${away} (${code})` };
-  const refusing = known(REFUSING);
-  if (refusing !== undefined) return { isAway: false, message: `${refusing} (${code})` };
+  const away = known(AWAY, code);
+  if (away !== undefined) return { isAway: true, message: away };
+  const rejecting = known(REJECTING, code);
+  if (rejecting !== undefined) return { isAway: false, message: rejecting };
   if (isAnswer(error)) return undefined;
   const reason = code === '' ? '' : ` (${code})`;
-  return { isAway: true, message: `Postgres cannot be reached${reason}.` };
+  return {
+    isAway: true,
+    message: `Postgres cannot be reached${reason}. Check the url, the network and the server.`,
+  };
 }
 
-/** Whether the server said so itself, and goes on listening. */
+function known(outages: KnownOutages, code: string): string | undefined {
+  const found = outages.find(([pattern]) => pattern.test(code));
+  return found === undefined ? undefined : `${found[1]} (${code}). ${found[2]}`;
+}
+
+/** Whether the error is the server's answer to a statement, after which its connection goes on. */
 export function isAnswer(error: unknown): boolean {
   return error instanceof Error && 'severity' in error && error.severity === 'ERROR';
 }
 
-/** Whether a connection is of use after this: that of a server which another one took over from is not. */
+/** Whether the connection can be used again: one to a read-only server leads to a former primary. */
 export function isUsableAfter(error: unknown): boolean {
   return isAnswer(error) && !isReadOnly(error);
 }
 
-/** The server answers, and takes nothing: what it has may be old. */
+/** The server answers but accepts no writes; after a failover its data may be out of date. */
 export function isReadOnly(error: unknown): boolean {
   return error instanceof Error && codeOf(error) === '25006';
 }
 
-/** It has been said already what it means. */
+/** Whether the error says already what it means for the batch or request. */
 function isTyped(error: Error): boolean {
-  return ['RetryableError', 'PermanentError', 'Refusal', 'StoreError'].includes(error.name);
+  return [RetryableError, PermanentError, Refusal, StoreError].some(
+    (type) => error instanceof type,
+  );
 }

@@ -3,30 +3,30 @@ import type { Clock } from '../../../src/component/component.ts';
 import type { PostgresSettings } from './pool.ts';
 
 export type Listener = {
-  /** A notice was sent. */
+  /** A notice arrived. */
   onNotice(payload: string): void;
-  /** It is heard from now on; what was sent before may be missed. Also after every interruption. */
+  /** Notices are heard from now on; earlier ones may be lost. Called again after every interruption. */
   onListening(): void;
 };
 
-const AGAIN_MS = 1_000;
-/** A connection that says nothing may be cut: it is asked this often. */
-const ASK_MS = 5_000;
+const RECONNECT_MS = 1_000;
+/** How often an idle connection is tested: a cut one sends nothing. */
+const TEST_MS = 5_000;
 
-/** Of a server that another one took over from nothing is heard any more, however long it answers. */
-async function refuseReadOnly(client: Client): Promise<void> {
+/** A former primary goes on answering, but no notice arrives there any more. */
+async function rejectReadOnly(client: Client): Promise<void> {
   const { rows } = await client.query('SHOW transaction_read_only');
   if (rows[0]?.transaction_read_only === 'on') throw new Error('the server is read-only');
 }
 
-/** Hears what is sent to a channel, on a connection of its own, which is made anew when it breaks. */
+/** Hears notices of a channel on a connection of its own, which is replaced when it breaks. */
 export function listen(
   settings: PostgresSettings,
   channel: string,
   clock: Clock,
   listener: Listener,
 ): {
-  /** Resolved when it was tried to connect the first time. */
+  /** Resolves after the first attempt to connect, whatever its outcome. */
   readonly tried: Promise<void>;
   close(): Promise<void>;
 } {
@@ -52,35 +52,35 @@ export function listen(
     try {
       await made.connect();
       await made.query(`LISTEN ${channel}`);
-      await refuseReadOnly(made);
+      await rejectReadOnly(made);
     } catch (error) {
-      logger.debug({ error }, 'notices of Postgres cannot be heard');
+      logger.debug({ err: error }, 'Notices of Postgres cannot be heard');
       lose(made);
       return;
     }
     client = made;
     listener.onListening();
-    cancel = clock.after(ASK_MS, () => void ask(made));
+    cancel = clock.after(TEST_MS, () => void test(made));
   }
 
-  async function ask(asked: Client): Promise<void> {
+  async function test(tested: Client): Promise<void> {
     try {
-      await refuseReadOnly(asked);
-      if (client === asked) cancel = clock.after(ASK_MS, () => void ask(asked));
+      await rejectReadOnly(tested);
+      if (client === tested) cancel = clock.after(TEST_MS, () => void test(tested));
     } catch {
-      lose(asked);
+      lose(tested);
     }
   }
 
   const lost = new WeakSet<Client>();
-  function lose(which: Client): void {
-    if (lost.has(which)) return;
-    lost.add(which);
-    if (client === which) client = undefined;
+  function lose(broken: Client): void {
+    if (lost.has(broken)) return;
+    lost.add(broken);
+    if (client === broken) client = undefined;
     cancel();
-    void which.end().catch(() => {});
+    void broken.end().catch(() => {});
     if (isClosed) return;
-    cancel = clock.after(AGAIN_MS, () => {
+    cancel = clock.after(RECONNECT_MS, () => {
       connecting = connect();
     });
   }

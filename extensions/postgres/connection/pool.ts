@@ -1,95 +1,96 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
-import type { Pool } from 'pg';
 import type { Clock, Logger } from '../../../src/component/component.ts';
-import type { Connections, LastingTrouble } from './connections.ts';
+import type { Connections, LastingOutage } from './connections.ts';
 import { connectionsOf } from './connections.ts';
+import { loadDriver } from './driver.ts';
 import { isUsableAfter, postgresError } from './errors.ts';
-import type { QueryClass } from './pipeline.ts';
-import { Pipeline } from './pipeline.ts';
+import type { QueryDriver } from './pipelined-query.ts';
+import { PipelinedQuery } from './pipelined-query.ts';
 import type { PostgresClient, Question, Result, Statement } from './statement.ts';
 
 /** A connection inside a transaction. */
 export type PostgresTransaction = PostgresClient & {
   /**
-   * Asks one after another in one round trip, each of what was committed before it. Where one fails, none after
-   * it is asked.
+   * Sends the questions in one round trip. Each of them sees what other transactions committed before it runs. After
+   * one that fails the rest are skipped.
    */
   together<T extends readonly unknown[]>(
     questions: {
       readonly [K in keyof T]: Question<T[K]>;
     },
   ): Promise<T>;
-  /** Carries out the last statements together with COMMIT; the transaction is over then. */
+  /** Sends the last statements and COMMIT in one round trip; the transaction is over then. */
   commit(statements: readonly Statement[]): Promise<readonly Result[]>;
 };
 
-/** Connections that are made when they are needed, and made anew when they break. */
+/** A pool that opens connections on demand and replaces broken ones. */
 export type Postgres = PostgresClient & {
-  /** One transaction, READ COMMITTED; rolled back when `work` rejects. */
+  /** One transaction, READ COMMITTED; rolled back when `work` rejects. Each statement has `queryTimeout`. */
   transaction<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
-  /** The same for somebody who waits: connection and all statements together have `queryTimeout`. */
-  promptly<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
-  /** Connections that are open, and callers that wait for one. */
+  /** One transaction whose connection and statements together have `queryTimeout`: a client waits for it. */
+  transactionWithDeadline<T>(work: (client: PostgresTransaction) => Promise<T>): Promise<T>;
+  /** Open connections, and callers that wait for one. */
   usage(): { readonly open: number; readonly waiting: number };
-  /** What is wrong now, as far as callers have found; undefined while all is well. */
-  trouble(): LastingTrouble | undefined;
+  /** The current outage, as far as callers have met it. */
+  outage(): LastingOutage | undefined;
   close(): Promise<void>;
 };
 
 export type PostgresSettings = {
   readonly url: string;
   readonly maxConnections: number;
-  /** Milliseconds within which a connection stands, or the caller is told that there is none. */
+  /** Milliseconds that a caller waits for a connection. */
   readonly connectTimeout: number;
-  /** Milliseconds within which a statement is answered, or its connection is given up. */
+  /** Milliseconds that a statement may take before its connection is closed. */
   readonly queryTimeout: number;
   readonly tls: TlsOptions | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 };
 
-/** Connects with the first query. The library is loaded when a configuration names Postgres, and not before. */
+/** Connects with the first query. */
 export async function openPostgres(settings: PostgresSettings): Promise<Postgres> {
-  const { default: pg } = await import('pg');
-  const pool: Pool = new pg.Pool({
+  const driver = await loadDriver();
+  const pool = new driver.Pool({
     connectionString: settings.url,
     max: settings.maxConnections,
     connectionTimeoutMillis: settings.connectTimeout,
     query_timeout: settings.queryTimeout,
-    // The server gives up too, so that it does not go on with what nobody waits for.
+    // The server cancels the statement too; otherwise it would go on with work that has no caller any more.
     statement_timeout: settings.queryTimeout,
     idle_in_transaction_session_timeout: 2 * settings.queryTimeout,
     application_name: 'tracectl',
     keepAlive: true,
+    types: driver.types,
     ...(settings.tls === undefined ? {} : { ssl: settings.tls }),
   });
   const onBroken = (error: Error): void => {
-    settings.logger.debug({ error }, 'a connection to Postgres broke');
+    settings.logger.debug({ err: error }, 'Connection to Postgres broke');
   };
-  // While nobody uses it: the pool makes another one. Between two queries of a transaction: the next fails.
+  // An idle connection broke: the pool replaces it. One in a transaction broke: its next statement fails.
   pool.on('error', onBroken);
   pool.on('connect', (client) => client.on('error', onBroken));
   const { queryTimeout, clock } = settings;
   const connections = connectionsOf(pool, clock);
   const connected = <T>(timeLeft: () => number, work: (connection: Connected) => Promise<T>) =>
-    withConnection(connections, pg, timeLeft, work);
+    withConnection(connections, driver, timeLeft, work);
   return {
     query: (text, values) =>
       connected(endsIn(queryTimeout, clock), (connection) => connection.query(text, values)),
     transaction: (work) =>
       connected(
         () => queryTimeout,
-        (connection) => transaction(connection, work),
+        (connection) => inTransaction(connection, work),
       ),
-    promptly: (work) =>
-      connected(endsIn(queryTimeout, clock), (connection) => transaction(connection, work)),
+    transactionWithDeadline: (work) =>
+      connected(endsIn(queryTimeout, clock), (connection) => inTransaction(connection, work)),
     usage: () => ({ open: pool.totalCount, waiting: pool.waitingCount }),
-    trouble: connections.trouble,
+    outage: connections.outage,
     close: () => pool.end(),
   };
 }
 
-/** What is left of a time that begins now, in milliseconds. */
+/** The rest of a period that begins now, in milliseconds; at least 1, because the driver takes 0 for no limit. */
 function endsIn(ms: number, clock: Clock): () => number {
   const end = clock.now() + ms;
   return () => Math.max(1, Math.min(ms, Math.ceil(end - clock.now())));
@@ -103,20 +104,20 @@ type Connected = PostgresClient & {
 
 async function withConnection<T>(
   connections: Connections,
-  driver: { readonly Query: QueryClass },
+  driver: QueryDriver,
   timeLeft: () => number,
   work: (connection: Connected) => Promise<T>,
 ): Promise<T> {
   const client = await connections.take();
   let isBroken = false;
-  const asked = async <R>(ask: () => Promise<R>): Promise<R> => {
+  const observed = async <R>(send: () => Promise<R>): Promise<R> => {
     if (isBroken) throw postgresError(new Error('the connection broke before'));
     try {
-      const answer = await ask();
+      const answer = await send();
       connections.worked(client);
       return answer;
     } catch (error) {
-      // What the server did not answer, it may still be doing.
+      // The server may still be working on a statement that it did not answer.
       isBroken ||= !isUsableAfter(error);
       connections.failed(client, error);
       throw postgresError(error);
@@ -124,17 +125,17 @@ async function withConnection<T>(
   };
   try {
     return await work({
-      query: (text, values) =>
-        asked(() => {
-          const query = { text, values: values as unknown[], query_timeout: timeLeft() };
+      query: (text, values = []) =>
+        observed(() => {
+          const query = { text, values: [...values], query_timeout: timeLeft() };
           return client.query(query);
         }),
       send: (statements) =>
-        asked(
+        observed(
           () =>
             new Promise((resolve, reject) => {
               client.query(
-                new Pipeline(statements, timeLeft(), driver, (error, results = []) =>
+                new PipelinedQuery(statements, timeLeft(), driver, (error, results = []) =>
                   error ? reject(error) : resolve(results),
                 ),
               );
@@ -142,13 +143,13 @@ async function withConnection<T>(
         ),
     });
   } finally {
-    // A connection whose state is not known is closed, and with it its transaction.
+    // Closing a connection in an unknown state ends its transaction, too.
     client.release(isBroken);
   }
 }
 
-/** BEGIN goes with what is asked first, and COMMIT with what `work` says is last. */
-async function transaction<T>(
+/** BEGIN travels with the first statements, and COMMIT with the ones that `work` calls the last. */
+async function inTransaction<T>(
   connection: Connected,
   work: (client: PostgresTransaction) => Promise<T>,
 ): Promise<T> {
@@ -163,7 +164,7 @@ async function transaction<T>(
     async query(text, values) {
       const [result] = values === undefined ? [] : await send([[text, values]]);
       if (result !== undefined) return result;
-      // Without values it may be several statements.
+      // A text without values may hold several statements, which the extended protocol rejects.
       if (!hasBegun) await send([]);
       return connection.query(text);
     },
@@ -173,7 +174,10 @@ async function transaction<T>(
       },
     ) {
       const results = await send(questions.map(({ statement }) => statement));
-      return questions.map(({ answer }, i) => answer(results[i]?.rows ?? [])) as unknown as R;
+      const answers: readonly unknown[] = questions.map(({ answer }, i) =>
+        answer(results[i] ?? NO_ROWS),
+      );
+      return answers as R;
     },
     async commit(statements) {
       const results = await send([...statements, COMMIT]);
@@ -186,7 +190,7 @@ async function transaction<T>(
     if (hasBegun && !isOver) await send([COMMIT]);
     return result;
   } catch (error) {
-    // Where the connection is broken this fails at once, and the server does it by itself.
+    // On a broken connection this fails at once; the server rolls back when the connection closes.
     if (hasBegun && !isOver) await connection.query('ROLLBACK').catch(() => {});
     throw error;
   }
@@ -194,3 +198,4 @@ async function transaction<T>(
 
 const BEGIN: Statement = ['BEGIN', []];
 const COMMIT: Statement = ['COMMIT', []];
+const NO_ROWS: Result = { rows: [] };

@@ -1,26 +1,58 @@
-/** Rows by column. `bigint` columns come as text. */
+/** A row by column, as the driver gives it (types.ts). */
 export type Row = Readonly<Record<string, unknown>>;
 
 export type Result = { readonly rows: readonly Row[] };
 
-/** One statement, and what stands at its $1, $2, …. */
+/** One statement, and the values of its $1, $2, …. */
 export type Statement = readonly [text: string, values: readonly unknown[]];
 
 export type PostgresClient = {
-  /** Rejects with `RetryableError` or, where the values themselves are refused, `PermanentError`. */
+  /** Rejects with `RetryableError` or, if Postgres rejects the values themselves, `PermanentError`. */
   query(text: string, values?: readonly unknown[]): Promise<Result>;
 };
 
-/** A statement and what its rows say. */
+/**
+ * The rows of a result as the type that its select list has. This is the only place that asserts the type of a row;
+ * `T` stands beside the statement that it describes.
+ */
+export function rowsIn<T extends Row>(result: Result): readonly T[] {
+  return result.rows as readonly T[];
+}
+
+export async function rows<T extends Row>(
+  client: PostgresClient,
+  text: string,
+  values?: readonly unknown[],
+): Promise<readonly T[]> {
+  return rowsIn<T>(await client.query(text, values));
+}
+
+/** The only row, or the first one. */
+export async function row<T extends Row>(
+  client: PostgresClient,
+  text: string,
+  values?: readonly unknown[],
+): Promise<T | undefined> {
+  return (await rows<T>(client, text, values))[0];
+}
+
+/** A statement and the meaning of its rows, to be sent together with others (`PostgresTransaction.together`). */
 export type Question<T> = {
   readonly statement: Statement;
-  readonly answer: (rows: readonly Row[]) => T;
+  readonly answer: (result: Result) => T;
 };
 
+export function question<T extends Row, A>(
+  statement: Statement,
+  answer: (rows: readonly T[]) => A,
+): Question<A> {
+  return { statement, answer: (result) => answer(rowsIn<T>(result)) };
+}
+
+/** Sends one question on its own. */
 export async function ask<T>(
   client: PostgresClient,
   { statement: [text, values], answer }: Question<T>,
 ): Promise<T> {
-  const { rows } = await client.query(text, values);
-  return answer(rows);
+  return answer(await client.query(text, values));
 }

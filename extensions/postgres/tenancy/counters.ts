@@ -9,10 +9,10 @@ import type {
   UsageInForce,
 } from '../../../src/tenancy/contract.ts';
 import type { Difference } from '../../../src/tenancy/usage.ts';
-import { stopAccepting } from '../batches/accept-lock.ts';
+import { holdOffAccepting } from '../batches/accept-lock.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
-import { hoursOfMonth, newestTime } from './usage-entries.ts';
+import { hoursOfMonth, newestTime } from './usage.ts';
 
 /** How long a process has between reserving and settling, before others decide. */
 const LEASE_MS = 10 * 60_000;
@@ -130,7 +130,7 @@ const COUNTED = `(
 /** Begins the windows anew, from the ledger and what is reserved. Nothing is accepted meanwhile. */
 async function sumUp(postgres: Postgres, organizationId: string, at: number): Promise<void> {
   await postgres.transaction(async (client) => {
-    await stopAccepting(client);
+    await holdOffAccepting(client);
     const countsAt = await newestTime(client, organizationId, at);
     await client.query(
       `INSERT INTO usage_windows (organization, project, month, events, hour, bytes)

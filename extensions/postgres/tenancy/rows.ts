@@ -11,7 +11,7 @@ import type {
   TenancyRows,
 } from '../../../src/tenancy/rows.ts';
 import { PROJECT_SETTINGS } from '../../../src/tenancy/rows.ts';
-import { stopAccepting } from '../batches/accept-lock.ts';
+import { holdOffAccepting } from '../batches/accept-lock.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient, Row } from '../connection/statement.ts';
 import { fromText, toText } from '../connection/text.ts';
@@ -127,7 +127,7 @@ function projectRows(postgres: Postgres, notify: Notify): ProjectRows {
         const row = await projectIn(client, id);
         if (row === null) return 'unknown';
         if ((await countProjects(client)) <= 1) return 'last';
-        await stopAccepting(client);
+        await holdOffAccepting(client);
         await client.query('DELETE FROM projects WHERE id = $1', [id]);
         await client.query('INSERT INTO deleted_projects VALUES ($1, $2)', [id, now]);
         await note(client, by, 'project.delete', id, { name: row.name });

@@ -1,6 +1,6 @@
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { PermanentError } from '../../../src/model/errors.ts';
-import type { QueueDatabase } from '../database.ts';
+import type { StoreDatabase } from '../database.ts';
 import { Failed, grouped } from '../grouping.ts';
 import { ROWS, writeBatch, writeTogether } from './write.ts';
 
@@ -15,7 +15,7 @@ type Outcome = 'written' | Failed;
  * Writes batches. Those that wait at the same time go in one transaction: its round trips cost more than the
  * rows of a small batch. What is refused there goes by itself, so that it takes no other with it.
  */
-export function groupedWrites(database: QueueDatabase): (batch: ObservationBatch) => Promise<void> {
+export function groupedWrites(database: StoreDatabase): (batch: ObservationBatch) => Promise<void> {
   const lanes = Array.from({ length: LANES }, () => ({
     underWay: 0,
     write: grouped<ObservationBatch, 'written'>(
@@ -38,7 +38,7 @@ export function groupedWrites(database: QueueDatabase): (batch: ObservationBatch
 }
 
 async function writeGroup(
-  database: QueueDatabase,
+  database: StoreDatabase,
   batches: readonly ObservationBatch[],
 ): Promise<readonly Outcome[]> {
   const outcomes = new Map<ObservationBatch, Outcome>();
@@ -61,7 +61,7 @@ async function outcomeOf(write: () => Promise<boolean>): Promise<Outcome | 'agai
   }
 }
 
-async function alone(database: QueueDatabase, batch: ObservationBatch): Promise<Outcome> {
+async function alone(database: StoreDatabase, batch: ObservationBatch): Promise<Outcome> {
   try {
     await writeBatch(database, batch);
     return 'written';

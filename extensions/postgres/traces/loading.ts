@@ -1,8 +1,8 @@
 import type { Key, ObservationRow } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
+import type { PostgresTransaction } from '../connection/pool.ts';
 import type { Question } from '../connection/statement.ts';
 import { ask } from '../connection/statement.ts';
-import type { QueueClient } from '../database.ts';
 import type { Cell } from './cells.ts';
 import {
   fromKey,
@@ -72,7 +72,7 @@ export function begin({
            SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer))) AS trace_numbers`,
       [batchIds, observations, traces, `tracectl/runs/${project}`],
     ],
-    answer: ([row]) => ({
+    answer: ({ rows: [row] }) => ({
       batches: new Set((row?.batches ?? []) as string[]),
       numbers: (row?.numbers ?? []) as number[],
       traceNumbers: (row?.trace_numbers ?? []) as number[],
@@ -88,13 +88,13 @@ export function someWait(project: string): Question<boolean> {
          OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1) AS some`,
       [project],
     ],
-    answer: ([row]) => row?.some === true,
+    answer: ({ rows: [row] }) => row?.some === true,
   };
 }
 
 /** Whether one of these observations is waited for: by updates of it, by its children, or as a child. */
 export async function isWaitedFor(
-  client: QueueClient,
+  client: PostgresTransaction,
   project: string,
   keys: readonly Key[],
 ): Promise<boolean> {
@@ -112,7 +112,7 @@ export async function isWaitedFor(
  * other; those that went meanwhile are made anew.
  */
 export async function lockNamed(
-  client: QueueClient,
+  client: PostgresTransaction,
   project: string,
   names: readonly TraceName[],
   facts: Facts,
@@ -154,14 +154,14 @@ export function addTraces(
         ),
       ],
     ],
-    answer(rows) {
+    answer({ rows }) {
       for (const row of rows) facts.empty.set(addName(row, facts), Number(row.created_at));
     },
   };
 }
 
 async function lockTraces(
-  client: QueueClient,
+  client: PostgresTransaction,
   project: string,
   keys: readonly Key[],
   facts: Facts,
@@ -188,7 +188,7 @@ function addName(row: Found, facts: Facts): number {
 
 /** Reads what is wanted into `facts`: a statement for each kind of thing. */
 export async function load(
-  client: QueueClient,
+  client: PostgresTransaction,
   project: string,
   wanted: Wanted,
   facts: Facts,
@@ -204,7 +204,7 @@ export async function load(
 }
 
 async function loadNumbers(
-  client: QueueClient,
+  client: PostgresTransaction,
   project: string,
   { numbers }: Wanted,
   facts: Facts,
@@ -221,7 +221,11 @@ const ENTRY_CELLS = [
   ['key', 'bytea'],
 ] as const;
 
-async function loadEntries(client: QueueClient, { entries }: Wanted, facts: Facts): Promise<void> {
+async function loadEntries(
+  client: PostgresTransaction,
+  { entries }: Wanted,
+  facts: Facts,
+): Promise<void> {
   if (entries.size === 0) return;
   const places = [...entries.values()];
   const { rows } = await client.query(
@@ -247,7 +251,7 @@ function addEntry(row: Found, facts: Facts): Entry {
 }
 
 async function loadRuns(
-  client: QueueClient,
+  client: PostgresTransaction,
   project: string,
   wanted: Wanted,
   facts: Facts,
@@ -273,7 +277,7 @@ async function loadRuns(
 }
 
 async function loadPending(
-  client: QueueClient,
+  client: PostgresTransaction,
   project: string,
   { pending }: Wanted,
   facts: Facts,
@@ -296,7 +300,7 @@ async function loadPending(
 }
 
 async function loadWaiting(
-  client: QueueClient,
+  client: PostgresTransaction,
   project: string,
   { waiting }: Wanted,
   facts: Facts,
@@ -314,7 +318,7 @@ async function loadWaiting(
 }
 
 async function loadChildren(
-  client: QueueClient,
+  client: PostgresTransaction,
   project: string,
   { children }: Wanted,
   facts: Facts,
@@ -336,7 +340,11 @@ function waitingRun(row: Found): WaitingRun {
   return { key: fromKey(row.key as Buffer), parent: fromKey(row.parent as Buffer) };
 }
 
-async function loadWhole(client: QueueClient, { whole }: Wanted, facts: Facts): Promise<void> {
+async function loadWhole(
+  client: PostgresTransaction,
+  { whole }: Wanted,
+  facts: Facts,
+): Promise<void> {
   if (whole.size === 0) return;
   const { rows } = await client.query(
     `SELECT ${SUMMED} FROM observations o WHERE o.trace = ANY ($1::bigint[])`,
@@ -368,7 +376,11 @@ function summedEntry(row: Found): Entry {
   };
 }
 
-async function loadTraces(client: QueueClient, { traces }: Wanted, facts: Facts): Promise<void> {
+async function loadTraces(
+  client: PostgresTransaction,
+  { traces }: Wanted,
+  facts: Facts,
+): Promise<void> {
   if (traces.size === 0) return;
   const { rows } = await client.query(
     `SELECT ${TRACE_COLUMNS}, t.key FROM traces t WHERE t.n = ANY ($1::bigint[])

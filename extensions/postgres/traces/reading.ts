@@ -9,8 +9,10 @@ import type { Place } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf } from '../../../src/store/rows/stored.ts';
 import type { StoredObservation, TraceFilter } from '../../../src/store/store.ts';
+import type { BatchRow } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
 import type { PostgresClient, Row } from '../connection/statement.ts';
+import { rows } from '../connection/statement.ts';
 import type { Cell } from './cells.ts';
 import {
   fromKey,
@@ -188,13 +190,14 @@ export async function findBatches(
   scope: Scope,
   ids: readonly string[],
 ): Promise<BatchRecord[]> {
-  const { rows } = await client.query(
+  const batches = await rows<BatchRow>(
+    client,
     `SELECT ${RECORD_COLUMNS} FROM batches r
      WHERE r.id = ANY ($3) AND r.project = $1 AND (r.received_at >= $2 OR EXISTS (
        SELECT 1 FROM batch_traces b JOIN traces t ON t.n = b.trace
        WHERE b.batch = r.id AND t.project = $1 AND t.updated_at >= $2))`,
     [...scope, ids],
   );
-  const byId = new Map(rows.map((row) => [String(row.id), recordIn(row)]));
+  const byId = new Map(batches.map((row) => [row.id, recordIn(row)]));
   return ids.map((id) => byId.get(id)).filter((record) => record !== undefined);
 }

@@ -10,7 +10,7 @@ import type {
   TraceFilter,
   TraceStore,
 } from '../../../src/store/store.ts';
-import type { QueueDatabase } from '../database.ts';
+import type { StoreDatabase } from '../database.ts';
 import { groupedWrites } from './groups.ts';
 import type { Scope } from './reading.ts';
 import * as reading from './reading.ts';
@@ -18,7 +18,7 @@ import * as reading from './reading.ts';
 /** What is older (milliseconds since the epoch) is gone for every reader, removed already or not. */
 export type RetentionWindows = { since(projectId: string): number };
 
-export function postgresTraces(database: QueueDatabase, retention: RetentionWindows): TraceStore {
+export function postgresTraces(database: StoreDatabase, retention: RetentionWindows): TraceStore {
   const scopeOf = (projectId: string): Scope => [projectId, retention.since(projectId)];
   return {
     write: groupedWrites(database),
@@ -38,7 +38,7 @@ export function postgresTraces(database: QueueDatabase, retention: RetentionWind
 }
 
 async function listTraces(
-  database: QueueDatabase,
+  database: StoreDatabase,
   scope: Scope,
   filter: TraceFilter,
 ): Promise<Page<StoredTrace>> {
@@ -48,7 +48,7 @@ async function listTraces(
 }
 
 async function listObservations(
-  database: QueueDatabase,
+  database: StoreDatabase,
   scope: Scope,
   traceId: string,
   page: { limit: number; cursor?: string },
@@ -66,7 +66,7 @@ async function listObservations(
 }
 
 async function getObservation(
-  database: QueueDatabase,
+  database: StoreDatabase,
   scope: Scope,
   id: string,
   traceId: string | undefined,

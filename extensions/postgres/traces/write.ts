@@ -5,7 +5,8 @@ import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey, ROW_LENGTH } from '../../../src/store/rows/observation-row.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
-import type { QueueClient, QueueDatabase } from '../database.ts';
+import type { PostgresTransaction } from '../connection/pool.ts';
+import type { StoreDatabase } from '../database.ts';
 import { changesOf } from './changes.ts';
 import type { Facts } from './facts.ts';
 import { noFacts, Wanted } from './facts.ts';
@@ -28,7 +29,7 @@ const CONFLICTS = ['40P01', '40001'];
  * A round trip each, and none for what is not needed. Where runs without a trace are concerned, the same with the project for itself. In transactions of bounded
  * length; repeated after a crash in between, the first of them change nothing.
  */
-export async function writeBatch(database: QueueDatabase, batch: ObservationBatch): Promise<void> {
+export async function writeBatch(database: StoreDatabase, batch: ObservationBatch): Promise<void> {
   const { source, observations } = batch;
   const positions = positionsOf(source);
   for (let at = 0; at < observations.length; at += ROWS) {
@@ -45,7 +46,7 @@ export async function writeBatch(database: QueueDatabase, batch: ObservationBatc
  * nothing is written, where runs without a trace are concerned.
  */
 export async function writeTogether(
-  database: QueueDatabase,
+  database: StoreDatabase,
   batches: readonly ObservationBatch[],
 ): Promise<boolean> {
   const parts = batches.map(({ source, observations }) => ({
@@ -64,7 +65,7 @@ function isPlaced({ rows }: Part): boolean {
 }
 
 async function writeParts(
-  database: QueueDatabase,
+  database: StoreDatabase,
   parts: readonly Part[],
   isShared: boolean,
 ): Promise<boolean> {
@@ -93,25 +94,25 @@ class MustBeAlone extends Error {
 }
 
 class Write {
-  readonly #database: QueueDatabase;
+  readonly #database: StoreDatabase;
   readonly #project: string;
   readonly #parts: readonly Part[];
   readonly #isAlone: boolean;
   readonly #facts: Facts = noFacts();
 
-  constructor(database: QueueDatabase, parts: readonly Part[], isAlone: boolean) {
+  constructor(database: StoreDatabase, parts: readonly Part[], isAlone: boolean) {
     this.#database = database;
     this.#project = parts[0]?.source.tenant.projectId ?? '';
     this.#parts = parts;
     this.#isAlone = isAlone;
   }
 
-  async run(client: QueueClient): Promise<void> {
+  async run(client: PostgresTransaction): Promise<void> {
     const project = this.#project;
     const names = this.#names();
     const sources = this.#sources();
     const [deleted, beginning, doSomeWait] = await client.together([
-      this.#database.deletedAmong([project]),
+      this.#database.lockForAccept([project]),
       begin({
         ...{ project, isAlone: this.#isAlone, batchIds: sources.map(({ id }) => id) },
         observations: this.#sum(({ rows }) => rows.count),
@@ -130,11 +131,11 @@ class Write {
     await load(client, project, this.#firstWanted(), this.#facts);
     const set = await this.#merged(client, beginning);
     const missing = sources.filter(({ id }) => !beginning.batches.has(id));
-    if (missing.length > 0) await this.#database.keep(client, missing);
+    if (missing.length > 0) await this.#database.storeDelivered(client, missing);
     await client.commit(changesOf(project, set));
   }
 
-  async #merged(client: QueueClient, beginning: Beginning): Promise<WorkingSet> {
+  async #merged(client: PostgresTransaction, beginning: Beginning): Promise<WorkingSet> {
     for (let round = 0; round < ROUNDS; round++) {
       const set = this.#merge(beginning);
       if (set.wanted.isEmpty) return set;

@@ -108,7 +108,7 @@ export class Deliverer implements Delivery {
     const { protocol } = this.#destination;
     let encoded: Buffer;
     try {
-      encoded = piece.encode();
+      encoded = await piece.encode();
     } catch (error) {
       return { kind: 'refused', message: `it cannot be encoded: ${reasonOf(error)}` };
     }
@@ -147,7 +147,7 @@ export class Deliverer implements Delivery {
       sending.abort();
     }, REQUEST_TIMEOUT_MS);
     try {
-      return judge(await sending.reply, this.#destination, this.#config);
+      return await judge(await sending.reply, this.#destination, this.#config);
     } catch (error) {
       const message = isLate ? 'no answer in time' : reasonOf(error);
       return { kind: 'retry', message, isBroken: !isLate };
@@ -209,10 +209,14 @@ type Retry = {
 };
 type Verdict = Final | Retry | { readonly kind: 'unauthorized'; readonly message: string };
 
-function judge(reply: Reply, { protocol }: Destination, config: ClientConfig): Verdict {
+async function judge(
+  reply: Reply,
+  { protocol }: Destination,
+  config: ClientConfig,
+): Promise<Verdict> {
   if (protocol === 'native' && reply.status >= 200 && reply.status < 300)
     return judgeEnvelope(reply);
-  const verdict = verdictOn(reply, config, Date.now());
+  const verdict = await verdictOn(reply, config, Date.now());
   switch (verdict.kind) {
     case 'delivered':
       return { kind: 'taken', rejected: 0, message: verdict.warning ?? '' };

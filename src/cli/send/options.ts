@@ -1,4 +1,4 @@
-import { parseHttpUrl } from '../../schema/delivery-fields.ts';
+import { parseHttpUrl } from '../../schema/client-fields.ts';
 import { parseDuration } from '../../schema/fields.ts';
 import { CommandError, EXIT } from '../exit-status.ts';
 import type { Terminal } from '../terminal.ts';

@@ -1,6 +1,6 @@
 import type { OtlpIndex } from '../../model/batch-index.ts';
 import { STORED_LIMITS } from '../../model/formats.ts';
-import { encodeRequest, requestOf } from '../../model/otlp/encode.ts';
+import { decodeSpansAt, encodeOtlp } from '../../model/otlp/encode.ts';
 import { otlpJson } from '../../model/otlp/format.ts';
 import type { Piece, Position } from './piece.ts';
 
@@ -54,9 +54,9 @@ function encode(parts: readonly Part[], encoding: 'proto' | 'json'): Buffer {
   if (encoding === 'json' && isWhole) return only.index.bytes;
   const resourceSpans = parts.flatMap(({ index, start, end }) => {
     const positions = Array.from({ length: end - start }, (_, i) => start + i);
-    return requestOf(index, positions).resourceSpans;
+    return decodeSpansAt(index, positions).resourceSpans;
   });
-  return encodeRequest({ resourceSpans }, encoding);
+  return encodeOtlp({ resourceSpans }, encoding);
 }
 
 function halvesOf(parts: readonly Part[]): readonly (readonly Part[])[] {

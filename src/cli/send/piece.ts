@@ -9,7 +9,7 @@ export type Piece = {
   /** Where it begins, and where whoever has sent it goes on; undefined for what comes from no file. */
   readonly from: Position | undefined;
   readonly next: Position | undefined;
-  encode(): Buffer;
+  encode(): Buffer | Promise<Buffer>;
   /** Parts that are it together; none where it cannot be parted. */
   halves(): readonly Piece[];
 };

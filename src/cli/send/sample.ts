@@ -1,6 +1,5 @@
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
-import { encodeRequest } from '../../model/otlp/encode.ts';
-import type { OtlpSpan, OtlpValue } from '../../model/otlp/span.ts';
+import { encodeOwnSpans, type OwnSpan } from '../../model/otlp/own-span.ts';
 import type { Piece } from './piece.ts';
 
 export type SampleKind = 'native' | 'runs' | 'otlp';
@@ -93,20 +92,22 @@ function oneOf<const T extends readonly unknown[]>(values: T): T[number] {
   return values[randomInt(values.length)];
 }
 
-function encode(kind: SampleKind, calls: readonly Call[], encoding: 'proto' | 'json'): Buffer {
+function encode(
+  kind: SampleKind,
+  calls: readonly Call[],
+  encoding: 'proto' | 'json',
+): Buffer | Promise<Buffer> {
   switch (kind) {
     case 'native':
       return Buffer.from(JSON.stringify({ events: calls.flatMap(eventsOf) }));
     case 'runs':
       return Buffer.from(JSON.stringify({ post: calls.flatMap(runsOf), patch: [] }));
-    case 'otlp': {
-      const resource = { attributes: attributes({ 'service.name': 'tracectl-sample' }) };
-      const scope = { name: 'tracectl send' };
-      const scopeSpans = [{ scope, spans: calls.flatMap(spansOf) }];
-      return encodeRequest({ resourceSpans: [{ resource, scopeSpans }] }, encoding);
-    }
+    case 'otlp':
+      return encodeOwnSpans(ORIGIN, calls.flatMap(spansOf), encoding);
   }
 }
+
+const ORIGIN = { service: 'tracectl-sample', scope: 'tracectl send' };
 
 function messages({ question }: Call) {
   return { messages: [{ role: 'user', content: question }] };
@@ -182,14 +183,14 @@ function orderSegment(ms: number, id: string): string {
   return `${new Date(ms).toISOString().replaceAll(/[-:.]/g, '').slice(0, -1)}000Z${id}`;
 }
 
-function spansOf(call: Call): OtlpSpan[] {
+function spansOf(call: Call): OwnSpan[] {
   const traceId = randomBytes(16).toString('hex');
   const root = randomBytes(8).toString('hex');
   const span = (
     part: keyof Call['times'],
     name: string,
     fields: Readonly<Record<string, string | number>>,
-  ): OtlpSpan => {
+  ): OwnSpan => {
     const [start, end] = call.times[part];
     const common = { 'session.id': call.session, 'gen_ai.conversation.id': call.session };
     return {
@@ -197,10 +198,11 @@ function spansOf(call: Call): OtlpSpan[] {
       ...(part === 'agent' ? { spanId: root } : { spanId: randomBytes(8).toString('hex') }),
       ...(part === 'agent' ? {} : { parentSpanId: root }),
       name,
-      kind: part === 'model' ? CLIENT : INTERNAL,
-      startTimeUnixNano: `${start}000000`,
-      endTimeUnixNano: `${end}000000`,
-      attributes: attributes({ ...common, ...fields }),
+      kind: part === 'model' ? 'client' : 'internal',
+      start: { ms: start, ns: 0 },
+      end: { ms: end, ns: 0 },
+      attributes: { ...common, ...fields },
+      events: [],
       status: { code: OK },
     };
   };
@@ -232,14 +234,4 @@ function spansOf(call: Call): OtlpSpan[] {
   ];
 }
 
-const INTERNAL = 1;
-const CLIENT = 3;
 const OK = 1;
-
-function attributes(values: Readonly<Record<string, string | number>>) {
-  return Object.entries(values).map(([key, value]) => ({ key, value: attributeValue(value) }));
-}
-
-function attributeValue(value: string | number): OtlpValue {
-  return typeof value === 'number' ? { intValue: String(value) } : { stringValue: value };
-}

@@ -1,3 +1,5 @@
+import type { TextField } from '../texts.ts';
+
 /**
  * Fields that native events and runs have in common. They open the list of either format, so that their
  * slots are the same in both and one set of rules can read them.
@@ -28,6 +30,28 @@ export const COMMON_FIELDS = [
   'extra.metadata.user_id',
   'custom_fields',
 ] as const;
+
+/** The text fields of both formats' common fields; see `itemFields`. */
+export const COMMON_TEXT_FIELDS = {
+  id: 'fixed',
+  observation_id: 'fixed',
+  trace_id: 'fixed',
+  start_time: 'fixed',
+  end_time: 'fixed',
+  event_version: 'fixed',
+  name: 'name',
+  error: 'error',
+  inputs: 'inputs',
+  outputs: 'outputs',
+  events: 'events',
+  metadata: 'metadata',
+  context_metadata: 'metadata',
+  'extra.metadata': 'metadata',
+  custom_fields: 'custom_fields',
+  'metadata.custom_fields': 'custom_fields',
+  'context_metadata.custom_fields': 'custom_fields',
+  'extra.metadata.custom_fields': 'custom_fields',
+} as const satisfies Partial<Record<(typeof COMMON_FIELDS)[number], TextField>>;
 
 /** Fields whose compact JSON length counts: for the 4 MiB of each, and for hourly usage. */
 export const SIZED_FIELDS = [

@@ -14,8 +14,10 @@ export type Text = {
   readonly view: DataView;
   /** Containers inside one another, the root included, that are too many. */
   readonly maxDepth: number;
-  /** Bytes up to here that compact JSON does without: white space and what escapes spell out. */
+  /** Bytes up to here that compact JSON does without: white space, and the longer spelling of escapes. */
   saved: number;
+  /** Escapes up to here, so that a difference of two readings says whether a string holds one. */
+  escapes: number;
 };
 
 /** Nesting that a body may have; what wraps a single run comes on top (src/model/runs/wrap.ts). */
@@ -29,6 +31,7 @@ export function textOf(bytes: Buffer, maxDepth = MAX_JSON_DEPTH): Text {
     view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength),
     maxDepth: Math.min(maxDepth, MAX_DEPTH_EVER),
     saved: 0,
+    escapes: 0,
   };
 }
 
@@ -176,6 +179,7 @@ export function skipString(text: Text, start: number): number {
 
 /** An escape, from its backslash; counts what compact JSON would save on it. */
 function skipEscape(text: Text, start: number): number {
+  text.escapes++;
   switch (text.bytes[start + 1]) {
     case QUOTE:
     case BACKSLASH:

@@ -67,6 +67,27 @@ export function idAt(index: JsonIndex, position: number, slot: number): string |
   return stringAt(index, position, slot) || null;
 }
 
+/** The id of a dropped parent; see `FormatModule.reparent`. */
+export function originalParentAt(index: JsonIndex, position: number, slot: number): string | null {
+  const id = stringAt(index, position, slot);
+  return id !== undefined && isId(id) ? id : null;
+}
+
+/** A member of the effective metadata as text: a string's content, otherwise JSON. */
+export function metadataText(index: JsonIndex, position: number, key: string): string | undefined {
+  const slot = metadataSlot(index, position);
+  if (typeAt(index, position, slot) !== 'object') return undefined;
+  const { bytes } = index;
+  let found: Member | undefined;
+  for (const member of membersOf(bytes, startOf(index, position, slot))) {
+    if (member.key === key) found = member;
+  }
+  if (found === undefined || typeOfByte(bytes[found.start]) === 'null') return undefined;
+  return bytes[found.start] === QUOTE
+    ? stringIn(bytes, found.start, found.end)
+    : bytes.toString('utf8', found.start, found.end);
+}
+
 /** ISO 8601 text, or, where `epochMs` says so, a number of milliseconds. */
 export function instantAt(
   index: JsonIndex,

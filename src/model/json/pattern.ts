@@ -1,3 +1,5 @@
+import { BACKSLASH, unescapeAscii } from './grammar.ts';
+
 /**
  * Which fields of an item the scanner looks out for: a small trie of keys, made once per format from a
  * list of dotted paths. The place of a path in its list is its slot: where its range stands in a record.
@@ -100,6 +102,29 @@ export function nodeFor(
     return node;
   }
   return undefined;
+}
+
+/** As `nodeFor`, for a key that may hold escapes. */
+export function nodeForAny(
+  keys: KeyTable,
+  bytes: Uint8Array,
+  start: number,
+  end: number,
+): PatternNode | undefined {
+  const node = nodeFor(keys, bytes, start, end);
+  if (node !== undefined || !hasEscapes(bytes, start, end)) return node;
+  const length = unescapeAscii(bytes, start, end, UNESCAPED);
+  return length === undefined ? undefined : nodeFor(keys, UNESCAPED, 0, length);
+}
+
+/** Room for the longest known key; only ASCII stands in one. */
+const UNESCAPED = Buffer.alloc(64);
+
+function hasEscapes(bytes: Uint8Array, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) {
+    if (bytes[at] === BACKSLASH) return true;
+  }
+  return false;
 }
 
 /** Whether the key of `node` stands at `start` as compact JSON has it, colon included. */

@@ -2,6 +2,7 @@ import type { BatchIndex, JsonIndex } from '../batch-index.ts';
 import {
   BACKSLASH,
   CLOSE_BRACE,
+  CLOSE_BRACKET,
   COMMA,
   OPEN_BRACE,
   OPEN_BRACKET,
@@ -149,4 +150,19 @@ export function findMembers<Name extends string>(
     if (name !== undefined) found[name] = member;
   }
   return found;
+}
+
+export type Element = { readonly start: number; readonly end: number };
+
+/** Elements of the array that starts at `start`, one after the other; none for any other value. */
+export function* elementsOf(bytes: Buffer, start: number): Generator<Element, void> {
+  if (bytes[start] !== OPEN_BRACKET) return;
+  const text = textOf(bytes);
+  let at = spaceFrom(text, start + 1);
+  while (bytes[at] !== CLOSE_BRACKET) {
+    const end = skipValue(text, at, 1);
+    yield { start: at, end };
+    at = spaceFrom(text, end);
+    if (bytes[at] === COMMA) at = spaceFrom(text, at + 1);
+  }
 }

@@ -3,7 +3,6 @@ import type { JsonIndex } from '../batch-index.ts';
 import { Refusal } from '../errors.ts';
 import type { ScanLimits } from '../format-module.ts';
 import {
-  BACKSLASH,
   CLOSE_BRACE,
   CLOSE_BRACKET,
   COMMA,
@@ -19,13 +18,12 @@ import {
   spaceFrom,
   type Text,
   textOf,
-  unescapeAscii,
 } from './grammar.ts';
 import {
   compilePattern,
   isTokenAt,
   type KeyTable,
-  nodeFor,
+  nodeForAny,
   type Pattern,
   type PatternNode,
 } from './pattern.ts';
@@ -259,29 +257,6 @@ function forgetBelow(table: ItemTable, node: PatternNode, record: number, sizes:
     table.ranges[record + 2 * (slot + 1) + 1] = 0;
   }
   for (const place of node.sizedBelow) table.sizes[sizes + place] = 0;
-}
-
-/** As `nodeFor`, for a key that may hold escapes. */
-function nodeForAny(
-  keys: KeyTable,
-  bytes: Buffer,
-  start: number,
-  end: number,
-): PatternNode | undefined {
-  const node = nodeFor(keys, bytes, start, end);
-  if (node !== undefined || !hasEscapes(bytes, start, end)) return node;
-  const length = unescapeAscii(bytes, start, end, UNESCAPED);
-  return length === undefined ? undefined : nodeFor(keys, UNESCAPED, 0, length);
-}
-
-/** Room for the longest known key; only ASCII stands in one. */
-const UNESCAPED = Buffer.alloc(64);
-
-function hasEscapes(bytes: Buffer, start: number, end: number): boolean {
-  for (let at = start; at < end; at++) {
-    if (bytes[at] === BACKSLASH) return true;
-  }
-  return false;
 }
 
 function makeRoom(table: ItemTable, position: number): void {

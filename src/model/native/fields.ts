@@ -1,5 +1,7 @@
-import { COMMON_FIELDS, SIZED_FIELDS, slotsOf } from '../json/fields.ts';
+import { ORIGINAL_PARENT_FIELD } from '../json/edit.ts';
+import { COMMON_FIELDS, COMMON_TEXT_FIELDS, SIZED_FIELDS, slotsOf } from '../json/fields.ts';
 import { compilePattern } from '../json/pattern.ts';
+import { itemFields } from '../json/texts.ts';
 
 /** Known fields of a native event (spec 2.3), in the order of their slots in a record. */
 export const NATIVE_FIELDS = [
@@ -15,7 +17,19 @@ export const NATIVE_FIELDS = [
   'usage.output_tokens',
   'session_id',
   'user_id',
+  ORIGINAL_PARENT_FIELD,
 ] as const;
 
 export const NATIVE = slotsOf(NATIVE_FIELDS);
 export const NATIVE_PATTERN = compilePattern(NATIVE_FIELDS, SIZED_FIELDS);
+
+export const NATIVE_TEXTS = itemFields(NATIVE_PATTERN, NATIVE_FIELDS, {
+  ...COMMON_TEXT_FIELDS,
+  run_type: 'fixed',
+  parent_id: 'fixed',
+  parent_observation_id: 'fixed',
+  operation: 'fixed',
+  kind: 'fixed',
+  status: 'fixed',
+  [ORIGINAL_PARENT_FIELD]: 'fixed',
+});

@@ -1,13 +1,16 @@
 import type { JsonIndex } from '../batch-index.ts';
 import { PermanentError } from '../errors.ts';
-import type { FormatModule } from '../format-module.ts';
+import type { FormatModule, ItemHead } from '../format-module.ts';
 import { cutItems } from '../json/cut.ts';
+import { encodeJsonText, ORIGINAL_PARENT_FIELD, reparentItem, spliceJson } from '../json/edit.ts';
 import { COMMON } from '../json/fields.ts';
 import {
   customFieldsOf,
   errorAt,
   idAt,
   instantAt,
+  metadataText,
+  originalParentAt,
   ownId,
   payloadMaskOf,
   payloadOf,
@@ -18,13 +21,16 @@ import {
 } from '../json/item.ts';
 import { isPresent, stringAt } from '../json/read.ts';
 import { documentScanner } from '../json/scan.ts';
+import { itemTexts, rootTexts } from '../json/texts.ts';
 import {
   OBSERVATION_KINDS,
   OBSERVATION_OPERATIONS,
   OBSERVATION_STATUSES,
   type Observation,
+  type ObservationKind,
+  type ObservationStatus,
 } from '../observation.ts';
-import { NATIVE, NATIVE_PATTERN } from './fields.ts';
+import { NATIVE, NATIVE_PATTERN, NATIVE_TEXTS } from './fields.ts';
 
 /** Native observation events: `{"events":[…]}` (spec 2.3). */
 export const native: FormatModule<JsonIndex> = {
@@ -40,7 +46,53 @@ export const native: FormatModule<JsonIndex> = {
   observe,
   payload: payloadOf,
   source: sourceOfItem,
+  texts: (index, position, visitor) => itemTexts(NATIVE_TEXTS, index, position, visitor),
+  sharedTexts: rootTexts,
+  head,
+  encodeText: encodeJsonText,
+  splice: spliceJson,
+  reparent: (index, position, parent) =>
+    reparentItem(PARENTS, ORIGINAL_PARENT, index, position, parent),
 };
+
+const PARENTS = [
+  { slot: NATIVE.parent_id, name: 'parent_id' },
+  { slot: NATIVE.parent_observation_id, name: 'parent_observation_id' },
+];
+const ORIGINAL_PARENT = NATIVE[ORIGINAL_PARENT_FIELD];
+
+function head(index: JsonIndex, position: number): ItemHead {
+  return {
+    get id() {
+      return ownId(index, position);
+    },
+    get traceId() {
+      return idAt(index, position, COMMON.trace_id);
+    },
+    get parentId() {
+      return idAt(index, position, parentSlot(index, position));
+    },
+    get name() {
+      return stringAt(index, position, COMMON.name) ?? null;
+    },
+    get kind() {
+      return kindAt(index, position);
+    },
+    get status() {
+      return statusAt(index, position);
+    },
+    scope: null,
+    attribute: (key) => metadataText(index, position, key),
+  };
+}
+
+function kindAt(index: JsonIndex, position: number): ObservationKind | null {
+  return memberOf(OBSERVATION_KINDS, stringAt(index, position, kindSlot(index, position)));
+}
+
+function statusAt(index: JsonIndex, position: number): ObservationStatus | null {
+  return memberOf(OBSERVATION_STATUSES, stringAt(index, position, NATIVE.status));
+}
 
 function observe(index: JsonIndex, position: number, requestIndex: number): Observation {
   const id = ownId(index, position);
@@ -51,6 +103,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     throw new PermanentError('unreadable_event', 'The event has no id, trace or operation.');
   }
   const endTime = instantAt(index, position, COMMON.end_time, false) ?? null;
+  const originalParent = originalParentAt(index, position, ORIGINAL_PARENT);
   return {
     id,
     traceId,
@@ -59,8 +112,8 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     operation,
     version: versionAt(index, position),
     name: stringAt(index, position, COMMON.name) ?? null,
-    kind: memberOf(OBSERVATION_KINDS, stringAt(index, position, kindSlot(index, position))),
-    status: memberOf(OBSERVATION_STATUSES, stringAt(index, position, NATIVE.status)),
+    kind: kindAt(index, position),
+    status: statusAt(index, position),
     startTime: instantAt(index, position, COMMON.start_time, false) ?? null,
     endTime,
     ended: operation !== 'start' || endTime !== null,
@@ -70,7 +123,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     userId: firstText(index, position, USER_SLOTS),
     error: errorAt(index, position),
     customFields: customFieldsOf(index, position),
-    external: null,
+    external: originalParent === null ? null : { parent_id: originalParent },
     payloadMask: payloadMaskOf(index, position),
   };
 }

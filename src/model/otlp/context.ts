@@ -11,7 +11,8 @@ import {
 } from './fields.ts';
 import { factsOfAttributes } from './observe.ts';
 import { parseResource, parseScope, parseSpan } from './parse.ts';
-import type { OtlpResource, OtlpScope, OtlpSpan } from './span.ts';
+import type { OtlpKeyValue, OtlpResource, OtlpScope, OtlpSpan } from './span.ts';
+import { textOfValue } from './value.ts';
 
 /** A number of the record of a span, resource or scope. */
 export function spanField(index: OtlpIndex, position: number, field: number): number {
@@ -50,18 +51,59 @@ export function scopeAt(index: OtlpIndex, scope: number): OtlpScope {
     : parseScope(index, start, end);
 }
 
-/** What an index's resources amount to, made when the first of their spans asks. */
-const factsOfResources = new WeakMap<OtlpIndex, (SpanFacts | undefined)[]>();
+/** What is decoded once for each resource and scope of an index: clients send them with many spans. */
+type Decoded = {
+  readonly facts: (SpanFacts | undefined)[];
+  readonly resourceTexts: (ReadonlyMap<string, string> | undefined)[];
+  readonly scopeNames: (string | null | undefined)[];
+};
+
+const decoded = new WeakMap<OtlpIndex, Decoded>();
+
+function decodedOf(index: OtlpIndex): Decoded {
+  let found = decoded.get(index);
+  if (found === undefined) {
+    found = { facts: [], resourceTexts: [], scopeNames: [] };
+    decoded.set(index, found);
+  }
+  return found;
+}
 
 export function resourceFacts(index: OtlpIndex, resource: number): SpanFacts {
-  let all = factsOfResources.get(index);
-  if (all === undefined) {
-    all = [];
-    factsOfResources.set(index, all);
+  const { facts } = decodedOf(index);
+  facts[resource] ??= factsOfAttributes(resourceAt(index, resource).attributes);
+  return facts[resource];
+}
+
+/** An attribute of a resource as text; see `ItemHead.attribute`. */
+export function resourceAttribute(
+  index: OtlpIndex,
+  resource: number,
+  key: string,
+): string | undefined {
+  const { resourceTexts } = decodedOf(index);
+  resourceTexts[resource] ??= attributeTexts(resourceAt(index, resource).attributes);
+  return resourceTexts[resource].get(key);
+}
+
+function attributeTexts(
+  attributes: readonly OtlpKeyValue[] | null | undefined,
+): ReadonlyMap<string, string> {
+  const texts = new Map<string, string>();
+  for (const { key = '', value } of attributes ?? []) {
+    const text = textOfValue(value);
+    if (text === undefined) texts.delete(key);
+    else texts.set(key, text);
   }
-  const known = all[resource];
+  return texts;
+}
+
+/** Null if the scope has no name. */
+export function scopeName(index: OtlpIndex, scope: number): string | null {
+  const { scopeNames } = decodedOf(index);
+  const known = scopeNames[scope];
   if (known !== undefined) return known;
-  const facts = factsOfAttributes(resourceAt(index, resource).attributes);
-  all[resource] = facts;
-  return facts;
+  const name = scopeAt(index, scope).name || null;
+  scopeNames[scope] = name;
+  return name;
 }

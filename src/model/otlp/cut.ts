@@ -1,6 +1,6 @@
 import type { OtlpIndex } from '../batch-index.ts';
 import { OTLP_STRIDE, OtlpField } from './fields.ts';
-import { WireReader } from './wire.ts';
+import { varintBytes, WireReader } from './wire.ts';
 
 /**
  * The request with some of its spans, byte for byte as it was but for the fields of the other spans and
@@ -71,7 +71,7 @@ function cutMessage(bytes: Buffer, start: number, end: number, change: Change): 
     const changed = change(tag, content.start, content.end);
     if (changed === undefined || (changed !== 'drop' && isSame(changed, content))) continue;
     parts.push(bytes.subarray(copied, changed === 'drop' ? fieldStart : tagEnd));
-    if (changed !== 'drop') parts.push(varint(changed.length), changed);
+    if (changed !== 'drop') parts.push(varintBytes(changed.length), changed);
     copied = content.end;
   }
   if (parts.length === 0) return bytes.subarray(start, end);
@@ -82,15 +82,4 @@ function cutMessage(bytes: Buffer, start: number, end: number, change: Change): 
 /** A message from which nothing was cut comes back as it stands in the body. */
 function isSame(changed: Buffer, content: WireReader): boolean {
   return changed.length === content.end - content.start;
-}
-
-function varint(value: number): Buffer {
-  const bytes: number[] = [];
-  let rest = value;
-  while (rest > 127) {
-    bytes.push((rest % 128) | 128);
-    rest = Math.floor(rest / 128);
-  }
-  bytes.push(rest);
-  return Buffer.from(bytes);
 }

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import { unixNanosOf } from '../instant.ts';
+import type { Attributes } from '@opentelemetry/api';
 import type {
   Instant,
   Observation,
@@ -14,56 +14,46 @@ import {
   type CarriedForm,
   carriedText,
 } from './embedded-observation.ts';
-import type { OtlpRequest } from './encode.ts';
-import type { OtlpEvent, OtlpKeyValue, OtlpSpan } from './span.ts';
+import type { OwnSpan, OwnSpanEvent, SpanOrigin } from './own-span.ts';
+
+/** The origin of every span that is made of an observation. */
+export const OBSERVATION_ORIGIN: SpanOrigin = { service: 'tracectl', scope: 'tracectl' };
 
 /**
  * An observation as a span that every OpenTelemetry tool can read: GenAI and OpenInference attributes, and
- * the errors' exception event. What no span can say stands in one attribute, from which another tracectl
- * makes the same observation again. `receivedAt` (milliseconds since the epoch) stands in where no time is
- * known; a span without an end has not ended.
+ * the exception event of an error. The fields that no span has are in one attribute, from which another
+ * tracectl makes the same observation again. A missing start or end is replaced by `receivedAt`
+ * (milliseconds since the epoch); a span without an end has not ended.
  */
 export function spanOfObservation(
   observation: Observation,
   payload: Payload,
   receivedAt: number,
-): OtlpSpan {
+): OwnSpan {
   const forms: Partial<Record<PayloadField, CarriedForm>> = {};
   const attributes = semanticAttributes(observation);
   for (const field of PAYLOAD_FIELDS) addPayload(attributes, forms, field, payload[field]);
   for (const [key, value] of Object.entries(observation.customFields ?? {})) {
-    attributes.push(textAttribute(`custom_fields.${key}`, value));
+    attributes[`custom_fields.${key}`] = value;
   }
-  attributes.push(textAttribute(CARRIED_KEY, carriedOf(observation, forms)));
+  attributes[CARRIED_KEY] = carriedOf(observation, forms);
   const fallback = { ms: receivedAt, ns: 0 };
   const end = observation.ended ? (observation.endTime ?? fallback) : undefined;
   const start = observation.startTime ?? end ?? fallback;
-  const { code, message } = statusOf(observation);
   const { parentId } = observation;
   return {
     traceId: traceIdOf(observation.traceId ?? observation.id),
     spanId: spanIdOf(observation.id),
     ...(parentId === null ? {} : { parentSpanId: spanIdOf(parentId) }),
     name: observation.name || (observation.kind ?? 'observation'),
-    kind: isModelCall(observation.kind) ? CLIENT : INTERNAL,
-    startTimeUnixNano: nanosOf(start),
-    ...(end === undefined ? {} : { endTimeUnixNano: nanosOf(end) }),
+    kind: isModelCall(observation.kind) ? 'client' : 'internal',
+    start,
+    end,
     attributes,
-    ...eventsOf(observation, end ?? start),
-    status: { ...(message === null ? {} : { message }), ...(code === 0 ? {} : { code }) },
+    events: eventsOf(observation, end ?? start),
+    status: statusOf(observation),
   };
 }
-
-/** Spans of observations as a request of their own. */
-export function requestOfSpans(spans: readonly OtlpSpan[]): OtlpRequest {
-  const resource = { attributes: [textAttribute('service.name', 'tracectl')] };
-  return {
-    resourceSpans: [{ resource, scopeSpans: [{ scope: { name: 'tracectl' }, spans: [...spans] }] }],
-  };
-}
-
-const INTERNAL = 1;
-const CLIENT = 3;
 
 function carriedOf(
   { index: _index, payloadMask: _mask, customFields: _custom, name, ...fields }: Observation,
@@ -100,12 +90,12 @@ function hashed(what: string, id: string, bytes: number): string {
   return hash('sha256', `${what}\0${id}`, 'hex').slice(0, bytes * 2);
 }
 
-function semanticAttributes(observation: Observation): OtlpKeyValue[] {
+function semanticAttributes(observation: Observation): Attributes {
   const { kind, model, usage, sessionId, userId } = observation;
   const names = kind === null ? undefined : KIND_NAMES[kind];
-  const attributes: OtlpKeyValue[] = [];
+  const attributes: Attributes = {};
   const add = (key: string, value: string | null | undefined) => {
-    if (value) attributes.push(textAttribute(key, value));
+    if (value) attributes[key] = value;
   };
   add('openinference.span.kind', names?.openInference);
   add('gen_ai.operation.name', names?.genAi);
@@ -117,9 +107,7 @@ function semanticAttributes(observation: Observation): OtlpKeyValue[] {
   add('gen_ai.conversation.id', sessionId);
   add('user.id', userId);
   for (const [name, count] of Object.entries(usage ?? {})) {
-    for (const key of USAGE_KEYS[name] ?? []) {
-      attributes.push({ key, value: { intValue: String(count) } });
-    }
+    for (const key of USAGE_KEYS.get(name) ?? []) attributes[key] = count;
   }
   add('error.type', observation.error?.type);
   return attributes;
@@ -143,28 +131,30 @@ const KIND_NAMES: Readonly<Record<ObservationKind, KindNames>> = {
   guardrail: { openInference: 'GUARDRAIL' },
 };
 
-const USAGE_KEYS: Readonly<Record<string, readonly string[]>> = {
-  input_tokens: ['gen_ai.usage.input_tokens', 'llm.token_count.prompt'],
-  output_tokens: ['gen_ai.usage.output_tokens', 'llm.token_count.completion'],
-  total_tokens: ['llm.token_count.total'],
-  cache_read_input_tokens: [
-    'gen_ai.usage.cache_read.input_tokens',
-    'llm.token_count.prompt_details.cache_read',
-  ],
-  cache_creation_input_tokens: [
-    'gen_ai.usage.cache_creation.input_tokens',
-    'llm.token_count.prompt_details.cache_write',
-  ],
-  reasoning_tokens: ['llm.token_count.completion_details.reasoning'],
-  reasoning_output_tokens: ['llm.token_count.completion_details.reasoning'],
-};
+const USAGE_KEYS: ReadonlyMap<string, readonly string[]> = new Map(
+  Object.entries({
+    input_tokens: ['gen_ai.usage.input_tokens', 'llm.token_count.prompt'],
+    output_tokens: ['gen_ai.usage.output_tokens', 'llm.token_count.completion'],
+    total_tokens: ['llm.token_count.total'],
+    cache_read_input_tokens: [
+      'gen_ai.usage.cache_read.input_tokens',
+      'llm.token_count.prompt_details.cache_read',
+    ],
+    cache_creation_input_tokens: [
+      'gen_ai.usage.cache_creation.input_tokens',
+      'llm.token_count.prompt_details.cache_write',
+    ],
+    reasoning_tokens: ['llm.token_count.completion_details.reasoning'],
+    reasoning_output_tokens: ['llm.token_count.completion_details.reasoning'],
+  }),
+);
 
 function isModelCall(kind: ObservationKind | null): boolean {
   return kind === 'generation' || kind === 'llm' || kind === 'model' || kind === 'embedding';
 }
 
 function addPayload(
-  attributes: OtlpKeyValue[],
+  attributes: Attributes,
   forms: Partial<Record<PayloadField, CarriedForm>>,
   field: PayloadField,
   json: string | undefined,
@@ -172,10 +162,10 @@ function addPayload(
   if (json === undefined) return;
   const text = plainText(json);
   forms[field] = text === undefined ? 'json' : 'text';
-  attributes.push(textAttribute(CARRIED_PAYLOAD[field], text ?? json));
+  attributes[CARRIED_PAYLOAD[field]] = text ?? json;
   const mimeKey = MIME_KEYS[field];
   if (mimeKey === undefined) return;
-  attributes.push(textAttribute(mimeKey, text === undefined ? 'application/json' : 'text/plain'));
+  attributes[mimeKey] = text === undefined ? 'application/json' : 'text/plain';
 }
 
 const MIME_KEYS: Readonly<Partial<Record<PayloadField, string>>> = {
@@ -191,34 +181,22 @@ function plainText(json: string): string | undefined {
   return comesBack ? text : undefined;
 }
 
-function statusOf({ status, operation, error }: Observation): {
-  code: 0 | 1 | 2;
-  message: string | null;
-} {
+function statusOf({ status, operation, error }: Observation): OwnSpan['status'] {
   if (status === 'error' || operation === 'error') {
-    return { code: 2, message: error?.message ?? null };
+    const message = error?.message ?? null;
+    return message === null ? { code: 2 } : { code: 2, message };
   }
-  return { code: status === 'success' || status === 'ok' ? 1 : 0, message: null };
+  return { code: status === 'success' || status === 'ok' ? 1 : 0 };
 }
 
-/** An error as the event that OpenTelemetry records exceptions with. */
-function eventsOf({ error }: Observation, at: Instant): { events?: OtlpEvent[] } {
-  if (error === null) return {};
-  const attributes: OtlpKeyValue[] = [];
+/** An error as the event with which OpenTelemetry records exceptions. */
+function eventsOf({ error }: Observation, time: Instant): OwnSpanEvent[] {
+  if (error === null) return [];
+  const attributes: Attributes = {};
   for (const part of ['type', 'message', 'stacktrace'] as const) {
     const text = error[part];
-    if (text) attributes.push(textAttribute(`exception.${part}`, text));
+    if (text) attributes[`exception.${part}`] = text;
   }
-  if (attributes.length === 0) return {};
-  return { events: [{ timeUnixNano: nanosOf(at), name: 'exception', attributes }] };
-}
-
-function textAttribute(key: string, stringValue: string): OtlpKeyValue {
-  return { key, value: { stringValue } };
-}
-
-/** OTLP has no time before 1970. */
-function nanosOf(instant: Instant): string {
-  const nanos = unixNanosOf(instant);
-  return String(nanos < 0n ? 0n : nanos);
+  if (Object.keys(attributes).length === 0) return [];
+  return [{ name: 'exception', time, attributes }];
 }

@@ -16,7 +16,12 @@ import type {
 import { statusCode } from './span.ts';
 import { WireWriter } from './wire-writer.ts';
 
-/** Spans with what stands around them, in OTLP's JSON form: the common ground of both encodings. */
+/**
+ * Spans that arrived, with their resources and scopes, in OTLP's JSON form. They are encoded here, because
+ * OpenTelemetry's serializers cannot express all of them: integers above 2^53, doubles with an integral
+ * value, NaN and the infinities in JSON, repeated keys, counts of dropped resource attributes, flags. Spans
+ * that tracectl makes are encoded in own-span.ts.
+ */
 export type OtlpRequest = { readonly resourceSpans: readonly OtlpResourceSpans[] };
 export type OtlpResourceSpans = {
   readonly resource?: OtlpResource;
@@ -30,7 +35,7 @@ export type OtlpScopeSpans = {
 };
 
 /** An ExportTraceServiceRequest, as protobuf or in OTLP's JSON form. */
-export function encodeRequest(request: OtlpRequest, encoding: 'proto' | 'json'): Buffer {
+export function encodeOtlp(request: OtlpRequest, encoding: 'proto' | 'json'): Buffer {
   if (encoding === 'json') return Buffer.from(JSON.stringify(request, jsonValue));
   const writer = new WireWriter();
   for (const resourceSpans of request.resourceSpans) {
@@ -45,7 +50,7 @@ function jsonValue(_key: string, value: unknown): unknown {
 }
 
 /** The spans at these positions of a scanned body, decoded with their resources and scopes. */
-export function requestOf(index: OtlpIndex, positions: readonly number[]): OtlpRequest {
+export function decodeSpansAt(index: OtlpIndex, positions: readonly number[]): OtlpRequest {
   const resources = new Map<number, OtlpResourceSpans & { scopeSpans: OtlpScopeSpans[] }>();
   const scopes = new Map<number, { spans: OtlpSpan[] }>();
   for (const position of positions) {
@@ -82,7 +87,7 @@ function scopeSpansOf(index: OtlpIndex, scope: number) {
   return { scope: scopeAt(index, scope), spans, ...(url ? { schemaUrl: url } : {}) };
 }
 
-/** Found by reading over all that stands in a message: once for each, however many parts are made of it. */
+/** Finding a schema URL reads the whole message, so each is found once, however many parts are cut from it. */
 const schemaUrls = new WeakMap<OtlpIndex, Map<number, string | undefined>>();
 
 function schemaUrlAt(index: OtlpIndex, start: number, end: number): string | undefined {
@@ -156,7 +161,7 @@ function writeSpan(writer: WireWriter, span: OtlpSpan): void {
 
 const SPAN_KIND_NAMES = ['UNSPECIFIED', 'INTERNAL', 'SERVER', 'CLIENT', 'PRODUCER', 'CONSUMER'];
 
-/** Clients of the JSON form also send the enumeration's names. */
+/** JSON clients may send the names of the enumeration. */
 function spanKindNumber(kind: number | string | undefined): number | undefined {
   if (typeof kind !== 'string') return kind;
   const number = SPAN_KIND_NAMES.indexOf(kind.replace(/^SPAN_KIND_/, ''));
@@ -194,7 +199,7 @@ function writeAttributes(
   }
 }
 
-/** Members of a oneof are written also where they are empty: which one is set says the type. */
+/** An empty member of a oneof is written too, because the type of the value is the member that is set. */
 function writeValue(writer: WireWriter, value: OtlpValue): void {
   if (isSet(value.stringValue)) writer.textAlways(1, value.stringValue);
   else if (isSet(value.boolValue)) writer.varintAlways(2, value.boolValue ? 1n : 0n);

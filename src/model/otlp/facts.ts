@@ -71,6 +71,8 @@ export class SpanFacts {
   hasContextMetadata = false;
   /** What another tracectl says the observation is, which then counts instead of everything else. */
   carried: CarriedFields | undefined = undefined;
+  /** Span id of the parent that a processor dropped. */
+  originalParent: string | undefined = undefined;
   #kindRank = NONE;
   kind: ObservationKind | undefined = undefined;
   #customFields: Map<CustomFieldLayerName, [string, unknown][]> | undefined = undefined;
@@ -119,6 +121,9 @@ export class SpanFacts {
         if (typeof value?.stringValue === 'string') {
           this.carried = carriedFields(value.stringValue);
         }
+        break;
+      case 'original_parent':
+        if (isSpanId(value?.stringValue)) this.originalParent = value.stringValue;
         break;
       case 'custom_fields':
         this.#takeCustomFields(rule, value);
@@ -232,6 +237,10 @@ export class SpanFacts {
       ? null
       : { message, type, stacktrace };
   }
+}
+
+function isSpanId(text: string | undefined): text is string {
+  return typeof text === 'string' && /^[0-9a-f]{16}$/.test(text);
 }
 
 function takeContent(

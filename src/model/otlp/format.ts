@@ -1,16 +1,22 @@
 import type { OtlpIndex } from '../batch-index.ts';
 import { PermanentError } from '../errors.ts';
-import type { FormatModule } from '../format-module.ts';
-import type { Observation, Payload, PayloadField } from '../observation.ts';
-import { resourceAt, resourceFacts, scopeAt, spanAt, spanField } from './context.ts';
+import type { FormatModule, ItemHead } from '../format-module.ts';
+import { encodeJsonText, spliceJson } from '../json/edit.ts';
+import type { Payload, PayloadField } from '../observation.ts';
+import { resourceAt, scopeAt, spanAt, spanField } from './context.ts';
 import { cutJson, cutProto } from './cut.ts';
 import { OtlpField } from './fields.ts';
+import { headOfSpan } from './head.ts';
 import { scanJson } from './json-scan.ts';
-import { factsOfSpan, headOf, observationOf } from './observe.ts';
+import { jsonTexts, sharedJsonTexts } from './json-texts.ts';
+import { observeJson } from './observe-json.ts';
 import { observeProto } from './observe-proto.ts';
 import { payloadOf } from './payload.ts';
+import { reparentSpan } from './reparent.ts';
 import { scanProto } from './scan.ts';
 import { sourceOfSpan } from './source.ts';
+import { spliceWire } from './wire-splice.ts';
+import { sharedWireTexts, wireTexts } from './wire-texts.ts';
 
 /** OTLP in protobuf. A span's index is all that the accept path needs; see `scanProto`. */
 export const otlpProto: FormatModule<OtlpIndex> = {
@@ -24,6 +30,12 @@ export const otlpProto: FormatModule<OtlpIndex> = {
   },
   payload,
   source: sourceOfSpan,
+  texts: wireTexts,
+  sharedTexts: sharedWireTexts,
+  head,
+  encodeText: (text) => Buffer.from(text),
+  splice: spliceWire,
+  reparent: reparentSpan,
 };
 
 /** OTLP in JSON. */
@@ -32,16 +44,22 @@ export const otlpJson: FormatModule<OtlpIndex> = {
   itemId,
   usageBytes,
   cut: cutJson,
-  observe: observeJson,
+  observe: (index, position, requestIndex) => {
+    checkIds(index, position);
+    return observeJson(index, position, requestIndex);
+  },
   payload,
   source: sourceOfSpan,
+  texts: jsonTexts,
+  sharedTexts: sharedJsonTexts,
+  head,
+  encodeText: encodeJsonText,
+  splice: spliceJson,
+  reparent: reparentSpan,
 };
 
-function observeJson(index: OtlpIndex, position: number, requestIndex: number): Observation {
-  checkIds(index, position);
-  const span = spanAt(index, position);
-  const resource = resourceFacts(index, spanField(index, position, OtlpField.RESOURCE));
-  return observationOf(headOf(span), factsOfSpan(span), resource, requestIndex);
+function head(index: OtlpIndex, position: number): ItemHead {
+  return headOfSpan(index, position, itemId(index, position));
 }
 
 /** Validation has rejected spans without valid ids; a body that it never saw may still hold them. */

@@ -54,7 +54,8 @@ export function scanJson(bytes: Buffer, limits: ScanLimits): OtlpIndex {
   if (walk.wrong !== undefined) throw new Refusal('invalid_request', walk.wrong);
   walk.recorder.checkCount();
   const index = walk.recorder.index('otlp_json', bytes);
-  return walk.escapedKeys ? { ...index, escapedKeys: true } : index;
+  if (!walk.escapedKeys && !walk.lateKeys) return index;
+  return { ...index, escapedKeys: walk.escapedKeys, lateKeys: walk.lateKeys };
 }
 
 /** A pass in progress, with what has been noted of the span and its surroundings. */
@@ -79,6 +80,8 @@ type Walk = {
   links: number;
   /** A key has been seen that is spelled with escapes. */
   escapedKeys: boolean;
+  /** A `key` has been seen that is not the first member of its object. */
+  lateKeys: boolean;
   /** A key has been seen under which `custom_fields` may stand. */
   customFields: boolean;
 };
@@ -102,6 +105,7 @@ function newWalk(text: Text, recorder: Recorder): Walk {
     events: 0,
     links: 0,
     escapedKeys: false,
+    lateKeys: false,
     customFields: false,
   };
 }
@@ -131,6 +135,7 @@ function walkMessage(
   enter(walk, message, start);
   let marks: Map<string, RecorderMark> | undefined;
   let at = spaceFrom(text, start + 1);
+  const first = at;
   if (bytes[at] !== CLOSE_BRACE) {
     for (;;) {
       if (bytes[at] !== QUOTE) fail(text, at);
@@ -146,6 +151,7 @@ function walkMessage(
           marks ??= new Map();
           startOver(walk, marks, key);
         }
+        if (field.note === 'key' && keyStart !== first) walk.lateKeys = true;
         at = walkField(walk, at, depth, field, inner);
       }
       at = spaceFrom(text, at);

@@ -1,3 +1,5 @@
+import type { TextField } from '../texts.ts';
+
 /** The export request in OTLP's JSON form, as data: the type of every known field of every message. */
 
 export type ScalarType =
@@ -27,6 +29,8 @@ export type Field = {
   /** An array of messages of this type. */
   readonly list: boolean;
   readonly note: Note | undefined;
+  /** The field of a string that is a text; `value` for one whose attribute's key decides it. */
+  readonly text: TextField | 'value' | undefined;
 };
 
 export type Message = {
@@ -35,11 +39,15 @@ export type Message = {
 };
 
 function one(type: ScalarType | Message, note?: Note): Field {
-  return { type, list: false, note };
+  return { type, list: false, note, text: undefined };
+}
+
+function text(field: TextField | 'value', note?: Note): Field {
+  return { type: 'string', list: false, note, text: field };
 }
 
 function list(type: Message, note?: Note): Field {
-  return { type, list: true, note };
+  return { type, list: true, note, text: undefined };
 }
 
 function message(name: Message['name'], fields: Record<string, Field>): Message {
@@ -47,39 +55,39 @@ function message(name: Message['name'], fields: Record<string, Field>): Message 
 }
 
 const VALUE = message('other', {
-  stringValue: one('string'),
+  stringValue: text('value'),
   boolValue: one('bool'),
   intValue: one('int64'),
   doubleValue: one('double'),
   bytesValue: one('bytes'),
 });
-const KEY_VALUE = message('other', { key: one('string', 'key'), value: one(VALUE) });
+export const KEY_VALUE = message('other', { key: one('string', 'key'), value: one(VALUE) });
 VALUE.fields.set('arrayValue', one(message('list', { values: list(VALUE) })));
 VALUE.fields.set('kvlistValue', one(message('list', { values: list(KEY_VALUE) })));
 
-const EVENT = message('other', {
+export const EVENT = message('other', {
   timeUnixNano: one('uint64'),
-  name: one('string'),
+  name: text('events'),
   attributes: list(KEY_VALUE),
   droppedAttributesCount: one('uint32'),
 });
 
 const LINK = message('other', {
-  traceId: one('string'),
-  spanId: one('string'),
-  traceState: one('string'),
+  traceId: text('fixed'),
+  spanId: text('fixed'),
+  traceState: text('attributes'),
   attributes: list(KEY_VALUE),
   droppedAttributesCount: one('uint32'),
   flags: one('uint32'),
 });
 
-const SPAN = message('span', {
-  traceId: one('string', 'trace_id'),
-  spanId: one('string', 'span_id'),
-  traceState: one('string'),
-  parentSpanId: one('string', 'parent_id'),
+export const SPAN = message('span', {
+  traceId: text('fixed', 'trace_id'),
+  spanId: text('fixed', 'span_id'),
+  traceState: text('attributes'),
+  parentSpanId: text('fixed', 'parent_id'),
   flags: one('uint32'),
-  name: one('string'),
+  name: text('name'),
   kind: one('enum'),
   startTimeUnixNano: one('uint64'),
   endTimeUnixNano: one('uint64'),
@@ -89,12 +97,12 @@ const SPAN = message('span', {
   droppedEventsCount: one('uint32'),
   links: list(LINK, 'links'),
   droppedLinksCount: one('uint32'),
-  status: one(message('other', { message: one('string'), code: one('enum') })),
+  status: one(message('other', { message: text('error'), code: one('enum') })),
 });
 
 const SCOPE = message('other', {
-  name: one('string'),
-  version: one('string'),
+  name: text('attributes'),
+  version: text('attributes'),
   attributes: list(KEY_VALUE),
   droppedAttributesCount: one('uint32'),
 });
@@ -102,7 +110,7 @@ const SCOPE = message('other', {
 const SCOPE_SPANS = message('scope_spans', {
   scope: one(SCOPE, 'scope'),
   spans: list(SPAN),
-  schemaUrl: one('string'),
+  schemaUrl: text('attributes'),
 });
 
 const RESOURCE = message('other', {
@@ -113,7 +121,7 @@ const RESOURCE = message('other', {
 const RESOURCE_SPANS = message('resource_spans', {
   resource: one(RESOURCE, 'resource'),
   scopeSpans: list(SCOPE_SPANS),
-  schemaUrl: one('string'),
+  schemaUrl: text('attributes'),
 });
 
 export const REQUEST = message('request', { resourceSpans: list(RESOURCE_SPANS) });

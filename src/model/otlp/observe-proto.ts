@@ -8,7 +8,7 @@ import { OTLP_STRIDE, OtlpField } from './fields.ts';
 import { keyAt, repeatedTextAt } from './keys.ts';
 import { observationOf } from './observe.ts';
 import type { OtlpValue } from './span.ts';
-import { hasValue } from './value.ts';
+import { hasValue, textOfValue } from './value.ts';
 import { WireReader } from './wire.ts';
 
 /**
@@ -114,6 +114,29 @@ function takeAttribute(facts: SpanFacts, bytes: Buffer, start: number, end: numb
   const to = valueEnd;
   if (isEmptyAt(bytes, from, to)) return;
   facts.take(key, key.needsValue ? valueAt(bytes, from, to) : undefined);
+}
+
+/** The last attribute with this key as text; see `ItemHead.attribute`. */
+export function wireAttribute(index: OtlpIndex, position: number, key: string): string | undefined {
+  const { bytes, spans } = index;
+  const base = position * OTLP_STRIDE;
+  const end = spans[base + OtlpField.END] as number;
+  let found: string | undefined;
+  let p = spans[base + OtlpField.START] as number;
+  while (p < end) {
+    const tag = varintAt(bytes, p);
+    if (tag !== 74) {
+      p = skip(bytes, tag, next);
+      continue;
+    }
+    const length = varintAt(bytes, next);
+    p = next + length;
+    findKeyValue(bytes, next, p);
+    if (keyAt(bytes, keyStart, keyEnd).text === key) {
+      found = textOfValue(valueAt(bytes, valueStart, valueEnd));
+    }
+  }
+  return found;
 }
 
 /** A value; strings and small integers, which most are, without the general reader. */

@@ -48,7 +48,8 @@ export function observationOf(
     status = 'success';
   }
   const external: Record<string, string> = { trace_id: head.traceId, span_id: head.spanId };
-  if (head.parentSpanId !== null) external.parent_span_id = head.parentSpanId;
+  const sentParent = facts.originalParent ?? head.parentSpanId;
+  if (sentParent !== null) external.parent_span_id = sentParent;
   let payloadMask = METADATA;
   if (facts.input.present) payloadMask |= INPUTS;
   if (facts.output.present) payloadMask |= OUTPUTS;

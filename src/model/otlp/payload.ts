@@ -1,4 +1,4 @@
-import { attributeKey } from '../attributes.ts';
+import { attributeKey, ORIGINAL_PARENT_KEY } from '../attributes.ts';
 import { formatInstant } from '../instant.ts';
 import { checkJson } from '../json/scan.ts';
 import type { Payload, PayloadField } from '../observation.ts';
@@ -174,9 +174,10 @@ function addScope(entries: Map<string, string>, scope: OtlpScope): void {
   addNumber(entries, 'scope.dropped_attributes_count', scope.droppedAttributesCount);
 }
 
-/** The attributes that became inputs, outputs, model, usage or context metadata. */
+/** The attributes that became inputs, outputs, model, usage, context metadata or an external id. */
 function isRepeated(key: string, facts: SpanFacts): boolean {
   if (key === facts.model?.key) return true;
+  if (key === ORIGINAL_PARENT_KEY && facts.originalParent !== undefined) return true;
   if (key === 'context_metadata' && facts.hasContextMetadata) return true;
   if (isContent(key, facts, 'input') || isContent(key, facts, 'output')) return true;
   return facts.tokens?.some((token) => token.key === key && !token.isPart) ?? false;

@@ -1,21 +1,58 @@
 import { WireReader } from './wire.ts';
 
-/** What an ExportTraceServiceResponse says beside success. */
+/** The partial success of an ExportTraceServiceResponse; `rejectedSpans` is 0 if every span was accepted. */
 export type PartialSuccess = { readonly rejectedSpans: number; readonly errorMessage: string };
 
+const NOTHING_REJECTED: PartialSuccess = { rejectedSpans: 0, errorMessage: '' };
+
 /**
- * The partial success in an answer, `rejectedSpans` 0 where there is none. Undefined where the body is no
- * such answer: it comes from outside, so nothing of it is taken on trust.
+ * Reads the body of a response with status 200; undefined if it is no ExportTraceServiceResponse. The body
+ * comes from outside, so every value is checked. OpenTelemetry's deserializers are loaded with the first
+ * body that is not empty: most destinations answer a full success with an empty one.
  */
-export function readExportResponse(body: Buffer, isJson: boolean): PartialSuccess | undefined {
+export async function readExportResponse(
+  body: Buffer,
+  isJson: boolean,
+): Promise<PartialSuccess | undefined> {
+  if (body.length === 0) return NOTHING_REJECTED;
+  // The package accepts a fixed-size field that is cut off.
+  if (!isJson && !isSound(body, 0, body.length)) return undefined;
+  const { JsonTraceSerializer, ProtobufTraceSerializer } = await import(
+    '@opentelemetry/otlp-transformer'
+  );
   try {
-    return isJson ? readJsonResponse(body) : readProtoResponse(body);
+    const serializer = isJson ? JsonTraceSerializer : ProtobufTraceSerializer;
+    const response: unknown = serializer.deserializeResponse(body);
+    if (!isRecord(response) || (isJson && isMalformed(response, body))) return undefined;
+    const { partialSuccess } = response;
+    return isRecord(partialSuccess) ? partialSuccessOf(partialSuccess) : NOTHING_REJECTED;
   } catch {
     return undefined;
   }
 }
 
-/** The message of a google.rpc.Status; undefined where the body is none. */
+/** The package reads malformed JSON as an empty response, and only logs the error. */
+function isMalformed(response: Record<string, unknown>, body: Buffer): boolean {
+  return Object.keys(response).length === 0 && !/^\s*(\{\s*\})?\s*$/.test(body.toString());
+}
+
+/** A count is text in JSON, a number in protobuf; one that is not positive or not exact counts as none. */
+function partialSuccessOf({
+  rejectedSpans,
+  errorMessage,
+}: Record<string, unknown>): PartialSuccess {
+  const count = Number(rejectedSpans ?? 0);
+  return {
+    rejectedSpans: Number.isSafeInteger(count) && count > 0 ? count : 0,
+    errorMessage: String(errorMessage ?? ''),
+  };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The message of a google.rpc.Status; undefined if the body is none. OpenTelemetry's packages read no such body. */
 export function readStatusMessage(body: Buffer, isJson: boolean): string | undefined {
   try {
     if (isJson) {
@@ -29,43 +66,9 @@ export function readStatusMessage(body: Buffer, isJson: boolean): string | undef
       reader.skip();
     }
   } catch {
-    // Said by the answer below.
+    // A body that cannot be read has no message.
   }
   return undefined;
-}
-
-function readJsonResponse(body: Buffer): PartialSuccess | undefined {
-  const text = body.toString().trim();
-  if (text === '') return { rejectedSpans: 0, errorMessage: '' };
-  const value = JSON.parse(text) as { partialSuccess?: Record<string, unknown> | null } | null;
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return undefined;
-  const { rejectedSpans = 0, errorMessage = '' } = value.partialSuccess ?? {};
-  return { rejectedSpans: countOf(Number(rejectedSpans)), errorMessage: String(errorMessage) };
-}
-
-function readProtoResponse(body: Buffer): PartialSuccess | undefined {
-  if (!isSound(body, 0, body.length)) return undefined;
-  let rejectedSpans = 0;
-  let errorMessage = '';
-  const reader = new WireReader(body, 0, body.length);
-  for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
-    if (tag !== 10) {
-      reader.skip();
-      continue;
-    }
-    const partial = reader.message();
-    if (!isSound(body, partial.start, partial.end)) return undefined;
-    for (let inner = partial.nextTag(); inner !== 0; inner = partial.nextTag()) {
-      if (inner === 8) rejectedSpans = countOf(partial.varint());
-      else if (inner === 18) errorMessage = partial.text();
-      else partial.skip();
-    }
-  }
-  return { rejectedSpans, errorMessage };
-}
-
-function countOf(value: number): number {
-  return Number.isSafeInteger(value) && value > 0 ? value : 0;
 }
 
 /** Whether a range holds whole fields: the reader itself checks no bounds. */

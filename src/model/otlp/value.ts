@@ -43,6 +43,19 @@ export function membersText(entries: ReadonlyMap<string, string>): string {
   return `{${members.join(',')}}`;
 }
 
+/** The value of the last attribute with this key as text: a string's content, otherwise JSON. */
+export function attributeText(
+  attributes: readonly OtlpKeyValue[] | null | undefined,
+  key: string,
+): string | undefined {
+  return textOfValue(attributes?.findLast((attribute) => attribute.key === key)?.value);
+}
+
+/** A string's content, or any other value as JSON; undefined for a null. */
+export function textOfValue(value: OtlpValue | null | undefined): string | undefined {
+  return isPresent(value) ? (value?.stringValue ?? valueText(value)) : undefined;
+}
+
 /**
  * An input or output: text that is a JSON object or array stands for that value, to the letter; other
  * text stays text.

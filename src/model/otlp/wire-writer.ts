@@ -1,13 +1,13 @@
 /**
- * Writes protobuf into one growing buffer. A nested message is written where it belongs and its length put
- * in front of it afterwards, so that nothing is written twice. As in proto3, scalars that are empty or
- * zero are left out, but by the methods that end in `Always`.
+ * Writes protobuf into one growing buffer. A nested message is written in place, then moved to make room for
+ * the length in front of it, so no message is encoded twice. As in proto3, empty and zero scalars are left
+ * out, except by the methods that end in `Always`.
  */
 export class WireWriter {
   #bytes: Buffer = Buffer.allocUnsafeSlow(4096);
   #length = 0;
 
-  /** What was written; it owns its memory. */
+  /** The written bytes, in memory of their own. */
   finish(): Buffer {
     return this.#bytes.subarray(0, this.#length);
   }
@@ -49,7 +49,7 @@ export class WireWriter {
     this.#length += value.length;
   }
 
-  /** Takes digits too, as JSON may have them. */
+  /** Also takes decimal digits, which JSON may have. */
   uint(field: number, value: number | string | null | undefined): void {
     const number = Number(value ?? 0);
     if (number === 0) return;

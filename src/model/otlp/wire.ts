@@ -129,3 +129,20 @@ export class WireReader {
     return this.#p;
   }
 }
+
+/** A length as a varint of as few bytes as possible. */
+export function varintBytes(value: number): Buffer {
+  const bytes: number[] = [];
+  let rest = value;
+  while (rest > 127) {
+    bytes.push((rest % 128) | 128);
+    rest = Math.floor(rest / 128);
+  }
+  bytes.push(rest);
+  return Buffer.from(bytes);
+}
+
+/** A field of wire type 2: its tag, and its content behind the content's length. */
+export function lengthDelimited(tag: number, content: Uint8Array): Buffer {
+  return Buffer.concat([varintBytes(tag), varintBytes(content.length), content]);
+}

@@ -1,5 +1,7 @@
-import { COMMON_FIELDS, SIZED_FIELDS, slotsOf } from '../json/fields.ts';
+import { ORIGINAL_PARENT_FIELD } from '../json/edit.ts';
+import { COMMON_FIELDS, COMMON_TEXT_FIELDS, SIZED_FIELDS, slotsOf } from '../json/fields.ts';
 import { compilePattern } from '../json/pattern.ts';
+import { itemFields } from '../json/texts.ts';
 
 /** Known fields of a run (spec 2.4, and what LangSmith's clients send), in the order of their slots. */
 export const RUN_FIELDS = [
@@ -15,7 +17,15 @@ export const RUN_FIELDS = [
   'extra.invocation_params.model',
   'extra.invocation_params.model_name',
   'outputs.usage_metadata',
+  ORIGINAL_PARENT_FIELD,
 ] as const;
 
 export const RUN = slotsOf(RUN_FIELDS);
 export const RUN_PATTERN = compilePattern(RUN_FIELDS, SIZED_FIELDS);
+
+export const RUN_TEXTS = itemFields(RUN_PATTERN, RUN_FIELDS, {
+  ...COMMON_TEXT_FIELDS,
+  parent_run_id: 'fixed',
+  dotted_order: 'fixed',
+  [ORIGINAL_PARENT_FIELD]: 'fixed',
+});

@@ -1,7 +1,8 @@
 import type { JsonIndex } from '../batch-index.ts';
 import { PermanentError } from '../errors.ts';
-import type { FormatModule } from '../format-module.ts';
+import type { FormatModule, ItemHead } from '../format-module.ts';
 import { cutItems } from '../json/cut.ts';
+import { encodeJsonText, ORIGINAL_PARENT_FIELD, reparentItem, spliceJson } from '../json/edit.ts';
 import { COMMON } from '../json/fields.ts';
 import { OPEN_BRACE } from '../json/grammar.ts';
 import { isId } from '../json/id.ts';
@@ -11,6 +12,8 @@ import {
   errorAt,
   idAt,
   instantAt,
+  metadataText,
+  originalParentAt,
   ownId,
   payloadMaskOf,
   payloadOf,
@@ -20,7 +23,9 @@ import {
 } from '../json/item.ts';
 import { findMembers, isPresent, type Member, startOf, stringAt, typeAt } from '../json/read.ts';
 import { documentScanner } from '../json/scan.ts';
+import { itemTexts, rootTexts } from '../json/texts.ts';
 import {
+  type Instant,
   OBSERVATION_KINDS,
   type Observation,
   type ObservationError,
@@ -28,7 +33,7 @@ import {
   type ObservationOperation,
   type TokenUsage,
 } from '../observation.ts';
-import { RUN, RUN_PATTERN } from './fields.ts';
+import { RUN, RUN_PATTERN, RUN_TEXTS } from './fields.ts';
 
 /** Runs in LangSmith's form: `{"post":[…],"patch":[…]}` (spec 2.4); a single run is wrapped into one. */
 export const runs: FormatModule<JsonIndex> = {
@@ -44,31 +49,60 @@ export const runs: FormatModule<JsonIndex> = {
   observe,
   payload: payloadOf,
   source: sourceOfItem,
+  texts: (index, position, visitor) => itemTexts(RUN_TEXTS, index, position, visitor),
+  sharedTexts: rootTexts,
+  head,
+  encodeText: encodeJsonText,
+  splice: spliceJson,
+  reparent: (index, position, parent) =>
+    reparentItem(PARENTS, ORIGINAL_PARENT, index, position, parent),
 };
+
+const PARENTS = [{ slot: RUN.parent_run_id, name: 'parent_run_id' }];
+const ORIGINAL_PARENT = RUN[ORIGINAL_PARENT_FIELD];
+
+function head(index: JsonIndex, position: number): ItemHead {
+  const ancestors = () => ancestorsAt(index, position, ownId(index, position));
+  return {
+    get id() {
+      return ownId(index, position);
+    },
+    get traceId() {
+      return ancestors().traceId;
+    },
+    get parentId() {
+      return ancestors().parentId;
+    },
+    get name() {
+      return stringAt(index, position, COMMON.name) ?? null;
+    },
+    get kind() {
+      return kindOfRunType(runTypeAt(index, position));
+    },
+    get status() {
+      return STATUS_OF[operationAt(index, position)];
+    },
+    scope: null,
+    attribute: (key) => metadataText(index, position, key),
+  };
+}
 
 function observe(index: JsonIndex, position: number, requestIndex: number): Observation {
   const id = ownId(index, position);
   // Validation has seen to it; a run without one came by a pipeline without it.
   if (id === undefined) throw new PermanentError('unreadable_event', 'The run has no id.');
-  const order = parseDottedOrder(stringAt(index, position, RUN.dotted_order));
-  const parentId = idAt(index, position, RUN.parent_run_id) ?? order.parentId;
   const error = runError(index, position);
   const endTime = instantAt(index, position, COMMON.end_time, true) ?? null;
-  const operation: ObservationOperation =
-    error !== null ? 'error' : endTime !== null ? 'finish' : 'start';
-  const runType = stringAt(index, position, COMMON.run_type) || null;
+  const operation = operationOf(error, endTime);
+  const runType = runTypeAt(index, position);
   return {
     id,
-    traceId:
-      idAt(index, position, COMMON.trace_id) ??
-      order.traceId ??
-      ownTrace(index, position, id, parentId),
-    parentId,
+    ...ancestorsAt(index, position, id),
     index: requestIndex,
     operation,
     version: versionAt(index, position),
     name: stringAt(index, position, COMMON.name) ?? null,
-    kind: runType === null ? null : kindOfRunType(runType),
+    kind: kindOfRunType(runType),
     status: STATUS_OF[operation],
     startTime: instantAt(index, position, COMMON.start_time, true) ?? null,
     endTime,
@@ -84,7 +118,38 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
   };
 }
 
+function operationOf(
+  error: ObservationError | null,
+  endTime: Instant | null,
+): ObservationOperation {
+  if (error !== null) return 'error';
+  return endTime !== null ? 'finish' : 'start';
+}
+
+function operationAt(index: JsonIndex, position: number): ObservationOperation {
+  const endTime = instantAt(index, position, COMMON.end_time, true) ?? null;
+  return operationOf(runError(index, position), endTime);
+}
+
+function runTypeAt(index: JsonIndex, position: number): string | null {
+  return stringAt(index, position, COMMON.run_type) || null;
+}
+
 const STATUS_OF = { start: 'running', finish: 'success', error: 'error' } as const;
+
+/** The run's trace and parent. `dotted_order` names the original parent, so it does not count after a change. */
+function ancestorsAt(
+  index: JsonIndex,
+  position: number,
+  id: string | undefined,
+): { traceId: string | null; parentId: string | null } {
+  const order = parseDottedOrder(stringAt(index, position, RUN.dotted_order));
+  const named = idAt(index, position, RUN.parent_run_id);
+  const isReparented = originalParentAt(index, position, ORIGINAL_PARENT) !== null;
+  const parentId = isReparented ? named : (named ?? order.parentId);
+  const traceId = idAt(index, position, COMMON.trace_id) ?? order.traceId;
+  return { traceId: traceId ?? ownTrace(index, position, id, parentId), parentId };
+}
 
 /**
  * A creation that names neither trace nor parent is the root of one. A child goes where its parent is, and
@@ -93,10 +158,11 @@ const STATUS_OF = { start: 'running', finish: 'success', error: 'error' } as con
 function ownTrace(
   index: JsonIndex,
   position: number,
-  id: string,
+  id: string | undefined,
   parentId: string | null,
 ): string | null {
-  return position < index.posts && (parentId === null || parentId === id) ? id : null;
+  const isRoot = position < index.posts && (parentId === null || parentId === id);
+  return isRoot ? (id ?? null) : null;
 }
 
 /** LangSmith's path of a run: segments of a time and an id, from the root of the trace to the run. */
@@ -119,7 +185,8 @@ function idOfSegment(segment: string | null): string | null {
   return id !== undefined && isId(id) ? id : null;
 }
 
-function kindOfRunType(runType: string): ObservationKind {
+function kindOfRunType(runType: string | null): ObservationKind | null {
+  if (runType === null) return null;
   return OBSERVATION_KINDS.find((kind) => kind === runType) ?? 'chain';
 }
 
@@ -201,10 +268,12 @@ function externalOf(
   runType: string | null,
 ): Readonly<Record<string, string>> | null {
   const sessionName = stringAt(index, position, RUN.session_name);
+  const originalParent = originalParentAt(index, position, ORIGINAL_PARENT);
   const isForeign = runType !== null && kindOfRunType(runType) !== runType;
-  if (!isForeign && sessionName === undefined) return null;
+  if (!isForeign && sessionName === undefined && originalParent === null) return null;
   return {
     ...(isForeign ? { run_type: runType } : {}),
     ...(sessionName === undefined ? {} : { session_name: sessionName }),
+    ...(originalParent === null ? {} : { parent_id: originalParent }),
   };
 }

@@ -3,9 +3,11 @@ import t from 'tap';
 import { writeAllButPoison } from '../../../exporters/postgres/bisection.ts';
 import { config } from '../../../exporters/postgres/config.ts';
 import { createExporter as postgresExporter } from '../../../exporters/postgres/exporter.ts';
+import { offer } from '../../../src/component/capability.ts';
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
+import { STORE, type Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant } from '../../helper/batches.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
@@ -15,7 +17,7 @@ const NEVER = new AbortController().signal;
 
 /** An exporter on a store with these traces. */
 async function exporterOn(traces: Pick<TraceStore, 'write'>) {
-  const host = fakeHost({ extensions: { postgres: { store: { traces } } } });
+  const host = fakeHost({ extensions: { postgres: [offer(STORE, { traces } as Store)] } });
   const settings = testSettings('exporter', 'postgres', { host });
   const exporter = postgresExporter(settings, config.parse({}));
   await exporter.start();

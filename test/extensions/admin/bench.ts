@@ -1,7 +1,11 @@
 import type { Test } from 'tap';
 import { config as adminConfig } from '../../../extensions/admin/config.ts';
 import { createExtension as createAdmin } from '../../../extensions/admin/extension.ts';
-import { createHealth } from '../../../src/component/health.ts';
+import { findOffer, offer } from '../../../src/component/capability.ts';
+import { createHealth, HEALTH } from '../../../src/component/health.ts';
+import { ADMIN_API } from '../../../src/control/admin-api.ts';
+import { DATA_DIRECTORY } from '../../../src/store/data-directory.ts';
+import { STORE } from '../../../src/store/store.ts';
 import type { PlanName } from '../../../src/tenancy/contract.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { type FakeStore, fakeStore } from '../../helper/fake-store.ts';
@@ -39,12 +43,12 @@ export async function serving(
   const settings = testSettings('extension', 'admin', {
     clock,
     host: fakeHost({
-      services: { health: createHealth(clock) },
+      services: [offer(HEALTH, createHealth(clock))],
       extensions: {
-        sqlite: {
-          store,
-          ...(directory === undefined ? {} : { data_directory: { path: directory } }),
-        },
+        sqlite: [
+          offer(STORE, store),
+          ...(directory === undefined ? [] : [offer(DATA_DIRECTORY, { path: directory })]),
+        ],
       },
     }),
   });
@@ -57,7 +61,7 @@ export async function serving(
   const admin = createAdmin(settings, config);
   await admin.start();
   t.teardown(() => admin.shutdown(NO_DEADLINE));
-  const url = admin.provide<{ url: string }>({ name: 'admin_api' })?.url ?? '';
+  const url = findOffer(admin.offers, ADMIN_API)?.url ?? '';
   return { admin, store, clock, settings, url, ask: asker(url) };
 }
 

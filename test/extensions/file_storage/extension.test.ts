@@ -4,6 +4,7 @@ import type { Test } from 'tap';
 import t from 'tap';
 import { config } from '../../../extensions/file_storage/config.ts';
 import { createExtension as fileStorageExtension } from '../../../extensions/file_storage/extension.ts';
+import { findOffer, offer } from '../../../src/component/capability.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import type { QueueEntry } from '../../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../../src/queue/queue.ts';
@@ -18,15 +19,15 @@ const UNLIMITED = { eventsPerMonth: null, bytesPerHour: null };
 
 async function started(t: Test, directory = t.testdir({})) {
   const clock = fakeClock();
-  const services = { [HEALTH_REGISTRY.name]: createHealth(clock) };
+  const services = [offer(HEALTH_REGISTRY, createHealth(clock))];
   const settings = testSettings('extension', 'file_storage', {
     clock,
     host: fakeHost({ services }),
   });
   const parsed = config.parse({ directory, min_free_bytes: 0, reserve_bytes: 0 });
   const extension = fileStorageExtension(settings, parsed);
-  const storage = extension.provide(QUEUE_STORAGE);
-  const counters = extension.provide(USAGE_COUNTERS);
+  const storage = findOffer(extension.offers, QUEUE_STORAGE);
+  const counters = findOffer(extension.offers, USAGE_COUNTERS);
   if (storage === undefined || counters === undefined) throw new Error('it offers both');
   await extension.start();
   t.teardown(() => extension.shutdown(NEVER));

@@ -2,6 +2,7 @@ import pg from 'pg';
 import t, { type Test } from 'tap';
 import { config } from '../../../extensions/postgres/config.ts';
 import { factory as postgres } from '../../../extensions/postgres/factory.ts';
+import { findOffer, offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Extension } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
@@ -14,7 +15,7 @@ const server = await postgresServer(t);
 const QUEUE = { name: 'q', branches: ['a'], maxBytes: 1e9 };
 
 async function extensionOn(url: string, more: object = {}) {
-  const host = fakeHost({ services: { [HEALTH_REGISTRY.name]: createHealth(systemClock) } });
+  const host = fakeHost({ services: [offer(HEALTH_REGISTRY, createHealth(systemClock))] });
   const settings = testSettings('extension', 'postgres', { host, clock: systemClock });
   return (await postgres.create(settings, config.parse({ url, ...more }))) as Extension;
 }
@@ -23,7 +24,7 @@ async function started(t: Test, url: string, more: object = {}) {
   const extension = await extensionOn(url, more);
   t.teardown(() => extension.shutdown(AbortSignal.timeout(1000)));
   await extension.start();
-  const storage = extension.provide(QUEUE_STORAGE);
+  const storage = findOffer(extension.offers, QUEUE_STORAGE);
   if (storage === undefined) throw new Error('it offers no queues');
   return storage;
 }

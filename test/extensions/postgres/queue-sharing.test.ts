@@ -124,17 +124,17 @@ t.test('work that is done alone is done by one process at a time', async (t) => 
   const { one, other } = await two(t);
   let runs = 0;
   let end = (): void => {};
-  const first = one.alone('work', () => {
+  const first = one.withAdvisoryLock('work', () => {
     runs++;
     return new Promise((resolve) => {
       end = resolve;
     });
   });
   while (runs === 0) await new Promise((resolve) => setImmediate(resolve));
-  t.equal(await other.alone('work', async () => void runs++), false);
+  t.equal(await other.withAdvisoryLock('work', async () => void runs++), false);
   end();
   t.equal(await first, true);
-  t.equal(await other.alone('work', async () => void runs++), true);
+  t.equal(await other.withAdvisoryLock('work', async () => void runs++), true);
   t.equal(runs, 2);
 });
 

@@ -46,11 +46,15 @@ t.test(
     const begun = async (count: number): Promise<void> => {
       while (gates.length < count) await new Promise((resolve) => setImmediate(resolve));
     };
-    const promptly: typeof database.promptly = async (work) => {
+    const transactionWithDeadline: typeof database.transactionWithDeadline = async (work) => {
       await new Promise<void>((resolve) => gates.push(resolve));
-      return database.promptly(work);
+      return database.transactionWithDeadline(work);
     };
-    const storage = await openQueues({ ...database, promptly }, clock, recordingLogger());
+    const storage = await openQueues(
+      { ...database, transactionWithDeadline },
+      clock,
+      recordingLogger(),
+    );
     t.teardown(() => storage.crash());
     const queue = await storage.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
     const [slow, quick, given, late] = [1, 1, 1, 1].map((events) => nativeBatch(events));

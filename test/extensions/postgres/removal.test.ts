@@ -7,7 +7,7 @@ import {
 } from '../../../extensions/postgres/batches/partitions.ts';
 import {
   dueProjects,
-  expireStep,
+  expireTracesStep,
   removeFreeBatchesStep,
   removeProjectStep,
 } from '../../../extensions/postgres/batches/purge.ts';
@@ -71,7 +71,7 @@ t.test('traces past their time go, with all that only they needed', async (t) =>
   const note = (more: Partial<typeof removed>) => {
     for (const [name, n] of Object.entries(more)) removed[name as keyof typeof removed] += n;
   };
-  await all(() => expireStep(database, P, T0 + 1, T0, note));
+  await all(() => expireTracesStep(database, P, T0 + 1, T0, note));
   t.match(removed, { traces: 2, observations: 3 });
   t.equal(await traces.getTrace(P, 'old'), undefined);
   t.equal((await traces.getTrace(P, 'kept'))?.observationCount, 1);
@@ -91,13 +91,13 @@ t.test(
     const { traces, database, count } = await traceDatabase(t, await server.database());
     const many = Array.from({ length: 2300 }, (_, i) => anObservation({ id: `o${i}` }));
     await traces.write(batchWith(many, at(T0)));
-    t.ok(await expireStep(database, P, T0 + 1, T0));
+    t.ok(await expireTracesStep(database, P, T0 + 1, T0));
     t.equal(await traces.getTrace(P, 'trace-1'), undefined);
     t.equal(await traces.getObservation(P, 'o7'), undefined);
     const [hidden] = await dueProjects(database, [[P, T0 + 1]]);
     t.same(hidden?.[0], '', 'the rest is found also after a restart');
     await traces.write(batchWith([anObservation({ name: 'new' })], at(T0)));
-    t.ok((await all(() => expireStep(database, 'proj_none', 0, T0))) > 2);
+    t.ok((await all(() => expireTracesStep(database, 'proj_none', 0, T0))) > 2);
     t.equal(await count('observations'), 1);
     t.match(await traces.getTrace(P, 'trace-1'), { name: 'new', observationCount: 1 });
   },
@@ -108,12 +108,12 @@ t.test('a trace that is written to while it expires is left, or comes back whole
   for (let round = 0; round < 20; round++) {
     await traces.write(batchWith([anObservation({ id: 'old' })], at(T0)));
     const late = batchWith([anObservation({ id: 'new' })], at(T0 + DAY));
-    await Promise.all([traces.write(late), expireStep(database, P, T0 + DAY, T0)]);
+    await Promise.all([traces.write(late), expireTracesStep(database, P, T0 + DAY, T0)]);
     const trace = await traces.getTrace(P, 'trace-1');
     const { items } = await traces.listObservations(P, 'trace-1', { limit: 9 });
     t.ok(items.some(({ id }) => id === 'new'));
     t.equal(trace?.observationCount, items.length);
-    await all(() => expireStep(database, P, LATER, T0));
+    await all(() => expireTracesStep(database, P, LATER, T0));
   }
 });
 
@@ -182,7 +182,7 @@ t.test('a day that nobody needs goes as a whole, and no other', async (t) => {
   t.equal(await count('batches_default'), 1, 'what has no day of its own is not refused');
   for (const day of days.slice(0, 3)) t.equal(await count(day), 1);
   t.equal(await dropOldPartitions(database, T0 + 9 * DAY), 2, 'the two in which nothing is');
-  await all(() => expireStep(database, P, T0 + DAY + 1, T0));
+  await all(() => expireTracesStep(database, P, T0 + DAY + 1, T0));
   const removed: unknown[] = [];
   const end = Date.UTC(2026, 0, 16);
   t.equal(await dropOldPartitions(database, end - 1), 0, 'the day is not over');

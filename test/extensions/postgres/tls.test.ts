@@ -6,6 +6,7 @@ import pg from 'pg';
 import t from 'tap';
 import { config } from '../../../extensions/postgres/config.ts';
 import { factory as postgres } from '../../../extensions/postgres/factory.ts';
+import { offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Extension } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
@@ -40,7 +41,7 @@ const server = await postgresServer(t, [
 ]);
 
 async function start(tls: object, url?: string): Promise<void> {
-  const host = fakeHost({ services: { [HEALTH_REGISTRY.name]: createHealth(systemClock) } });
+  const host = fakeHost({ services: [offer(HEALTH_REGISTRY, createHealth(systemClock))] });
   const settings = testSettings('extension', 'postgres', { host, clock: systemClock });
   const written = { url: url ?? (await server.database()), tls };
   const extension = (await postgres.create(settings, config.parse(written))) as Extension;

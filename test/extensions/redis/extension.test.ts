@@ -5,20 +5,24 @@ import { config } from '../../../extensions/redis/config.ts';
 import { redisCluster, redisServer } from '../../helper/redis-server.ts';
 import { FAILED, startRedis, stateOf } from './starting.ts';
 
-t.test('commands and scripts run; keys begin with a hash tag', async (t) => {
+t.test('runs commands and scripts, with a hash tag at the start of every key', async (t) => {
   const server = await redisServer(t);
   const { redis } = await startRedis(t, { url: server.url });
   t.equal(redis.key('a', 'b'), '{tracectl}:a:b');
   const script = redis.script("return redis.call('INCRBY', KEYS[1], ARGV[1])");
   t.equal(await script.run([redis.key('n')], [2]), 2);
   await server.client.script('FLUSH');
-  t.equal(await script.run([redis.key('n')], [3]), 5, 'a script that Redis forgot is sent again');
+  t.equal(
+    await script.run([redis.key('n')], [3]),
+    5,
+    'sends a script again that Redis does not know any more',
+  );
   t.equal(await redis.run((client) => client.get('{tracectl}:n')), '5');
   const broken = redis.script('return redis.call("GET", "a", "b")');
   await t.rejects(broken.run([], []), FAILED);
 });
 
-t.test('without Redis commands fail at once, and go on when it is back', async (t) => {
+t.test('fails commands while Redis is away, and runs them after it is back', async (t) => {
   const server = await redisServer(t);
   const { redis, health } = await startRedis(t, { url: server.url });
   const component = () => health.report(true).components[0];
@@ -36,7 +40,7 @@ t.test('without Redis commands fail at once, and go on when it is back', async (
   t.match(component(), { healthy: true });
 });
 
-t.test('a Redis that is not there at the start is waited for', async (t) => {
+t.test('starts without Redis and connects when it is up', async (t) => {
   const server = await redisServer(t);
   await server.kill();
   const { redis } = await startRedis(t, { url: server.url });
@@ -46,7 +50,7 @@ t.test('a Redis that is not there at the start is waited for', async (t) => {
   t.equal(await redis.run((client) => client.get('a')), null);
 });
 
-t.test('a connection that ended for good is made anew', async (t) => {
+t.test('reconnects after the client of the library has ended', async (t) => {
   const server = await redisServer(t);
   const { redis } = await startRedis(t, { url: server.url });
   redis.client.disconnect();
@@ -55,7 +59,7 @@ t.test('a connection that ended for good is made anew', async (t) => {
   t.equal(await redis.run((client) => client.get('a')), null);
 });
 
-t.test('a Redis that is silent fails a command within its time-out', async (t) => {
+t.test('fails a command within its time-out if Redis does not answer', async (t) => {
   const server = await redisServer(t);
   const { redis } = await startRedis(t, { url: server.url, command_timeout: '100ms' });
   server.freeze();
@@ -67,7 +71,7 @@ t.test('a Redis that is silent fails a command within its time-out', async (t) =
   await stateOf(redis, ({ connected }) => connected);
 });
 
-t.test('a full Redis is told from one that is away', async (t) => {
+t.test('reports a full Redis with a code of its own', async (t) => {
   const server = await redisServer(t);
   const { redis } = await startRedis(t, { url: server.url });
   await server.config('maxmemory', '1');
@@ -77,7 +81,7 @@ t.test('a full Redis is told from one that is away', async (t) => {
   );
 });
 
-t.test('a password that is wrong is told, and one that is made right is taken', async (t) => {
+t.test('reports a wrong password, and connects when the password is valid', async (t) => {
   const server = await redisServer(t);
   await server.client.call('ACL', 'SETUSER', 'gateway', 'on', '>old', '~*', '&*', '+@all');
   const url = server.url.replace('redis://', 'redis://gateway:new@');
@@ -90,10 +94,10 @@ t.test('a password that is wrong is told, and one that is made right is taken', 
   t.equal(await redis.run((client) => client.get('a')), null);
 });
 
-t.test('a Redis that hangs up on everybody is told once, and why that may be', async (t) => {
+t.test('logs a server that closes every connection once, with the probable cause', async (t) => {
   let hungUp = 0;
   const enough = Promise.withResolvers<void>();
-  // As Redis in protected mode does to other machines.
+  // Redis in protected mode answers clients on other machines like this.
   const server = createServer((socket) => {
     socket.on('error', () => {});
     socket.write(
@@ -110,12 +114,14 @@ t.test('a Redis that hangs up on everybody is told once, and why that may be', a
   const { health, settings } = await startRedis(t, { url: `redis://127.0.0.1:${port}` });
   await enough.promise;
   t.match(health.report(true).components[0]?.details?.reason, /protected mode/);
-  const told = settings.logger.lines.filter(({ message }) => message === 'Redis cannot be reached');
-  t.match(told, [{ fields: { reason: /protected mode/ } }]);
-  t.equal(told.length, 1);
+  const logged = settings.logger.lines.filter(
+    ({ message }) => message === 'Redis cannot be reached',
+  );
+  t.match(logged, [{ fields: { reason: /protected mode/ } }]);
+  t.equal(logged.length, 1);
 });
 
-t.test('messages of a channel reach its listeners, also after Redis was away', async (t) => {
+t.test('delivers messages of a channel to its listeners, also after an outage', async (t) => {
   const server = await redisServer(t);
   const { redis } = await startRedis(t, { url: server.url });
   let heard = (_: string): void => {};
@@ -135,7 +141,7 @@ t.test('messages of a channel reach its listeners, also after Redis was away', a
   stop();
 });
 
-t.test('keys of one script are in one slot of a Cluster', async (t) => {
+t.test('keeps the keys of one script in one slot of a Cluster', async (t) => {
   const server = await redisCluster(t);
   const { redis } = await startRedis(t, { url: server.url, cluster: true });
   await stateOf(redis, ({ connected }) => connected);
@@ -144,7 +150,7 @@ t.test('keys of one script are in one slot of a Cluster', async (t) => {
   t.equal(await redis.run((client) => client.get(redis.key('a'))), '1');
 });
 
-t.test('a configuration that cannot work is refused', async (t) => {
+t.test('rejects a configuration that cannot work', async (t) => {
   const parse = (options: Record<string, unknown>) => config.safeParse(options).success;
   t.equal(parse({ url: 'redis://localhost' }), true);
   t.equal(parse({ url: 'http://localhost' }), false);

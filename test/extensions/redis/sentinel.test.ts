@@ -11,17 +11,17 @@ t.setTimeout(120_000);
 const CA = join(import.meta.dirname, '../../fixtures/tls/ca.pem');
 
 const at = ({ sentinels }: SentinelSetup) => ({
-  url: 'redis://its-address-is-not-asked',
+  url: 'redis://ignored',
   sentinel: { name: 'main', addresses: sentinels.map(({ address }) => address) },
 });
 
-/** The port of the server that a connection talks to. */
+/** The port of the server behind a connection. */
 async function portOf(redis: RedisConnection): Promise<number> {
   const info = await redis.run((client) => client.info('server'));
   return Number(/tcp_port:(\d+)/.exec(info)?.[1]);
 }
 
-/** Until a connection talks to this port. */
+/** Resolves when the connection is to the server on this port. */
 async function moved(redis: RedisConnection, port: number): Promise<void> {
   for (;;) {
     if ((await portOf(redis).catch(() => 0)) === port) return;
@@ -29,7 +29,7 @@ async function moved(redis: RedisConnection, port: number): Promise<void> {
   }
 }
 
-t.test('when the primary dies, every connection finds the one that took over', async (t) => {
+t.test('moves every connection to the new primary when the primary dies', async (t) => {
   const setup = await sentinelSetup(t);
   const { primary, replica } = setup;
   const { redis } = await startRedis(t, at(setup));
@@ -48,7 +48,7 @@ t.test('when the primary dies, every connection finds the one that took over', a
   t.equal(await portOf(redis), replica.port);
   t.equal(await redis.run((client) => client.get('{tracectl}:a')), 'kept');
   await redis.run((client) => client.lpush('{tracectl}:list', 'b'));
-  t.same(await popped, ['{tracectl}:list', 'b'], 'what blocked blocks there');
+  t.same(await popped, ['{tracectl}:list', 'b'], 'a blocking command blocks on the new primary');
   const message = new Promise<string>((resolve) => {
     heard = resolve;
   });
@@ -59,17 +59,21 @@ t.test('when the primary dies, every connection finds the one that took over', a
   const again = redis.duplicate();
   t.teardown(() => again.disconnect());
   t.equal(await again.get('{tracectl}:a'), 'kept');
-  t.match(await again.info('server'), `tcp_port:${replica.port}`, 'the old one is left alone');
+  t.match(
+    await again.info('server'),
+    `tcp_port:${replica.port}`,
+    'a new connection is to the new primary',
+  );
 });
 
 async function until(is: () => Promise<boolean>): Promise<void> {
   while (!(await is().catch(() => false))) await new Promise((resolve) => setTimeout(resolve, 20));
 }
 
-t.test('a primary that hands over while it lives is left', async (t) => {
+t.test('moves to the new primary when a living primary hands over', async (t) => {
   const setup = await sentinelSetup(t, { count: 1 });
   const { redis } = await startRedis(t, at(setup));
-  // At first the Sentinel does not know yet that the replica is fit.
+  // Until the Sentinel knows the replica it rejects the command.
   await until(
     async () => (await setup.sentinels[0]?.client.call('SENTINEL', 'FAILOVER', 'main')) === 'OK',
   );
@@ -78,11 +82,11 @@ t.test('a primary that hands over while it lives is left', async (t) => {
   t.equal(await redis.run((client) => client.set('{tracectl}:a', 'b')), 'OK');
 });
 
-t.test('a primary that only the Sentinels gave up is left all the same', async (t) => {
+t.test('leaves a primary that answers its clients but not the Sentinels', async (t) => {
   const setup = await sentinelSetup(t, { count: 1 });
   const { primary, replica } = setup;
   const { redis } = await startRedis(t, at(setup));
-  // Connections that stand go on; nobody gets in any more, least of all the Sentinel.
+  // Existing connections go on; new connections fail, those of the Sentinel too.
   await primary.client.call('ACL', 'SETUSER', 'default', 'resetpass', '>closed');
   const clients = String(await primary.client.call('CLIENT', 'LIST'));
   for (const [, id] of clients.matchAll(/^id=(\d+) .*name=sentinel-/gm)) {
@@ -90,10 +94,13 @@ t.test('a primary that only the Sentinels gave up is left all the same', async (
   }
   await setup.isPrimary(replica);
   await moved(redis, replica.port);
-  t.ok((await primary.client.info()).includes('role:master'), 'which does not know of it');
+  t.ok(
+    (await primary.client.info()).includes('role:master'),
+    'the previous primary still considers itself the primary',
+  );
 });
 
-t.test('Sentinels that are away or silent are passed over', async (t) => {
+t.test('skips Sentinels that are away or silent', async (t) => {
   const setup = await sentinelSetup(t);
   const [silent, dead] = setup.sentinels;
   await dead?.kill();
@@ -104,7 +111,7 @@ t.test('Sentinels that are away or silent are passed over', async (t) => {
   t.equal(await portOf(redis), setup.primary.port);
 });
 
-t.test('Sentinels that nobody can reach are told, and waited for', async (t) => {
+t.test('reports unreachable Sentinels, and connects when one is back', async (t) => {
   const setup = await sentinelSetup(t, { count: 1 });
   const [sentinel] = setup.sentinels;
   await sentinel?.kill();
@@ -116,21 +123,22 @@ t.test('Sentinels that nobody can reach are told, and waited for', async (t) => 
   t.equal(await portOf(redis), setup.primary.port);
 });
 
-t.test(
-  'with rediss:// the Sentinels and what they name are spoken to over TLS alone',
-  async (t) => {
-    const isSecure = { isSecure: true };
-    const setup = await sentinelSetup(t, { count: 1, servers: isSecure, watchers: isSecure });
-    const options = { ...at(setup), url: 'rediss://its-address-is-not-asked' };
-    const { redis } = await startRedis(t, { ...options, tls: { ca_file: CA } });
-    await stateOf(redis, ({ connected }) => connected);
-    t.equal(await redis.run((client) => client.set('{tracectl}:a', 'b')), 'OK');
-    const stranger = await startRedis(t, options);
-    t.equal(stranger.redis.state().connected, false, 'who trusts nobody talks to nobody');
-  },
-);
+t.test('uses TLS for Sentinels and servers with rediss://', async (t) => {
+  const isSecure = { isSecure: true };
+  const setup = await sentinelSetup(t, { count: 1, servers: isSecure, watchers: isSecure });
+  const options = { ...at(setup), url: 'rediss://ignored' };
+  const { redis } = await startRedis(t, { ...options, tls: { ca_file: CA } });
+  await stateOf(redis, ({ connected }) => connected);
+  t.equal(await redis.run((client) => client.set('{tracectl}:a', 'b')), 'OK');
+  const stranger = await startRedis(t, options);
+  t.equal(
+    stranger.redis.state().connected,
+    false,
+    'a client without the authority does not connect',
+  );
+});
 
-t.test('Sentinels and servers may each want a password', async (t) => {
+t.test('uses separate passwords for Sentinels and servers', async (t) => {
   const setup = await sentinelSetup(t, {
     count: 1,
     servers: { password: 'of-redis' },

@@ -18,7 +18,7 @@ async function tlsServer(t: Test, clients: 'yes' | 'no' = 'no') {
   return { server, url: `rediss://127.0.0.1:${port}`, port };
 }
 
-t.test('commands, blocking commands and messages go over TLS', async (t) => {
+t.test('runs commands, blocking commands and subscriptions over TLS', async (t) => {
   const { server, url } = await tlsServer(t);
   const { redis } = await startRedis(t, { url, tls: CA });
   t.equal(await redis.run((client) => client.set('{tracectl}:a', 'b')), 'OK');
@@ -33,7 +33,7 @@ t.test('commands, blocking commands and messages go over TLS', async (t) => {
   t.equal(await heard, 'changed');
 });
 
-t.test('a Redis whose certificate nobody vouches for is not talked to', async (t) => {
+t.test('sends no command to a server whose certificate it cannot verify', async (t) => {
   const { server, url, port } = await tlsServer(t);
   const { redis, health, settings } = await startRedis(t, { url });
   t.equal(redis.state().connected, false);
@@ -47,22 +47,22 @@ t.test('a Redis whose certificate nobody vouches for is not talked to', async (t
   t.match(health.report(true).components[0]?.details?.reason, /certificate/);
   const elsewhere = { ...CA, server_name_override: 'elsewhere.test' };
   const other = await startRedis(t, { url, tls: elsewhere });
-  t.equal(other.redis.state().connected, false, 'nor one with the name of somebody else');
+  t.equal(other.redis.state().connected, false, 'a certificate with another name');
   const plain = await startRedis(t, { url: `redis://127.0.0.1:${port}` });
-  t.equal(plain.redis.state().connected, false, 'nor is TLS left out where Redis wants it');
+  t.equal(plain.redis.state().connected, false, 'a plain connection to a TLS port');
   const seen = await server.client.info('commandstats');
   t.notMatch(seen, /cmdstat_get:/, 'no command arrived');
 });
 
-t.test('a name that stands in the certificate may be named', async (t) => {
+t.test('accepts a certificate for server_name_override', async (t) => {
   const { url } = await tlsServer(t);
   const named = await startRedis(t, { url, tls: { ...CA, server_name_override: 'gateway.test' } });
   t.equal(await named.redis.run((client) => client.get('a')), null);
-  const careless = await startRedis(t, { url, tls: { insecure_skip_verify: true } });
-  t.equal(await careless.redis.run((client) => client.get('a')), null);
+  const unverified = await startRedis(t, { url, tls: { insecure_skip_verify: true } });
+  t.equal(await unverified.redis.run((client) => client.get('a')), null);
 });
 
-t.test('where Redis asks for a certificate, it is shown', async (t) => {
+t.test('shows its certificate to a server that asks for one', async (t) => {
   const { url } = await tlsServer(t, 'yes');
   const { redis } = await startRedis(t, { url, tls: { ...CA, ...OWN } });
   t.equal(await redis.run((client) => client.get('a')), null);
@@ -70,7 +70,7 @@ t.test('where Redis asks for a certificate, it is shown', async (t) => {
   t.equal(without.redis.state().connected, false);
 });
 
-t.test('after an outage the connection is secure again', async (t) => {
+t.test('uses TLS again after an outage', async (t) => {
   const { server, url } = await tlsServer(t);
   const { redis } = await startRedis(t, { url, tls: CA });
   await server.kill();

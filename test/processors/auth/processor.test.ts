@@ -3,8 +3,10 @@ import type { Test } from 'tap';
 import t from 'tap';
 import { config as authConfig } from '../../../processors/auth/config.ts';
 import { createProcessor as createAuthProcessor } from '../../../processors/auth/processor.ts';
+import { offer } from '../../../src/component/capability.ts';
 import type { Processor } from '../../../src/component/component.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
+import { STORE, type Store } from '../../../src/store/store.ts';
 import type { ApiKey, KeyStore } from '../../../src/tenancy/contract.ts';
 import { makeToken } from '../../../src/tenancy/token.ts';
 import { fakeClock } from '../../helper/clock.ts';
@@ -89,7 +91,7 @@ function headWith(headers: Record<string, string | readonly string[]>) {
 async function storeAuth(t: Test, ttl = '5s') {
   const memory = memoryKeys();
   const clock = fakeClock();
-  const host = fakeHost({ extensions: { sqlite: { store: { keys: memory.keys } } } });
+  const host = fakeHost({ extensions: { sqlite: [offer(STORE, { keys: memory.keys } as Store)] } });
   const settings = testSettings('processor', 'auth', { clock, host });
   const processor = createAuthProcessor(
     settings,

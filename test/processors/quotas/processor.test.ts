@@ -5,15 +5,18 @@ import type { QuotasConfig } from '../../../processors/quotas/config.ts';
 import { config as quotasConfig } from '../../../processors/quotas/config.ts';
 import { createProcessor as createQuotasProcessor } from '../../../processors/quotas/processor.ts';
 import { tokenBuckets } from '../../../processors/quotas/token-buckets.ts';
+import { offer } from '../../../src/component/capability.ts';
 import type { RequestProcessor } from '../../../src/component/component.ts';
-import { createHealth } from '../../../src/component/health.ts';
+import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import type { LedgerUsage, ReceivedBatch, Tenant } from '../../../src/model/batch.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { measure } from '../../../src/model/formats.ts';
 import type { RequestContext } from '../../../src/model/request-context.ts';
 import { requestContext } from '../../../src/model/request-context.ts';
 import { reject } from '../../../src/model/verbs.ts';
+import { STORE, type Store } from '../../../src/store/store.ts';
 import type { UsageCounters } from '../../../src/tenancy/contract.ts';
+import { USAGE_COUNTERS } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch, received } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
@@ -41,16 +44,15 @@ async function quotas(
   const organization = memoryOrganization(plan);
   const projects = memoryProjects();
   const health = createHealth(clock);
+  const store = { organization: organization.store, projects: projects.store } as Store;
+  const ledger = offer(USAGE_COUNTERS, given.counters ?? counters);
   const settings = testSettings('processor', 'quotas', {
     clock,
     host: fakeHost({
-      services: { health_registry: health },
+      services: [offer(HEALTH_REGISTRY, health)],
       extensions: {
-        sqlite: {
-          store: { organization: organization.store, projects: projects.store },
-          usage_counters: given.counters ?? counters,
-        },
-        file_storage: { usage_counters: given.counters ?? counters },
+        sqlite: [offer(STORE, store), ledger],
+        file_storage: [ledger],
       },
     }),
   });
@@ -88,7 +90,7 @@ const settle = (
 ) => processor.settle?.(batch, outcome, requestOf(batch));
 
 /** What the processor answers: nothing, or the code it refused with. */
-async function offer(q: WithProcessor, batch: ReceivedBatch): Promise<string> {
+async function send(q: WithProcessor, batch: ReceivedBatch): Promise<string> {
   try {
     await process(q, batch);
     return 'ok';
@@ -135,10 +137,10 @@ t.test('the configuration', async (t) => {
 t.test('events of a month', async (t) => {
   t.test('are admitted up to the limit and not one beyond, whole requests only', async (t) => {
     const q = await quotas({ monthly_events: 10 });
-    t.equal(await offer(q, batchAt(q.clock, 8)), 'ok');
-    t.equal(await offer(q, batchAt(q.clock, 3)), 'monthly_limit');
-    t.equal(await offer(q, batchAt(q.clock, 2)), 'ok');
-    t.equal(await offer(q, batchAt(q.clock, 1)), 'monthly_limit');
+    t.equal(await send(q, batchAt(q.clock, 8)), 'ok');
+    t.equal(await send(q, batchAt(q.clock, 3)), 'monthly_limit');
+    t.equal(await send(q, batchAt(q.clock, 2)), 'ok');
+    t.equal(await send(q, batchAt(q.clock, 1)), 'monthly_limit');
     t.match(q.counters.read('org_a'), { month: { events: 10 } });
   });
 
@@ -147,7 +149,7 @@ t.test('events of a month', async (t) => {
     async (t) => {
       const q = await quotas({ monthly_events: 1 });
       t.equal(await admit(q), undefined);
-      await offer(q, batchAt(q.clock));
+      await send(q, batchAt(q.clock));
       const refusal = await refusalOf(() => admit(q));
       t.match(refusal, { code: 'monthly_limit', status: 402, hourlyIngestResetAt: undefined });
       t.equal(refusal.retryAfterMs, Date.UTC(2026, 1, 1) - NOON);
@@ -163,15 +165,15 @@ t.test('events of a month', async (t) => {
     const q = await quotas({ monthly_events: 10 });
     const lost = batchAt(q.clock, 10);
     const kept = batchAt(q.clock, 10);
-    t.equal(await offer(q, lost), 'ok');
-    t.equal(await offer(q, kept), 'monthly_limit');
+    t.equal(await send(q, lost), 'ok');
+    t.equal(await send(q, kept), 'monthly_limit');
     settle(q, kept, 'failed');
-    t.equal(await offer(q, kept), 'monthly_limit', 'a refused batch has nothing to give back');
+    t.equal(await send(q, kept), 'monthly_limit', 'a refused batch has nothing to give back');
     settle(q, lost, 'failed');
-    t.equal(await offer(q, kept), 'ok');
+    t.equal(await send(q, kept), 'ok');
     settle(q, kept, 'durable');
     settle(q, kept, 'durable');
-    t.equal(await offer(q, batchAt(q.clock)), 'monthly_limit');
+    t.equal(await send(q, batchAt(q.clock)), 'monthly_limit');
     t.same(
       q.counters.ledger.map(({ batchId, usage }) => [batchId, usage.events]),
       [[kept.id, 10]],
@@ -190,13 +192,13 @@ t.test('events of a month', async (t) => {
     ] as const;
     for (const [before, end] of ends) {
       const q = await quotas({ monthly_events: 1 }, {}, before);
-      t.equal(await offer(q, batchAt(q.clock)), 'ok');
+      t.equal(await send(q, batchAt(q.clock)), 'ok');
       const { retryAfterMs } = await refusalOf(() => admit(q));
       t.equal(retryAfterMs, Math.max(1000, end - before));
       q.clock.set(end - 1);
-      t.equal(await offer(q, batchAt(q.clock)), 'monthly_limit');
+      t.equal(await send(q, batchAt(q.clock)), 'monthly_limit');
       q.clock.set(end);
-      t.equal(await offer(q, batchAt(q.clock)), 'ok', new Date(end).toISOString());
+      t.equal(await send(q, batchAt(q.clock)), 'ok', new Date(end).toISOString());
     }
   });
 });
@@ -206,7 +208,7 @@ t.test('bytes of an hour', async (t) => {
 
   t.test('are 429 when used up, with the time they come back', async (t) => {
     const q = await quotas({ hourly_bytes: 2 * one });
-    t.equal(await offer(q, batchAt(q.clock, 2)), 'ok');
+    t.equal(await send(q, batchAt(q.clock, 2)), 'ok');
     for (const refuse of [() => admit(q), () => process(q, batchAt(q.clock))]) {
       const refusal = await refusalOf(refuse);
       t.match(refusal, {
@@ -219,25 +221,25 @@ t.test('bytes of an hour', async (t) => {
     q.clock.advance(HOUR - 1);
     t.equal((await refusalOf(() => admit(q))).retryAfterMs, 1000, 'never at once');
     q.clock.advance(1);
-    t.equal(await offer(q, batchAt(q.clock, 2)), 'ok');
+    t.equal(await send(q, batchAt(q.clock, 2)), 'ok');
   });
 
   t.test('refuse a request for good that an hour cannot hold', async (t) => {
     const q = await quotas({ hourly_bytes: 2 * one });
     const refusal = await refusalOf(() => process(q, batchAt(q.clock, 3)));
     t.match(refusal, { code: 'exceeds_hourly_limit', status: 413, retryAfterMs: undefined });
-    t.equal(await offer(q, batchAt(q.clock, 2)), 'ok', 'it took nothing');
+    t.equal(await send(q, batchAt(q.clock, 2)), 'ok', 'it took nothing');
   });
 
   t.test('are those of accepted items alone', async (t) => {
     const q = await quotas({ hourly_bytes: one });
     const batch = batchAt(q.clock, 3);
     for (const item of [0, 2]) reject(batch, item, 'invalid_field', 'x');
-    t.equal(await offer(q, batch), 'ok');
+    t.equal(await send(q, batch), 'ok');
     t.match(requestOf(batch).reserved, { events: 1, bytes: one });
     const rejected = batchAt(q.clock, 1);
     reject(rejected, 0, 'invalid_field', 'x');
-    t.equal(await offer(q, rejected), 'ok', 'nothing accepted, nothing reserved');
+    t.equal(await send(q, rejected), 'ok', 'nothing accepted, nothing reserved');
     t.equal(q.counters.open.size, 1);
   });
 
@@ -249,7 +251,7 @@ t.test('bytes of an hour', async (t) => {
       for (let i = 0; i < 1000; i++) {
         if (i === 400) q.clock.set(NOON + HOUR);
         const batch = batchAt(q.clock);
-        results.push(await offer(q, batch));
+        results.push(await send(q, batch));
         settle(q, batch, 'durable');
       }
       t.equal(results.filter((result) => result === 'ok').length, 400 + 500);
@@ -266,9 +268,9 @@ t.test('bytes of an hour', async (t) => {
     async (t) => {
       const q = await quotas({ hourly_bytes: one });
       q.clock.advance(HOUR);
-      t.equal(await offer(q, batchAt(q.clock)), 'ok');
+      t.equal(await send(q, batchAt(q.clock)), 'ok');
       q.clock.set(NOON - HOUR);
-      t.equal(await offer(q, batchAt(q.clock)), 'hourly_limit');
+      t.equal(await send(q, batchAt(q.clock)), 'hourly_limit');
       const refusal = await refusalOf(() => admit(q));
       t.equal(refusal.hourlyIngestResetAt, '2026-01-15T14:00:00.000Z');
       t.equal(refusal.retryAfterMs, 3 * HOUR);
@@ -278,10 +280,10 @@ t.test('bytes of an hour', async (t) => {
   t.test('reserves the time at which the usage counts, for the ledger', async (t) => {
     const q = await quotas({});
     q.clock.advance(HOUR);
-    await offer(q, batchAt(q.clock));
+    await send(q, batchAt(q.clock));
     q.clock.set(NOON);
     const late = batchAt(q.clock);
-    await offer(q, late);
+    await send(q, late);
     t.equal(requestOf(late).reserved?.at, NOON + HOUR);
   });
 });
@@ -289,12 +291,12 @@ t.test('bytes of an hour', async (t) => {
 t.test('the plan', async (t) => {
   t.test('gives the limits, and another one counts at once', async (t) => {
     const q = await quotas({}, { eventsPerMonth: 1 });
-    await offer(q, batchAt(q.clock));
-    t.equal(await offer(q, batchAt(q.clock)), 'monthly_limit');
+    await send(q, batchAt(q.clock));
+    t.equal(await send(q, batchAt(q.clock)), 'monthly_limit');
     q.organization.change({ eventsPerMonth: 2 });
-    t.equal(await offer(q, batchAt(q.clock)), 'ok');
+    t.equal(await send(q, batchAt(q.clock)), 'ok');
     q.organization.change({ eventsPerMonth: null });
-    t.equal(await offer(q, batchAt(q.clock, 50)), 'ok');
+    t.equal(await send(q, batchAt(q.clock, 50)), 'ok');
     q.organization.change({ eventsPerMonth: 10 });
     t.equal((await refusalOf(() => admit(q))).code, 'monthly_limit');
   });
@@ -302,9 +304,9 @@ t.test('the plan', async (t) => {
   t.test('yields to the configuration', async (t) => {
     const q = await quotas({ monthly_events: 3 }, { eventsPerMonth: 1, bytesPerHour: 1 });
     q.organization.change({ eventsPerMonth: 1 });
-    t.equal(await offer(q, batchAt(q.clock, 3)), 'exceeds_hourly_limit', 'the rest is the plan');
+    t.equal(await send(q, batchAt(q.clock, 3)), 'exceeds_hourly_limit', 'the rest is the plan');
     q.organization.change({ bytesPerHour: null });
-    t.equal(await offer(q, batchAt(q.clock, 3)), 'ok');
+    t.equal(await send(q, batchAt(q.clock, 3)), 'ok');
   });
 
   t.test(
@@ -312,16 +314,16 @@ t.test('the plan', async (t) => {
     async (t) => {
       const q = await quotas({}, { eventsPerMonth: 0 });
       q.organization.change({ eventsPerMonth: 5 }, true);
-      t.equal(await offer(q, batchAt(q.clock)), 'monthly_limit');
+      t.equal(await send(q, batchAt(q.clock)), 'monthly_limit');
       q.clock.advance(5_000);
-      await offer(q, batchAt(q.clock));
+      await send(q, batchAt(q.clock));
       await new Promise(setImmediate);
-      t.equal(await offer(q, batchAt(q.clock)), 'ok');
+      t.equal(await send(q, batchAt(q.clock)), 'ok');
       q.organization.fails = true;
       q.clock.advance(5_000);
-      t.equal(await offer(q, batchAt(q.clock)), 'ok');
+      t.equal(await send(q, batchAt(q.clock)), 'ok');
       await new Promise(setImmediate);
-      t.equal(await offer(q, batchAt(q.clock)), 'ok');
+      t.equal(await send(q, batchAt(q.clock)), 'ok');
       t.match(q.settings.logger.lines, [{ level: 'warn' }]);
     },
   );
@@ -329,14 +331,14 @@ t.test('the plan', async (t) => {
   t.test('is not asked for each request', async (t) => {
     const q = await quotas();
     const before = q.organization.asked;
-    for (let i = 0; i < 100; i++) await offer(q, batchAt(q.clock));
+    for (let i = 0; i < 100; i++) await send(q, batchAt(q.clock));
     t.equal(q.organization.asked, before);
   });
 
   t.test('is not there without a store: what is not configured is unlimited', async (t) => {
     const q = await quotas({ storage: 'file_storage', monthly_events: 1 });
-    t.equal(await offer(q, batchAt(q.clock)), 'ok');
-    t.equal(await offer(q, batchAt(q.clock)), 'monthly_limit');
+    t.equal(await send(q, batchAt(q.clock)), 'ok');
+    t.equal(await send(q, batchAt(q.clock)), 'monthly_limit');
   });
 });
 
@@ -356,8 +358,8 @@ t.test('the limits of a project', async (t) => {
   t.test('hold it back and nobody else, to exactly as many events', async (t) => {
     const q = await limited(t, { monthly_events: 10 });
     q.projects.limit('proj_small', { eventsPerMonth: 3 });
-    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 4)), 'monthly_limit');
-    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 3)), 'ok');
+    t.equal(await send(q, batchOf(q.clock, 'proj_small', 4)), 'monthly_limit');
+    t.equal(await send(q, batchOf(q.clock, 'proj_small', 3)), 'ok');
     const refusal = await refusalOf(() =>
       q.processor.admit?.(
         aHead({ receivedAt: q.clock.now() }),
@@ -366,55 +368,55 @@ t.test('the limits of a project', async (t) => {
     );
     t.match(refusal, { code: 'monthly_limit', status: 402 });
     t.match(refusal.message, /for this project/);
-    t.equal(await offer(q, batchOf(q.clock, 'proj_other', 7)), 'ok');
-    t.equal(await offer(q, batchOf(q.clock, 'proj_other')), 'monthly_limit');
+    t.equal(await send(q, batchOf(q.clock, 'proj_other', 7)), 'ok');
+    t.equal(await send(q, batchOf(q.clock, 'proj_other')), 'monthly_limit');
     q.clock.set(Date.UTC(2026, 1, 1));
-    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 4)), 'monthly_limit');
-    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 3)), 'ok', 'a new month');
+    t.equal(await send(q, batchOf(q.clock, 'proj_small', 4)), 'monthly_limit');
+    t.equal(await send(q, batchOf(q.clock, 'proj_small', 3)), 'ok', 'a new month');
   });
 
   t.test('count bytes by the hour, and refuse what no hour can hold', async (t) => {
     const q = await limited(t);
     q.projects.limit('proj_small', { bytesPerHour: 2 * one });
-    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 3)), 'exceeds_hourly_limit');
-    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 2)), 'ok');
-    t.equal(await offer(q, batchOf(q.clock, 'proj_small')), 'hourly_limit');
-    t.equal(await offer(q, batchOf(q.clock, 'proj_other', 3)), 'ok');
+    t.equal(await send(q, batchOf(q.clock, 'proj_small', 3)), 'exceeds_hourly_limit');
+    t.equal(await send(q, batchOf(q.clock, 'proj_small', 2)), 'ok');
+    t.equal(await send(q, batchOf(q.clock, 'proj_small')), 'hourly_limit');
+    t.equal(await send(q, batchOf(q.clock, 'proj_other', 3)), 'ok');
     q.clock.advance(HOUR);
-    t.equal(await offer(q, batchOf(q.clock, 'proj_small', 2)), 'ok');
+    t.equal(await send(q, batchOf(q.clock, 'proj_small', 2)), 'ok');
   });
 
   t.test('never allow more than the organization has', async (t) => {
     const q = await limited(t, { monthly_events: 5 });
     q.projects.limit('proj_large', { eventsPerMonth: 1000 });
-    t.equal(await offer(q, batchOf(q.clock, 'proj_large', 5)), 'ok');
-    t.equal(await offer(q, batchOf(q.clock, 'proj_large')), 'monthly_limit');
+    t.equal(await send(q, batchOf(q.clock, 'proj_large', 5)), 'ok');
+    t.equal(await send(q, batchOf(q.clock, 'proj_large')), 'monthly_limit');
   });
 
   t.test('count at once when changed here, in seconds when elsewhere', async (t) => {
     const q = await limited(t);
     q.projects.limit('proj_a', { eventsPerMonth: 1 });
-    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'ok');
-    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'monthly_limit');
+    t.equal(await send(q, batchOf(q.clock, 'proj_a')), 'ok');
+    t.equal(await send(q, batchOf(q.clock, 'proj_a')), 'monthly_limit');
     q.organization.change({ eventsPerMonth: 1000 });
-    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'monthly_limit', 'another plan keeps them');
+    t.equal(await send(q, batchOf(q.clock, 'proj_a')), 'monthly_limit', 'another plan keeps them');
     q.projects.limit('proj_a', {});
-    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'ok');
+    t.equal(await send(q, batchOf(q.clock, 'proj_a')), 'ok');
     q.projects.limit('proj_a', { eventsPerMonth: 2 }, true);
-    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'ok', 'not known yet');
+    t.equal(await send(q, batchOf(q.clock, 'proj_a')), 'ok', 'not known yet');
     q.clock.advance(5_000);
-    await offer(q, batchOf(q.clock, 'proj_other'));
+    await send(q, batchOf(q.clock, 'proj_other'));
     await new Promise(setImmediate);
-    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'monthly_limit');
+    t.equal(await send(q, batchOf(q.clock, 'proj_a')), 'monthly_limit');
     q.projects.delete('proj_a');
-    t.equal(await offer(q, batchOf(q.clock, 'proj_a')), 'ok', 'nothing of it is kept');
+    t.equal(await send(q, batchOf(q.clock, 'proj_a')), 'ok', 'nothing of it is kept');
   });
 });
 
 t.test('counters that answer later admit no more than those that answer at once', async (t) => {
   const q = await quotas({ monthly_events: 7 });
   q.counters.later = true;
-  const results = await Promise.all(Array.from({ length: 20 }, () => offer(q, batchAt(q.clock))));
+  const results = await Promise.all(Array.from({ length: 20 }, () => send(q, batchAt(q.clock))));
   t.equal(results.filter((result) => result === 'ok').length, 7);
   t.equal((await refusalOf(() => admit(q))).code, 'monthly_limit');
   t.same(q.health.report(true).components[0]?.details, undefined, 'not read yet');
@@ -584,7 +586,7 @@ async function takeSteps(
       if (step.durable && reserved !== undefined) durable.push(reserved);
     } else {
       const batch = received(nativeBatch(step.events, { receivedAt: q.clock.now(), tenant }));
-      if ((await offer(q, batch)) !== 'ok') continue;
+      if ((await send(q, batch)) !== 'ok') continue;
       underWay.push(batch);
       const { month, hour } = await counters.read(tenant.organizationId);
       if (month.events > monthLimit) throw new Error(`${month.events} events of ${monthLimit}`);
@@ -648,7 +650,7 @@ t.test('fixed keys are org_local in the gauges, with a store beside them or with
     const given = { clock, counters: store.counters };
     const q = await quotas({ ...place, monthly_events: 2 }, {}, NOON, given);
     const tenant = aTenant({ organizationId: 'org_local' });
-    await offer(q, received(nativeBatch(2, { receivedAt: clock.now(), tenant })));
+    await send(q, received(nativeBatch(2, { receivedAt: clock.now(), tenant })));
     t.equal(q.settings.metrics.value('tracectl_quota_month_events', local), 2);
     t.equal(q.settings.metrics.value('tracectl_quota_hour_bytes', local), bytes);
     t.equal(q.settings.metrics.value('tracectl_quota_month_events_limit'), 2);
@@ -661,7 +663,7 @@ t.test('fixed keys are org_local in the gauges, with a store beside them or with
 
 t.test('what is used of what is allowed stands in the health report and the metrics', async (t) => {
   const q = await quotas({ monthly_events: 3 });
-  await offer(q, batchAt(q.clock, 2));
+  await send(q, batchAt(q.clock, 2));
   const { bytes } = measure(received(nativeBatch(2)));
   t.match(q.health.report(true).components, [
     {
@@ -679,7 +681,7 @@ t.test('what is used of what is allowed stands in the health report and the metr
   t.equal(q.settings.metrics.value('tracectl_quota_month_events', { organization: 'org_a' }), 2);
   t.equal(q.settings.metrics.value('tracectl_quota_month_events_limit'), 3);
   t.equal(q.settings.metrics.value('tracectl_quota_hour_bytes', { organization: 'org_a' }), bytes);
-  await offer(q, batchAt(q.clock, 1));
+  await send(q, batchAt(q.clock, 1));
   const [report] = q.health.report(true).components;
   t.equal(report?.message, 'The events of this month are used up.');
   t.not(report?.ready, false, 'a client over its limit takes nobody out of rotation');

@@ -3,11 +3,15 @@ import t, { type Test } from 'tap';
 import { openRedis } from '../../../extensions/redis/connection.ts';
 import { config as quotasConfig } from '../../../processors/quotas/config.ts';
 import { createProcessor as createQuotasProcessor } from '../../../processors/quotas/processor.ts';
+import { offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
-import { createHealth } from '../../../src/component/health.ts';
+import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
 import { requestContext } from '../../../src/model/request-context.ts';
 import type { RedisState } from '../../../src/redis/redis.ts';
+import { REDIS } from '../../../src/redis/redis.ts';
+import { STORE, type Store } from '../../../src/store/store.ts';
+import { SHARED_LEDGER } from '../../../src/tenancy/shared-ledger.ts';
 import { aTenant, nativeBatch, received } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { memoryOrganization, memoryProjects } from '../../helper/counters.ts';
@@ -37,10 +41,13 @@ async function shared(t: Test) {
       ...{ tls: undefined, sentinel: undefined, clock: systemClock, logger: recordingLogger() },
     });
     t.teardown(() => redis.close());
-    const store = { organization: organization.store, projects: projects.store };
+    const store = { organization: organization.store, projects: projects.store } as Store;
     const host = fakeHost({
-      services: { health_registry: health },
-      extensions: { postgres: { store, shared_ledger: ledger }, redis: { redis } },
+      services: [offer(HEALTH_REGISTRY, health)],
+      extensions: {
+        postgres: [offer(STORE, store), offer(SHARED_LEDGER, ledger)],
+        redis: [offer(REDIS, redis)],
+      },
     });
     const settings = testSettings('processor', 'quotas', { clock, host });
     const config = quotasConfig.parse({ store: 'postgres', counters: 'redis' });
@@ -56,7 +63,7 @@ async function shared(t: Test) {
       });
 
     /** One request with so many events; what is admitted becomes durable. */
-    async function offer(events: number): Promise<string> {
+    async function send(events: number): Promise<string> {
       try {
         await processor.admit?.(aHead({ receivedAt: clock.now() }), aTenant());
         const batch = received(nativeBatch(events, { receivedAt: clock.now() }));
@@ -73,7 +80,7 @@ async function shared(t: Test) {
         throw error;
       }
     }
-    return { clock, health, redis, stateOf, offer };
+    return { clock, health, redis, stateOf, send };
   }
   return { server, organization, projects, ledger, replica };
 }
@@ -82,8 +89,8 @@ t.test('a plan that changes while they run holds in every replica within 5 s', a
   const { organization, projects, replica } = await shared(t);
   organization.change({ eventsPerMonth: 10 }, true);
   const [a, b] = [await replica(), await replica()];
-  t.equal(await a.offer(10), 'ok');
-  t.equal(await b.offer(1), 'monthly_limit');
+  t.equal(await a.send(10), 'ok');
+  t.equal(await b.send(1), 'monthly_limit');
   const inSeconds = async (): Promise<void> => {
     for (const { clock } of [a, b]) clock.advance(5_000);
     await new Promise(setImmediate);
@@ -91,33 +98,33 @@ t.test('a plan that changes while they run holds in every replica within 5 s', a
   // Nobody was told: the notice was lost, or came by a way that loses them all.
   organization.change({ eventsPerMonth: 20 }, true);
   await inSeconds();
-  t.equal(await b.offer(9), 'ok', 'more');
-  t.equal(await a.offer(2), 'monthly_limit');
+  t.equal(await b.send(9), 'ok', 'more');
+  t.equal(await a.send(2), 'monthly_limit');
   organization.change({ eventsPerMonth: 19 }, true);
   await inSeconds();
-  t.same([await a.offer(1), await b.offer(1)], ['monthly_limit', 'monthly_limit'], 'less');
+  t.same([await a.send(1), await b.send(1)], ['monthly_limit', 'monthly_limit'], 'less');
   organization.change({ eventsPerMonth: null }, true);
   projects.limit('proj_test', { eventsPerMonth: 21 }, true);
   await inSeconds();
-  t.equal(await a.offer(2), 'ok');
-  t.equal(await b.offer(1), 'monthly_limit', 'that of a project');
+  t.equal(await a.send(2), 'ok');
+  t.equal(await b.send(1), 'monthly_limit', 'that of a project');
 });
 
 t.test('while Redis is away no request is admitted, and the process is not ready', async (t) => {
   const { server, replica } = await shared(t);
   const one = await replica();
   const report = () => one.health.report(true);
-  t.equal(await one.offer(1), 'ok');
+  t.equal(await one.send(1), 'ok');
   t.match(report(), { ready: true, components: [{ details: { redis_connected: true } }] });
   await server.kill();
   await one.stateOf(({ connected }) => !connected);
-  t.equal(await one.offer(1), 'redis_failed');
+  t.equal(await one.send(1), 'redis_failed');
   t.match(report(), { ready: false, components: [{ id: 'quotas', message: /^Redis is away/ }] });
   await server.start();
   await one.stateOf(({ connected }) => connected);
   t.match(report(), { ready: true });
   one.clock.advance(1_000);
-  t.equal(await one.offer(1), 'ok', 'counters are summed up from the ledger');
+  t.equal(await one.send(1), 'ok', 'counters are summed up from the ledger');
 });
 
 t.test(
@@ -125,10 +132,10 @@ t.test(
   async (t) => {
     const { server, replica } = await shared(t);
     const one = await replica();
-    t.equal(await one.offer(1), 'ok');
+    t.equal(await one.send(1), 'ok');
     server.freeze();
     t.teardown(() => server.thaw());
-    t.equal(await one.offer(1), 'redis_failed');
+    t.equal(await one.send(1), 'redis_failed');
     await one.stateOf(({ connected }) => !connected);
     t.match(one.health.report(false), { ready: false });
     server.thaw();
@@ -154,9 +161,9 @@ t.test('a user of Redis that may do what the README of redis says may count', as
   const own = rules.replaceAll('{tracectl}', '{test}').split(' ');
   await server.client.call('ACL', 'SETUSER', 'tracectl', ...own);
   const one = await replica(server.url.replace('redis://', 'redis://tracectl:password@'));
-  t.equal(await one.offer(1), 'ok');
+  t.equal(await one.send(1), 'ok');
   one.clock.advance(5_000);
-  t.equal(await one.offer(1), 'ok');
+  t.equal(await one.send(1), 'ok');
   t.same(await server.client.call('ACL', 'LOG'), [], 'nothing was denied');
 });
 
@@ -165,19 +172,19 @@ t.test('while the plan cannot be read the process is not ready', async (t) => {
   organization.failWith(new RetryableError('storage_failed', 'away'));
   const one = await replica();
   t.match(one.health.report(false), { ready: false, components: [{ message: /plan/ }] });
-  t.equal(await one.offer(1), 'starting');
+  t.equal(await one.send(1), 'starting');
   organization.failWith(undefined);
   one.clock.advance(1_000);
   await new Promise(setImmediate);
   t.match(one.health.report(false), { ready: true });
-  t.equal(await one.offer(1), 'ok');
+  t.equal(await one.send(1), 'ok');
 });
 
 t.test('whatever key of the counters Redis drops, no limit is exceeded by it', async (t) => {
   const { server, organization, ledger, replica } = await shared(t);
   organization.change({ eventsPerMonth: 1000 }, true);
   const one = await replica();
-  await one.offer(1);
+  await one.send(1);
   const names = await server.client.keys('*');
   const roles = names.map((name) => name.split(':')[3] ?? '').sort();
   t.same(roles, ['hour', 'leases', 'month', 'reserved', 'state']);
@@ -186,8 +193,8 @@ t.test('whatever key of the counters Redis drops, no limit is exceeded by it', a
     await server.client.del(name);
     organization.change({ eventsPerMonth: sum + 3 }, false);
     one.clock.advance(1_000);
-    t.equal(await one.offer(4), 'monthly_limit', `${name}: not one more`);
-    t.equal(await one.offer(3), 'ok', `${name}: not one less`);
+    t.equal(await one.send(4), 'monthly_limit', `${name}: not one more`);
+    t.equal(await one.send(3), 'ok', `${name}: not one less`);
     sum += 3;
   }
   const entered = [...ledger.entries.values()].reduce((all, { usage }) => all + usage.events, 0);

@@ -2,6 +2,7 @@ import t from 'tap';
 import { config as nativeConfig } from '../../../receivers/native/config.ts';
 import { factory as native } from '../../../receivers/native/factory.ts';
 import { createReceiver as createNativeReceiver } from '../../../receivers/native/receiver.ts';
+import { offer } from '../../../src/component/capability.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { NO_DEADLINE, testListeners } from '../../helper/http.ts';
@@ -10,7 +11,7 @@ import { createSink, sinkPipeline } from '../../helper/sink.ts';
 
 t.test('events are taken at their path, beside the reading requests', async (t) => {
   const listeners = testListeners();
-  const host = fakeHost({ services: { [LISTENERS.name]: listeners } });
+  const host = fakeHost({ services: [offer(LISTENERS, listeners)] });
   const sink = createSink();
   const receiver = createNativeReceiver(
     testSettings('receiver', 'native', { host }),

@@ -4,6 +4,7 @@ import type { Test } from 'tap';
 import t from 'tap';
 import { config as otlpConfig } from '../../../receivers/otlp/config.ts';
 import { createReceiver as createOtlpReceiver } from '../../../receivers/otlp/receiver.ts';
+import { offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Pipeline, RequestHead } from '../../../src/component/component.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../../src/grpc/listener.ts';
@@ -33,7 +34,7 @@ async function receiving(t: Test, { grpc, pipeline, inFlightBytes }: Receiving =
   const listeners = testListeners(inFlightBytes);
   const { logger, metrics } = listeners;
   const grpcListeners = createGrpcListeners({ logger, metrics, clock: systemClock });
-  const services = { [LISTENERS.name]: listeners, [GRPC_LISTENERS.name]: grpcListeners };
+  const services = [offer(LISTENERS, listeners), offer(GRPC_LISTENERS, grpcListeners)];
   const host = fakeHost({ services });
   const sink = createSink();
   const heads: RequestHead[] = [];

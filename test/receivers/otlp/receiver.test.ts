@@ -3,6 +3,7 @@ import type { Test } from 'tap';
 import t from 'tap';
 import { config as otlpConfig } from '../../../receivers/otlp/config.ts';
 import { createReceiver as createOtlpReceiver } from '../../../receivers/otlp/receiver.ts';
+import { offer } from '../../../src/component/capability.ts';
 import type { Pipeline } from '../../../src/component/component.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
 
@@ -22,7 +23,7 @@ async function receiving(
   more: { http?: object; pipeline?: (sink: Sink) => Partial<Pipeline> } = {},
 ) {
   const listeners = testListeners();
-  const host = fakeHost({ services: { [LISTENERS.name]: listeners } });
+  const host = fakeHost({ services: [offer(LISTENERS, listeners)] });
   const sink = createSink();
   const receiver = createOtlpReceiver(
     testSettings('receiver', 'otlp', { host, logger: listeners.logger }),

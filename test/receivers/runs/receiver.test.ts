@@ -2,6 +2,7 @@ import type { Test } from 'tap';
 import t from 'tap';
 import { config as runsConfig } from '../../../receivers/runs/config.ts';
 import { createReceiver as createRunsReceiver } from '../../../receivers/runs/receiver.ts';
+import { offer } from '../../../src/component/capability.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawOf } from '../../../src/model/batch.ts';
@@ -12,7 +13,7 @@ import { createSink, sinkPipeline } from '../../helper/sink.ts';
 
 async function receiving(t: Test, config: object = {}) {
   const listeners = testListeners();
-  const host = fakeHost({ services: { [LISTENERS.name]: listeners } });
+  const host = fakeHost({ services: [offer(LISTENERS, listeners)] });
   const sink = createSink();
   const receiver = createRunsReceiver(
     testSettings('receiver', 'runs', { host, logger: listeners.logger }),

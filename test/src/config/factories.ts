@@ -7,14 +7,10 @@ import {
   defineReceiver,
 } from '../../../src/component/factory.ts';
 import type { Registry } from '../../../src/config/registry.ts';
-import {
-  byteSize,
-  duration,
-  endpoint,
-  queueStorageRef,
-  secret,
-  storeRef,
-} from '../../../src/schema/fields.ts';
+import { QUEUE_STORAGE } from '../../../src/queue/queue.ts';
+import { byteSize, duration, endpoint, ref, secret } from '../../../src/schema/fields.ts';
+import { mark } from '../../../src/schema/marks.ts';
+import { STORE } from '../../../src/store/store.ts';
 
 const never = () => {
   throw new Error('a configuration is checked without creating anything');
@@ -36,7 +32,9 @@ export const REGISTRY: Registry = [
         .strictObject({
           http: z.strictObject({ max_body: byteSize('25MiB') }).optional(),
           grpc: z
-            .strictObject({ endpoint: endpoint('127.0.0.1:4317').meta({ listens: 'grpc' }) })
+            .strictObject({
+              endpoint: mark(endpoint('127.0.0.1:4317'), { listens: 'grpc' }),
+            })
             .optional(),
         })
         .prefault({ http: {} }),
@@ -64,7 +62,7 @@ export const REGISTRY: Registry = [
       projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
     },
     config: z.strictObject({
-      store: storeRef().optional(),
+      store: ref(STORE).optional(),
       keys: z
         .array(
           z.strictObject({
@@ -102,7 +100,7 @@ export const REGISTRY: Registry = [
     kind: 'connector',
     type: 'disk_queue',
     data: { accepts: ['raw'], emits: 'raw' },
-    config: z.strictObject({ store: queueStorageRef().optional() }),
+    config: z.strictObject({ store: ref(QUEUE_STORAGE).optional() }),
   }),
   defineConnector({
     ...common,
@@ -116,7 +114,7 @@ export const REGISTRY: Registry = [
     kind: 'exporter',
     type: 'sqlite',
     data: { accepts: ['observations'] },
-    config: z.strictObject({ store: storeRef().default('sqlite') }),
+    config: z.strictObject({ store: ref(STORE).default('sqlite') }),
   }),
   defineExporter({
     ...common,
@@ -145,7 +143,7 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'extension',
     type: 'sqlite',
-    provides: ['store', 'queue_storage'],
+    provides: [STORE, QUEUE_STORAGE],
     placement: {
       oneProcess: ({ directory }) => `the store in ${directory} belongs to one process`,
     },
@@ -155,7 +153,7 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'extension',
     type: 'file_storage',
-    provides: ['queue_storage'],
+    provides: [QUEUE_STORAGE],
     config: z.strictObject({ directory: z.string() }),
   }),
   defineExtension({
@@ -163,6 +161,6 @@ export const REGISTRY: Registry = [
     kind: 'extension',
     type: 'admin',
     provides: [],
-    config: z.strictObject({ store: storeRef(), endpoint: endpoint('127.0.0.1:4319') }),
+    config: z.strictObject({ store: ref(STORE), endpoint: endpoint('127.0.0.1:4319') }),
   }),
 ];

@@ -36,7 +36,7 @@ async function serving(t: Test, handler: ControlHandler, directory = dataDirecto
 
 const echo: ControlHandler = async ({ command, arguments: args }) => ({ command, args });
 
-t.test('a command reaches the daemon and its result comes back', async (t) => {
+t.test('a command reaches the daemon, and the client gets its result', async (t) => {
   const { directory } = await serving(t, echo);
   const results = await Promise.all(
     [1, 2, 3].map((n) => callDaemon(directory, 'say', { n, text: 'a\nb ü' })),
@@ -52,7 +52,7 @@ t.test('only the user who runs the daemon can open its socket', async (t) => {
   t.equal(statSync(server.path).mode & 0o777, 0o600);
 });
 
-t.test('what a command refuses keeps its code; a fault of ours is logged', async (t) => {
+t.test('a refused command keeps its code, and an internal error is logged', async (t) => {
   const { directory, logger } = await serving(t, async ({ command }) => {
     if (command === 'refuse') throw new ControlError('no_such', 'There is none.');
     if (command === 'store') throw new StoreError('unknown_key', 'no such key');
@@ -62,10 +62,10 @@ t.test('what a command refuses keeps its code; a fault of ours is logged', async
   await t.rejects(callDaemon(directory, 'store'), { code: 'unknown_key' });
   t.equal(logger.lines.length, 0);
   await t.rejects(callDaemon(directory, 'fault'), { code: 'internal' });
-  t.match(logger.lines, [{ level: 'error', message: 'A control command failed.' }]);
+  t.match(logger.lines, [{ level: 'error', message: 'Control command failed' }]);
 });
 
-t.test('without a daemon the client says so', async (t) => {
+t.test('the client rejects with NoDaemonError when no daemon runs', async (t) => {
   const directory = dataDirectory(t);
   await t.rejects(callDaemon(directory, 'x'), NoDaemonError);
   await t.rejects(callDaemon(join(directory, 'none'), 'x'), NoDaemonError);
@@ -75,11 +75,11 @@ t.test('without a daemon the client says so', async (t) => {
   t.notOk(existsSync(server.path), 'the socket is gone');
 });
 
-t.test('a socket left by a killed daemon is replaced, a living one is not', async (t) => {
+t.test('replaces the socket of a killed daemon, but not of a running one', async (t) => {
   const directory = dataDirectory(t);
   const child = await listenAndBeKilled(join(directory, 'control.sock'));
   t.equal(child.signalCode, 'SIGKILL');
-  t.ok(existsSync(join(directory, 'control.sock')), 'it was left behind');
+  t.ok(existsSync(join(directory, 'control.sock')), 'the killed daemon left its socket');
   await serving(t, echo, directory);
   t.same(await callDaemon(directory, 'x'), { command: 'x', args: {} });
   await t.rejects(startControlServer(directory, echo, recordingLogger()), /another daemon answers/);
@@ -97,7 +97,7 @@ async function listenAndBeKilled(path: string): Promise<ChildProcess> {
   return child;
 }
 
-t.test('a directory with a path too long for a socket works all the same', async (t) => {
+t.test('serves a data directory whose path is too long for a socket', async (t) => {
   const long = dataDirectory(t, 'd'.repeat(120));
   const { server, directory } = await serving(t, echo, long);
   t.ok(Buffer.byteLength(server.path) <= 103);
@@ -107,7 +107,7 @@ t.test('a directory with a path too long for a socket works all the same', async
   await t.rejects(callDaemon(directory, 'x'), NoDaemonError);
 });
 
-t.test('a daemon without a data directory is found by its name, by this user alone', async (t) => {
+t.test('finds a daemon without a data directory by its name, for the same user only', async (t) => {
   const name = `a configuration of ${process.pid}`;
   await t.rejects(callDaemon(directoryInPlace(name), 'x'), NoDaemonError);
   const directory = makeDirectoryInPlace(name);
@@ -121,7 +121,7 @@ t.test('a daemon without a data directory is found by its name, by this user alo
   await server.close();
 });
 
-t.test('a directory for sockets that others can enter is not used', async (t) => {
+t.test('refuses a socket directory that other users can enter', async (t) => {
   const shared = dataDirectory(t, `tracectl-${process.getuid?.() ?? 0}`);
   chmodSync(shared, 0o755);
   const before = process.env.TMPDIR;
@@ -134,7 +134,7 @@ t.test('a directory for sockets that others can enter is not used', async (t) =>
   await t.rejects(startControlServer(long, echo, recordingLogger()), /not a private directory/);
 });
 
-t.test('requests that are none are answered, and do not stop the server', async (t) => {
+t.test('answers invalid requests and keeps serving', async (t) => {
   const { directory, server } = await serving(t, echo);
   const cases: [string, RegExp][] = [
     ['no json\n', /"invalid_request".*not JSON/],
@@ -161,7 +161,7 @@ async function raw(path: string, text: string): Promise<string> {
   return received;
 }
 
-t.test('closing the server ends a client that waits', async (t) => {
+t.test('closing the server ends a waiting client', async (t) => {
   let asked = () => {};
   const isAsked = new Promise<void>((resolve) => {
     asked = resolve;
@@ -177,7 +177,7 @@ t.test('closing the server ends a client that waits', async (t) => {
   await t.rejects(answer, { code: 'no_answer' });
 });
 
-t.test('keys of a store can be listed, made and revoked', async (t) => {
+t.test('lists, creates and revokes keys of a store', async (t) => {
   const store = fakeStore(['proj_1']);
   const handle = handlerFor({ store });
   const made = await handle({ command: 'keys.create', arguments: { store: 's', name: 'ci' } });
@@ -195,7 +195,7 @@ t.test('keys of a store can be listed, made and revoked', async (t) => {
   t.match(revoked, { id: 'key_0', revoked_at: '1970-01-01T00:00:02.000Z' });
 });
 
-t.test('a key is never made for a project that was not meant', async (t) => {
+t.test('never creates a key for an ambiguous or unknown project', async (t) => {
   const create = (projects: string[], args: object) =>
     handlerFor({ store: fakeStore(projects) })({
       command: 'keys.create',
@@ -209,7 +209,7 @@ t.test('a key is never made for a project that was not meant', async (t) => {
   await t.rejects(create(['a'], { nonsense: 1 }), { code: 'invalid_request' });
 });
 
-t.test('commands and stores that the daemon does not have are refused', async (t) => {
+t.test('refuses unknown commands and stores', async (t) => {
   const handle = handlerFor({ store: fakeStore([]) });
   for (const command of ['x', 'toString', 'keys', '__proto__']) {
     await t.rejects(handle({ command, arguments: {} }), { code: 'unknown_command' }, command);
@@ -221,7 +221,7 @@ t.test('commands and stores that the daemon does not have are refused', async (t
   t.same(await handle({ command: 'reload', arguments: {} }), { reloaded: true });
 });
 
-t.test('dead letters are listed, shown, put back and dropped, queue by queue', async (t) => {
+t.test('lists, shows, replays and drops the dead letters of a queue', async (t) => {
   const one = fakeQueue([1, 2, 3]);
   const two = fakeQueue([1]);
   const alone = handlerFor({ queues: [['q1', one]] });
@@ -256,7 +256,7 @@ t.test('dead letters are listed, shown, put back and dropped, queue by queue', a
   });
 });
 
-t.test('a queue that is taken back is no longer found', async (t) => {
+t.test('a removed queue is not found', async (t) => {
   const queues = createQueues();
   const [first, second] = [fakeQueue([]), fakeQueue([])];
   const forget = queues.register('q', first);

@@ -1,5 +1,5 @@
 import t from 'tap';
-import { capability } from '../../../src/component/capability.ts';
+import { capability, offer } from '../../../src/component/capability.ts';
 import type { ServiceConfig } from '../../../src/config/config.ts';
 import { BrokenReloadError, createService } from '../../../src/engine/service.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
@@ -26,7 +26,7 @@ function embedded(
 ): ServiceConfig {
   return serviceConfig(
     {
-      extensions: [parts.extension('store', { store: 'it' }, change.store ?? {})],
+      extensions: [parts.extension('store', [offer(STORE, 'it')], change.store ?? {})],
       receivers: [parts.receiver('in', {}, change.in ?? {})],
       processors: [
         parts.processor('auth', { authenticate: () => aTenant() }, {}, change.auth ?? {}),

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { capability } from '../../../src/component/capability.ts';
+import { capability, offer } from '../../../src/component/capability.ts';
 import { HEALTH, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { createService } from '../../../src/engine/service.ts';
 import type { Batch } from '../../../src/model/batch.ts';
@@ -603,7 +603,7 @@ t.test('components find extensions and the service by capability', async (t) => 
   const parts = fakeParts();
   const config = serviceConfig(
     {
-      extensions: [parts.extension('sqlite', { store: { answer: 42 } })],
+      extensions: [parts.extension('sqlite', [offer(STORE, { answer: 42 })])],
       receivers: [parts.receiver('in')],
       exporters: [parts.exporter('out')],
     },
@@ -612,7 +612,7 @@ t.test('components find extensions and the service by capability', async (t) => 
   const service = await createService({
     config,
     logger: recordingLogger(),
-    offers: [{ capability: GIVEN, offer: 'by the command' }],
+    offers: [offer(GIVEN, 'by the command')],
   });
   t.teardown(() => service.shutdown());
   const host = parts.settings.get('out')?.host;

@@ -37,7 +37,7 @@ const at = (processes: readonly FakeProcess[], worker: number): FakeProcess => {
 /** Lets what was asked come to the workers. */
 const soon = () => new Promise((resolve) => setImmediate(resolve));
 
-t.test('dead letters of all workers are listed, with the worker whose they are', async (t) => {
+t.test('lists the dead letters of all workers, each with its worker', async (t) => {
   const { processes, command } = workersOf(3, [2]);
   const listed = command('dead_letters.list', { limit: 3 });
   at(processes, 1).answer({ dead_letters: [letter('otlphttp', 1, 'a'), letter('shared', 7, 's')] });
@@ -57,7 +57,7 @@ function letter(queue: string, id: number, batch: string) {
   return { queue, id, batch_id: batch };
 }
 
-t.test('a dead letter is the business of the worker that has it', async (t) => {
+t.test('sends a command about a dead letter to the worker that holds it', async (t) => {
   const { processes, command } = workersOf(2);
   const shown = command('dead_letters.show', { id: 4, queue: 'worker-2/otlphttp' });
   t.same(at(processes, 2).questions, [
@@ -75,7 +75,7 @@ t.test('a dead letter is the business of the worker that has it', async (t) => {
   t.ok(processes.every(({ questions }) => questions.length === 0));
 });
 
-t.test('all dead letters are put back by all, and counted together', async (t) => {
+t.test('replays the dead letters of all workers and sums the counts', async (t) => {
   const { processes, command } = workersOf(2);
   const replayed = command('dead_letters.replay', { ids: 'all' });
   at(processes, 1).answer({ replayed: 2 });
@@ -84,7 +84,7 @@ t.test('all dead letters are put back by all, and counted together', async (t) =
   t.same(await replayed, { replayed: 5 });
 });
 
-t.test('what concerns a shared store is asked of the first that runs', async (t) => {
+t.test('sends a command about a shared store to the first running worker', async (t) => {
   const { processes, command } = workersOf(2, [1]);
   const asked = command('keys.list', { store: 'postgres' });
   at(processes, 2).refuse('unknown_store', 'this daemon runs no store "postgres"');
@@ -92,7 +92,7 @@ t.test('what concerns a shared store is asked of the first that runs', async (t)
   t.equal(await command('reload'), 'reloaded');
 });
 
-t.test('where no worker runs, or it ends meanwhile, a command says so', async (t) => {
+t.test('a command fails with worker_down when no worker runs, or its worker ends', async (t) => {
   const nobody = workersOf(2, [1, 2]);
   for (const name of ['keys.list', 'dead_letters.list']) {
     await t.rejects(nobody.command(name), { code: 'worker_down' });
@@ -100,13 +100,13 @@ t.test('where no worker runs, or it ends meanwhile, a command says so', async (t
   const { processes, command } = workersOf(1);
   const asked = command('keys.list');
   at(processes, 1).end({ signal: 'SIGKILL' });
-  await t.rejects(asked, { code: 'worker_down', message: /try again/ });
+  await t.rejects(asked, { code: 'worker_down', message: /Retry when it has restarted/ });
 });
 
 const NEW = { '/etc/tracectl.yaml': 'new' };
 const OLD = { '/etc/tracectl.yaml': 'old' };
 
-t.test('workers take up a configuration one after the other', async (t) => {
+t.test('reloads the workers one after the other', async (t) => {
   const { workers, processes } = workersOf(4, [2, 3]);
   const logger = recordingLogger();
   const done = reloadWorkers(workers, NEW, OLD, logger);
@@ -117,17 +117,17 @@ t.test('workers take up a configuration one after the other', async (t) => {
   await soon();
   at(processes, 2).ready();
   await soon();
-  t.same(at(processes, 2).questions, asked, 'one that was starting with the former one too');
+  t.same(at(processes, 2).questions, asked, 'a starting worker is reloaded too');
   at(processes, 2).answer({ reloaded: true });
   at(processes, 3).end({ signal: 'SIGKILL' });
   t.same(at(processes, 4).questions, []);
   await soon();
   at(processes, 4).answer({ reloaded: true });
   await t.resolves(done);
-  t.match(logger.lines, [{ level: 'warn', fields: { worker: 3 } }], 'the one that is down');
+  t.match(logger.lines, [{ level: 'warn', fields: { worker: 3 } }], 'the worker that is down');
 });
 
-t.test('where one refuses a configuration, all return to the former one', async (t) => {
+t.test('all workers return to the configuration before when one refuses the new one', async (t) => {
   const { workers, processes } = workersOf(2);
   const done = reloadWorkers(workers, NEW, OLD, recordingLogger());
   done.catch(() => {});

@@ -45,7 +45,7 @@ async function running(count: number) {
   return all;
 }
 
-t.test('the wait before a restart doubles up to ten seconds, until a minute of health', (t) => {
+t.test('the restart delay doubles up to ten seconds, until the worker ran for a minute', (t) => {
   const restarts = new Restarts();
   const waits = Array.from({ length: 8 }, () => restarts.ended(1_000));
   t.same(waits, [200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
@@ -55,7 +55,7 @@ t.test('the wait before a restart doubles up to ten seconds, until a minute of h
   t.end();
 });
 
-t.test('it has started when all workers are ready', async (t) => {
+t.test('start resolves when all workers are ready', async (t) => {
   const { supervisor, now, metrics } = supervised(2);
   let isStarted = false;
   const started = supervisor.start().then(() => {
@@ -73,11 +73,11 @@ t.test('it has started when all workers are ready', async (t) => {
   t.same(
     supervisor.shown().endpoints,
     [{ url: 'http://127.0.0.1:4318', routes: ['POST /v1/traces'] }],
-    'what they share is shown once',
+    'shared endpoints are listed once',
   );
 });
 
-t.test('a worker that ends is started again after a while, the other goes on', async (t) => {
+t.test('restarts a worker that ended, after its delay, while the other runs on', async (t) => {
   const { supervisor, clock, metrics, logger, now, starts } = await running(2);
   now(1).end(CRASH);
   t.equal(supervisor.workers[0]?.state, 'down');
@@ -95,10 +95,10 @@ t.test('a worker that ends is started again after a while, the other goes on', a
     now(1).end({ code });
     clock.advance(10_000);
   }
-  t.equal(starts(1), 5, 'whatever its status, and however often');
+  t.equal(starts(1), 5, 'restarts after any status, and every time');
 });
 
-t.test('what keeps a worker from its start ends all, with its exit status', async (t) => {
+t.test('a worker that exits before it is ready stops all, with its exit status', async (t) => {
   const { supervisor, now, clock, starts } = supervised(2);
   const started = supervisor.start();
   now(1).ready();
@@ -112,21 +112,24 @@ t.test('what keeps a worker from its start ends all, with its exit status', asyn
 });
 
 for (const exit of [CRASH, { code: 70 }]) {
-  t.test(`five crashes in a row at the start are enough (${JSON.stringify(exit)})`, async (t) => {
-    const { supervisor, now, clock, starts } = supervised(2);
-    const started = supervisor.start();
-    started.catch(() => {});
-    now(1).ready();
-    for (let crash = 0; crash < 5; crash++) {
-      now(2).end(exit);
-      clock.advance(10_000);
-    }
-    await t.rejects(started, WorkersFailed);
-    t.equal(starts(2), 5);
-  });
+  t.test(
+    `gives up after five crashes in a row at the start (${JSON.stringify(exit)})`,
+    async (t) => {
+      const { supervisor, now, clock, starts } = supervised(2);
+      const started = supervisor.start();
+      started.catch(() => {});
+      now(1).ready();
+      for (let crash = 0; crash < 5; crash++) {
+        now(2).end(exit);
+        clock.advance(10_000);
+      }
+      await t.rejects(started, WorkersFailed);
+      t.equal(starts(2), 5);
+    },
+  );
 }
 
-t.test('a crash at the start is survived', async (t) => {
+t.test('restarts a worker that crashed once at the start', async (t) => {
   const { supervisor, now, clock } = supervised(2);
   const started = supervisor.start();
   now(1).ready();
@@ -136,7 +139,7 @@ t.test('a crash at the start is survived', async (t) => {
   await t.resolves(started);
 });
 
-t.test('a stop asks all, waits for all, and starts none again', async (t) => {
+t.test('a stop asks all workers, waits for all, and restarts none', async (t) => {
   const { supervisor, now, clock, starts } = await running(3);
   now(3).end(CRASH);
   const stopped = supervisor.stop(1_000);
@@ -148,7 +151,7 @@ t.test('a stop asks all, waits for all, and starts none again', async (t) => {
   t.same([starts(1), starts(2), starts(3)], [1, 1, 1]);
 });
 
-t.test('a worker that does not stop in time is ended, and the stop is not clean', async (t) => {
+t.test('kills a worker that does not stop in time, and reports an unclean stop', async (t) => {
   const { supervisor, now, clock, logger } = await running(2);
   const stopped = supervisor.stop(1_000);
   now(1).end({ code: 0 });
@@ -160,7 +163,7 @@ t.test('a worker that does not stop in time is ended, and the stop is not clean'
   t.equal(await stopped, false);
 });
 
-t.test('a worker that left something behind makes the stop unclean', async (t) => {
+t.test('a worker that exits with an error on the stop makes the stop unclean', async (t) => {
   const { supervisor, now } = await running(2);
   const stopped = supervisor.stop(1_000);
   now(1).end({ code: 1 });
@@ -168,7 +171,7 @@ t.test('a worker that left something behind makes the stop unclean', async (t) =
   t.equal(await stopped, false);
 });
 
-t.test('a stop while workers load is clean', async (t) => {
+t.test('a stop while workers are loading is clean', async (t) => {
   const { supervisor, now } = supervised(2);
   void supervisor.start();
   const stopped = supervisor.stop(1_000);
@@ -177,35 +180,32 @@ t.test('a stop while workers load is clean', async (t) => {
   t.equal(await stopped, true);
 });
 
-t.test('metrics come from those that answer', async (t) => {
+t.test('collects metrics from the workers that answer', async (t) => {
   const { supervisor, now, clock } = await running(3);
   now(2).end(CRASH);
   const pages = supervisor.metricPages();
   now(1).answer('a 1\n');
   await soon();
   clock.advance(5_000);
-  t.same(await pages, [{ worker: '1', text: 'a 1\n' }], 'the third is silent');
+  t.same(await pages, [{ worker: '1', text: 'a 1\n' }], 'the third worker does not answer');
   const again = supervisor.metricPages();
   now(1).answer('a 2\n');
   now(3).end(CRASH);
-  t.same(await again, [{ worker: '1', text: 'a 2\n' }], 'the third ends');
+  t.same(await again, [{ worker: '1', text: 'a 2\n' }], 'the third worker ends');
 });
 
-t.test(
-  'what a process answers after its question was given up is nothing to the next',
-  async (t) => {
-    const { supervisor, now, clock } = await running(1);
-    const late = supervisor.metricPages();
-    clock.advance(5_000);
-    t.same(await late, []);
-    const pages = supervisor.metricPages();
-    now(1).answer('old 1\n');
-    now(1).answer('new 1\n');
-    t.match(await pages, [{ text: 'new 1\n' }]);
-  },
-);
+t.test('ignores an answer that arrives after its question timed out', async (t) => {
+  const { supervisor, now, clock } = await running(1);
+  const late = supervisor.metricPages();
+  clock.advance(5_000);
+  t.same(await late, []);
+  const pages = supervisor.metricPages();
+  now(1).answer('old 1\n');
+  now(1).answer('new 1\n');
+  t.match(await pages, [{ text: 'new 1\n' }]);
+});
 
-t.test('pages of several processes are one, with each metric described once', (t) => {
+t.test('merges metric pages, with one description for each metric', (t) => {
   const page = (value: number): string =>
     [
       '# HELP tracectl_a_total Text.',
@@ -244,7 +244,7 @@ t.test('pages of several processes are one, with each metric described once', (t
   t.end();
 });
 
-t.test('no sample is lost or joined with another, whatever its labels hold', (t) => {
+t.test('merging keeps every sample, with any label values', (t) => {
   const value = fc.string().map((text) => JSON.stringify(text));
   const sample = fc
     .tuple(fc.constantFrom('a_total', 'b'), fc.constantFrom('', '{x=', '{y="1",x='), value)
@@ -277,7 +277,7 @@ t.test('no sample is lost or joined with another, whatever its labels hold', (t)
   t.end();
 });
 
-t.test('health is that of all who run', async (t) => {
+t.test('health combines the reports of the running workers', async (t) => {
   const { supervisor, now, clock } = await running(2);
   const own = createHealth(clock);
   own.enter('running');
@@ -302,11 +302,11 @@ t.test('health is that of all who run', async (t) => {
   clock.advance(9_999);
   now(2).ready();
   clock.advance(1);
-  t.match(partOf(t, 'worker-1'), { ready: false, message: 'It does not answer.' });
+  t.match(partOf(t, 'worker-1'), { ready: false, message: 'The worker does not report.' });
   t.match(health.report(false), { ready: false, status: 'degraded' });
   now(1).end(CRASH);
   now(2).end(CRASH);
-  t.match(health.report(false), { ready: false }, 'nobody serves');
+  t.match(health.report(false), { ready: false }, 'no worker is running');
   void supervisor.stop(1_000);
   t.match(health.report(false), { ready: false, status: 'stopping' });
 

@@ -13,7 +13,7 @@ import { recordingLogger } from '../../helper/settings.ts';
 
 const LOOPBACK = { host: '127.0.0.1', port: 0 };
 
-t.test('a line is one JSON object with the sentence and its fields', async (t) => {
+t.test('a log line is one JSON object with the message and its fields', async (t) => {
   const lines: string[] = [];
   const logger = createLogger({
     level: 'info',
@@ -35,7 +35,7 @@ t.test('a line is one JSON object with the sentence and its fields', async (t) =
   });
 });
 
-t.test('credentials never reach the log, wherever they stand', async (t) => {
+t.test('masks credentials in every part of a log line', async (t) => {
   for (const encoding of ['json', 'console'] as const) {
     const lines: string[] = [];
     const logger = createLogger({
@@ -58,30 +58,27 @@ t.test('credentials never reach the log, wherever they stand', async (t) => {
   }
 });
 
-t.test(
-  'an error is told with its code and causes, with a stack where it is a fault of ours',
-  async (t) => {
-    const lines: string[] = [];
-    const logger = createLogger({
-      level: 'info',
-      encoding: 'json',
-      write: (line) => void lines.push(line),
-    });
-    const cause = new RetryableError('disk_full', 'No room.');
-    logger.error({ error: new Error('broken', { cause }) }, 'Failed.');
-    logger.error({ error: 'text' }, 'Failed.');
-    const [first, second] = lines.map((line) => JSON.parse(line));
-    t.match(first.error, {
-      message: 'broken',
-      stack: /telemetry\.test/,
-      cause: { code: 'disk_full' },
-    });
-    t.notOk(first.error.cause.stack);
-    t.equal(second.error, 'text');
-  },
-);
+t.test('logs an error with its code and causes, and the stack of an internal error', async (t) => {
+  const lines: string[] = [];
+  const logger = createLogger({
+    level: 'info',
+    encoding: 'json',
+    write: (line) => void lines.push(line),
+  });
+  const cause = new RetryableError('disk_full', 'No room.');
+  logger.error({ error: new Error('broken', { cause }) }, 'Failed.');
+  logger.error({ error: 'text' }, 'Failed.');
+  const [first, second] = lines.map((line) => JSON.parse(line));
+  t.match(first.error, {
+    message: 'broken',
+    stack: /telemetry\.test/,
+    cause: { code: 'disk_full' },
+  });
+  t.notOk(first.error.cause.stack);
+  t.equal(second.error, 'text');
+});
 
-t.test('the console form is for people', async (t) => {
+t.test('the console encoding renders readable lines', async (t) => {
   const lines: string[] = [];
   const logger = createLogger({
     level: 'info',
@@ -98,7 +95,7 @@ t.test('the console form is for people', async (t) => {
   t.match(lines[1], /error=plain\n$/);
 });
 
-t.test('the log goes to standard error, and standard output stays clean', async (t) => {
+t.test('writes the log to standard error and nothing to standard output', async (t) => {
   const script = `
     import { createLogger } from '${join(process.cwd(), 'src/telemetry/logger.ts')}';
     const logger = createLogger({ level: 'info', encoding: 'json' });
@@ -110,7 +107,7 @@ t.test('the log goes to standard error, and standard output stays clean', async 
   t.match(JSON.parse(output.toString()), { message: 'Here.' });
 });
 
-t.test('counters, gauges and histograms are served as text', async (t) => {
+t.test('serves counters, gauges and histograms as text', async (t) => {
   const metrics = createMetrics();
   t.teardown(() => metrics.shutdown());
   const counter = metrics.counter('tracectl_test_items_total', 'Items.');
@@ -140,7 +137,7 @@ t.test('counters, gauges and histograms are served as text', async (t) => {
   t.notMatch(await metrics.text(), 'tracectl_test_size_bytes{store="sqlite"}');
 });
 
-t.test('the process says what it costs', async (t) => {
+t.test('exports the metrics of the process', async (t) => {
   const clock = fakeClock();
   const metrics = createMetrics();
   t.teardown(() => metrics.shutdown());
@@ -199,7 +196,7 @@ t.test(
   },
 );
 
-t.test('a default address that is taken is a warning, a configured one an error', async (t) => {
+t.test('warns if the default address is in use, and rejects if a configured one is', async (t) => {
   const taken = await serving(t);
   const endpoint = { host: '127.0.0.1', port: Number(taken.split(':')[1]) };
   const metrics = createMetrics();
@@ -214,7 +211,7 @@ t.test('a default address that is taken is a warning, a configured one an error'
   await none.close();
 });
 
-t.test('health tells whether the service can accept, and whether work progresses', async (t) => {
+t.test('health reports whether the service is ready, and whether work progresses', async (t) => {
   const clock = fakeClock();
   const health = createHealth(clock);
   t.match(health.report(false), { ready: false, status: 'starting', components: [] });
@@ -224,7 +221,7 @@ t.test('health tells whether the service can accept, and whether work progresses
 
   const state = { ready: true, healthy: true };
   const forget = health.register('queue', () => ({ ...state, details: { queued_entries: 2 } }));
-  t.same(health.report(false).components, [], 'the quiet report names only those that are unwell');
+  t.same(health.report(false).components, [], 'the short report has unhealthy components only');
   t.match(health.report(true).components, [{ id: 'queue', details: { queued_entries: 2 } }]);
   state.healthy = false;
   t.match(health.report(false), { ready: true, status: 'degraded', components: [{ id: 'queue' }] });

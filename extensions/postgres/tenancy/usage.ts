@@ -1,0 +1,124 @@
+import type { Clock } from '../../../src/component/component.ts';
+import type { SealedBatch } from '../../../src/model/batch.ts';
+import { HOUR_MS, monthStart } from '../../../src/model/usage-window.ts';
+import type { LedgerEntry } from '../../../src/tenancy/shared-ledger.ts';
+import type { PostgresClient } from '../connection/statement.ts';
+import { row } from '../connection/statement.ts';
+
+/** A ledger entry further in the future than this comes from a wrong clock and is ignored. */
+const TRUSTED_HOURS_AHEAD = 1;
+/** Rows of the ledger that one step sums up. */
+const STEP = 1000;
+/**
+ * A row without its batch stays this long in the ledger: the batch may still arrive through another store, and would
+ * count twice.
+ */
+const UNSEEN_HOURS = 7 * 24;
+
+/** Enters usage of batches that are durable already, even if their reservation was given back. */
+export async function recordUsage(
+  client: PostgresClient,
+  entries: readonly LedgerEntry[],
+): Promise<void> {
+  const counted = entries.filter(({ usage }) => usage.events > 0 || usage.bytes > 0);
+  await client.query(
+    `INSERT INTO usage_ledger AS l (batch_id, organization, project, key, hour, events, bytes)
+     SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[],
+       $6::bigint[], $7::bigint[]) AS g (batch_id, organization, project, key, hour, events, bytes)
+     ORDER BY batch_id
+     ON CONFLICT (batch_id) DO UPDATE SET
+       organization = excluded.organization, project = excluded.project, key = excluded.key,
+       hour = excluded.hour, events = excluded.events, bytes = excluded.bytes
+     WHERE l.organization IS NULL`,
+    [
+      counted.map(({ batchId }) => batchId),
+      counted.map(({ tenant }) => tenant.organizationId),
+      counted.map(({ tenant }) => tenant.projectId),
+      counted.map(({ tenant }) => tenant.keyId),
+      counted.map(({ at }) => Math.floor(at / HOUR_MS)),
+      counted.map(({ usage }) => usage.events),
+      counted.map(({ usage }) => usage.bytes),
+    ],
+  );
+}
+
+/**
+ * The time that usage counts at, in milliseconds since the epoch: `at`, but not before the newest hour in the ledger,
+ * so that a clock that goes back does not open an earlier window again.
+ */
+export async function newestTime(
+  client: PostgresClient,
+  organizationId: string,
+  at: number,
+): Promise<number> {
+  const newest = await row<{ hour: number | null }>(
+    client,
+    'SELECT max(hour) AS hour FROM all_usage WHERE organization = $1 AND hour <= $2',
+    [organizationId, Math.floor(at / HOUR_MS) + TRUSTED_HOURS_AHEAD],
+  );
+  return Math.max(at, (newest?.hour ?? 0) * HOUR_MS);
+}
+
+/** The first hour of the month of a time, and that of the next month. */
+export function hoursOfMonth(at: number): [from: number, to: number] {
+  return [monthStart(at) / HOUR_MS, monthStart(at, 1) / HOUR_MS];
+}
+
+/** The time that usage of a batch counts at. */
+export type UsageTime = (batch: SealedBatch) => number;
+
+/** Times for batches that no counters reserved usage for. */
+export type UsageTimes = {
+  /** Reads the newest hour of organizations that this process has not seen yet. */
+  load(batches: readonly SealedBatch[]): Promise<void>;
+  readonly of: UsageTime;
+};
+
+/** A batch counts when it was received, but not before the newest hour that this process knows of. */
+export function usageTimes(client: PostgresClient, clock: Clock): UsageTimes {
+  /** Milliseconds since the epoch, by organization. */
+  const newest = new Map<string, number>();
+  return {
+    async load(batches) {
+      for (const { usage, tenant } of batches) {
+        const { organizationId } = tenant;
+        if (usage.at !== undefined || newest.has(organizationId)) continue;
+        newest.set(organizationId, await newestTime(client, organizationId, clock.now()));
+      }
+    },
+    of({ usage, receivedAt, tenant }) {
+      if (usage.at !== undefined) return usage.at;
+      const known = newest.get(tenant.organizationId) ?? receivedAt;
+      const hour = Math.floor(Math.max(known, receivedAt) / HOUR_MS) * HOUR_MS;
+      newest.set(tenant.organizationId, hour);
+      return Math.max(receivedAt, hour);
+    },
+  };
+}
+
+/**
+ * Replaces a bounded number of ledger rows, one per batch, by sums, one per hour, once their hour is over. Resolves
+ * with whether there may be more.
+ */
+export async function sumUpStep(client: PostgresClient, now: number): Promise<boolean> {
+  const current = Math.floor(now / HOUR_MS);
+  const summed = await row<{ count: number }>(
+    client,
+    `WITH over AS (
+       DELETE FROM usage_ledger WHERE batch_id IN (
+         SELECT batch_id FROM usage_ledger l
+         WHERE hour < $1 AND (hour <= $2 OR EXISTS (SELECT 1 FROM batches b WHERE b.id = l.batch_id))
+         ORDER BY hour LIMIT ${STEP} FOR UPDATE SKIP LOCKED)
+       RETURNING organization, project, key, hour, events, bytes
+     ), added AS (
+       INSERT INTO usage_hours AS u (organization, project, key, hour, events, bytes)
+       SELECT organization, project, key, hour, sum(events), sum(bytes) FROM over
+       WHERE organization IS NOT NULL GROUP BY organization, project, key, hour
+       ON CONFLICT (organization, project, key, hour) DO UPDATE SET
+         events = u.events + excluded.events, bytes = u.bytes + excluded.bytes
+     )
+     SELECT count(*) AS count FROM over`,
+    [current - 1, current - UNSEEN_HOURS],
+  );
+  return summed?.count === STEP;
+}

@@ -1,0 +1,178 @@
+import type { JsonIndex } from '../batch-index.ts';
+import { type MutablePlace, newPlace, type TextField, type TextVisitor } from '../texts.ts';
+import {
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  skipColon,
+  skipScalar,
+  skipString,
+  spaceFrom,
+  type Text,
+  textOf,
+} from './grammar.ts';
+import { type KeyTable, nodeForAny, type Pattern } from './pattern.ts';
+import { itemRange } from './read.ts';
+
+/** The pattern of a format's items, and the text field of each of its slots. */
+export type ItemFields = { readonly pattern: Pattern; readonly fields: readonly TextField[] };
+
+/** The text field of every path; a path without an entry has that of its parent, `attributes` at the root. */
+export function itemFields<Path extends string>(
+  pattern: Pattern,
+  paths: readonly Path[],
+  fields: Readonly<Partial<Record<NoInfer<Path>, TextField>>>,
+): ItemFields {
+  const fieldOf = (path: string): TextField => {
+    const known = fields[path as Path];
+    if (known !== undefined) return known;
+    const end = path.lastIndexOf('.');
+    return end === -1 ? 'attributes' : fieldOf(path.slice(0, end));
+  };
+  return { pattern, fields: paths.map(fieldOf) };
+}
+
+/** `FormatModule.texts` for native events and runs. */
+export function itemTexts(
+  { pattern, fields }: ItemFields,
+  index: JsonIndex,
+  position: number,
+  visitor: TextVisitor,
+): void {
+  const walk = new TextWalk(index.bytes, visitor);
+  const [start] = itemRange(index, position);
+  if (index.bytes[start] === OPEN_BRACE) {
+    walk.object(start, 'attributes', false, { keys: pattern.root, fields });
+  } else {
+    walk.value(start, 'attributes', NO_KEY, NO_KEY, false);
+  }
+}
+
+/**
+ * `FormatModule.sharedTexts` for native events and runs: everything around the items, as `metadata`. Items
+ * that a repeated key of the root shadows are not in the index, yet in the body: they count as shared.
+ */
+export function rootTexts(index: JsonIndex, visitor: TextVisitor): void {
+  const items = new Map<number, number>();
+  for (let position = 0; position < index.count; position++) {
+    items.set(...itemRange(index, position));
+  }
+  const walk = new TextWalk(index.bytes, visitor, items);
+  walk.value(spaceFrom(walk.json, 0), 'metadata', NO_KEY, NO_KEY, false);
+}
+
+export const NO_KEY = -1;
+
+/** Keys of an object that decide the field of their values. */
+type KnownKeys = { readonly keys: KeyTable; readonly fields: readonly TextField[] };
+
+/**
+ * One walk over JSON that the scanner has been through. Recursion is as deep as the nesting, which the
+ * scanner bounds.
+ */
+export class TextWalk {
+  readonly json: Text;
+  readonly #visitor: TextVisitor;
+  readonly #skipped: ReadonlyMap<number, number> | undefined;
+  readonly #place: MutablePlace = newPlace();
+
+  /** The walk passes over array elements in `skipped`, which maps their starts to their ends. */
+  constructor(bytes: Buffer, visitor: TextVisitor, skipped?: ReadonlyMap<number, number>) {
+    this.json = textOf(bytes, Number.MAX_SAFE_INTEGER);
+    this.#visitor = visitor;
+    this.#skipped = skipped;
+  }
+
+  /** Visits the texts of the value at `start`; returns its end. */
+  value(
+    start: number,
+    field: TextField,
+    keyStart: number,
+    keyEnd: number,
+    isMarked: boolean,
+  ): number {
+    switch (this.json.bytes[start]) {
+      case QUOTE:
+        return this.string(start, field, keyStart, keyEnd, isMarked);
+      case OPEN_BRACE:
+        return this.object(start, field, isMarked, undefined);
+      case OPEN_BRACKET:
+        return this.#array(start, field, keyStart, keyEnd, isMarked);
+      default:
+        return skipScalar(this.json, start);
+    }
+  }
+
+  string(
+    start: number,
+    field: TextField,
+    keyStart: number,
+    keyEnd: number,
+    isMarked: boolean,
+  ): number {
+    const { json } = this;
+    const place = this.#place;
+    const escapes = json.escapes;
+    const end = skipString(json, start + 1);
+    place.field = field;
+    place.start = start + 1;
+    place.end = end - 1;
+    place.isEscaped = json.escapes !== escapes;
+    place.keyStart = keyStart;
+    place.keyEnd = keyEnd;
+    place.isMarked = isMarked;
+    this.#visitor.text(place);
+    return end;
+  }
+
+  object(start: number, field: TextField, isMarked: boolean, known: KnownKeys | undefined): number {
+    const { json } = this;
+    const { bytes } = json;
+    let at = spaceFrom(json, start + 1);
+    if (bytes[at] === CLOSE_BRACE) return at + 1;
+    for (;;) {
+      const keyStart = at + 1;
+      at = skipString(json, keyStart);
+      const keyEnd = at - 1;
+      const node =
+        known === undefined ? undefined : nodeForAny(known.keys, bytes, keyStart, keyEnd);
+      const isMarkedHere = this.marks(keyStart, keyEnd, isMarked);
+      at = skipColon(json, at);
+      const inner = node === undefined ? field : (known?.fields[node.slot] ?? field);
+      if (known !== undefined && node?.children !== undefined && bytes[at] === OPEN_BRACE) {
+        const { fields } = known;
+        at = this.object(at, inner, isMarkedHere, { keys: node.children, fields });
+      } else {
+        at = this.value(at, inner, keyStart, keyEnd, isMarkedHere);
+      }
+      at = spaceFrom(json, at);
+      if (bytes[at] === CLOSE_BRACE) return at + 1;
+      at = spaceFrom(json, at + 1);
+    }
+  }
+
+  marks(keyStart: number, keyEnd: number, isMarked: boolean): boolean {
+    return (this.#visitor.marks?.(keyStart, keyEnd) ?? false) || isMarked;
+  }
+
+  #array(
+    start: number,
+    field: TextField,
+    keyStart: number,
+    keyEnd: number,
+    isMarked: boolean,
+  ): number {
+    const { json } = this;
+    const { bytes } = json;
+    let at = spaceFrom(json, start + 1);
+    if (bytes[at] === CLOSE_BRACKET) return at + 1;
+    for (;;) {
+      at = this.#skipped?.get(at) ?? this.value(at, field, keyStart, keyEnd, isMarked);
+      at = spaceFrom(json, at);
+      if (bytes[at] === CLOSE_BRACKET) return at + 1;
+      at = spaceFrom(json, at + 1);
+    }
+  }
+}

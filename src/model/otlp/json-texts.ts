@@ -1,0 +1,231 @@
+import { type AttributeKey, attributeKey } from '../attributes.ts';
+import type { OtlpIndex } from '../batch-index.ts';
+import {
+  BACKSLASH,
+  CLOSE_BRACE,
+  CLOSE_BRACKET,
+  OPEN_BRACE,
+  OPEN_BRACKET,
+  QUOTE,
+  skipColon,
+  skipScalar,
+  skipString,
+  spaceFrom,
+  type Text,
+  textOf,
+} from '../json/grammar.ts';
+import { stringIn } from '../json/read.ts';
+import { TextWalk } from '../json/texts.ts';
+import type { TextField, TextVisitor } from '../texts.ts';
+import { spanField } from './context.ts';
+import { OtlpField } from './fields.ts';
+import { EVENT, type Field, KEY_VALUE, type Message, REQUEST, SPAN } from './json-shape.ts';
+import { keyAt, repeatedTextAt } from './keys.ts';
+
+/** `FormatModule.texts` for OTLP in JSON. Numbers and byte sequences are no texts, also if they are quoted. */
+export function jsonTexts(index: OtlpIndex, position: number, visitor: TextVisitor): void {
+  const start = spanField(index, position, OtlpField.START);
+  new JsonTexts(index, start, visitor).message(start, SPAN, AROUND);
+}
+
+/** Of resources, scopes, schema URLs, unknown members, and of what a repeated key shadows. */
+export function sharedJsonTexts(index: OtlpIndex, visitor: TextVisitor): void {
+  const spans = new Map<number, number>();
+  for (let position = 0; position < index.count; position++) {
+    spans.set(
+      spanField(index, position, OtlpField.START),
+      spanField(index, position, OtlpField.END),
+    );
+  }
+  const start = spaceFrom(textOf(index.bytes), 0);
+  const walk = new JsonTexts(index, start, visitor, spans);
+  walk.message(start, REQUEST, AROUND);
+}
+
+/** Properties that a message inherits from the attribute or event around it. */
+type Around = {
+  readonly field: TextField;
+  readonly keyStart: number;
+  readonly keyEnd: number;
+  readonly isMarked: boolean;
+  /** Steps from here to a kvlist of custom fields. */
+  readonly within: readonly string[] | undefined;
+  /** A message of an attribute's value. */
+  readonly isValue: boolean;
+  readonly isEvent: boolean;
+};
+
+const AROUND: Around = {
+  field: 'attributes',
+  keyStart: -1,
+  keyEnd: -1,
+  isMarked: false,
+  within: undefined,
+  isValue: false,
+  isEvent: false,
+};
+const AROUND_EVENT: Around = { ...AROUND, field: 'events', isEvent: true };
+
+class JsonTexts {
+  readonly #walk: TextWalk;
+  readonly #json: Text;
+  readonly #skipped: ReadonlyMap<number, number> | undefined;
+  readonly #lateKeys: ReadonlyMap<number, KeyRange> | undefined;
+
+  constructor(
+    index: OtlpIndex,
+    start: number,
+    visitor: TextVisitor,
+    skipped?: ReadonlyMap<number, number>,
+  ) {
+    this.#walk = new TextWalk(index.bytes, visitor);
+    this.#json = this.#walk.json;
+    this.#skipped = skipped;
+    this.#lateKeys = index.lateKeys === true ? lateKeys(index.bytes, start) : undefined;
+  }
+  /** Visits the texts of a message; returns its end. */
+  message(start: number, shape: Message, around: Around): number {
+    const json = this.#json;
+    const { bytes } = json;
+    if (bytes[start] !== OPEN_BRACE) return skipScalar(json, start);
+    const inner = this.#inner(start, shape, around);
+    let at = spaceFrom(json, start + 1);
+    if (bytes[at] === CLOSE_BRACE) return at + 1;
+    for (;;) {
+      const keyStart = at + 1;
+      at = skipString(json, keyStart);
+      const keyEnd = at - 1;
+      at = skipColon(json, at);
+      const field = shape.fields.get(this.#name(keyStart, keyEnd));
+      if (field === undefined) {
+        const isMarked = this.#walk.marks(keyStart, keyEnd, inner.isMarked);
+        at = this.#walk.value(at, inner.field, keyStart, keyEnd, isMarked);
+      } else {
+        at = this.#field(at, field, inner);
+      }
+      at = spaceFrom(json, at);
+      if (bytes[at] === CLOSE_BRACE) return at + 1;
+      at = spaceFrom(json, at + 1);
+    }
+  }
+
+  #field(start: number, field: Field, around: Around): number {
+    const json = this.#json;
+    const first = json.bytes[start];
+    if (first === QUOTE) {
+      if (field.text === undefined) return skipString(json, start + 1);
+      const text = field.text === 'value' ? around.field : field.text;
+      const { keyStart, keyEnd, isMarked } = around;
+      return this.#walk.string(start, text, keyStart, keyEnd, isMarked);
+    }
+    if (typeof field.type === 'string') return skipScalar(json, start);
+    if (first === OPEN_BRACKET) return this.#list(start, field.type, around);
+    return this.message(start, field.type, around);
+  }
+
+  #list(start: number, shape: Message, around: Around): number {
+    const json = this.#json;
+    const { bytes } = json;
+    // Custom fields are not looked for within an array.
+    const inner =
+      shape === KEY_VALUE || around.within === undefined
+        ? around
+        : { ...around, within: undefined };
+    let at = spaceFrom(json, start + 1);
+    if (bytes[at] === CLOSE_BRACKET) return at + 1;
+    for (;;) {
+      at = this.#skipped?.get(at) ?? this.message(at, shape, inner);
+      at = spaceFrom(json, at);
+      if (bytes[at] === CLOSE_BRACKET) return at + 1;
+      at = spaceFrom(json, at + 1);
+    }
+  }
+
+  #inner(start: number, shape: Message, around: Around): Around {
+    if (shape === EVENT) return AROUND_EVENT;
+    if (shape !== KEY_VALUE) return around;
+    const [keyStart, keyEnd] = this.#keyOf(start);
+    const isMarked = this.#walk.marks(keyStart, keyEnd, around.isMarked);
+    const key = this.#attributeKey(keyStart, keyEnd);
+    const { isEvent, within } = around;
+    const place = { keyStart, keyEnd, isMarked, isEvent, isValue: true };
+    if (around.isValue) {
+      const isStep = within !== undefined && key.text === within[0];
+      const rest = isStep && within.length > 1 ? within.slice(1) : undefined;
+      const field = isStep && rest === undefined ? 'custom_fields' : around.field;
+      return { ...place, field, within: rest };
+    }
+    if (!isEvent) return { ...place, field: key.field, within: key.within };
+    return { ...place, field: key.field === 'error' ? 'error' : 'events', within: undefined };
+  }
+
+  /** The key of a KeyValue object, usually its first member; an empty range if there is none. */
+  #keyOf(start: number): KeyRange {
+    const late = this.#lateKeys?.get(start);
+    if (late !== undefined) return late;
+    const json = this.#json;
+    const nameStart = spaceFrom(json, start + 1) + 1;
+    if (json.bytes[nameStart - 1] === QUOTE) {
+      const nameEnd = skipString(json, nameStart);
+      const valueStart = skipColon(json, nameEnd);
+      if (json.bytes[valueStart] === QUOTE && this.#name(nameStart, nameEnd - 1) === 'key') {
+        return [valueStart + 1, skipString(json, valueStart + 1) - 1];
+      }
+    }
+    return [start + 1, start + 1];
+  }
+
+  #attributeKey(start: number, end: number): AttributeKey {
+    const { bytes } = this.#json;
+    return bytes.subarray(start, end).includes(BACKSLASH)
+      ? attributeKey(stringIn(bytes, start - 1, end + 1))
+      : keyAt(bytes, start, end);
+  }
+
+  #name(start: number, end: number): string {
+    const { bytes } = this.#json;
+    const text = repeatedTextAt(bytes, start, end);
+    return text.includes('\\') ? stringIn(bytes, start - 1, end + 1) : text;
+  }
+}
+
+type KeyRange = readonly [start: number, end: number];
+
+/**
+ * The `key` of every object in the value at `start` that has one behind another member; of several the
+ * last counts. One pass for all objects: a look ahead in each would cost a pass for every level of nesting.
+ */
+function lateKeys(bytes: Buffer, start: number): ReadonlyMap<number, KeyRange> {
+  const json = textOf(bytes, Number.MAX_SAFE_INTEGER);
+  const found = new Map<number, KeyRange>();
+  const skipObject = (start: number): number => {
+    let at = spaceFrom(json, start + 1);
+    const first = at;
+    while (bytes[at] !== CLOSE_BRACE) {
+      const nameStart = bytes[at] === QUOTE ? at : spaceFrom(json, at + 1);
+      const nameEnd = skipString(json, nameStart + 1);
+      const valueStart = skipColon(json, nameEnd);
+      at = skipAny(valueStart);
+      const isKey = bytes[valueStart] === QUOTE && stringIn(bytes, nameStart, nameEnd) === 'key';
+      if (isKey && nameStart !== first) found.set(start, [valueStart + 1, at - 1]);
+      at = spaceFrom(json, at);
+    }
+    return at + 1;
+  };
+  const skipArray = (start: number): number => {
+    let at = spaceFrom(json, start + 1);
+    if (bytes[at] === CLOSE_BRACKET) return at + 1;
+    for (;;) {
+      at = spaceFrom(json, skipAny(at));
+      if (bytes[at] === CLOSE_BRACKET) return at + 1;
+      at = spaceFrom(json, at + 1);
+    }
+  };
+  const skipAny = (at: number): number => {
+    if (bytes[at] === OPEN_BRACE) return skipObject(at);
+    if (bytes[at] === OPEN_BRACKET) return skipArray(at);
+    return bytes[at] === QUOTE ? skipString(json, at + 1) : skipScalar(json, at);
+  };
+  skipAny(start);
+  return found;
+}

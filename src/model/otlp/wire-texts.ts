@@ -1,0 +1,238 @@
+import type { OtlpIndex } from '../batch-index.ts';
+import { type MutablePlace, newPlace, type TextField, type TextVisitor } from '../texts.ts';
+import { spanField } from './context.ts';
+import { OtlpField } from './fields.ts';
+import { keyAt } from './keys.ts';
+import { EVENT, KEY_VALUE, REQUEST, SPAN, type WireMessage } from './wire-shape.ts';
+
+/**
+ * `FormatModule.texts` for protobuf. An unknown field may be a string or a message, so the walk passes over
+ * it; numbers and byte sequences are no texts.
+ */
+export function wireTexts(index: OtlpIndex, position: number, visitor: TextVisitor): void {
+  const start = spanField(index, position, OtlpField.START);
+  const end = spanField(index, position, OtlpField.END);
+  new WireTexts(index.bytes, visitor).message(SPAN, start, end);
+}
+
+/** `FormatModule.sharedTexts`: of resources, scopes and schema URLs. */
+export function sharedWireTexts(index: OtlpIndex, visitor: TextVisitor): void {
+  new WireTexts(index.bytes, visitor).message(REQUEST, 0, index.bytes.length);
+}
+
+const NO_KEY = -1;
+
+class WireTexts {
+  readonly #bytes: Buffer;
+  readonly #visitor: TextVisitor;
+  readonly #place: MutablePlace = newPlace();
+  /** Where the bytes go on after the varint or field that was read last. */
+  #next = 0;
+  /** Content of the field that was read last, if its wire type is 2. */
+  #start = 0;
+  #keyStart = NO_KEY;
+  #keyEnd = NO_KEY;
+
+  constructor(bytes: Buffer, visitor: TextVisitor) {
+    this.#bytes = bytes;
+    this.#visitor = visitor;
+  }
+
+  /** A message outside attributes; spans are passed over unless the walk starts at one. */
+  message(shape: WireMessage, start: number, end: number): void {
+    let p = start;
+    while (p < end) {
+      const field = shape.fields[this.#read(p)];
+      p = this.#next;
+      if (field === undefined || field.message === SPAN) continue;
+      if (field.message === undefined) {
+        this.#text(field.text ?? 'attributes', this.#start, p, NO_KEY, NO_KEY, false);
+      } else if (field.message === KEY_VALUE) {
+        this.#attribute(this.#start, p, shape === EVENT);
+      } else {
+        this.message(field.message, this.#start, p);
+      }
+    }
+  }
+
+  #attribute(start: number, end: number, isOfEvent: boolean): void {
+    this.#findKey(start, end);
+    const { field, within } = keyAt(this.#bytes, this.#keyStart, this.#keyEnd);
+    const isEventText = isOfEvent && field !== 'error';
+    this.#keyValue(
+      start,
+      end,
+      isEventText ? 'events' : field,
+      false,
+      isOfEvent ? undefined : within,
+    );
+  }
+
+  /** A KeyValue; `within` are the steps from here to a kvlist of custom fields. */
+  #keyValue(
+    start: number,
+    end: number,
+    field: TextField,
+    isMarkedAround: boolean,
+    within: readonly string[] | undefined,
+  ): void {
+    const keyStart = this.#keyStart;
+    const keyEnd = this.#keyEnd;
+    const isMarked = (this.#visitor.marks?.(keyStart, keyEnd) ?? false) || isMarkedAround;
+    let p = start;
+    while (p < end) {
+      const number = this.#read(p);
+      p = this.#next;
+      if (number === 2) this.#value(this.#start, p, field, keyStart, keyEnd, isMarked, within);
+    }
+  }
+
+  /** An AnyValue; repeated fields of its oneof are all visited, as all are in the body. */
+  #value(
+    start: number,
+    end: number,
+    field: TextField,
+    keyStart: number,
+    keyEnd: number,
+    isMarked: boolean,
+    within: readonly string[] | undefined,
+  ): void {
+    let p = start;
+    while (p < end) {
+      const number = this.#read(p);
+      p = this.#next;
+      if (number === 1) this.#text(field, this.#start, p, keyStart, keyEnd, isMarked);
+      else if (number === 5) this.#list(this.#start, p, field, keyStart, keyEnd, isMarked);
+      else if (number === 6) this.#keyedList(this.#start, p, field, isMarked, within);
+    }
+  }
+
+  #list(
+    start: number,
+    end: number,
+    field: TextField,
+    keyStart: number,
+    keyEnd: number,
+    isMarked: boolean,
+  ): void {
+    let p = start;
+    while (p < end) {
+      const number = this.#read(p);
+      p = this.#next;
+      if (number === 1) {
+        this.#value(this.#start, p, field, keyStart, keyEnd, isMarked, undefined);
+      }
+    }
+  }
+
+  #keyedList(
+    start: number,
+    end: number,
+    field: TextField,
+    isMarked: boolean,
+    within: readonly string[] | undefined,
+  ): void {
+    let p = start;
+    while (p < end) {
+      const number = this.#read(p);
+      p = this.#next;
+      if (number !== 1) continue;
+      const from = this.#start;
+      this.#findKey(from, p);
+      const isStep =
+        within !== undefined && keyAt(this.#bytes, this.#keyStart, this.#keyEnd).text === within[0];
+      const rest = isStep && within.length > 1 ? within.slice(1) : undefined;
+      const inner = isStep && rest === undefined ? 'custom_fields' : field;
+      this.#keyValue(from, p, inner, isMarked, rest);
+    }
+  }
+
+  #text(
+    field: TextField,
+    start: number,
+    end: number,
+    keyStart: number,
+    keyEnd: number,
+    isMarked: boolean,
+  ): void {
+    const place = this.#place;
+    place.field = field;
+    place.start = start;
+    place.end = end;
+    place.keyStart = keyStart;
+    place.keyEnd = keyEnd;
+    place.isMarked = isMarked;
+    this.#visitor.text(place);
+  }
+
+  /** Notes the key of a KeyValue: the last one, which may come behind the value; empty if there is none. */
+  #findKey(start: number, end: number): void {
+    this.#keyStart = this.#keyEnd = start;
+    let p = start;
+    while (p < end) {
+      const number = this.#read(p);
+      p = this.#next;
+      if (number !== 1) continue;
+      this.#keyStart = this.#start;
+      this.#keyEnd = p;
+    }
+  }
+
+  /**
+   * Reads the field at `p`. Returns its number if its wire type is 2, and 0 for any other; leaves its
+   * content in [#start, #next).
+   */
+  #read(p: number): number {
+    const tag = this.#varint(p);
+    if ((tag & 7) === 2) {
+      const length = this.#varint(this.#next);
+      this.#start = this.#next;
+      this.#next += length;
+      return Math.floor(tag / 8);
+    }
+    this.#skip(tag, this.#next);
+    return 0;
+  }
+
+  /** Passes over the content, at `p`, of a field whose wire type is not 2. */
+  #skip(tag: number, p: number): void {
+    switch (tag & 7) {
+      case 0:
+        this.#varint(p);
+        break;
+      case 1:
+        this.#next = p + 8;
+        break;
+      case 3:
+        this.#skipGroup(p);
+        break;
+      default:
+        this.#next = p + 4;
+    }
+  }
+
+  #skipGroup(start: number): void {
+    let p = start;
+    for (;;) {
+      const tag = this.#varint(p);
+      if ((tag & 7) === 4) return;
+      if ((tag & 7) === 2) this.#read(p);
+      else this.#skip(tag, this.#next);
+      p = this.#next;
+    }
+  }
+
+  #varint(start: number): number {
+    let value = 0;
+    let scale = 1;
+    let p = start;
+    for (;;) {
+      const byte = this.#bytes[p++] as number;
+      value += (byte & 127) * scale;
+      if (byte < 128) break;
+      scale *= 128;
+    }
+    this.#next = p;
+    return value;
+  }
+}

@@ -1,0 +1,144 @@
+import type { Backoff } from '../component/backoff.ts';
+import { backoff } from '../component/backoff.ts';
+import type { Clock, Consumer, Logger } from '../component/component.ts';
+import type { Batch, ItemFailure } from '../model/batch.ts';
+import { PermanentError, RetryableError } from '../model/errors.ts';
+import { hasItems } from '../model/formats.ts';
+import type { DeadLetterReason, DropReason } from './queue.ts';
+
+export type DeliveryPolicyOptions = {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Batches of one branch in delivery at the same time. */
+  readonly concurrency: number;
+  /** Milliseconds before the first retry; each further wait is twice as long, up to `maxInterval`. */
+  readonly initialInterval: number;
+  readonly maxInterval: number;
+  /** From 0 to 1; spreads retries. */
+  readonly random?: () => number;
+};
+
+/** The queue's next step with a batch after an attempt to deliver it. */
+export type DeliveryOutcome =
+  | { readonly kind: 'ack' }
+  | { readonly kind: 'retry'; readonly afterMs: number; readonly reason: string }
+  | { readonly kind: 'dead_letter'; readonly reason: DeadLetterReason }
+  | { readonly kind: 'discard'; readonly reason: DropReason };
+
+export type DeliveryAttempt = {
+  readonly batchId: string;
+  /** Attempts that failed before this one. */
+  readonly failures: number;
+  readonly process: () => Promise<Batch>;
+  readonly consumer: Consumer;
+};
+
+/** Characters of a dead letter's message. */
+const MAX_MESSAGE = 1000;
+
+/**
+ * The rules of delivery to one branch, for every kind of queue:
+ *
+ *   process ─▶ consume ─▶ ack, or dead letter if some items are undeliverable
+ *      │          │ PermanentError: dead letter; discard if the project was deleted
+ *      └──────────┴ any other error: retry after a backoff, without a limit
+ *
+ * When as many deliveries fail in a row as may be in delivery at the same time, the branch rests: its backlog is
+ * not tried batch by batch against a destination that is away.
+ */
+export class DeliveryPolicy {
+  readonly #branch: string;
+  readonly #options: DeliveryPolicyOptions;
+  readonly #backoff: Backoff;
+  /** Failed attempts of any batch since the last success. */
+  #failuresInRow = 0;
+  #restUntil = 0;
+
+  constructor(branch: string, options: DeliveryPolicyOptions) {
+    this.#branch = branch;
+    this.#options = options;
+    const { initialInterval, maxInterval, random } = options;
+    this.#backoff = backoff({
+      first: initialInterval,
+      max: maxInterval,
+      jitter: [0.5, 1],
+      ...(random === undefined ? {} : { random }),
+    });
+  }
+
+  /** Milliseconds until the branch takes further batches; 0 if it does not rest. */
+  restMs(): number {
+    return Math.max(0, this.#restUntil - this.#options.clock.now());
+  }
+
+  /** Makes one attempt; never rejects. */
+  async attempt(attempt: DeliveryAttempt): Promise<DeliveryOutcome> {
+    try {
+      const failures = await deliverBatch(await attempt.process(), attempt.consumer);
+      this.#failuresInRow = 0;
+      this.#restUntil = 0;
+      return failures.length === 0 ? { kind: 'ack' } : this.#undeliverableItems(attempt, failures);
+    } catch (error) {
+      return this.#failed(attempt, error);
+    }
+  }
+
+  /** The entry's other items are delivered. A replay of the entry writes their rows again, unchanged. */
+  #undeliverableItems(
+    { batchId }: DeliveryAttempt,
+    failures: readonly ItemFailure[],
+  ): DeliveryOutcome {
+    const fields = { branch: this.#branch, batch: batchId, items: failures.length };
+    this.#options.logger.error(fields, 'Items cannot be delivered; kept as a dead letter');
+    return { kind: 'dead_letter', reason: reasonOf(failures) };
+  }
+
+  #failed({ batchId, failures }: DeliveryAttempt, error: unknown): DeliveryOutcome {
+    const { logger } = this.#options;
+    const message = error instanceof Error ? error.message : String(error);
+    const fields = { branch: this.#branch, batch: batchId, attempts: failures + 1, err: error };
+    if (error instanceof PermanentError) {
+      if (error.code === 'project_deleted') return { kind: 'discard', reason: 'project_deleted' };
+      logger.error(fields, 'Batch cannot be delivered; kept as a dead letter');
+      return { kind: 'dead_letter', reason: { code: error.code, message: shortened(message) } };
+    }
+    const asked = error instanceof RetryableError ? (error.retryAfterMs ?? 0) : 0;
+    const afterMs = Math.max(asked, this.#backoff(failures));
+    logger.warn({ ...fields, delayMs: afterMs }, 'Delivery failed; retried after the delay');
+    this.#countFailure();
+    return { kind: 'retry', afterMs, reason: message };
+  }
+
+  #countFailure(): void {
+    this.#failuresInRow++;
+    const { clock, concurrency } = this.#options;
+    const beyond = this.#failuresInRow - concurrency;
+    if (beyond >= 0) this.#restUntil = clock.now() + this.#backoff(beyond);
+  }
+}
+
+/**
+ * Resolves with the undeliverable items: those that could not be read and those that the consumer rejected for
+ * good. Rejects if no item was delivered.
+ */
+async function deliverBatch(batch: Batch, consumer: Consumer): Promise<readonly ItemFailure[]> {
+  const unreadable = (batch.kind === 'observations' ? batch.failures : undefined) ?? [];
+  if (!hasItems(batch)) return unreadable;
+  try {
+    await consumer.consume(batch);
+    return unreadable;
+  } catch (error) {
+    if (!(error instanceof PermanentError) || error.failures === undefined) throw error;
+    return [...unreadable, ...error.failures];
+  }
+}
+
+function reasonOf(failures: readonly ItemFailure[]): DeadLetterReason {
+  const message = failures.map(({ index, message }) => `item ${index}: ${message}`).join('; ');
+  const code = failures[0]?.code ?? 'invalid_item';
+  return { code, message: shortened(message), items: failures.length };
+}
+
+function shortened(message: string): string {
+  return message.length > MAX_MESSAGE ? `${message.slice(0, MAX_MESSAGE)}…` : message;
+}

@@ -1,0 +1,25 @@
+import { z } from 'zod';
+import type { Capability } from '../component/capability.ts';
+
+/** What the checks of src/config and the tables of fields read, beyond a field's JSON Schema. */
+export type Marks = {
+  /** Never printed. */
+  readonly secret?: boolean;
+  /** The value is the id of an extension that offers this. */
+  readonly capability?: Capability<unknown>;
+  /** The value is an address where something listens, over HTTP or gRPC. */
+  readonly listens?: 'http' | 'grpc';
+  /** What a value looks like, for tables of fields: `duration`. */
+  readonly form?: string;
+  /** The page that documents the fields of this section; tables of fields link to it. */
+  readonly page?: string;
+};
+
+export const MARKS = z.registry<Marks>();
+
+/** A copy of the schema with these marks; it inherits others, and so do schemas that are derived from it. */
+export function mark<S extends z.ZodType>(schema: S, marks: Marks): S {
+  const copy = schema.clone(schema.def, { parent: true });
+  MARKS.add(copy, marks);
+  return copy;
+}
