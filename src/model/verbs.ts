@@ -49,7 +49,7 @@ export function reject(
 }
 
 /**
- * Leaves an item out: its client reads that it was accepted, and it is stored nowhere. `reason` becomes a
+ * Leaves an item out: its client reads that it was accepted, and it is never stored. `reason` becomes a
  * metric label, so it is one of a few words of the processor's own, never data.
  */
 export function drop(batch: ReceivedBatch, item: number, reason: string): void {

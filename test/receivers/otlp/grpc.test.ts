@@ -161,7 +161,7 @@ t.test('every refusal has its code, and says when to try again where that helps'
 t.test('what the pipeline throws is a code, never an unknown one', async (t) => {
   const thrown: [unknown, number, number][] = [
     [new RetryableError('queue_full', 'full', { retryAfterMs: 700 }), 14, 700],
-    [new PermanentError('wrong_kind', 'never'), 14, 5000],
+    [new PermanentError('test', 'never'), 14, 5000],
     [new TypeError('a fault'), 14, 5000],
   ];
   for (const [error, code, retryAfterMs] of thrown) {
