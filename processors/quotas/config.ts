@@ -11,24 +11,24 @@ const failedAuthentications = z
       .positive()
       .max(1_000_000)
       .default(600)
-      .describe('Failed authentications that one address may make in the long run'),
+      .describe('Failed authentications of one address per minute, in the long run'),
     burst: z
       .int()
       .min(1)
       .max(1_000_000)
       .default(200)
-      .describe('How many of them it may make at once'),
+      .describe('Failed authentications of one address in a burst'),
     max_addresses: z
       .int()
       .min(1)
       .max(1_000_000)
       .default(10_000)
-      .describe(
-        'Addresses that are remembered; the one that failed longest ago is forgotten first',
-      ),
+      .describe('Addresses in memory; the address that failed longest ago is evicted first'),
   })
   .prefault({})
-  .describe('An address that exceeds this is refused (429) before its key is looked at');
+  .describe(
+    'A request from an address over these limits is refused (429) before its key is checked',
+  );
 
 const edge = z
   .strictObject({
@@ -37,61 +37,61 @@ const edge = z
       .positive()
       .max(1_000_000)
       .optional()
-      .describe('Requests of one key in the long run; unlimited where it is left out'),
+      .describe('Requests of one key per second, in the long run. Default: unlimited'),
     burst: z
       .int()
       .min(1)
       .max(1_000_000)
       .optional()
-      .describe('Requests of one key at once; twice `requests_per_second` where it is left out'),
+      .describe('Requests of one key in a burst. Default: twice `requests_per_second`'),
     max_in_flight: z
       .int()
       .min(1)
       .max(1_000_000)
       .optional()
-      .describe('Requests of one key under way at the same time; unlimited where it is left out'),
+      .describe('Requests of one key in flight. Default: unlimited'),
     max_keys: z
       .int()
       .min(1)
       .max(1_000_000)
       .default(10_000)
-      .describe('Keys whose rate is remembered; the one used longest ago is forgotten first'),
+      .describe('Keys in memory with their rate; the key used longest ago is evicted first'),
     failed_authentications: failedAuthentications,
   })
   .refine(({ requests_per_second, burst }) => !(requests_per_second === undefined && burst), {
-    error: '`burst` says how far `requests_per_second` may be exceeded; set that too',
+    error: '`burst` extends `requests_per_second`; set both',
     path: ['burst'],
   })
   .prefault({})
-  .describe('Limits on requests, for each key and each address');
+  .describe('Limits on the requests of each key and each address');
 
 export const config = z
   .strictObject({
     store: ref(STORE)
       .optional()
-      .describe('The store whose organization has the plan, and whose ledger is counted'),
+      .describe('The store with the plan of the organization and the usage ledger'),
     storage: ref(USAGE_COUNTERS)
       .optional()
-      .describe('A `file_storage` that keeps the ledger, for pipelines without a store'),
+      .describe('The `file_storage` with the usage ledger, for pipelines without a store'),
     counters: ref(REDIS)
       .optional()
-      .describe('A `redis` in which all replicas count together; the ledger stays in the store'),
+      .describe('The `redis` with counters for all replicas; the ledger stays in the store'),
     monthly_events: z
       .int()
       .min(0)
       .optional()
-      .describe('Accepted events in a calendar month (UTC), instead of what the plan allows'),
+      .describe('Accepted events in a calendar month (UTC). Replaces the limit of the plan'),
     hourly_bytes: byteSize()
       .optional()
-      .describe('Payload bytes in a clock hour (UTC), instead of what the plan allows'),
+      .describe('Payload bytes in a clock hour (UTC). Replaces the limit of the plan'),
     edge,
   })
   .refine(({ store, storage }) => (store === undefined) !== (storage === undefined), {
     error:
-      'name either `store`, whose organization is counted, or `storage`, a file_storage that keeps the ledger',
+      'set either `store`, the store of the organization, or `storage`, a file_storage for the ledger',
   })
   .refine(({ counters, store }) => counters === undefined || store !== undefined, {
-    error: '`counters` needs a `store` that keeps the ledger for all replicas',
+    error: '`counters` needs a `store` with the ledger of all replicas',
     path: ['counters'],
   });
 
