@@ -11,24 +11,22 @@ const failedAuthentications = z
       .positive()
       .max(1_000_000)
       .default(600)
-      .describe('Failed authentications of one address per minute, in the long run'),
+      .describe('Failed authentications per minute that an address may make on average.'),
     burst: z
       .int()
       .min(1)
       .max(1_000_000)
       .default(200)
-      .describe('Failed authentications of one address in a burst'),
+      .describe('Failed authentications that an address may make at once.'),
     max_addresses: z
       .int()
       .min(1)
       .max(1_000_000)
       .default(10_000)
-      .describe('Addresses in memory; the address that failed longest ago is evicted first'),
+      .describe('Addresses to track. The one that failed longest ago is evicted first.'),
   })
   .prefault({})
-  .describe(
-    'A request from an address over these limits is refused (429) before its key is checked',
-  );
+  .describe('An address that exceeds these limits is refused (429) before its key is checked.');
 
 const edge = z
   .strictObject({
@@ -37,61 +35,63 @@ const edge = z
       .positive()
       .max(1_000_000)
       .optional()
-      .describe('Requests of one key per second, in the long run. Default: unlimited'),
+      .describe('Requests of a key on average. Default: unlimited.'),
     burst: z
       .int()
       .min(1)
       .max(1_000_000)
       .optional()
-      .describe('Requests of one key in a burst. Default: twice `requests_per_second`'),
+      .describe('Requests of a key at once. Default: twice `requests_per_second`.'),
     max_in_flight: z
       .int()
       .min(1)
       .max(1_000_000)
       .optional()
-      .describe('Requests of one key in flight. Default: unlimited'),
+      .describe('Requests of a key in flight. Default: unlimited.'),
     max_keys: z
       .int()
       .min(1)
       .max(1_000_000)
       .default(10_000)
-      .describe('Keys in memory with their rate; the key used longest ago is evicted first'),
+      .describe('Keys to track. The least recently used one is evicted first.'),
     failed_authentications: failedAuthentications,
   })
   .refine(({ requests_per_second, burst }) => !(requests_per_second === undefined && burst), {
-    error: '`burst` extends `requests_per_second`; set both',
+    error: '`burst` is the tolerance of `requests_per_second`; set both',
     path: ['burst'],
   })
   .prefault({})
-  .describe('Limits on the requests of each key and each address');
+  .describe('Limits on requests, per key and per address.');
 
 export const config = z
   .strictObject({
     store: ref(STORE)
       .optional()
-      .describe('The store with the plan of the organization and the usage ledger'),
+      .describe('The store with the organization, its plan and the ledger.'),
     storage: ref(USAGE_COUNTERS)
       .optional()
-      .describe('The `file_storage` with the usage ledger, for pipelines without a store'),
+      .describe('A `file_storage` that keeps the ledger, for pipelines without a store.'),
     counters: ref(REDIS)
       .optional()
-      .describe('The `redis` with counters for all replicas; the ledger stays in the store'),
+      .describe(
+        'A `redis` with counters that all replicas share. The ledger remains in the store.',
+      ),
     monthly_events: z
       .int()
       .min(0)
       .optional()
-      .describe('Accepted events in a calendar month (UTC). Replaces the limit of the plan'),
+      .describe("Accepted events per calendar month (UTC), instead of the plan's limit."),
     hourly_bytes: byteSize()
       .optional()
-      .describe('Payload bytes in a clock hour (UTC). Replaces the limit of the plan'),
+      .describe("Payload bytes per clock hour (UTC), instead of the plan's limit."),
     edge,
   })
   .refine(({ store, storage }) => (store === undefined) !== (storage === undefined), {
     error:
-      'set either `store`, the store of the organization, or `storage`, a file_storage for the ledger',
+      'name either `store`, which has the organization, or `storage`, a file_storage that keeps the ledger',
   })
   .refine(({ counters, store }) => counters === undefined || store !== undefined, {
-    error: '`counters` needs a `store` with the ledger of all replicas',
+    error: '`counters` needs a `store` that keeps the ledger for all replicas',
     path: ['counters'],
   });
 

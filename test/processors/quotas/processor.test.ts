@@ -93,8 +93,8 @@ t.test('configuration', async (t) => {
     quotasConfig.safeParse(config).error?.issues.map(({ message }) => message) ?? [];
 
   t.test('needs either a store or a storage for the ledger', async (t) => {
-    t.match(problems({}), [/set either `store`.* or `storage`/]);
-    t.match(problems({ store: 'sqlite', storage: 'file_storage' }), [/set either/]);
+    t.match(problems({}), [/name either `store`.* or `storage`/]);
+    t.match(problems({ store: 'sqlite', storage: 'file_storage' }), [/name either/]);
     t.same(problems({ storage: 'file_storage', monthly_events: 1, hourly_bytes: '10GiB' }), []);
   });
 
