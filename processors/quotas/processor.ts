@@ -11,8 +11,8 @@ import { refusals } from './refusals.ts';
 
 /**
  *   address: too many failures? ─▶ (authentication) ─▶ month or hour used up? ─▶ key: rate, in flight
- *        ─▶ body, validation ─▶ reserve what is accepted, whole ─▶ durable? ── yes ─▶ it stays counted
- *                                  └─ no room: refused               └──── no ──▶ given back
+ *        ─▶ body, validation ─▶ reserve the accepted items ─▶ durable? ── yes ─▶ confirmed
+ *                                  └─ no room for all: refused     └──── no ──▶ cancelled
  */
 export function createProcessor(settings: Settings, config: QuotasConfig): RequestProcessor {
   const { clock, metrics } = settings;
