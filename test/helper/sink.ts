@@ -9,7 +9,7 @@ import { rawOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { aTenant } from './batches.ts';
 
-/** What a sink does with a batch: `ok`, an error to throw, or a function that decides. */
+/** The behaviour of a sink for a batch: `ok`, an error to throw, or a function that decides. */
 export type SinkBehaviour =
   | 'ok'
   | 'permanent'
