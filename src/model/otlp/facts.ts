@@ -5,7 +5,7 @@ import {
   type CustomFieldLayerName,
   exceptionRules,
   familyOf,
-  kindOf,
+  kindOfAttribute,
   STATUS_MESSAGE_RANK,
   USAGE_NAMES,
 } from '../attributes.ts';
@@ -136,7 +136,7 @@ export class SpanFacts {
   #takeKind(rule: AttributeRule & { role: 'kind' }, value: OtlpValue | undefined): void {
     if (rule.rank > this.#kindRank) return;
     const text = scalarOf(value);
-    const kind = kindOf(rule.kindOf, typeof text === 'string' ? text : '');
+    const kind = kindOfAttribute(rule.kindOf, typeof text === 'string' ? text : '');
     if (kind === undefined) return;
     this.#kindRank = rule.rank;
     this.kind = kind;
