@@ -347,7 +347,7 @@ export type AttributeRule =
   | { readonly role: 'usage'; readonly rank: number }
   | { readonly role: 'context_metadata' }
   /** A whole observation that another tracectl embedded; see otlp/embedded-observation.ts. */
-  | { readonly role: 'carried' }
+  | { readonly role: 'embedded' }
   | { readonly role: 'original_parent' }
   | { readonly role: 'kind'; readonly rank: number; readonly kindOf: KindRule }
   | {
@@ -506,7 +506,7 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   for (const [rank, key] of USAGE_OBJECTS.entries()) add(key, { role: 'usage', rank });
   for (const [rank, kind] of KINDS.entries()) add(kind.key, { role: 'kind', rank, kindOf: kind });
   add('context_metadata', { role: 'context_metadata' });
-  add('tracectl.observation', { role: 'carried' });
+  add('tracectl.observation', { role: 'embedded' });
   add(ORIGINAL_PARENT_KEY, { role: 'original_parent' });
   for (const { key, layer } of CUSTOM_FIELDS) add(key, { role: 'custom_fields', layer });
   for (const { key, layer, within } of CUSTOM_FIELDS_WITHIN) {

@@ -23,9 +23,9 @@ export class RetryableError extends Error {
   }
 }
 
-/** Of a batch whose client was told meanwhile that it failed (`SealedBatch.isGivenUp`). */
+/** For a batch whose request was already answered with a failure (`SealedBatch.isGivenUp`). */
 export function tooLate(): RetryableError {
-  return new RetryableError('too_late', 'nobody waits for it any more');
+  return new RetryableError('too_late', 'the request was already answered with a failure');
 }
 
 /** The same batch will never succeed here: it belongs in the dead letter, not in a retry. */
