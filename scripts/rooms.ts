@@ -28,10 +28,10 @@ const ROWS: Readonly<Record<string, string>> = {
   'src/engine': 'component config grpc http model queue schema telemetry',
   'src/supervisor': 'component config control net schema tenancy',
   receivers: 'bullmq component grpc http model queue read redis schema',
-  processors: 'component model redis schema store tenancy thread',
+  processors: 'component model net redis schema store tenancy thread',
   exporters: 'bullmq component model otlp-client queue redis schema store thread',
   connectors: 'component model queue schema sqlite store',
-  extensions: 'component control http model queue redis schema sqlite store tenancy tls',
+  extensions: 'component control http model net queue redis schema sqlite store tenancy tls',
   'src/registry.ts': 'connectors exporters extensions processors receivers config',
 };
 

@@ -2,9 +2,9 @@ import type { Processor, Settings } from '../../src/component/component.ts';
 import type { SealedBatch, Tenant } from '../../src/model/batch.ts';
 import { hasItems, measure } from '../../src/model/formats.ts';
 import type { QuotaVerdict, Reservation } from '../../src/tenancy/contract.ts';
-import { addressLimits } from './address-limits.ts';
 import type { QuotasConfig } from './config.ts';
-import type { KeyVerdict } from './key-limits.ts';
+import type { KeyVerdict } from './edge-limits.ts';
+import { addressLimits } from './edge-limits.ts';
 import { openingOf } from './opening.ts';
 import { refusals } from './refusals.ts';
 

@@ -1,7 +1,7 @@
 import type { Clock, Labels, Metrics } from '../../src/component/component.ts';
 import { Refusal } from '../../src/model/errors.ts';
 import type { QuotaVerdict } from '../../src/tenancy/contract.ts';
-import type { KeyVerdict } from './key-limits.ts';
+import type { KeyVerdict } from './edge-limits.ts';
 
 /** What refused: the label of the counter. */
 const LIMITS = [

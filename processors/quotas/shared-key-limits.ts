@@ -2,13 +2,13 @@ import { randomUUID } from 'node:crypto';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import type { EdgeConfig } from './config.ts';
 import type { KeyName } from './counter-keys.ts';
-import type { KeyLimits } from './key-limits.ts';
+import type { KeyLimits } from './edge-limits.ts';
+import { IN_FLIGHT_RETRY_MS } from './edge-limits.ts';
 import type { RunScript } from './scripts.ts';
 import { ADMIT_KEY, RELEASE_KEY } from './scripts.ts';
 
 /** A request whose process died is forgotten after this: longer than any request may take. */
 const LONGEST_MS = 120_000;
-const IN_FLIGHT_RETRY_MS = 1000;
 const RELEASE_MS = 5;
 
 /** Requests of each key over all replicas, by Redis's clock. */

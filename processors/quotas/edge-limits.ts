@@ -1,8 +1,27 @@
 import type { Clock } from '../../src/component/component.ts';
+import { tokenBuckets } from '../../src/component/token-buckets.ts';
+import { clientNetwork } from '../../src/net/network.ts';
 import type { EdgeConfig } from './config.ts';
-import { tokenBuckets } from './token-buckets.ts';
 
-/** Why a key has to wait, and for how many milliseconds. */
+/** Limits the failed authentications of each network. Requests that do not fail are not limited. */
+export type AddressLimits = {
+  /** Milliseconds that the address has to wait; 0 if it may try. */
+  wait(remoteAddress: string): number;
+  failed(remoteAddress: string): void;
+};
+
+export function addressLimits(
+  config: EdgeConfig['failed_authentications'],
+  clock: Clock,
+): AddressLimits {
+  const { per_minute: perMinute, burst, max_addresses: maxNames } = config;
+  const failures = tokenBuckets({ perSecond: perMinute / 60, burst, maxNames }, clock);
+  return {
+    wait: (address) => (failures.size === 0 ? 0 : failures.wait(clientNetwork(address))),
+    failed: (address) => void failures.take(clientNetwork(address)),
+  };
+}
+
 export type KeyVerdict =
   | { readonly admitted: true; readonly release: (() => void) | undefined }
   | {
@@ -11,15 +30,16 @@ export type KeyVerdict =
       readonly retryAfterMs: number;
     };
 
-/** Requests of each key: how many under way, and how many in a second. */
+/** Limits the requests of each key, by rate and in flight. */
 export type KeyLimits = {
   admit(keyId: string): KeyVerdict | Promise<KeyVerdict>;
   close(): Promise<void>;
 };
 
-const IN_FLIGHT_RETRY_MS = 1000;
+export const IN_FLIGHT_RETRY_MS = 1000;
 const ADMITTED: KeyVerdict = { admitted: true, release: undefined };
 
+/** Counts in this process only. */
 export function keyLimits(config: EdgeConfig, clock: Clock): KeyLimits {
   const { requests_per_second: perSecond, max_in_flight: maxInFlight, max_keys: maxNames } = config;
   const rate =
@@ -29,7 +49,7 @@ export function keyLimits(config: EdgeConfig, clock: Clock): KeyLimits {
           { perSecond, burst: config.burst ?? Math.ceil(2 * perSecond), maxNames },
           clock,
         );
-  /** Only keys with requests under way are in it: the connections bound it. */
+  /** Only keys with requests in flight, so the number of connections bounds the map. */
   const inFlight = new Map<string, number>();
 
   function release(keyId: string): void {
@@ -40,14 +60,14 @@ export function keyLimits(config: EdgeConfig, clock: Clock): KeyLimits {
 
   return {
     admit(keyId) {
-      const underWay = maxInFlight === undefined ? 0 : (inFlight.get(keyId) ?? 0);
-      if (maxInFlight !== undefined && underWay >= maxInFlight) {
+      const known = maxInFlight === undefined ? 0 : (inFlight.get(keyId) ?? 0);
+      if (maxInFlight !== undefined && known >= maxInFlight) {
         return { admitted: false, limit: 'in_flight', retryAfterMs: IN_FLIGHT_RETRY_MS };
       }
       const wait = rate?.take(keyId) ?? 0;
       if (wait > 0) return { admitted: false, limit: 'request_rate', retryAfterMs: wait };
       if (maxInFlight === undefined) return ADMITTED;
-      inFlight.set(keyId, underWay + 1);
+      inFlight.set(keyId, known + 1);
       return { admitted: true, release: () => release(keyId) };
     },
     async close() {},
