@@ -10,8 +10,8 @@ import { refusals } from './refusals.ts';
 
 /**
  *   address: too many failures? ─▶ (authentication) ─▶ month or hour used up? ─▶ key: rate, in flight
- *        ─▶ body, validation ─▶ reserve what is accepted, whole ─▶ durable? ── yes ─▶ it stays counted
- *                                  └─ no room: refused               └──── no ──▶ given back
+ *        ─▶ body, validation ─▶ reserve the accepted items ─▶ durable? ── yes ─▶ confirmed
+ *                                  └─ no room for all: refused     └──── no ──▶ cancelled
  */
 export function createProcessor(settings: Settings, config: QuotasConfig): Processor {
   const { clock, metrics } = settings;
@@ -58,7 +58,7 @@ export function createProcessor(settings: Settings, config: QuotasConfig): Proce
       return admitKey(verdict, tenant);
     },
     process(batch) {
-      // What was counted before, or comes out of a queue, is not counted again.
+      // A batch that was counted before, or comes out of a queue, is not counted again.
       if (batch.kind !== 'raw' || !hasItems(batch) || batch.usage.events > 0) return batch;
       const { counters, allowance, report } = opening.parts();
       const { id: batchId, tenant, receivedAt: at } = batch;

@@ -13,7 +13,7 @@ import {
   textAt,
   typeAt,
 } from '../../src/model/json/read.ts';
-import { MAX_SPELLING, versionOf } from '../../src/model/json/version.ts';
+import { MAX_SPELLING, parseVersion } from '../../src/model/json/version.ts';
 
 /**
  * Rules about one field of one item. `reason` goes on from the item's path and names the field; it never
@@ -115,7 +115,7 @@ export const eventVersion: Rule = (index, position) => {
   // Nothing longer is decoded only to be refused.
   const isShort = lengthAt(index, position, COMMON.event_version) <= MAX_SPELLING;
   const text = isShort ? textAt(index, position, COMMON.event_version) : undefined;
-  if (text !== undefined && versionOf(text) !== undefined) return undefined;
+  if (text !== undefined && parseVersion(text) !== undefined) return undefined;
   return invalid('event_version', 'must be an integer from 0 through 18446744073709551615');
 };
 
