@@ -12,7 +12,7 @@ import {
   textAt,
   typeAt,
 } from '../../src/model/json/read.ts';
-import { MAX_SPELLING, versionOf } from '../../src/model/json/version.ts';
+import { MAX_SPELLING, parseVersion } from '../../src/model/json/version.ts';
 import type { RejectionCode } from '../../src/model/rejection.ts';
 
 /** A broken rule about a field of an item. `reason` continues the field's path and never echoes its value. */
@@ -117,7 +117,7 @@ export const eventVersion: Rule = (index, position) => {
   // Nothing longer is decoded only to be refused.
   const isShort = lengthAt(index, position, COMMON.event_version) <= MAX_SPELLING;
   const text = isShort ? textAt(index, position, COMMON.event_version) : undefined;
-  if (text !== undefined && versionOf(text) !== undefined) return undefined;
+  if (text !== undefined && parseVersion(text) !== undefined) return undefined;
   return invalid('event_version', 'must be an integer from 0 through 18446744073709551615');
 };
 

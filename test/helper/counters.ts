@@ -12,7 +12,7 @@ import type {
 
 /** Counters in memory with a ledger that a test reads; as simple as the contract allows. */
 export type MemoryCounters = UsageCounters & {
-  /** What was made durable, with the time it counts at. */
+  /** Durable batches, with the time at which they count. */
   readonly ledger: (Reservation & { countsAt: number })[];
   /** Batches whose reservation was admitted and not settled. */
   readonly open: Set<string>;

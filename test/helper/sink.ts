@@ -11,7 +11,7 @@ import type { RequestContext } from '../../src/model/request-context.ts';
 import { seal } from '../../src/model/seal.ts';
 import { aTenant } from './batches.ts';
 
-/** What a sink does with a batch: `ok`, an error to throw, or a function that decides. */
+/** The behaviour of a sink for a batch: `ok`, an error to throw, or a function that decides. */
 export type SinkBehaviour =
   | 'ok'
   | 'permanent'
