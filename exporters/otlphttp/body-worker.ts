@@ -1,7 +1,13 @@
 import type { SealedBatch } from '../../src/model/batch.ts';
 import type { OtlpIndex } from '../../src/model/batch-index.ts';
 import { RetryableError } from '../../src/model/errors.ts';
-import { bytesOf, indexOf, SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
+import {
+  bytesOf,
+  indexOf,
+  knownIndexOf,
+  SMALL_BODY_BYTES,
+  smallIndexOf,
+} from '../../src/model/formats.ts';
 import { inflatedSizeHint, inflateSync } from '../../src/model/inflate.ts';
 import { decodeSpansAt, encodeOtlp } from '../../src/model/otlp/encode.ts';
 import { OBSERVATION_ORIGIN } from '../../src/model/otlp/encode-observation.ts';
@@ -55,7 +61,7 @@ export class BodyWorker {
   /** The result is not compressed. */
   async cut(cut: BodyCut): Promise<Buffer> {
     if (!isLarge(cut.batch)) return cutBody(cut);
-    return this.#bytes({ kind: 'cut', cut: { ...cut, batch: crossing(cut.batch) } });
+    return this.#bytes({ kind: 'cut', cut });
   }
 
   /** The result is not compressed. */
@@ -69,7 +75,7 @@ export class BodyWorker {
   }
 
   async #readLarge(batch: SealedBatch): Promise<BatchEvents> {
-    const result = await this.#ask({ kind: 'read', batch: crossing(batch) });
+    const result = await this.#ask({ kind: 'read', batch });
     if (result.kind !== 'events') throw new Error('the thread answered another request');
     const events = result.events.map((event) => ({ ...event, batch }));
     return { events, unreadable: result.unreadable };
@@ -105,13 +111,9 @@ export function allPositions(count: number): number[] {
   return Array.from({ length: count }, (_, position) => position);
 }
 
-/** Functions cannot cross to a thread. */
-function crossing({ idempotency: _, ...batch }: SealedBatch): SealedBatch {
-  return { ...batch, index: undefined };
-}
-
-function isLarge({ body, encoding, index }: SealedBatch): boolean {
-  return (index?.bytes.length ?? inflatedSizeHint(body, encoding)) > SMALL_BODY_BYTES;
+function isLarge(batch: SealedBatch): boolean {
+  const known = knownIndexOf(batch)?.bytes.length;
+  return (known ?? inflatedSizeHint(batch.body, batch.encoding)) > SMALL_BODY_BYTES;
 }
 
 function textLength(spans: readonly OwnSpan[]): number {

@@ -33,7 +33,7 @@ export function forwardRequest(
   const isUnchanged =
     keep === undefined && sent === arrived && hasConfiguredEncoding(batch.encoding, config);
   return {
-    items: keep?.length ?? batch.requestItems - batch.rejections.length,
+    items: keep?.length ?? batch.items,
     sources: keep?.map((position) => ({ batch, position })),
     async encode() {
       if (isUnchanged) return requestBody(batch.body, batch.encoding, arrived, config);
@@ -42,7 +42,7 @@ export function forwardRequest(
       return requestBody(bytes, 'identity', sent, config);
     },
     halves() {
-      const positions = keep ?? allPositions(batch.positions?.length ?? batch.requestItems);
+      const positions = keep ?? allPositions(batch.items);
       return halvesOf(positions).map((half) => forwardRequest(batch, config, worker, half));
     },
   };
@@ -104,7 +104,7 @@ export function partOf(
     requestItems: positions.length,
     body: bytes,
     encoding: 'identity',
-    index: undefined,
+    items: positions.length,
     positions: undefined,
     rejections: [],
     usage: { events: 0, bytes: 0 },

@@ -57,8 +57,8 @@ export class QueuedExporter implements Exporter {
 
   async consume(batch: Parameters<Exporter['consume']>[0]): Promise<void> {
     const source = sourceBatchOf(batch);
-    // OTLP is sent as it arrived, so its inflated form is not needed again: do not keep it in memory.
-    await this.#queue.append(isOtlp(source) ? { ...source, index: undefined } : source);
+    // OTLP is sent as it arrived. The copy has no index, so the inflated form does not stay in memory.
+    await this.#queue.append(isOtlp(source) ? { ...source } : source);
   }
 
   async shutdown(deadline: AbortSignal): Promise<void> {
