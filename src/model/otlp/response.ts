@@ -1,4 +1,4 @@
-import type { Rejection } from '../batch.ts';
+import type { Rejection } from '../rejection.ts';
 
 const JSON_TYPE = 'application/json';
 /** The longest error message, which lists the first few rejections. */

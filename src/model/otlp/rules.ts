@@ -1,8 +1,8 @@
-import type { Rejection } from '../batch.ts';
 import type { OtlpIndex } from '../batch-index.ts';
 import { MAX_FIELD_BYTES } from '../json/fields.ts';
 import { skipSpace, skipValue, textOf } from '../json/grammar.ts';
 import { PAYLOAD_FIELDS, type PayloadField } from '../observation.ts';
+import type { Rejection } from '../rejection.ts';
 import { resourceAt, resourceField, scopeAt, scopeField, spanAt, spanField } from './context.ts';
 import { wrongCustomFields } from './custom-fields.ts';
 import { OtlpField, OtlpFlag, ResourceField, ScopeField } from './fields.ts';
