@@ -389,7 +389,7 @@ t.test('what several processes cannot do is refused, with its place', async (t) 
     const { code, stderr } = await hop.cli(command);
     t.equal(code, 78, command);
     t.match(stderr, /yaml:\d+:\d+: error: extensions\.sqlite: the store in SQLite belongs to one/);
-    t.match(stderr, /yaml:\d+:\d+: error: processors\.quotas: .*every worker would count on/);
+    t.match(stderr, /yaml:\d+:\d+: error: processors\.quotas: .*every worker would count separately/);
     t.match(stderr, /yaml:\d+:\d+: error: exporters\.file: one process writes a file/);
   }
 });
