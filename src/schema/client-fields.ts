@@ -4,7 +4,7 @@ import { mark } from './marks.ts';
 
 /** Fields of clients of other services, with the Collector's names and defaults. */
 
-/** An `http` or `https` address; its errors name the field. */
+/** An `http` or `https` address; the error message names the field. */
 export function httpUrl(field: string) {
   const url = z
     .string()
@@ -22,13 +22,13 @@ export function parseHttpUrl(text: string): URL | undefined {
   return url.hostname !== '' && url.hash === '' ? url : undefined;
 }
 
-/** `headers`: names that HTTP allows, values that are never printed. */
+/** `headers`: names that HTTP allows; the values are never printed. */
 export function secretHeaders() {
   return z.record(
     z
       .string()
-      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header name consists of letters, digits and -'),
-    // The characters that HTTP allows in a header line.
-    secret().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'a header value is one line of Latin-1 text'),
+      .regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header has a name of letters, digits and -'),
+    // The characters that HTTP allows in a header value.
+    secret().regex(/^[\t\x20-\x7e\x80-\xff]*$/, 'a header holds one line of Latin-1 text'),
   );
 }
