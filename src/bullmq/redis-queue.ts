@@ -10,6 +10,7 @@ import type {
   QueueAdmin,
   QueueDrop,
   QueueSummary,
+  QueueWriter,
 } from '../queue/queue.ts';
 import type { RedisConnection } from '../redis/redis.ts';
 import { itemsIn, payloadOf, projectIn } from './job-data.ts';
@@ -26,7 +27,7 @@ import { deletedProjects, redisDeadLetters } from './redis-dead-letters.ts';
 export type RedisQueue = QueueAdmin & {
   readonly jobs: JobQueue;
   /** Rejects with `RetryableError` (`redis_full`, `redis_failed`) or the `Refusal` of a deleted project. */
-  append(batch: SealedBatch): Promise<void>;
+  readonly append: QueueWriter['append'];
   /** Whether the project was deleted, so that none of its batches may be delivered. */
   isDeleted(projectId: string): Promise<boolean>;
   /** Keeps a batch as a dead letter of a branch, once per batch and branch. */
