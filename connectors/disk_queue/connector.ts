@@ -5,7 +5,7 @@ import type {
   Settings,
 } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import { RetryableError } from '../../src/model/errors.ts';
 import type { QueueDelivery } from '../../src/queue/delivery.ts';
 import { deliveryBranches, startDelivery } from '../../src/queue/delivery.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
@@ -29,7 +29,7 @@ export function createConnector(
   settings: Settings,
   config: DiskQueueConfig,
   pipelines: readonly Pipeline[],
-): Connector {
+): Connector<'raw'> {
   const { id, clock, logger } = settings;
   let queue: DurableQueue | undefined;
   let delivery: QueueDelivery | undefined;
@@ -73,9 +73,8 @@ export function createConnector(
         branches,
       );
     },
-    async consume(batch) {
-      if (batch.kind !== 'raw') throw new PermanentError('wrong_kind', `${id} keeps raw batches`);
-      await opened().append(batch);
+    async consume(batch, request) {
+      await opened().append(batch, request);
     },
     async shutdown(deadline) {
       for (const remove of removers.splice(0)) remove();

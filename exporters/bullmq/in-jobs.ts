@@ -3,7 +3,7 @@ import { openRedisQueue } from '../../src/bullmq/redis-queue.ts';
 import type { Exporter, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import { RetryableError } from '../../src/model/errors.ts';
 import { summaryGauges } from '../../src/queue/gauges.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
@@ -19,7 +19,7 @@ type Open = { readonly redis: RedisConnection; readonly queue: RedisQueue; close
  *
  * Redis has the only copy of the batch, so the exporter refuses batches while Redis might evict keys.
  */
-export function inJobs(settings: Settings, config: BullmqExporterConfig): Exporter {
+export function inJobs(settings: Settings, config: BullmqExporterConfig): Exporter<'raw'> {
   const { id, clock, logger, metrics, host } = settings;
   let open: Open | undefined;
   return {
@@ -42,7 +42,6 @@ export function inJobs(settings: Settings, config: BullmqExporterConfig): Export
       };
     },
     async consume(batch) {
-      if (batch.kind !== 'raw') throw new PermanentError('wrong_kind', `${id} keeps raw batches`);
       if (open === undefined) throw new RetryableError('starting', `${id} is not open`);
       refuseWhenEvicting(open.redis);
       await open.queue.append(batch);

@@ -4,7 +4,7 @@ import { storedQueueName } from '../../src/bullmq/names.ts';
 import type { Exporter, IdempotencyLedger, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import { RetryableError } from '../../src/model/errors.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
 import { queueHealth } from '../../src/queue/health.ts';
 import type { SharedQueue } from '../../src/queue/shared-queue.ts';
@@ -34,7 +34,7 @@ const MAX_ADDING = 1000;
  *                          ▲
  *   sweeper ──batches without a job──┘        (one replica at a time)
  */
-export function inStore(settings: Settings, config: Config): Exporter {
+export function inStore(settings: Settings, config: Config): Exporter<'raw'> {
   const { id, logger } = settings;
   let open: Open | undefined;
   let adding = 0;
@@ -65,10 +65,9 @@ export function inStore(settings: Settings, config: Config): Exporter {
     async start() {
       open = await openStored(settings, config);
     },
-    async consume(batch) {
-      if (batch.kind !== 'raw') throw new PermanentError('wrong_kind', `${id} keeps raw batches`);
+    async consume(batch, request) {
       const { queue, jobs } = opened();
-      await queue.append(batch);
+      await queue.append(batch, request);
       void addJob(jobs, batch.id);
     },
     async shutdown() {

@@ -1,7 +1,7 @@
 import type { SealedBatch } from '../../src/model/batch.ts';
 import type { OtlpIndex } from '../../src/model/batch-index.ts';
 import { RetryableError } from '../../src/model/errors.ts';
-import { bytesOf, indexOf, SMALL_BODY_BYTES } from '../../src/model/formats.ts';
+import { bytesOf, indexOf, knownIndexOf, SMALL_BODY_BYTES } from '../../src/model/formats.ts';
 import { inflatedSizeHint, inflateSync } from '../../src/model/inflate.ts';
 import { decodeSpansAt, encodeOtlp } from '../../src/model/otlp/encode.ts';
 import { asBuffer, createThread, threadFile } from '../../src/thread/thread.ts';
@@ -26,9 +26,7 @@ export function createCutter(): Cutter {
   const thread = createThread<Cut, Uint8Array>(threadFile(import.meta.url, 'cutting-thread'));
 
   async function cutLarge(cut: Cut): Promise<Buffer> {
-    const { idempotency: _, ...rest } = cut.batch;
-    const request = { ...cut, batch: { ...rest, index: undefined } };
-    const bytes = await thread.ask(request).catch((cause: unknown) => {
+    const bytes = await thread.ask(cut).catch((cause: unknown) => {
       throw new RetryableError('scan_failed', 'The batch was not read.', { cause });
     });
     return asBuffer(bytes);
@@ -40,8 +38,9 @@ export function createCutter(): Cutter {
   };
 }
 
-function isLarge({ body, encoding, index }: SealedBatch): boolean {
-  return (index?.bytes.length ?? inflatedSizeHint(body, encoding)) > SMALL_BODY_BYTES;
+function isLarge(batch: SealedBatch): boolean {
+  const known = knownIndexOf(batch)?.bytes.length;
+  return (known ?? inflatedSizeHint(batch.body, batch.encoding)) > SMALL_BODY_BYTES;
 }
 
 export function cutAtOnce({ batch, keep, encoding }: Cut): Buffer {

@@ -18,7 +18,7 @@ export function partOf(
     requestItems: positions.length,
     body: bytes,
     encoding: 'identity',
-    index: undefined,
+    items: positions.length,
     positions: undefined,
     rejections: [],
     usage: { events: 0, bytes: 0 },

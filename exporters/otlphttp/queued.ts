@@ -61,7 +61,7 @@ export class QueuedExporter implements Exporter {
   async consume(batch: Parameters<Exporter['consume']>[0]): Promise<void> {
     const raw = rawBatchOf(batch);
     // OTLP leaves as it came: what it was inflated to would only fill the memory until it is delivered.
-    await this.#queue.append(isOtlp(raw) ? { ...raw, index: undefined } : raw);
+    await this.#queue.append(isOtlp(raw) ? { ...raw } : raw);
   }
 
   async shutdown(deadline: AbortSignal): Promise<void> {

@@ -29,13 +29,9 @@ export function createEventReader(): EventReader {
   );
 
   async function readLarge(batch: SealedBatch): Promise<BatchEvents> {
-    // Without what cannot cross, and without an index: making one again is faster than copying it.
-    const { idempotency: _, ...rest } = batch;
-    const { events, unreadable } = await thread
-      .ask({ ...rest, index: undefined })
-      .catch((cause: unknown) => {
-        throw new RetryableError('scan_failed', 'The batch was not read.', { cause });
-      });
+    const { events, unreadable } = await thread.ask(batch).catch((cause: unknown) => {
+      throw new RetryableError('scan_failed', 'The batch was not read.', { cause });
+    });
     return { events: events.map((event) => ({ ...event, batch })), unreadable };
   }
 

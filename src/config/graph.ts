@@ -1,5 +1,10 @@
-import type { DataKind } from '../component/component.ts';
-import type { ConnectorFactory, ExporterFactory, ProcessorFactory } from '../component/factory.ts';
+import type { DataKind, DurableKind } from '../component/component.ts';
+import type {
+  ConnectorFactory,
+  ExporterFactory,
+  ProcessorFactory,
+  ReceiverFactory,
+} from '../component/factory.ts';
 import type { Declared, PipelineConfig } from './config.ts';
 import { didYouMean } from './did-you-mean.ts';
 import type { Draft } from './draft.ts';
@@ -195,17 +200,18 @@ function feedersOf(draft: Draft, pipeline: PipelineConfig): PipelineConfig[] {
 }
 
 const KIND_NAMES: Readonly<Record<DataKind, string>> = {
+  received: 'received batches',
   raw: 'raw batches',
   observations: 'observations',
 };
 
 /** Follows what flows through every pipeline, and stops where a part cannot take it. */
 function checkDataKinds(draft: Draft, order: readonly PipelineConfig[]): void {
-  const fromConnector = new Map<string, Set<DataKind>>();
+  const fromConnector = new Map<string, Set<DurableKind>>();
   for (const pipeline of order) {
     const kinds = new Set<DataKind>();
     for (const id of pipeline.receivers) {
-      if (!draft.connectors.has(id)) kinds.add('raw');
+      if (!draft.connectors.has(id)) kinds.add(kindFrom(draft.receivers.get(id)?.factory));
       for (const kind of fromConnector.get(id) ?? []) kinds.add(kind);
     }
     for (const start of kinds) {
@@ -228,10 +234,15 @@ function checkDataKinds(draft: Draft, order: readonly PipelineConfig[]): void {
   }
 }
 
+/** A receiver that delivers to each exporter takes sealed batches out of a queue. */
+function kindFrom(factory: ReceiverFactory | undefined): DataKind {
+  return factory?.data?.deliversToEach === true ? 'raw' : 'received';
+}
+
 function acceptedBy(
   factory: ExporterFactory | ConnectorFactory,
   config: unknown,
-): readonly DataKind[] {
+): readonly DurableKind[] {
   const narrowed =
     factory.kind === 'exporter' && config !== undefined
       ? factory.data.acceptsAs?.(config)
@@ -239,23 +250,26 @@ function acceptedBy(
   return narrowed ?? factory.data.accepts;
 }
 
+/** A received batch is sealed before the first processor that accepts another kind, or behind the last one. */
 function kindBehindProcessors(
   draft: Draft,
   pipeline: PipelineConfig,
   start: DataKind,
-): DataKind | undefined {
+): DurableKind | undefined {
   let kind = start;
   for (const [index, id] of pipeline.processors.entries()) {
     const factory = draft.processors.get(id)?.factory;
     if (factory === undefined) return undefined;
-    if (!factory.data.accepts.includes(kind)) {
-      const message = misfit(draft, `processor "${id}"`, factory.data.accepts, kind);
+    const accepts: readonly DataKind[] = factory.data.accepts;
+    if (kind === 'received' && !accepts.includes(kind)) kind = 'raw';
+    if (!accepts.includes(kind)) {
+      const message = misfit(draft, `processor "${id}"`, accepts, kind);
       draft.report('error', pathOf(pipeline, 'processors', index), message);
       return undefined;
     }
     if (factory.data.emits !== 'same') kind = factory.data.emits;
   }
-  return kind;
+  return kind === 'received' ? 'raw' : kind;
 }
 
 function misfit(draft: Draft, who: string, accepts: readonly DataKind[], given: DataKind): string {
@@ -264,8 +278,8 @@ function misfit(draft: Draft, who: string, accepts: readonly DataKind[], given: 
     .filter((factory): factory is ProcessorFactory => factory.kind === 'processor')
     .filter((factory) => factory.data.emits !== 'same');
   const towards = converters.find(
-    (factory) =>
-      factory.data.accepts.includes(given) && accepts.some((kind) => factory.data.emits === kind),
+    ({ data }) =>
+      data.accepts.some((kind) => kind === given) && accepts.some((kind) => data.emits === kind),
   );
   const away = converters.find((factory) => factory.data.emits === given);
   const mend =
@@ -273,7 +287,9 @@ function misfit(draft: Draft, who: string, accepts: readonly DataKind[], given: 
       ? `; put the processor ${towards.type} before it`
       : away !== undefined
         ? `; put it before the processor ${away.type}`
-        : '';
+        : given === 'raw' && accepts.includes('received')
+          ? '; put it into the pipeline in front of the queue'
+          : '';
   return `${who} takes ${wanted}, but here the pipeline carries ${KIND_NAMES[given]}${mend}`;
 }
 

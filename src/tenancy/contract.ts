@@ -1,6 +1,7 @@
 import { capability } from '../component/capability.ts';
-import type { Permission, RejectionCode, Tenant, Usage } from '../model/batch.ts';
+import type { Permission, Tenant, Usage } from '../model/batch.ts';
 import type { RefusalCode } from '../model/errors.ts';
+import type { RejectionCode } from '../model/rejection.ts';
 
 /**
  * The contract for projects, keys, organization, plan, usage, audit log and log of rejections. It is part of the
@@ -71,10 +72,10 @@ export type QuotaVerdict =
       readonly admitted: true;
       /**
        * The time at which the usage counts: the reservation's time, or the start of the newest hour seen if the
-       * clock has gone back. `reserve` passes it on as `usageAt`, so that the ledger counts in the same hour.
+       * clock has gone back. `reserve` passes it on as `LedgerUsage.at`, so that the ledger counts in the same hour.
        */
       readonly at: number;
-      /** The epoch of counters that can be lost; passed on as `usageEpoch`. */
+      /** The epoch of counters that can be lost; passed on as `LedgerUsage.epoch`. */
       readonly epoch?: number;
     }
   | {

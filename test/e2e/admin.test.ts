@@ -84,7 +84,7 @@ t.test('shows tokens once and stores none', async (t) => {
   for (const [where, content] of seen) {
     // The first key is printed once, where the service starts.
     for (const secret of where === 'stdout' ? secrets : [...secrets, daemon.key]) {
-      if (Buffer.from(content).includes(secret)) t.fail(`a token stands in ${where}`);
+      if (Buffer.from(content).includes(secret)) t.fail(`${where} contains a token`);
     }
   }
 });

@@ -3,13 +3,13 @@ import t from 'tap';
 import { documents, readmeOf } from '../../scripts/reference.ts';
 import { REGISTRY } from '../../src/registry.ts';
 
-t.test('the generated parts of the documentation are as `npm run docs` writes them', async (t) => {
+t.test('the generated parts of the documentation are current', async (t) => {
   const found = documents();
   t.ok(found.length >= 20, 'parts are found');
   for (const { file, text, current } of found) t.equal(current, text, file);
 });
 
-t.test('every component has its README, with its fields', async (t) => {
+t.test('every component has a README with its fields', async (t) => {
   for (const factory of REGISTRY) {
     t.match(
       readFileSync(readmeOf(factory), 'utf8'),
@@ -19,7 +19,7 @@ t.test('every component has its README, with its fields', async (t) => {
   }
 });
 
-t.test('the links of the documentation lead to files', async (t) => {
+t.test('the links of the documentation lead to existing files', async (t) => {
   for (const file of [
     'README.md',
     'CONTRIBUTING.md',

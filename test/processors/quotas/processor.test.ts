@@ -4,15 +4,18 @@ import type { QuotasConfig } from '../../../processors/quotas/config.ts';
 import { config as quotasConfig } from '../../../processors/quotas/config.ts';
 import { createProcessor as createQuotasProcessor } from '../../../processors/quotas/processor.ts';
 import { offer } from '../../../src/component/capability.ts';
-import type { Processor } from '../../../src/component/component.ts';
+import type { RequestProcessor } from '../../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
-import type { SealedBatch, Tenant } from '../../../src/model/batch.ts';
+import type { LedgerUsage, ReceivedBatch, Tenant } from '../../../src/model/batch.ts';
 import { Refusal } from '../../../src/model/errors.ts';
 import { measure } from '../../../src/model/formats.ts';
+import type { RequestContext } from '../../../src/model/request-context.ts';
+import { requestContext } from '../../../src/model/request-context.ts';
+import { reject } from '../../../src/model/verbs.ts';
 import { STORE, type Store } from '../../../src/store/store.ts';
 import type { UsageCounters } from '../../../src/tenancy/contract.ts';
 import { USAGE_COUNTERS } from '../../../src/tenancy/contract.ts';
-import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { aTenant, nativeBatch, received } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { memoryCounters, memoryOrganization, memoryProjects } from '../../helper/counters.ts';
@@ -60,14 +63,34 @@ async function quotas(
 
 type Quotas = Awaited<ReturnType<typeof quotas>>;
 
-function batchAt(clock: { now(): number }, events = 1): SealedBatch {
-  return nativeBatch(events, { receivedAt: clock.now() });
+function batchAt(clock: { now(): number }, events = 1): ReceivedBatch {
+  return received(nativeBatch(events, { receivedAt: clock.now() }));
 }
 
+const requests = new WeakMap<ReceivedBatch, RequestContext>();
+
+/** The request behind a batch, the same one for every call. */
+function requestOf(batch: ReceivedBatch): RequestContext {
+  const request = requests.get(batch) ?? requestContext();
+  requests.set(batch, request);
+  return request;
+}
+
+type WithProcessor = { readonly processor: RequestProcessor };
+
+const process = ({ processor }: WithProcessor, batch: ReceivedBatch) =>
+  processor.process?.(batch, requestOf(batch));
+
+const settle = (
+  { processor }: WithProcessor,
+  batch: ReceivedBatch,
+  outcome: 'durable' | 'failed',
+) => processor.settle?.(batch, outcome, requestOf(batch));
+
 /** Resolves with `ok`, or with the code of the refusal. */
-async function send({ processor }: { processor: Processor }, batch: SealedBatch): Promise<string> {
+async function send(q: WithProcessor, batch: ReceivedBatch): Promise<string> {
   try {
-    await processor.process?.(batch);
+    await process(q, batch);
     return 'ok';
   } catch (error) {
     if (error instanceof Refusal) return error.code;
@@ -142,12 +165,12 @@ t.test('monthly events', async (t) => {
     const kept = batchAt(q.clock, 10);
     t.equal(await send(q, lost), 'ok');
     t.equal(await send(q, kept), 'monthly_limit');
-    q.processor.settle?.(kept, 'failed');
+    settle(q, kept, 'failed');
     t.equal(await send(q, kept), 'monthly_limit', 'a refused batch releases nothing');
-    q.processor.settle?.(lost, 'failed');
+    settle(q, lost, 'failed');
     t.equal(await send(q, kept), 'ok');
-    q.processor.settle?.(kept, 'durable');
-    q.processor.settle?.(kept, 'durable');
+    settle(q, kept, 'durable');
+    settle(q, kept, 'durable');
     t.equal(await send(q, batchAt(q.clock)), 'monthly_limit');
     t.same(
       q.counters.ledger.map(({ batchId, usage }) => [batchId, usage.events]),
@@ -179,12 +202,12 @@ t.test('monthly events', async (t) => {
 });
 
 t.test('hourly bytes', async (t) => {
-  const one = measure(nativeBatch(1)).bytes;
+  const one = measure(received(nativeBatch(1))).bytes;
 
   t.test('refuses with 429 and the time of the reset', async (t) => {
     const q = await quotas({ hourly_bytes: 2 * one });
     t.equal(await send(q, batchAt(q.clock, 2)), 'ok');
-    for (const refuse of [() => admit(q), () => q.processor.process?.(batchAt(q.clock))]) {
+    for (const refuse of [() => admit(q), () => process(q, batchAt(q.clock))]) {
       const refusal = await refusalOf(refuse);
       t.match(refusal, {
         code: 'hourly_limit',
@@ -201,7 +224,7 @@ t.test('hourly bytes', async (t) => {
 
   t.test('refuses a request above the whole limit with 413', async (t) => {
     const q = await quotas({ hourly_bytes: 2 * one });
-    const refusal = await refusalOf(() => q.processor.process?.(batchAt(q.clock, 3)));
+    const refusal = await refusalOf(() => process(q, batchAt(q.clock, 3)));
     t.match(refusal, { code: 'exceeds_hourly_limit', status: 413, retryAfterMs: undefined });
     t.equal(await send(q, batchAt(q.clock, 2)), 'ok', 'the refused request reserved nothing');
   });
@@ -209,11 +232,11 @@ t.test('hourly bytes', async (t) => {
   t.test('counts only accepted items', async (t) => {
     const q = await quotas({ hourly_bytes: one });
     const batch = batchAt(q.clock, 3);
-    batch.rejections = [0, 2].map((index) => ({ index, code: 'invalid_field', reason: 'x' }));
+    for (const item of [0, 2]) reject(batch, item, 'invalid_field', 'x');
     t.equal(await send(q, batch), 'ok');
-    t.same(batch.usage, { events: 1, bytes: one });
+    t.match(requestOf(batch).reserved, { events: 1, bytes: one });
     const rejected = batchAt(q.clock, 1);
-    rejected.rejections = [{ index: 0, code: 'invalid_field', reason: 'x' }];
+    reject(rejected, 0, 'invalid_field', 'x');
     t.equal(await send(q, rejected), 'ok', 'a batch without accepted items reserves nothing');
     t.equal(q.counters.open.size, 1);
   });
@@ -225,7 +248,7 @@ t.test('hourly bytes', async (t) => {
       if (i === 400) q.clock.set(NOON + HOUR);
       const batch = batchAt(q.clock);
       results.push(await send(q, batch));
-      q.processor.settle?.(batch, 'durable');
+      settle(q, batch, 'durable');
     }
     t.equal(results.filter((result) => result === 'ok').length, 400 + 500);
     const hours = Map.groupBy(q.counters.ledger, ({ countsAt }) => Math.floor(countsAt / HOUR));
@@ -253,7 +276,7 @@ t.test('hourly bytes', async (t) => {
     q.clock.set(NOON);
     const late = batchAt(q.clock);
     await send(q, late);
-    t.equal(late.usageAt, NOON + HOUR);
+    t.equal(requestOf(late).reserved?.at, NOON + HOUR);
   });
 });
 
@@ -316,9 +339,9 @@ t.test('plan', async (t) => {
 });
 
 t.test('limits of a project', async (t) => {
-  const one = measure(nativeBatch(1)).bytes;
+  const one = measure(received(nativeBatch(1))).bytes;
   const batchOf = (clock: FakeClock, projectId: string, events = 1) =>
-    nativeBatch(events, { receivedAt: clock.now(), tenant: aTenant({ projectId }) });
+    received(nativeBatch(events, { receivedAt: clock.now(), tenant: aTenant({ projectId }) }));
   async function limited(t: Test, written: Written = {}) {
     const place = sqlitePlace(t);
     const { store, close } = await place.open();
@@ -392,16 +415,6 @@ t.test('limits of a project', async (t) => {
       'the limits of a deleted project are gone',
     );
   });
-});
-
-t.test('does not count a batch again', async (t) => {
-  const q = await quotas({ monthly_events: 1 });
-  const batch = batchAt(q.clock);
-  t.equal(await send(q, batch), 'ok');
-  q.processor.settle?.(batch, 'durable');
-  t.equal(await send(q, batch), 'ok', 'the batch comes out of a queue');
-  q.processor.settle?.(batch, 'failed');
-  t.match(q.counters.read('org_a'), { month: { events: 1 } });
 });
 
 t.test('admits exactly the limit with asynchronous counters', async (t) => {
@@ -510,10 +523,10 @@ async function takeSteps(
   counters: UsageCounters,
   tenant: Tenant,
 ): Promise<void> {
-  const hourLimit = 8 * measure(nativeBatch(1)).bytes;
+  const hourLimit = 8 * measure(received(nativeBatch(1))).bytes;
   let monthLimit = 20;
-  const inFlight: SealedBatch[] = [];
-  const durable: SealedBatch[] = [];
+  const inFlight: ReceivedBatch[] = [];
+  const durable: LedgerUsage[] = [];
   for (const step of steps) {
     if (step.do === 'wait') q.clock.set(q.clock.now() + step.ms);
     else if (step.do === 'plan') {
@@ -522,10 +535,11 @@ async function takeSteps(
     } else if (step.do === 'settle') {
       const [batch] = inFlight.splice(step.which % (inFlight.length || 1), 1);
       if (batch === undefined) continue;
-      q.processor.settle?.(batch, step.durable ? 'durable' : 'failed');
-      if (step.durable) durable.push(batch);
+      const { reserved } = requestOf(batch);
+      settle(q, batch, step.durable ? 'durable' : 'failed');
+      if (step.durable && reserved !== undefined) durable.push(reserved);
     } else {
-      const batch = nativeBatch(step.events, { receivedAt: q.clock.now(), tenant });
+      const batch = received(nativeBatch(step.events, { receivedAt: q.clock.now(), tenant }));
       if ((await send(q, batch)) !== 'ok') continue;
       inFlight.push(batch);
       const { month, hour } = await counters.read(tenant.organizationId);
@@ -533,18 +547,15 @@ async function takeSteps(
       if (hour.bytes > hourLimit) throw new Error(`${hour.bytes} bytes of ${hourLimit}`);
     }
   }
-  for (const batch of inFlight) q.processor.settle?.(batch, 'failed');
+  for (const batch of inFlight) settle(q, batch, 'failed');
   const { month, hour } = await counters.read(tenant.organizationId);
   const end = new Date(month.resetsAt);
   const monthBegin = Date.UTC(end.getUTCFullYear(), end.getUTCMonth() - 1, 1);
   const within = (begin: number, end: number) =>
-    durable.filter(({ usageAt = 0 }) => usageAt >= begin && usageAt < end);
-  const events = within(monthBegin, month.resetsAt).reduce(
-    (sum, { usage }) => sum + usage.events,
-    0,
-  );
+    durable.filter(({ at = 0 }) => at >= begin && at < end);
+  const events = within(monthBegin, month.resetsAt).reduce((sum, usage) => sum + usage.events, 0);
   const bytes = within(hour.resetsAt - HOUR, hour.resetsAt).reduce(
-    (sum, { usage }) => sum + usage.bytes,
+    (sum, usage) => sum + usage.bytes,
     0,
   );
   if (month.events !== events) throw new Error(`${month.events} counted, ${events} made durable`);
@@ -552,7 +563,7 @@ async function takeSteps(
 }
 
 t.test('limits hold exactly in every order of requests, successes and failures', async (t) => {
-  const limits = { hourly_bytes: 8 * measure(nativeBatch(1)).bytes };
+  const limits = { hourly_bytes: 8 * measure(received(nativeBatch(1))).bytes };
   const plan = { eventsPerMonth: 20 };
 
   t.test('with counters in memory', async () => {
@@ -584,7 +595,7 @@ t.test('limits hold exactly in every order of requests, successes and failures',
 });
 
 t.test('reports fixed keys as org_local, with and without a store', async (t) => {
-  const { bytes } = measure(nativeBatch(2));
+  const { bytes } = measure(received(nativeBatch(2)));
   const local = { organization: 'org_local' };
   for (const place of [{ storage: 'file_storage' }, { store: 'sqlite' }]) {
     const { clock, open } = sqlitePlace(t);
@@ -593,7 +604,7 @@ t.test('reports fixed keys as org_local, with and without a store', async (t) =>
     const given = { clock, counters: store.counters };
     const q = await quotas({ ...place, monthly_events: 2 }, {}, NOON, given);
     const tenant = aTenant({ organizationId: 'org_local' });
-    await send(q, nativeBatch(2, { receivedAt: clock.now(), tenant }));
+    await send(q, received(nativeBatch(2, { receivedAt: clock.now(), tenant })));
     t.equal(q.settings.metrics.value('tracectl_quota_month_events', local), 2);
     t.equal(q.settings.metrics.value('tracectl_quota_hour_bytes', local), bytes);
     t.equal(q.settings.metrics.value('tracectl_quota_month_events_limit'), 2);
@@ -607,7 +618,7 @@ t.test('reports fixed keys as org_local, with and without a store', async (t) =>
 t.test('reports usage and limits in health and metrics', async (t) => {
   const q = await quotas({ monthly_events: 3 });
   await send(q, batchAt(q.clock, 2));
-  const { bytes } = measure(nativeBatch(2));
+  const { bytes } = measure(received(nativeBatch(2)));
   t.match(q.health.report(true).components, [
     {
       id: 'quotas',

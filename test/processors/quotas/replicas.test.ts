@@ -7,11 +7,12 @@ import { offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { requestContext } from '../../../src/model/request-context.ts';
 import type { RedisState } from '../../../src/redis/redis.ts';
 import { REDIS } from '../../../src/redis/redis.ts';
 import { STORE, type Store } from '../../../src/store/store.ts';
 import { SHARED_LEDGER } from '../../../src/tenancy/shared-ledger.ts';
-import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { aTenant, nativeBatch, received } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { memoryOrganization, memoryProjects } from '../../helper/counters.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
@@ -65,12 +66,14 @@ async function shared(t: Test) {
     async function send(events: number): Promise<string> {
       try {
         await processor.admit?.(aHead({ receivedAt: clock.now() }), aTenant());
-        const batch = nativeBatch(events, { receivedAt: clock.now() });
-        await processor.process?.(batch);
-        const { id: batchId, tenant, usage, usageAt = 0, usageEpoch = 0 } = batch;
-        if (!ledger.enter({ batchId, tenant, usage, at: usageAt }, usageAt, usageEpoch))
-          return 'void';
-        processor.settle?.(Object.assign(batch, { isUsageEntered: true }), 'durable');
+        const batch = received(nativeBatch(events, { receivedAt: clock.now() }));
+        const request = requestContext();
+        await processor.process?.(batch, request);
+        const { id: batchId, tenant } = batch;
+        const { at = 0, epoch = 0, ...usage } = request.reserved ?? { events: 0, bytes: 0 };
+        if (!ledger.enter({ batchId, tenant, usage, at }, at, epoch)) return 'void';
+        request.isUsageEntered = true;
+        processor.settle?.(batch, 'durable', request);
         return 'ok';
       } catch (error) {
         if (error instanceof Refusal || error instanceof RetryableError) return error.code;

@@ -56,7 +56,7 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'processor',
     type: 'auth',
-    data: { accepts: ['raw'], emits: 'same' },
+    data: { accepts: ['received'], emits: 'same' },
     tenancy: {
       authenticates: true,
       projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
@@ -78,14 +78,14 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'processor',
     type: 'validation',
-    data: { accepts: ['raw'], emits: 'same', rejects: true },
+    data: { accepts: ['received'], emits: 'same', rejects: true },
     config: z.strictObject({ rate: z.number().min(0).max(1).default(1) }),
   }),
   defineProcessor({
     ...common,
     kind: 'processor',
     type: 'quotas',
-    data: { accepts: ['raw'], emits: 'same', afterRejecting: true },
+    data: { accepts: ['received'], emits: 'same', afterRejecting: true },
     config: z.strictObject({}),
   }),
   defineProcessor({

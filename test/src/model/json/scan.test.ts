@@ -13,10 +13,11 @@ import {
   typeAt,
 } from '../../../../src/model/json/read.ts';
 import { checkJson, documentScanner } from '../../../../src/model/json/scan.ts';
-import { NATIVE, NATIVE_FIELDS, NATIVE_PATTERN } from '../../../../src/model/native/fields.ts';
+import { NATIVE, NATIVE_PATTERN } from '../../../../src/model/native/fields.ts';
 import { RUN_PATTERN } from '../../../../src/model/runs/fields.ts';
 import { inside, spelled, valueText } from './texts.ts';
 
+const NATIVE_PATHS = Object.keys(NATIVE) as (keyof typeof NATIVE)[];
 const scanNative = documentScanner({
   type: 'native',
   pattern: NATIVE_PATTERN,
@@ -250,7 +251,7 @@ t.test('what one body held never shows in the next', (t) => {
   t.throws(() => native(`{"events":[${full},${full}`), { code: 'invalid_json' });
   const index = native('{"events":[{},{"id":"b"}]}');
   t.same([...index.sizes], Array(2 * SIZED_FIELDS.length).fill(0));
-  for (const path of NATIVE_FIELDS) t.equal(typeAt(index, 0, NATIVE[path]), 'absent', path);
+  for (const path of NATIVE_PATHS) t.equal(typeAt(index, 0, NATIVE[path]), 'absent', path);
   const again = native(`{"events":[${full},${full}],"events":[{"name":"x"}]}`);
   t.equal(typeAt(again, 0, COMMON.id), 'absent', 'nor what an earlier array of the same body held');
   t.end();
@@ -281,7 +282,7 @@ t.test('keys are known in any order, whatever order came before', (t) => {
 
 t.test('ranges lead to the values that JSON.parse gives, however keys are spelled', (t) => {
   const known = fc
-    .constantFrom(...new Set(NATIVE_FIELDS.flatMap((path) => path.split('.'))))
+    .constantFrom(...new Set(NATIVE_PATHS.flatMap((path) => path.split('.'))))
     .chain(spelled);
   const member = fc.tuple(
     fc.oneof(
@@ -323,7 +324,7 @@ function agrees(index: JsonIndex, position: number, expected: unknown): boolean 
   const [start, end] = itemRange(index, position);
   const item: unknown = JSON.parse(index.bytes.toString('utf8', start, end));
   if (JSON.stringify(item) !== JSON.stringify(expected)) return false;
-  for (const path of NATIVE_FIELDS) {
+  for (const path of NATIVE_PATHS) {
     const value = path.split('.').reduce<unknown>(ownMember, expected);
     const type = typeAt(index, position, NATIVE[path]);
     if (value === undefined) {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { isId } from '../../../../src/model/json/id.ts';
-import { versionOf } from '../../../../src/model/json/version.ts';
+import { parseVersion } from '../../../../src/model/json/version.ts';
 import { native } from '../../../../src/model/native/format.ts';
 import { PAYLOAD_FIELDS } from '../../../../src/model/observation.ts';
 import { nativeEvent } from '../../../helper/batches.ts';
@@ -195,7 +195,7 @@ t.test('event versions are exact', (t) => {
     [`1.${'0'.repeat(4094)}`, '1'],
     [`1${'0'.repeat(30)}e-30`, '1'],
   ];
-  for (const [text, version] of good) t.equal(versionOf(text), version, text);
+  for (const [text, version] of good) t.equal(parseVersion(text), version, text);
   const bad = [
     ...[
       '-1',
@@ -221,9 +221,9 @@ t.test('event versions are exact', (t) => {
     ],
     ...['"5\\n"', '"18446744073709551616"', 'true', '[]', '{}', '[1]', `"${'9'.repeat(100_000)}"`],
   ];
-  for (const text of bad) t.equal(versionOf(text), undefined, text.slice(0, 30));
-  t.equal(versionOf(`1.${'0'.repeat(4095)}`), undefined, 'a spelling longer than any need be');
-  t.equal(versionOf(`"${'\u0661'}"`), undefined, 'a digit of another script');
+  for (const text of bad) t.equal(parseVersion(text), undefined, text.slice(0, 30));
+  t.equal(parseVersion(`1.${'0'.repeat(4095)}`), undefined, 'a spelling longer than any need be');
+  t.equal(parseVersion(`"${'\u0661'}"`), undefined, 'a digit of another script');
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 2n ** 64n + 5n }), fc.nat({ max: 3 }), (value, zeros) => {
       const expected = value < 2n ** 64n ? String(value) : undefined;
@@ -232,7 +232,7 @@ t.test('event versions are exact', (t) => {
         `"${'0'.repeat(zeros)}${value}"`,
         `${value}.${'0'.repeat(zeros + 1)}`,
       ];
-      return spellings.every((text) => versionOf(text) === expected);
+      return spellings.every((text) => parseVersion(text) === expected);
     }),
   );
   t.end();
