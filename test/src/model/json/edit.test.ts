@@ -20,7 +20,6 @@ function scan(name: Name, text: string): JsonIndex {
   return FORMATS[name].scan(Buffer.from(text), LIMITS);
 }
 
-/** A text as the tests compare it. */
 type Seen = { readonly field: string; readonly key: string | undefined; readonly text: string };
 
 type Walk = (visit: (place: TextPlace) => void) => void;
@@ -76,7 +75,7 @@ function withStrings(value: unknown, replace: (i: number, text: string) => strin
   return copy(value);
 }
 
-/** The fields of texts by the path from the item, as docs/component.md has them. */
+/** The fields of texts by the path from the item. The first matching path counts. */
 const FIELD_PATHS: readonly (readonly [path: string, field: TextField])[] = [
   ['name', 'name'],
   ['inputs', 'inputs'],
@@ -324,7 +323,6 @@ t.test('masked native events and runs have the structure that they had', async (
       const before = Uint32Array.from(index.ranges);
       for (let position = 0; position < index.count; position++) {
         for (const [i, place] of placesOf(textsOf(format, index, position)).entries()) {
-          // An id or time may become another one, which the ranges do not show.
           const [from = 0, length = 0] = ranges[i % ranges.length] ?? [];
           const start = Math.min(place.start + from, place.end);
           maskRange(index.bytes, place, start, Math.min(start + length, place.end));
