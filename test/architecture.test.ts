@@ -62,7 +62,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
   extensions: [
     ...['src/component', 'src/control', 'src/http', 'src/model', 'src/queue', 'src/redis'],
-    ...['src/schema', 'src/sqlite', 'src/store', 'src/tenancy', 'src/tls'],
+    ...['src/schema', 'src/sqlite', 'src/store', 'src/tenancy', 'src/thread', 'src/tls'],
   ],
   'src/registry.ts': [
     ...['connectors', 'exporters', 'extensions', 'processors', 'receivers', 'src/config'],

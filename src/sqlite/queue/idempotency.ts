@@ -1,34 +1,34 @@
 import { createHash } from 'node:crypto';
 import type { Clock, IdempotencyClaim, IdempotencyLedger } from '../../component/component.ts';
-import type { Idempotency, SealedBatch, Tenant } from '../../model/batch.ts';
+import type { SealedBatch, Tenant } from '../../model/batch.ts';
 import type { Database } from '../database.ts';
-import type { AnswerRecord } from './operations.ts';
+import type { AnswerRecord } from './append-operations.ts';
+import type { QueueOperations } from './operations.ts';
 
-/** How long an answer is kept. */
+/** The time that an answer is kept. */
 const KEPT_MS = 24 * 3_600_000;
 
-/** A row of the answers' table: request hash, status, content type, body, expiry. */
-type AnswerRow = readonly [Uint8Array, number, string, Uint8Array, number];
-
-/** What the batch's answer looks like in the table; null where the request carried no key. */
+/** The batch's answer as a row; null if the request had no idempotency key. */
 export function answerRecord(batch: SealedBatch, now: number): AnswerRecord | null {
   const { idempotency } = batch;
   if (idempotency === undefined) return null;
   const { status, contentType, body } = idempotency.answer(batch);
-  const hash = keyHash(batch.tenant, idempotency.key);
-  return [
-    hash,
-    requestHash(idempotency),
+  return {
+    hash: keyHash(batch.tenant, idempotency.key),
+    requestHash: new Uint8Array(idempotency.requestHash),
     status,
     contentType,
-    new Uint8Array(body),
-    now + KEPT_MS,
-    batch.tenant.projectId,
-  ];
+    body: new Uint8Array(body),
+    expiresAt: now + KEPT_MS,
+    project: batch.tenant.projectId,
+  };
 }
 
-/** Answers stand on disk; requests whose answer is not known yet are held in memory. */
-export function idempotencyLedger(database: Database, clock: Clock): IdempotencyLedger {
+/** Answers are on disk; the requests in flight, which have no answer yet, are in memory. */
+export function idempotencyLedger(
+  database: Database<QueueOperations>,
+  clock: Clock,
+): IdempotencyLedger {
   const inFlight = new Map<string, Buffer>();
 
   async function claim(tenant: Tenant, key: string, requested: Buffer): Promise<IdempotencyClaim> {
@@ -41,11 +41,11 @@ export function idempotencyLedger(database: Database, clock: Clock): Idempotency
       if (inFlight.get(id) === requested) inFlight.delete(id);
     };
     try {
-      const row = (await database.read('queue.answer', [hash])) as AnswerRow | null;
-      if (row === null || row[4] <= clock.now()) return { state: 'new', release };
+      const kept = await database.read('queue.answer', [hash]);
+      if (kept === null || kept.expiresAt <= clock.now()) return { state: 'new', release };
       release();
-      if (!requested.equals(row[0])) return { state: 'conflict' };
-      const [, status, contentType, body] = row;
+      if (!requested.equals(kept.requestHash)) return { state: 'conflict' };
+      const { status, contentType, body } = kept;
       return { state: 'replay', answer: { status, contentType, body: Buffer.from(body) } };
     } catch (error) {
       release();
@@ -58,8 +58,4 @@ export function idempotencyLedger(database: Database, clock: Clock): Idempotency
 
 function keyHash(tenant: Tenant, key: string): Buffer {
   return createHash('sha256').update(tenant.projectId).update('\0').update(key).digest();
-}
-
-function requestHash(idempotency: Idempotency): Uint8Array {
-  return new Uint8Array(idempotency.requestHash);
 }

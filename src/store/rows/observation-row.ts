@@ -51,6 +51,22 @@ export const ROW_COLUMNS =
   'end_ns, model, usage, session, user, error, custom, external';
 export const ROW_LENGTH = 20;
 
+/** The cells of an `ObservationRow` that are read one by one. */
+export const ROW = {
+  KEY: 0,
+  LONG_ID: 1,
+  POSITION: 2,
+  PARENT: 5,
+  NAME: 6,
+  KIND: 7,
+  STATUS: 8,
+  START_MS: 9,
+  START_NS: 10,
+  END_MS: 11,
+  END_NS: 12,
+  USAGE: 14,
+} as const;
+
 /** What else a row has: its batch, its times, and the winners where they are several. */
 export type RowState<B extends BatchRef> = {
   batch: B;
@@ -248,6 +264,14 @@ export function toMerged<B extends BatchRef>(
     createdAt: state.createdAt,
     updatedAt: state.updatedAt,
   };
+}
+
+/** The events that hold the payload fields, in the order of the fields. */
+export function payloadMarks<B extends BatchRef>(
+  row: ObservationRow,
+  state: RowState<B>,
+): readonly (EventMark<B> | null)[] {
+  return toMerged(row, state).marks.slice(FIRST_PAYLOAD);
 }
 
 /** The inverse, with the ids that never change. */
