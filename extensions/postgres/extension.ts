@@ -21,7 +21,7 @@ import { openStore } from './open-store.ts';
 /**
  *   start ──▶ pool ──▶ tables up to date ──▶ store, its queues, counters and ledger
  *
- * A Postgres that goes away is waited for; one that is away at the start refuses the start.
+ * The start needs Postgres. Once started, the extension survives outages: calls fail until it is back.
  */
 export function createExtension(settings: Settings, config: PostgresConfig): Extension {
   const { id, host, metrics, logger } = settings;
@@ -60,9 +60,9 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
       const [closing, pool] = [open, postgres];
       open = undefined;
       postgres = undefined;
-      // A database that is away has nothing to be told.
+      // An outage must not fail the shutdown.
       await closing?.close().catch((error: unknown) => {
-        logger.warn({ error }, 'what was leased is given back when its time is over');
+        logger.warn({ err: error }, 'Leases could not be released; they expire');
       });
       await pool?.close();
     },
@@ -77,19 +77,19 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
   };
 }
 
-/** One statement that fails does not take a process out of rotation. */
-const PATIENCE_MS = 1000;
+/** How long Postgres must be away before the process leaves the rotation: one failed statement is not enough. */
+const AWAY_MS = 1000;
 
 /**
- * Who cannot reach Postgres is not ready: other replicas may reach it. One that is there and refuses refuses
- * all of them; what is sent then is answered with 503, and the first that is taken again shows that it is over.
+ * A process that cannot reach Postgres is not ready, because other replicas may reach it. If Postgres answers and
+ * rejects writes, it rejects those of every replica: the process stays ready and answers 503 until a write succeeds.
  */
 function healthOf(pool: Postgres): ComponentHealth {
   const { open, waiting } = pool.usage();
   const outage = pool.outage();
   return {
     healthy: outage === undefined,
-    ...(outage?.isAway === true && outage.lasts >= PATIENCE_MS ? { ready: false } : {}),
+    ...(outage?.isAway === true && outage.lasts >= AWAY_MS ? { ready: false } : {}),
     ...(outage === undefined ? {} : { message: outage.message }),
     details: { connections: open, waiting },
   };
@@ -117,6 +117,5 @@ async function prepare(
 ): Promise<void> {
   if (mode === 'off') return assertMigrated(postgres, MIGRATIONS);
   const applied = await migrate(postgres, MIGRATIONS);
-  if (applied.length > 0)
-    logger.info({ applied }, 'the tables in Postgres were brought up to date');
+  if (applied.length > 0) logger.info({ applied }, 'Tables in Postgres brought up to date');
 }

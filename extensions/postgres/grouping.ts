@@ -2,16 +2,18 @@ import type { Clock } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 
 export type GroupLimits = {
+  /** Calls of one group. */
   readonly count: number;
+  /** Weight of one group; a heavier call forms a group of its own. */
   readonly weight: number;
   /**
-   * Lets calls overtake: those that come while every group under way has taken longer than `afterMs` make
-   * another one, up to `most` at a time. Without it groups follow each other, and calls take effect in order.
+   * Lets later calls overtake: if every group in flight has taken longer than `afterMs`, waiting calls start another
+   * group, up to `most` in flight. Without it groups follow each other, and calls take effect in order.
    */
   readonly slow?: { readonly clock: Clock; readonly afterMs: number; readonly most: number };
 };
 
-/** What a call of a group comes to that fails while others of the group succeed. */
+/** The outcome of a call that fails although other calls of its group succeed. */
 export class Failed {
   readonly failure: unknown;
 
@@ -20,7 +22,10 @@ export class Failed {
   }
 }
 
-/** Carries out calls in groups: what comes while a group is under way waits, and goes with the next one. */
+/**
+ * Carries out calls in groups: calls that arrive while a group is in flight form the next one. A group that rejects
+ * fails all its calls; a `RetryableError` also fails the calls that wait behind it, because they have waited as long.
+ */
 export function grouped<Call, Result>(
   limits: GroupLimits,
   weigh: (call: Call) => number,
@@ -32,8 +37,8 @@ export function grouped<Call, Result>(
     readonly reject: (error: unknown) => void;
   };
   let waiting: Waiting[] = [];
-  let underWay = 0;
-  /** Of those under way. */
+  let inFlight = 0;
+  /** Groups in flight that have become slow. */
   let slow = 0;
 
   function nextGroup(): Waiting[] {
@@ -50,16 +55,16 @@ export function grouped<Call, Result>(
   }
 
   function begin(): void {
-    if (underWay > slow || underWay >= (limits.slow?.most ?? 1)) return;
-    underWay++;
-    // What else this turn of the event loop brings comes along.
+    if (inFlight > slow || inFlight >= (limits.slow?.most ?? 1)) return;
+    inFlight++;
+    // Later, so that the other calls of this turn of the event loop join.
     setImmediate(() => void run());
   }
 
   async function run(): Promise<void> {
     while (waiting.length > 0) {
       const group = nextGroup();
-      const over = watch();
+      const endWatch = watchForSlowness();
       try {
         const results = await carryOut(group.map(({ call }) => call));
         for (const [i, { resolve, reject }] of group.entries()) {
@@ -71,18 +76,16 @@ export function grouped<Call, Result>(
       } catch (error) {
         for (const { reject } of group) reject(error);
         if (!(error instanceof RetryableError)) continue;
-        // Who waited meanwhile has waited long enough to be told the same.
         for (const { reject } of waiting) reject(error);
         waiting = [];
       } finally {
-        over();
+        endWatch();
       }
     }
-    underWay--;
+    inFlight--;
   }
 
-  /** Notes when a group becomes slow; the function ends that. */
-  function watch(): () => void {
+  function watchForSlowness(): () => void {
     if (limits.slow === undefined) return () => {};
     const { clock, afterMs } = limits.slow;
     let isSlow = false;

@@ -73,7 +73,7 @@ export type NewParent = {
   readonly traceId: string | null;
 };
 
-/** What of a place says where its text is and how it is spelled. */
+/** The bytes of a text, and how it is spelled. */
 export type TextRange = Pick<TextPlace, 'start' | 'end' | 'isEscaped'>;
 
 /**

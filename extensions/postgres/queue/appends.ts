@@ -1,99 +1,122 @@
+import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { RetryableError, tooLate } from '../../../src/model/errors.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
-import type { Row } from '../connection/statement.ts';
-import { ask } from '../connection/statement.ts';
+import { ask, rowsIn } from '../connection/statement.ts';
+import type { StoreDatabase } from '../database.ts';
 import { Failed, grouped } from '../grouping.ts';
-import type { AnswerRow } from './ledger.ts';
-import type { QueueParts } from './parts.ts';
+import type { KeptAnswer, PostgresIdempotency } from './idempotency.ts';
 import { ENTER } from './statements.ts';
 
-const GROUP = { count: 256, weight: 8 * 1024 * 1024 };
-/** Who comes while a group takes longer than this does not wait for it. Milliseconds. */
-const SLOW_MS = 100;
-/** Groups under way at the same time, where they are slow. */
-const MOST_AT_ONCE = 4;
+/**
+ * How an accepted batch becomes durable, from the queue's `append` to COMMIT:
+ *
+ *   PostgresQueue.append (queue.ts)     bounds the bytes of the queue, renders the answer for the Idempotency-Key
+ *     grouped (grouping.ts)             collects appends of one event-loop turn, and those behind a group in flight
+ *       appendGroup                     leaves out appends whose client was answered; isolates a batch that fails
+ *         transactionWithDeadline       one transaction, within the time that a client waits
+ *           storeGroup                  accept lock ─▶ batches, usage ─▶ answers ─▶ queue entries with COMMIT
+ */
 
-export type Append = { readonly batch: SealedBatch; readonly answer: AnswerRow | undefined };
-/** The places a batch came to wait in; `deleted` where its project is, `refused` where its usage is. */
-export type Appended = { readonly added: readonly Row[] } | 'deleted' | 'refused';
+const GROUP = { count: 256, weight: 8 * 1024 * 1024 };
+/** Appends that arrive while a group takes longer than this do not wait for it. Milliseconds. */
+const SLOW_MS = 100;
+/** Groups in flight at the same time, if they are slow. */
+const MAX_IN_FLIGHT = 4;
+
+export type Append = {
+  readonly batch: SealedBatch;
+  readonly answer: KeptAnswer | undefined;
+  /** Aborted once the client was answered 503. */
+  readonly signal: AbortSignal | undefined;
+};
+
+/** A new entry of a queue. */
+export type EnteredRow = {
+  readonly branch: number;
+  readonly batch_id: string;
+  readonly seq: number;
+};
+
+/** The new entries of a batch; `deleted` if its project is, `refused` if its usage was. */
+export type Appended = { readonly entered: readonly EnteredRow[] } | 'deleted' | 'refused';
 type Outcome = Appended | Failed;
 
-/** Batches that come at the same time are kept, with their usage, and come to wait in one transaction. */
-export function groupedAppends(
-  parts: QueueParts,
-  queue: string,
-  branchIds: () => readonly number[],
-): (call: Append) => Promise<Appended> {
+export type AppendParts = {
+  readonly queue: string;
+  readonly database: StoreDatabase;
+  readonly idempotency: PostgresIdempotency;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Ids of the branches that a batch enters; a reload of the configuration changes them. */
+  readonly branchIds: () => readonly number[];
+};
+
+/** Batches that are appended at the same time share a transaction. */
+export function groupedAppends(parts: AppendParts): (call: Append) => Promise<Appended> {
   return grouped(
-    { ...GROUP, slow: { clock: parts.clock, afterMs: SLOW_MS, most: MOST_AT_ONCE } },
+    { ...GROUP, slow: { clock: parts.clock, afterMs: SLOW_MS, most: MAX_IN_FLIGHT } },
     ({ batch }) => batch.body.byteLength,
-    (calls) => withoutLate(calls, (waited) => appendGroup(parts, queue, branchIds, waited)),
+    (calls) => appendGroup(parts, calls),
   );
 }
 
-/** Clients that were told meanwhile that they failed get what they were told. */
-async function withoutLate(
+/** Fails the appends whose client was already answered 503, so that the client's view stays true. */
+async function appendGroup(
+  parts: AppendParts,
   calls: readonly Append[],
-  append: (calls: readonly Append[]) => Promise<readonly Outcome[]>,
 ): Promise<readonly Outcome[]> {
   const waited = calls.filter(isWaitedFor);
-  const appended =
-    waited.length === 0
-      ? []
-      : await append(waited).catch((error: unknown) => {
-          // Of these alone: who comes after them is not told so.
-          if (waited.some(isWaitedFor)) throw error;
-          return [];
-        });
-  const outcomes = new Map(waited.map((call, i) => [call, appended[i]]));
-  return calls.map((call) => outcomes.get(call) ?? new Failed(tooLate()));
+  const outcomes = waited.length === 0 ? [] : await appendWaited(parts, waited);
+  const byCall = new Map(waited.map((call, i) => [call, outcomes[i]]));
+  return calls.map((call) => byCall.get(call) ?? new Failed(tooLate()));
 }
 
-function isWaitedFor({ batch }: Append): boolean {
-  return batch.isGivenUp !== true;
+function isWaitedFor({ signal }: Append): boolean {
+  return signal?.aborted !== true;
 }
 
-async function appendGroup(
-  parts: QueueParts,
-  queue: string,
-  branchIds: () => readonly number[],
+/** Resolves with an empty list if every client was answered before the transaction could commit. */
+async function appendWaited(
+  parts: AppendParts,
   calls: readonly Append[],
 ): Promise<readonly Outcome[]> {
-  const append = (some: readonly Append[]): Promise<readonly Appended[]> =>
-    parts.database.transactionWithDeadline((client) => write(parts, client, branchIds(), some));
   try {
-    return await append(calls);
+    return await inTransaction(parts, calls);
   } catch (error) {
-    // Only what concerns everybody fails everybody: one that cannot be written goes alone.
+    // A rejection would also fail the appends that wait behind this group; their clients still wait.
+    if (!calls.some(isWaitedFor)) return [];
     if (error instanceof RetryableError || calls.length === 1) throw error;
-    parts.logger.warn({ error, queue }, 'a group could not be written: one by one');
-    return singly(calls, append);
+    parts.logger.warn(
+      { err: error, queue: parts.queue },
+      'Group of appends failed; appending one by one',
+    );
+    return oneByOne(parts, calls);
   }
 }
 
-async function singly(
-  calls: readonly Append[],
-  append: (some: readonly Append[]) => Promise<readonly Appended[]>,
-): Promise<readonly Outcome[]> {
+async function oneByOne(parts: AppendParts, calls: readonly Append[]): Promise<readonly Outcome[]> {
   const outcomes: Outcome[] = [];
   for (const call of calls) {
     try {
-      outcomes.push(...(await append([call])));
+      outcomes.push(...(await inTransaction(parts, [call])));
     } catch (failure) {
       outcomes.push(new Failed(failure));
-      // The others are told the same: they have waited long enough.
+      // Postgres is away: the remaining calls share the failure instead of waiting for one of their own.
       if (failure instanceof RetryableError) break;
     }
   }
   return calls.map((_, i) => outcomes[i] ?? outcomes.at(-1) ?? 'refused');
 }
 
-async function write(
-  { database, ledger }: QueueParts,
+function inTransaction(parts: AppendParts, calls: readonly Append[]): Promise<readonly Appended[]> {
+  return parts.database.transactionWithDeadline((client) => storeGroup(parts, client, calls));
+}
+
+async function storeGroup(
+  { database, idempotency, branchIds }: AppendParts,
   client: PostgresTransaction,
-  branchIds: readonly number[],
   calls: readonly Append[],
 ): Promise<readonly Appended[]> {
   const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
@@ -106,26 +129,26 @@ async function write(
   const answers = kept.flatMap(({ answer, batch }) =>
     answer === undefined || refused.has(batch.id) ? [] : [answer],
   );
-  await ledger.keep(client, answers);
-  // The last moment at which nothing of it need be there.
+  await idempotency.keep(client, answers);
+  // The last moment at which the transaction can still be rolled back.
   if (!calls.some(isWaitedFor)) throw tooLate();
-  const added = Map.groupBy(await enter(client, batches, branchIds), (row) => row.batch_id);
+  const all = await enterAndCommit(client, batches, branchIds());
+  const entered = Map.groupBy(all, ({ batch_id }) => batch_id);
   return calls.map(({ batch }) => {
     if (deleted.has(batch.tenant.projectId)) return 'deleted';
     if (refused.has(batch.id)) return 'refused';
-    const rows = added.get(batch.id) ?? [];
-    // Of the same batch twice in one group the first has come to wait.
-    added.delete(batch.id);
-    return { added: rows };
+    const own = entered.get(batch.id) ?? [];
+    // If a group holds the same batch twice, the first call has entered it.
+    entered.delete(batch.id);
+    return { entered: own };
   });
 }
 
-/** The last of a transaction. */
-async function enter(
+async function enterAndCommit(
   client: PostgresTransaction,
   batches: readonly SealedBatch[],
   branchIds: readonly number[],
-): Promise<readonly Row[]> {
+): Promise<readonly EnteredRow[]> {
   if (batches.length === 0) return [];
   const values = [
     batches.map(({ id }) => id),
@@ -136,5 +159,5 @@ async function enter(
     branchIds,
   ];
   const [entered] = await client.commit([[ENTER, values]]);
-  return entered?.rows ?? [];
+  return entered === undefined ? [] : rowsIn<EnteredRow>(entered);
 }

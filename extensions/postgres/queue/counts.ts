@@ -1,7 +1,8 @@
 import type { QueueStats } from '../../../src/queue/queue.ts';
+import { row, rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 
-/** What waits in one branch, as it is known here. */
+/** What waits in one branch, as far as this process knows. */
 export type BranchCounts = {
   entries: number;
   items: number;
@@ -10,8 +11,8 @@ export type BranchCounts = {
 };
 
 /**
- * Counts of one queue: what this process does changes them at once, what others do is read now and then.
- * Reading costs with what waits, so it is done the more seldom the longer it takes.
+ * Counts of one queue. Changes by this process apply at once; changes by other processes arrive with the next
+ * `refresh`, whose cost grows with the backlog (storage.ts spaces it accordingly).
  */
 export class QueueCounts {
   readonly branches = new Map<string, BranchCounts>();
@@ -21,7 +22,7 @@ export class QueueCounts {
   quarantined = 0;
   readonly #database: StoreDatabase;
   readonly #queue: string;
-  /** Counts the changes, so that what was read before one is not taken for what is. */
+  /** Number of local changes: a result read before a change would undo it. */
   #changes = 0;
 
   constructor(database: StoreDatabase, queue: string) {
@@ -65,27 +66,26 @@ export class QueueCounts {
     this.deadLetterItems = Math.max(0, this.deadLetterItems + items);
   }
 
-  /** Reads what is there. What changed here meanwhile makes it worthless, unless it always does. */
+  /** Reads the counts, up to three times until no local change falls between the query and its answer. */
   async refresh(): Promise<void> {
     for (let left = 3; left > 0; left--) {
       const changes = this.#changes;
       const [branches, sums] = await Promise.all([
-        this.#database.query(BRANCHES, [this.#queue]),
-        this.#database.query(SUMS, [this.#queue]),
+        rows<BranchRow>(this.#database, BRANCHES, [this.#queue]),
+        row<SumsRow>(this.#database, SUMS, [this.#queue]),
       ]);
       if (changes !== this.#changes && left > 1) continue;
-      for (const row of branches.rows) {
-        const counts = this.of(String(row.branch));
-        counts.entries = Number(row.entries);
-        counts.items = Number(row.items);
-        counts.leased = Number(row.leased);
-        counts.oldestAt = row.oldest === null ? undefined : Number(row.oldest);
+      for (const { branch, entries, items, leased, oldest } of branches) {
+        const counts = this.of(branch);
+        counts.entries = entries;
+        counts.items = items;
+        counts.leased = leased;
+        counts.oldestAt = oldest ?? undefined;
       }
-      const [sum] = sums.rows;
-      this.bytes = Number(sum?.bytes);
-      this.deadLetters = Number(sum?.letters);
-      this.deadLetterItems = Number(sum?.dead_items);
-      this.quarantined = Number(sum?.quarantined);
+      this.bytes = sums?.bytes ?? 0;
+      this.deadLetters = sums?.letters ?? 0;
+      this.deadLetterItems = sums?.dead_items ?? 0;
+      this.quarantined = sums?.quarantined ?? 0;
       return;
     }
   }
@@ -105,16 +105,31 @@ export class QueueCounts {
   }
 }
 
+type BranchRow = {
+  readonly branch: string;
+  readonly entries: number;
+  readonly items: number;
+  readonly leased: number;
+  readonly oldest: number | null;
+};
+
 const BRANCHES = `
   SELECT b.branch, count(e.seq) AS entries, coalesce(sum(e.items), 0) AS items,
     count(e.holder) AS leased, min(e.received_at) AS oldest
   FROM queue_branches b LEFT JOIN queue_entries e ON e.branch = b.id
   WHERE b.queue = $1 GROUP BY b.id ORDER BY b.id`;
 
-/** A queue's bytes are also those of the queues that bear its name and go on with a slash. */
+type SumsRow = {
+  readonly bytes: number;
+  readonly letters: number;
+  readonly dead_items: number;
+  readonly quarantined: number;
+};
+
+/** The bytes include those of the queues whose name is this queue's name, a slash, and more. */
 const SUMS = `
   SELECT
-    (SELECT coalesce(sum(bytes), 0) FROM (
+    (SELECT coalesce(sum(bytes), 0)::bigint FROM (
        SELECT max(e.bytes) AS bytes FROM queue_entries e JOIN queue_branches b ON b.id = e.branch
        WHERE b.queue = $1 OR starts_with(b.queue, $1 || '/') GROUP BY e.batch_id) sizes) AS bytes,
     d.letters, d.dead_items,

@@ -1,24 +1,25 @@
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import { ulid } from '../../../src/model/ulid.ts';
+import { rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 
-/** Milliseconds by the database's own clock, which all processes share. */
+/** Milliseconds by the clock of the database, which all processes share. */
 export const DATABASE_NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
 const LEASE_MS = 20_000;
 const RENEW_MS = 5_000;
 
 /**
- * This process among those that share the queues. What it leases and claims bears its id; when it does not
- * renew its row any more, somebody else gives all of that back.
+ * This process among those that share the queues. Its leases and claims bear its id. If it stops renewing its row,
+ * another process releases all of them.
  */
 export type Holder = {
   readonly id: string;
-  /** Gives back what dead processes held. */
+  /** Releases the leases of dead processes. */
   reap(): Promise<void>;
-  /** Gives back what this one holds. */
+  /** Releases the leases of this process. */
   close(): Promise<void>;
-  /** Ends without a word. */
+  /** Ends without releasing anything. */
   crash(): void;
 };
 
@@ -56,7 +57,7 @@ export async function becomeHolder(
       await renew();
       await reap();
     } catch (error) {
-      logger.warn({ error }, 'the leases of this process could not be renewed');
+      logger.warn({ err: error }, 'Leases of this process could not be renewed');
     }
     if (!isClosed) cancel = clock.after(RENEW_MS, () => void beat());
   }
@@ -79,5 +80,40 @@ export async function becomeHolder(
       await database.query('UPDATE queue_entries SET holder = NULL WHERE holder = $1', [id]);
       await database.query('DELETE FROM queue_holders WHERE id = $1', [id]);
     },
+  };
+}
+
+type HeldRow = { readonly branch: number; readonly batch_id: string; readonly seq: number };
+
+/**
+ * Finds orphans: leases that the database has for this process, and that the process does not know because the answer
+ * to its statement was lost. An unknown lease is released when a second search in a row finds it; by then the process
+ * knows every lease whose answer was only on its way.
+ */
+export function orphanSearch(
+  database: StoreDatabase,
+  holderId: string,
+  isKnown: (branchId: number, seq: number) => boolean,
+): () => Promise<number> {
+  let suspects = new Set<string>();
+  const nameOf = ({ branch, batch_id }: HeldRow): string => `${branch} ${batch_id}`;
+
+  return async () => {
+    const held = await rows<HeldRow>(
+      database,
+      'SELECT branch, batch_id, seq FROM queue_entries WHERE holder = $1',
+      [holderId],
+    );
+    const unknown = held.filter(({ branch, seq }) => !isKnown(branch, seq));
+    const orphans = unknown.filter((row) => suspects.has(nameOf(row)));
+    suspects = new Set(unknown.map(nameOf));
+    if (orphans.length === 0) return 0;
+    await database.query(
+      `UPDATE queue_entries e SET holder = NULL
+       FROM unnest($2::integer[], $3::text[]) AS o (branch, batch_id)
+       WHERE e.branch = o.branch AND e.batch_id = o.batch_id AND e.holder = $1`,
+      [holderId, orphans.map(({ branch }) => branch), orphans.map(({ batch_id }) => batch_id)],
+    );
+    return orphans.length;
   };
 }

@@ -1,11 +1,38 @@
 import type { QueueCounts } from './counts.ts';
-import type { Leased } from './rows.ts';
 
-/** What this process leased of one queue, by branch and `seq`. */
+/** A leased entry without its body. */
+export type Leased = {
+  readonly seq: number;
+  readonly batchId: string;
+  readonly projectId: string;
+  readonly receivedAt: number;
+  readonly items: number;
+  readonly bytes: number;
+  readonly attempts: number;
+};
+
+/** The columns of `queue_entries` that a lease needs. */
+export type LeasedRow = {
+  readonly seq: number;
+  readonly batch_id: string;
+  readonly project: string;
+  readonly received_at: number;
+  readonly items: number;
+  readonly bytes: number;
+  readonly attempts: number;
+};
+
+export function leasedOf(row: LeasedRow): Leased {
+  const { seq, batch_id: batchId, project: projectId, received_at: receivedAt } = row;
+  const { items, bytes, attempts } = row;
+  return { seq, batchId, projectId, receivedAt, items, bytes, attempts };
+}
+
+/** The leases of this process in one queue, by branch and `seq`. */
 export class HeldLeases {
   readonly #counts: QueueCounts;
   readonly #byBranch = new Map<string, Map<number, Leased>>();
-  /** Leases that end, by `seq`: until it is written down. */
+  /** Leases whose end is not in the database yet, by `seq`. */
   readonly #ending = new Set<number>();
 
   constructor(counts: QueueCounts) {
@@ -31,7 +58,7 @@ export class HeldLeases {
     return leased;
   }
 
-  /** While `write` writes down that a lease ends, it is still known. */
+  /** `has` still finds the lease while `write` is in flight. */
   async untilWritten<T>({ seq }: Leased, write: () => Promise<T>): Promise<T> {
     this.#ending.add(seq);
     try {
@@ -41,7 +68,7 @@ export class HeldLeases {
     }
   }
 
-  /** Whether this process knows of a lease, or is about to end it. */
+  /** Whether this process holds the lease or is about to end it. */
   has(branch: string, seq: number): boolean {
     return this.#ending.has(seq) || this.find(branch, seq) !== undefined;
   }

@@ -1,8 +1,8 @@
-import type { IdempotencyLedger } from '../../../src/component/component.ts';
+import type { Clock, IdempotencyLedger, Logger } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
-import { bodyCache } from '../../../src/queue/body-cache.ts';
+import type { RequestContext } from '../../../src/model/request-context.ts';
 import type {
   DeadLetter,
   DeadLetterFilter,
@@ -14,27 +14,35 @@ import type {
   QueueStats,
 } from '../../../src/queue/queue.ts';
 import type { SharedQueue } from '../../../src/queue/shared-queue.ts';
-import type { Row } from '../connection/statement.ts';
-import { ask } from '../connection/statement.ts';
+import { ask, row, rows } from '../connection/statement.ts';
+import type { StoreDatabase } from '../database.ts';
 import { Failed, grouped } from '../grouping.ts';
-import type { Append, Appended } from './appends.ts';
+import type { Append, Appended, EnteredRow } from './appends.ts';
 import { groupedAppends } from './appends.ts';
+import { Bodies } from './bodies.ts';
 import { QueueCounts } from './counts.ts';
-import { HeldLeases } from './leases.ts';
-import type { AnswerRow } from './ledger.ts';
-import { answerRow } from './ledger.ts';
-import type { QueueParts } from './parts.ts';
-import type { Leased } from './rows.ts';
-import { copyOf, leasedOf, letterOf, oldestIn } from './rows.ts';
+import type { Holder } from './holder.ts';
+import type { KeptAnswer, PostgresIdempotency } from './idempotency.ts';
+import { keptAnswer } from './idempotency.ts';
+import type { Leased, LeasedRow } from './leases.ts';
+import { HeldLeases, leasedOf } from './leases.ts';
+import { MISSING_BODY, verifyQueue } from './maintenance.ts';
 import * as sql from './statements.ts';
-import { verifyQueue } from './verification.ts';
 
-const CACHE_BYTES = 32 * 1024 * 1024;
 const FULL_RETRY_MS = 2000;
-/** After how long a note that could not be written (acknowledged, given back) is written again. */
+/** After how long a failed statement about a delivery's outcome is repeated. */
 const REWRITE_MS = 1000;
 
-/** Ids of the branches of all queues, by queue and name. */
+/** What all queues of a store share. */
+export type QueueParts = {
+  readonly database: StoreDatabase;
+  readonly holder: Holder;
+  readonly idempotency: PostgresIdempotency;
+  readonly clock: Clock;
+  readonly logger: Logger;
+};
+
+/** Ids of the branches of a queue, by name. */
 export type BranchIds = ReadonlyMap<string, number>;
 
 type Take = {
@@ -48,40 +56,38 @@ type Lease = { readonly branch: string; readonly leased: Leased };
 type Ended = { readonly branch: string; readonly batchId: string };
 
 /**
- * A queue in Postgres. Everything that must last is in the database; the memory of this process holds what
- * it leased, counts, and the newest bodies.
+ * A queue in Postgres. The database has all durable state; this process remembers its leases, counts, and the bodies
+ * of the newest batches.
  */
 export class PostgresQueue implements SharedQueue {
   readonly idempotency: IdempotencyLedger;
   readonly #name: string;
   readonly #parts: QueueParts;
   readonly #counts: QueueCounts;
-  readonly #cache = bodyCache(CACHE_BYTES);
-  /** Batch id to number in the cache. */
-  readonly #cached = new Map<string, number>();
+  readonly #bodies: Bodies;
   readonly #listeners = new Map<string, Set<() => void>>();
   readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
   readonly #leases: HeldLeases;
-  /** Branches in which something may be due; in the others nobody need look. */
-  readonly #mayHave = new Set<string>();
+  /** Branches that may have a due entry; a lease in another one needs no query. */
+  readonly #mayBeDue = new Set<string>();
   readonly #timers = new Set<() => void>();
   readonly #append: (call: Append) => Promise<Appended>;
   readonly #take: (call: Take) => Promise<Taken>;
-  readonly #end: (call: Ended) => Promise<{ readonly isFree: boolean }>;
+  readonly #end: (call: Ended) => Promise<{ readonly isLast: boolean }>;
   #branches: readonly string[] = [];
   #ids: BranchIds = new Map();
   #maxBytes = 0;
   #isClosed = false;
 
   constructor(parts: QueueParts, options: QueueOptions, ids: BranchIds) {
-    this.idempotency = parts.ledger;
+    this.idempotency = parts.idempotency;
     this.#name = options.name;
     this.#parts = parts;
     this.#counts = new QueueCounts(parts.database, options.name);
+    this.#bodies = new Bodies(parts.database);
     this.#leases = new HeldLeases(this.#counts);
-    this.#append = groupedAppends(parts, options.name, () =>
-      this.#branches.map((branch) => this.#idOf(branch)),
-    );
+    const branchIds = () => this.#branches.map((branch) => this.#idOf(branch));
+    this.#append = groupedAppends({ ...parts, queue: options.name, branchIds });
     this.#end = grouped(
       { count: 1000, weight: 1000 },
       () => 1,
@@ -100,61 +106,57 @@ export class PostgresQueue implements SharedQueue {
     this.#maxBytes = options.maxBytes;
     this.#branches = options.branches;
     this.#ids = ids;
-    for (const branch of options.branches) this.#mayHave.add(branch);
+    for (const branch of options.branches) this.#mayBeDue.add(branch);
   }
 
   refresh(): Promise<void> {
     return this.#counts.refresh();
   }
 
-  async append(batch: SealedBatch): Promise<void> {
-    const answer = answerRow(batch, this.#parts.clock.now());
+  async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
+    const answer = keptAnswer(batch, request?.answer, this.#parts.clock.now());
     if (itemsOf(batch) === 0) {
-      if (answer !== undefined) await this.#remember(batch, answer);
+      if (answer !== undefined) await this.#keepAnswer(answer);
       return;
     }
     const size = batch.body.byteLength;
     if (this.#counts.bytes + size > this.#maxBytes) {
       throw new RetryableError('queue_full', 'the queue is full', { retryAfterMs: FULL_RETRY_MS });
     }
-    // Counted before it is written, so that appends in flight cannot exceed the bound together.
+    // Counted before the write, so that appends in flight cannot exceed the bound together.
     this.#counts.changeBytes(size);
     try {
-      const appended = await this.#append({ batch, answer });
+      const appended = await this.#append({ batch, answer, signal: request?.signal });
       if (appended === 'deleted') throw new Refusal('unauthorized', 'The project was deleted.');
       if (appended === 'refused') {
         throw new RetryableError(
           'quota_counters',
-          'The quota counters were lost meanwhile. Try again.',
+          'The quota counters were lost before the batch was stored. Try again.',
         );
       }
-      batch.isUsageEntered = true;
-      this.#entered(batch, appended.added, size);
+      if (request !== undefined) request.isUsageEntered = true;
+      this.#entered(batch, appended.entered, size);
     } catch (error) {
       this.#counts.changeBytes(-size);
       throw error;
     }
   }
 
-  async #remember(batch: SealedBatch, answer: AnswerRow): Promise<void> {
-    const { database, ledger } = this.#parts;
+  async #keepAnswer(answer: KeptAnswer): Promise<void> {
+    const { database, idempotency } = this.#parts;
     await database.transactionWithDeadline(async (client) => {
-      const deleted = await ask(client, database.lockForAccept([batch.tenant.projectId]));
-      if (deleted.size === 0) await ledger.keep(client, [answer]);
+      const deleted = await ask(client, database.lockForAccept([answer.projectId]));
+      if (deleted.size === 0) await idempotency.keep(client, [answer]);
     });
   }
 
-  #entered(batch: SealedBatch, added: readonly Row[], size: number): void {
-    // It waited already: its bytes have been counted.
-    if (added.length < this.#branches.length) this.#counts.changeBytes(-size);
-    const [first] = added;
-    if (first !== undefined && this.#listeners.size > 0) {
-      const seq = Number(first.seq);
-      this.#cache.put(seq, batch);
-      if (this.#cache.get(seq) !== undefined) this.#cached.set(batch.id, seq);
-    }
-    for (const row of added) {
-      const branch = this.#nameOf(Number(row.branch));
+  #entered(batch: SealedBatch, entered: readonly EnteredRow[], size: number): void {
+    // A branch had the batch already, so its bytes count already.
+    if (entered.length < this.#branches.length) this.#counts.changeBytes(-size);
+    const [first] = entered;
+    if (first !== undefined && this.#listeners.size > 0) this.#bodies.keep(first.seq, batch);
+    for (const entry of entered) {
+      const branch = this.#nameOf(entry.branch);
       this.#counts.entered(branch, itemsOf(batch), batch.receivedAt);
       this.#announce(branch);
     }
@@ -163,15 +165,15 @@ export class PostgresQueue implements SharedQueue {
   async lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]> {
     const { database, holder, clock } = this.#parts;
     const id = this.#idOf(branch);
-    if (!this.#mayHave.delete(branch)) return [];
-    const args = [id, max, maxBytes, clock.now(), holder.id];
-    const leasing = database.query(sql.LEASE, args);
-    const { rows } = await leasing.catch((error: unknown) => {
-      this.#mayHave.add(branch);
+    if (!this.#mayBeDue.delete(branch)) return [];
+    const values = [id, max, maxBytes, clock.now(), holder.id];
+    const leasing = rows<LeasedRow>(database, sql.LEASE, values);
+    const leased = await leasing.catch((error: unknown) => {
+      this.#mayBeDue.add(branch);
       throw error;
     });
-    if (rows.length > 0) this.#mayHave.add(branch);
-    const leases = rows.map((row) => ({ branch, leased: leasedOf(row) }));
+    if (leased.length > 0) this.#mayBeDue.add(branch);
+    const leases = leased.map((entry) => ({ branch, leased: leasedOf(entry) }));
     return (await this.#withBodies(leases)).map(({ entry }) => entry);
   }
 
@@ -195,13 +197,13 @@ export class PostgresQueue implements SharedQueue {
           taken.set(id, entries);
         }
       } catch (failure) {
-        // What the others took is theirs all the same.
+        // Other parts of the group keep what they took.
         for (const id of ids) taken.set(id, new Failed(failure));
       }
     }
     return calls.map(({ batchId }) => {
       const entries = taken.get(batchId) ?? new Map();
-      // Who asks for the same batch twice in one group has it once.
+      // Of several calls for the same batch in one group the first gets it.
       taken.delete(batchId);
       return entries;
     });
@@ -212,7 +214,7 @@ export class PostgresQueue implements SharedQueue {
     batchIds: readonly string[],
     branches: readonly string[],
   ): Promise<Map<string, Map<string, QueueEntry>>> {
-    const { rows } = await this.#parts.database.query(sql.TAKE, [
+    const moved = await rows<sql.TakenRow>(this.#parts.database, sql.TAKE, [
       from,
       batchIds,
       this.#branches.map((branch) => this.#idOf(branch)),
@@ -220,13 +222,13 @@ export class PostgresQueue implements SharedQueue {
       this.#parts.holder.id,
     ]);
     const leases: Lease[] = [];
-    const sizes = new Map(rows.map((row) => [row.batch_id, Number(row.bytes)]));
+    const sizes = new Map(moved.map(({ batch_id, bytes }) => [batch_id, bytes]));
     for (const size of sizes.values()) this.#counts.changeBytes(size);
-    for (const row of rows) {
-      const branch = this.#nameOf(Number(row.branch));
-      const leased = leasedOf(row);
+    for (const entry of moved) {
+      const branch = this.#nameOf(entry.branch);
+      const leased = leasedOf(entry);
       this.#counts.entered(branch, leased.items, leased.receivedAt);
-      if (row.leased === true) leases.push({ branch, leased });
+      if (entry.leased) leases.push({ branch, leased });
       else this.#announce(branch);
     }
     const taken = new Map<string, Map<string, QueueEntry>>();
@@ -239,69 +241,58 @@ export class PostgresQueue implements SharedQueue {
 
   async waitingSince(before: number, limit: number, after = ''): Promise<string[]> {
     const ids = this.#branches.map((branch) => this.#idOf(branch));
-    const { rows } = await this.#parts.database.query(sql.WAITING, [ids, before, limit, after]);
-    return rows.map((row) => String(row.batch_id));
+    const values = [ids, before, limit, after];
+    const waiting = await rows<{ batch_id: string }>(this.#parts.database, sql.WAITING, values);
+    return waiting.map(({ batch_id }) => batch_id);
   }
 
   /**
-   * Notes the leases, reads what is not in memory, and passes over what has no body any more. Where that
-   * fails, none stays leased: nobody would work on it.
+   * Notes the leases and reads their batches. Entries whose body is missing end here. If reading fails, all leases
+   * are released: no caller works on them.
    */
   async #withBodies(
     leases: readonly Lease[],
   ): Promise<{ readonly branch: string; readonly entry: QueueEntry }[]> {
     for (const { branch, leased } of leases) this.#leases.add(branch, leased);
     try {
-      const read = await this.#readBodies(leases);
+      const read = await this.#bodies.read(leases.map(({ leased }) => leased.batchId));
       const entries: { branch: string; entry: QueueEntry }[] = [];
       for (const { branch, leased } of leases) {
-        const batch = this.#fromCache(leased) ?? read.get(leased.batchId);
-        if (batch === undefined) await this.#withoutBody(branch, leased);
+        const batch = read.get(leased.batchId);
+        if (batch === undefined) await this.#endWithoutBody(branch, leased);
         else {
-          const entry = { seq: leased.seq, batch: copyOf(batch), attempts: leased.attempts };
-          entries.push({ branch, entry });
+          const { seq, attempts } = leased;
+          entries.push({ branch, entry: { seq, batch, attempts } });
         }
       }
       return entries;
     } catch (error) {
       const held = leases.filter(({ branch, leased }) => this.#leases.find(branch, leased.seq));
-      // Not waited for: it takes as long as the database is away.
+      // Not awaited: the release is repeated as long as the database is away.
       for (const { branch, leased } of held) {
-        this.#giveBack(branch, leased, REWRITE_MS).catch((failure: unknown) => {
-          const { logger } = this.#parts;
-          logger.debug({ error: failure, batch: leased.batchId }, 'a lease was left to expire');
+        this.#release(branch, leased, REWRITE_MS).catch((failure: unknown) => {
+          const fields = { err: failure, batch: leased.batchId };
+          this.#parts.logger.debug(fields, 'Lease could not be released; it expires');
         });
       }
       throw error;
     }
   }
 
-  async #readBodies(leases: readonly Lease[]): Promise<ReadonlyMap<string, SealedBatch>> {
-    const missing = leases.filter(({ leased }) => this.#fromCache(leased) === undefined);
-    if (missing.length === 0) return new Map();
-    const ids = new Set(missing.map(({ leased }) => leased.batchId));
-    return this.#parts.database.readBatches([...ids]);
-  }
-
-  #fromCache({ batchId }: Leased): SealedBatch | undefined {
-    const seq = this.#cached.get(batchId);
-    return seq === undefined ? undefined : this.#cache.get(seq);
-  }
-
-  /** Its project was deleted meanwhile; else it is damage, which must not stop what stands behind it. */
-  async #withoutBody(branch: string, leased: Leased): Promise<void> {
+  /** The project was deleted; or the data is damaged, and the entry must not block the entries behind it. */
+  async #endWithoutBody(branch: string, leased: Leased): Promise<void> {
     const { database, clock, logger } = this.#parts;
     const deleted = await database.deletedProjects([leased.projectId]);
     const entry = { branch, batchId: leased.batchId };
     if (deleted.size > 0) {
-      this.#dropped({ branch, items: leased.items, reason: 'project_deleted', wasDead: false });
+      this.#reportDrop({ branch, items: leased.items, reason: 'project_deleted', wasDead: false });
     } else {
-      const reason = 'its body is missing';
       logger.error(
-        { queue: this.#name, batch: leased.batchId, reason },
-        'a damaged entry was set aside',
+        { queue: this.#name, batch: leased.batchId, reason: MISSING_BODY },
+        'Damaged entry quarantined',
       );
-      await database.query(sql.QUARANTINE, [this.#name, leased.batchId, reason, clock.now()]);
+      const values = [this.#name, leased.batchId, MISSING_BODY, clock.now()];
+      await database.query(sql.QUARANTINE, values);
       this.#counts.quarantined++;
     }
     this.#leases.remove(branch, leased.seq);
@@ -318,11 +309,11 @@ export class PostgresQueue implements SharedQueue {
   }
 
   #announce(branch: string): void {
-    this.#mayHave.add(branch);
+    this.#mayBeDue.add(branch);
     for (const listener of this.#listeners.get(branch) ?? []) listener();
   }
 
-  /** Something may have come from elsewhere. */
+  /** Makes delivery look for entries that other processes appended or released. */
   look(): void {
     for (const branch of this.#branches) this.#announce(branch);
   }
@@ -339,47 +330,44 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async #endEntry(entry: Ended, { batchId, bytes }: Leased): Promise<void> {
-    const { isFree } = await this.#end(entry);
-    if (isFree) this.#free(batchId, bytes);
+    const { isLast } = await this.#end(entry);
+    if (isLast) this.#batchLeft(batchId, bytes);
   }
 
-  async #endGroup(calls: readonly Ended[]): Promise<readonly { readonly isFree: boolean }[]> {
-    const free = new Set<string>();
+  async #endGroup(calls: readonly Ended[]): Promise<readonly { readonly isLast: boolean }[]> {
+    const last = new Set<string>();
+    const allBranches = [...this.#ids.values()];
     for (const [branch, ended] of Map.groupBy(calls, (call) => call.branch)) {
       const ids = ended.map(({ batchId }) => batchId);
-      const others = [...this.#ids.values()];
-      const args = [this.#idOf(branch), ids, others];
-      const { rows } = await this.#parts.database.query(sql.END, args);
-      for (const row of rows) {
-        this.#counts.left(branch, Number(row.items), oldestIn(row));
-        if (row.waits !== true) free.add(`${branch}\n${String(row.batch_id)}`);
+      const values = [this.#idOf(branch), ids, allBranches];
+      for (const entry of await rows<sql.EndedRow>(this.#parts.database, sql.END, values)) {
+        this.#counts.left(branch, entry.items, entry.oldest ?? undefined);
+        if (!entry.waits) last.add(`${branch}\n${entry.batch_id}`);
       }
     }
-    return calls.map(({ branch, batchId }) => ({ isFree: free.has(`${branch}\n${batchId}`) }));
+    return calls.map(({ branch, batchId }) => ({ isLast: last.has(`${branch}\n${batchId}`) }));
   }
 
-  #free(batchId: string, bytes: number): void {
+  /** No branch holds the batch any more. */
+  #batchLeft(batchId: string, bytes: number): void {
     this.#counts.changeBytes(-bytes);
-    const seq = this.#cached.get(batchId);
-    if (seq === undefined) return;
-    this.#cached.delete(batchId);
-    this.#cache.delete(seq);
+    this.#bodies.forget(batchId);
   }
 
   async nack(branch: string, entry: QueueEntry, delayMs: number, reason: string): Promise<void> {
     const leased = this.#leases.find(branch, entry.seq);
     if (leased === undefined) return;
     const about = { queue: this.#name, branch, seq: entry.seq, reason, delayMs };
-    this.#parts.logger.debug(about, 'given back');
-    await this.#giveBack(branch, leased, delayMs);
+    this.#parts.logger.debug(about, 'Entry released');
+    await this.#release(branch, leased, delayMs);
   }
 
-  async #giveBack(branch: string, leased: Leased, delayMs: number): Promise<void> {
+  async #release(branch: string, leased: Leased, delayMs: number): Promise<void> {
     const { database, clock, holder } = this.#parts;
     this.#leases.remove(branch, leased.seq);
     const due = delayMs <= 0 ? 0 : clock.now() + delayMs;
-    const args = [this.#idOf(branch), leased.batchId, leased.attempts + 1, due, holder.id];
-    await this.#persist(leased, () => database.query(sql.GIVE_BACK, args));
+    const values = [this.#idOf(branch), leased.batchId, leased.attempts + 1, due, holder.id];
+    await this.#persist(leased, () => database.query(sql.RELEASE, values));
     if (delayMs <= 0) this.#announce(branch);
     else this.#after(due - clock.now(), () => this.#announce(branch));
   }
@@ -389,23 +377,26 @@ export class PostgresQueue implements SharedQueue {
     if (leased === undefined) return;
     const { database, clock } = this.#parts;
     const { code, message, items = leased.items } = reason;
+    // Postgres rejects NUL in text.
     const text = message.replaceAll('\0', '\u2400');
-    const args = [this.#idOf(branch), leased.batchId, code, text, clock.now(), items];
-    const { rows } = await this.#persist(leased, () =>
-      database.query(sql.BURY, [...args, [...this.#ids.values()]]),
+    const values = [
+      ...[this.#idOf(branch), leased.batchId, code, text],
+      ...[clock.now(), items, [...this.#ids.values()]],
+    ];
+    const ended = await this.#persist(leased, () =>
+      row<sql.DeadLetteredRow>(database, sql.DEAD_LETTER, values),
     );
-    const [row] = rows;
-    // It was taken away meanwhile.
-    if (row === undefined) return;
-    this.#counts.left(branch, leased.items, oldestIn(row));
+    // Housekeeping removed the entry with its project.
+    if (ended === undefined) return;
+    this.#counts.left(branch, leased.items, ended.oldest ?? undefined);
     this.#counts.changeDead(1, items);
-    if (row.waits !== true) this.#free(leased.batchId, leased.bytes);
+    if (!ended.waits) this.#batchLeft(leased.batchId, leased.bytes);
   }
 
   async discard(branch: string, entry: QueueEntry, reason: DropReason): Promise<void> {
     const leased = this.#leases.find(branch, entry.seq);
     if (leased === undefined) return;
-    this.#dropped({ branch, items: leased.items, reason, wasDead: false });
+    this.#reportDrop({ branch, items: leased.items, reason, wasDead: false });
     await this.ack(branch, [entry]);
   }
 
@@ -414,38 +405,37 @@ export class PostgresQueue implements SharedQueue {
     return () => this.#dropListeners.delete(listener);
   }
 
-  #dropped(drop: QueueDrop): void {
+  #reportDrop(drop: QueueDrop): void {
     for (const listener of this.#dropListeners) listener(drop);
   }
 
   async deadLetters(filter: DeadLetterFilter = {}): Promise<DeadLetter[]> {
-    const args = [this.#name, filter.after ?? 0, filter.branch ?? null, filter.limit ?? 100];
-    const { rows } = await this.#parts.database.query(sql.LETTERS, args);
-    return rows.map(letterOf);
+    const values = [this.#name, filter.after ?? 0, filter.branch ?? null, filter.limit ?? 100];
+    const found = await rows<sql.DeadLetterRow>(this.#parts.database, sql.DEAD_LETTERS, values);
+    return found.map(deadLetterOf);
   }
 
   async replay(ids: readonly number[] | 'all'): Promise<number> {
-    const args = [this.#name, ids === 'all' ? null : ids];
-    const { rows } = await this.#parts.database.query(sql.REPLAY, args);
-    for (const row of rows) {
-      const branch = String(row.branch);
-      this.#counts.changeDead(-1, -Number(row.items));
-      if (row.waited !== true) this.#counts.changeBytes(Number(row.bytes));
-      if (row.entered !== true) continue;
-      this.#counts.entered(branch, Number(row.all_items), Number(row.received_at));
-      this.#announce(branch);
+    const values = [this.#name, ids === 'all' ? null : ids];
+    const replayed = await rows<sql.ReplayedRow>(this.#parts.database, sql.REPLAY, values);
+    for (const letter of replayed) {
+      this.#counts.changeDead(-1, -letter.items);
+      if (!letter.waited) this.#counts.changeBytes(letter.bytes);
+      if (!letter.entered || letter.all_items === null) continue;
+      this.#counts.entered(letter.branch, letter.all_items, letter.received_at);
+      this.#announce(letter.branch);
     }
-    return rows.length;
+    return replayed.length;
   }
 
   async drop(ids: readonly number[] | 'all'): Promise<number> {
-    const args = [this.#name, ids === 'all' ? null : ids];
-    const { rows } = await this.#parts.database.query(sql.DROP, args);
-    for (const row of rows) this.#counts.changeDead(-1, -Number(row.items));
-    return rows.length;
+    const values = [this.#name, ids === 'all' ? null : ids];
+    const dropped = await rows<{ items: number }>(this.#parts.database, sql.DROP, values);
+    for (const { items } of dropped) this.#counts.changeDead(-1, -items);
+    return dropped.length;
   }
 
-  /** The store takes out what its projects leave, with everything else of theirs. */
+  /** Nothing to do: housekeeping removes entries of deleted projects together with their other data. */
   async removeProject(): Promise<void> {}
 
   stats(): QueueStats {
@@ -457,17 +447,17 @@ export class PostgresQueue implements SharedQueue {
     return verifyQueue(database, this.#name, clock.now());
   }
 
-  /** An entry was taken out of the tables. */
-  forget(branchId: number, items: number, reason: DropReason, wasDead: boolean): void {
+  /** Housekeeping removed an entry or a dead letter, maybe of another queue. */
+  dropped(branchId: number, items: number, reason: DropReason, wasDead: boolean): void {
     for (const [branch, id] of this.#ids) {
       if (id !== branchId) continue;
       if (wasDead) this.#counts.changeDead(-1, -items);
       else this.#counts.left(branch, items, undefined);
-      this.#dropped({ branch, items, reason, wasDead });
+      this.#reportDrop({ branch, items, reason, wasDead });
     }
   }
 
-  /** Tries until it succeeds: a crash before only means that the entry is delivered again. */
+  /** Repeats a write until it succeeds. If the process dies first, the entry is delivered again. */
   #persist<T>(leased: Leased, write: () => Promise<T>): Promise<T> {
     return this.#leases.untilWritten(leased, async () => {
       for (;;) {
@@ -482,7 +472,7 @@ export class PostgresQueue implements SharedQueue {
     });
   }
 
-  /** Whether this process knows of a lease, or is about to end it. */
+  /** Whether this process holds a lease, or is about to end it. */
   holds(branchId: number, seq: number): boolean {
     for (const [branch, id] of this.#ids) if (id === branchId) return this.#leases.has(branch, seq);
     return false;
@@ -504,7 +494,7 @@ export class PostgresQueue implements SharedQueue {
 
   #nameOf(branchId: number): string {
     for (const [branch, id] of this.#ids) if (id === branchId) return branch;
-    throw new Error(`queue ${this.#name} has no branch with the number ${branchId}`);
+    throw new Error(`queue ${this.#name} has no branch with the id ${branchId}`);
   }
 
   close(): void {
@@ -512,4 +502,15 @@ export class PostgresQueue implements SharedQueue {
     this.#listeners.clear();
     for (const cancel of this.#timers) cancel();
   }
+}
+
+function deadLetterOf(row: sql.DeadLetterRow): DeadLetter {
+  const { id, branch, items, bytes, code, message } = row;
+  return {
+    ...{ id, branch, items, bytes },
+    batchId: row.batch_id,
+    projectId: row.project,
+    reason: { code, message },
+    failedAt: row.failed_at,
+  };
 }

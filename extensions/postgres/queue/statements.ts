@@ -1,12 +1,13 @@
-/** What the queues ask of Postgres; see migrations/0003-queue.ts for the tables. */
+/** The statements of the queues, and the rows that they return. migrations/0002-queues.ts has the tables. */
+import type { LeasedRow } from './leases.ts';
 
 /**
- * What became of a delivery need not outlive a crash of the database: without it the entry is delivered
- * again. Of such statements the commit does not wait for the disk.
+ * The outcome of a delivery may be lost in a crash of the database: the entry is delivered again. So the commit of
+ * these statements does not wait for the disk.
  */
 const LAZILY = `lazily AS MATERIALIZED (SELECT set_config('synchronous_commit', 'off', true))`;
 
-/** $1 ids, $2 projects, $3 received, $4 items, $5 bytes, $6 branches. In the order of the arrays. */
+/** $1 ids, $2 projects, $3 received, $4 items, $5 bytes, $6 branches. `seq` grows in the order of the arrays. */
 export const ENTER = `
   WITH given AS (
     SELECT * FROM unnest($1::text[], $2::text[], $3::bigint[], $4::integer[], $5::bigint[])
@@ -20,7 +21,7 @@ export const ENTER = `
   ON CONFLICT (branch, batch_id) DO NOTHING
   RETURNING branch, batch_id, seq`;
 
-/** $1 branch, $2 how many, $3 bytes, $4 now, $5 holder. What was given back and is due, and what is new. */
+/** $1 branch, $2 entries, $3 bytes, $4 now, $5 holder. Leases new entries, and released ones that are due. */
 export const LEASE = `
   WITH ${LAZILY},
   again AS (
@@ -47,6 +48,7 @@ export const LEASE = `
   SELECT leased.* FROM leased, lazily ORDER BY seq`;
 
 /** $1 queue, $2 batch ids, $3 all branches, $4 branches to lease in, $5 holder. */
+export type TakenRow = LeasedRow & { readonly branch: number; readonly leased: boolean };
 export const TAKE = `
   WITH ${LAZILY},
   taken AS (
@@ -64,13 +66,21 @@ export const TAKE = `
   )
   SELECT moved.*, moved.holder IS NOT NULL AS leased FROM moved, lazily ORDER BY seq`;
 
-/** $1 branches, $2 received before, $3 how many, $4 after which batch id. */
+/** $1 branches, $2 received before, $3 limit, $4 after this batch id. */
 export const WAITING = `
   SELECT batch_id FROM queue_entries
   WHERE branch = ANY ($1) AND holder IS NULL AND received_at < $2 AND batch_id > $4
   ORDER BY batch_id LIMIT $3`;
 
 /** $1 branch, $2 batch ids, $3 all branches of the queue. */
+export type EndedRow = {
+  readonly batch_id: string;
+  readonly items: number;
+  /** Whether another branch still holds the batch. */
+  readonly waits: boolean;
+  /** When the oldest entry left in the branch was received; null if the branch is empty. */
+  readonly oldest: number | null;
+};
 export const END = `
   WITH ${LAZILY},
   ended AS (
@@ -85,20 +95,21 @@ export const END = `
   FROM ended, lazily`;
 
 /** $1 branch, $2 batch id, $3 attempts, $4 due, $5 holder. */
-export const GIVE_BACK = `
+export const RELEASE = `
   WITH ${LAZILY},
-  back AS (
+  released AS (
     UPDATE queue_entries SET holder = NULL, attempts = $3, due = $4
     WHERE branch = $1 AND batch_id = $2 AND holder = $5 RETURNING 1
   )
-  SELECT 1 FROM back, lazily`;
+  SELECT 1 FROM released, lazily`;
 
-/** $1 branch, $2 batch id, $3 code, $4 message, $5 now, $6 items, $7 all branches of the queue. */
-export const BURY = `
+/** $1 branch, $2 batch id, $3 code, $4 message, $5 now, $6 items, $7 all branches of the queue. No row: no entry. */
+export type DeadLetteredRow = Pick<EndedRow, 'waits' | 'oldest'>;
+export const DEAD_LETTER = `
   WITH ended AS (
     DELETE FROM queue_entries WHERE branch = $1 AND batch_id = $2 RETURNING *
   ),
-  buried AS (
+  kept AS (
     INSERT INTO queue_dead_letters
       (branch, batch_id, seq, project, received_at, items, bytes, code, message, failed_at)
     SELECT branch, batch_id, seq, project, received_at, $6, bytes, $3, $4, $5 FROM ended
@@ -110,24 +121,47 @@ export const BURY = `
       WHERE e.branch = ANY ($7) AND e.branch <> $1 AND e.batch_id = $2) AS waits,
     (SELECT received_at FROM queue_entries e
      WHERE e.branch = $1 AND e.batch_id <> $2 ORDER BY e.batch_id LIMIT 1) AS oldest
-  FROM buried`;
+  FROM kept`;
 
-/** $1 queue, $2 above which id, $3 branch or null, $4 how many. */
-export const LETTERS = `
+/** $1 queue, $2 after this id, $3 branch or null, $4 limit. */
+export type DeadLetterRow = {
+  readonly id: number;
+  readonly branch: string;
+  readonly batch_id: string;
+  readonly project: string;
+  readonly items: number;
+  readonly bytes: number;
+  readonly code: string;
+  readonly message: string;
+  readonly failed_at: number;
+};
+export const DEAD_LETTERS = `
   SELECT d.id, b.branch, d.batch_id, d.project, d.items, d.bytes, d.code, d.message, d.failed_at
   FROM queue_dead_letters d JOIN queue_branches b ON b.id = d.branch
   WHERE b.queue = $1 AND d.id > $2 AND ($3::text IS NULL OR b.branch = $3) ORDER BY d.id LIMIT $4`;
 
-const NAMED_LETTERS = `
+const NAMED_DEAD_LETTERS = `
   named AS (
     DELETE FROM queue_dead_letters d USING queue_branches b
     WHERE b.id = d.branch AND b.queue = $1 AND ($2::bigint[] IS NULL OR d.id = ANY ($2))
     RETURNING d.*, b.branch AS name
   )`;
 
-/** $1 queue, $2 ids or null for all. */
+/** $1 queue, $2 ids or null for all. A row for each dead letter that was replayed. */
+export type ReplayedRow = {
+  readonly branch: string;
+  readonly items: number;
+  readonly bytes: number;
+  readonly received_at: number;
+  /** Items of the entry that the dead letter became; null if the branch had the batch already. */
+  readonly all_items: number | null;
+  /** Whether this dead letter became an entry, of several of one batch. */
+  readonly entered: boolean;
+  /** Whether an entry or an earlier row of the batch counts its bytes already. */
+  readonly waited: boolean;
+};
 export const REPLAY = `
-  WITH ${NAMED_LETTERS},
+  WITH ${NAMED_DEAD_LETTERS},
   entered AS (
     INSERT INTO queue_entries (branch, batch_id, seq, project, received_at, items, bytes)
     SELECT branch, batch_id, max(seq), max(project), max(received_at), max(items), max(bytes)
@@ -144,14 +178,14 @@ export const REPLAY = `
   FROM named LEFT JOIN entered e USING (branch, batch_id)`;
 
 /** $1 queue, $2 ids or null for all. */
-export const DROP = `WITH ${NAMED_LETTERS} SELECT items FROM named`;
+export const DROP = `WITH ${NAMED_DEAD_LETTERS} SELECT items FROM named`;
 
 /** $1 queue, $2 batch id, $3 reason, $4 now. */
 export const QUARANTINE = `
   INSERT INTO queue_quarantined (queue, batch_id, reason, found_at) VALUES ($1, $2, $3, $4)
   ON CONFLICT DO NOTHING`;
 
-/** $1 queue, $2 after which batch id. */
+/** $1 queue, $2 after this batch id. */
 export const PAGE = `
   SELECT DISTINCT e.batch_id, e.project, e.received_at
   FROM queue_entries e JOIN queue_branches b ON b.id = e.branch

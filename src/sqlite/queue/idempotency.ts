@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Clock, IdempotencyClaim, IdempotencyLedger } from '../../component/component.ts';
 import type { SealedBatch, Tenant } from '../../model/batch.ts';
+import type { KeyedAnswer } from '../../model/request-context.ts';
 import type { Database } from '../database.ts';
 import type { AnswerRecord } from './append-operations.ts';
 import type { QueueOperations } from './operations.ts';
@@ -8,14 +9,17 @@ import type { QueueOperations } from './operations.ts';
 /** The time that an answer is kept. */
 const KEPT_MS = 24 * 3_600_000;
 
-/** The batch's answer as a row; null if the request had no idempotency key. */
-export function answerRecord(batch: SealedBatch, now: number): AnswerRecord | null {
-  const { idempotency } = batch;
-  if (idempotency === undefined) return null;
-  const { status, contentType, body } = idempotency.answer(batch);
+/** The answer to a batch's request as a row; null if the request had no idempotency key. */
+export function answerRecord(
+  batch: SealedBatch,
+  answer: KeyedAnswer | undefined,
+  now: number,
+): AnswerRecord | null {
+  if (answer === undefined) return null;
+  const { key, requestHash, status, contentType, body } = answer;
   return {
-    hash: keyHash(batch.tenant, idempotency.key),
-    requestHash: new Uint8Array(idempotency.requestHash),
+    hash: keyHash(batch.tenant, key),
+    requestHash: new Uint8Array(requestHash),
     status,
     contentType,
     body: new Uint8Array(body),

@@ -1,7 +1,7 @@
 import type { Clock, IdempotencyLedger, Logger } from '../../component/component.ts';
 import type { SealedBatch } from '../../model/batch.ts';
-import { itemsOf } from '../../model/batch.ts';
 import { Refusal, RetryableError } from '../../model/errors.ts';
+import type { RequestContext } from '../../model/request-context.ts';
 import { type BodyCache, bodyCache } from '../../queue/body-cache.ts';
 import type {
   DeadLetter,
@@ -108,9 +108,9 @@ export class SqliteQueue implements DurableQueue {
     this.#allNumbers = lines.map((line) => line.number);
   }
 
-  async append(batch: SealedBatch): Promise<void> {
-    const answer = answerRecord(batch, this.#clock.now());
-    if (itemsOf(batch) === 0) {
+  async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
+    const answer = answerRecord(batch, request?.answer, this.#clock.now());
+    if (batch.items === 0) {
       if (answer !== null) await this.#database.write('queue.remember', [answer]);
       return;
     }
@@ -155,7 +155,7 @@ export class SqliteQueue implements DurableQueue {
 
   #enterLines(appended: number | KnownEntry, batch: SealedBatch, bytes: number): void {
     const seq = typeof appended === 'number' ? appended : appended.seq;
-    const entry = { seq, items: itemsOf(batch), bytes, receivedAt: batch.receivedAt, attempts: 0 };
+    const entry = { seq, items: batch.items, bytes, receivedAt: batch.receivedAt, attempts: 0 };
     if (typeof appended === 'number') {
       this.#cache.put(seq, batch);
       for (const line of this.#targets) line.append(entry);
@@ -209,7 +209,7 @@ export class SqliteQueue implements DurableQueue {
     const entries: QueueEntry[] = [];
     for (const { seq, attempts } of taken) {
       const batch = read.get(seq) ?? this.#cache.get(seq);
-      if (batch !== undefined) entries.push({ seq, batch: copyOf(batch), attempts });
+      if (batch !== undefined) entries.push({ seq, batch, attempts });
     }
     return entries;
   }
@@ -457,24 +457,4 @@ function endLeases(line: BranchLine, entries: readonly QueueEntry[]): LineEntry[
     ended.push(entry);
   }
   return ended;
-}
-
-/** Each delivery gets a batch of its own, so that changes by one do not reach the next attempt. */
-function copyOf(batch: SealedBatch): SealedBatch {
-  const { id, format, tenant, receivedAt, requestItems, body, encoding, index, positions } = batch;
-  const { rejections, usage } = batch;
-  return {
-    kind: 'raw',
-    id,
-    format,
-    tenant,
-    receivedAt,
-    requestItems,
-    body,
-    encoding,
-    index,
-    positions,
-    rejections,
-    usage,
-  };
 }

@@ -46,16 +46,13 @@ export type ObservationRow = [
   custom: string | null,
   external: string | null,
 ];
-export const ROW_COLUMNS =
-  'key, long_id, position, version, flags, parent, name, kind, status, start_ms, start_ns, end_ms, ' +
-  'end_ns, model, usage, session, user, error, custom, external';
-export const ROW_LENGTH = 20;
-
-/** The cells of an `ObservationRow` that are read one by one. */
+/** Indexes of the cells of an `ObservationRow`. */
 export const ROW = {
   KEY: 0,
   LONG_ID: 1,
   POSITION: 2,
+  VERSION: 3,
+  FLAGS: 4,
   PARENT: 5,
   NAME: 6,
   KIND: 7,
@@ -64,8 +61,18 @@ export const ROW = {
   START_NS: 10,
   END_MS: 11,
   END_NS: 12,
+  MODEL: 13,
   USAGE: 14,
+  SESSION: 15,
+  USER: 16,
+  ERROR: 17,
+  CUSTOM: 18,
+  EXTERNAL: 19,
 } as const;
+export const ROW_COLUMNS =
+  'key, long_id, position, version, flags, parent, name, kind, status, start_ms, start_ns, end_ms, ' +
+  'end_ns, model, usage, session, user, error, custom, external';
+export const ROW_LENGTH = 20;
 
 /** What else a row has: its batch, its times, and the winners where they are several. */
 export type RowState<B extends BatchRef> = {

@@ -1,0 +1,172 @@
+import { createHash } from 'node:crypto';
+import type {
+  Clock,
+  IdempotencyClaim,
+  IdempotencyLedger,
+  Logger,
+} from '../../../src/component/component.ts';
+import type { SealedBatch, Tenant } from '../../../src/model/batch.ts';
+import type { KeyedAnswer } from '../../../src/model/request-context.ts';
+import { ulid } from '../../../src/model/ulid.ts';
+import type { PostgresTransaction } from '../connection/pool.ts';
+import { row } from '../connection/statement.ts';
+import type { StoreDatabase } from '../database.ts';
+import type { Holder } from './holder.ts';
+
+/** How long an answer is kept. */
+const KEPT_MS = 24 * 3_600_000;
+/** Rows that one step removes. */
+const STEP = 1000;
+
+/**
+ * A key has one claim at a time, whichever process makes it. A claim is a row without a status. The append writes the
+ * answer into it, a release deletes it, and a claim of a dead process counts as none.
+ */
+const CLAIM = `
+  WITH claimed AS (
+    INSERT INTO idempotency AS i (hash, request_hash, project, claim, holder, expires_at)
+    VALUES ($1, $2, $3, $4, $5, $6::bigint + ${KEPT_MS})
+    ON CONFLICT (hash) DO UPDATE SET
+      request_hash = excluded.request_hash, project = excluded.project, claim = excluded.claim,
+      holder = excluded.holder, status = NULL, content_type = NULL, body = NULL,
+      expires_at = excluded.expires_at
+    WHERE i.expires_at <= $6
+      OR (i.status IS NULL AND
+        (i.holder = $5 OR NOT EXISTS (SELECT 1 FROM queue_holders h WHERE h.id = i.holder)))
+    RETURNING true
+  )
+  SELECT (SELECT true FROM claimed) AS claimed, i.request_hash, i.status, i.content_type, i.body
+  FROM (SELECT 1) one LEFT JOIN idempotency i ON i.hash = $1`;
+
+/** `claimed` is null for a claim that failed, `request_hash` if another process released its row just now. */
+type ClaimRow = {
+  readonly claimed: true | null;
+  readonly request_hash: Buffer | null;
+  readonly status: number | null;
+  readonly content_type: string | null;
+  readonly body: Buffer | null;
+};
+
+const KEEP = `
+  INSERT INTO idempotency (hash, request_hash, project, claim, status, content_type, body, expires_at)
+  VALUES ($1, $2, $3, '', $4, $5, $6, $7)
+  ON CONFLICT (hash) DO UPDATE SET
+    request_hash = excluded.request_hash, claim = '', holder = NULL, status = excluded.status,
+    content_type = excluded.content_type, body = excluded.body, expires_at = excluded.expires_at`;
+
+/** The answer to a request with an `Idempotency-Key`, as the table keeps it. */
+export type KeptAnswer = {
+  readonly hash: Buffer;
+  readonly requestHash: Buffer;
+  readonly projectId: string;
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: Buffer;
+  readonly expiresAt: number;
+};
+
+/** Undefined if the request carried no key. */
+export function keptAnswer(
+  { tenant }: SealedBatch,
+  answer: KeyedAnswer | undefined,
+  now: number,
+): KeptAnswer | undefined {
+  if (answer === undefined) return undefined;
+  const { key, requestHash, status, contentType, body } = answer;
+  const hash = keyHash(tenant, key);
+  const { projectId } = tenant;
+  return { hash, requestHash, projectId, status, contentType, body, expiresAt: now + KEPT_MS };
+}
+
+export type PostgresIdempotency = IdempotencyLedger & {
+  /** Writes answers in the transaction that makes their batches durable. */
+  keep(client: PostgresTransaction, answers: readonly KeptAnswer[]): Promise<void>;
+  /** Removes a bounded number of expired answers; resolves with whether there may be more. */
+  expireStep(): Promise<boolean>;
+};
+
+export function postgresIdempotency(
+  database: StoreDatabase,
+  holder: Holder,
+  clock: Clock,
+  logger: Logger,
+): PostgresIdempotency {
+  /** Request hashes of the claims of this process, which answer a second claim without a round trip. */
+  const inFlight = new Map<string, Buffer>();
+
+  async function claim(
+    tenant: Tenant,
+    key: string,
+    requestHash: Buffer,
+  ): Promise<IdempotencyClaim> {
+    const hash = keyHash(tenant, key);
+    const id = hash.toString('latin1');
+    const other = inFlight.get(id);
+    if (other !== undefined)
+      return { state: other.equals(requestHash) ? 'in_progress' : 'conflict' };
+    inFlight.set(id, requestHash);
+    const free = (): void => {
+      if (inFlight.get(id) === requestHash) inFlight.delete(id);
+    };
+    const nonce = ulid(clock.now());
+    try {
+      const values = [hash, requestHash, tenant.projectId, nonce, holder.id, clock.now()];
+      const found = await row<ClaimRow>(database, CLAIM, values);
+      if (found?.claimed === true) {
+        return { state: 'new', release: () => release(hash, nonce, free) };
+      }
+      free();
+      return claimOf(found, requestHash);
+    } catch (error) {
+      free();
+      throw error;
+    }
+  }
+
+  /** Deletes the claim unless an answer was kept in it. */
+  function release(hash: Buffer, nonce: string, free: () => void): void {
+    free();
+    database
+      .query('DELETE FROM idempotency WHERE hash = $1 AND claim = $2 AND status IS NULL', [
+        hash,
+        nonce,
+      ])
+      .catch((error: unknown) =>
+        logger.warn({ err: error }, 'Idempotency claim could not be released; it expires'),
+      );
+  }
+
+  async function keep(client: PostgresTransaction, answers: readonly KeptAnswer[]): Promise<void> {
+    for (const { hash, requestHash, projectId, status, contentType, body, expiresAt } of answers) {
+      await client.query(KEEP, [
+        ...[hash, requestHash, projectId],
+        ...[status, contentType, body, expiresAt],
+      ]);
+    }
+  }
+
+  async function expireStep(): Promise<boolean> {
+    const { rows } = await database.query(
+      `DELETE FROM idempotency WHERE hash IN
+         (SELECT hash FROM idempotency WHERE expires_at <= $1 LIMIT ${STEP})
+       RETURNING 1`,
+      [clock.now()],
+    );
+    return rows.length === STEP;
+  }
+
+  return { claim, keep, expireStep };
+}
+
+function claimOf(found: ClaimRow | undefined, requestHash: Buffer): IdempotencyClaim {
+  // No row: another process released it between the two parts of the statement. The client may retry.
+  if (found === undefined || found.request_hash === null) return { state: 'in_progress' };
+  if (!requestHash.equals(found.request_hash)) return { state: 'conflict' };
+  const { status, content_type: contentType, body } = found;
+  if (status === null || contentType === null || body === null) return { state: 'in_progress' };
+  return { state: 'replay', answer: { status, contentType, body } };
+}
+
+function keyHash(tenant: Tenant, key: string): Buffer {
+  return createHash('sha256').update(tenant.projectId).update('\0').update(key).digest();
+}
