@@ -113,12 +113,12 @@ class JsonTexts {
     const json = this.#json;
     const first = json.bytes[start];
     if (first === QUOTE) {
-      if (field.text === undefined) return skipString(json, start + 1);
+      if (field.text === undefined) return this.#walk.scalar(start, around.isMarked);
       const text = field.text === 'value' ? around.field : field.text;
       const { keyStart, keyEnd, isMarked } = around;
       return this.#walk.string(start, text, keyStart, keyEnd, isMarked);
     }
-    if (typeof field.type === 'string') return skipScalar(json, start);
+    if (typeof field.type === 'string') return this.#walk.scalar(start, around.isMarked);
     if (first === OPEN_BRACKET) return this.#list(start, field.type, around);
     return this.message(start, field.type, around);
   }
