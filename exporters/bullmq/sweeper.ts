@@ -3,7 +3,7 @@ import type { Clock, Logger } from '../../src/component/component.ts';
 import type { SharedQueue, SharedQueueStorage } from '../../src/queue/shared-queue.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
 
-export type SweeperOptions = {
+type SweeperOptions = {
   /** Name of the queue. */
   readonly name: string;
   readonly queue: SharedQueue;
@@ -16,7 +16,7 @@ export type SweeperOptions = {
   readonly interval: number;
 };
 
-export type Sweeper = { stop(): Promise<void> };
+type Sweeper = { stop(): Promise<void> };
 
 /** A batch of this age whose job is not in Redis needs a new job. */
 const OVERDUE_MS = 3000;

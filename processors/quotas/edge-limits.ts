@@ -4,7 +4,7 @@ import { clientNetwork } from '../../src/net/network.ts';
 import type { EdgeConfig } from './config.ts';
 
 /** Limits the failed authentications of each network. Requests that do not fail are not limited. */
-export type AddressLimits = {
+type AddressLimits = {
   /** Milliseconds that the address has to wait; 0 if it may try. */
   wait(remoteAddress: string): number;
   failed(remoteAddress: string): void;

@@ -6,7 +6,7 @@ import type { KeyName, RunScript } from './scripts.ts';
 import { counterKeys, EPOCH, INSTALL } from './scripts.ts';
 
 /** The epochs in force, by organization. An epoch is one build of the counters from the ledger. */
-export type Epochs = {
+type Epochs = {
   /** Finds the counters in Redis or rebuilds them from the ledger. Rejects with `RetryableError`. */
   current(organizationId: string): Promise<number>;
   /** Takes note that the counters of this epoch were lost or replaced. */

@@ -14,7 +14,7 @@ export const factory = defineProcessor({
   placement: {
     oneProcess: ({ counters }) =>
       counters === undefined
-        ? 'without a redis in `counters` every worker would count on its own, and admit the whole of each limit'
+        ? 'without a redis in `counters` every worker would count separately, and allow the whole limit'
         : undefined,
   },
   needs: ({ counters, store }) =>

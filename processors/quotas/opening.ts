@@ -31,7 +31,7 @@ export type Parts = {
 };
 
 /** Opens the parts, and retries while the store is away. */
-export type Opening = {
+type Opening = {
   start(): Promise<void>;
   /** Throws a `RetryableError` until the parts are open, which refuses the request (503). */
   parts(): Parts;

@@ -17,7 +17,7 @@ import type { RedisConnection, RedisScript } from '../../src/redis/redis.ts';
 export type KeyName = (organizationId: string, name: string) => string;
 
 /** The keys of the scripts, by role. */
-export type CounterKeys = {
+type CounterKeys = {
   readonly state: string;
   readonly month: string;
   readonly hour: string;

@@ -5,7 +5,7 @@ import type { LedgerEntry, SharedLedger } from '../../src/tenancy/shared-ledger.
 import type { KeyName, RunScript } from './scripts.ts';
 import { CANCEL, CONFIRM, counterKeys, leaseKeys, OVERDUE } from './scripts.ts';
 
-export type SettlementOptions = {
+type SettlementOptions = {
   readonly run: RunScript;
   readonly key: KeyName;
   readonly ledger: SharedLedger;

@@ -25,7 +25,7 @@ import { Settlements } from './settlements.ts';
  */
 export type SharedCounters = UsageCounters & { close(): Promise<void> };
 
-export type SharedCountersOptions = {
+type SharedCountersOptions = {
   readonly run: RunScript;
   readonly key: KeyName;
   readonly ledger: SharedLedger;

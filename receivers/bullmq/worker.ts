@@ -5,7 +5,7 @@ import type { Clock, Logger } from '../../src/component/component.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import type { RedisClient, RedisConnection } from '../../src/redis/redis.ts';
 
-export type WorkerOptions = {
+type WorkerOptions = {
   readonly redis: RedisConnection;
   readonly queue: string;
   readonly concurrency: number;

@@ -14,8 +14,8 @@ import type {
 } from './component.ts';
 
 /**
- * What a component folder exports as `factory`: everything that `validate`, the engine and the reference
- * pages know about a component before it runs. The flags are grouped by the question that they answer:
+ * Every component folder exports a `factory`: everything that `validate`, the engine and the reference pages
+ * know about a component before it runs. The flags are grouped by the question that they answer:
  * `data` (what flows in and out), `tenancy` (whose data it is), `placement` (which processes run it).
  */
 export type Factory =
@@ -38,7 +38,7 @@ type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
   readonly description: string;
   /** The single source for validation, defaults, JSON Schema and reference pages. */
   readonly config: Schema;
-  /** What an extension that the configuration names must offer in addition to the field's capability. */
+  /** A capability that a named extension must offer, in addition to that of the field. */
   needs?(config: z.output<Schema>): Need | undefined;
   readonly placement?: Placement<z.output<Schema>>;
 };

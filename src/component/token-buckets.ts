@@ -5,7 +5,7 @@ import { LruCache } from './lru.ts';
  * Token buckets by name: each holds up to `burst` tokens and refills at `perSecond`. A full bucket equals a new one,
  * so the bucket used least recently can be evicted.
  */
-export type TokenBuckets = {
+type TokenBuckets = {
   /** Takes a token and returns 0, or takes none and returns the milliseconds until there is one. */
   take(name: string): number;
   /** Milliseconds until there is a token; 0 if there is one. Does not count as use. */
@@ -13,7 +13,7 @@ export type TokenBuckets = {
   readonly size: number;
 };
 
-export type TokenBucketOptions = {
+type TokenBucketOptions = {
   readonly perSecond: number;
   readonly burst: number;
   readonly maxNames: number;

@@ -11,7 +11,7 @@ import type { Draft } from './draft.ts';
 import { checkProjects } from './projects.ts';
 import type { Path } from './tree.ts';
 
-/** Checks that the pipelines name what is declared, are joined without a gap, and that the parts fit. */
+/** Checks that pipelines name declared components, that connectors join them, and that the parts fit together. */
 export function checkGraph(draft: Draft): void {
   checkPipelineIds(draft);
   checkIdsOfBothKinds(draft);
@@ -56,7 +56,7 @@ function checkPipelineIds(draft: Draft): void {
   }
 }
 
-/** A name in a pipeline must mean one thing. */
+/** An id in a pipeline must refer to one component. */
 function checkIdsOfBothKinds(draft: Draft): void {
   for (const id of draft.connectors.keys()) {
     for (const kind of ['exporter', 'receiver'] as const) {
@@ -74,7 +74,7 @@ function checkIdsOfBothKinds(draft: Draft): void {
 type Role = 'receivers' | 'processors' | 'exporters';
 const SINGULAR = { receivers: 'receiver', processors: 'processor', exporters: 'exporter' } as const;
 
-/** True when every reference of the pipeline can be followed. */
+/** True if every reference of the pipeline leads to a component. */
 function checkPipeline(draft: Draft, pipeline: PipelineConfig): boolean {
   let isComplete = true;
   const fail = (path: Path, message: string) => {
@@ -96,7 +96,7 @@ function checkPipeline(draft: Draft, pipeline: PipelineConfig): boolean {
   return isComplete;
 }
 
-/** By what the file says, not by what could be read: a faulty component is reported once, where it stands. */
+/** From the file, not from the valid components, so that an invalid component is reported only once, at its place. */
 function declaredIds(draft: Draft, section: string): string[] {
   const node = draft.root.kind === 'map' ? draft.root.entries.get(section)?.value : undefined;
   return node?.kind === 'map' ? [...node.entries.keys()] : [];
@@ -115,7 +115,7 @@ function unknownReference(draft: Draft, role: Role, id: string): string {
   const known = candidates(draft, role);
   const elsewhere = (['receivers', 'processors', 'connectors', 'exporters', 'extensions'] as const)
     .filter((section) => section !== role && declaredIds(draft, section).includes(id))
-    .map((section) => ` ("${id}" stands under ${section})`);
+    .map((section) => ` ("${id}" is declared under ${section})`);
   return `references ${SINGULAR[role]} "${id}" which is not configured${elsewhere[0] ?? didYouMean(id, known)}`;
 }
 
@@ -165,15 +165,15 @@ function checkConnectors(draft: Draft): boolean {
   return fits;
 }
 
-/** Pipelines so that each stands after those that feed it; undefined, with an issue, when they form a ring. */
+/** The pipelines, each after those that feed it; undefined, with an issue, if they form a cycle. */
 function inOrder(draft: Draft): readonly PipelineConfig[] | undefined {
   const ordered: PipelineConfig[] = [];
   const entered: PipelineConfig[] = [];
-  let ring: string[] | undefined;
+  let cycle: string[] | undefined;
   const enter = (pipeline: PipelineConfig) => {
-    if (ordered.includes(pipeline) || ring !== undefined) return;
+    if (ordered.includes(pipeline) || cycle !== undefined) return;
     if (entered.includes(pipeline)) {
-      ring = [...entered.slice(entered.indexOf(pipeline)), pipeline]
+      cycle = [...entered.slice(entered.indexOf(pipeline)), pipeline]
         .map((each) => each.id)
         .reverse();
       return;
@@ -184,12 +184,12 @@ function inOrder(draft: Draft): readonly PipelineConfig[] | undefined {
     ordered.push(pipeline);
   };
   draft.pipelines.forEach(enter);
-  if (ring === undefined) return ordered;
-  const first = draft.pipelines.find((pipeline) => pipeline.id === ring?.[0]);
+  if (cycle === undefined) return ordered;
+  const first = draft.pipelines.find((pipeline) => pipeline.id === cycle?.[0]);
   draft.report(
     'error',
     first === undefined ? ['service', 'pipelines'] : pathOf(first),
-    `pipelines feed each other in a ring: ${ring.join(' → ')}`,
+    `pipelines feed each other in a cycle: ${cycle.join(' → ')}`,
   );
   return undefined;
 }
@@ -205,7 +205,7 @@ const KIND_NAMES: Readonly<Record<DataKind, string>> = {
   observations: 'observations',
 };
 
-/** Follows what flows through every pipeline, and stops where a part cannot take it. */
+/** Follows the kind of data through every pipeline, and reports the first part that does not accept it. */
 function checkDataKinds(draft: Draft, order: readonly PipelineConfig[]): void {
   const fromConnector = new Map<string, Set<DurableKind>>();
   for (const pipeline of order) {
@@ -272,7 +272,7 @@ function kindBehindProcessors(
   return kind === 'received' ? 'raw' : kind;
 }
 
-function misfit(draft: Draft, who: string, accepts: readonly DataKind[], given: DataKind): string {
+function misfit(draft: Draft, part: string, accepts: readonly DataKind[], given: DataKind): string {
   const wanted = accepts.map((kind) => KIND_NAMES[kind]).join(' or ');
   const converters = draft.registry
     .filter((factory): factory is ProcessorFactory => factory.kind === 'processor')
@@ -290,7 +290,7 @@ function misfit(draft: Draft, who: string, accepts: readonly DataKind[], given: 
         : given === 'raw' && accepts.includes('received')
           ? '; put it into the pipeline in front of the queue'
           : '';
-  return `${who} takes ${wanted}, but here the pipeline carries ${KIND_NAMES[given]}${mend}`;
+  return `${part} takes ${wanted}, but here the pipeline carries ${KIND_NAMES[given]}${mend}`;
 }
 
 function processorsOf(draft: Draft, pipeline: PipelineConfig): Declared<ProcessorFactory>[] {
@@ -309,12 +309,12 @@ function checkOrderOfProcessors(draft: Draft, pipeline: PipelineConfig): void {
     draft.report(
       'error',
       pathOf(pipeline, 'processors', index),
-      `"${id}" must stand after everything that can reject; move it behind ${names}`,
+      `"${id}" must come after every processor that can reject; move it behind ${names}`,
     );
   }
 }
 
-/** Whose data comes in must be known: a processor names the tenant, or the receiver's own project does. */
+/** Every request needs a tenant: a processor names it, or the receiver has a project of its own. */
 function checkTenant(draft: Draft, pipeline: PipelineConfig): void {
   const naming = processorsOf(draft, pipeline).filter(
     ({ factory }) => factory.tenancy?.authenticates === true,
@@ -339,12 +339,12 @@ function checkTenant(draft: Draft, pipeline: PipelineConfig): void {
     draft.report(
       'error',
       pathOf(pipeline, 'receivers', index),
-      `nothing says whose data "${id}" receives; put the processor ${able} into the pipeline, or give the receiver a project of its own`,
+      `the data that "${id}" receives has no project; put the processor ${able} into the pipeline, or set the project of the receiver`,
     );
   }
 }
 
-/** A receiver gives each client one answer, and takes it from one pipeline. */
+/** A receiver gives each client one answer, so it belongs to one pipeline. */
 function checkSharedReceivers(draft: Draft): void {
   for (const id of draft.receivers.keys()) {
     const fed = draft.pipelines.filter((pipeline) => pipeline.receivers.includes(id));

@@ -34,10 +34,10 @@ export function schemaJson(schema: z.ZodType): Json {
   return asWritten(json) as Json;
 }
 
-/** Any value may be a variable. */
+/** Every value may be a variable. */
 const VARIABLE = { type: 'string', pattern: '\\$\\{' };
 
-/** What a file may hold is more than what a schema says: sections may be empty, values variables. */
+/** A file allows more than its schema: sections may be empty, and values may be variables. */
 function asWritten(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(asWritten);
   if (typeof node !== 'object' || node === null) return node;

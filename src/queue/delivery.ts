@@ -5,7 +5,7 @@ import type { DeliveryOutcome, DeliveryPolicyOptions } from './delivery-policy.t
 import { DeliveryPolicy } from './delivery-policy.ts';
 import type { QueueEntry, QueueLeases } from './queue.ts';
 
-export type DeliveryOptions = DeliveryPolicyOptions & { readonly queue: QueueLeases };
+type DeliveryOptions = DeliveryPolicyOptions & { readonly queue: QueueLeases };
 
 /** One branch of the queue and the consumer of its batches. */
 export type DeliveryBranch = {

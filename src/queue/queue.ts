@@ -132,14 +132,14 @@ export type QueueStats = Omit<QueueSummary, 'branches'> & {
   readonly quarantined: number;
 };
 
-export type BranchSummary = {
+type BranchSummary = {
   readonly branch: string;
   /** Waiting or leased. */
   readonly entries: number;
   readonly leased: number;
 };
 
-export type BranchStats = BranchSummary & {
+type BranchStats = BranchSummary & {
   /** Waiting or leased. */
   readonly items: number;
   /** Milliseconds since the epoch of the oldest entry's receipt; undefined if the branch is empty. */

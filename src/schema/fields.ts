@@ -3,17 +3,16 @@ import type { Capability } from '../component/capability.ts';
 import { mark } from './marks.ts';
 
 /**
- * Pieces that component schemas share. Each reads what people write (`200ms`, `25MiB`) and gives what
- * code works with (milliseconds, bytes). A default is written the same way. All of them take
- * `.describe()`, `.optional()` and `.default()`; `.default()` wants the parsed form.
+ * Pieces that component schemas share. Each parses the written form (`200ms`, `25MiB`) into the value that code
+ * uses (milliseconds, bytes). Its default is in the written form. `.default()` takes the parsed form.
  */
 
 /** A listening address, `host:port`. */
 export type Endpoint = { readonly host: string; readonly port: number };
 
 /**
- * `127.0.0.1:4318`, `localhost:4318`, `[::1]:4318`, or `:4318` for every interface. Undefined when the
- * text is no such thing. Port 0 lets the system choose.
+ * `127.0.0.1:4318`, `localhost:4318`, `[::1]:4318`, or `:4318` for every interface; undefined for any other form.
+ * With port 0 the system chooses the port.
  */
 export function parseEndpoint(text: string): Endpoint | undefined {
   const match = /^(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^\s:/[\]]*)):(\d{1,5})$/.exec(text);
@@ -34,7 +33,7 @@ const NANOSECONDS: Readonly<Record<string, number>> = {
   h: 3600e9,
 };
 
-/** Milliseconds of a duration as Go writes them (`300ms`, `1.5h`, `2h45m`, `0`); undefined when it is none. */
+/** Milliseconds of a duration in Go's form (`300ms`, `1.5h`, `2h45m`, `0`); undefined for any other form. */
 export function parseDuration(text: string): number | undefined {
   if (text === '0') return 0;
   if (!/^(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/.test(text)) return undefined;
@@ -59,7 +58,7 @@ const BYTES: Readonly<Record<string, number>> = {
   tib: 2 ** 40,
 };
 
-/** Bytes of `25MiB`, `1.5 GB`, `1kB` or `4096`; undefined when it is no size or none of whole bytes. */
+/** Bytes of `25MiB`, `1.5 GB`, `1kB` or `4096`; undefined for any other form. */
 export function parseByteSize(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?) ?([A-Za-z]*)$/.exec(text);
   const factor = BYTES[match?.[2]?.toLowerCase() ?? '?'];
@@ -78,7 +77,7 @@ const endpointPiece = mark(
   { listens: 'http', form: 'host:port' },
 );
 
-/** A `host:port` to listen on; the text as written, to be read with `parseEndpoint`. */
+/** A `host:port` to listen on, as written; `parseEndpoint` reads it. */
 export function endpoint(): typeof endpointPiece;
 export function endpoint(byDefault: string): z.ZodPrefault<typeof endpointPiece>;
 export function endpoint(byDefault?: string) {
@@ -102,7 +101,7 @@ const durationPiece = mark(durationText, { form: 'duration' }).transform((value,
   return z.NEVER;
 });
 
-/** A duration as Go writes it (`300ms`, `1.5h`, `2h45m`, `0s`, plain 0), in milliseconds. */
+/** A duration in Go's form (`300ms`, `1.5h`, `2h45m`, `0s`, plain 0), in milliseconds. */
 export function duration(): typeof durationPiece;
 export function duration(byDefault: string): z.ZodPrefault<typeof durationPiece>;
 export function duration(byDefault?: string) {
@@ -122,7 +121,7 @@ const byteSizePiece = mark(byteSizeText, { form: 'size' }).transform((value, con
   return z.NEVER;
 });
 
-/** A size as people write it (`25MiB`, `10GB`, plain bytes), in bytes. */
+/** A size (`25MiB`, `10GB`, plain bytes), in bytes. */
 export function byteSize(): typeof byteSizePiece;
 export function byteSize(byDefault: string | number): z.ZodPrefault<typeof byteSizePiece>;
 export function byteSize(byDefault?: string | number) {

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Capability } from '../component/capability.ts';
 
-/** What the checks of src/config and the tables of fields read, beyond a field's JSON Schema. */
+/** Properties of a field that its JSON Schema lacks, for the checks of src/config and the tables of fields. */
 export type Marks = {
   /** Never printed. */
   readonly secret?: boolean;
@@ -9,7 +9,7 @@ export type Marks = {
   readonly capability?: Capability<unknown>;
   /** The value is an address where something listens, over HTTP or gRPC. */
   readonly listens?: 'http' | 'grpc';
-  /** What a value looks like, for tables of fields: `duration`. */
+  /** The form of a value in tables of fields: `duration`. */
   readonly form?: string;
   /** The page that documents the fields of this section; tables of fields link to it. */
   readonly page?: string;

@@ -392,7 +392,10 @@ t.test('refuses components that need one process, with their place', async (t) =
     const { code, stderr } = await hop.cli(command);
     t.equal(code, 78, command);
     t.match(stderr, /yaml:\d+:\d+: error: extensions\.sqlite: the store in SQLite belongs to one/);
-    t.match(stderr, /yaml:\d+:\d+: error: processors\.quotas: .*every worker would count on/);
+    t.match(
+      stderr,
+      /yaml:\d+:\d+: error: processors\.quotas: .*every worker would count separately/,
+    );
     t.match(stderr, /yaml:\d+:\d+: error: exporters\.file: one process writes a file/);
   }
 });

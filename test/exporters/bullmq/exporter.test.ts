@@ -28,7 +28,7 @@ t.test('delivers accepted bytes unchanged to a worker, and leaves no job', async
   await until(async () => (await redis.client.keys('*:e-*')).length === 0);
 });
 
-t.test('refuses whole requests with redis_full while Redis is full (M1)', async (t) => {
+t.test('refuses whole requests with redis_full while Redis is full', async (t) => {
   const redis = await redisServer(t, ['--maxmemory', '5mb']);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
@@ -48,7 +48,7 @@ t.test('refuses whole requests with redis_full while Redis is full (M1)', async 
   t.same(sink.ids().sort(), accepted.sort(), 'every accepted batch arrives, and no other');
 });
 
-t.test('adds jobs again after Redis took a part of them, without duplicates (M1)', async (t) => {
+t.test('adds jobs again after Redis took a part of them, without duplicates', async (t) => {
   const redis = await redisServer(t, ['--maxmemory', '3mb']);
   const one = await processOn(t, redis);
   const jobs = await openJobQueue(one.redis, 'traces');
@@ -65,7 +65,7 @@ t.test('adds jobs again after Redis took a part of them, without duplicates (M1)
   t.equal(await jobs.waiting(), 60);
 });
 
-t.test('is not ready and refuses requests while Redis may evict keys (M2)', async (t) => {
+t.test('is not ready and refuses requests while Redis may evict keys', async (t) => {
   const redis = await redisServer(t, ['--maxmemory-policy', 'allkeys-lru']);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
@@ -80,7 +80,7 @@ t.test('is not ready and refuses requests while Redis may evict keys (M2)', asyn
   t.same(await redis.client.keys('*:e-*'), []);
 });
 
-t.test('adds jobs for batch ids that BullMQ reserves (M3)', async (t) => {
+t.test('adds jobs for batch ids that BullMQ reserves', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
   const jobs = await openJobQueue(one.redis, 'traces');
@@ -90,7 +90,7 @@ t.test('adds jobs for batch ids that BullMQ reserves (M3)', async (t) => {
   t.ok(ids.every((id) => /^e-[0-9a-f]{64}$/.test(jobIdOf(id))));
 });
 
-t.test('adds one job for the same batch twice (M4)', async (t) => {
+t.test('adds one job for the same batch twice', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
@@ -101,7 +101,7 @@ t.test('adds one job for the same batch twice (M4)', async (t) => {
   t.equal(await jobs.count(), 1);
 });
 
-t.test('runs a job twice after a lost lock, without a failure or a loss (M5)', async (t) => {
+t.test('runs a job twice after a lost lock, without a failure or a loss', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
@@ -205,7 +205,7 @@ t.test('refuses requests while Redis is away, and accepts them after it is back'
   await exporter.consume(nativeBatch(1));
 });
 
-t.test('loses no accepted batch when Redis with an append-only file is killed (M6)', async (t) => {
+t.test('loses no accepted batch when Redis with an append-only file is killed', async (t) => {
   const redis = await redisServer(t, ['--appendonly', 'yes', '--appendfsync', 'always']);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();

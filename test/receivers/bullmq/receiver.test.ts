@@ -50,7 +50,7 @@ t.test('with a store: loses no batch in a FLUSHALL', async (t) => {
   t.equal(new Set(sink.ids()).size, 30);
 });
 
-t.test('with a store: delivers every batch after Redis lost any single key (M2)', async (t) => {
+t.test('with a store: delivers every batch after Redis lost any single key', async (t) => {
   const { redis, one } = await stored(t);
   const keys = ['wait', 'id', 'meta', 'marker', 'events', 'stalled-check', 'the jobs', 'one job'];
   const delivered: Promise<void>[] = [];

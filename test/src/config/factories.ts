@@ -17,7 +17,7 @@ const never = () => {
 };
 const common = { stability: 'development', description: 'For tests.', create: never } as const;
 
-/** Components that exist for these tests alone: their schemas show every shared piece once. */
+/** Components only for these tests: their schemas use every shared piece once. */
 export const REGISTRY: Registry = [
   defineReceiver({
     ...common,
@@ -25,8 +25,8 @@ export const REGISTRY: Registry = [
     type: 'web',
     tenancy: { hasProject: true },
     config: z.strictObject({
-      endpoint: endpoint('127.0.0.1:4318').describe('Where it listens.'),
-      project: z.string().optional().describe('Whose data comes in.'),
+      endpoint: endpoint('127.0.0.1:4318').describe('Address to listen on.'),
+      project: z.string().optional().describe('The project of received data.'),
       read_timeout: duration('60s').describe('Time for a body.'),
       protocols: z
         .strictObject({
@@ -66,8 +66,8 @@ export const REGISTRY: Registry = [
       keys: z
         .array(
           z.strictObject({
-            token: secret().describe('What the client sends.'),
-            project: z.string().describe('The project it stands for.'),
+            token: secret().describe('The token of the client.'),
+            project: z.string().describe('The project of the token.'),
             permissions: z.array(z.enum(['ingest:write', 'traces:read'])).default([]),
           }),
         )

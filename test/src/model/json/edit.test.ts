@@ -7,6 +7,8 @@ import { runs } from '../../../../src/model/runs/format.ts';
 import {
   DecodedText,
   maskRange,
+  maskScalar,
+  type ScalarPlace,
   type TextField,
   type TextPlace,
 } from '../../../../src/model/texts.ts';
@@ -20,7 +22,6 @@ function scan(name: Name, text: string): JsonIndex {
   return FORMATS[name].scan(Buffer.from(text), LIMITS);
 }
 
-/** A text as the tests compare it. */
 type Seen = { readonly field: string; readonly key: string | undefined; readonly text: string };
 
 type Walk = (visit: (place: TextPlace) => void) => void;
@@ -76,7 +77,7 @@ function withStrings(value: unknown, replace: (i: number, text: string) => strin
   return copy(value);
 }
 
-/** The fields of texts by the path from the item, as docs/component.md has them. */
+/** The fields of texts by the path from the item. The first matching path counts. */
 const FIELD_PATHS: readonly (readonly [path: string, field: TextField])[] = [
   ['name', 'name'],
   ['inputs', 'inputs'],
@@ -324,7 +325,6 @@ t.test('masked native events and runs have the structure that they had', async (
       const before = Uint32Array.from(index.ranges);
       for (let position = 0; position < index.count; position++) {
         for (const [i, place] of placesOf(textsOf(format, index, position)).entries()) {
-          // An id or time may become another one, which the ranges do not show.
           const [from = 0, length = 0] = ranges[i % ranges.length] ?? [];
           const start = Math.min(place.start + from, place.end);
           maskRange(index.bytes, place, start, Math.min(start + length, place.end));
@@ -340,6 +340,26 @@ t.test('masked native events and runs have the structure that they had', async (
     }),
     { numRuns: 500 },
   );
+});
+
+t.test('masked numbers below marked keys are zeros', async (t) => {
+  const values = { a: 5, b: [-1.5e300, 'text', true, null], c: { d: 1234 } };
+  const event = { id: 'x', inputs: { secret: values, other: values }, usage: { input_tokens: 7 } };
+  const index = scan('native', JSON.stringify({ events: [event] }, null, 1));
+  const { bytes } = index;
+  const before = Uint32Array.from(index.ranges);
+  const places: ScalarPlace[] = [];
+  native.texts(index, 0, {
+    text: () => {},
+    marks: (start, end) => bytes.toString('utf8', start, end) === 'secret',
+    scalar: (place) => places.push(place),
+  });
+  for (const place of places) maskScalar(bytes, place);
+  const zeros = { a: 0, b: [0, 'text', true, null], c: { d: 0 } };
+  t.same(JSON.parse(bytes.toString()).events, [
+    { ...event, inputs: { secret: zeros, other: values } },
+  ]);
+  t.same(native.scan(bytes, LIMITS).ranges, before);
 });
 
 /** Throws with both values; a tap assertion would print one line for each run of a property. */
