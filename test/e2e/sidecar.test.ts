@@ -225,5 +225,9 @@ t.test('an unknown key holds the queue until the key is known', async (t) => {
   );
   t.equal(total(held, 'tracectl_dead_letter_entries'), 0);
   t.equal(total(held, 'tracectl_queue_entries'), 1);
-  t.match(sidecar.stderr() + sidecar.stdout(), /refuses us/);
+  await eventually(
+    async () => sidecar.stderr() + sidecar.stdout(),
+    (log) => log.includes('Destination refuses all requests'),
+    'an error in the log',
+  );
 });

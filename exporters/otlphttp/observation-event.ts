@@ -5,23 +5,25 @@ import { PAYLOAD_FIELDS } from '../../src/model/observation.ts';
 import { spanOfObservation } from '../../src/model/otlp/encode-observation.ts';
 import type { OwnSpan } from '../../src/model/otlp/own-span.ts';
 
-/** One event of an observation, with where it came from. */
+/** One event of an observation, with the batch that it arrived in. */
 export type ObservationEvent = {
   readonly batch: SealedBatch;
-  /** Of the item in the batch's body. */
+  /** Position of the item in the body of the batch. */
   readonly position: number;
   readonly observation: Observation;
   readonly payload: Payload;
 };
 
-/** An item that no event can be made of. */
-export type UnreadableItem = { readonly position: number; readonly message: string };
+/** An item that cannot be read as an event. */
+export type UnreadableEvent = { readonly position: number; readonly message: string };
 
-/** All events of a batch; those that cannot be read by their position. */
-export function eventsOf(batch: SealedBatch): {
-  events: ObservationEvent[];
-  unreadable: UnreadableItem[];
-} {
+/** The items of a batch. */
+export type BatchEvents = {
+  readonly events: readonly ObservationEvent[];
+  readonly unreadable: readonly UnreadableEvent[];
+};
+
+export function eventsOf(batch: SealedBatch): BatchEvents {
   const { observations, failures } = observeEach(batch);
   const events = observations.map((observation) => {
     const position = positionOf(batch, observation.index) ?? observation.index;
@@ -34,17 +36,17 @@ export function eventsOf(batch: SealedBatch): {
   return { events, unreadable };
 }
 
-/** What events of one observation have in common. An update of a run may not know its trace. */
-export function keyOf({ batch, observation }: ObservationEvent): string {
+/** The same for all events of one observation. The trace of a run is left out: an update may not name it. */
+export function observationKey({ batch, observation }: ObservationEvent): string {
   const trace = batch.format === 'runs' ? '' : (observation.traceId ?? '');
   return JSON.stringify([batch.tenant.projectId, trace, observation.id]);
 }
 
-/** By observation, in order of their first event. */
+/** Events by observation, in the order of their first event. */
 export function groupsOf(events: readonly ObservationEvent[]): Map<string, ObservationEvent[]> {
   const groups = new Map<string, ObservationEvent[]>();
   for (const event of events) {
-    const key = keyOf(event);
+    const key = observationKey(event);
     const group = groups.get(key);
     if (group === undefined) groups.set(key, [event]);
     else group.push(event);
@@ -53,32 +55,40 @@ export function groupsOf(events: readonly ObservationEvent[]): Map<string, Obser
 }
 
 /**
- * The span that events of one observation amount to: for every field the value of the event with the
- * higher version wins, among equals that of a terminal one, then of the later one; absent values never.
+ * Merges the events of one observation into a span. Each field has the value of the event with the highest
+ * version, among equal versions of a terminal event, then of the later event; absent values never win.
  */
-export function spanOf(events: readonly ObservationEvent[]): OwnSpan {
+export function mergedSpan(events: readonly ObservationEvent[]): OwnSpan {
   const ordered = [...events].sort(compareEvents);
   const last = ordered.at(-1);
-  if (last === undefined) throw new Error('a span is made of one event at least');
+  if (last === undefined) throw new Error('a span needs at least one event');
   if (ordered.length === 1) {
     return spanOfObservation(last.observation, last.payload, last.batch.receivedAt);
   }
-  const merged: Record<string, unknown> = {};
+  let merged: Observation = last.observation;
+  for (const { observation } of ordered) merged = { ...merged, ...presentFields(observation) };
   const payload: Payload = {};
   for (const event of ordered) {
-    for (const [field, value] of Object.entries(event.observation)) {
-      if (value !== null || !(field in merged)) merged[field] = value;
-    }
     for (const field of PAYLOAD_FIELDS) {
       const text = event.payload[field];
       if (text !== undefined) payload[field] = text;
     }
   }
-  merged.ended = events.some(({ observation }) => observation.ended);
-  const terminal = ordered.findLast(({ observation }) => observation.operation !== 'start');
-  if (terminal !== undefined) merged.operation = terminal.observation.operation;
+  const terminal = ordered.findLast(isTerminal);
   const receivedAt = Math.max(...events.map(({ batch }) => batch.receivedAt));
-  return spanOfObservation(merged as Observation, payload, receivedAt);
+  return spanOfObservation(
+    {
+      ...merged,
+      ended: events.some(({ observation }) => observation.ended),
+      operation: terminal?.observation.operation ?? merged.operation,
+    },
+    payload,
+    receivedAt,
+  );
+}
+
+function presentFields(observation: Observation): Partial<Observation> {
+  return Object.fromEntries(Object.entries(observation).filter(([, value]) => value !== null));
 }
 
 function compareEvents(a: ObservationEvent, b: ObservationEvent): number {
