@@ -1,7 +1,7 @@
 import type { Batch, Format, ReceivedBatch, SealedBatch, Usage } from './batch.ts';
 import { itemsOf } from './batch.ts';
 import type { BatchIndex, JsonIndex, OtlpIndex } from './batch-index.ts';
-import type { FormatModule, ScanLimits } from './format-module.ts';
+import type { FormatModule, ItemHead, ScanLimits } from './format-module.ts';
 import { InflateError, inflatedSizeHint, inflateSync } from './inflate.ts';
 import { native } from './native/format.ts';
 import type { Observation, Payload, PayloadField } from './observation.ts';
@@ -81,6 +81,11 @@ export function smallIndexOf(batch: SealedBatch, maxBytes: number): BatchIndex |
 /** The item's own id, for its result. `position` is that in the body. */
 export function itemId(index: BatchIndex, position: number): string | undefined {
   return moduleOf(index).itemId(index, position);
+}
+
+/** Narrow facts of an item, each decoded when it is read. `position` is that in the body. */
+export function itemHead(index: BatchIndex, position: number): ItemHead {
+  return moduleOf(index).head(index, position);
 }
 
 /** What the items cost that are neither rejected nor dropped. */
