@@ -2,10 +2,11 @@
 import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../../src/model/observation.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
-import { marksFromText } from '../../../src/store/rows/merge.ts';
+import { MARK } from '../../../src/store/rows/event-rank.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
-import { toMerged } from '../../../src/store/rows/observation-row.ts';
+import { payloadMarks } from '../../../src/store/rows/observation-row.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
+import { FIRST_PLACE, NO_START, placeOfRow } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf } from '../../../src/store/rows/stored.ts';
 import type { StoredObservation, TraceFilter } from '../../../src/store/store.ts';
@@ -44,7 +45,9 @@ export async function findTraces(
   const place = (of: readonly number[]): string =>
     `(${of.map((part) => `${given(part)}::bigint`).join(', ')})`;
   const { from, to, status, kind, name, query } = filter;
-  if (before !== null) where.push(`(t.at_ms, t.at_ns, t.n) < ${place(before)}`);
+  if (before !== null) {
+    where.push(`(t.at_ms, t.at_ns, t.n) < ${place([before.ms, before.ns, before.n])}`);
+  }
   if (from !== undefined) where.push(`(t.at_ms, t.at_ns) >= ${place([from.ms, from.ns])}`);
   if (to !== undefined) where.push(`(t.at_ms, t.at_ns) < ${place([to.ms, to.ns])}`);
   if (status !== undefined) where.push(`t.status = ${given(OBSERVATION_STATUSES.indexOf(status))}`);
@@ -94,10 +97,10 @@ function traceRow(row: Row): TraceRow {
   const number = (name: string): number | null => (row[name] === null ? null : Number(row[name]));
   return [
     Number(row.n),
-    fromKey(row.key as Buffer),
-    textIn(row.long_id),
     Number(row.at_ms),
     Number(row.at_ns),
+    fromKey(row.key as Buffer),
+    textIn(row.long_id),
     textIn(row.name),
     number('status'),
     number('start_ms'),
@@ -114,8 +117,6 @@ function textIn(value: unknown): string | null {
   return typeof value === 'string' ? fromText(value) : null;
 }
 
-/** Observations without a start come last. */
-const NO_START = Number.MAX_SAFE_INTEGER;
 const PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
 const OBSERVATIONS = `
   SELECT ${OBSERVATION_CELLS.map(([name]) => `o.${name}`).join(', ')},
@@ -132,10 +133,11 @@ export async function findObservations(
   after: Place | null,
   limit: number,
 ): Promise<FoundObservation[]> {
+  const { ms, ns, n } = after ?? FIRST_PLACE;
   const { rows } = await client.query(
     `${OBSERVATIONS} AND t.key = $3 AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
      ORDER BY ${PLACE} LIMIT $7`,
-    [...scope, toKey(traceKey), ...(after ?? [Number.MIN_SAFE_INTEGER, 0, 0]), limit],
+    [...scope, toKey(traceKey), ms, ns, n, limit],
   );
   return rows.map((row) => found(scope, row));
 }
@@ -173,15 +175,15 @@ function found([project]: Scope, found: Row): FoundObservation {
   );
   const trace = idOfTrace(fromKey(found.trace_key as Buffer), textIn(found.trace_long_id));
   return {
-    place: [row[9] ?? NO_START, row[10] ?? 0, n],
+    place: placeOfRow(n, row),
     observation: observationOf(project, trace, row, state, payloadOf(row, state)),
   };
 }
 
 function payloadOf(row: ObservationRow, state: RowState<string>): PayloadRefs {
-  const { top, values } = toMerged(row, state);
-  const marks = marksFromText(state.merged, top, values);
-  return marks.slice(-5).map((mark) => (mark === null ? null : [mark[0], mark[1]]));
+  return payloadMarks(row, state).map((mark) =>
+    mark === null ? null : { batchId: mark[MARK.BATCH], position: mark[MARK.POSITION] },
+  );
 }
 
 /** Raw batches that came within the time, or that a trace within the time has events of. */

@@ -14,7 +14,7 @@ import {
   textOf,
 } from './grammar.ts';
 import { type KeyTable, nodeForAny, type Pattern } from './pattern.ts';
-import { itemRange } from './read.ts';
+import { itemRange, typeOfByte } from './read.ts';
 
 /** The pattern of a format's items, and the text field of each of its slots. */
 export type ItemFields = { readonly pattern: Pattern; readonly fields: readonly TextField[] };
@@ -100,8 +100,23 @@ export class TextWalk {
       case OPEN_BRACKET:
         return this.#array(start, field, keyStart, keyEnd, isMarked);
       default:
-        return skipScalar(this.json, start);
+        return this.scalar(start, isMarked);
     }
+  }
+
+  /** A number, `true`, `false` or `null`, or a quoted number or byte sequence. */
+  scalar(start: number, isMarked: boolean): number {
+    const { json } = this;
+    const first = json.bytes[start];
+    const end = first === QUOTE ? skipString(json, start + 1) : skipScalar(json, start);
+    if (isMarked && this.#visitor.scalar !== undefined) {
+      const type = typeOfByte(first);
+      const isEmpty = first === QUOTE && end === start + 2;
+      if ((type === 'number' || type === 'string') && !isEmpty) {
+        this.#visitor.scalar({ start, end, form: 'json' });
+      }
+    }
+    return end;
   }
 
   string(

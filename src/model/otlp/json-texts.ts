@@ -113,14 +113,20 @@ class JsonTexts {
     const json = this.#json;
     const first = json.bytes[start];
     if (first === QUOTE) {
-      if (field.text === undefined) return skipString(json, start + 1);
+      if (field.text === undefined) return this.#scalar(start, field, around);
       const text = field.text === 'value' ? around.field : field.text;
       const { keyStart, keyEnd, isMarked } = around;
       return this.#walk.string(start, text, keyStart, keyEnd, isMarked);
     }
-    if (typeof field.type === 'string') return skipScalar(json, start);
+    if (typeof field.type === 'string') return this.#scalar(start, field, around);
     if (first === OPEN_BRACKET) return this.#list(start, field.type, around);
     return this.message(start, field.type, around);
+  }
+
+  /** A number, byte sequence, boolean or null, or the key of an attribute. */
+  #scalar(start: number, { type }: Field, { isMarked }: Around): number {
+    const isSecret = isMarked && (type === 'int64' || type === 'double' || type === 'bytes');
+    return this.#walk.scalar(start, isSecret);
   }
 
   #list(start: number, shape: Message, around: Around): number {

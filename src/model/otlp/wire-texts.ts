@@ -34,7 +34,8 @@ class WireTexts {
   readonly #place: MutablePlace = newPlace();
   /** The position behind the varint or field that was read last. */
   #next = 0;
-  /** The start of the content of the field that was read last, if its wire type is 2. */
+  /** Tag and content start of the field that was read last. */
+  #tag = 0;
   #start = 0;
   #keyStart = NO_KEY;
   #keyEnd = NO_KEY;
@@ -107,9 +108,18 @@ class WireTexts {
     while (p < end) {
       const number = this.#read(p);
       p = this.#next;
+      if (isMarked) this.#scalar(this.#tag, this.#start, p);
       if (number === 1) this.#text(field, this.#start, p, keyStart, keyEnd, isMarked);
       else if (number === 5) this.#list(this.#start, p, field, keyStart, keyEnd, isMarked);
       else if (number === 6) this.#keyedList(this.#start, p, field, isMarked, within);
+    }
+  }
+
+  /** A field of an AnyValue: its int value, double value or bytes value. */
+  #scalar(tag: number, start: number, end: number): void {
+    if (tag === 24) this.#visitor.scalar?.({ start, end, form: 'varint' });
+    else if (tag === 33 || (tag === 58 && end > start)) {
+      this.#visitor.scalar?.({ start, end, form: 'bytes' });
     }
   }
 
@@ -190,13 +200,17 @@ class WireTexts {
    */
   #read(p: number): number {
     const tag = this.#varint(p);
+    this.#tag = tag;
     if ((tag & 7) === 2) {
       const length = this.#varint(this.#next);
       this.#start = this.#next;
       this.#next += length;
       return Math.floor(tag / 8);
     }
-    this.#skip(tag, this.#next);
+    const start = this.#next;
+    this.#skip(tag, start);
+    this.#tag = tag;
+    this.#start = start;
     return 0;
   }
 

@@ -7,6 +7,8 @@ import { runs } from '../../../../src/model/runs/format.ts';
 import {
   DecodedText,
   maskRange,
+  maskScalar,
+  type ScalarPlace,
   type TextField,
   type TextPlace,
 } from '../../../../src/model/texts.ts';
@@ -338,6 +340,26 @@ t.test('masked native events and runs have the structure that they had', async (
     }),
     { numRuns: 500 },
   );
+});
+
+t.test('masked numbers below marked keys are zeros', async (t) => {
+  const values = { a: 5, b: [-1.5e300, 'text', true, null], c: { d: 1234 } };
+  const event = { id: 'x', inputs: { secret: values, other: values }, usage: { input_tokens: 7 } };
+  const index = scan('native', JSON.stringify({ events: [event] }, null, 1));
+  const { bytes } = index;
+  const before = Uint32Array.from(index.ranges);
+  const places: ScalarPlace[] = [];
+  native.texts(index, 0, {
+    text: () => {},
+    marks: (start, end) => bytes.toString('utf8', start, end) === 'secret',
+    scalar: (place) => places.push(place),
+  });
+  for (const place of places) maskScalar(bytes, place);
+  const zeros = { a: 0, b: [0, 'text', true, null], c: { d: 0 } };
+  t.same(JSON.parse(bytes.toString()).events, [
+    { ...event, inputs: { secret: zeros, other: values } },
+  ]);
+  t.same(native.scan(bytes, LIMITS).ranges, before);
 });
 
 /** Throws with both values; a tap assertion would print one line for each run of a property. */

@@ -3,7 +3,13 @@ import t from 'tap';
 import type { OtlpIndex } from '../../../../src/model/batch-index.ts';
 import { OTLP_STRIDE, OtlpField } from '../../../../src/model/otlp/fields.ts';
 import { otlpJson, otlpProto } from '../../../../src/model/otlp/format.ts';
-import { DecodedText, maskRange, type TextPlace } from '../../../../src/model/texts.ts';
+import {
+  DecodedText,
+  maskRange,
+  maskScalar,
+  type ScalarPlace,
+  type TextPlace,
+} from '../../../../src/model/texts.ts';
 import { decodeRequest, encodeRequest } from '../../../helper/otlp-proto.ts';
 import { type RequestForm, requestForm, type TextOf, textsOfRequest } from './forms.ts';
 
@@ -403,6 +409,53 @@ t.test('masked spans have the structure that they had', async () => {
     }),
     { numRuns: 400 },
   );
+});
+
+t.test('masked scalars below marked keys are zeros or nulls, in both encodings', async (t) => {
+  const values = [
+    ...[{ intValue: '1' }, { intValue: '-9223372036854775808' }, { doubleValue: 1.5 }],
+    ...[{ bytesValue: 'aGVsbG8=' }, { bytesValue: '' }, { boolValue: true }, {}],
+    { kvlistValue: { values: [{ key: 'a', value: { intValue: '300' } }] } },
+  ];
+  const list = (all: readonly object[]) => ({ arrayValue: { values: all } });
+  const attributes = [
+    { key: 'secret', value: list(values) },
+    { key: 'b', value: list(values) },
+  ];
+  const span = { traceId: '0a'.repeat(16), spanId: '0b'.repeat(8), kind: 3, attributes };
+  const request = { resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] };
+  const none = [
+    ...[{ intValue: 0 }, { intValue: null }, { doubleValue: 0 }],
+    ...[{ bytesValue: null }, { bytesValue: '' }, { boolValue: true }, {}],
+    { kvlistValue: { values: [{ key: 'a', value: { intValue: null } }] } },
+  ];
+  for (const { index, form, isWire } of [wireBody(request), jsonBody(request, 0)]) {
+    const { bytes } = index;
+    const { length } = bytes;
+    const expected = form();
+    const places: ScalarPlace[] = [];
+    FORMATS[index.type].texts(index, 0, {
+      text: () => {},
+      marks: (start, end) => bytes.toString('utf8', start, end) === 'secret',
+      scalar: (place) => places.push(place),
+    });
+    t.equal(places.length, 5);
+    for (const place of places) maskScalar(bytes, place);
+    t.equal(bytes.length, length);
+    t.same(structureOf(FORMATS[index.type].scan(bytes, LIMITS)), structureOf(index));
+    const masked = isWire ? decodeRequest(bytes) : JSON.parse(bytes.toString());
+    const [found, before] = [masked, expected].map(
+      (request) => (request as typeof masked).resourceSpans[0].scopeSpans[0].spans[0],
+    );
+    t.same(found.attributes[1], before.attributes[1], 'other keys keep their values');
+    const wireNone = [
+      ...[{ intValue: '0' }, { intValue: '0' }, { doubleValue: 0 }, { bytesValue: 'AAAAAAA=' }],
+      ...[{ bytesValue: '' }, { boolValue: true }, {}],
+      { kvlistValue: { values: [{ key: 'a', value: { intValue: '0' } }] } },
+    ];
+    t.same(found.attributes[0].value.arrayValue.values, isWire ? wireNone : none);
+    t.same({ ...found, attributes: [] }, { ...before, attributes: [] });
+  }
 });
 
 /** All of an index but the sizes, which count an escape of JSON as the character that it stands for. */
