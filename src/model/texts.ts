@@ -84,7 +84,7 @@ export type NewParent = {
 };
 
 /** The bytes of a text, and how it is spelled. */
-export type TextRange = Pick<TextPlace, 'start' | 'end' | 'isEscaped'>;
+type TextRange = Pick<TextPlace, 'start' | 'end' | 'isEscaped'>;
 
 /**
  * The text at a place as a string, with the way back from its UTF-16 offsets to bytes. Offsets are best asked
