@@ -45,7 +45,7 @@ export type Effort = {
 
 /**
  * Two fresh servers, warmed alike, take turns: floor then subject, subject then floor. A ratio is made of
- * two neighbouring windows, so that what the machine does meanwhile falls on both.
+ * two neighbouring windows, so that other load of the machine affects both.
  */
 export async function compare(row: Comparison, effort: Effort): Promise<Result> {
   const floor = await Runner.start(row.floor, effort);

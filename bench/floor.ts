@@ -8,7 +8,7 @@ import { gunzipSync } from 'node:zlib';
 import { TRACES_TYPE } from '../test/e2e/otlp-messages.ts';
 
 /**
- * What the daemon is measured against: the least a server can do for the same promise.
+ * The floor of the benchmark: the least work that a server can do for the same promise.
  *   otlp    inflates, appends the body to a file, answers after the sync
  *   native  parses the JSON, appends, answers after the sync
  *   store   as otlp; then decodes the spans and inserts the daemon's narrow rows with prepared statements

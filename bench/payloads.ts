@@ -129,7 +129,7 @@ function jsonPayload(
   };
 }
 
-/** Copies of a body in which the trace id, wherever it stands, is another one each time. */
+/** Copies of a body, each with another trace id. */
 function retraced(template: Buffer, traceId: Buffer, fresh: () => Buffer): () => Buffer {
   const places: number[] = [];
   for (let at = template.indexOf(traceId); at >= 0; at = template.indexOf(traceId, at + 1)) {

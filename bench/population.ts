@@ -12,7 +12,7 @@ export type Population = {
   readonly senders: number;
 };
 
-/** What is made at the same time shares transactions. */
+/** Concurrent creations share transactions. */
 const TOGETHER = 1000;
 const SILENT: Logger = { debug() {}, info() {}, warn() {}, error() {} };
 const UNCOUNTED: Metrics = {

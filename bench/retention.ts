@@ -26,7 +26,7 @@ export async function retention(print: (text: string) => void, quick: boolean): 
     while (now < observations) {
       const latencies = await window(server);
       now = await removed();
-      // What is over within a window fell on a part of it alone.
+      // A removal that ends within a window affected only a part of it.
       if (now < observations) beside.push(...latencies);
     }
     const rate = (now - before) / ((performance.now() - started) / 1000);

@@ -6,7 +6,7 @@ import { otlp, type Payload, pooled, wireRequest } from './payloads.ts';
 import { treeCpuMicros, treeMemory } from './process-cost.ts';
 
 /**
- * What `service.workers` brings at full speed: daemons with 1, 2 … processes take turns with the same load.
+ * Measures `service.workers` at full speed: daemons with 1, 2 … processes take turns with the same load.
  *   node bench/workers.ts [--workers 1,2,4] [--rounds 5] [--requests 2000] [--connections 64]
  */
 const { values: flags } = parseArgs({

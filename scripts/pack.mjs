@@ -1,7 +1,7 @@
-// The package must not carry the bundled runtime: whoever installs it brings a Node. Before packing, the
-// runtime's packages are taken out of package.json; afterwards the file is put back.
+// Removes the bundled runtime from the package, because a user of the package has Node. Before packing, it removes the
+// runtime's packages from package.json; after packing, it restores the file.
 //
-//   node scripts/pack.mjs strip     (prepack; also puts back what an interrupted pack left behind)
+//   node scripts/pack.mjs strip     (prepack; also restores the file after an interrupted pack)
 //   node scripts/pack.mjs restore   (postpack)
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -21,7 +21,7 @@ function strip() {
   const { optionalDependencies = {}, ...rest } = JSON.parse(text);
   const others = Object.entries(optionalDependencies).filter(([name]) => !isRuntime(name));
   if (others.length > 0) rest.optionalDependencies = Object.fromEntries(others);
-  // The copy stands complete before the original changes, whatever happens in between.
+  // The copy is complete before the original changes.
   writeFileSync(`${kept}.new`, text);
   renameSync(`${kept}.new`, kept);
   writeFileSync(`${manifest}.new`, `${JSON.stringify(rest, null, 2)}\n`);

@@ -1,122 +1,85 @@
 /**
- * Writes docs/reference/ from the component schemas: node scripts/reference.ts
- * test/scripts/reference.test.ts fails while a page differs from what this writes.
+ * Writes the generated parts of the documentation: `npm run docs`. They are between the markers
+ * `<!-- generated: NAME -->` and `<!-- end -->`. test/scripts/reference.test.ts fails if one is out of date.
  */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { jsonSchema } from '../src/config/json-schema.ts';
-import { type Registry, SECTIONS } from '../src/config/registry.ts';
+import type { Factory } from '../src/component/factory.ts';
+import { SECTIONS } from '../src/config/registry.ts';
+import { serviceSchema } from '../src/config/service-schema.ts';
 import { REGISTRY } from '../src/registry.ts';
+import { clientTls } from '../src/schema/client-tls.ts';
+import { serverTls } from '../src/schema/server-tls.ts';
+import { plans } from '../src/tenancy/plans.ts';
+import { fieldTable, schemaFields } from './fields.ts';
+import { roomPicture } from './rooms.ts';
 
-export const DIRECTORY = join(import.meta.dirname, '..', 'docs', 'reference');
+const ROOT = join(import.meta.dirname, '..');
+const SECTION_OF = Object.fromEntries(Object.entries(SECTIONS).map(([name, kind]) => [kind, name]));
 
-type Schema = {
-  readonly type?: string | readonly string[];
-  readonly description?: string;
-  readonly default?: unknown;
-  readonly enum?: readonly unknown[];
-  readonly const?: unknown;
-  readonly pattern?: string;
-  readonly properties?: Readonly<Record<string, Schema>>;
-  readonly patternProperties?: Readonly<Record<string, Schema>>;
-  readonly additionalProperties?: Schema | boolean;
-  readonly required?: readonly string[];
-  readonly items?: Schema;
-  readonly anyOf?: readonly Schema[];
+/** What a marker may name, and the lines that belong between it and its end in a file. */
+const PARTS: Readonly<Record<string, (file: string) => string>> = {
+  fields: (file) => fieldTable(factoryOf(file).config, file),
+  components: componentTable,
+  'service fields': (file) => fieldTable(serviceSchema, file),
+  'server tls fields': (file) => fieldTable(serverTls(), file),
+  'client tls fields': (file) => fieldTable(clientTls('the server'), file),
+  plans: planTable,
+  rooms: roomPicture,
 };
 
-const VARIABLE = '\\$\\{';
-
-/** Every page by file name. */
-export function referencePages(registry: Registry): Map<string, string> {
-  const schema = jsonSchema(registry) as Schema;
-  const pages = new Map<string, string>();
-  const index: string[] = [];
-  for (const [section, kind] of Object.entries(SECTIONS)) {
-    for (const factory of registry.filter((each) => each.kind === kind)) {
-      const file = `${kind}-${factory.type}.md`;
-      const found = Object.entries(schema.properties?.[section]?.patternProperties ?? {}).find(
-        ([pattern]) => new RegExp(pattern).test(factory.type),
-      );
-      const text = `${factory.description.replace(/\.?$/, '.')} Stability: ${factory.stability}.`;
-      const source = `What it is for and an example: [${section}/${factory.type}](../../${section}/${factory.type}/README.md).`;
-      pages.set(file, page(`${factory.type} (${kind})`, `${text}\n\n${source}`, found?.[1] ?? {}));
-      index.push(`| [\`${factory.type}\`](${file}) | ${kind} | ${factory.description} |`);
-    }
-  }
-  const about = 'The `service` section: what runs, how it is joined, limits and own telemetry.';
-  pages.set('service.md', page('service', about, schema.properties?.['service'] ?? {}));
-  pages.set('README.md', indexPage(index));
-  return pages;
-}
-
-function indexPage(rows: readonly string[]): string {
-  return `# Reference
-
-Every field of every component, made from the schemas that validate them. \`tracectl schema\` prints the same
-as JSON Schema. The \`service\` section: [service](service.md).
-
-| type | kind | |
-|---|---|---|
-${rows.join('\n')}
-`;
-}
-
-function page(title: string, about: string, schema: Schema): string {
-  const rows = fieldRows(schema, '');
-  const table =
-    rows.length === 0
-      ? 'It has no fields.'
-      : `| field | takes | default | meaning |\n|---|---|---|---|\n${rows.join('\n')}`;
-  return `# ${title}\n\n${about}\n\n${table}\n`;
-}
-
-/** Fields in order, those of a section right below it. */
-function fieldRows(schema: Schema, prefix: string): string[] {
-  const rows: string[] = [];
-  for (const [name, field] of Object.entries(schema.properties ?? {})) {
-    const path = `${prefix}${name}`;
-    const cells = [`\`${path}\``, takes(field), byDefault(field, schema, name), meaning(field)];
-    rows.push(`| ${cells.join(' | ')} |`);
-    rows.push(...fieldRows(field, `${path}.`));
-    if (field.items !== undefined) rows.push(...fieldRows(field.items, `${path}[].`));
-    const { additionalProperties } = field;
-    if (typeof additionalProperties === 'object') {
-      rows.push(...fieldRows(additionalProperties, `${path}.<name>.`));
-    }
-  }
-  return rows;
-}
-
-function alternativesOf(field: Schema): Schema[] {
-  return field.anyOf === undefined ? [field] : field.anyOf.flatMap(alternativesOf);
-}
-
-function takes(field: Schema): string {
-  const alternatives = alternativesOf(field).filter(
-    // That any value may be a `${…}` variable goes without saying.
-    ({ type, pattern }) => type !== undefined && pattern !== VARIABLE,
-  );
-  const names = alternatives.flatMap(({ type, enum: values, const: only }) => {
-    if (only !== undefined) return [`\`${String(only)}\``];
-    if (values !== undefined) return values.map((value) => `\`${String(value)}\``);
-    return typeof type === 'string' ? [type] : (type ?? []);
+/** Every file with a generated part, as it is and as it should be. */
+export function documents(): { file: string; text: string; current: string }[] {
+  const files = globSync(['docs/*.md', '*/*/README.md'], { cwd: ROOT }).sort();
+  return files.flatMap((file) => {
+    const current = readFileSync(join(ROOT, file), 'utf8');
+    const text = withParts(file, current);
+    return text.includes('<!-- generated: ') ? [{ file, text, current }] : [];
   });
-  const known = [...new Set(names)].filter((name) => name !== 'null');
-  return known.map((name) => (name === 'object' ? 'section' : name)).join(' or ') || 'any';
 }
 
-function byDefault(field: Schema, parent: Schema, name: string): string {
-  if (field.default !== undefined) return `\`${JSON.stringify(field.default)}\``;
-  return parent.required?.includes(name) === true ? 'required' : '';
+function withParts(file: string, text: string): string {
+  const marked = /<!-- generated: (.*?) -->\n[\s\S]*?<!-- end -->/g;
+  return text.replace(marked, (_, name: string) => {
+    const part = PARTS[name];
+    if (part === undefined) throw new Error(`${file}: unknown generated part "${name}"`);
+    return `<!-- generated: ${name} -->\n${part(file)}\n<!-- end -->`;
+  });
 }
 
-function meaning(field: Schema): string {
-  const own = field.description ?? field.anyOf?.find((one) => one.description)?.description ?? '';
-  return own.replaceAll('|', '\\|').replaceAll('\n', ' ');
+/** The factory that a README belongs to. */
+function factoryOf(file: string): Factory {
+  const factory = REGISTRY.find((each) => readmeOf(each) === file);
+  if (factory === undefined) throw new Error(`${file} belongs to no component of the registry`);
+  return factory;
+}
+
+export function readmeOf({ kind, type }: Factory): string {
+  return `${SECTION_OF[kind]}/${type}/README.md`;
+}
+
+function componentTable(): string {
+  const rows = REGISTRY.map((factory) => {
+    const { type, kind, stability, description } = factory;
+    return `| [\`${type}\`](../${readmeOf(factory)}) | ${kind} | ${stability} | ${description} |`;
+  });
+  return ['| type | kind | stability | |', '|---|---|---|---|', ...rows].join('\n');
+}
+
+/** The plans of `src/tenancy` with their default limits. */
+function planTable(): string {
+  const byPlan = Object.entries(schemaFields(plans).properties ?? {});
+  const limits = Object.keys(byPlan[0]?.[1].properties ?? {});
+  const rows = byPlan.map(([plan, { properties = {} }]) => [
+    `\`${plan}\``,
+    ...limits.map((limit) => String(properties[limit]?.default)),
+  ]);
+  const head = ['plan', ...limits.map((limit) => `\`${limit}\``)];
+  return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
 }
 
 if (import.meta.main) {
-  mkdirSync(DIRECTORY, { recursive: true });
-  for (const [file, text] of referencePages(REGISTRY)) writeFileSync(join(DIRECTORY, file), text);
+  for (const { file, text, current } of documents()) {
+    if (text !== current) writeFileSync(join(ROOT, file), text);
+  }
 }

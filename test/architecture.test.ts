@@ -1,77 +1,8 @@
-import { globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import t from 'tap';
+import { KINDS, MAY_IMPORT } from '../scripts/rooms.ts';
 
-/**
- * The rooms that each room may import. A room without a row, or a target outside the row, fails the test.
- * The rows are in the order of the layers: a room imports rooms of earlier rows only. Rows of component
- * kinds hold for each of their folders, and component folders never import each other.
- */
-const MAY_IMPORT: Record<string, readonly string[]> = {
-  'src/model': [],
-  'src/thread': [],
-  'src/net': [],
-  'src/component': ['src/model'],
-  'src/schema': ['src/component'],
-  'src/tls': ['src/component', 'src/schema'],
-  'src/config': ['src/component', 'src/schema'],
-  'src/telemetry': ['src/component', 'src/schema', 'src/tls'],
-  'src/queue': ['src/component', 'src/model'],
-  'src/tenancy': ['src/component', 'src/model', 'src/schema'],
-  'src/store': ['src/component', 'src/model', 'src/queue', 'src/tenancy'],
-  'src/sqlite': ['src/component', 'src/model', 'src/queue', 'src/tenancy', 'src/thread'],
-  'src/redis': ['src/component'],
-  'src/bullmq': ['src/component', 'src/model', 'src/queue', 'src/redis'],
-  'src/otlp-client': ['src/model', 'src/schema', 'src/tls'],
-  'src/http': [
-    ...['src/component', 'src/model', 'src/net', 'src/schema', 'src/store', 'src/tenancy'],
-    ...['src/thread', 'src/tls'],
-  ],
-  'src/grpc': ['src/component', 'src/http', 'src/model', 'src/net', 'src/schema', 'src/tls'],
-  'src/read': ['src/component', 'src/http', 'src/model', 'src/store'],
-  'src/control': ['src/component', 'src/queue', 'src/store', 'src/tenancy'],
-  'src/engine': [
-    ...['src/component', 'src/config', 'src/grpc', 'src/http', 'src/model', 'src/queue'],
-    ...['src/schema', 'src/telemetry'],
-  ],
-  'src/supervisor': [
-    ...['src/component', 'src/config', 'src/control', 'src/net', 'src/schema', 'src/tenancy'],
-  ],
-  receivers: [
-    ...[
-      'src/bullmq',
-      'src/component',
-      'src/grpc',
-      'src/http',
-      'src/model',
-      'src/queue',
-      'src/read',
-    ],
-    ...['src/redis', 'src/schema'],
-  ],
-  processors: [
-    ...['src/component', 'src/model', 'src/redis', 'src/schema', 'src/store', 'src/tenancy'],
-    'src/thread',
-  ],
-  exporters: [
-    ...['src/bullmq', 'src/component', 'src/model', 'src/otlp-client', 'src/queue', 'src/redis'],
-    ...['src/schema', 'src/store', 'src/thread'],
-  ],
-  connectors: [
-    ...['src/component', 'src/model', 'src/queue', 'src/schema', 'src/sqlite', 'src/store'],
-  ],
-  extensions: [
-    ...['src/component', 'src/control', 'src/http', 'src/model', 'src/queue', 'src/redis'],
-    ...['src/schema', 'src/sqlite', 'src/store', 'src/tenancy', 'src/tls'],
-  ],
-  'src/registry.ts': [
-    ...['connectors', 'exporters', 'extensions', 'processors', 'receivers', 'src/config'],
-  ],
-  'src/cli': ['src'],
-  'src/main.ts': ['src/cli'],
-};
-
-const KINDS = ['receivers', 'processors', 'exporters', 'connectors', 'extensions'];
 const SOURCES = globSync(`{src,${KINDS.join(',')}}/**/*.ts`)
   .filter((file) => !file.endsWith('.test.ts'))
   .sort();
@@ -237,6 +168,24 @@ for (const { what, pattern, allowed } of RESERVED) {
     }
   });
 }
+
+t.test('every room of src has a README of at most ten lines', async (t) => {
+  for (const room of globSync('src/*/').sort()) {
+    const readme = existsSync(`${room}/README.md`) ? readFileSync(`${room}/README.md`, 'utf8') : '';
+    t.match(readme, /^# \S/, `${room}/README.md`);
+    t.ok(readme.trimEnd().split('\n').length <= 10, `${room}/README.md is short`);
+  }
+});
+
+t.test('every file that a page names exists', async (t) => {
+  for (const page of [...globSync('docs/*.md'), ...globSync('src/**/README.md')]) {
+    if (page === 'docs/decisions.md') continue;
+    const named = readFileSync(page, 'utf8').matchAll(
+      /(?<![\w/.])(?:src|receivers|processors|exporters|connectors|extensions|test|bench|scripts)\/[\w/.-]+\.(?:ts|md|mjs)/g,
+    );
+    for (const [path] of named) t.ok(existsSync(path), `${page}: ${path}`);
+  }
+});
 
 t.test('every component has the same rooms', async (t) => {
   for (const kind of KINDS) {

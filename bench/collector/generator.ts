@@ -1,6 +1,6 @@
 import { connect, type Socket } from 'node:net';
 
-/** What was sent and how it was answered. */
+/** Sent requests and their answers. */
 export type Answers = {
   readonly acknowledged: number;
   /** Requests that were answered with something else than 200. */

@@ -17,7 +17,7 @@ export type Cost = {
   readonly seconds: number;
   /** The most resident memory that was seen, in bytes. */
   readonly memory: number;
-  /** Spans that arrived at the destination meanwhile. */
+  /** Spans that arrived at the destination in the interval. */
   readonly delivered: number;
 };
 
@@ -74,7 +74,7 @@ export class Side {
     return last;
   }
 
-  /** What the collector used while `work` went on. */
+  /** Resources that the collector used during `work`. */
   async cost(work: () => Promise<void>): Promise<Cost> {
     const pid = this.hop.pid();
     const before = (await this.report()).spans;

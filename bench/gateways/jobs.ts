@@ -19,8 +19,8 @@ const AT_ONCE = 32;
 const CONCURRENCY = 8;
 
 /**
- * What BullMQ and Redis cost by themselves: jobs that point at a batch, added as the gateway's exporter does,
- * 32 at a time, and worked off as the worker's receiver does, with nothing to do.
+ * Measures the cost of BullMQ and Redis: jobs that point at a batch, added as the gateway's exporter does, 32 at a
+ * time, and processed as the worker's receiver does, without any work.
  */
 export async function jobCost(jobs: number): Promise<JobCost> {
   const owner = new Owner();

@@ -6,7 +6,7 @@ import { jobCost } from './jobs.ts';
 import { runTogether, startGateway, type Together } from './together.ts';
 
 /**
- * What gateways and workers cost; starts a Redis and a Postgres of its own, both synced to the disk. See
+ * Measures the cost of gateways and workers. Starts its own Redis and Postgres, both synced to the disk. See
  * ../README.md.
  *   node bench/gateways/run.ts [--quick]
  */

@@ -5,9 +5,9 @@ import type {
   Settings,
 } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import { PermanentError, RetryableError } from '../../src/model/errors.ts';
-import type { DeliveryBranch, QueueDelivery } from '../../src/queue/delivery.ts';
-import { startDelivery } from '../../src/queue/delivery.ts';
+import { RetryableError } from '../../src/model/errors.ts';
+import type { QueueDelivery } from '../../src/queue/delivery.ts';
+import { deliveryBranches, startDelivery } from '../../src/queue/delivery.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
 import { queueHealth } from '../../src/queue/health.ts';
 import type { DurableQueue, QueueStorage } from '../../src/queue/queue.ts';
@@ -17,27 +17,27 @@ import type { DirectoryStorage } from '../../src/sqlite/queue/directory-storage.
 import { openDirectoryStorage } from '../../src/sqlite/queue/directory-storage.ts';
 import type { DiskQueueConfig } from './config.ts';
 
-/** What `file_storage` takes by default. */
+/** The defaults of `file_storage`. */
 const OWN_DIRECTORY = { minFreeBytes: 64 * 1024 * 1024, reserveBytes: 16 * 1024 * 1024 };
 
 /**
- *   pipeline before ──consume──▶ append, synced ──▶ answer
+ *   accept pipeline ──consume──▶ append, synced ──▶ answer
  *                                   │
- *                   lease, for each exporter behind ──▶ process ──▶ exporter ──▶ ack
+ *                   lease, per exporter behind ──▶ process ──▶ exporter ──▶ ack
  */
 export function createConnector(
   settings: Settings,
   config: DiskQueueConfig,
   pipelines: readonly Pipeline[],
-): Connector {
+): Connector<'raw'> {
   const { id, clock, logger } = settings;
   let queue: DurableQueue | undefined;
   let delivery: QueueDelivery | undefined;
-  /** The queue's own directory, where it has one. */
+  /** The queue's own directory, if `directory` is set. */
   let own: DirectoryStorage | undefined;
-  /** Takes back gauges, health and the entry among the queues that commands see. */
+  /** Unregister gauges, health and the queue. */
   let removers: (() => void)[] = [];
-  const branches = pipelines.flatMap(branchesOf);
+  const branches = pipelines.flatMap(deliveryBranches);
 
   const opened = (): DurableQueue => {
     if (queue === undefined) throw new RetryableError('starting', `${id} is not open`);
@@ -50,7 +50,7 @@ export function createConnector(
   return {
     idempotency,
     async start() {
-      const storage = await storageOf(settings, config);
+      const storage = await openStorage(settings, config);
       if ('close' in storage) own = storage;
       const names = branches.map(({ name }) => name);
       queue = await storage.openQueue({ name: id, branches: names, maxBytes: config.max_bytes });
@@ -73,9 +73,8 @@ export function createConnector(
         branches,
       );
     },
-    async consume(batch) {
-      if (batch.kind !== 'raw') throw new PermanentError('wrong_kind', `${id} keeps raw batches`);
-      await opened().append(batch);
+    async consume(batch, request) {
+      await opened().append(batch, request);
     },
     async shutdown(deadline) {
       for (const remove of removers.splice(0)) remove();
@@ -87,7 +86,7 @@ export function createConnector(
   };
 }
 
-async function storageOf(
+async function openStorage(
   { host, clock, logger, worker }: Settings,
   { directory, store, storage }: DiskQueueConfig,
 ): Promise<QueueStorage | DirectoryStorage> {
@@ -100,14 +99,4 @@ async function storageOf(
     clock,
     logger,
   });
-}
-
-/** The branch's name stands in the file: it must stay the same from start to start. */
-function branchesOf(pipeline: Pipeline): DeliveryBranch[] {
-  const process: DeliveryBranch['process'] = (batch, again) => pipeline.process(batch, again);
-  return pipeline.branches.map((branch) => ({
-    name: `${pipeline.id}/${branch.exporterId}`,
-    process,
-    consumer: branch,
-  }));
 }

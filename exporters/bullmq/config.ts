@@ -9,24 +9,24 @@ export const config = z.strictObject({
     .string()
     .regex(/^[\w.-]{1,100}$/, 'expected 1 to 100 letters, digits, ".", "_" or "-"')
     .default('traces')
-    .describe('Name of the queue; workers name the same.'),
+    .describe('Name of the queue, the same as in the receivers of the workers.'),
   store: ref(SHARED_QUEUES)
     .optional()
     .describe(
-      'The store that keeps the payload: committed there before the answer, a job in Redis is a pointer. ' +
-        'Without it the payload travels in the job, and Redis is all there is of it.',
+      'The store for the payloads, which are committed before the answer; a job in Redis is a pointer. ' +
+        'Without a store the job holds the payload, and Redis has the only copy.',
     ),
   answer_timeout: duration('1500ms')
     .refine((ms) => ms >= 100 && ms <= 60_000, { error: 'expected 100ms to 60s' })
     .describe(
-      'How long a request may wait for its key, its limits and this queue, all in all. Then its client is ' +
-        'told to try again (503), whatever Postgres and Redis do.',
+      'Total time that a request may wait for its key, its limits and this queue. Then it is answered with ' +
+        '503, whatever the state of Postgres and Redis.',
     ),
   max_bytes: byteSize('10GiB').describe(
-    'Bodies that may wait in the store. At the bound new requests are refused (503).',
+    'Limit of the bodies that wait in the store. At the limit new requests are refused (503).',
   ),
   sweep_interval: duration('5s').describe(
-    'How often batches in the store are looked for whose job Redis has lost.',
+    'Interval of the search for batches in the store whose job is missing from Redis.',
   ),
 });
 

@@ -3,7 +3,7 @@ import { openRedisQueue } from '../../src/bullmq/redis-queue.ts';
 import type { Exporter, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import { RetryableError } from '../../src/model/errors.ts';
 import { summaryGauges } from '../../src/queue/gauges.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
@@ -17,9 +17,9 @@ type Open = { readonly redis: RedisConnection; readonly queue: RedisQueue; close
 /**
  *   consume ──▶ Redis: a job with the payload ──▶ answer
  *
- * Redis is all there is of the batch: nothing is accepted while it might drop a key to make room.
+ * Redis has the only copy of the batch, so the exporter refuses batches while Redis might evict keys.
  */
-export function inJobs(settings: Settings, config: BullmqExporterConfig): Exporter {
+export function inJobs(settings: Settings, config: BullmqExporterConfig): Exporter<'raw'> {
   const { id, clock, logger, metrics, host } = settings;
   let open: Open | undefined;
   return {
@@ -42,7 +42,6 @@ export function inJobs(settings: Settings, config: BullmqExporterConfig): Export
       };
     },
     async consume(batch) {
-      if (batch.kind !== 'raw') throw new PermanentError('wrong_kind', `${id} keeps raw batches`);
       if (open === undefined) throw new RetryableError('starting', `${id} is not open`);
       refuseWhenEvicting(open.redis);
       await open.queue.append(batch);
@@ -58,24 +57,28 @@ export function inJobs(settings: Settings, config: BullmqExporterConfig): Export
 function refuseWhenEvicting(redis: RedisConnection): void {
   const { maxmemoryPolicy } = redis.state();
   if (maxmemoryPolicy === undefined || maxmemoryPolicy === 'noeviction') return;
-  throw new RetryableError('redis_evicts', 'Redis may drop what it is given', {
-    retryAfterMs: RETRY_AFTER_MS,
-  });
+  throw new RetryableError(
+    'redis_evicts',
+    'Redis may evict jobs: its maxmemory-policy is not noeviction',
+    {
+      retryAfterMs: RETRY_AFTER_MS,
+    },
+  );
 }
 
 function health(redis: RedisConnection, queue: RedisQueue): ComponentHealth {
   const { connected, maxmemoryPolicy, appendOnly } = redis.state();
   const evicts = connected && maxmemoryPolicy !== 'noeviction';
   const message = !connected
-    ? 'Redis is away: nothing can be accepted.'
-    : `maxmemory-policy of Redis is ${maxmemoryPolicy ?? 'not known'}: it must be noeviction.`;
+    ? 'Redis cannot be reached: no batch is accepted.'
+    : `Redis has the maxmemory-policy ${maxmemoryPolicy ?? '(unknown)'}. Set it to noeviction.`;
   const stats = queue.stats();
   return {
     ready: connected && !evicts,
     healthy: connected && !evicts,
     ...(connected && !evicts ? {} : { message }),
     details: {
-      durability: appendOnly === true ? 'as the append-only file of Redis' : 'the memory of Redis',
+      durability: appendOnly === true ? 'append-only file of Redis' : 'memory of Redis',
       redis_connected: connected,
       maxmemory_policy: maxmemoryPolicy ?? null,
       queued_jobs: stats.branches.reduce((sum, { entries }) => sum + entries, 0),

@@ -4,7 +4,7 @@ import { storedQueueName } from '../../src/bullmq/names.ts';
 import type { Exporter, IdempotencyLedger, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import { RetryableError } from '../../src/model/errors.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
 import { queueHealth } from '../../src/queue/health.ts';
 import type { SharedQueue } from '../../src/queue/shared-queue.ts';
@@ -22,19 +22,19 @@ type Open = {
   close(): Promise<void>;
 };
 
-/** Where the batches wait whose jobs no worker has taken yet. */
+/** The branch of batches that no worker has taken yet. */
 const BRANCH = 'jobs';
-/** Jobs on their way to Redis at the same time; of what is beyond, the sweeper takes care. */
+/** Jobs being added to Redis at the same time; the sweeper adds the jobs beyond this number. */
 const MAX_ADDING = 1000;
 
 /**
  *   consume ──▶ store: payload, usage, answer, entry in one transaction ──▶ answer
  *                  │
- *                  └──▶ Redis: a job that points there, as well as may be
+ *                  └──▶ Redis: a job that points to the batch, best effort
  *                          ▲
- *   sweeper ──entries without a worker──┘        (one replica at a time)
+ *   sweeper ──batches without a job──┘        (one replica at a time)
  */
-export function inStore(settings: Settings, config: Config): Exporter {
+export function inStore(settings: Settings, config: Config): Exporter<'raw'> {
   const { id, logger } = settings;
   let open: Open | undefined;
   let adding = 0;
@@ -46,14 +46,14 @@ export function inStore(settings: Settings, config: Config): Exporter {
     claim: (tenant, key, requestHash) => opened().queue.idempotency.claim(tenant, key, requestHash),
   };
 
-  /** Losing it loses time, not data. */
-  async function point(jobs: JobQueue, batchId: string): Promise<void> {
+  /** A job that is not added delays the batch until the next sweep; the store has the batch. */
+  async function addJob(jobs: JobQueue, batchId: string): Promise<void> {
     if (adding >= MAX_ADDING) return;
     adding++;
     try {
       await jobs.add(batchId, { batch: batchId });
     } catch (error) {
-      logger.debug({ error, batch: batchId }, 'the job comes later');
+      logger.debug({ err: error, batch: batchId }, 'Job could not be added; left to the sweeper');
     } finally {
       adding--;
     }
@@ -65,11 +65,10 @@ export function inStore(settings: Settings, config: Config): Exporter {
     async start() {
       open = await openStored(settings, config);
     },
-    async consume(batch) {
-      if (batch.kind !== 'raw') throw new PermanentError('wrong_kind', `${id} keeps raw batches`);
+    async consume(batch, request) {
       const { queue, jobs } = opened();
-      await queue.append(batch);
-      void point(jobs, batch.id);
+      await queue.append(batch, request);
+      void addJob(jobs, batch.id);
     },
     async shutdown() {
       const closing = open;
@@ -117,13 +116,15 @@ async function openStored(settings: Settings, config: Config): Promise<Open> {
   };
 }
 
-/** Without Redis nothing is delivered, but all is accepted: that is no reason to be taken out of rotation. */
+/** Stays ready without Redis: batches are accepted into the store, and only their delivery waits. */
 function health(ofQueue: ComponentHealth, redis: RedisConnection): ComponentHealth {
   const { connected } = redis.state();
   return {
     ...ofQueue,
     healthy: ofQueue.healthy !== false && connected,
-    ...(connected ? {} : { message: 'Redis is away: what is accepted waits in the store.' }),
+    ...(connected
+      ? {}
+      : { message: 'Redis cannot be reached: accepted batches wait in the store.' }),
     details: { ...ofQueue.details, redis_connected: connected },
   };
 }

@@ -3,8 +3,8 @@ import type { Clock, Logger } from '../../src/component/component.ts';
 import type { SharedQueue, SharedQueueStorage } from '../../src/queue/shared-queue.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
 
-export type SweeperOptions = {
-  /** Of the queue. */
+type SweeperOptions = {
+  /** Name of the queue. */
   readonly name: string;
   readonly queue: SharedQueue;
   readonly jobs: JobQueue;
@@ -16,16 +16,15 @@ export type SweeperOptions = {
   readonly interval: number;
 };
 
-export type Sweeper = { stop(): Promise<void> };
+type Sweeper = { stop(): Promise<void> };
 
-/** A batch whose job has not come to Redis after this long is not on its way any more. */
+/** A batch of this age whose job is not in Redis needs a new job. */
 const OVERDUE_MS = 3000;
 const PAGE = 500;
 
 /**
- * Finds batches that wait in the store and have no job, because Redis was away or lost it, and gives them
- * one. A job that is there already is left as it is, so that looking too often costs little and harms
- * nothing; one replica looks at a time.
+ * Adds jobs for batches that wait in the store without a job, because Redis was away or lost the job. Existing jobs
+ * are left unchanged, so a needless sweep is cheap and harmless. One replica sweeps at a time.
  */
 export function startSweeper(options: SweeperOptions): Sweeper {
   const { name, storage, redis, clock, logger, interval } = options;
@@ -36,14 +35,14 @@ export function startSweeper(options: SweeperOptions): Sweeper {
     if (connected) soon();
   });
 
-  /** Redis is back: what was accepted meanwhile need not wait for the next round. */
+  /** Batches that were accepted during an outage do not wait for the next regular sweep. */
   function soon(): void {
     cancel();
     if (!isStopped) cancel = clock.after(Math.min(interval, OVERDUE_MS), run);
   }
 
   function run(): void {
-    // One round at a time: one that is under way looks at what came before it, and the next one soon.
+    // One sweep at a time; a running sweep does not see the newest batches.
     if (sweeping !== undefined) {
       soon();
       return;
@@ -60,7 +59,7 @@ export function startSweeper(options: SweeperOptions): Sweeper {
     try {
       await storage.withAdvisoryLock(`sweep/${name}`, () => sweepOnce(options, () => isStopped));
     } catch (error) {
-      logger.warn({ error }, 'jobs that Redis lost could not be looked for');
+      logger.warn({ err: error }, 'Sweep for lost jobs failed');
     }
   }
 
@@ -86,18 +85,23 @@ async function sweepOnce(
     const wanted = ids.map((batchId) => ({ batchId, data: { batch: batchId } }));
     await jobs.addAll(wanted);
     seen += ids.length;
-    // Redis may have dropped the list and not the jobs, which then cannot be added.
-    if ((await jobs.count()) < seen) await mend(wanted, jobs, logger);
+    // Redis may have lost the list of BullMQ but not the jobs, which can then not be added again.
+    if ((await jobs.count()) < seen) await recreateLost(wanted, jobs, logger);
     after = ids.at(-1) ?? after;
     if (ids.length < PAGE) break;
-    // Where Redis had a job for each already, the rest of the backlog is sound too.
+    // If the first batches had a job already, the rest of the backlog has too.
     if (seen >= PAGE && known > 0 && (await jobs.count()) === known) break;
   }
   const added = (await jobs.count()) - known;
-  if (added > 0) logger.info({ jobs: added }, 'jobs were made that Redis did not have');
+  if (added > 0) logger.info({ jobs: added }, 'Added jobs missing from Redis');
 }
 
-async function mend(wanted: readonly NewJob[], jobs: JobQueue, logger: Logger): Promise<void> {
-  const mended = await jobs.recreateLost(wanted);
-  if (mended > 0) logger.warn({ jobs: mended }, 'jobs were made anew that Redis had in no list');
+async function recreateLost(
+  wanted: readonly NewJob[],
+  jobs: JobQueue,
+  logger: Logger,
+): Promise<void> {
+  const recreated = await jobs.recreateLost(wanted);
+  if (recreated > 0)
+    logger.warn({ jobs: recreated }, 'Recreated jobs missing from the lists in Redis');
 }

@@ -5,17 +5,18 @@ export const config = z.strictObject({
     .enum(['basic', 'normal', 'detailed'])
     .default('basic')
     .describe(
-      'basic: a line for each batch; normal: a line for each item too; detailed: its payload as well.',
+      '`basic` logs a line per batch, `normal` also a line per item, `detailed` also its payload.',
     ),
   sampling_initial: z
     .int()
     .min(0)
     .default(2)
-    .describe('Batches written in full each second before sampling begins.'),
+    .describe('Batches that are logged in full each second, before sampling begins.'),
   sampling_thereafter: z
     .int()
     .min(0)
     .default(1)
-    .describe('After these every n-th batch of the second is written; 1 writes all, 0 none.'),
+    .describe('Every n-th batch after them is logged; 1 logs all, 0 none.'),
 });
+
 export type DebugConfig = z.output<typeof config>;

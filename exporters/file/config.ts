@@ -5,29 +5,32 @@ export const config = z.strictObject({
     .string({ error: 'expected the path of the file to write, such as ./data/traces.jsonl' })
     .min(1)
     .refine((path) => !path.includes('\0'), { error: 'a path holds no NUL' })
-    .describe('File to append to; relative to the working directory.'),
+    .describe('File to append to, relative to the working directory.'),
   format: z
     .enum(['json', 'otlp_json'])
     .optional()
     .describe(
-      'json: one observation event a line, with its raw event id. otlp_json: one batch a line, as in the files of the Collector. Left out: json for observations, otlp_json for what was received.',
+      '`json` writes one observation event per line, with its raw event id. `otlp_json` writes one batch per line, like the files of the Collector. Default: `json` for observations, `otlp_json` for raw batches.',
     ),
   compression: z
     .enum(['none', 'zstd'])
     .default('none')
-    .describe('zstd: every write is a complete frame, so that the file is readable at any time.'),
+    .describe('With `zstd` every write is a complete frame, so the file is readable at any time.'),
   create_directory: z
     .boolean()
     .default(true)
-    .describe('Create missing parent directories, readable by this user alone.'),
-  fsync: z.boolean().default(true).describe('Sync to disk before a batch counts as delivered.'),
+    .describe('Creates missing parent directories, readable only by this user.'),
+  fsync: z
+    .boolean()
+    .default(true)
+    .describe('Syncs the file to disk before a batch counts as delivered.'),
   rotation: z
     .strictObject({
       max_megabytes: z
         .number()
         .positive()
         .default(100)
-        .describe('The file is renamed before it would grow beyond this many MiB.'),
+        .describe('Size in MiB that the file never exceeds: it is renamed before.'),
       max_days: z
         .int()
         .min(0)
@@ -37,9 +40,10 @@ export const config = z.strictObject({
         .int()
         .min(0)
         .default(100)
-        .describe('At most this many renamed files are kept; 0 keeps all.'),
+        .describe('Number of renamed files to keep; 0 keeps all.'),
     })
     .optional()
-    .describe('Without it the file grows without end.'),
+    .describe('Renames and deletes files. Without it the file grows without a limit.'),
 });
+
 export type FileConfig = z.output<typeof config>;

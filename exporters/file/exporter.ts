@@ -2,7 +2,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Exporter, Settings } from '../../src/component/component.ts';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { rawOf } from '../../src/model/batch.ts';
-import { PermanentError } from '../../src/model/errors.ts';
 import { SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import type { FileConfig } from './config.ts';
@@ -32,10 +31,7 @@ export function createExporter(settings: Settings, config: FileConfig): Exporter
     async consume(batch) {
       const source = rawOf(batch);
       const observations = batch.kind === 'raw' ? undefined : batch.observations;
-      const { format = batch.kind === 'raw' ? 'otlp_json' : 'json' } = config;
-      if (format === 'json' && observations === undefined) {
-        throw new PermanentError('wrong_kind', 'The format json is one of observations.');
-      }
+      const format = batch.kind === 'raw' ? 'otlp_json' : (config.format ?? 'json');
       const isSmall = smallIndexOf(source, SMALL_BODY_BYTES) !== undefined;
       if (!isSmall) await writer.append(await large.render({ source, observations, format }));
       else if (format === 'otlp_json') {

@@ -21,10 +21,8 @@ export type LargeRenderer = {
 export function createLargeRenderer(): LargeRenderer {
   const thread = createThread<Writing, Uint8Array>(threadFile(import.meta.url, 'rendering-thread'));
   return {
-    async render({ source, ...rest }) {
-      const { idempotency: _, ...crossing } = source;
-      const request = { source: { ...crossing, index: undefined }, ...rest };
-      const lines = await thread.ask(request).catch((cause) => {
+    async render(writing) {
+      const lines = await thread.ask(writing).catch((cause) => {
         throw new RetryableError('rendering_failed', 'The batch was not rendered.', { cause });
       });
       return asBuffer(lines);

@@ -2,23 +2,26 @@ import type { Exporter, Settings } from '../../src/component/component.ts';
 import type { Batch, SealedBatch } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { hasItems } from '../../src/model/formats.ts';
+import { BodyWorker } from './body-worker.ts';
 import type { OtlpHttpConfig } from './config.ts';
-import { createCutter } from './cutter.ts';
-import { groupsOf } from './event.ts';
-import { isOtlp, rawBatchOf } from './part.ts';
-import { otlpPiece, type Piece, spanPiece } from './piece.ts';
-import { createEventReader } from './reader.ts';
-import { report } from './report.ts';
+import { groupsOf } from './observation-event.ts';
+import {
+  forwardRequest,
+  isOtlp,
+  type OutgoingRequest,
+  sourceBatchOf,
+  spanRequest,
+} from './outgoing-request.ts';
 import type { Sender } from './sender.ts';
+import { report } from './telemetry.ts';
 
-/** Answers when the destination has a batch. Nothing is held, because nobody would keep it. */
+/** Answers when the destination has a batch. A start is sent at once, because there is no queue to keep it. */
 export class DirectExporter implements Exporter {
   readonly #settings: Settings;
   readonly #config: OtlpHttpConfig;
   readonly #sender: Sender;
-  readonly #reader = createEventReader();
-  readonly #cutter = createCutter();
-  readonly #underWay = new Set<Promise<void>>();
+  readonly #worker = new BodyWorker();
+  readonly #inFlight = new Set<Promise<void>>();
   #isOpen = false;
   #unreport: (() => void) | undefined;
 
@@ -37,12 +40,12 @@ export class DirectExporter implements Exporter {
   async consume(batch: Batch): Promise<void> {
     if (!this.#isOpen) throw new RetryableError('starting', `${this.#settings.id} is not open`);
     if (!hasItems(batch)) return;
-    const work = this.#deliver(rawBatchOf(batch));
-    this.#underWay.add(work);
+    const delivery = this.#deliver(sourceBatchOf(batch));
+    this.#inFlight.add(delivery);
     try {
-      await work;
+      await delivery;
     } finally {
-      this.#underWay.delete(work);
+      this.#inFlight.delete(delivery);
     }
   }
 
@@ -51,38 +54,41 @@ export class DirectExporter implements Exporter {
     this.#unreport?.();
     this.#unreport = undefined;
     this.#sender.stopWaiting();
-    await endedOr(deadline, this.#underWay);
+    await settledOrAborted(this.#inFlight, deadline);
     await this.#sender.close();
-    await Promise.allSettled(this.#underWay);
-    await Promise.all([this.#reader.close(), this.#cutter.close()]);
+    await Promise.allSettled(this.#inFlight);
+    await this.#worker.close();
   }
 
   async #deliver(batch: SealedBatch): Promise<void> {
-    const outcome = await this.#sender.send(await this.#pieceOf(batch));
-    const [refused] = outcome.refused;
+    const result = await this.#sender.send(await this.#requestOf(batch));
+    const [refused] = result.refused;
     if (refused !== undefined) throw new PermanentError(refused.code, refused.message);
-    if (outcome.rejected === 0) return;
-    // Whoever sent it would send all of it again, which OTLP forbids.
+    if (result.rejected === 0) return;
+    // An error would make the client send the whole batch again, which OTLP forbids.
     this.#settings.logger.warn(
-      { batch: batch.id, rejected: outcome.rejected, reason: outcome.rejectedMessage },
-      'the destination left spans out; without a queue there is no dead letter to keep them',
+      { batch: batch.id, rejected: result.rejected, reason: result.rejectedMessage },
+      'Destination rejected spans; without a queue there is no dead letter to keep them',
     );
   }
 
-  async #pieceOf(batch: SealedBatch): Promise<Piece> {
-    if (isOtlp(batch)) return otlpPiece(batch, this.#config, this.#cutter);
-    const { events, unreadable } = await this.#reader.read(batch);
+  async #requestOf(batch: SealedBatch): Promise<OutgoingRequest> {
+    if (isOtlp(batch)) return forwardRequest(batch, this.#config, this.#worker);
+    const { events, unreadable } = await this.#worker.read(batch);
     const [first] = unreadable;
     if (first !== undefined) throw new PermanentError('unreadable_event', first.message);
-    return spanPiece([...groupsOf(events).values()], this.#config);
+    return spanRequest([...groupsOf(events).values()], this.#config, this.#worker);
   }
 }
 
-async function endedOr(deadline: AbortSignal, works: ReadonlySet<Promise<void>>): Promise<void> {
-  if (deadline.aborted || works.size === 0) return;
+async function settledOrAborted(
+  promises: ReadonlySet<Promise<void>>,
+  deadline: AbortSignal,
+): Promise<void> {
+  if (deadline.aborted || promises.size === 0) return;
   const aborted = Promise.withResolvers<void>();
   const onAbort = (): void => aborted.resolve();
   deadline.addEventListener('abort', onAbort, { once: true });
-  await Promise.race([Promise.allSettled(works), aborted.promise]);
+  await Promise.race([Promise.allSettled(promises), aborted.promise]);
   deadline.removeEventListener('abort', onAbort);
 }

@@ -2,13 +2,13 @@ import type { Exporter, Settings } from '../../src/component/component.ts';
 import type { OtlpHttpConfig } from './config.ts';
 import { DirectExporter } from './direct.ts';
 import { QueuedExporter } from './queued.ts';
-import { createSendMetrics } from './send-metrics.ts';
 import { Sender } from './sender.ts';
+import { createSendMetrics } from './telemetry.ts';
 
 /**
  *   batch ─▶ sending queue, on disk ─▶ answer                                 (queued.ts)
  *                │
- *                ├─ OTLP: the bytes that came in ────────────────────────────┐
+ *                ├─ OTLP: the bytes that arrived ────────────────────────────┐
  *                └─ events: ended ─▶ span; started ─▶ held for their finish ─┴─▶ sender ─▶ destination
  *
  *   batch ─▶ sender ─▶ destination ─▶ answer                                  (direct.ts)

@@ -1,42 +1,43 @@
 import type { Clock } from '../../src/component/component.ts';
 import type { SealedBatch } from '../../src/model/batch.ts';
-import { groupsOf, keyOf, type ObservationEvent } from './event.ts';
+import { groupsOf, type ObservationEvent, observationKey } from './observation-event.ts';
 
-/** A batch whose entry stays in the queue until each of these events has left. */
-export type Hold = {
+/** Keeps the entry of a batch in the queue until all its held events are sent. */
+export type BatchHold = {
   readonly batch: SealedBatch;
-  /** Events that still wait. */
+  /** Held events that are not sent yet. */
   left: number;
+  /** Ends the hold: without an error the batch leaves the queue. */
   settle(error?: unknown): void;
 };
 
-type HeldEvent = ObservationEvent & { readonly hold: Hold; readonly bytes: number };
+type HeldEvent = ObservationEvent & { readonly hold: BatchHold; readonly bytes: number };
 type OpenSpan = { readonly events: HeldEvent[]; readonly dueAt: number };
 
-/** Events of one observation that leave as one span, and what is to be told of it. */
-export type Ready = {
+/** Events of one observation that are sent as one span, and those among them that were held. */
+export type ReadySpan = {
   readonly events: readonly ObservationEvent[];
   readonly held: readonly HeldEvent[];
 };
 
-/** What is held at most, in events and bytes of payload; beyond, the oldest leave early. */
+/** The most events and bytes of payload that are held; above this, the oldest are sent early. */
 export const MAX_HELD_EVENTS = 4096;
 const MAX_HELD_BYTES = 64 * 1024 * 1024;
-/** While the queue is short of room, one of so many of the oldest leaves at a time. */
-const EARLY_PART = 4;
+/** While the queue is short of room, a quarter of the held spans is sent at a time. */
+const EARLY_SHARE = 1 / 4;
 const PRESSED_INTERVAL_MS = 100;
 
 /**
- * Starts that wait for their finish. The memory of them is only that: each stays in the queue, on disk,
- * until it has left, so that a process that dies finds them there again.
+ * Starts that wait for their finish. They are copies: each start stays in the queue, on disk, until it is
+ * sent, so that the next process finds it there after a crash.
  */
 export class OpenSpans {
   readonly #clock: Clock;
   readonly #timeoutMs: number;
   readonly #onDue: () => void;
-  /** Whether the queue needs the room that held batches take. */
+  /** Whether the queue needs the room of held batches. */
   readonly #isPressed: () => boolean;
-  /** In order of their first event's arrival. */
+  /** By observation, in the order of their first events. */
   readonly #open = new Map<string, OpenSpan>();
   #count = 0;
   #bytes = 0;
@@ -54,16 +55,13 @@ export class OpenSpans {
     return this.#open.size;
   }
 
-  /**
-   * Sorts the events of a batch into what leaves now and what waits. What waits is held under `hold`,
-   * whose `left` tells how many there are.
-   */
-  take(events: readonly ObservationEvent[], hold: Hold): Ready[] {
-    const ready: Ready[] = [];
+  /** Returns the spans to send now, and holds all other events; `hold.left` counts them. */
+  take(events: readonly ObservationEvent[], hold: BatchHold): ReadySpan[] {
+    const ready: ReadySpan[] = [];
     for (const [key, group] of groupsOf(events)) {
-      const isOver = group.some(({ observation }) => observation.ended);
-      const isLate = hold.batch.receivedAt + this.#timeoutMs <= this.#clock.now();
-      if (isOver || isLate) {
+      const hasEnded = group.some(({ observation }) => observation.ended);
+      const isOverdue = hold.batch.receivedAt + this.#timeoutMs <= this.#clock.now();
+      if (hasEnded || isOverdue) {
         const held = this.#remove(key);
         ready.push({ events: [...held, ...group], held });
       } else {
@@ -73,14 +71,14 @@ export class OpenSpans {
     return ready;
   }
 
-  /** What has waited for too long, and the oldest of what is too much. */
-  due(): Ready[] {
+  /** The spans whose timeout has passed, and the oldest ones above the limits. */
+  due(): ReadySpan[] {
     const now = this.#clock.now();
-    const ready: Ready[] = [];
-    // What leaves takes a while to make room: a part of it at a time.
-    const early = this.#isPressed() ? Math.ceil(this.#open.size / EARLY_PART) : 0;
+    const ready: ReadySpan[] = [];
+    // Sent spans make room with a delay, so only a share is sent at a time.
+    const early = this.#isPressed() ? Math.ceil(this.#open.size * EARLY_SHARE) : 0;
     for (const [key, { dueAt }] of this.#open) {
-      if (dueAt > now && !this.#isTooMuch() && ready.length >= early) continue;
+      if (dueAt > now && !this.#isOverLimit() && ready.length >= early) continue;
       const held = this.#remove(key);
       ready.push({ events: held, held });
     }
@@ -88,8 +86,8 @@ export class OpenSpans {
     return ready;
   }
 
-  /** They left, or (with an error) never will. */
-  settle({ held }: Ready, error?: unknown): void {
+  /** The span was sent, or (with an error) never will be. */
+  settle({ held }: ReadySpan, error?: unknown): void {
     for (const { hold } of held) {
       hold.left--;
       if (error !== undefined || hold.left === 0) {
@@ -98,10 +96,10 @@ export class OpenSpans {
     }
   }
 
-  /** They could not leave: they wait again, until their time is up. */
-  restore({ held }: Ready): void {
+  /** The span could not be sent: its held events wait again until their timeout. */
+  restore({ held }: ReadySpan): void {
     for (const event of held) {
-      const key = keyOf(event);
+      const key = observationKey(event);
       const open = this.#open.get(key);
       if (open === undefined) {
         this.#open.set(key, { events: [event], dueAt: this.#dueAt(event.hold) });
@@ -114,7 +112,7 @@ export class OpenSpans {
     this.#schedule();
   }
 
-  /** Forgets everything: the queue still has it. */
+  /** Drops all held events, which the queue still has. */
   clear(): void {
     this.#cancelTimer?.();
     this.#cancelTimer = undefined;
@@ -124,11 +122,11 @@ export class OpenSpans {
     this.#bytes = 0;
   }
 
-  #dueAt({ batch }: Hold): number {
+  #dueAt({ batch }: BatchHold): number {
     return batch.receivedAt + this.#timeoutMs;
   }
 
-  #keep(key: string, events: readonly ObservationEvent[], hold: Hold): void {
+  #keep(key: string, events: readonly ObservationEvent[], hold: BatchHold): void {
     const held = events.map((event) => ({ ...event, hold, bytes: bytesOf(event) }));
     hold.left += held.length;
     this.#count += held.length;
@@ -136,12 +134,12 @@ export class OpenSpans {
     const open = this.#open.get(key);
     if (open === undefined) this.#open.set(key, { events: held, dueAt: this.#dueAt(hold) });
     else open.events.push(...held);
-    if (this.#isTooMuch()) this.#scheduleAt(this.#clock.now());
+    if (this.#isOverLimit()) this.#scheduleAt(this.#clock.now());
     else if (this.#isPressed()) this.#scheduleAt(this.#clock.now() + PRESSED_INTERVAL_MS);
     else this.#scheduleAt(this.#dueAt(hold));
   }
 
-  #isTooMuch(): boolean {
+  #isOverLimit(): boolean {
     return this.#bytes > MAX_HELD_BYTES || this.#count > MAX_HELD_EVENTS;
   }
 
@@ -175,6 +173,7 @@ export class OpenSpans {
   }
 }
 
+/** Approximate memory of an event. */
 function bytesOf({ payload }: ObservationEvent): number {
   let bytes = 512;
   for (const text of Object.values(payload)) bytes += text.length * 2;

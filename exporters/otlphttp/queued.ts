@@ -2,31 +2,28 @@ import type { Exporter, Settings } from '../../src/component/component.ts';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import { BodyWorker } from './body-worker.ts';
 import type { OtlpHttpConfig } from './config.ts';
-import { createCutter } from './cutter.ts';
-import type { UnreadableItem } from './event.ts';
-import { type Hold, MAX_HELD_EVENTS, OpenSpans, type Ready } from './open-spans.ts';
-import { isOtlp, partOf, rawBatchOf } from './part.ts';
-import { otlpPiece, spanPiece } from './piece.ts';
-import { createEventReader } from './reader.ts';
-import { report } from './report.ts';
-import type { Outcome, Sender } from './sender.ts';
-import { DurableSendingQueue, type Slot } from './sending-queue.ts';
+import type { UnreadableEvent } from './observation-event.ts';
+import { type BatchHold, MAX_HELD_EVENTS, OpenSpans, type ReadySpan } from './open-spans.ts';
+import { forwardRequest, isOtlp, partOf, sourceBatchOf, spanRequest } from './outgoing-request.ts';
+import type { Sender, SendResult } from './sender.ts';
+import { DurableSendingQueue, type SendingSlot } from './sending-queue.ts';
+import { report } from './telemetry.ts';
 
-/** Spans whose time is up that leave in one request. */
-const LATE_SPANS = 256;
+/** Overdue spans in one request. */
+const OVERDUE_SPANS = 256;
 
-/** Answers when the queue has a batch; sends it from there. */
+/** Answers when the queue has a batch, and sends the batch from there. */
 export class QueuedExporter implements Exporter {
   readonly #settings: Settings;
   readonly #config: OtlpHttpConfig;
   readonly #sender: Sender;
   readonly #queue: DurableSendingQueue;
   readonly #openSpans: OpenSpans;
-  readonly #reader = createEventReader();
-  readonly #cutter = createCutter();
-  /** Spans whose time is up, on their way. */
-  #late: Promise<void> | undefined;
+  readonly #worker = new BodyWorker();
+  /** The delivery of overdue spans, while it runs. */
+  #sendingOverdue: Promise<void> | undefined;
   #unreport: (() => void) | undefined;
 
   constructor(settings: Settings, config: OtlpHttpConfig, storage: string, sender: Sender) {
@@ -36,15 +33,15 @@ export class QueuedExporter implements Exporter {
     this.#queue = new DurableSendingQueue({
       settings,
       config: { ...config.sending_queue, storage },
-      held: MAX_HELD_EVENTS,
+      maxHeldEntries: MAX_HELD_EVENTS,
       deliver: (batch, slot) =>
         isOtlp(batch) ? this.#deliverOtlp(batch) : this.#deliverEvents(batch, slot),
     });
     this.#openSpans = new OpenSpans(
       settings.clock,
       config.open_span_timeout,
-      () => this.#sendDue(),
-      () => this.#queue.isPressed(),
+      () => this.#sendOverdue(),
+      () => this.#queue.isHalfFull(),
     );
   }
 
@@ -59,9 +56,9 @@ export class QueuedExporter implements Exporter {
   }
 
   async consume(batch: Parameters<Exporter['consume']>[0]): Promise<void> {
-    const raw = rawBatchOf(batch);
-    // OTLP leaves as it came: what it was inflated to would only fill the memory until it is delivered.
-    await this.#queue.append(isOtlp(raw) ? { ...raw, index: undefined } : raw);
+    const source = sourceBatchOf(batch);
+    // OTLP is sent as it arrived. The copy has no index, so the inflated form does not stay in memory.
+    await this.#queue.append(isOtlp(source) ? { ...source } : source);
   }
 
   async shutdown(deadline: AbortSignal): Promise<void> {
@@ -71,94 +68,101 @@ export class QueuedExporter implements Exporter {
     this.#openSpans.clear();
     await this.#queue.close(deadline);
     await this.#sender.close();
-    await this.#late;
-    await Promise.all([this.#reader.close(), this.#cutter.close()]);
+    await this.#sendingOverdue;
+    await this.#worker.close();
   }
 
   async #deliverOtlp(batch: SealedBatch): Promise<void> {
-    const piece = otlpPiece(batch, this.#config, this.#cutter);
-    await this.#settleOutcome(batch, await this.#sender.send(piece));
+    const request = forwardRequest(batch, this.#config, this.#worker);
+    await this.#settle(batch, await this.#sender.send(request));
   }
 
-  /** Ends when every event of the batch has left; the slot is given back as soon as the rest only waits. */
-  async #deliverEvents(batch: SealedBatch, slot: Slot): Promise<void> {
-    const read = this.#reader.read(batch);
+  /** Resolves when every event of the batch is sent; releases the slot once the other events only wait. */
+  async #deliverEvents(batch: SealedBatch, slot: SendingSlot): Promise<void> {
+    const read = this.#worker.read(batch);
+    // Without an await for small batches, so that events are taken in the order of the queue.
     const { events, unreadable } = read instanceof Promise ? await read : read;
     const held = Promise.withResolvers<void>();
-    // It may be told while nobody waits for it yet.
+    // It may reject before the await below.
     held.promise.catch(() => undefined);
-    const hold: Hold = {
+    const hold: BatchHold = {
       batch,
       left: 0,
       settle: (error) => (error === undefined ? held.resolve() : held.reject(error)),
     };
     const ready = this.#openSpans.take(events, hold);
     const isHeld = hold.left > 0;
-    await this.#setAsideUnreadable(batch, unreadable);
+    await this.#separateUnreadable(batch, unreadable);
     await this.#sendReady(batch, ready);
     if (!isHeld) return;
     slot.release();
     await held.promise;
   }
 
-  async #sendReady(batch: SealedBatch, ready: readonly Ready[]): Promise<void> {
-    const groups = ready.map(({ events }) => events);
-    let outcome: Outcome;
+  async #sendReady(batch: SealedBatch, ready: readonly ReadySpan[]): Promise<void> {
+    let result: SendResult;
     try {
-      outcome = await this.#sender.send(spanPiece(groups, this.#config));
+      result = await this.#sendSpans(ready);
     } catch (error) {
       for (const each of ready) this.#openSpans.restore(each);
       throw error;
     }
-    // Starts whose finish was refused leave when their time is up, by themselves.
-    const refused = new Set<unknown>(outcome.refused.flatMap(({ piece }) => piece.sources ?? []));
+    // A start whose finish was refused is sent without it, after open_span_timeout.
+    const refused = new Set<unknown>(
+      result.refused.flatMap(({ request }) => request.sources ?? []),
+    );
     for (const each of ready) {
       if (each.events.some((event) => refused.has(event))) this.#openSpans.restore(each);
       else this.#openSpans.settle(each);
     }
-    await this.#settleOutcome(batch, outcome);
+    await this.#settle(batch, result);
   }
 
-  #sendDue(): void {
-    this.#late ??= this.#sendAllDue().finally(() => {
-      this.#late = undefined;
+  #sendSpans(ready: readonly ReadySpan[]): Promise<SendResult> {
+    const groups = ready.map(({ events }) => events);
+    return this.#sender.send(spanRequest(groups, this.#config, this.#worker));
+  }
+
+  #sendOverdue(): void {
+    this.#sendingOverdue ??= this.#sendAllOverdue().finally(() => {
+      this.#sendingOverdue = undefined;
     });
   }
 
-  /** One request after the other, however much is due: a destination that is away is not besieged. */
-  async #sendAllDue(): Promise<void> {
+  /** Sends one request at a time, so that a backlog does not overload a destination that has just returned. */
+  async #sendAllOverdue(): Promise<void> {
     for (let due = this.#openSpans.due(); due.length > 0; due = this.#openSpans.due()) {
-      for (let first = 0; first < due.length; first += LATE_SPANS) {
-        if (!(await this.#sendLate(due.slice(first, first + LATE_SPANS)))) return;
+      for (let first = 0; first < due.length; first += OVERDUE_SPANS) {
+        if (!(await this.#sendOverdueSpans(due.slice(first, first + OVERDUE_SPANS)))) return;
       }
     }
   }
 
-  /** False at a stop: the queue still has what was not sent. */
-  async #sendLate(ready: readonly Ready[]): Promise<boolean> {
-    const groups = ready.map(({ events }) => events);
-    let outcome: Outcome;
+  /** False during a shutdown: the queue still has the spans that were not sent. */
+  async #sendOverdueSpans(ready: readonly ReadySpan[]): Promise<boolean> {
+    let result: SendResult;
     try {
-      outcome = await this.#sender.send(spanPiece(groups, this.#config));
+      result = await this.#sendSpans(ready);
     } catch (error) {
       if (error instanceof RetryableError) return false;
       for (const each of ready) this.#openSpans.settle(each, error);
       return true;
     }
     const errors = new Map<unknown, PermanentError>();
-    for (const { piece, code, message } of outcome.refused) {
-      for (const event of piece.sources ?? []) errors.set(event, new PermanentError(code, message));
+    for (const { request, code, message } of result.refused) {
+      const error = new PermanentError(code, message);
+      for (const event of request.sources ?? []) errors.set(event, error);
     }
     for (const each of ready) {
       const [error] = each.events.flatMap((event) => errors.get(event) ?? []);
-      this.#openSpans.settle(each, error ?? partialSuccess(outcome, ready.length));
+      this.#openSpans.settle(each, error ?? partialSuccess(result, ready.length));
     }
     return true;
   }
 
-  async #setAsideUnreadable(
+  async #separateUnreadable(
     batch: SealedBatch,
-    unreadable: readonly UnreadableItem[],
+    unreadable: readonly UnreadableEvent[],
   ): Promise<void> {
     for (const { position, message } of unreadable) {
       if (itemsOf(batch) === 1) throw new PermanentError('unreadable_event', message);
@@ -167,15 +171,15 @@ export class QueuedExporter implements Exporter {
   }
 
   async #appendPart(batch: SealedBatch, positions: readonly number[]): Promise<void> {
-    const bytes = await this.#cutter.cut({ batch, keep: positions, encoding: undefined });
+    const bytes = await this.#worker.cut({ batch, keep: positions, encoding: undefined });
     await this.#queue.appendPart(partOf(batch, positions, bytes));
   }
 
-  /** What was refused goes back into the queue by itself, so that it alone ends in the dead letter. */
-  async #settleOutcome(batch: SealedBatch, outcome: Outcome): Promise<void> {
+  /** Appends refused items to the queue as batches of their own, so that only they become dead letters. */
+  async #settle(batch: SealedBatch, result: SendResult): Promise<void> {
     const items = itemsOf(batch);
-    for (const { piece, code, message } of outcome.refused) {
-      const positions = piece.sources
+    for (const { request, code, message } of result.refused) {
+      const positions = request.sources
         ?.filter((source) => source.batch.id === batch.id)
         .map(({ position }) => position);
       if (positions === undefined || positions.length === items) {
@@ -184,21 +188,21 @@ export class QueuedExporter implements Exporter {
       if (positions.length === 0) continue;
       this.#settings.logger.warn(
         { batch: batch.id, items: positions.length, code, reason: message },
-        'part of a batch is refused: it is set aside by itself',
+        'Destination refused part of a batch; the part is queued on its own',
       );
       await this.#appendPart(batch, positions);
     }
-    const left = partialSuccess(outcome, items);
-    if (left !== undefined) throw left;
+    const error = partialSuccess(result, items);
+    if (error !== undefined) throw error;
   }
 }
 
-/** Nobody knows which they are: all that went with them is kept. */
-function partialSuccess(outcome: Outcome, items: number): PermanentError | undefined {
-  if (outcome.rejected === 0) return undefined;
-  const said = outcome.rejectedMessage === '' ? '' : `: ${outcome.rejectedMessage}`;
+/** A partial success does not say which spans were rejected, so the dead letter keeps the whole batch. */
+function partialSuccess(result: SendResult, items: number): PermanentError | undefined {
+  if (result.rejected === 0) return undefined;
+  const reason = result.rejectedMessage === '' ? '' : `: ${result.rejectedMessage}`;
   return new PermanentError(
     'partial_success',
-    `the destination left out ${outcome.rejected} of ${items} spans${said}`,
+    `the destination rejected ${result.rejected} of ${items} spans${reason}`,
   );
 }

@@ -1,43 +1,49 @@
-import type { Backoff } from '../../src/component/backoff.ts';
-import { backoff } from '../../src/component/backoff.ts';
+import { type Backoff, backoff } from '../../src/component/backoff.ts';
 import type { Settings } from '../../src/component/component.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
-import type { Transport } from '../../src/otlp-client/transport.ts';
-import { openTransport } from '../../src/otlp-client/transport.ts';
-import { type Verdict, verdictOn } from '../../src/otlp-client/verdict.ts';
+import { judgeResponse, type ResponseVerdict } from '../../src/otlp-client/response.ts';
+import { openTransport, type Transport } from '../../src/otlp-client/transport.ts';
 import type { OtlpHttpConfig } from './config.ts';
-import type { Piece } from './piece.ts';
-import type { SendMetrics } from './send-metrics.ts';
+import type { OutgoingRequest } from './outgoing-request.ts';
+import type { SendMetrics } from './telemetry.ts';
 
-/** What a destination did with what it was sent. What is not named here it has taken. */
-export type Outcome = {
-  /** Parts that it will never take, the smallest that are known. */
-  readonly refused: { readonly piece: Piece; readonly code: string; readonly message: string }[];
-  /** Spans that it said it left out, without saying which. */
+/** The answers of the destination to one request or its parts. It accepted every span that is not listed. */
+export type SendResult = {
+  /** The smallest known parts that the destination refuses permanently. */
+  readonly refused: {
+    readonly request: OutgoingRequest;
+    readonly code: string;
+    readonly message: string;
+  }[];
+  /** Spans of partial successes, which do not say which spans they are. */
   rejected: number;
   rejectedMessage: string;
 };
 
-/** Why nothing is sent: somebody has to mend a credential, a permission or an address. */
+/** The destination refuses all requests until an operator corrects a credential, a permission or an address. */
 export type HeldState = {
   readonly since: number;
   readonly status: number;
   readonly message: string;
 };
 
-/** A client whose answer waits for the destination is answered within this. */
-const REQUEST_PATIENCE_MS = 10_000;
-/** A batch in a queue has been waiting anyhow: its retries end as `max_elapsed_time` says. */
-const ELAPSED_WITHOUT_QUEUE_MS = 300_000;
+/** The final verdicts: a retry would not change them. */
+type FinalVerdict = Exclude<ResponseVerdict, { kind: 'retry' | 'hold' }>;
+type BrokenRequest = { readonly kind: 'broken'; readonly code: string; readonly message: string };
+
+/** Without a queue a client waits for the destination: it is answered within this time. */
+const DIRECT_ANSWER_MS = 10_000;
+/** The default of `max_elapsed_time` without a queue; with a queue there is no limit. */
+const DIRECT_ELAPSED_MS = 300_000;
 const HOLD_LOG_INTERVAL_MS = 60_000;
-/** A connection that broke may just have been idle for too long: the first retry comes soon. */
+/** A broken connection may only have been idle for too long, so the first retry comes soon. */
 const BROKEN_CONNECTION_WAIT_MS = 100;
 
 /**
- *   piece ─▶ encode ─▶ rest? ─▶ POST ─▶ verdict ─▶ delivered, partial success
- *              ▲                          ├─ 413: halves, each by itself
- *              └──── backoff, hold ───────┤
- *                                         └─ permanent: refused
+ *   request ─▶ encode ─▶ pause ─▶ POST ─▶ verdict ─▶ delivered, partial success
+ *               ▲                            ├─ 413: halves, each sent on its own
+ *               └────── backoff, hold ───────┤
+ *                                            └─ permanent: refused
  */
 export class Sender {
   readonly #settings: Settings;
@@ -45,12 +51,12 @@ export class Sender {
   readonly #metrics: SendMetrics;
   readonly #isQueued: boolean;
   readonly #backoff: Backoff;
-  /** Those who wait for their next try, to be woken when there is none any more. */
-  readonly #sleepers = new Set<() => void>();
+  /** Ends the waits for the next attempt. */
+  readonly #wakers = new Set<() => void>();
   #isStopped = false;
   #transport: Transport | undefined;
-  /** Nothing is sent before this. */
-  #restUntil = 0;
+  /** No request is sent before this instant. */
+  #pausedUntil = 0;
   #held: HeldState | undefined;
   #failingSince: number | undefined;
   #holdLoggedAt = Number.NEGATIVE_INFINITY;
@@ -74,7 +80,7 @@ export class Sender {
     return this.#held;
   }
 
-  /** Since when nothing but failures that may pass came back; undefined while it goes well. */
+  /** The first failure since the last final answer; undefined if there was none. */
   get failingSince(): number | undefined {
     return this.#failingSince;
   }
@@ -83,10 +89,10 @@ export class Sender {
     this.#transport = await openTransport(this.#config);
   }
 
-  /** Ends waits at once; requests under way may finish until the transport is closed. */
+  /** Ends all waits; requests in flight may finish until `close`. */
   stopWaiting(): void {
     this.#isStopped = true;
-    for (const wake of this.#sleepers) wake();
+    for (const wake of this.#wakers) wake();
   }
 
   async close(): Promise<void> {
@@ -96,54 +102,52 @@ export class Sender {
     await transport?.close();
   }
 
-  /** Resolves when the destination has answered for everything. Rejects with `RetryableError`. */
-  async send(piece: Piece): Promise<Outcome> {
-    const outcome: Outcome = { refused: [], rejected: 0, rejectedMessage: '' };
-    await this.#send(piece, outcome);
-    return outcome;
+  /** Resolves when the destination has answered for every span. Rejects with `RetryableError`. */
+  async send(request: OutgoingRequest): Promise<SendResult> {
+    const result: SendResult = { refused: [], rejected: 0, rejectedMessage: '' };
+    await this.#send(request, result);
+    return result;
   }
 
-  async #send(piece: Piece, outcome: Outcome): Promise<void> {
-    if (piece.items === 0) return;
-    const verdict = await this.#untilAnswered(piece);
+  async #send(request: OutgoingRequest, result: SendResult): Promise<void> {
+    if (request.items === 0) return;
+    const verdict = await this.#untilAnswered(request);
     switch (verdict.kind) {
       case 'delivered':
-        this.#metrics.sent(piece.items);
-        if (verdict.warning !== undefined) this.#warn({ message: verdict.warning });
+        this.#metrics.sent(request.items);
+        if (verdict.warning !== undefined) this.#warn(verdict.warning);
         return;
       case 'partial':
-        this.#metrics.sent(Math.max(0, piece.items - verdict.rejected));
+        this.#metrics.sent(Math.max(0, request.items - verdict.rejected));
         this.#metrics.rejected(verdict.rejected);
-        outcome.rejected += verdict.rejected;
-        outcome.rejectedMessage ||= verdict.message;
+        result.rejected += verdict.rejected;
+        result.rejectedMessage ||= verdict.message;
         return;
       case 'too_large': {
-        const parts = piece.halves();
+        const parts = request.halves();
         if (parts.length === 0) {
-          outcome.refused.push({ piece, code: 'too_large', message: verdict.message });
+          result.refused.push({ request, code: 'too_large', message: verdict.message });
           return;
         }
         this.#metrics.split();
-        for (const part of parts) await this.#send(part, outcome);
+        for (const part of parts) await this.#send(part, result);
         return;
       }
       case 'permanent':
-        outcome.refused.push({ piece, code: verdict.code, message: verdict.message });
+        result.refused.push({ request, code: verdict.code, message: verdict.message });
         return;
     }
   }
 
-  #warn(fields: object): void {
-    this.#settings.logger.warn(fields, 'the destination took everything, with a warning');
+  #warn(reason: string): void {
+    this.#settings.logger.warn({ reason }, 'Destination accepted all spans with a warning');
   }
 
-  /** Tries until there is an answer that more tries would not change. */
-  async #untilAnswered(piece: Piece): Promise<Exclude<Verdict, { kind: 'retry' | 'hold' }>> {
-    const { clock } = this.#settings;
-    const startedAt = clock.now();
-    const body = await piece.encode();
+  async #untilAnswered(request: OutgoingRequest): Promise<FinalVerdict> {
+    const startedAt = this.#settings.clock.now();
+    const body = await request.encode();
     for (let failures = 0; ; failures++) {
-      await this.#rested(startedAt);
+      await this.#pause(startedAt);
       const verdict = await this.#attempt(body.bytes, body.headers);
       if (verdict.kind === 'broken') {
         this.#failed(verdict.code);
@@ -153,15 +157,15 @@ export class Sender {
       } else if (verdict.kind === 'retry') {
         this.#failed('destination_unavailable');
         const wait = Math.max(this.#backoff(failures), verdict.retryAfterMs ?? 0);
-        // What it asks of one is meant for all.
-        if (verdict.retryAfterMs !== undefined) this.#rest(verdict.retryAfterMs);
+        // Retry-After of one response holds back every request.
+        if (verdict.retryAfterMs !== undefined) this.#pauseFor(verdict.retryAfterMs);
         await this.#waitBefore(wait, startedAt, 'destination_unavailable', verdict.message);
       } else if (verdict.kind === 'hold') {
         this.#hold(verdict);
         if (!this.#isQueued) throw refusesAll(verdict.message, this.#config);
-        this.#rest(this.#config.retry_on_failure.max_interval);
+        this.#pauseFor(this.#config.retry_on_failure.max_interval);
       } else {
-        this.#released();
+        this.#succeeded();
         return verdict;
       }
     }
@@ -170,24 +174,25 @@ export class Sender {
   async #attempt(
     bytes: Buffer,
     headers: Readonly<Record<string, string>>,
-  ): Promise<Verdict | { kind: 'broken'; code: string; message: string }> {
+  ): Promise<ResponseVerdict | BrokenRequest> {
     const { clock } = this.#settings;
     const transport = this.#transport;
     if (transport === undefined) throw shuttingDown();
-    const sending = transport.send(bytes, headers);
+    const pending = transport.send(bytes, headers);
     let isLate = false;
     const cancel = clock.after(this.#config.timeout, () => {
       isLate = true;
-      sending.abort();
+      pending.abort();
     });
     try {
-      const reply = await sending.reply;
-      this.#metrics.answered(reply.status);
-      return await verdictOn(reply, this.#config, clock.now());
+      const response = await pending.response;
+      this.#metrics.answered(response.status);
+      return await judgeResponse(response, this.#config, clock.now());
     } catch (error) {
       if (this.#transport === undefined) throw shuttingDown();
       if (isLate) {
-        return { kind: 'broken', code: 'destination_timeout', message: 'no answer in time' };
+        const message = 'the destination did not answer within the timeout';
+        return { kind: 'broken', code: 'destination_timeout', message };
       }
       return { kind: 'broken', code: 'connection_failed', message: reasonOf(error) };
     } finally {
@@ -195,23 +200,20 @@ export class Sender {
     }
   }
 
-  /** Waits for the next try, or rejects where there is none. */
+  /** Waits until the next attempt; rejects if there is none within the time limit. */
   async #waitBefore(ms: number, startedAt: number, code: string, message: string): Promise<void> {
     const { enabled, max_elapsed_time } = this.#config.retry_on_failure;
     const elapsed = this.#settings.clock.now() - startedAt;
     if (this.#isQueued) {
       const limit = max_elapsed_time ?? 0;
       if (limit > 0 && elapsed + ms > limit) {
-        const tried = `not delivered within max_elapsed_time; at last: ${message}`;
-        throw new PermanentError('retries_exhausted', tried);
+        const reason = `not delivered within max_elapsed_time; last failure: ${message}`;
+        throw new PermanentError('retries_exhausted', reason);
       }
     } else {
-      const limit = max_elapsed_time ?? ELAPSED_WITHOUT_QUEUE_MS;
-      const patience = Math.min(
-        REQUEST_PATIENCE_MS,
-        limit === 0 ? Number.POSITIVE_INFINITY : limit,
-      );
-      if (!enabled || elapsed + ms > patience) {
+      const limit = max_elapsed_time ?? DIRECT_ELAPSED_MS;
+      const longest = limit === 0 ? DIRECT_ANSWER_MS : Math.min(DIRECT_ANSWER_MS, limit);
+      if (!enabled || elapsed + ms > longest) {
         throw new RetryableError(code, message, { retryAfterMs: Math.max(1000, ms) });
       }
     }
@@ -223,16 +225,17 @@ export class Sender {
     this.#failingSince ??= this.#settings.clock.now();
   }
 
-  #rest(ms: number): void {
-    this.#restUntil = Math.max(this.#restUntil, this.#settings.clock.now() + ms);
+  #pauseFor(ms: number): void {
+    this.#pausedUntil = Math.max(this.#pausedUntil, this.#settings.clock.now() + ms);
   }
 
-  async #rested(startedAt: number): Promise<void> {
+  /** Waits while requests are paused. */
+  async #pause(startedAt: number): Promise<void> {
     if (this.#isStopped) throw shuttingDown();
     const { clock } = this.#settings;
-    for (let ms = this.#restUntil - clock.now(); ms > 0; ms = this.#restUntil - clock.now()) {
-      if (!this.#isQueued && clock.now() - startedAt + ms > REQUEST_PATIENCE_MS) {
-        throw new RetryableError('destination_unavailable', 'it asked to wait', {
+    for (let ms = this.#pausedUntil - clock.now(); ms > 0; ms = this.#pausedUntil - clock.now()) {
+      if (!this.#isQueued && clock.now() - startedAt + ms > DIRECT_ANSWER_MS) {
+        throw new RetryableError('destination_unavailable', 'the destination asks to wait', {
           retryAfterMs: ms,
         });
       }
@@ -245,17 +248,17 @@ export class Sender {
       await new Promise<void>((resolve) => {
         const wake = (): void => {
           cancel();
-          this.#sleepers.delete(wake);
+          this.#wakers.delete(wake);
           resolve();
         };
         const cancel = this.#settings.clock.after(ms, wake);
-        this.#sleepers.add(wake);
+        this.#wakers.add(wake);
       });
     }
     if (this.#isStopped) throw shuttingDown();
   }
 
-  /** Said at once, and again once a minute: this needs a person. */
+  /** Logs at once and then once a minute, because an operator has to act. */
   #hold({ status, message }: { status: number; message: string }): void {
     const { clock, logger } = this.#settings;
     const now = clock.now();
@@ -265,14 +268,14 @@ export class Sender {
     this.#holdLoggedAt = now;
     logger.error(
       { status, reason: message, since: new Date(this.#held.since).toISOString() },
-      'the destination refuses us: nothing is sent until its key, permission or address is mended',
+      'Destination refuses all requests; data is held until its key, permission or address is corrected',
     );
   }
 
-  #released(): void {
+  #succeeded(): void {
     this.#failingSince = undefined;
     if (this.#held === undefined) return;
-    this.#settings.logger.info({ status: this.#held.status }, 'the destination takes data again');
+    this.#settings.logger.info({ status: this.#held.status }, 'Destination accepts data again');
     this.#held = undefined;
     this.#holdLoggedAt = Number.NEGATIVE_INFINITY;
   }
@@ -288,7 +291,7 @@ function shuttingDown(): RetryableError {
   return new RetryableError('shutting_down', 'the exporter is shutting down');
 }
 
-/** What the system says, without the request it was about. */
+/** The message of the system, without the request that it was about. */
 function reasonOf(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0]);
   return error instanceof Error ? error.message : String(error);

@@ -6,28 +6,28 @@ import { type QueueDelivery, startDelivery } from '../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
-import type { SendingQueue } from './delivery-fields.ts';
+import type { SendingQueueConfig } from './config.ts';
 
-/** How often a client that waits for room looks for it. */
+/** How often a client that waits for room checks the queue. */
 const ROOM_INTERVAL_MS = 50;
 const FULL_RETRY_MS = 2000;
-/** Of bodies that soon leave as they are: reading one back costs little. */
+/** Bodies are sent soon after the append, so a small cache saves most reads. */
 const CACHE_BYTES = 8 * 1024 * 1024;
-/** Batches that are taken on the word of one look at the queue's numbers. */
-const APPENDS_A_LOOK = 64;
+/** Appends between two reads of the queue's statistics. */
+const APPENDS_PER_CHECK = 64;
 
 export type SendingQueueParts = {
   readonly settings: Settings;
-  readonly config: SendingQueue & { readonly storage: string };
-  /** Entries that may be under way beside those that are being sent: they are only held. */
-  readonly held: number;
-  /** Resolves when the batch may go from the queue; see `startDelivery`. */
-  readonly deliver: (batch: SealedBatch, slot: Slot) => Promise<void>;
+  readonly config: SendingQueueConfig & { readonly storage: string };
+  /** Entries that may be leased without being sent, because they wait for later events. */
+  readonly maxHeldEntries: number;
+  /** Resolves when the batch may leave the queue; see `startDelivery`. */
+  readonly deliver: (batch: SealedBatch, slot: SendingSlot) => Promise<void>;
 };
 
-/** One of the places for batches that are being sent. */
-export type Slot = {
-  /** What is left to do is waiting: another batch may be sent meanwhile. */
+/** One of `num_consumers` places for batches that are being sent. */
+export type SendingSlot = {
+  /** Lets another batch be sent while this one only waits. */
   release(): void;
 };
 
@@ -42,21 +42,21 @@ export class DurableSendingQueue {
   #queue: DurableQueue | undefined;
   #delivery: QueueDelivery | undefined;
   #unregister: (() => void) | undefined;
-  /** Being appended, not yet among the queue's own numbers. */
-  #entering = { requests: 0, items: 0 };
+  /** Batches that are being appended and are not in the queue's statistics yet. */
+  #appending = { requests: 0, items: 0 };
   /**
-   * Units of the sizer that there was room for when it was last looked, less what came since. Looking costs,
-   * so it is looked again when this is used up, and after some appends, because of what was replayed.
+   * Free units of the sizer at the last check, minus the appends since then. A check costs, so the next one
+   * comes when the room is used up, or after some appends, because replayed dead letters take room too.
    */
   #room = 0;
-  #appendsUntilLook = 0;
-  /** Leased and not released: being sent, or waiting for a slot. */
+  #appendsUntilCheck = 0;
+  /** Leased batches that are sent or wait for a slot. */
   #active = 0;
   #sending = 0;
-  readonly #waiting: (() => void)[] = [];
+  readonly #slotWaiters: (() => void)[] = [];
   #isStopped = false;
-  /** Told when a batch is not being sent any more. */
-  #onSent: (() => void) | undefined;
+  /** Called when a slot is released. */
+  #onRelease: (() => void) | undefined;
 
   constructor(parts: SendingQueueParts) {
     this.#parts = parts;
@@ -71,7 +71,7 @@ export class DurableSendingQueue {
   }
 
   async open(): Promise<DurableQueue> {
-    const { settings, config, held } = this.#parts;
+    const { settings, config, maxHeldEntries } = this.#parts;
     const { id, host, clock, logger } = settings;
     const storage = host.extension(config.storage, QUEUE_STORAGE);
     const maxBytes = config.sizer === 'bytes' ? config.queue_size : Number.MAX_SAFE_INTEGER;
@@ -88,8 +88,8 @@ export class DurableSendingQueue {
         queue,
         clock,
         logger,
-        concurrency: config.num_consumers + held,
-        // Retries are the sender's; these are for what it hands back.
+        concurrency: config.num_consumers + maxHeldEntries,
+        // The sender retries failed requests; these intervals are for batches that it gives up.
         initialInterval: 1000,
         maxInterval: 30_000,
       },
@@ -115,23 +115,23 @@ export class DurableSendingQueue {
       });
     }
     this.#room -= units;
-    this.#entering.requests++;
-    this.#entering.items += items;
+    this.#appending.requests++;
+    this.#appending.items += items;
     try {
       await queue.append(batch);
     } finally {
-      this.#entering.requests--;
-      this.#entering.items -= items;
+      this.#appending.requests--;
+      this.#appending.items -= items;
     }
   }
 
-  /** Puts a part of a batch that left into the queue by itself; what it holds has room already. */
+  /** Appends a part of a batch that is leaving the queue; the part needs no further room. */
   async appendPart(batch: SealedBatch): Promise<void> {
     this.#room -= this.#unitsOf(batch);
     await this.#opened().append(batch);
   }
 
-  /** Waits for what is being sent until the deadline; what is held or waits stays in the queue. */
+  /** Waits until the deadline for batches that are being sent; all others stay in the queue. */
   async close(deadline: AbortSignal): Promise<void> {
     this.#isStopped = true;
     this.#unregister?.();
@@ -139,17 +139,17 @@ export class DurableSendingQueue {
     const delivery = this.#delivery;
     this.#delivery = undefined;
     if (delivery !== undefined) {
-      const enough = new AbortController();
-      const stopped = delivery.stop(enough.signal);
-      await this.#sent(deadline);
-      enough.abort();
+      const stop = new AbortController();
+      const stopped = delivery.stop(stop.signal);
+      await this.#sendingFinished(deadline);
+      stop.abort();
       await stopped;
     }
     this.#queue = undefined;
   }
 
-  /** Half full: what is only held should make room, before anybody is refused. */
-  isPressed(): boolean {
+  /** Held batches should leave when the queue is half full, before it refuses a request. */
+  isHalfFull(): boolean {
     return (
       this.#queue !== undefined && this.#used(this.#queue) * 2 >= this.#parts.config.queue_size
     );
@@ -157,13 +157,13 @@ export class DurableSendingQueue {
 
   #hasRoom(queue: DurableQueue, units: number): boolean {
     const { sizer, queue_size } = this.#parts.config;
-    // An entry may go over a bound in bytes by what the queue itself then refuses.
-    const wanted = sizer === 'bytes' ? 1 : units;
-    if (this.#room < wanted || this.#appendsUntilLook-- === 0) {
+    // With the sizer bytes, the queue itself refuses a batch above its limit.
+    const needed = sizer === 'bytes' ? 1 : units;
+    if (this.#room < needed || this.#appendsUntilCheck-- === 0) {
       this.#room = queue_size - this.#used(queue);
-      this.#appendsUntilLook = APPENDS_A_LOOK;
+      this.#appendsUntilCheck = APPENDS_PER_CHECK;
     }
-    return this.#room >= wanted;
+    return this.#room >= needed;
   }
 
   #unitsOf(batch: SealedBatch): number {
@@ -177,15 +177,15 @@ export class DurableSendingQueue {
     }
   }
 
-  /** In units of the sizer. */
+  /** Units of the sizer in the queue. */
   #used(queue: DurableQueue): number {
     const stats = queue.stats();
     const branch = stats.branches.find((each) => each.branch === this.#parts.settings.id);
     switch (this.#parts.config.sizer) {
       case 'requests':
-        return (branch?.entries ?? 0) + this.#entering.requests;
+        return (branch?.entries ?? 0) + this.#appending.requests;
       case 'items':
-        return (branch?.items ?? 0) + this.#entering.items;
+        return (branch?.items ?? 0) + this.#appending.items;
       case 'bytes':
         return stats.bytes;
     }
@@ -206,32 +206,33 @@ export class DurableSendingQueue {
       if (isReleased) return;
       isReleased = true;
       this.#active--;
-      const next = this.#waiting.shift();
+      const next = this.#slotWaiters.shift();
       if (next === undefined) this.#sending--;
       else next();
-      this.#onSent?.();
+      this.#onRelease?.();
       if (this.#active < this.#parts.config.num_consumers) this.#delivery?.resume();
     };
-    await this.#slot();
+    await this.#takeSlot();
     try {
-      if (this.#isStopped) throw new RetryableError('shutting_down', 'it stays in the queue');
+      if (this.#isStopped)
+        throw new RetryableError('shutting_down', 'the batch stays in the queue');
       await this.#parts.deliver(batch, { release });
     } finally {
       release();
     }
   }
 
-  /** First come, first served: events of one observation are seen in the order they came in. */
-  async #slot(): Promise<void> {
+  /** First come, first served, so that events of one observation keep their order. */
+  async #takeSlot(): Promise<void> {
     if (this.#sending < this.#parts.config.num_consumers) {
       this.#sending++;
       return;
     }
-    // Whoever leaves gives its place on.
-    await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    // The batch that releases its slot passes it on.
+    await new Promise<void>((resolve) => this.#slotWaiters.push(resolve));
   }
 
-  #sent(deadline: AbortSignal): Promise<void> {
+  #sendingFinished(deadline: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = (): void => {
         deadline.removeEventListener('abort', done);
@@ -242,7 +243,7 @@ export class DurableSendingQueue {
         return;
       }
       deadline.addEventListener('abort', done, { once: true });
-      this.#onSent = () => {
+      this.#onRelease = () => {
         if (this.#sending === 0) done();
       };
     });

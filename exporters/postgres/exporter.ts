@@ -10,7 +10,10 @@ import type { PostgresExporterConfig } from './config.ts';
  *                        │ the data is refused: halves, and halves of them
  *                        └──▶ what can be stored is stored, the rest is named
  */
-export function createExporter(settings: Settings, config: PostgresExporterConfig): Exporter {
+export function createExporter(
+  settings: Settings,
+  config: PostgresExporterConfig,
+): Exporter<'observations'> {
   const { id, host, logger } = settings;
   let store: Store | undefined;
   return {
@@ -19,9 +22,6 @@ export function createExporter(settings: Settings, config: PostgresExporterConfi
     },
     async consume(batch) {
       if (store === undefined) throw new Error(`exporter ${id} is not started`);
-      if (batch.kind !== 'observations') {
-        throw new PermanentError('wrong_kind', 'only observations can be stored');
-      }
       const failures = await writeAllButPoison(store.traces, batch);
       const [first] = failures;
       if (first === undefined) return;

@@ -1,11 +1,13 @@
 import type { Exporter, Settings } from '../../src/component/component.ts';
-import { PermanentError } from '../../src/model/errors.ts';
 import type { Store } from '../../src/store/store.ts';
 import { STORE } from '../../src/store/store.ts';
 import type { SqliteExporterConfig } from './config.ts';
 
 /** observations ──▶ merged into their rows, in one transaction with the raw batch if it is not there */
-export function createExporter(settings: Settings, config: SqliteExporterConfig): Exporter {
+export function createExporter(
+  settings: Settings,
+  config: SqliteExporterConfig,
+): Exporter<'observations'> {
   let store: Store | undefined;
   return {
     async start() {
@@ -13,9 +15,6 @@ export function createExporter(settings: Settings, config: SqliteExporterConfig)
     },
     async consume(batch) {
       if (store === undefined) throw new Error(`exporter ${settings.id} is not started`);
-      if (batch.kind !== 'observations') {
-        throw new PermanentError('wrong_kind', 'only observations can be stored');
-      }
       await store.traces.write(batch);
     },
     async shutdown() {

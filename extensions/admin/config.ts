@@ -4,20 +4,20 @@ import { serverTls } from '../../src/schema/server-tls.ts';
 import { STORE } from '../../src/store/store.ts';
 
 export const config = z.strictObject({
-  endpoint: endpoint('127.0.0.1:4319').describe('Where to listen'),
-  store: ref(STORE).describe('The store whose projects and keys are managed'),
+  endpoint: endpoint('127.0.0.1:4319').describe('Address and port to listen on'),
+  store: ref(STORE).describe('The store of the projects and keys'),
   token: secret()
     .refine((token) => !token.startsWith('ws_'), {
-      error: 'a project key cannot be the admin token; take a secret of its own',
+      error: 'a project key cannot be the admin token; use a separate secret',
     })
     .refine((token) => /^[\x21-\x7e]*$/.test(token), {
-      error: 'a token has printable ASCII characters alone, without spaces',
+      error: 'a token must have printable ASCII characters only, without spaces',
     })
     .default('')
     .describe(
-      'The admin token. Without one, or with an empty one, it is made at the first start and kept in the data directory of the store; where the store has none, the API is not served',
+      'The admin token. If it is absent or empty, the first start creates one in the data directory of the store; a store without a data directory then has no admin API',
     ),
-  tls: serverTls().optional().describe('Serves https; plain http where it is left out'),
+  tls: serverTls().optional().describe('Serves HTTPS; without it the endpoint serves plain HTTP'),
 });
 
 export type AdminConfig = z.output<typeof config>;

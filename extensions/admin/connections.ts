@@ -1,9 +1,9 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** The connections of a server, so that a stop waits for answers under way and for nothing else. */
+/** The connections of a server, so that a stop waits only for requests in flight. */
 export type Connections = {
-  /** Closes those that wait for nothing; each of the others ends with its answer. */
+  /** Closes idle connections; each of the others closes after its answer. */
   drain(): void;
   cut(): void;
 };
@@ -20,7 +20,7 @@ export function trackConnections(server: Server): Connections {
     response.once('close', () => {
       const due = (answersDue.get(socket) ?? 1) - 1;
       if (answersDue.has(socket)) answersDue.set(socket, due);
-      // Its body may never come: the answer that was given is all that was owed.
+      // The rest of the body may never arrive, and the request is answered.
       if (isDraining && due === 0) socket.destroySoon();
     });
   });

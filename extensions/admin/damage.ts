@@ -2,7 +2,7 @@ import { STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import { ApiError } from './errors.ts';
 
-/** Answers on the bare socket what is no HTTP, too slow or too long; the connection then ends. */
+/** Answers invalid, slow or oversized HTTP on the raw socket, and closes the connection. */
 export function damageAnswer(
   headers: Readonly<Record<string, string>>,
 ): (error: NodeJS.ErrnoException, socket: Socket) => void {
@@ -27,10 +27,10 @@ export function damageAnswer(
 function refusalOf(error: NodeJS.ErrnoException): ApiError {
   switch (error.code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new ApiError('request_timeout', 'The request took too long to arrive.');
+      return new ApiError('request_timeout', 'The request did not arrive in time.');
     case 'HPE_HEADER_OVERFLOW':
       return new ApiError('headers_too_large', 'The headers exceed 16 KiB.');
     default:
-      return new ApiError('invalid_request', 'This is not a well-formed HTTP/1.1 request.');
+      return new ApiError('invalid_request', 'The request is not valid HTTP/1.1.');
   }
 }

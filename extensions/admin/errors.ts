@@ -1,33 +1,36 @@
 import { RetryableError, StoreError } from '../../src/model/errors.ts';
 
-/** Every code that the admin API answers, with its status and what it means. */
+/** Every error code of the admin API, with its status and meaning. */
 export const API_CODES = {
-  invalid_json: { status: 400, meaning: 'The body is no JSON.' },
-  invalid_request: { status: 400, meaning: 'Path, query or body has not the shape asked for.' },
-  invalid_name: { status: 400, meaning: 'A name has 1 to 200 characters.' },
-  invalid_permissions: { status: 400, meaning: 'A key has at least one known permission.' },
-  invalid_retention: { status: 400, meaning: 'Retention is whole days, no more than the plan’s.' },
+  invalid_json: { status: 400, meaning: 'The body is not valid JSON.' },
+  invalid_request: { status: 400, meaning: 'Path, query or body does not match the schema.' },
+  invalid_name: { status: 400, meaning: 'The name does not have 1 to 200 characters.' },
+  invalid_permissions: { status: 400, meaning: 'The key has no permission, or an unknown one.' },
+  invalid_retention: {
+    status: 400,
+    meaning: 'The retention is not a whole number of days, or is longer than the plan’s.',
+  },
   invalid_limits: {
     status: 400,
-    meaning: 'A limit of a project is a whole number from 1, or null.',
+    meaning: 'The limit of a project is neither a whole number from 1 nor null.',
   },
-  invalid_cursor: { status: 400, meaning: 'The cursor was not made by this listing.' },
-  unknown_plan: { status: 400, meaning: 'There is no such plan.' },
+  invalid_cursor: { status: 400, meaning: 'The cursor is not from this listing.' },
+  unknown_plan: { status: 400, meaning: 'The plan does not exist.' },
   unauthorized: { status: 401, meaning: 'The admin token is missing or wrong.' },
-  not_found: { status: 404, meaning: 'Nothing is served at this path.' },
-  unknown_project: { status: 404, meaning: 'There is no such project.' },
-  unknown_key: { status: 404, meaning: 'There is no such key.' },
-  method_not_allowed: { status: 405, meaning: 'The path takes other methods; Allow lists them.' },
-  request_timeout: { status: 408, meaning: 'The request took too long to arrive.' },
+  not_found: { status: 404, meaning: 'The path does not exist.' },
+  unknown_project: { status: 404, meaning: 'The project does not exist.' },
+  unknown_key: { status: 404, meaning: 'The key does not exist.' },
+  method_not_allowed: { status: 405, meaning: 'The path has other methods; Allow lists them.' },
+  request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
   plan_limit: { status: 409, meaning: 'The organization has more projects than the plan allows.' },
   project_limit: { status: 409, meaning: 'The plan allows no further project.' },
   last_project: { status: 409, meaning: 'The last project cannot be deleted.' },
-  body_too_large: { status: 413, meaning: 'The body is over 64 KiB.' },
+  body_too_large: { status: 413, meaning: 'The body exceeds 64 KiB.' },
   unsupported_content_type: { status: 415, meaning: 'The body is not application/json.' },
   unsupported_encoding: { status: 415, meaning: 'The body is compressed.' },
-  rate_limited: { status: 429, meaning: 'Too many wrong tokens came from this address.' },
+  rate_limited: { status: 429, meaning: 'Too many wrong tokens from this address.' },
   headers_too_large: { status: 431, meaning: 'The headers exceed 16 KiB.' },
-  unavailable: { status: 503, meaning: 'The store cannot be reached now, or the service stops.' },
+  unavailable: { status: 503, meaning: 'The store cannot be reached, or the service is stopping.' },
 } as const;
 export type ApiCode = keyof typeof API_CODES;
 
@@ -39,7 +42,7 @@ export type ApiErrorOptions = {
   readonly cause?: unknown;
 };
 
-/** A request that is answered with a code and a sentence. The sentence never repeats what was sent. */
+/** A refused request: a code and a message. The message never repeats a value of the request. */
 export class ApiError extends Error {
   override readonly name = 'ApiError';
   readonly code: ApiCode;
@@ -60,7 +63,7 @@ export class ApiError extends Error {
   }
 }
 
-/** What an operation or the framework threw, as it is answered. */
+/** Maps an error of an operation or of the framework to the answer. */
 export function apiErrorOf(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof StoreError) return new ApiError(error.code, sentence(error.message));
@@ -75,28 +78,28 @@ export function apiErrorOf(error: unknown): ApiError {
 function ofFramework(error: unknown): ApiError | undefined {
   switch ((error as { code?: unknown } | null)?.code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new ApiError('body_too_large', 'The body is over 64 KiB.');
+      return new ApiError('body_too_large', 'The body exceeds 64 KiB.');
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return new ApiError('unsupported_content_type', 'The body must be application/json.');
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return new ApiError('invalid_request', 'The body is not as long as Content-Length says.');
+      return new ApiError('invalid_request', 'The length of the body differs from Content-Length.');
     case 'FST_ERR_BAD_URL':
-      return new ApiError('invalid_request', 'The path has a broken percent escape.');
+      return new ApiError('invalid_request', 'The path has an invalid percent escape.');
     case 'FST_ERR_MAX_PARAM_LENGTH':
-      return new ApiError('not_found', 'Nothing is served at this path.');
+      return new ApiError('not_found', 'The path does not exist.');
     default:
       return undefined;
   }
 }
 
 function unforeseen(error: unknown): ApiError {
-  return new ApiError('unavailable', 'The request could not be carried out. Try again.', {
+  return new ApiError('unavailable', 'The request failed. Retry later.', {
     retryAfterMs: 5000,
     cause: error,
   });
 }
 
-/** Stores say what is wrong in lower case and without an end. */
+/** Makes a sentence of a store's message, which begins in lower case and has no full stop. */
 function sentence(message: string): string {
   const text = message.charAt(0).toUpperCase() + message.slice(1);
   return /[.!?]$/.test(text) ? text : `${text}.`;

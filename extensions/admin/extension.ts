@@ -11,7 +11,7 @@ import { guardAccess } from './access.ts';
 import type { AdminConfig } from './config.ts';
 import type { AdminServer } from './server.ts';
 import { createServer } from './server.ts';
-import { keepToken, noPlaceForToken } from './token.ts';
+import { keepToken } from './token.ts';
 
 /**
  *   socket ─▶ fastify ─▶ server.ts  path, method ─▶ credential ─▶ body ─▶ query and body by their schema
@@ -35,7 +35,10 @@ export function createExtension(settings: Settings, config: AdminConfig): Extens
       const store = host.extension(config.store, STORE);
       const token = await tokenOf(settings, config);
       if (token === undefined) {
-        logger.warn({ endpoint: config.endpoint }, noPlaceForToken(config.store));
+        logger.warn(
+          { endpoint: config.endpoint, store: config.store },
+          'Admin API is not served: no token, and the store has no data directory to keep one',
+        );
         return;
       }
       tokenFile = token.file;
@@ -43,8 +46,8 @@ export function createExtension(settings: Settings, config: AdminConfig): Extens
       server = await createServer({ store, access, health: host.service(HEALTH), logger, clock });
       await server.listen(config.endpoint, config.tls, metrics);
       warnOfExposure(settings, config);
-      // The token stands in its file alone: never in a log.
-      logger.info({ url: server.url(), token_file: tokenFile }, 'The admin API is served.');
+      // Logs the token's file, never the token.
+      logger.info({ url: server.url(), token_file: tokenFile }, 'Serving the admin API');
     },
     async shutdown(deadline) {
       const closing = server;
@@ -55,18 +58,15 @@ export function createExtension(settings: Settings, config: AdminConfig): Extens
   };
 }
 
-/** Who can read along has the token. */
+/** Warns about a remote endpoint without TLS: the network between can read the token. */
 function warnOfExposure({ logger }: Settings, { endpoint, tls }: AdminConfig): void {
   if (tls !== undefined) return;
   const host = parseEndpoint(endpoint)?.host ?? '';
   if (/^(127\.|localhost$|::1$)/i.test(host)) return;
-  logger.warn(
-    { endpoint },
-    'The admin API is served without TLS where other machines may reach it.',
-  );
+  logger.warn({ endpoint }, 'Admin API has no TLS and other machines may reach it');
 }
 
-/** Undefined where none is given and there is no place to keep one: several processes need the same. */
+/** Undefined if no token is configured and the store has no data directory to keep one. */
 async function tokenOf(
   { host }: Settings,
   { store, token }: AdminConfig,

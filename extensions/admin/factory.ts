@@ -9,7 +9,7 @@ export const factory = defineExtension({
   kind: 'extension',
   type: 'admin',
   stability: 'beta',
-  description: 'Manages projects, keys, plan and usage of a store over HTTP',
+  description: 'Serves the management of projects, keys, plan and usage of a store over HTTP',
   config,
   provides: [ADMIN_API],
   placement: { runsIn: 'first' },

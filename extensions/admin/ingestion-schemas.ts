@@ -7,8 +7,8 @@ import {
 } from '../../src/model/observation.ts';
 
 /**
- * The shapes of the other listener, for the OpenAPI document alone: its receivers scan bytes and check no
- * request against these. A test holds their answers to them.
+ * The shapes of the ingestion listener, only for the OpenAPI document: its receivers scan bytes and do not use
+ * these schemas. A test holds the answers to them.
  */
 
 const time = z.string().describe('ISO 8601; without an offset it is read as UTC.');
@@ -17,14 +17,14 @@ const kind = z.enum(OBSERVATION_KINDS);
 const status = z.enum(OBSERVATION_STATUSES);
 const version = z
   .union([z.int().nonnegative(), z.string().regex(/^\d+$/)])
-  .describe('0 to 18446744073709551615; the higher one wins.');
+  .describe('0 to 18446744073709551615; the higher version wins.');
 const tokenUsage = z
   .looseObject({ input_tokens: z.int().optional(), output_tokens: z.int().optional() })
-  .describe('Counts of tokens.');
+  .describe('Token counts.');
 const customFields = z
   .record(z.string(), z.unknown())
   .nullable()
-  .describe('Scalars become strings; what is nested is ignored.');
+  .describe('Scalars become strings; nested values are ignored.');
 
 const payloads = {
   inputs: payload.optional(),
@@ -36,11 +36,11 @@ const payloads = {
 
 const event = z
   .looseObject({
-    observation_id: z.string().optional().describe('This or `id`.'),
+    observation_id: z.string().optional().describe('Required without `id`.'),
     id: z.string().optional(),
     trace_id: z.string(),
     operation: z.enum(OBSERVATION_OPERATIONS),
-    kind: kind.optional().describe('This or `run_type`.'),
+    kind: kind.optional().describe('Alternative to `run_type`.'),
     run_type: kind.optional(),
     status,
     name: z.string().nullish(),
@@ -60,7 +60,10 @@ const eventBatch = z
 
 const run = z
   .looseObject({
-    id: z.string().optional().describe('This or `observation_id`; a patch takes it of the path.'),
+    id: z
+      .string()
+      .optional()
+      .describe('Required without `observation_id`; a patch has it in the path.'),
     observation_id: z.string().optional(),
     trace_id: z.string().nullish(),
     name: z.string().nullish(),
@@ -100,7 +103,7 @@ const envelope = z
     results: z.array(itemResult),
     code: z.enum(Object.keys(REFUSAL_STATUS) as [string, ...string[]]).optional(),
     message: z.string().optional(),
-    hourly_ingest_reset_at: z.iso.datetime().optional().describe('With `hourly_limit` alone.'),
+    hourly_ingest_reset_at: z.iso.datetime().optional().describe('Only with `hourly_limit`.'),
   })
   .meta({ id: 'Envelope' });
 

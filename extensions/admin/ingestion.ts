@@ -35,28 +35,28 @@ function readingPaths(): Json {
   const traceId = query('trace_id', { type: 'string' });
   return {
     '/api/v1/traces': item({
-      get: read('listTraces', 'Traces, newest first', INGESTION.traces, [...page, ...filter]),
+      get: read('listTraces', 'List traces, newest first', INGESTION.traces, [...page, ...filter]),
     }),
     '/api/v1/traces/{trace_id}': item({
-      get: read('getTrace', 'A trace and its observations', INGESTION.traceDetail, [
+      get: read('getTrace', 'Get a trace and its observations', INGESTION.traceDetail, [
         pathParameter('trace_id'),
         ...page,
         flag,
       ]),
     }),
     '/api/v1/observations/{id}': item({
-      get: read('getObservation', 'One observation', INGESTION.observation, [
+      get: read('getObservation', 'Get an observation', INGESTION.observation, [
         pathParameter('id'),
         traceId,
       ]),
     }),
     '/api/v1/raw-events/{raw_event_id}': item({
-      get: read('getRawEvent', 'An event as it was accepted', INGESTION.rawEvent, [
+      get: read('getRawEvent', 'Get an event as it was accepted', INGESTION.rawEvent, [
         pathParameter('raw_event_id'),
       ]),
     }),
     '/api/v1/me': item({
-      get: read('getMe', 'The project and key this is', INGESTION.me, []),
+      get: read('getMe', 'Get the project and key of the credential', INGESTION.me, []),
     }),
   };
 }
@@ -69,12 +69,12 @@ function item(operations: Json): Json {
 
 const SECURITY = [{ project_key: [] }, { project_key_header: [] }];
 
-/** What an ingestion request may be refused with as a whole, in the envelope. */
+/** The refusals of a whole ingestion request, in the envelope. */
 const REFUSED = refusalsOf([400, 401, 402, 403, 408, 409, 413, 415, 429, 503], INGESTION.envelope);
 
 function ingest(id: string, summary: string, body: z.ZodType, parameters: Json[] = []): Json {
   const accepted = {
-    description: 'At least one item is accepted and safe; results itemizes every one.',
+    description: 'At least one item is accepted and durable; `results` has every item.',
     content: json(INGESTION.envelope),
   };
   return {
@@ -91,7 +91,7 @@ function ingest(id: string, summary: string, body: z.ZodType, parameters: Json[]
 function exportTraces(id: string): Json {
   const protobuf = { 'application/x-protobuf': { schema: { type: 'string', format: 'binary' } } };
   const done = {
-    description: 'All spans accepted, or some rejected (partialSuccess).',
+    description: 'All spans are accepted, or some are rejected (partialSuccess).',
     content: { ...json(INGESTION.otlpResponse), ...protobuf },
   };
   const refusals = refusalsOf(
@@ -128,7 +128,7 @@ function info(): Json {
   return {
     operationId: 'getInfo',
     tags: ['ingestion'],
-    summary: 'What LangSmith’s clients ask before they send',
+    summary: 'Get the capabilities that LangSmith’s clients read before they send',
     security: [],
     responses: { 200: { description: 'Done', content: json(INGESTION.info) } },
   };
@@ -160,13 +160,13 @@ const IDEMPOTENCY_KEY: Json = {
   name: 'Idempotency-Key',
   in: 'header',
   required: false,
-  description: 'The same key and body get the first answer again, for 24 hours.',
+  description: 'A repeated request with the same key and body gets the first answer for 24 hours.',
   schema: { type: 'string', minLength: 1, maxLength: 255 },
 };
 const CONTENT_ENCODING: Json = {
   name: 'Content-Encoding',
   in: 'header',
   required: false,
-  description: 'gzip; the native and run endpoints take zstd too.',
+  description: 'gzip; the native and run endpoints accept zstd too.',
   schema: { type: 'string' },
 };

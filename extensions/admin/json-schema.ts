@@ -4,7 +4,7 @@ export type Json = Record<string, unknown>;
 
 const COMPONENTS = '#/components/schemas/';
 
-/** Schemas with an id are components of the document, referred to by it. */
+/** Schemas with an id are components of the document; others refer to them by the id. */
 export function reference(schema: z.ZodType): Json {
   return { $ref: `${COMPONENTS}${idOf(schema)}` };
 }
@@ -34,11 +34,11 @@ export function fieldsOf(schema: z.ZodType): { name: string; isRequired: boolean
 
 function idOf(schema: z.ZodType): string {
   const id = schema.meta()?.id;
-  if (id === undefined) throw new Error('a schema of the API has no id');
+  if (id === undefined) throw new Error('a schema of the admin API has no id');
   return id;
 }
 
-/** Without the patterns that say once more what a format, or a number's type, says already. */
+/** Removes patterns that repeat a format or the type of a number. */
 function plain(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(plain);
   if (typeof schema !== 'object' || schema === null) return schema;
@@ -48,7 +48,7 @@ function plain(schema: unknown): unknown {
   return typeof pattern !== 'string' || isSaid ? withPattern(rest, pattern) : { ...rest, pattern };
 }
 
-/** A property may be named `pattern` as well. */
+/** Tells a schema's `pattern` from a property with that name. */
 function withPattern(rest: Json, pattern: unknown): Json {
   return typeof pattern === 'object' && pattern !== null ? { ...rest, pattern } : rest;
 }

@@ -12,7 +12,7 @@ const ABOUT = `Two listeners: management, with the admin token, and ingestion an
 
 Every management error is \`{"code","message"}\`. Beside the answers listed for each operation: 404 \`not_found\` for a path that is not served, 405 \`method_not_allowed\` with \`Allow\`, 408 \`request_timeout\` and 431 \`headers_too_large\`. HEAD is answered as GET is, without a body. Times are ISO 8601 in UTC.`;
 
-/** The OpenAPI 3.1 document of both listeners, made of the schemas that requests are checked against. */
+/** The OpenAPI 3.1 document of both listeners, generated from the schemas that validate requests. */
 export function openApiDocument(operations: readonly Operation[]): Json {
   return {
     openapi: '3.1.0',
@@ -43,7 +43,7 @@ const WITH_BODY = [
 const WITH_CREDENTIAL = ['unauthorized', 'rate_limited'] as const;
 const WITH_STORE = ['unavailable'] as const;
 
-/** The codes an operation may answer, its own and those of its parts. */
+/** The codes that an operation may answer: its own and the common ones. */
 function codesOf(operation: Operation): ApiCode[] {
   const { isOpen, body, usesStore, codes } = operation;
   return [
@@ -87,13 +87,13 @@ function described(operation: Operation): Json {
 }
 
 function success({ status, answer }: Operation): Json {
-  const description = { 200: 'Done', 201: 'Created', 204: 'Gone; no body' }[status];
+  const description = { 200: 'Success', 201: 'Created', 204: 'Deleted; no body' }[status];
   if (answer === undefined) return { description };
   const content = { 'application/json': { schema: reference(answer) } };
   return { description, content };
 }
 
-/** One response for each status; its schema holds the codes it may have. */
+/** One response for each status; its schema lists the possible codes. */
 function refusals(operation: Operation): Json {
   const byStatus = new Map<number, ApiCode[]>();
   for (const code of codesOf(operation)) {

@@ -6,17 +6,17 @@ import type { ChangedBy } from '../../src/tenancy/contract.ts';
 import type { ApiCode } from './errors.ts';
 import { QUERIES } from './schemas.ts';
 
-/** What an operation works with. */
+/** The context of an operation. */
 export type Context = {
   readonly store: Store;
-  /** Who asks. */
+  /** The actor, for the audit log. */
   readonly by: ChangedBy;
   readonly health: HealthSource;
   readonly clock: Clock;
 };
 
 export type OperationRequest<Query, Body> = {
-  /** The `:id` of the path; empty where it has none. */
+  /** The `:id` of the path; empty if the path has none. */
   readonly id: string;
   readonly query: Query;
   readonly body: Body;
@@ -27,27 +27,27 @@ export type OperationAnswer = {
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** A method and path of the API: served by server.ts, described by openapi.ts. */
+/** A method and path of the API. server.ts serves it, openapi.ts describes it. */
 export type Operation<Query = unknown, Body = unknown> = {
   readonly id: string;
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
-  /** `:id` matches any one segment. */
+  /** `:id` matches one segment. */
   readonly path: string;
   readonly tag: string;
   readonly summary: string;
   /** Served without a credential. */
   readonly isOpen?: boolean;
-  /** False where no store is asked. */
+  /** False if the operation does not use the store. */
   readonly usesStore?: boolean;
   readonly query: z.ZodType<Query>;
-  /** Undefined where the request has none. */
+  /** Undefined if the request has no query. */
   readonly body: z.ZodType<Body> | undefined;
-  /** A request without a body is as one with `{}`. */
+  /** An absent body is read as `{}`. */
   readonly bodyIsOptional?: boolean;
   readonly status: 200 | 201 | 204;
-  /** Undefined where the answer has no body. */
+  /** Undefined if the answer has no body. */
   readonly answer: z.ZodType | undefined;
-  /** Codes beside those of every operation. */
+  /** Codes in addition to those of every operation. */
   readonly codes: readonly ApiCode[];
   run(request: OperationRequest<Query, Body>, context: Context): Promise<OperationAnswer>;
 };
@@ -55,8 +55,8 @@ export type Operation<Query = unknown, Body = unknown> = {
 type NoQuery = Record<string, never>;
 
 /**
- * Checks an operation against its own schemas' types and hands it on in the common form: the server passes
- * `run` only what `query` and `body` have parsed, so widening the parameter is sound.
+ * Checks an operation against the types of its own schemas and returns it in the common form. The server passes
+ * `run` only values that `query` and `body` have parsed, so widening the parameter is sound.
  */
 export function operation<Query = NoQuery, Body = undefined>(
   given: Omit<Operation<Query, Body>, 'query' | 'body' | 'codes'> & {

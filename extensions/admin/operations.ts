@@ -23,7 +23,7 @@ const showOrganization = operation({
   method: 'GET',
   path: '/api/v1/organization',
   tag: 'organization',
-  summary: 'The organization, its plan, the limits in force and what is used of them',
+  summary: 'Get the organization, its plan, the limits in force and their usage',
   status: 200,
   answer: SCHEMAS.organization,
   run: (_request, { store }) => organizationAnswer(store),
@@ -54,7 +54,7 @@ const listPlans = operation({
   method: 'GET',
   path: '/api/v1/plans',
   tag: 'organization',
-  summary: 'Every plan with what this organization would have on it',
+  summary: 'List the plans with the limits that this organization has on each',
   status: 200,
   answer: SCHEMAS.plans,
   async run(_request, { store }) {
@@ -67,7 +67,7 @@ const listProjects = operation({
   method: 'GET',
   path: '/api/v1/projects',
   tag: 'projects',
-  summary: 'All projects, oldest first',
+  summary: 'List projects, oldest first',
   status: 200,
   answer: SCHEMAS.projects,
   async run(_request, { store }) {
@@ -97,7 +97,7 @@ const showProject = operation({
   method: 'GET',
   path: '/api/v1/projects/:id',
   tag: 'projects',
-  summary: 'One project',
+  summary: 'Get a project',
   status: 200,
   answer: SCHEMAS.project,
   codes: ['unknown_project'],
@@ -109,7 +109,7 @@ const changeProject = operation({
   method: 'PATCH',
   path: '/api/v1/projects/:id',
   tag: 'projects',
-  summary: 'Rename a project, or set how long it keeps traces and what it may send',
+  summary: 'Rename a project, or set its retention and limits',
   body: SCHEMAS.projectChange,
   status: 200,
   answer: SCHEMAS.project,
@@ -124,7 +124,7 @@ const deleteProject = operation({
   method: 'DELETE',
   path: '/api/v1/projects/:id',
   tag: 'projects',
-  summary: 'Delete a project with its keys, traces and payloads; what it used stays counted',
+  summary: 'Delete a project with its keys, traces and payloads; its usage stays counted',
   status: 204,
   answer: undefined,
   codes: ['unknown_project', 'last_project'],
@@ -139,7 +139,7 @@ const showProjectUsage = operation({
   method: 'GET',
   path: '/api/v1/projects/:id/usage',
   tag: 'usage',
-  summary: 'What the project has used of this month and hour',
+  summary: 'Get the usage of a project in this month and hour',
   status: 200,
   answer: SCHEMAS.usageInForce,
   codes: ['unknown_project'],
@@ -154,7 +154,7 @@ const listKeys = operation({
   method: 'GET',
   path: '/api/v1/projects/:id/keys',
   tag: 'keys',
-  summary: 'The keys of a project, newest first, revoked ones too',
+  summary: 'List the keys of a project, newest first, including revoked ones',
   status: 200,
   answer: SCHEMAS.keys,
   codes: ['unknown_project'],
@@ -169,7 +169,7 @@ const createKey = operation({
   method: 'POST',
   path: '/api/v1/projects/:id/keys',
   tag: 'keys',
-  summary: 'Create a key; its token is in this answer and nowhere else',
+  summary: 'Create a key; only this answer contains its token',
   body: SCHEMAS.newKey,
   bodyIsOptional: true,
   status: 201,
@@ -191,7 +191,7 @@ const revokeKey = operation({
   method: 'DELETE',
   path: '/api/v1/keys/:id',
   tag: 'keys',
-  summary: 'Revoke a key; it stops working at once, and stays listed',
+  summary: 'Revoke a key, with immediate effect; it stays in the list',
   status: 200,
   answer: SCHEMAS.key,
   codes: ['unknown_key'],
@@ -203,7 +203,7 @@ const showUsage = operation({
   method: 'GET',
   path: '/api/v1/usage',
   tag: 'usage',
-  summary: 'Usage by day or hour, project and key; kept when those are gone',
+  summary: 'List usage by day or hour, project and key; it outlives both',
   query: QUERIES.usage,
   status: 200,
   answer: SCHEMAS.usageHistory,
@@ -215,7 +215,7 @@ const listRejections = operation({
   method: 'GET',
   path: '/api/v1/projects/:id/rejections',
   tag: 'usage',
-  summary: 'What was lately rejected or refused, newest first, without payloads',
+  summary: 'List recent rejections and refusals, newest first, without payloads',
   query: QUERIES.page,
   status: 200,
   answer: SCHEMAS.rejections,
@@ -232,7 +232,7 @@ const listAudit = operation({
   method: 'GET',
   path: '/api/v1/audit',
   tag: 'organization',
-  summary: 'Who changed what, newest first',
+  summary: 'List changes with their actors, newest first',
   query: QUERIES.page,
   status: 200,
   answer: SCHEMAS.audit,
@@ -248,14 +248,14 @@ const showStatus = operation({
   method: 'GET',
   path: '/api/v1/status',
   tag: 'service',
-  summary: 'How the service is, component by component',
+  summary: 'Get the health of the service and of each component',
   usesStore: false,
   status: 200,
   answer: SCHEMAS.status,
   run: async (_request, context) => statusAnswer(context),
 });
 
-/** Every operation but the document that describes them. */
+/** Every operation except the OpenAPI document. */
 export const OPERATIONS: readonly Operation[] = [
   showOrganization,
   changeOrganization,
@@ -283,8 +283,8 @@ async function organizationAnswer(store: Store): Promise<OperationAnswer> {
 
 async function projectOf(store: Store, id: string): Promise<Project> {
   const project = await store.projects.get(id);
-  // The id is not repeated: it may be anything that fits into a path.
-  if (project === undefined) throw new StoreError('unknown_project', 'there is no such project');
+  // The message omits the id, because it is text of the client.
+  if (project === undefined) throw new StoreError('unknown_project', 'the project does not exist');
   return project;
 }
 

@@ -4,23 +4,23 @@ import { ApiError } from './errors.ts';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
-/** The JSON of a body; undefined where it is empty. Throws `invalid_json`. */
+/** The JSON of a body; undefined if the body is empty. Throws `invalid_json`. */
 export function parseBody(bytes: Buffer): unknown {
   if (bytes.length === 0) return undefined;
   let value: unknown;
   try {
     value = JSON.parse(utf8.decode(bytes));
   } catch {
-    // What JSON.parse says repeats what was sent.
-    throw new ApiError('invalid_json', 'The body is no well-formed JSON in UTF-8.');
+    // The message of JSON.parse would repeat text of the request.
+    throw new ApiError('invalid_json', 'The body is not valid JSON in UTF-8.');
   }
   if (typeof value === 'object' && value !== null && Object.hasOwn(value, '__proto__')) {
-    throw new ApiError('invalid_request', 'The body has a field that this request does not take.');
+    throw new ApiError('invalid_request', 'The body has an unknown field.');
   }
   return value;
 }
 
-/** Fields whose faults have a code of their own. */
+/** Fields whose errors have a code of their own. */
 const CODES: Readonly<Record<string, ApiCode>> = {
   name: 'invalid_name',
   plan: 'unknown_plan',
@@ -29,12 +29,12 @@ const CODES: Readonly<Record<string, ApiCode>> = {
   limits: 'invalid_limits',
 };
 
-/** Query or body as its schema gives it. Throws an `ApiError` that names the field and not its value. */
+/** Parses a query or body by its schema. Throws an `ApiError` that names the field, not its value. */
 export function parseWith<T>(schema: z.ZodType<T>, given: unknown, part: 'query' | 'body'): T {
   const parsed = schema.safeParse(given);
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
-  if (issue === undefined) throw new ApiError('invalid_request', `The ${part} is not understood.`);
+  if (issue === undefined) throw new ApiError('invalid_request', `The ${part} is not valid.`);
   if (issue.code === 'unrecognized_keys') {
     throw new ApiError('invalid_request', unknownField(issue, part));
   }
@@ -47,12 +47,12 @@ export function parseWith<T>(schema: z.ZodType<T>, given: unknown, part: 'query'
   throw new ApiError(code, `${subject} ${problem}.`);
 }
 
-/** The name of a field is the client's own text: it is repeated only where it is a plain word. */
+/** The name of a field is text of the client: the message repeats it only if it is a plain word. */
 function unknownField(issue: z.core.$ZodIssueUnrecognizedKeys, part: string): string {
   const at = [part, ...issue.path.map(String)].join('.');
   const [key = ''] = issue.keys;
   const shown = /^\w{1,40}$/.test(key) && !key.startsWith('ws_') ? ` "${key}"` : '';
-  return `${at} has a field${shown} that this request does not take.`;
+  return `${at} has an unknown field${shown}.`;
 }
 
 function problemOf(issue: z.core.$ZodIssue): string {

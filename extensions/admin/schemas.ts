@@ -3,8 +3,8 @@ import { PLAN_NAMES } from '../../src/tenancy/contract.ts';
 import { API_CODES, type ApiCode } from './errors.ts';
 
 /**
- * The shapes of the admin API. Requests are checked against them, and the OpenAPI document is made of
- * them; those with an `id` are its components.
+ * The schemas of the admin API. The server validates requests with them, and the OpenAPI document is generated
+ * from them. Schemas with an `id` are components of the document.
  */
 
 const time = z.iso.datetime().describe('ISO 8601, UTC');
@@ -39,7 +39,7 @@ const usageInForce = z
       resets_at: time,
     }),
   })
-  .meta({ id: 'UsageInForce', description: 'What counts toward limits now.' });
+  .meta({ id: 'UsageInForce', description: 'Usage that counts toward the current limits.' });
 
 const planLimits = z.strictObject({
   projects: limit,
@@ -59,29 +59,31 @@ const organization = z
     id: z.string().meta({ examples: ['org_4fE3x0aQ9LrT7uVwXyZ1'] }),
     name: z.string(),
     plan: z.enum(PLAN_NAMES),
-    limits: planLimits.describe('Those in force.'),
+    limits: planLimits.describe('The limits in force.'),
     usage: usageInForce,
   })
   .meta({ id: 'Organization' });
 
 const organizationChange = z
   .strictObject({ name: name.optional(), plan: z.enum(PLAN_NAMES).optional() })
-  .refine(changesSomething, { error: 'must change something' })
+  .refine(changesSomething, { error: 'must have at least one field' })
   .meta({ id: 'OrganizationChange', minProperties: 1 });
 
-const ownLimit = z.int().min(1).nullable().describe('Null is none of its own.');
+const ownLimit = z.int().min(1).nullable().describe('Null is no own limit.');
 
 const project = z
   .strictObject({
     id: z.string().meta({ examples: ['proj_4fE3x0aQ9LrT7uVwXyZ1'] }),
     name: z.string(),
-    retained_traces: count.describe('Traces that are still inside the retention window.'),
+    retained_traces: count.describe('Traces inside the retention window.'),
     retention: z
       .strictObject({ days: limit })
-      .describe('In force: the project’s own, or the plan’s.'),
+      .describe('The retention in force: the project’s own, or the plan’s.'),
     limits: z
       .strictObject({ events_per_month: ownLimit, bytes_per_hour: ownLimit })
-      .describe('The project’s own, beside its organization’s: the lower counts.'),
+      .describe(
+        'The project’s own limits. The lower of its own and its organization’s limit counts.',
+      ),
     created_at: time,
   })
   .meta({ id: 'Project' });
@@ -101,7 +103,7 @@ const projectChange = z
           .min(1)
           .max(MAX_RETENTION_DAYS)
           .nullable()
-          .describe('Null goes back to the plan’s.'),
+          .describe('Null restores the plan’s retention.'),
       })
       .optional(),
     limits: z
@@ -109,11 +111,11 @@ const projectChange = z
         events_per_month: ownLimit.optional(),
         bytes_per_hour: ownLimit.optional(),
       })
-      .refine(changesSomething, { error: 'must change something' })
+      .refine(changesSomething, { error: 'must have at least one field' })
       .meta({ minProperties: 1 })
       .optional(),
   })
-  .refine(changesSomething, { error: 'must change something' })
+  .refine(changesSomething, { error: 'must have at least one field' })
   .meta({ id: 'ProjectChange', minProperties: 1 });
 
 const keyFields = {
@@ -135,7 +137,7 @@ const newKey = z
   .meta({ id: 'NewKey' });
 const createdKey = z
   .strictObject({
-    token: z.string().describe('Shown this once. Whoever has it can send data to the project.'),
+    token: z.string().describe('The credential of the key. It is not shown again.'),
     ...keyFields,
   })
   .meta({ id: 'CreatedKey' });
@@ -166,12 +168,15 @@ const rejection = z
     key_id: z.string(),
     path: z.string(),
     code: z.string(),
-    reason: z.string().describe('Names a path, never a value.'),
+    reason: z.string().describe('The reason. It names a path, never a value.'),
     item_id: z.string().nullable(),
-    count: count.describe('Items that this entry stands for.'),
+    count: count.describe('Items that the entry covers.'),
   })
   .meta({ id: 'Rejection' });
-const nextCursor = z.string().nullable().describe('For the next page; null on the last.');
+const nextCursor = z
+  .string()
+  .nullable()
+  .describe('The cursor of the next page; null on the last one.');
 const rejections = z
   .strictObject({ rejections: z.array(rejection), next_cursor: nextCursor })
   .meta({ id: 'Rejections' });
@@ -182,7 +187,7 @@ const auditEntry = z
     actor: z.string().meta({ examples: ['admin-token', 'cli'] }),
     address: z.string().nullable(),
     action: z.string().meta({ examples: ['project.create', 'key.revoke'] }),
-    subject: z.string().describe('Id of what was changed.'),
+    subject: z.string().describe('Id of the changed object.'),
     details: z.record(z.string(), z.union([z.string(), z.number(), z.boolean(), z.null()])),
   })
   .meta({ id: 'AuditEntry' });
@@ -210,7 +215,7 @@ const status = z
 const error = z
   .strictObject({
     code: z.enum(Object.keys(API_CODES) as [ApiCode, ...ApiCode[]]),
-    message: z.string().describe('A sentence for people.'),
+    message: z.string().describe('A message for users.'),
   })
   .meta({ id: 'Error' });
 
@@ -240,7 +245,12 @@ export const SCHEMAS = {
   document,
 };
 
-const cursor = z.string().min(1).max(1000).optional().describe('`next_cursor` of the page before.');
+const cursor = z
+  .string()
+  .min(1)
+  .max(1000)
+  .optional()
+  .describe('`next_cursor` of the previous page.');
 const moment = z
   .union([z.iso.date(), z.iso.datetime({ offset: true })], {
     error: 'must be an ISO 8601 date, or date and time with offset',
@@ -258,9 +268,14 @@ export const QUERIES = {
     cursor,
   }),
   usage: z.strictObject({
-    from: moment.describe('Included. Default: 30 days, or 48 hours, before `to`.'),
-    to: moment.describe('Not included. Default: now.'),
+    from: moment.describe('Inclusive. Default: 30 days before `to`, or 48 hours for hours.'),
+    to: moment.describe('Exclusive. Default: now.'),
     by: z.enum(['day', 'hour']).optional().describe('Default: day.'),
-    project: z.string().min(1).max(200).optional().describe('Id; also of a deleted project.'),
+    project: z
+      .string()
+      .min(1)
+      .max(200)
+      .optional()
+      .describe('Id of a project, which may be deleted.'),
   }),
 };

@@ -18,10 +18,10 @@ import { parseBody, parseWith } from './parse.ts';
 import { SCHEMAS } from './schemas.ts';
 
 export type AdminServer = {
-  /** Rejects with a clear sentence when the address cannot be bound. */
+  /** Rejects when the address cannot be bound. */
   listen(endpoint: string, tls: ServerTls | undefined, metrics: Metrics): Promise<void>;
   url(): string | undefined;
-  /** Lets requests under way finish; what is left at the deadline is cut. */
+  /** Waits for requests in flight until the deadline, then closes their connections. */
   close(deadline: AbortSignal): Promise<void>;
 };
 
@@ -33,14 +33,14 @@ export type ServerParts = {
   readonly clock: Clock;
 };
 
-/** Nothing that is managed takes more. */
+/** Longest body. */
 const MAX_BODY_BYTES = 64 * 1024;
 const MAX_HEADER_BYTES = 16_384;
 const MAX_CONNECTIONS = 256;
-/** The longest a path's id may be; longer ones stand for nothing. */
+/** Longest id in a path; a longer one is unknown. */
 const MAX_ID_LENGTH = 500;
 
-/** The answers are data: no browser may run, frame or guess anything in them, or keep them. */
+/** Headers that keep a browser from running, framing, sniffing or caching the answers. */
 const HEADERS = {
   'cache-control': 'no-store',
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
@@ -80,7 +80,7 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
   };
 }
 
-/** Loaded only where it is used: most of the ways to run the service manage nothing. */
+/** Loads fastify on demand: most configurations have no admin API. */
 async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
   const { fastify } = await import('fastify');
   const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
@@ -88,7 +88,7 @@ async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
     if (failure.code === 'unavailable') {
       const { method, routeOptions } = request;
       const fields = { err: failure.cause ?? failure, method, path: routeOptions.url };
-      logger.error(fields, 'A management request could not be carried out.');
+      logger.error(fields, 'Admin request failed');
     }
     const { status, code, message, headers } = failure;
     reply
@@ -106,7 +106,7 @@ async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
     http: {
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: 10_000,
-      // How late a time-out may be.
+      // Interval of the time-out check.
       connectionsCheckingInterval: 5_000,
     },
     frameworkErrors: answer,
@@ -128,7 +128,7 @@ function addOperation(app: FastifyInstance, each: Operation, parts: ServerParts)
   app.route({
     method: each.method,
     url: each.path,
-    // Before the body is read, whoever sends it is known.
+    // The credential is checked before the body is read.
     async onRequest(request) {
       if (each.isOpen !== true) {
         const authorization = request.raw.headersDistinct.authorization ?? [];
@@ -148,35 +148,35 @@ function addOperation(app: FastifyInstance, each: Operation, parts: ServerParts)
   });
 }
 
-/** An IPv4 address reads the same whatever the listener is bound to. */
+/** The client's address; an IPv4 address has the same form on an IPv4 and an IPv6 listener. */
 function addressOf({ ip }: FastifyRequest): string {
   return ip.replace(/^::ffff:(?=\d+\.)/, '');
 }
 
 function checkHead({ headers, params }: FastifyRequest, { body }: Operation): void {
   if ((params as { id?: string }).id === '') {
-    throw new ApiError('not_found', 'Nothing is served at this path.');
+    throw new ApiError('not_found', 'The path does not exist.');
   }
   const declared = headers['content-length'] ?? '0';
   const hasBody = headers['transfer-encoding'] !== undefined || declared !== '0';
   if (hasBody && body === undefined) {
-    throw new ApiError('invalid_request', 'This request takes no body.');
+    throw new ApiError('invalid_request', 'The request must not have a body.');
   }
   const encoding = headers['content-encoding'] ?? 'identity';
   if (hasBody && encoding.trim().toLowerCase() !== 'identity') {
     throw new ApiError('unsupported_encoding', 'The body must not be compressed.');
   }
-  // A client that names a type for a body it does not send means no harm.
+  // A content type without a body is harmless.
   if (!hasBody) delete headers['content-type'];
 }
 
 function bodyOf(request: FastifyRequest, { bodyIsOptional }: Operation): unknown {
   if (request.body !== undefined) return request.body;
   if (bodyIsOptional === true) return {};
-  throw new ApiError('invalid_json', 'The request needs a body of JSON.');
+  throw new ApiError('invalid_json', 'The request needs a JSON body.');
 }
 
-/** Not there at all, or not with this method. */
+/** The refusal of an unknown path, or of a known path with another method. */
 function nothingServed(request: FastifyRequest, served: readonly Operation[]): ApiError {
   const path = parseTarget(request.raw.url ?? '')?.path ?? '';
   const segments = path.split('/');
@@ -185,10 +185,10 @@ function nothingServed(request: FastifyRequest, served: readonly Operation[]): A
     .map(({ method }) => method as string);
   if (methods.includes('GET')) methods.push('HEAD');
   if (methods.length === 0 || methods.includes(request.method)) {
-    return new ApiError('not_found', 'Nothing is served at this path.');
+    return new ApiError('not_found', 'The path does not exist.');
   }
   const allow = methods.sort().join(', ');
-  return new ApiError('method_not_allowed', `This path takes ${allow}.`, { allow });
+  return new ApiError('method_not_allowed', `The path allows ${allow}.`, { allow });
 }
 
 function documentOperation(): Operation {
@@ -198,7 +198,7 @@ function documentOperation(): Operation {
     method: 'GET',
     path: '/api/v1/openapi.json',
     tag: 'service',
-    summary: 'This document',
+    summary: 'Get this document',
     isOpen: true,
     usesStore: false,
     status: 200,

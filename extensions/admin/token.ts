@@ -7,7 +7,7 @@ const FILE = 'admin-token';
 
 export type KeptToken = { readonly token: string; readonly file: string };
 
-/** The admin token of a data directory; made where there is none yet. Only this user can read it. */
+/** The admin token of a data directory. Creates it if there is none. Only this user can read the file. */
 export async function keepToken(directory: string): Promise<KeptToken> {
   const file = join(directory, FILE);
   const found = await readToken(file);
@@ -18,7 +18,7 @@ export async function keepToken(directory: string): Promise<KeptToken> {
   return { token, file };
 }
 
-/** Undefined where there is none. A link is not followed: what it points to is not ours. */
+/** Reads the token; undefined if there is none. Does not follow a link. */
 async function readToken(file: string): Promise<string | undefined> {
   let handle: FileHandle;
   try {
@@ -31,7 +31,7 @@ async function readToken(file: string): Promise<string | undefined> {
   }
   try {
     const { mode } = await handle.stat();
-    // Somebody copied the directory about: the token was never meant for others.
+    // A copy of the directory may have lost the mode: restore it.
     if ((mode & 0o077) !== 0) await handle.chmod(0o600);
     const token = (await handle.readFile('utf8')).trim();
     return token === '' ? undefined : token;
@@ -40,7 +40,7 @@ async function readToken(file: string): Promise<string | undefined> {
   }
 }
 
-/** Under another name first, so that a crash leaves a whole token or none. */
+/** Writes a temporary file and renames it, so that a crash leaves a complete token or none. */
 async function writeToken(file: string, token: string): Promise<void> {
   const draft = `${file}.new`;
   const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
@@ -55,7 +55,7 @@ async function writeToken(file: string, token: string): Promise<void> {
   await rename(draft, file);
 }
 
-/** Said of a store that has no data directory, where the configuration gives no token. */
+/** The message for a store without a data directory and a configuration without a token. */
 export function noPlaceForToken(store: string): string {
-  return `the admin API is not served without a token: ${store} has no data directory to keep one in; set "token", for example to \${env:TRACECTL_ADMIN_TOKEN}`;
+  return `the admin API is not served: it has no token, and ${store} has no data directory to keep one. Set "token", for example to \${env:TRACECTL_ADMIN_TOKEN}`;
 }

@@ -7,7 +7,7 @@ import type { QUERIES } from './schemas.ts';
 
 type Asked = z.output<typeof QUERIES.usage>;
 
-/** The usage of whole periods, with the range that was meant. */
+/** The usage of whole periods, with the resolved range. */
 export function usageHistory(store: Store, clock: Clock, asked: Asked): Promise<object> {
   return shownHistory(store, rangeOf(asked, clock), asked.project);
 }
@@ -17,6 +17,6 @@ function rangeOf(asked: Asked, clock: Clock): ReturnType<typeof usageRange> {
     return usageRange(asked, clock.now());
   } catch (error) {
     if (!(error instanceof UsageRangeError)) throw error;
-    throw new ApiError('invalid_request', `The query is not answered: ${error.message}.`);
+    throw new ApiError('invalid_request', `The query is not valid: ${error.message}.`);
   }
 }

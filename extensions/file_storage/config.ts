@@ -6,16 +6,18 @@ export const config = z.strictObject({
     .string()
     .min(1)
     .default('./data')
-    .describe('Where the queues are kept; one daemon may own it.'),
+    .describe(
+      'Directory of the queues. One daemon owns it; a second daemon is refused with the pid of the first.',
+    ),
   create_directory: z
     .boolean()
     .default(true)
-    .describe('Make the directory, with mode 0700, where it is missing.'),
+    .describe('Creates a missing directory, with mode 0700.'),
   min_free_bytes: byteSize('64MiB').describe(
-    'Below this much free disk space nothing more is accepted (503), until there is more again.',
+    'Requests are refused (503) while the disk has less free space than this.',
   ),
   reserve_bytes: byteSize('16MiB').describe(
-    'Kept in a file of its own and given up when the disk is full, because SQLite needs room even to delete.',
+    'Size of a reserve file that is released when the disk is full, because SQLite needs room even to delete.',
   ),
 });
 

@@ -3,13 +3,13 @@ import { endpoint } from '../../src/schema/fields.ts';
 import { serverTls } from '../../src/schema/server-tls.ts';
 
 export const config = z.strictObject({
-  endpoint: endpoint('127.0.0.1:13133').describe('Where to listen'),
+  endpoint: endpoint('127.0.0.1:13133').describe('Address and port to listen on'),
   path: z
     .string()
     .startsWith('/')
     .default('/')
-    .describe('The path that answers as /readyz does, for checks that take no other'),
-  tls: serverTls().optional().describe('Serves https; plain http where it is left out'),
+    .describe('An additional path that answers as /readyz does'),
+  tls: serverTls().optional().describe('Serves HTTPS; without it the endpoint serves plain HTTP'),
 });
 
 export type HealthCheckConfig = z.output<typeof config>;

@@ -9,8 +9,8 @@ import { secureHttp } from '../../src/tls/secured.ts';
 import type { HealthCheckConfig } from './config.ts';
 
 /**
- *   GET /livez            200 while the process answers at all
- *   GET /readyz           200 while it accepts, 503 before, and from the beginning of a stop
+ *   GET /livez            200 while the process answers
+ *   GET /readyz           200 while the service accepts, 503 before, and from the beginning of a stop
  *   GET /readyz?verbose   the same with a report per component
  *   GET {path}            as /readyz
  */
@@ -31,7 +31,7 @@ export function createExtension(settings: Settings, config: HealthCheckConfig): 
       const address = server.address();
       settings.logger.info(
         { address: typeof address === 'object' ? `${address?.address}:${address?.port}` : address },
-        'health checks are served',
+        'Serving health checks',
       );
     },
     async shutdown() {
@@ -69,14 +69,14 @@ function answerTo(
   config: HealthCheckConfig,
 ): { status: number; body: object } {
   const target = parseTarget(request.url ?? '');
-  if (target === undefined) return { status: 400, body: { error: 'malformed request target' } };
+  if (target === undefined) return { status: 400, body: { error: 'invalid request target' } };
   if (request.method !== 'GET' && request.method !== 'HEAD') {
-    return { status: 405, body: { error: 'only GET is served' } };
+    return { status: 405, body: { error: 'only GET is allowed' } };
   }
   const { path, query } = target;
   if (path === '/livez') return { status: 200, body: { status: 'alive' } };
   if (path !== '/readyz' && path !== config.path) {
-    return { status: 404, body: { error: 'nothing is served at this path' } };
+    return { status: 404, body: { error: 'unknown path' } };
   }
   const verbose = new URLSearchParams(query).has('verbose');
   const report = health.report(verbose);

@@ -6,7 +6,7 @@ export const factory = defineExtension({
   kind: 'extension',
   type: 'health_check',
   stability: 'beta',
-  description: 'Answers over HTTP whether the service is alive and ready',
+  description: 'Serves the liveness and readiness of the service over HTTP',
   config,
   provides: [],
   placement: { runsIn: 'watcher' },

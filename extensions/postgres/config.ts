@@ -4,8 +4,8 @@ import { duration, secret } from '../../src/schema/fields.ts';
 import { organization, plans } from '../../src/tenancy/plans.ts';
 import { rejections } from '../../src/tenancy/rejections.ts';
 
-/** No caller waits longer than 2 s in all: for a connection, or for an answer. */
-const patience = (byDefault: string) =>
+/** With the defaults, no caller waits longer than 2 s for a connection or for a result. */
+const callTimeout = (byDefault: string) =>
   duration(byDefault).refine((ms) => ms >= 50 && ms <= 60_000, { error: 'expected 50ms to 60s' });
 
 export const config = z.strictObject({
@@ -13,33 +13,37 @@ export const config = z.strictObject({
     .refine((url) => /^postgres(ql)?:\/\//.test(url) && URL.canParse(url), {
       error: 'expected a postgres:// URL',
     })
-    .describe('Where Postgres is: `postgres://user:password@host:5432/database`.'),
+    .describe('Address of Postgres: `postgres://user:password@host:5432/database`. Never printed.'),
   max_connections: z
     .int()
     .min(2)
     .max(1000)
     .default(10)
-    .describe('Connections of this process at the most.'),
-  connect_timeout: patience('1500ms').describe(
-    'How long a caller waits for a connection; then it is told that Postgres is away.',
+    .describe(
+      'Most connections of this process, plus one that listens for notices. Appends that arrive together share one transaction, so few are enough.',
+    ),
+  connect_timeout: callTimeout('1500ms').describe(
+    'Longest wait for a connection; then the call fails.',
   ),
-  query_timeout: patience('1800ms').describe(
-    'How long a statement may take, here and at the server; then its connection is given up.',
+  query_timeout: callTimeout('1800ms').describe(
+    'Longest run of a statement, here and at the server, and of the whole transaction that accepts a batch; then the connection is closed. How long a client waits is `answer_timeout` of the `bullmq` exporter.',
   ),
   migrate: z
     .enum(['auto', 'off'])
     .default('auto')
     .describe(
-      'auto: the start brings the tables up to date, one process at a time. off: it only checks, for a role that may not change tables.',
+      'With `auto` a start migrates the tables, one process at a time. With `off` it only checks them, for a role that may not change tables.',
     ),
-  plans: plans.describe('What each plan allows. An organization starts on `scale`.'),
+  plans: plans.describe(
+    'Limits of each plan. A new organization has the plan `scale`. All processes need the same.',
+  ),
   organization: organization.describe(
-    "This organization's own limits, each in place of its plan's.",
+    "Limits of this organization, each in place of its plan's limit.",
   ),
   rejections,
   tls: clientTls('Postgres')
     .optional()
-    .describe('How the connection is secured. Without it, what the URL says (`sslmode`).'),
+    .describe('TLS of the connection. Default: the `sslmode` of the URL.'),
 });
 
 export type PostgresConfig = z.output<typeof config>;

@@ -7,7 +7,7 @@ const RECHECK_MS = 2_000;
 /** How long the refusal of one write counts as the state of Redis. */
 const REFUSING_MS = 5_000;
 
-export type StateWatch = {
+type StateWatch = {
   state(): RedisState;
   onState(listener: (state: RedisState) => void): () => void;
   check(): Promise<void>;

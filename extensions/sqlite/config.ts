@@ -9,17 +9,17 @@ export const config = z.strictObject({
     .min(1)
     .default('./data')
     .describe(
-      'The data directory; one daemon may own it. Made with mode 0700 where it is missing.',
+      'The data directory, created with mode 0700. One daemon owns it; a second daemon is refused with the pid of the first.',
     ),
   min_free_bytes: byteSize('64MiB').describe(
-    'Below this much free disk space nothing more is accepted (503), until there is more again.',
+    'Requests are refused (503) while the disk has less free space than this.',
   ),
   reserve_bytes: byteSize('16MiB').describe(
-    'Kept in a file of its own and given up when the disk is full, because SQLite needs room even to delete.',
+    'Size of a reserve file that is released when the disk is full, because SQLite needs room even to delete.',
   ),
-  plans: plans.describe('What each plan allows. An organization starts on `scale`.'),
+  plans: plans.describe('Limits of each plan. A new organization has the plan `scale`.'),
   organization: organization.describe(
-    "This organization's own limits, each in place of its plan's.",
+    "Limits of this organization, each in place of its plan's limit.",
   ),
   rejections,
 });

@@ -8,7 +8,7 @@ export const factory = defineProcessor({
   stability: 'beta',
   description: 'Names the project of a request by its API key, before the body is read',
   config,
-  data: { accepts: ['raw'], emits: 'same' },
+  data: { accepts: ['received'], emits: 'same' },
   tenancy: {
     authenticates: true,
     projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { Processor, RequestHead, Settings } from '../../src/component/component.ts';
+import type { RequestHead, RequestProcessor, Settings } from '../../src/component/component.ts';
 import type { Tenant } from '../../src/model/batch.ts';
 import { Refusal } from '../../src/model/errors.ts';
 import { STORE } from '../../src/store/store.ts';
@@ -17,12 +17,12 @@ import { cacheKeys } from './key-cache.ts';
  *
  * Whether the key may do what is asked, the pipeline decides.
  */
-export function createProcessor(settings: Settings, config: AuthConfig): Processor {
+export function createProcessor(settings: Settings, config: AuthConfig): RequestProcessor {
   if (config.keys !== undefined) return authenticateByKeys(fixedKeys(config.keys));
   return authenticateByStore(settings, config);
 }
 
-function authenticateByKeys(find: (token: string) => Tenant | undefined): Processor {
+function authenticateByKeys(find: (token: string) => Tenant | undefined): RequestProcessor {
   return {
     async start() {},
     async shutdown() {},
@@ -35,7 +35,7 @@ function authenticateByKeys(find: (token: string) => Tenant | undefined): Proces
   };
 }
 
-function authenticateByStore(settings: Settings, config: AuthConfig): Processor {
+function authenticateByStore(settings: Settings, config: AuthConfig): RequestProcessor {
   const storeId = config.store ?? '';
   let keys: KeyStore | undefined;
   let cache: KeyCache | undefined;

@@ -1,51 +1,42 @@
-import type { Processor } from '../../src/component/component.ts';
-import type { Batch, Rejection, SealedBatch } from '../../src/model/batch.ts';
-import { reject } from '../../src/model/batch.ts';
+import type { RequestProcessor } from '../../src/component/component.ts';
+import type { ReceivedBatch } from '../../src/model/batch.ts';
 import type { JsonIndex } from '../../src/model/batch-index.ts';
-import { indexOf, itemId, requestIndexOf } from '../../src/model/formats.ts';
 import { COMMON } from '../../src/model/json/fields.ts';
 import { isJsonIndex, pathOf, typeAt } from '../../src/model/json/read.ts';
 import { otlpCustomFieldRejections } from '../../src/model/otlp/rules.ts';
+import { isOpen, reject } from '../../src/model/verbs.ts';
 
 /**
- * Spec 2.6: in each of the places custom fields may stand in, only an object or null will do. Merging
- * them is normalization's work; this decides who is rejected, before anything is made durable.
+ * Spec 2.6: custom fields are an object or null at each of their places; an event with any other value is
+ * rejected before it is durable. Normalization merges the places.
  */
-export function createProcessor(): Processor {
+export function createProcessor(): RequestProcessor {
   return {
     async start() {},
     async shutdown() {},
-    process(batch: Batch): Batch {
-      if (batch.kind === 'raw') reject(batch, rejectionsOf(batch));
-      return batch;
+    process(batch) {
+      const { index } = batch;
+      if (isJsonIndex(index)) {
+        rejectEvents(batch, index);
+        return;
+      }
+      for (const { index: item, code, reason } of otlpCustomFieldRejections(index)) {
+        reject(batch, item, code, reason);
+      }
     },
   };
 }
 
-function rejectionsOf(batch: SealedBatch): readonly Rejection[] {
-  const index = indexOf(batch);
-  if (!isJsonIndex(index)) {
-    return otlpCustomFieldRejections(index).map((rejection) => ({
-      ...rejection,
-      index: requestIndexOf(batch, rejection.index),
-    }));
+function rejectEvents(batch: ReceivedBatch, index: JsonIndex): void {
+  for (let item = 0; item < index.count; item++) {
+    const place = isOpen(batch, item) ? invalidPlace(index, item) : undefined;
+    if (place === undefined) continue;
+    const path = `${pathOf(index, item)}.${place}`;
+    reject(batch, item, 'invalid_custom_fields', 'must be an object or null', path);
   }
-  const rejections: Rejection[] = [];
-  for (let position = 0; position < index.count; position++) {
-    const path = invalidPath(index, position);
-    if (path === undefined) continue;
-    const id = itemId(index, position);
-    rejections.push({
-      index: requestIndexOf(batch, position),
-      ...(id === undefined ? {} : { id }),
-      code: 'invalid_custom_fields',
-      reason: `${pathOf(index, position)}.${path} must be an object or null`,
-    });
-  }
-  return rejections;
 }
 
-/** The places, in the order in which the first wrong one is named. */
+/** In the order in which the first invalid place is reported. */
 const PLACES = [
   'custom_fields',
   'metadata.custom_fields',
@@ -53,7 +44,7 @@ const PLACES = [
   'context_metadata.custom_fields',
 ] as const;
 
-function invalidPath(index: JsonIndex, position: number): string | undefined {
+function invalidPlace(index: JsonIndex, position: number): string | undefined {
   for (const place of PLACES) {
     const type = typeAt(index, position, COMMON[place]);
     if (type !== 'absent' && type !== 'null' && type !== 'object') return place;

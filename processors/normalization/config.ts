@@ -1,4 +1,4 @@
 import { z } from 'zod';
 
-/** What becomes of which attribute is the service's contract: there is nothing to choose. */
+/** The mapping is part of the service's contract: it has no fields. */
 export const config = z.strictObject({});

@@ -32,7 +32,7 @@ export function createLargeObserver(): LargeObserver {
   );
   return {
     async observe(batch) {
-      const { observations, failures } = await thread.ask(messageOf(batch)).catch((cause) => {
+      const { observations, failures } = await thread.ask(batch).catch((cause) => {
         throw new RetryableError('normalization_failed', 'The batch was not normalized.', {
           cause,
         });
@@ -41,11 +41,6 @@ export function createLargeObserver(): LargeObserver {
     },
     close: () => thread.close(),
   };
-}
-
-/** Without what cannot cross, and without an index: making one again is faster than copying it. */
-function messageOf({ idempotency: _, ...batch }: SealedBatch): SealedBatch {
-  return { ...batch, index: undefined };
 }
 
 function revived({ rest, customFields }: ObservedLarge['observations'][number]): Observation {

@@ -1,4 +1,4 @@
-import type { Processor, Settings } from '../../src/component/component.ts';
+import type { BatchProcessor, Settings } from '../../src/component/component.ts';
 import type { Batch, SealedBatch } from '../../src/model/batch.ts';
 import { observeEach, SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
 import type { Observed } from './large.ts';
@@ -11,7 +11,7 @@ import { createLargeObserver, itemFailure } from './large.ts';
  *   raw batch ── its items, one by one ─┬─ observation ─────────────▶ observation batch ─▶ exporters
  *                                       └─ cannot be read: counted, logged, set aside by the queue; its siblings go on
  */
-export function createProcessor(settings: Settings): Processor {
+export function createProcessor(settings: Settings): BatchProcessor<'raw'> {
   const failedItems = settings.metrics.counter(
     'tracectl_processor_normalization_failed_items_total',
     'Accepted items that could not be normalized; they stay in the raw batch.',
@@ -39,7 +39,6 @@ export function createProcessor(settings: Settings): Processor {
     async start() {},
     shutdown: () => large.close(),
     process(batch, again = false) {
-      if (batch.kind === 'observations') return batch;
       const observed = observe(batch);
       if (observed instanceof Promise) return observed.then((seen) => emit(batch, seen, again));
       return emit(batch, observed, again);

@@ -3,25 +3,28 @@ import type { Store } from '../../src/store/store.ts';
 import type { Organization, ProjectLimits, QuotaLimits } from '../../src/tenancy/contract.ts';
 import type { QuotasConfig } from './config.ts';
 
-/** What may be sent: the plan's limits as the store has them, or those of the configuration. */
+/** The limits in force: those of the plan in the store, replaced by those that the configuration sets. */
 export type Allowance = {
   readonly organizationId: string;
-  /** Of the organization alone, or with what the project is limited to besides. */
+  /** The limits of the organization, with those of the project if the project has limits of its own. */
   limits(projectId?: string): QuotaLimits;
   close(): void;
 };
 
-/** A plan changed by another process counts within this time, also unheard of; one changed here at once. */
+/**
+ * A plan that another process changes takes effect within this time, even if its notice is lost; a change by this
+ * process takes effect at once.
+ */
 const REFRESH_MS = 5_000;
 
-/** The organization of fixed keys, and of receivers with a project of their own. */
+/** The organization of fixed keys and of receivers with a `project`. */
 const LOCAL_ORGANIZATION = 'org_local';
 
 const NONE: ProjectLimits = { eventsPerMonth: null, bytesPerHour: null };
 
 type Overrides = Pick<QuotasConfig, 'monthly_events' | 'hourly_bytes'>;
 
-/** Without a store there is no plan: what the configuration leaves out is unlimited. */
+/** The limits without a store, and so without a plan. A limit that the configuration does not set is unlimited. */
 export function fixedAllowance(overrides: Overrides): Allowance {
   const limits: QuotaLimits = {
     eventsPerMonth: overrides.monthly_events ?? null,
@@ -30,7 +33,7 @@ export function fixedAllowance(overrides: Overrides): Allowance {
   return { organizationId: LOCAL_ORGANIZATION, limits: () => limits, close() {} };
 }
 
-/** Rejects when the store cannot be asked. Later it keeps what it knows when that happens. */
+/** Rejects if the store cannot be reached. After the start, the last known limits hold while it is away. */
 export async function planAllowance(
   { organization, projects }: Pick<Store, 'organization' | 'projects'>,
   overrides: Overrides,
@@ -38,7 +41,7 @@ export async function planAllowance(
 ): Promise<Allowance> {
   const { id: organizationId, ...found } = await organization.get();
   let limits = limitsOf(found, overrides);
-  /** Projects with limits of their own, with their organization's. */
+  /** The limits of projects that have their own, combined with those of the organization. */
   let byProject = new Map<string, QuotaLimits>();
   let changes = 0;
   let isAway = false;
@@ -49,11 +52,11 @@ export async function planAllowance(
     const before = changes;
     try {
       const answers = await Promise.all([organization.get(), projects.ownLimits()]);
-      // What was changed meanwhile is newer than the answer.
+      // A change during the reads is newer than their answers.
       if (changes === before) set(limitsOf(answers[0], overrides), answers[1]);
       isAway = false;
     } catch (error) {
-      if (!isAway) logger.warn({ error }, 'the plan cannot be read: the limits known before hold');
+      if (!isAway) logger.warn({ err: error }, 'Plan could not be read; last known limits hold');
       isAway = true;
     }
     if (!isClosed) cancel = clock.after(REFRESH_MS, () => void refresh());
@@ -82,7 +85,7 @@ export async function planAllowance(
       byProject.delete(id);
     }),
   ];
-  // A change between the answer and the listening would otherwise be missed.
+  // Finds a change between the first read and the subscription.
   await refresh();
   return {
     organizationId,

@@ -11,24 +11,22 @@ const failedAuthentications = z
       .positive()
       .max(1_000_000)
       .default(600)
-      .describe('Failed authentications that one address may make in the long run'),
+      .describe('Failed authentications per minute that an address may make on average.'),
     burst: z
       .int()
       .min(1)
       .max(1_000_000)
       .default(200)
-      .describe('How many of them it may make at once'),
+      .describe('Failed authentications that an address may make at once.'),
     max_addresses: z
       .int()
       .min(1)
       .max(1_000_000)
       .default(10_000)
-      .describe(
-        'Addresses that are remembered; the one that failed longest ago is forgotten first',
-      ),
+      .describe('Addresses to track. The one that failed longest ago is evicted first.'),
   })
   .prefault({})
-  .describe('An address that exceeds this is refused (429) before its key is looked at');
+  .describe('An address that exceeds these limits is refused (429) before its key is checked.');
 
 const edge = z
   .strictObject({
@@ -37,58 +35,60 @@ const edge = z
       .positive()
       .max(1_000_000)
       .optional()
-      .describe('Requests of one key in the long run; unlimited where it is left out'),
+      .describe('Requests of a key on average. Default: unlimited.'),
     burst: z
       .int()
       .min(1)
       .max(1_000_000)
       .optional()
-      .describe('Requests of one key at once; twice `requests_per_second` where it is left out'),
+      .describe('Requests of a key at once. Default: twice `requests_per_second`.'),
     max_in_flight: z
       .int()
       .min(1)
       .max(1_000_000)
       .optional()
-      .describe('Requests of one key under way at the same time; unlimited where it is left out'),
+      .describe('Requests of a key in flight. Default: unlimited.'),
     max_keys: z
       .int()
       .min(1)
       .max(1_000_000)
       .default(10_000)
-      .describe('Keys whose rate is remembered; the one used longest ago is forgotten first'),
+      .describe('Keys to track. The least recently used one is evicted first.'),
     failed_authentications: failedAuthentications,
   })
   .refine(({ requests_per_second, burst }) => !(requests_per_second === undefined && burst), {
-    error: '`burst` says how far `requests_per_second` may be exceeded; set that too',
+    error: '`burst` is the tolerance of `requests_per_second`; set both',
     path: ['burst'],
   })
   .prefault({})
-  .describe('Limits on requests, for each key and each address');
+  .describe('Limits on requests, per key and per address.');
 
 export const config = z
   .strictObject({
     store: ref(STORE)
       .optional()
-      .describe('The store whose organization has the plan, and whose ledger is counted'),
+      .describe('The store with the organization, its plan and the ledger.'),
     storage: ref(USAGE_COUNTERS)
       .optional()
-      .describe('A `file_storage` that keeps the ledger, for pipelines without a store'),
+      .describe('A `file_storage` that keeps the ledger, for pipelines without a store.'),
     counters: ref(REDIS)
       .optional()
-      .describe('A `redis` in which all replicas count together; the ledger stays in the store'),
+      .describe(
+        'A `redis` with counters that all replicas share. The ledger remains in the store.',
+      ),
     monthly_events: z
       .int()
       .min(0)
       .optional()
-      .describe('Accepted events in a calendar month (UTC), instead of what the plan allows'),
+      .describe("Accepted events per calendar month (UTC), instead of the plan's limit."),
     hourly_bytes: byteSize()
       .optional()
-      .describe('Payload bytes in a clock hour (UTC), instead of what the plan allows'),
+      .describe("Payload bytes per clock hour (UTC), instead of the plan's limit."),
     edge,
   })
   .refine(({ store, storage }) => (store === undefined) !== (storage === undefined), {
     error:
-      'name either `store`, whose organization is counted, or `storage`, a file_storage that keeps the ledger',
+      'name either `store`, which has the organization, or `storage`, a file_storage that keeps the ledger',
   })
   .refine(({ counters, store }) => counters === undefined || store !== undefined, {
     error: '`counters` needs a `store` that keeps the ledger for all replicas',

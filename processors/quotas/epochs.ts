@@ -2,29 +2,27 @@ import type { Clock, Logger } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { windowAt } from '../../src/model/usage-window.ts';
 import type { LedgerSums, SharedLedger } from '../../src/tenancy/shared-ledger.ts';
-import type { KeyName } from './counter-keys.ts';
-import { counterKeys } from './counter-keys.ts';
-import type { RunScript } from './scripts.ts';
-import { EPOCH, INSTALL } from './scripts.ts';
+import type { KeyName, RunScript } from './scripts.ts';
+import { counterKeys, EPOCH, INSTALL } from './scripts.ts';
 
-/** The counters in force, by organization. */
-export type Epochs = {
-  /** Finds them, or sums them up from the ledger. Rejects with `RetryableError`. */
+/** The epochs in force, by organization. An epoch is one build of the counters from the ledger. */
+type Epochs = {
+  /** Finds the counters in Redis or rebuilds them from the ledger. Rejects with `RetryableError`. */
   current(organizationId: string): Promise<number>;
-  /** They were lost, or somebody began newer ones. */
-  isOver(organizationId: string, epoch: number): void;
-  /** Those that were asked for. */
+  /** Takes note that the counters of this epoch were lost or replaced. */
+  expire(organizationId: string, epoch: number): void;
+  /** The organizations that `current` was called for. */
   readonly organizations: () => Iterable<string>;
 };
 
 /**
- * Every sum over the ledger makes the transactions of the epoch before fail, so it is not made more often
- * than this by one process, whatever Redis does.
+ * One process rebuilds the counters of an organization at most once in this time, because every rebuild makes the
+ * open transactions of the previous epoch fail.
  */
 const REBUILD_MS = 1_000;
 const LINGER_S = 2 * 24 * 3600;
-/** How often Redis is asked, one round trip after another, for counters that another replica builds up. */
-const LOOKS = 100;
+/** Reads of Redis, one after another, while another replica rebuilds the counters. */
+const MAX_READS = 100;
 
 export function epochs(options: {
   readonly run: RunScript;
@@ -38,7 +36,7 @@ export function epochs(options: {
   const known = new Set<string>();
   const rebuiltAt = new Map<string, number>();
 
-  async function find(organizationId: string): Promise<number> {
+  async function findOrRebuild(organizationId: string): Promise<number> {
     return (await installed(organizationId)) ?? rebuild(organizationId);
   }
 
@@ -53,11 +51,11 @@ export function epochs(options: {
     if (Math.abs(now - (rebuiltAt.get(organizationId) ?? Number.NEGATIVE_INFINITY)) < REBUILD_MS) {
       throw new RetryableError(
         'quota_counters',
-        'The quota counters were lost just now. Try again.',
+        'The quota counters were lost. Retry the request.',
       );
     }
     rebuiltAt.set(organizationId, now);
-    // In this order: whoever installs counters after the second look began their epoch after the first.
+    // In this order: counters that are installed after the second read belong to an epoch that began after the first.
     const newest = await ledger.newestEpoch(organizationId);
     const found = await installed(organizationId);
     if (found !== undefined) return found;
@@ -66,7 +64,7 @@ export function epochs(options: {
     const epoch = await install(run, key, organizationId, sums);
     logger.info(
       { organization: organizationId, epoch, projects: sums.projects.length },
-      'the quota counters were built up from the ledger',
+      'Quota counters rebuilt from the ledger',
     );
     return epoch;
   }
@@ -76,15 +74,15 @@ export function epochs(options: {
       const found = inForce.get(organizationId);
       if (found !== undefined) return found;
       known.add(organizationId);
-      const asked = find(organizationId);
+      const asked = findOrRebuild(organizationId);
       inForce.set(organizationId, asked);
-      // A failure is everybody's who asked meanwhile; the next one tries again.
+      // Concurrent callers share the failure; the next caller retries.
       asked.catch(() => inForce.delete(organizationId));
       return asked;
     },
-    isOver(organizationId, epoch) {
+    expire(organizationId, epoch) {
       const found = inForce.get(organizationId);
-      // Others may have found the next one by now.
+      // A concurrent caller may have found the next epoch already.
       void found?.then(
         (current) => {
           if (current === epoch && inForce.get(organizationId) === found) {
@@ -99,15 +97,18 @@ export function epochs(options: {
 }
 
 /**
- * Another replica sums them up at this moment. One more epoch would refuse what is reserved in its. Should
- * it die over it, whoever asks after `REBUILD_MS` begins the next.
+ * Waits for the counters that another replica is rebuilding. A further epoch would void the reservations of that
+ * replica. If it dies before it installs the counters, a caller after `REBUILD_MS` begins the next epoch.
  */
-async function installedByOther(look: () => Promise<number | undefined>): Promise<number> {
-  for (let looks = 0; looks < LOOKS; looks++) {
-    const found = await look();
+async function installedByOther(read: () => Promise<number | undefined>): Promise<number> {
+  for (let reads = 0; reads < MAX_READS; reads++) {
+    const found = await read();
     if (found !== undefined) return found;
   }
-  throw new RetryableError('quota_counters', 'The quota counters are being built up. Try again.');
+  throw new RetryableError(
+    'quota_counters',
+    'The quota counters are being rebuilt. Retry the request.',
+  );
 }
 
 async function install(

@@ -10,11 +10,11 @@ export const factory = defineProcessor({
   description:
     'Limits the events, bytes and requests of an organization, a key and an address, and counts the accepted ones',
   config,
-  data: { accepts: ['raw'], emits: 'same', afterRejecting: true },
+  data: { accepts: ['received'], emits: 'same', afterRejecting: true },
   placement: {
     oneProcess: ({ counters }) =>
       counters === undefined
-        ? 'without a redis in `counters` every worker would count by itself, and allow all of each limit'
+        ? 'without a redis in `counters` every worker would count separately, and allow the whole limit'
         : undefined,
   },
   needs: ({ counters, store }) =>
@@ -24,7 +24,7 @@ export const factory = defineProcessor({
           extension: store,
           capability: SHARED_LEDGER,
           field: 'counters',
-          message: `the store "${store}" belongs to one process and counts by itself; leave \`counters\` out`,
+          message: `the store "${store}" belongs to one process and counts on its own; leave \`counters\` out`,
         },
   create: createProcessor,
 });

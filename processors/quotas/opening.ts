@@ -11,16 +11,16 @@ import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import type { Allowance } from './allowance.ts';
 import { fixedAllowance, planAllowance } from './allowance.ts';
 import type { QuotasConfig } from './config.ts';
-import type { KeyName } from './counter-keys.ts';
-import type { KeyLimits } from './key-limits.ts';
-import { keyLimits } from './key-limits.ts';
+import type { KeyLimits } from './edge-limits.ts';
+import { keyLimits } from './edge-limits.ts';
 import type { QuotaReport } from './quota-report.ts';
 import { quotaReport } from './quota-report.ts';
+import type { KeyName } from './scripts.ts';
 import { scriptRunner } from './scripts.ts';
 import { sharedCounters } from './shared-counters.ts';
 import { sharedKeyLimits } from './shared-key-limits.ts';
 
-/** What the processor works with, once its extensions have been asked. */
+/** The parts of the processor that need its extensions. */
 export type Parts = {
   readonly counters: UsageCounters;
   readonly keys: KeyLimits;
@@ -30,17 +30,17 @@ export type Parts = {
   close(): Promise<void>;
 };
 
-/** Opens the parts; a store that is away is asked again until it is there. */
-export type Opening = {
+/** Opens the parts, and retries while the store is away. */
+type Opening = {
   start(): Promise<void>;
-  /** Throws a `RetryableError` while they are not open: the request is refused (503). */
+  /** Throws a `RetryableError` until the parts are open, which refuses the request (503). */
   parts(): Parts;
   close(): Promise<void>;
 };
 
 const REOPEN_MS = 1_000;
 
-const NOT_OPEN: ComponentHealth = { ready: false, message: 'The plan cannot be read yet.' };
+const NOT_OPEN: ComponentHealth = { ready: false, message: 'The plan could not be read yet.' };
 
 export function openingOf(settings: Settings, config: QuotasConfig): Opening {
   const { id, clock, logger } = settings;
@@ -54,14 +54,14 @@ export function openingOf(settings: Settings, config: QuotasConfig): Opening {
       parts = await openParts(settings, config);
     } catch (error) {
       if (!(error instanceof RetryableError)) throw error;
-      logger.warn({ error }, 'the plan cannot be read yet');
+      logger.warn({ err: error }, 'Plan could not be read; retried');
       if (!isClosed) cancel = clock.after(REOPEN_MS, again);
     }
   }
 
   function again(): void {
     start().catch((error: unknown) => {
-      logger.error({ error }, 'the limits cannot be opened: every request is refused');
+      logger.error({ err: error }, 'Limits could not be opened; every request is refused');
     });
   }
 
@@ -99,7 +99,7 @@ async function openParts(settings: Settings, config: QuotasConfig): Promise<Part
   return { counters, keys, allowance, report, health, close };
 }
 
-/** Of this process alone, or shared with the other replicas. */
+/** The counters of this process, or with `counters` those that all replicas share. */
 function openCounters(
   { host, clock, logger }: Settings,
   { store = '', storage, counters: redisId, edge }: QuotasConfig,
@@ -125,20 +125,21 @@ function openCounters(
   };
 }
 
-/** Without Redis nothing can be admitted: other replicas may still reach it. */
+/** Not ready without Redis, because other replicas may still reach it. */
 function healthIn(redis: RedisConnection, usage: ComponentHealth): ComponentHealth {
   const { connected, refuses, maxmemoryPolicy } = redis.state();
   const details = { ...usage.details, redis_connected: connected };
   if (!connected) {
-    const message = 'Redis is away: limits cannot be checked, every request is refused.';
+    const message =
+      'Redis cannot be reached. Every request is refused, because its limits cannot be checked.';
     return { ready: false, healthy: false, message, details };
   }
-  // To others it says the same, so they would be of no more use.
+  // Stays ready: Redis refuses the writes of every replica.
   if (refuses !== undefined) {
     return { healthy: false, message: `${refuses} Requests are refused.`, details };
   }
   if (maxmemoryPolicy !== undefined && maxmemoryPolicy !== 'noeviction') {
-    const message = `maxmemory-policy of Redis is ${maxmemoryPolicy}: it drops counters, which are summed up anew, again and again.`;
+    const message = `Redis has the maxmemory-policy ${maxmemoryPolicy} and may evict counters, which are then rebuilt. Set it to noeviction.`;
     return { healthy: false, message, details };
   }
   return { ...usage, details };

@@ -1,23 +1,23 @@
-import type { Processor, Settings } from '../../src/component/component.ts';
-import type { SealedBatch, Tenant } from '../../src/model/batch.ts';
-import { hasItems, measure } from '../../src/model/formats.ts';
+import type { RequestProcessor, Settings } from '../../src/component/component.ts';
+import type { Tenant } from '../../src/model/batch.ts';
+import { measure } from '../../src/model/formats.ts';
+import type { RequestContext } from '../../src/model/request-context.ts';
 import type { QuotaVerdict, Reservation } from '../../src/tenancy/contract.ts';
-import { addressLimits } from './address-limits.ts';
 import type { QuotasConfig } from './config.ts';
-import type { KeyVerdict } from './key-limits.ts';
+import type { KeyVerdict } from './edge-limits.ts';
+import { addressLimits } from './edge-limits.ts';
 import { openingOf } from './opening.ts';
 import { refusals } from './refusals.ts';
 
 /**
  *   address: too many failures? ─▶ (authentication) ─▶ month or hour used up? ─▶ key: rate, in flight
- *        ─▶ body, validation ─▶ reserve what is accepted, whole ─▶ durable? ── yes ─▶ it stays counted
- *                                  └─ no room: refused               └──── no ──▶ given back
+ *        ─▶ body, validation ─▶ reserve the accepted items ─▶ durable? ── yes ─▶ confirmed
+ *                                  └─ no room for all: refused     └──── no ──▶ cancelled
  */
-export function createProcessor(settings: Settings, config: QuotasConfig): Processor {
+export function createProcessor(settings: Settings, config: QuotasConfig): RequestProcessor {
   const { clock, metrics } = settings;
   const addresses = addressLimits(config.edge.failed_authentications, clock);
   const refuse = refusals(metrics, clock);
-  const reservations = new WeakMap<SealedBatch, Reservation>();
   const opening = openingOf(settings, config);
 
   function admitKey(verdict: QuotaVerdict, { keyId }: Tenant) {
@@ -31,13 +31,11 @@ export function createProcessor(settings: Settings, config: QuotasConfig): Proce
     return key.release;
   }
 
-  function take(verdict: QuotaVerdict, batch: SealedBatch, reservation: Reservation): SealedBatch {
+  function take(verdict: QuotaVerdict, { usage }: Reservation, request: RequestContext): undefined {
     if (!verdict.admitted) throw refuse.quota(verdict, false);
-    batch.usage = reservation.usage;
-    batch.usageAt = verdict.at;
-    if (verdict.epoch !== undefined) batch.usageEpoch = verdict.epoch;
-    reservations.set(batch, reservation);
-    return batch;
+    const { at, epoch } = verdict;
+    request.reserved = { ...usage, at, ...(epoch === undefined ? {} : { epoch }) };
+    return undefined;
   }
 
   return {
@@ -57,24 +55,23 @@ export function createProcessor(settings: Settings, config: QuotasConfig): Proce
       if (verdict instanceof Promise) return verdict.then((known) => admitKey(known, tenant));
       return admitKey(verdict, tenant);
     },
-    process(batch) {
-      // What was counted before, or comes out of a queue, is not counted again.
-      if (batch.kind !== 'raw' || !hasItems(batch) || batch.usage.events > 0) return batch;
+    process(batch, request) {
+      if (batch.items === 0) return undefined;
       const { counters, allowance, report } = opening.parts();
       const { id: batchId, tenant, receivedAt: at } = batch;
       report.note(tenant.organizationId);
       const reservation: Reservation = { batchId, tenant, usage: measure(batch), at };
       const verdict = counters.reserve(reservation, allowance.limits(tenant.projectId));
       if (verdict instanceof Promise)
-        return verdict.then((known) => take(known, batch, reservation));
-      return take(verdict, batch, reservation);
+        return verdict.then((known) => take(known, reservation, request));
+      return take(verdict, reservation, request);
     },
-    settle(batch, outcome) {
-      const reservation = reservations.get(batch);
-      if (reservation === undefined) return;
-      reservations.delete(batch);
-      const isEntered = batch.isUsageEntered === true;
-      opening.parts().counters.settle(reservation, outcome === 'durable', isEntered);
+    settle({ id: batchId, tenant, receivedAt: at }, outcome, request) {
+      const { reserved, isUsageEntered } = request;
+      if (reserved === undefined) return;
+      request.reserved = undefined;
+      const reservation: Reservation = { batchId, tenant, usage: reserved, at };
+      opening.parts().counters.settle(reservation, outcome === 'durable', isUsageEntered);
     },
   };
 }

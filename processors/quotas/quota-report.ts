@@ -3,15 +3,15 @@ import type { ComponentHealth } from '../../src/component/health.ts';
 import type { UsageCounters, UsageInForce } from '../../src/tenancy/contract.ts';
 import type { Allowance } from './allowance.ts';
 
-/** What is used of what is allowed, for scrapes and `/readyz?verbose`. */
+/** Usage and limits, for metrics and `/readyz?verbose`. */
 export type QuotaReport = {
   /**
-   * Its usage is reported too. Fixed keys beside a store belong to an organization of their own, which
-   * has the same limits and a count of its own.
+   * Reports the usage of this organization too. Fixed keys next to a store belong to an organization of their own,
+   * with the same limits and a separate count.
    */
   note(organizationId: string): void;
   health(): ComponentHealth;
-  /** Takes the gauges back. */
+  /** Removes the gauges. */
   close(): void;
 };
 
@@ -49,22 +49,22 @@ export function quotaReport(
   const removers = [
     used(
       'tracectl_quota_month_events',
-      'Events of this month that were accepted or are on their way, by organization.',
+      'Events of this month, accepted or reserved, by organization',
       ({ month }) => month.events,
     ),
     limit(
       'tracectl_quota_month_events_limit',
-      'Events that a month allows; absent where unlimited.',
+      'Events that a month allows; absent if unlimited',
       () => allowance.limits().eventsPerMonth,
     ),
     used(
       'tracectl_quota_hour_bytes',
-      'Payload bytes of this hour that were accepted or are on their way, by organization.',
+      'Payload bytes of this hour, accepted or reserved, by organization',
       ({ hour }) => hour.bytes,
     ),
     limit(
       'tracectl_quota_hour_bytes_limit',
-      'Payload bytes that an hour allows; absent where unlimited.',
+      'Payload bytes that an hour allows; absent if unlimited',
       () => allowance.limits().bytesPerHour,
     ),
   ];
@@ -79,7 +79,7 @@ export function quotaReport(
 
 type OrganizationUsage = UsageInForce & { readonly organization: string };
 
-/** Being over a limit is the client's affair: the process stays ready. */
+/** The process stays ready over a limit, because other replicas would refuse the same requests. */
 function healthOf(usage: readonly OrganizationUsage[], allowance: Allowance): ComponentHealth {
   const { eventsPerMonth, bytesPerHour } = allowance.limits();
   const [first, ...others] = usage;
@@ -115,7 +115,7 @@ function ownDetails({ organization, month, hour }: OrganizationUsage): [string, 
   ];
 }
 
-/** Reports cannot wait: where the counters are elsewhere, they show what was read the time before. */
+/** Reports are synchronous: with counters in Redis a report shows the previous read and starts the next one. */
 function lastRead(
   read: () => UsageInForce | Promise<UsageInForce>,
 ): () => UsageInForce | undefined {
@@ -130,7 +130,7 @@ function lastRead(
       (found) => {
         last = found;
       },
-      // The next report asks again; until then the last answer stands.
+      // The next report retries.
       () => {},
     );
     return last;

@@ -1,9 +1,9 @@
 import type { Clock, Labels, Metrics } from '../../src/component/component.ts';
 import { Refusal } from '../../src/model/errors.ts';
 import type { QuotaVerdict } from '../../src/tenancy/contract.ts';
-import type { KeyVerdict } from './key-limits.ts';
+import type { KeyVerdict } from './edge-limits.ts';
 
-/** What refused: the label of the counter. */
+/** The values of the counter's label `limit`. */
 const LIMITS = [
   'monthly_events',
   'hourly_bytes',
@@ -17,16 +17,16 @@ type Limit = (typeof LIMITS)[number];
 type Exhausted = Extract<QuotaVerdict, { admitted: false }>;
 type Limited = Extract<KeyVerdict, { admitted: false }>;
 
-/** Makes the answers to those who are over a limit, and counts them by limit. */
+/** Makes the refusals of requests over a limit, and counts them by limit. */
 export type Refusals = {
-  /** `isWhole`: nothing at all is left; else there is no room for this request. */
+  /** `isWhole`: the limit is used up; else it has no room for this request. */
   quota(verdict: Exhausted, isWhole: boolean): Refusal;
   key(verdict: Limited): Refusal;
   address(retryAfterMs: number): Refusal;
 };
 
-/** No client is told to come back in no time, whatever the clock did. */
-const SOONEST_MS = 1000;
+/** Retry-After is at least 1 s even if the clock jumps. */
+const MIN_RETRY_MS = 1000;
 
 export function refusals(metrics: Metrics, clock: Clock): Refusals {
   const counter = metrics.counter(
@@ -37,22 +37,22 @@ export function refusals(metrics: Metrics, clock: Clock): Refusals {
   const count = (limit: Limit): void => counter.add(1, labels[limit] as Labels);
 
   function quota({ code, resetsAt, scope }: Exhausted, isWhole: boolean): Refusal {
-    const inProject = scope === undefined ? '' : ' for this project';
-    const retryAfterMs = Math.max(SOONEST_MS, resetsAt - clock.now());
+    const ofProject = scope === undefined ? '' : ' for this project';
+    const retryAfterMs = Math.max(MIN_RETRY_MS, resetsAt - clock.now());
     const resets = new Date(resetsAt).toISOString();
     switch (code) {
       case 'monthly_limit': {
         count('monthly_events');
         const what = isWhole
-          ? `The events of this month are used up${inProject}`
-          : `This request holds more events than are left this month${inProject}`;
+          ? `The events of this month are used up${ofProject}`
+          : `This request has more events than are left this month${ofProject}`;
         return new Refusal(code, `${what}; the next month begins ${resets}.`, { retryAfterMs });
       }
       case 'hourly_limit': {
         count('hourly_bytes');
         const what = isWhole
-          ? `The bytes of this hour are used up${inProject}`
-          : `This request holds more bytes than are left this hour${inProject}`;
+          ? `The bytes of this hour are used up${ofProject}`
+          : `This request has more bytes than are left this hour${ofProject}`;
         return new Refusal(code, `${what}; the next hour begins ${resets}.`, {
           retryAfterMs,
           hourlyIngestResetAt: resets,
@@ -62,7 +62,7 @@ export function refusals(metrics: Metrics, clock: Clock): Refusals {
         count('request_bytes');
         return new Refusal(
           code,
-          `This request alone holds more bytes than an hour allows${inProject}. Send less at a time.`,
+          `This request has more bytes than an hour allows${ofProject}. Send smaller requests.`,
         );
     }
   }
@@ -73,15 +73,15 @@ export function refusals(metrics: Metrics, clock: Clock): Refusals {
       count(limit);
       const message =
         limit === 'in_flight'
-          ? 'Too many requests of this key are under way. Try again.'
-          : 'Too many requests with this key. Try again.';
+          ? 'Too many requests of this key are in flight. Retry after the time in Retry-After.'
+          : 'Too many requests with this key. Retry after the time in Retry-After.';
       return new Refusal('rate_limited', message, { retryAfterMs });
     },
     address(retryAfterMs) {
       count('failed_authentications');
       return new Refusal(
         'rate_limited',
-        'Too many requests from this address had no valid key. Try again later.',
+        'Too many requests from this address had no valid key. Retry after the time in Retry-After.',
         { retryAfterMs },
       );
     },

@@ -1,16 +1,50 @@
+import type { Window } from '../../src/model/usage-window.ts';
 import type { RedisConnection, RedisScript } from '../../src/redis/redis.ts';
 
 /**
- * The scripts that replicas count with. All keys of an organization stand in one hash slot. Each script is
- * whole or not at all: first every check, then every change.
+ * The Lua scripts of the shared counters. All keys of an organization are in one hash slot. Each script makes all its
+ * checks before its first change, so that it changes everything or nothing.
  *
- *   state    hash    `epoch` of the counters, `server` they were built on, `hour` and `month` the newest
- *                    ones counted in, whose counters are there as long as nothing was lost
- *   month    hash    events by scope: `o` the organization, else a project's id
+ *   state    hash    `epoch` of the counters, `server` on which they were built, and the newest `hour` and `month`
+ *                    counted in, whose counters exist unless Redis lost them
+ *   month    hash    events by scope: `o` is the organization, any other scope a project's id
  *   hour     hash    bytes by scope
- *   leases   zset    batch id, by the time (ms) at which the reservation ends if nobody settles it
- *   reserved hash    batch id to `project month hour events bytes`, to give them back
+ *   leases   zset    batch id by the time (ms) at which an unsettled reservation is overdue
+ *   reserved hash    batch id to `project month hour events bytes`, for its cancellation
  */
+
+/** The name of a key of an organization; all of them are in one hash slot. */
+export type KeyName = (organizationId: string, name: string) => string;
+
+/** The keys of the scripts, by role. */
+type CounterKeys = {
+  readonly state: string;
+  readonly month: string;
+  readonly hour: string;
+  readonly leases: string;
+  readonly reserved: string;
+};
+
+export function counterKeys(
+  key: KeyName,
+  organizationId: string,
+  { month, hour }: Pick<Window, 'month' | 'hour'>,
+): CounterKeys {
+  return {
+    state: key(organizationId, 'state'),
+    month: key(organizationId, `month:${month}`),
+    hour: key(organizationId, `hour:${hour}`),
+    ...leaseKeys(key, organizationId),
+  };
+}
+
+/** The keys that are independent of the time. */
+export function leaseKeys(
+  key: KeyName,
+  organizationId: string,
+): Pick<CounterKeys, 'leases' | 'reserved'> {
+  return { leases: key(organizationId, 'leases'), reserved: key(organizationId, 'reserved') };
+}
 
 /** Runs a script of this file. Rejects with `RetryableError`. */
 export type RunScript = (
@@ -19,7 +53,7 @@ export type RunScript = (
   args: readonly (string | number)[],
 ) => Promise<unknown>;
 
-/** Sends each script once. */
+/** Sends each script to Redis once. */
 export function scriptRunner(redis: Pick<RedisConnection, 'script'>): RunScript {
   const scripts = new Map<string, RedisScript>();
   return (text, keys, args) => {
@@ -33,8 +67,8 @@ export function scriptRunner(redis: Pick<RedisConnection, 'script'>): RunScript 
 }
 
 /**
- * Names the server's history: another one after a restart and on a replica that was promoted, either of which
- * may have lost the last of what was counted.
+ * The id of the server's replication history. It changes with a restart and with the promotion of a replica, both of
+ * which may lose the last changes of the counters.
  */
 const SERVER = `
 local function server()
@@ -44,8 +78,8 @@ end`;
 /**
  * KEYS state, month, hour, leases, reserved
  * ARGV epoch, hour number, month's start, month key's end (s), hour key's end (s), project, events, bytes,
- *      most events and bytes of the organization, then of the project (-1 is unlimited),
- *      batch id (empty: only look), lease (ms)
+ *      event and byte limit of the organization, then of the project (-1: unlimited),
+ *      batch id (empty: only check), lease (ms)
  * Answers {'ok'}, {'epoch'}, {'later', newest hour}, {'month' or 'hour', 'o' or 'p'}
  */
 export const RESERVE = `${SERVER}
@@ -87,35 +121,35 @@ return {'ok'}
 `;
 
 /**
- * What was made durable stays counted.
+ * Ends the reservations of durable batches, which stay counted.
  * KEYS leases, reserved; ARGV batch ids
  */
-export const KEEP = `
+export const CONFIRM = `
 redis.call('ZREM', KEYS[1], unpack(ARGV))
 return redis.call('HDEL', KEYS[2], unpack(ARGV))
 `;
 
 /**
- * What was not is given back, once, and to a window that is still there.
+ * Ends a reservation and uncounts its usage, once, in the windows that still exist.
  * KEYS leases, reserved, month, hour; ARGV batch id, project, events, bytes
  */
-export const GIVE_BACK = `
+export const CANCEL = `
 redis.call('ZREM', KEYS[1], ARGV[1])
 if redis.call('HDEL', KEYS[2], ARGV[1]) == 0 then return 0 end
-local function back(key, amount)
+local function uncount(key, amount)
   if amount == 0 or redis.call('EXISTS', key) == 0 then return end
   redis.call('HINCRBY', key, 'o', -amount)
   redis.call('HINCRBY', key, ARGV[2], -amount)
 end
-back(KEYS[3], tonumber(ARGV[3]))
-back(KEYS[4], tonumber(ARGV[4]))
+uncount(KEYS[3], tonumber(ARGV[3]))
+uncount(KEYS[4], tonumber(ARGV[4]))
 return 1
 `;
 
 /**
- * Reservations that nobody settled in time; whoever asks looks after them for a while.
- * KEYS leases, reserved; ARGV most, how long they are looked after (ms)
- * Answers batch id and reservation in turn.
+ * Claims overdue reservations for the caller, for a limited time.
+ * KEYS leases, reserved; ARGV maximum number, duration of the claim (ms)
+ * Answers batch ids alternating with reservations.
  */
 export const OVERDUE = `
 local time = redis.call('TIME')
@@ -131,9 +165,9 @@ return answer
 `;
 
 /**
- * Puts in place what was summed up from the ledger, unless somebody has put newer sums there.
+ * Installs counters that were rebuilt from the ledger, unless another replica has installed newer ones.
  * KEYS state, month, hour, leases, reserved
- * ARGV epoch, hour number, month's start, month key's end (s), hour key's end (s), then scope, events, bytes in turn
+ * ARGV epoch, hour number, month's start, month key's end (s), hour key's end (s), then repeated: scope, events, bytes
  * Answers the epoch in force.
  */
 export const INSTALL = `${SERVER}
@@ -150,7 +184,7 @@ redis.call('EXPIREAT', KEYS[3], ARGV[5])
 return ARGV[1]
 `;
 
-/** KEYS state. Answers the epoch of counters that this server has not lost anything of, else nothing. */
+/** KEYS state. Answers the epoch, or nothing if this server may have lost changes of the counters. */
 export const EPOCH = `${SERVER}
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'server')
 if state[2] == server() then return state[1] end
@@ -163,12 +197,12 @@ return {redis.call('HGET', KEYS[2], ARGV[1]) or '0', redis.call('HGET', KEYS[3],
 `;
 
 /**
- * Requests of one key, over all replicas: how many in a second (as the time at which the next one would be
- * due, so that one number is a bucket), and how many under way.
- * KEYS rate, under way
- * ARGV microseconds between two requests (0: any rate), how far ahead of it (us), most under way (0: any),
- *      request id, longest time under way (ms)
- * Answers 0, or {'rate', microseconds to wait}, {'in_flight'}
+ * Admits a request of a key, over all replicas. The rate is a generic cell rate algorithm: one number per key, the time
+ * at which the next request is due. Requests in flight are a sorted set by the time at which they expire.
+ * KEYS rate, in flight
+ * ARGV microseconds between two requests (0: no rate), burst tolerance (us), maximum in flight (0: unlimited),
+ *      request id, longest time in flight (ms)
+ * Answers 0, {'rate', microseconds to wait} or {'in_flight'}
  */
 export const ADMIT_KEY = `
 local time = redis.call('TIME')
@@ -194,5 +228,5 @@ end
 return 0
 `;
 
-/** KEYS under way; ARGV request ids */
+/** KEYS in flight; ARGV request ids */
 export const RELEASE_KEY = `return redis.call('ZREM', KEYS[1], unpack(ARGV))`;

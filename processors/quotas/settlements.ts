@@ -2,46 +2,25 @@ import type { Clock, Logger } from '../../src/component/component.ts';
 import { HOUR_MS, windowAt } from '../../src/model/usage-window.ts';
 import type { Reservation } from '../../src/tenancy/contract.ts';
 import type { LedgerEntry, SharedLedger } from '../../src/tenancy/shared-ledger.ts';
-import type { KeyName } from './counter-keys.ts';
-import { counterKeys, leaseKeys } from './counter-keys.ts';
-import type { RunScript } from './scripts.ts';
-import { GIVE_BACK, KEEP, OVERDUE } from './scripts.ts';
+import type { KeyName, RunScript } from './scripts.ts';
+import { CANCEL, CONFIRM, counterKeys, leaseKeys, OVERDUE } from './scripts.ts';
 
-/**
- * What becomes of reservations, in the background:
- *
- *   durable, entered with the batch ──────────────────────▶ kept
- *   durable elsewhere ──▶ entered in the ledger ──────────▶ kept
- *   failed, or nobody settled in time ──▶ the ledger decides: has it ─▶ kept; lacks it ─▶ given back
- *
- * A failed append may have been committed all the same. What the ledger says it lacks it never takes any
- * more, so that nothing is given back that counts.
- */
-export type Settlements = {
-  /** The time at which an admitted reservation counts. */
-  expect(batchId: string, countsAt: number): void;
-  /** `isEntered`: the ledger's entry was written with the batch. */
-  settle(reservation: Reservation, isDurable: boolean, isEntered: boolean): void;
-  /** Settles what it can. What is left is decided by others. */
-  close(): Promise<void>;
-};
-
-export type SettlementOptions = {
+type SettlementOptions = {
   readonly run: RunScript;
   readonly key: KeyName;
   readonly ledger: SharedLedger;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Whose overdue reservations are looked at. */
+  /** The organizations whose overdue reservations this process decides. */
   organizations(): Iterable<string>;
 };
 
-/** How long one process has for deciding about what it found overdue. */
-const DECIDING_MS = 30_000;
+/** How long an overdue reservation belongs to the process that found it. */
+const CLAIM_MS = 30_000;
 const SWEEP_MS = 5_000;
 const FLUSH_MS = 50;
-const AGAIN_MS = 1_000;
-const MOST_AT_ONCE = 500;
+const RETRY_MS = 1_000;
+const MAX_PER_CALL = 500;
 
 type Undecided = {
   readonly batchId: string;
@@ -53,10 +32,20 @@ type Undecided = {
   readonly countsAt: number;
 };
 
-export class SharedSettlements implements Settlements {
+/**
+ * Settles reservations in the background:
+ *
+ *   durable, entered with the batch ──────────────────────▶ confirmed
+ *   durable in another storage ──▶ entered in the ledger ─▶ confirmed
+ *   failed, or overdue ──▶ the ledger decides: holds the batch ─▶ confirmed; lacks it ─▶ cancelled
+ *
+ * A failed append may have been committed. The ledger rejects a later entry of a batch that it reported as lacking, so
+ * that no counted batch is cancelled.
+ */
+export class Settlements {
   readonly #options: SettlementOptions;
   readonly #countsAt = new Map<string, number>();
-  #kept: { organizationId: string; batchId: string }[] = [];
+  #durable: { organizationId: string; batchId: string }[] = [];
   #undecided: Undecided[] = [];
   #unrecorded: LedgerEntry[] = [];
   #working: Promise<void> = Promise.resolve();
@@ -69,17 +58,19 @@ export class SharedSettlements implements Settlements {
     this.#cancelSweep = options.clock.after(SWEEP_MS, () => this.#sweep());
   }
 
+  /** Keeps the time at which an admitted reservation counts. */
   expect(batchId: string, countsAt: number): void {
     this.#countsAt.set(batchId, countsAt);
   }
 
+  /** `isEntered`: the ledger entry was written with the batch. */
   settle({ batchId, tenant, usage, at }: Reservation, isDurable: boolean, isEntered: boolean) {
     const { organizationId, projectId } = tenant;
     const countsAt = this.#countsAt.get(batchId) ?? at;
     this.#countsAt.delete(batchId);
     if (!isDurable) {
       this.#undecided.push({ batchId, organizationId, projectId, ...usage, countsAt });
-    } else if (isEntered) this.#kept.push({ organizationId, batchId });
+    } else if (isEntered) this.#durable.push({ organizationId, batchId });
     else this.#unrecorded.push({ batchId, tenant, usage, at: countsAt });
     this.#flushLater(FLUSH_MS);
   }
@@ -92,16 +83,16 @@ export class SharedSettlements implements Settlements {
     });
   }
 
-  /** What fails stays on its list for the next time. */
+  /** A reservation leaves its list only after success, so that the next flush retries it. */
   #flush(): Promise<void> {
     this.#working = this.#working.then(async () => {
       try {
         await this.#record();
         await this.#decideAll();
-        await this.#keep();
+        await this.#confirm();
       } catch (error) {
-        this.#options.logger.debug({ error }, 'reservations could not be settled yet');
-        this.#flushLater(AGAIN_MS);
+        this.#options.logger.debug({ err: error }, 'Reservations could not be settled; retried');
+        this.#flushLater(RETRY_MS);
       }
     });
     return this.#working;
@@ -109,18 +100,18 @@ export class SharedSettlements implements Settlements {
 
   async #record(): Promise<void> {
     while (this.#unrecorded.length > 0) {
-      const entries = this.#unrecorded.slice(0, MOST_AT_ONCE);
+      const entries = this.#unrecorded.slice(0, MAX_PER_CALL);
       await this.#options.ledger.record(entries);
       this.#unrecorded = this.#unrecorded.slice(entries.length);
       for (const { batchId, tenant } of entries) {
-        this.#kept.push({ organizationId: tenant.organizationId, batchId });
+        this.#durable.push({ organizationId: tenant.organizationId, batchId });
       }
     }
   }
 
   async #decideAll(): Promise<void> {
     while (this.#undecided.length > 0) {
-      const some = this.#undecided.slice(0, MOST_AT_ONCE);
+      const some = this.#undecided.slice(0, MAX_PER_CALL);
       for (const [organizationId, group] of byOrganization(some)) {
         await this.#decide(organizationId, group);
       }
@@ -134,7 +125,7 @@ export class SharedSettlements implements Settlements {
     const entered = await ledger.decide(organizationId, ids);
     for (const { batchId, projectId, events, bytes, countsAt } of group) {
       if (entered.has(batchId)) {
-        this.#kept.push({ organizationId, batchId });
+        this.#durable.push({ organizationId, batchId });
         continue;
       }
       const { leases, reserved, month, hour } = counterKeys(
@@ -142,31 +133,31 @@ export class SharedSettlements implements Settlements {
         organizationId,
         windowAt(countsAt),
       );
-      await run(GIVE_BACK, [leases, reserved, month, hour], [batchId, projectId, events, bytes]);
+      await run(CANCEL, [leases, reserved, month, hour], [batchId, projectId, events, bytes]);
     }
   }
 
-  async #keep(): Promise<void> {
+  async #confirm(): Promise<void> {
     const { run, key } = this.#options;
-    while (this.#kept.length > 0) {
-      const some = this.#kept.slice(0, MOST_AT_ONCE);
+    while (this.#durable.length > 0) {
+      const some = this.#durable.slice(0, MAX_PER_CALL);
       for (const [organizationId, group] of byOrganization(some)) {
         const { leases, reserved } = leaseKeys(key, organizationId);
         const ids = group.map(({ batchId }) => batchId);
-        await run(KEEP, [leases, reserved], ids);
+        await run(CONFIRM, [leases, reserved], ids);
       }
-      this.#kept = this.#kept.slice(some.length);
+      this.#durable = this.#durable.slice(some.length);
     }
   }
 
-  /** Looks for what dead processes left behind. */
+  /** Decides the reservations of dead processes. */
   #sweep(): void {
     this.#working = this.#working.then(async () => {
       for (const organizationId of this.#options.organizations()) {
         await this.#decideOverdue(organizationId);
       }
       if (this.#isClosed) return;
-      if (this.#kept.length > 0) this.#flushLater(FLUSH_MS);
+      if (this.#durable.length > 0) this.#flushLater(FLUSH_MS);
       this.#cancelSweep = this.#options.clock.after(SWEEP_MS, () => this.#sweep());
     });
   }
@@ -175,14 +166,15 @@ export class SharedSettlements implements Settlements {
     const { run, key, logger } = this.#options;
     try {
       const { leases, reserved } = leaseKeys(key, organizationId);
-      const found = await run(OVERDUE, [leases, reserved], [MOST_AT_ONCE, DECIDING_MS]);
+      const found = await run(OVERDUE, [leases, reserved], [MAX_PER_CALL, CLAIM_MS]);
       const overdue = overdueOf(organizationId, found as string[]);
       if (overdue.length > 0) await this.#decide(organizationId, overdue);
     } catch (error) {
-      logger.debug({ error }, 'overdue reservations could not be looked at');
+      logger.debug({ err: error }, 'Overdue reservations could not be decided; retried');
     }
   }
 
+  /** Settles as many reservations as it can; other replicas decide the rest when they are overdue. */
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#cancelSweep();
@@ -197,7 +189,7 @@ function byOrganization<T extends { readonly organizationId: string }>(
   return Map.groupBy(items, ({ organizationId }) => organizationId);
 }
 
-/** The script's answer: batch id and `project month hour events bytes` in turn. */
+/** Parses the answer of `OVERDUE`: batch ids alternate with `project month hour events bytes`. */
 function overdueOf(organizationId: string, found: readonly string[]): Undecided[] {
   const overdue: Undecided[] = [];
   for (let i = 0; i < found.length; i += 2) {

@@ -9,25 +9,23 @@ import type {
   UsageCounters,
 } from '../../src/tenancy/contract.ts';
 import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
-import type { KeyName } from './counter-keys.ts';
-import { counterKeys } from './counter-keys.ts';
 import { epochs } from './epochs.ts';
-import type { RunScript } from './scripts.ts';
-import { READ, RESERVE } from './scripts.ts';
-import { SharedSettlements } from './settlements.ts';
+import type { KeyName, RunScript } from './scripts.ts';
+import { counterKeys, READ, RESERVE } from './scripts.ts';
+import { Settlements } from './settlements.ts';
 
 /**
- * Counters in Redis that replicas share, over the ledger of their store:
+ * Counters in Redis that replicas share, a cache of the ledger of their store:
  *
  *   reserve ─▶ one script: counters of this epoch? room in every window? ─▶ counted, with a lease
- *   settle  ─▶ settlements.ts: kept, or given back once the ledger says that it lacks the batch
- *   counters lost (restart, failover, FLUSHALL) ─▶ epochs.ts: a new epoch, summed up from the ledger
+ *   settle  ─▶ settlements.ts: confirmed, or cancelled after the ledger reports that it lacks the batch
+ *   counters lost (restart, failover, FLUSHALL) ─▶ epochs.ts: a new epoch, rebuilt from the ledger
  *
- * Whatever cannot be asked refuses (503): nothing is admitted on a guess.
+ * If Redis or the ledger cannot be reached the request is refused (503).
  */
 export type SharedCounters = UsageCounters & { close(): Promise<void> };
 
-export type SharedCountersOptions = {
+type SharedCountersOptions = {
   readonly run: RunScript;
   readonly key: KeyName;
   readonly ledger: SharedLedger;
@@ -36,27 +34,27 @@ export type SharedCountersOptions = {
 };
 
 /**
- * How long a reservation waits for its settlement: longer than any request takes from here on, so that
- * others decide only about those of a dead process.
+ * How long a reservation waits for its settlement. It is longer than the rest of any request, so that other replicas
+ * decide only the reservations of dead processes.
  */
 const LEASE_MS = 60_000;
-/** A window's counters outlive it, for what is given back late. */
+/** How long the counters of a window outlive it, for late cancellations. */
 const LINGER_MS = 2 * 24 * 3_600_000;
-/** Lost counters, a new hour: each costs another round; more than this is no coincidence. */
-const ROUNDS = 4;
-/** The scope of the organization; a project's is its id. */
+/** Attempts of one reservation. Lost counters and a new hour cost one attempt each. */
+const MAX_ATTEMPTS = 4;
+/** The scope of an organization's own sums; the scope of a project is its id. */
 const ORGANIZATION = 'o';
 
 export function sharedCounters(options: SharedCountersOptions): SharedCounters {
   const { run, key, clock } = options;
   const known = epochs(options);
   const { organizations } = known;
-  const settlements = new SharedSettlements({ ...options, organizations });
+  const settlements = new Settlements({ ...options, organizations });
 
   async function ask(asked: Reservation, limits: QuotaLimits): Promise<QuotaVerdict> {
     const { organizationId } = asked.tenant;
     let { at } = asked;
-    for (let round = 0; round < ROUNDS; round++) {
+    for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
       const epoch = await known.current(organizationId);
       const window = windowAt(at);
       const { state, month, hour, leases, reserved } = counterKeys(key, organizationId, window);
@@ -67,17 +65,20 @@ export function sharedCounters(options: SharedCountersOptions): SharedCounters {
         reserveArguments(epoch, window, asked, limits),
       )) as string[];
       if (answer === 'ok') return { admitted: true, at, epoch };
-      if (answer === 'epoch') known.isOver(organizationId, epoch);
-      // A clock that goes back does not open a window again: what comes then counts in the newest one.
+      if (answer === 'epoch') known.expire(organizationId, epoch);
+      // A clock that goes back does not reopen a window: usage counts in the newest hour.
       else if (answer === 'later') at = Number(detail) * HOUR_MS;
       else return refused(answer === 'month' ? 'monthly_limit' : 'hourly_limit', detail, window);
     }
-    throw new RetryableError('quota_counters', 'The quota counters are being built up. Try again.');
+    throw new RetryableError(
+      'quota_counters',
+      'The quota counters are being rebuilt. Retry the request.',
+    );
   }
 
   return {
     peek: (tenant, limits, at) =>
-      // Exhausted means that not one event, or one byte, more has room.
+      // A window is exhausted if it has no room for one event and one byte.
       ask({ batchId: '', tenant, usage: { events: 1, bytes: 1 }, at }, limits),
     async reserve(reservation, limits) {
       const { usage, at } = reservation;

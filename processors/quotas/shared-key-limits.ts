@@ -1,17 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock, Logger } from '../../src/component/component.ts';
 import type { EdgeConfig } from './config.ts';
-import type { KeyName } from './counter-keys.ts';
-import type { KeyLimits } from './key-limits.ts';
-import type { RunScript } from './scripts.ts';
+import type { KeyLimits } from './edge-limits.ts';
+import { IN_FLIGHT_RETRY_MS } from './edge-limits.ts';
+import type { KeyName, RunScript } from './scripts.ts';
 import { ADMIT_KEY, RELEASE_KEY } from './scripts.ts';
 
-/** A request whose process died is forgotten after this: longer than any request may take. */
-const LONGEST_MS = 120_000;
-const IN_FLIGHT_RETRY_MS = 1000;
+/** The requests of a dead process count for this long, which is longer than any request takes. */
+const MAX_IN_FLIGHT_MS = 120_000;
 const RELEASE_MS = 5;
 
-/** Requests of each key over all replicas, by Redis's clock. */
+/** Counts over all replicas, by the clock of Redis. */
 export function sharedKeyLimits(
   config: EdgeConfig,
   options: {
@@ -25,15 +24,15 @@ export function sharedKeyLimits(
   const { requests_per_second: perSecond, max_in_flight: maxInFlight } = config;
   const interval = perSecond === undefined ? 0 : Math.round(1e6 / perSecond);
   const burst = config.burst ?? Math.ceil(2 * (perSecond ?? 1));
-  const ahead = interval * (burst - 1);
+  const tolerance = interval * (burst - 1);
   const isLimited = perSecond !== undefined || maxInFlight !== undefined;
-  /** Requests that are over, by key, to be told together. */
-  const over = new Map<string, string[]>();
+  /** Ids of ended requests by key, released together. */
+  const ended = new Map<string, string[]>();
   let cancelRelease: (() => void) | undefined;
 
   function release(keyId: string, requestId: string): void {
-    const ids = over.get(keyId);
-    if (ids === undefined) over.set(keyId, [requestId]);
+    const ids = ended.get(keyId);
+    if (ids === undefined) ended.set(keyId, [requestId]);
     else ids.push(requestId);
     cancelRelease ??= clock.after(RELEASE_MS, () => void releaseAll());
   }
@@ -41,15 +40,15 @@ export function sharedKeyLimits(
   async function releaseAll(): Promise<void> {
     cancelRelease?.();
     cancelRelease = undefined;
-    const all = [...over];
-    over.clear();
+    const all = [...ended];
+    ended.clear();
     await Promise.all(
       all.map(async ([keyId, ids]) => {
         try {
           await run(RELEASE_KEY, [key(keyId, 'in-flight')], ids);
         } catch (error) {
-          // They are forgotten by themselves when their time is over.
-          logger.debug({ error }, 'requests that are over could not be told');
+          // Redis forgets them after `MAX_IN_FLIGHT_MS`.
+          logger.debug({ err: error }, 'Ended requests could not be released');
         }
       }),
     );
@@ -62,7 +61,7 @@ export function sharedKeyLimits(
       const answer = (await run(
         ADMIT_KEY,
         [key(keyId, 'rate'), key(keyId, 'in-flight')],
-        [interval, ahead, maxInFlight ?? 0, requestId, LONGEST_MS],
+        [interval, tolerance, maxInFlight ?? 0, requestId, MAX_IN_FLIGHT_MS],
       )) as number | [string, number];
       if (Array.isArray(answer)) {
         return answer[0] === 'rate'

@@ -1,4 +1,3 @@
-import type { RejectionCode } from '../../src/model/batch.ts';
 import type { JsonIndex } from '../../src/model/batch-index.ts';
 import { COMMON, MAX_FIELD_BYTES, SIZED, SIZED_FIELDS } from '../../src/model/json/fields.ts';
 import { isId, MAX_ID_BYTES } from '../../src/model/json/id.ts';
@@ -13,13 +12,16 @@ import {
   textAt,
   typeAt,
 } from '../../src/model/json/read.ts';
-import { MAX_SPELLING, versionOf } from '../../src/model/json/version.ts';
+import { MAX_SPELLING, parseVersion } from '../../src/model/json/version.ts';
+import type { RejectionCode } from '../../src/model/rejection.ts';
 
-/**
- * Rules about one field of one item. `reason` goes on from the item's path and names the field; it never
- * says what stands in it. Optional fields that are null count as absent.
- */
-export type Problem = { readonly code: RejectionCode; readonly reason: string };
+/** A broken rule about a field of an item. `reason` continues the field's path and never echoes its value. */
+export type Problem = {
+  readonly code: RejectionCode;
+  readonly field: string;
+  readonly reason: string;
+};
+/** One rule about one field of one item. An optional field that is null counts as absent. */
 export type Rule = (index: JsonIndex, position: number) => Problem | undefined;
 
 /** Where a field stands, by its path and slot. Several names for one field are decided per item. */
@@ -115,7 +117,7 @@ export const eventVersion: Rule = (index, position) => {
   // Nothing longer is decoded only to be refused.
   const isShort = lengthAt(index, position, COMMON.event_version) <= MAX_SPELLING;
   const text = isShort ? textAt(index, position, COMMON.event_version) : undefined;
-  if (text !== undefined && versionOf(text) !== undefined) return undefined;
+  if (text !== undefined && parseVersion(text) !== undefined) return undefined;
   return invalid('event_version', 'must be an integer from 0 through 18446744073709551615');
 };
 
@@ -155,16 +157,16 @@ function isSmallInteger(index: JsonIndex, position: number, slot: number): boole
 export const fieldSizes: Rule = (index, position) => {
   for (const field of SIZED_FIELDS) {
     if (compactSize(index, position, SIZED[field]) <= MAX_FIELD_BYTES) continue;
-    const reason = `${field} is larger than 4 MiB as compact JSON`;
-    return { code: 'payload_too_large', reason };
+    const reason = 'is larger than 4 MiB as compact JSON';
+    return { code: 'payload_too_large', field, reason };
   }
   return undefined;
 };
 
-function missing(name: string): Problem {
-  return { code: 'missing_field', reason: `${name} is required` };
+function missing(field: string): Problem {
+  return { code: 'missing_field', field, reason: 'is required' };
 }
 
-function invalid(name: string, rule: string): Problem {
-  return { code: 'invalid_field', reason: `${name} ${rule}` };
+function invalid(field: string, reason: string): Problem {
+  return { code: 'invalid_field', field, reason };
 }

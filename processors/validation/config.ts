@@ -1,4 +1,4 @@
 import { z } from 'zod';
 
-/** The rules are the service's contract: there is nothing to choose. */
+/** The rules are part of the service's contract: it has no fields. */
 export const config = z.strictObject({});

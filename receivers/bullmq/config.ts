@@ -9,26 +9,28 @@ export const config = z.strictObject({
     .string()
     .regex(/^[\w.-]{1,100}$/, 'expected 1 to 100 letters, digits, ".", "_" or "-"')
     .default('traces')
-    .describe('Name of the queue, as the gateways have it.'),
+    .describe('Name of the queue, the same as in the exporters of the gateways.'),
   store: ref(SHARED_QUEUES)
     .optional()
-    .describe('The store where gateways put the payloads; named here where it is named there.'),
+    .describe('The store with the payloads. Set it if the exporters of the gateways set it.'),
   concurrency: z
     .int()
     .min(1)
     .max(1000)
     .default(8)
-    .describe('Jobs that are worked on at the same time, and batches for each exporter.'),
+    .describe('Jobs in work at the same time, and batches in delivery to each exporter.'),
   initial_interval: duration('1s').describe(
-    'Wait before the first retry; then twice as long each.',
+    'Wait before the first retry. Each further wait is twice as long.',
   ),
-  max_interval: duration('30s').describe('The longest wait between two tries. They never end.'),
+  max_interval: duration('30s').describe(
+    'Longest wait between two attempts. Their number is not limited.',
+  ),
   lock_duration: duration('20s')
     .refine((ms) => ms >= 1000, { error: 'expected at least 1s' })
-    .describe('After this without a sign of its worker a job is given to another one.'),
+    .describe('A job whose worker does not renew its lock for this long goes to another worker.'),
   stall_timeout: duration('60s')
     .refine((ms) => ms >= 1000, { error: 'expected at least 1s' })
-    .describe('When jobs wait and none was begun for this long, the worker is made anew.'),
+    .describe('The worker is replaced if jobs wait and it starts none for this long.'),
 });
 
 export type BullmqReceiverConfig = z.output<typeof config>;

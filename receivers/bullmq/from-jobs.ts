@@ -7,6 +7,7 @@ import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { PermanentError } from '../../src/model/errors.ts';
+import { branchName } from '../../src/queue/delivery.ts';
 import type { DeliveryOutcome } from '../../src/queue/delivery-policy.ts';
 import { DeliveryPolicy } from '../../src/queue/delivery-policy.ts';
 import { summaryGauges } from '../../src/queue/gauges.ts';
@@ -32,7 +33,7 @@ export function fromJobs(
   let open: { close(deadline: AbortSignal): Promise<void> } | undefined;
   return {
     async start() {
-      open = await openWorking(settings, config, pipeline);
+      open = await openReceiver(settings, config, pipeline);
     },
     async shutdown(deadline) {
       const closing = open;
@@ -42,7 +43,7 @@ export function fromJobs(
   };
 }
 
-async function openWorking(settings: Settings, config: BullmqReceiverConfig, pipeline: Pipeline) {
+async function openReceiver(settings: Settings, config: BullmqReceiverConfig, pipeline: Pipeline) {
   const { id, clock, logger, metrics, host } = settings;
   const redis = host.extension(config.redis, REDIS);
   const queue = await openRedisQueue(redis, config.queue, clock, logger);
@@ -59,10 +60,10 @@ async function openWorking(settings: Settings, config: BullmqReceiverConfig, pip
     jobs: queue.jobs,
     work: (job) => delivering.run(job),
   });
-  const promise = { details: { durability: 'Redis has what is not delivered' } };
+  const ofQueue = { details: { durability: 'undelivered batches are in Redis' } };
   const removers = [
     summaryGauges(metrics, { receiver: id }, queue),
-    host.service(HEALTH_REGISTRY).register(id, () => progressHealth(promise, worker, redis)),
+    host.service(HEALTH_REGISTRY).register(id, () => progressHealth(ofQueue, worker, redis)),
     host.service(QUEUE_REGISTRY).register(id, queue),
   ];
   return {
@@ -106,7 +107,7 @@ class JobDelivery {
       maxInterval: config.max_interval,
     };
     this.#targets = pipeline.branches.map((branch) => {
-      const name = `${pipeline.id}/${branch.exporterId}`;
+      const name = branchName(pipeline, branch);
       return { name, branch, policy: new DeliveryPolicy(name, options) };
     });
   }

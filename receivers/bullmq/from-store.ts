@@ -4,8 +4,8 @@ import { openJobQueue } from '../../src/bullmq/job-queue.ts';
 import { storedQueueName, workQueueName } from '../../src/bullmq/names.ts';
 import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import type { DeliveryBranch, QueueDelivery } from '../../src/queue/delivery.ts';
-import { startDelivery } from '../../src/queue/delivery.ts';
+import type { QueueDelivery } from '../../src/queue/delivery.ts';
+import { deliveryBranches, startDelivery } from '../../src/queue/delivery.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
 import { queueHealth } from '../../src/queue/health.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
@@ -18,25 +18,25 @@ import { startWorker } from './worker.ts';
 
 type Config = BullmqReceiverConfig & { readonly store: string };
 
-/** After how long a job is tried again for which the store could not be asked. */
+/** Milliseconds until a job is retried after the store failed. */
 const RETRY_MS = 2000;
 
 /**
- * A job says that a batch is there. Taking it moves it, in the store, from the gateways' queue into a branch
- * for each exporter; from then on the store knows what is left to do, and the job is done with the first
- * delivery, whatever becomes of the others:
+ * A job announces a batch in the store. `take` moves the batch from the queue of the gateways into a branch per
+ * exporter. From then on the store tracks the deliveries, and the job ends with the first of them, whatever its
+ * outcome:
  *
- *   job ──▶ take, leased ──▶ deliver ──▶ ack | dead letter | back, due later
+ *   job ──▶ take, leased ──▶ deliver ──▶ ack | dead letter | nack, due later
  *                               ▲
- *   what was given back ────────┘  (leased by whichever worker has room)
+ *   entries due again ──────────┘  (leased by any worker that has room)
  *
- * A job that runs twice finds nothing the second time.
+ * A job that runs twice finds no batch the second time.
  */
 export function fromStore(settings: Settings, config: Config, pipeline: Pipeline): Receiver {
   let open: Open | undefined;
   return {
     async start() {
-      open = await openTaking(settings, config, pipeline);
+      open = await openReceiver(settings, config, pipeline);
     },
     async shutdown(deadline) {
       const closing = open;
@@ -48,10 +48,10 @@ export function fromStore(settings: Settings, config: Config, pipeline: Pipeline
 
 type Open = { close(deadline: AbortSignal): Promise<void> };
 
-async function openTaking(settings: Settings, config: Config, pipeline: Pipeline): Promise<Open> {
+async function openReceiver(settings: Settings, config: Config, pipeline: Pipeline): Promise<Open> {
   const { id, clock, logger, metrics, host } = settings;
   const redis = host.extension(config.redis, REDIS);
-  const branches = branchesOf(pipeline);
+  const branches = deliveryBranches(pipeline);
   const queue = await host.extension(config.store, SHARED_QUEUES).openQueue({
     name: workQueueName(config.queue),
     branches: branches.map(({ name }) => name),
@@ -80,7 +80,7 @@ async function openTaking(settings: Settings, config: Config, pipeline: Pipeline
     clock,
     logger,
     jobs,
-    work: (job) => carryOut(taking, job, stopping.signal),
+    work: (job) => runJob(taking, job, stopping.signal),
   });
   const ofQueue = queueHealth(queue, clock, { durability: 'undelivered batches are in the store' });
   const removers = [
@@ -101,12 +101,12 @@ async function openTaking(settings: Settings, config: Config, pipeline: Pipeline
 type Taking = {
   readonly queue: SharedQueue;
   readonly delivery: QueueDelivery;
-  /** The queue that gateways append to. */
+  /** Name of the queue that gateways append to. */
   readonly from: string;
   readonly settings: Settings;
 };
 
-async function carryOut(
+async function runJob(
   { queue, delivery, from, settings }: Taking,
   job: Job,
   stopping: AbortSignal,
@@ -114,25 +114,26 @@ async function carryOut(
   const { logger } = settings;
   const batchId = pointerIn(job.data);
   if (batchId === undefined) {
-    logger.error({ job: job.id }, 'a job that points at no batch was passed over');
+    logger.error({ job: job.id }, 'Job without a batch id skipped');
     return undefined;
   }
-  await room(delivery, stopping);
+  await waitForRoom(delivery, stopping);
   if (stopping.aborted) return 0;
   try {
     const entries = await queue.take(from, batchId, delivery.branchesWithRoom());
     const deliveries = [...entries].map(([branch, entry]) => delivery.deliver(branch, entry));
-    // A slow exporter must not hold up the others: it has its own place in the store.
+    // The first delivery ends the job, so that a slow exporter does not hold up the others. Its branch in the store
+    // keeps its entry.
     await Promise.race(deliveries.length === 0 ? [undefined] : deliveries);
     return undefined;
   } catch (error) {
-    logger.warn({ error, batch: batchId }, 'the store could not be asked: tried again later');
+    logger.warn({ err: error, batch: batchId }, 'Batch could not be read from the store; retried');
     return RETRY_MS;
   }
 }
 
-/** Resolves when an exporter could begin with a batch, or the receiver stops. */
-async function room(delivery: QueueDelivery, stopping: AbortSignal): Promise<void> {
+/** Resolves when a branch has room, or when the receiver stops. */
+async function waitForRoom(delivery: QueueDelivery, stopping: AbortSignal): Promise<void> {
   while (!stopping.aborted && delivery.branchesWithRoom().length === 0) {
     await new Promise<void>((resolve) => {
       const end = (): void => {
@@ -144,14 +145,4 @@ async function room(delivery: QueueDelivery, stopping: AbortSignal): Promise<voi
       stopping.addEventListener('abort', end);
     });
   }
-}
-
-/** The branch's name stands in the store: it must stay the same from start to start. */
-function branchesOf(pipeline: Pipeline): DeliveryBranch[] {
-  const process: DeliveryBranch['process'] = (batch, again) => pipeline.process(batch, again);
-  return pipeline.branches.map((branch) => ({
-    name: `${pipeline.id}/${branch.exporterId}`,
-    process,
-    consumer: branch,
-  }));
 }

@@ -1,15 +1,15 @@
 import type { ComponentHealth } from '../../src/component/health.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
-import type { JobWorker, Progress } from './worker.ts';
+import type { JobWorker, WorkerProgress } from './worker.ts';
 
-/** A backlog of which nothing is begun is not well, however alive the worker looks. */
+/** The health of the queue, unhealthy if Redis is away, jobs wait while none starts, or jobs run while none ends. */
 export function progressHealth(
   ofQueue: ComponentHealth,
   worker: JobWorker,
   redis: RedisConnection,
 ): ComponentHealth {
   const progress = worker.progress();
-  const { backlog, underWay, lastBegunAt, restarts } = progress;
+  const { backlog, running, lastStartedAt, restarts } = progress;
   const { connected } = redis.state();
   const message = messageOf(connected, progress);
   return {
@@ -20,8 +20,8 @@ export function progressHealth(
       ...ofQueue.details,
       redis_connected: connected,
       jobs_waiting: backlog,
-      jobs_under_way: underWay,
-      last_job_begun_at: lastBegunAt === undefined ? null : new Date(lastBegunAt).toISOString(),
+      jobs_under_way: running,
+      last_job_begun_at: lastStartedAt === undefined ? null : new Date(lastStartedAt).toISOString(),
       worker_restarts: restarts,
     },
   };
@@ -29,9 +29,9 @@ export function progressHealth(
 
 function messageOf(
   connected: boolean,
-  { isStalled, isHung }: Pick<Progress, 'isStalled' | 'isHung'>,
+  { isStalled, isHung }: Pick<WorkerProgress, 'isStalled' | 'isHung'>,
 ): string | undefined {
-  if (!connected) return 'Redis is away: no jobs come.';
-  if (isStalled) return 'Jobs wait and none is begun.';
-  return isHung ? 'Jobs are under way, and none ends.' : undefined;
+  if (!connected) return 'Redis cannot be reached: the worker gets no jobs.';
+  if (isStalled) return 'Jobs wait, and the worker starts none.';
+  return isHung ? 'Jobs run, and none ends.' : undefined;
 }

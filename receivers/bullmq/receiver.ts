@@ -3,7 +3,7 @@ import type { BullmqReceiverConfig } from './config.ts';
 import { fromJobs } from './from-jobs.ts';
 import { fromStore } from './from-store.ts';
 
-/** Two promises, two ways: see from-store.ts and from-jobs.ts. */
+/** Jobs point into a store (from-store.ts) or hold their batches (from-jobs.ts). */
 export function createReceiver(
   settings: Settings,
   config: BullmqReceiverConfig,

@@ -5,7 +5,7 @@ import type { Clock, Logger } from '../../src/component/component.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import type { RedisClient, RedisConnection } from '../../src/redis/redis.ts';
 
-export type WorkerOptions = {
+type WorkerOptions = {
   readonly redis: RedisConnection;
   readonly queue: string;
   readonly concurrency: number;
@@ -14,90 +14,95 @@ export type WorkerOptions = {
   readonly stallTimeout: number;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The queue, over a connection that is not the worker's. */
+  /** The queue, over another connection than the worker's. */
   readonly jobs: Pick<JobQueue, 'waiting' | 'giveBack'>;
-  /** Milliseconds after which the job is tried again; undefined when it is done. Rejects where it is none. */
+  /**
+   * Resolves with the milliseconds until the job is due again, undefined if it is done. Rejects with a
+   * `PermanentError` if the job is invalid.
+   */
   readonly work: (job: Job) => Promise<number | undefined>;
 };
 
 export type JobWorker = {
-  /** What a report may say of it. */
-  progress(): Progress;
-  /** Waits for the jobs under way until the deadline; what is not done by then returns to the queue. */
+  progress(): WorkerProgress;
+  /** Waits for the running jobs until the deadline, then returns them to the queue. */
   stop(deadline: AbortSignal): Promise<void>;
 };
 
-export type Progress = {
+/** The state of a worker, for its health. */
+export type WorkerProgress = {
+  /** Jobs that wait. */
   readonly backlog: number;
-  readonly underWay: number;
-  /** Milliseconds since the epoch; undefined before the first. */
-  readonly lastBegunAt: number | undefined;
-  /** Jobs wait and none is begun. */
+  readonly running: number;
+  /** Milliseconds since the epoch; undefined before the first job. */
+  readonly lastStartedAt: number | undefined;
+  /** Jobs wait, and the worker starts none. */
   readonly isStalled: boolean;
-  /** Jobs are under way, and for `stallTimeout` none was begun or ended. */
+  /** Jobs run, and for `stallTimeout` none started or ended. */
   readonly isHung: boolean;
-  /** How often the worker was made anew because of that. */
+  /** How often a stalled worker was replaced. */
   readonly restarts: number;
 };
 
-const LOOKS_PER_TIMEOUT = 6;
+const CHECKS_PER_TIMEOUT = 6;
 const AFTER_OUTAGE_MS = 6000;
-const GIVE_BACK_MS = 500;
-/** A job is never given up, however often it was found without its worker. */
-const FOR_EVER = 2_147_483_647;
+const RETURN_JOBS_MS = 500;
+/** BullMQ fails a job that stalled more often than this; a job is never given up. */
+const UNLIMITED = 2_147_483_647;
 
-type Running = { readonly worker: Worker; readonly connection: RedisClient };
+type ConnectedWorker = { readonly worker: Worker; readonly connection: RedisClient };
 
 /**
- * A worker of BullMQ that is watched: one that looks alive and takes nothing, as happens when Redis lost
- * its scripts and locks, is replaced.
+ * Starts a BullMQ worker and watches it. A worker that is connected but takes no jobs, as happens after Redis lost its
+ * scripts and locks, is replaced.
  */
 export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
   const { DelayedError, UnrecoverableError, Worker } = await import('bullmq');
   const { redis, jobs, clock, logger } = options;
-  const underWay = new Map<Job, string | undefined>();
+  /** Running jobs with their lock tokens. */
+  const running = new Map<Job, string | undefined>();
   let onFinished = ignore;
-  let running = begin();
+  let current = connect();
 
-  function begin(): Running {
+  function connect(): ConnectedWorker {
     const connection = redis.duplicate();
     connection.on('error', ignore);
-    const worker = new Worker(options.queue, carryOut, {
+    const worker = new Worker(options.queue, run, {
       connection,
       prefix: redis.prefix,
       concurrency: options.concurrency,
       lockDuration: options.lockDuration,
       stalledInterval: Math.max(1000, options.lockDuration / 2),
-      maxStalledCount: FOR_EVER,
+      maxStalledCount: UNLIMITED,
       removeOnComplete: { count: 0 },
       skipVersionCheck: true,
       skipWaitingForReady: true,
     });
-    worker.on('error', (error) => logger.debug({ error }, 'the worker of the queue'));
+    worker.on('error', (error) => logger.debug({ err: error }, 'BullMQ worker failed'));
     return { worker, connection };
   }
 
-  async function carryOut(job: Job, token?: string): Promise<void> {
-    underWay.set(job, token);
-    watch.begun();
+  async function run(job: Job, token?: string): Promise<void> {
+    running.set(job, token);
+    watch.started();
     try {
       const delay = await options.work(job);
       if (delay === undefined) return;
-      // Not a failed attempt: the world's faults use up nothing.
+      // Delayed instead of failed, so that the job does not use up an attempt.
       await job.moveToDelayed(clock.now() + delay, token);
       throw new DelayedError();
     } catch (error) {
       if (error instanceof PermanentError) throw new UnrecoverableError(error.message);
       throw error;
     } finally {
-      underWay.delete(job);
+      running.delete(job);
       watch.ended();
-      if (underWay.size === 0) onFinished();
+      if (running.size === 0) onFinished();
     }
   }
 
   async function finished(): Promise<void> {
-    if (underWay.size === 0) return;
+    if (running.size === 0) return;
     await new Promise<void>((resolve) => {
       onFinished = resolve;
     });
@@ -105,10 +110,10 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
 
   const watch = watchProgress(
     options,
-    () => underWay.size,
+    () => running.size,
     () => {
-      end(running);
-      running = begin();
+      end(current);
+      current = connect();
     },
   );
 
@@ -116,87 +121,87 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
     progress: watch.progress,
     async stop(deadline) {
       watch.stop();
-      // It takes no more. Closing it now would wait for its jobs, and could not be cut short.
-      running.worker.pause(true).catch(ignore);
+      // Takes no further jobs. `close` would wait for the running jobs without a deadline.
+      current.worker.pause(true).catch(ignore);
       await Promise.race([finished(), aborted(deadline)]);
-      if (underWay.size === 0) await orAfter(clock, GIVE_BACK_MS, close(running.worker));
-      // A worker that waits for jobs would take, and keep, what is given back: it ends before.
-      end(running);
-      // Now, not when their locks have expired.
-      const back = [...underWay].map(([{ id = '' }, token]) => jobs.giveBack(id, token));
-      if (back.length > 0) await orAfter(clock, GIVE_BACK_MS, Promise.allSettled(back));
+      if (running.size === 0) await orAfter(clock, RETURN_JOBS_MS, close(current.worker));
+      // Ends first, because a worker that waits for jobs would take the returned jobs.
+      end(current);
+      // Returns the jobs now instead of when their locks expire.
+      const back = [...running].map(([{ id = '' }, token]) => jobs.giveBack(id, token));
+      if (back.length > 0) await orAfter(clock, RETURN_JOBS_MS, Promise.allSettled(back));
     },
   };
 }
 
-type Watch = { begun(): void; ended(): void; progress(): Progress; stop(): void };
+type Watch = { started(): void; ended(): void; progress(): WorkerProgress; stop(): void };
 
-/** Looks now and then whether jobs wait and none is begun; `replace` makes a new worker. */
+/** Checks regularly whether jobs wait and none starts, and then calls `replace`. */
 function watchProgress(
   { clock, logger, redis, stallTimeout, jobs }: WorkerOptions,
-  underWay: () => number,
+  running: () => number,
   replace: () => void,
 ): Watch {
   let backlog = 0;
   let restarts = 0;
-  let lastBegunAt: number | undefined;
-  /** A job was begun, or ended. */
+  let lastStartedAt: number | undefined;
+  /** When a job last started or ended. */
   let lastMovedAt = clock.now();
   let quietSince = clock.now();
   let isStopped = false;
-  /** After an outage a worker has less time to prove itself. */
-  let patience = stallTimeout;
+  /** How long a worker may be quiet; shorter after an outage, until it starts a job. */
+  let quietTimeout = stallTimeout;
   let cancel = later();
   const unsubscribe = redis.onState(({ connected }) => {
-    patience = Math.min(stallTimeout, AFTER_OUTAGE_MS);
+    quietTimeout = Math.min(stallTimeout, AFTER_OUTAGE_MS);
     quietSince = clock.now();
     cancel();
     if (connected && !isStopped) cancel = later();
   });
 
   function later(): () => void {
-    return clock.after(patience / LOOKS_PER_TIMEOUT, () => void look());
+    return clock.after(quietTimeout / CHECKS_PER_TIMEOUT, () => void check());
   }
 
-  async function look(): Promise<void> {
+  async function check(): Promise<void> {
     try {
       backlog = await jobs.waiting();
-      if (backlog === 0 || underWay() > 0) quietSince = clock.now();
+      if (backlog === 0 || running() > 0) quietSince = clock.now();
       else if (isStalled() && !isStopped) restart();
     } catch {
-      // Redis is away: nothing can be begun, and nothing is the worker's fault.
+      // While Redis is away the worker cannot start jobs.
       quietSince = clock.now();
     }
     if (!isStopped) cancel = later();
   }
 
   function isStalled(): boolean {
-    return backlog > 0 && clock.now() - quietSince >= patience;
+    return backlog > 0 && clock.now() - quietSince >= quietTimeout;
   }
 
   function restart(): void {
-    logger.error({ backlog }, 'jobs wait and none is begun: a new worker is made');
+    logger.error({ backlog }, 'Worker starts no waiting job; replaced');
     restarts++;
     quietSince = clock.now();
     replace();
   }
 
   return {
-    begun() {
-      lastBegunAt = clock.now();
-      patience = stallTimeout;
-      quietSince = lastBegunAt;
-      lastMovedAt = lastBegunAt;
+    started() {
+      lastStartedAt = clock.now();
+      quietTimeout = stallTimeout;
+      quietSince = lastStartedAt;
+      lastMovedAt = lastStartedAt;
     },
     ended() {
       lastMovedAt = clock.now();
     },
     progress: () => ({
       backlog,
-      underWay: underWay(),
-      lastBegunAt,
+      running: running(),
+      lastStartedAt,
       isStalled: isStalled(),
-      isHung: underWay() > 0 && clock.now() - lastMovedAt >= stallTimeout,
+      isHung: running() > 0 && clock.now() - lastMovedAt >= stallTimeout,
       restarts,
     }),
     stop() {
@@ -211,8 +216,8 @@ function close(worker: Worker): Promise<void> {
   return worker.close().catch(ignore);
 }
 
-/** Without waiting for jobs, nor for a Redis that is away. */
-function end({ worker, connection }: Running): void {
+/** Waits neither for jobs nor for Redis. */
+function end({ worker, connection }: ConnectedWorker): void {
   worker.close(true).catch(ignore);
   worker.disconnect().catch(ignore);
   connection.disconnect();
@@ -225,7 +230,7 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** Redis may be away. */
+/** Resolves with the work or after `ms`, because Redis may be away. */
 async function orAfter(clock: Clock, ms: number, work: Promise<unknown>): Promise<void> {
   let cancel = (): void => {};
   const over = new Promise<void>((resolve) => {

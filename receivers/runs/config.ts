@@ -4,7 +4,7 @@ import { endpoint } from '../../src/schema/fields.ts';
 
 export const config = z.strictObject({
   endpoint: endpoint('127.0.0.1:4318').describe(
-    'Where to listen; receivers that name the same endpoint share one listener',
+    'Address to listen on. Receivers with the same endpoint share one listener.',
   ),
   ...projectField,
   ...listenerFields,

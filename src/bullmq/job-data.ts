@@ -3,19 +3,19 @@ import type { SealedBatch } from '../model/batch.ts';
 import { batchOf, recordOf } from '../queue/record.ts';
 
 /** The data of a job whose batch is in a store. */
-export type Pointer = { readonly batch: string };
+type JobPointer = { readonly batch: string };
 
 /** The data of a job that holds its batch: the fields of `recordOf` without the body, and the body in base64. */
-export type Payload = {
+export type JobPayload = {
   readonly record: readonly unknown[];
   readonly body: string;
   /** The only branches that get the batch, in a replayed dead letter; without it every branch gets the batch. */
   readonly branches?: readonly string[];
 };
 
-export type JobData = Pointer | Payload;
+export type JobData = JobPointer | JobPayload;
 
-export function payloadOf(batch: SealedBatch): Payload {
+export function jobPayload(batch: SealedBatch): JobPayload {
   const record = recordOf(batch);
   return { record: record.slice(0, -1), body: batch.body.toString('base64') };
 }
@@ -45,7 +45,7 @@ const list = z.object({ record: z.array(z.unknown()) });
 const branches = z.object({ branches: z.array(z.coerce.string()) });
 const pointer = z.object({ batch: z.string() });
 
-/** Undefined if the data is damaged or not from `payloadOf`. */
+/** Undefined if the data is damaged or not from `jobPayload`. */
 export function batchIn(data: unknown): SealedBatch | undefined {
   const { data: found } = payload.safeParse(data);
   if (found === undefined) return undefined;
@@ -61,7 +61,7 @@ export function branchesIn(data: unknown): readonly string[] | undefined {
   return branches.safeParse(data).data?.branches;
 }
 
-/** Undefined if the data is no payload. Reads damaged payloads too, so that a deleted project's are removed. */
+/** Undefined if the data is no payload. Reads damaged payloads too, so that those of a deleted project are removed. */
 export function projectIn(data: unknown): string | undefined {
   const project = listIn(data)?.[PROJECT];
   return typeof project === 'string' ? project : undefined;

@@ -2,8 +2,8 @@ import type { SealedBatch } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
 import type { DeadLetter, DeadLetterFilter, DeadLetterReason } from '../queue/queue.ts';
 import type { RedisConnection } from '../redis/redis.ts';
-import type { Payload } from './job-data.ts';
-import { payloadOf } from './job-data.ts';
+import type { JobPayload } from './job-data.ts';
+import { jobPayload } from './job-data.ts';
 
 /** The dead letters, in Redis, of a queue whose jobs hold their batches. */
 export type RedisDeadLetters = {
@@ -17,7 +17,7 @@ export type RedisDeadLetters = {
   sums(): Promise<{ letters: number; items: number }>;
 };
 
-export type StoredDeadLetter = DeadLetter & { readonly payload: Payload };
+type StoredDeadLetter = DeadLetter & { readonly payload: JobPayload };
 
 const ADD = `
   if redis.call('SISMEMBER', KEYS[6], ARGV[4]) == 1 then return 0 end
@@ -77,10 +77,10 @@ export function redisDeadLetters(redis: RedisConnection, queue: string): RedisDe
         bytes: body.byteLength,
         reason: { code: reason.code, message: reason.message },
         failedAt: now,
-        payload: { ...payloadOf(batch), branches: [branch] },
+        payload: { ...jobPayload(batch), branches: [branch] },
       };
       const args = [uniqueName(branch, batchId), items, JSON.stringify(letter), tenant.projectId];
-      await adding.run([...keys(), deletedProjects(redis)], args);
+      await adding.run([...keys(), deletedProjectsKey(redis)], args);
     },
     async list({ branch, limit = 100, after = 0 }) {
       const letters: DeadLetter[] = [];
@@ -117,6 +117,6 @@ function uniqueName(branch: string, batchId: string): string {
 }
 
 /** The key of the set of deleted projects, whose batches Redis does not keep. */
-export function deletedProjects(redis: RedisConnection): string {
+export function deletedProjectsKey(redis: RedisConnection): string {
   return redis.key('deleted-projects');
 }

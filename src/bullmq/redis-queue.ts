@@ -10,14 +10,15 @@ import type {
   QueueAdmin,
   QueueDrop,
   QueueSummary,
+  QueueWriter,
 } from '../queue/queue.ts';
 import type { RedisConnection } from '../redis/redis.ts';
-import { itemsIn, payloadOf, projectIn } from './job-data.ts';
+import { itemsIn, jobPayload, projectIn } from './job-data.ts';
 import type { JobQueue } from './job-queue.ts';
 import { openJobQueue } from './job-queue.ts';
 import { jobIdOf } from './names.ts';
 import type { RedisDeadLetters } from './redis-dead-letters.ts';
-import { deletedProjects, redisDeadLetters } from './redis-dead-letters.ts';
+import { deletedProjectsKey, redisDeadLetters } from './redis-dead-letters.ts';
 
 /**
  * A queue whose jobs hold their batches. BullMQ leases the jobs and Redis keeps no idempotency records, so the queue
@@ -26,7 +27,7 @@ import { deletedProjects, redisDeadLetters } from './redis-dead-letters.ts';
 export type RedisQueue = QueueAdmin & {
   readonly jobs: JobQueue;
   /** Rejects with `RetryableError` (`redis_full`, `redis_failed`) or the `Refusal` of a deleted project. */
-  append(batch: SealedBatch): Promise<void>;
+  readonly append: QueueWriter['append'];
   /** Whether the project was deleted, so that none of its batches may be delivered. */
   isDeleted(projectId: string): Promise<boolean>;
   /** Keeps a batch as a dead letter of a branch, once per batch and branch. */
@@ -77,7 +78,7 @@ class BullmqQueue implements RedisQueue {
     if (itemsOf(batch) === 0) return;
     // One connection sends both commands in this order. If the project is deleted in between, either its removal
     // finds the job or the check finds the deletion.
-    const added = this.jobs.add(batch.id, payloadOf(batch));
+    const added = this.jobs.add(batch.id, jobPayload(batch));
     const [, deleted] = await Promise.all([added, this.isDeleted(batch.tenant.projectId)]);
     if (!deleted) return;
     await this.#redis.run(() => this.jobs.bull.remove(jobIdOf(batch.id)));
@@ -85,13 +86,13 @@ class BullmqQueue implements RedisQueue {
   }
 
   async isDeleted(projectId: string): Promise<boolean> {
-    const key = deletedProjects(this.#redis);
+    const key = deletedProjectsKey(this.#redis);
     return (await this.#redis.run((client) => client.sismember(key, projectId))) === 1;
   }
 
   /** Jobs change their state during a pass, so passes are repeated until one finds no job. */
   async removeProject(projectId: string): Promise<void> {
-    await this.#redis.run((client) => client.sadd(deletedProjects(this.#redis), projectId));
+    await this.#redis.run((client) => client.sadd(deletedProjectsKey(this.#redis), projectId));
     while ((await this.#removeJobs(projectId)) > 0);
     for (const letter of await this.#letters.read('all')) {
       if (letter.projectId !== projectId || !(await this.#letters.remove(letter))) continue;

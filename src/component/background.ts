@@ -1,40 +1,40 @@
 import type { Clock, Logger } from './component.ts';
 
-/** After a step that failed. */
+/** Wait after a failed step. */
 const RETRY_MS = 5000;
 
 export type BackgroundOptions = {
-  /** Does a bounded piece of work; resolves with whether more is left. */
+  /** Does a bounded piece of work; resolves with whether more work is left. */
   readonly step: () => Promise<boolean>;
-  /** Begins anew after this; without it only when woken. */
+  /** Starts again after this time. Default: only when woken. */
   readonly everyMs?: number;
-  /** What every step leaves to those who wait for an answer. */
+  /** Pause between steps, so that requests run in between. */
   readonly betweenMs: number;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Logged when a step fails. */
+  /** The log message when a step fails. */
   readonly failure: string;
 };
 
 /**
- * Work that nobody waits for, in steps so small that it holds nobody up:
+ * Work that no request waits for, in steps that are short enough to delay none:
  *
- *   wake ─▶ step ─(pause)─▶ step … ─▶ nothing left ─(everyMs)─▶ step
+ *   wake ─▶ step ─(pause)─▶ step … ─▶ no work left ─(everyMs)─▶ step
  */
 export class Background {
   readonly #options: BackgroundOptions;
   #cancel: (() => void) | undefined;
   #running: Promise<boolean> | undefined;
-  #wokenMeanwhile = false;
+  #wokenDuringStep = false;
   #isClosed = false;
 
   constructor(options: BackgroundOptions) {
     this.#options = options;
   }
 
-  /** There may be something to do. */
+  /** Call when there may be work. */
   wake(): void {
-    if (this.#running !== undefined) this.#wokenMeanwhile = true;
+    if (this.#running !== undefined) this.#wokenDuringStep = true;
     else this.#schedule(0);
   }
 
@@ -57,24 +57,24 @@ export class Background {
       else if (everyMs !== undefined) this.#schedule(everyMs);
     } catch (error) {
       if (this.#isClosed) return;
-      logger.warn({ error }, failure);
+      logger.warn({ err: error }, failure);
       this.#schedule(RETRY_MS);
     }
   }
 
   async #step(): Promise<boolean> {
-    this.#wokenMeanwhile = false;
+    this.#wokenDuringStep = false;
     const running = this.#options.step();
     this.#running = running;
     try {
       const hasMore = await running;
-      return hasMore || this.#wokenMeanwhile;
+      return hasMore || this.#wokenDuringStep;
     } finally {
       this.#running = undefined;
     }
   }
 
-  /** Does all there is to do now, without pauses; rejects when a step fails. */
+  /** Does all work now, without pauses; rejects if a step fails. */
   async finish(): Promise<void> {
     for (;;) {
       if (this.#running !== undefined) await this.#running;
@@ -82,7 +82,7 @@ export class Background {
     }
   }
 
-  /** Waits for the step under way. */
+  /** Stops, and waits for the running step. */
   async close(): Promise<void> {
     this.stop();
     await this.#running?.catch(() => undefined);
@@ -95,10 +95,10 @@ export class Background {
   }
 }
 
-/** A piece of work between two `yield`s is one step. */
+/** The work between two `yield`s is one step. */
 export type Steps = AsyncGenerator<undefined, void, undefined>;
 
-/** Begins anew where the work ended or failed: every step finds for itself what is left. */
+/** Starts the work again after it ended or failed; the work finds out what is left to do. */
 export function inSteps(work: () => Steps): () => Promise<boolean> {
   let steps: Steps | undefined;
   return async () => {

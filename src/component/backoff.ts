@@ -1,4 +1,4 @@
-export type BackoffOptions = {
+type BackoffOptions = {
   /** Milliseconds before the first retry. */
   readonly first: number;
   /** Milliseconds that no wait exceeds, before jitter. */

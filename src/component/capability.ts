@@ -12,14 +12,14 @@ export function capability<T>(name: string): Capability<T> {
   return { name };
 }
 
-/** A capability and the value that stands for it. */
+/** A capability with the value that is offered for it. */
 export type Offer = { readonly capability: Capability<unknown>; readonly value: unknown };
 
 export function offer<T>(capability: Capability<T>, value: NoInfer<T>): Offer {
   return { capability, value };
 }
 
-/** The value that `offer` was given for the capability; undefined if none of them is for it. */
+/** The value offered for the capability; undefined if none of the offers is for it. */
 export function findOffer<T>(offers: readonly Offer[], wanted: Capability<T>): T | undefined {
   return offers.find(({ capability }) => capability === wanted)?.value as T | undefined;
 }

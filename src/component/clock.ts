@@ -1,9 +1,9 @@
 import type { Clock } from './component.ts';
 
-/** The longest a timer can be set for; beyond it Node would call back at once. */
+/** The longest timeout of Node. A longer one would fire at once. */
 const LONGEST_MS = 2_147_483_647;
 
-/** The machine's time. The one place that reads it or sets a timer for components. */
+/** The time of the machine. Only this file reads it and sets timers for components. */
 export const systemClock: Clock = { now: () => Date.now(), after };
 
 function after(ms: number, callback: () => void): () => void {

@@ -1,4 +1,5 @@
-import type { Batch, Permission, SealedBatch, StoredAnswer, Tenant } from '../model/batch.ts';
+import type { Batch, Permission, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
+import type { RequestContext, StoredAnswer } from '../model/request-context.ts';
 import type { Capability, Offer } from './capability.ts';
 
 /**
@@ -16,11 +17,32 @@ export type Component = {
 };
 
 /**
- * Takes over a batch. Resolved: somebody downstream, or the disk, has it. Rejected: nobody has; a
- * `RetryableError` may succeed later, a `PermanentError` never will, a `Refusal` is the client's answer.
- * Anything else is a fault of ours and counts as retryable.
+ * The data that flows between components, by the name that factories and messages give it:
+ *
+ *   received       a scanned request; processors that decide on requests change it through the verbs
+ *   raw            a sealed batch
+ *   observations   normalized observations
+ *
+ * Receivers emit `received`. The engine seals a received batch before the first processor that accepts another
+ * kind, or behind the last one. Queues and exporters never see `received`.
  */
-export type Consumer = { consume(batch: Batch): Promise<void> };
+export type DataKind = ReceivedBatch['kind'] | Batch['kind'];
+
+/** The kinds that leave a pipeline. */
+export type DurableKind = Batch['kind'];
+
+/** The batch type of a kind: `accepts: ['raw']` gives a component `SealedBatch`. */
+export type BatchOf<Kind extends DataKind> = Extract<ReceivedBatch | Batch, { kind: Kind }>;
+
+/**
+ * Takes over a batch, which stays read-only: other consumers have the same one. Resolved: another component,
+ * or the disk, has it. Rejected: no component has it. A `RetryableError` may succeed later, a `PermanentError`
+ * never does, a `Refusal` is the client's answer. Any other error is an internal fault and counts as retryable.
+ * `request` is the request behind the batch while its client waits; a batch from a queue has none.
+ */
+export type Consumer<Accepted extends Batch = Batch> = {
+  consume(batch: Accepted, request?: RequestContext): Promise<void>;
+};
 
 /** A request before its body: all that authentication and admission may look at. */
 export type RequestHead = {
@@ -55,8 +77,8 @@ export type IdempotencyLedger = {
 /** One exporter of a pipeline, as seen by a queue that delivers to each on its own. */
 export type Branch = Consumer & { readonly exporterId: string };
 
-/** What stands behind a receiver: the processors and exporters of its pipeline, with counted edges. */
-export type Pipeline = Consumer & {
+/** The processors and exporters behind a receiver or connector, with counted edges. */
+export type Pipeline = {
   /** As in the configuration, e.g. `traces/accept`. */
   readonly id: string;
   /**
@@ -71,61 +93,73 @@ export type Pipeline = Consumer & {
   /** Authenticates for `ingest:write`, then asks every processor that admits. Rejects with a `Refusal`. */
   admit(head: RequestHead, fallback?: Tenant): Promise<Admission> | Admission;
   /**
-   * Runs the processors alone; with `branches`, for a queue that delivers by itself. `again` says that the
-   * same batch went through before, so that nothing of it is counted twice.
+   * Runs the processors, seals the batch and passes it to every exporter. Rejects as `Consumer.consume` does.
+   * Resolves with the sealed batch, which the answer is made of.
+   */
+  accept(batch: ReceivedBatch, request: RequestContext): Promise<SealedBatch>;
+  /** For a connector that passes batches straight on: runs the processors and passes the result to every exporter. */
+  consume(batch: Batch): Promise<void>;
+  /**
+   * For a queue that delivers to each of `branches` separately: only runs the processors. `again` marks a
+   * repeated call for the same batch, so that no item is counted twice.
    */
   process(batch: Batch, again?: boolean): Promise<Batch>;
   readonly branches: readonly Branch[];
-  /** Undefined where nothing behind this pipeline can keep an answer. */
+  /** Undefined if no exporter of the pipeline keeps answers. */
   readonly idempotency: IdempotencyLedger | undefined;
   /** Id of the store that `auth` names; undefined for fixed keys. */
   readonly storeId: string | undefined;
-  /** The least that its exporters ask for; see there. */
+  /** The lowest `answerWithin` of its exporters. */
   readonly answerWithin: number | undefined;
 };
 
 export type Receiver = Component;
 
 /**
- * Works on batches or on request heads; every part is optional. A processor that authenticates names the
- * tenant; one that admits may refuse on headers alone, before a byte of the body is read.
+ * Decides on requests: on their heads, before the body is read, and on their items, before the batch is sealed.
+ * Every part is optional. It accepts the kind `received`.
  */
-export type Processor = Component & {
-  /** Names the tenant or throws a `Refusal`. Permissions are checked by the pipeline. */
+export type RequestProcessor = Component & {
+  /** Names the tenant or throws a `Refusal`. The pipeline checks permissions. */
   authenticate?(head: RequestHead): Promise<Tenant> | Tenant;
   /** The store that holds the tenants, for reading requests. */
   readonly storeId?: string;
-  /** Asked before anybody authenticates, wherever the processor stands. May throw a `Refusal`. */
+  /** Called before `authenticate`, at any place in the pipeline. May throw a `Refusal`. */
   admitUnauthenticated?(head: RequestHead): void;
-  /** Told that a request had no valid credential. */
+  /** Called if the request has no valid credential. */
   authenticationFailed?(head: RequestHead): void;
-  /** May throw a `Refusal`; what it returns is called once when the request is over. */
+  /** May throw a `Refusal`; the function it returns is called once, when the request is over. */
   admit?(
     head: RequestHead,
     tenant: Tenant,
   ): Promise<(() => void) | undefined> | (() => void) | undefined;
-  /**
-   * Resolves with the batch to hand on: the same one, changed or not, or another one. `again`: it is a
-   * retry, and what the processor counts of the batch it has counted before.
-   */
-  process?(batch: Batch, again?: boolean): Promise<Batch> | Batch;
-  /** Told once per batch it processed what became of it: durable downstream, or not. */
-  settle?(batch: SealedBatch, outcome: 'durable' | 'failed'): void;
+  /** Changes the batch through the verbs of src/model/verbs.ts; may throw a `Refusal` of the whole request. */
+  process?(batch: ReceivedBatch, request: RequestContext): Promise<void> | void;
+  /** Called once per batch that it processed: the batch is durable downstream, or it failed. */
+  settle?(batch: ReceivedBatch, outcome: 'durable' | 'failed', request: RequestContext): void;
 };
 
-export type Exporter = Component &
-  Consumer & {
-    /** Set where this exporter makes answers durable together with the batch. */
+/** Makes a batch of another one, which stays as it is: other pipelines may have it, too. */
+export type BatchProcessor<Kind extends DurableKind = DurableKind> = Component & {
+  /** `again` marks a retry: the processor has counted the items of this batch before. */
+  process(batch: BatchOf<Kind>, again?: boolean): Promise<Batch> | Batch;
+};
+
+export type Processor = RequestProcessor | BatchProcessor;
+
+export type Exporter<Kind extends DurableKind = DurableKind> = Component &
+  Consumer<BatchOf<Kind>> & {
+    /** Set if this exporter makes answers durable together with the batch. */
     readonly idempotency?: IdempotencyLedger;
     /**
-     * Milliseconds that a request may wait for the pipeline in all, where it hangs on other machines; then
-     * its client is told to try again. Undefined: as long as it takes.
+     * Milliseconds that a request may wait for the whole pipeline, if the exporter depends on other machines;
+     * then its client is answered 503. Undefined: no limit.
      */
     readonly answerWithin?: number;
   };
 
 /** Exporter of one pipeline, receiver of others. */
-export type Connector = Exporter;
+export type Connector<Kind extends DurableKind = DurableKind> = Exporter<Kind>;
 
 /** Something that other components use, named by its id in their configuration. */
 export type Extension = Component & {
@@ -192,4 +226,3 @@ export type Settings = {
 };
 
 export type ComponentKind = 'receiver' | 'processor' | 'exporter' | 'connector' | 'extension';
-export type DataKind = Batch['kind'];

@@ -1,7 +1,7 @@
 /**
- * A stand-in for an object that exists only while an extension runs. Components look up offers while they are
- * created, which is before any extension has started, and use them afterwards. Every use goes to the current
- * object and throws if there is none. Members in `early` are available before the start.
+ * A proxy for an object that exists only while an extension runs. Components look up offers when they are created,
+ * before any extension has started, and use them afterwards. Every use reaches the current object, and throws if there
+ * is none. Members in `early` are available before the start.
  */
 export function deferred<T extends object>(
   owner: string,

@@ -1,20 +1,21 @@
 import type { z } from 'zod';
 import type { Capability } from './capability.ts';
 import type {
+  BatchProcessor,
   ComponentKind,
   Connector,
-  DataKind,
+  DurableKind,
   Exporter,
   Extension,
   Pipeline,
-  Processor,
   Receiver,
+  RequestProcessor,
   Settings,
 } from './component.ts';
 
 /**
- * What a component folder exports as `factory`: everything that `validate`, the engine and the reference
- * pages know about a component before it runs. The flags are grouped by the question that they answer:
+ * Every component folder exports a `factory`: everything that `validate`, the engine and the reference pages
+ * know about a component before it runs. The flags are grouped by the question that they answer:
  * `data` (what flows in and out), `tenancy` (whose data it is), `placement` (which processes run it).
  */
 export type Factory =
@@ -37,7 +38,7 @@ type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
   readonly description: string;
   /** The single source for validation, defaults, JSON Schema and reference pages. */
   readonly config: Schema;
-  /** What an extension that the configuration names must offer in addition to the field's capability. */
+  /** A capability that a named extension must offer, in addition to that of the field. */
   needs?(config: z.output<Schema>): Need | undefined;
   readonly placement?: Placement<z.output<Schema>>;
 };
@@ -71,14 +72,11 @@ export type ReceiverFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
   ): Receiver | Promise<Receiver>;
 };
 
-export type ProcessorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
-  'processor',
-  Schema
-> & {
+export type ProcessorFactory<
+  Schema extends z.ZodType = z.ZodType,
+  Accepted extends DurableKind = DurableKind,
+> = FactoryBase<'processor', Schema> & {
   readonly data: {
-    readonly accepts: readonly DataKind[];
-    /** The kind that it passes on; `same` is the kind that it received. */
-    readonly emits: DataKind | 'same';
     /** It may reject items. */
     readonly rejects?: boolean;
     /** In a pipeline, every processor that rejects comes before it. */
@@ -90,17 +88,34 @@ export type ProcessorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
     /** The projects that it may name; `any` if the configuration does not list them. */
     projects?(config: z.output<Schema>): readonly string[] | 'any';
   };
-  create(settings: Settings, config: z.output<Schema>): Processor | Promise<Processor>;
+} & (RequestProcessing<z.output<Schema>> | BatchProcessing<z.output<Schema>, Accepted>);
+
+/** It decides on requests, so it comes before every processor that accepts another kind. */
+type RequestProcessing<Config> = {
+  readonly data: { readonly accepts: readonly ['received']; readonly emits: 'same' };
+  create(settings: Settings, config: Config): RequestProcessor | Promise<RequestProcessor>;
 };
 
-export type ExporterFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
-  'exporter',
-  Schema
-> & {
+type BatchProcessing<Config, Accepted extends DurableKind> = {
   readonly data: {
-    readonly accepts: readonly DataKind[];
+    readonly accepts: readonly Accepted[];
+    /** The kind that it passes on; `same` is the kind that it received. */
+    readonly emits: DurableKind | 'same';
+  };
+  create(
+    settings: Settings,
+    config: Config,
+  ): BatchProcessor<Accepted> | Promise<BatchProcessor<Accepted>>;
+};
+
+export type ExporterFactory<
+  Schema extends z.ZodType = z.ZodType,
+  Accepted extends DurableKind = DurableKind,
+> = FactoryBase<'exporter', Schema> & {
+  readonly data: {
+    readonly accepts: readonly Accepted[];
     /** The subset of `accepts` that it takes as configured, if the configuration makes a difference. */
-    acceptsAs?(config: z.output<Schema>): readonly DataKind[];
+    acceptsAs?(config: z.output<Schema>): readonly DurableKind[];
     /** It joins the events of one observation in the memory of its process. */
     joinsEvents?(config: z.output<Schema>): boolean;
   };
@@ -111,24 +126,27 @@ export type ExporterFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
      */
     mixesProjects?(config: z.output<Schema>): string | undefined;
   };
-  create(settings: Settings, config: z.output<Schema>): Exporter | Promise<Exporter>;
+  create(
+    settings: Settings,
+    config: z.output<Schema>,
+  ): Exporter<Accepted> | Promise<Exporter<Accepted>>;
 };
 
-export type ConnectorFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
-  'connector',
-  Schema
-> & {
+export type ConnectorFactory<
+  Schema extends z.ZodType = z.ZodType,
+  Accepted extends DurableKind = DurableKind,
+> = FactoryBase<'connector', Schema> & {
   readonly data: {
-    readonly accepts: readonly DataKind[];
+    readonly accepts: readonly Accepted[];
     /** The kind that it passes on; `same` is the kind that it received. */
-    readonly emits: DataKind | 'same';
+    readonly emits: DurableKind | 'same';
   };
   /** `pipelines` are the pipelines that name it as their receiver. */
   create(
     settings: Settings,
     config: z.output<Schema>,
     pipelines: readonly Pipeline[],
-  ): Connector | Promise<Connector>;
+  ): Connector<Accepted> | Promise<Connector<Accepted>>;
 };
 
 export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase<
@@ -167,16 +185,18 @@ export type Need = {
 export function defineReceiver<S extends z.ZodType>(factory: ReceiverFactory<S>): ReceiverFactory {
   return factory;
 }
-export function defineProcessor<S extends z.ZodType>(
-  factory: ProcessorFactory<S>,
+export function defineProcessor<S extends z.ZodType, Accepted extends DurableKind>(
+  factory: ProcessorFactory<S, Accepted>,
 ): ProcessorFactory {
   return factory;
 }
-export function defineExporter<S extends z.ZodType>(factory: ExporterFactory<S>): ExporterFactory {
+export function defineExporter<S extends z.ZodType, Accepted extends DurableKind>(
+  factory: ExporterFactory<S, Accepted>,
+): ExporterFactory {
   return factory;
 }
-export function defineConnector<S extends z.ZodType>(
-  factory: ConnectorFactory<S>,
+export function defineConnector<S extends z.ZodType, Accepted extends DurableKind>(
+  factory: ConnectorFactory<S, Accepted>,
 ): ConnectorFactory {
   return factory;
 }

@@ -1,39 +1,39 @@
 import { capability } from './capability.ts';
 
-/** What a component says of itself when somebody asks. */
+/** The health of a component, read for every report. */
 export type ComponentHealth = {
-  /** False takes the process out of rotation: it cannot accept what is sent to it. Default true. */
+  /** False takes the process out of rotation, because it cannot accept requests. Default: true. */
   readonly ready?: boolean;
-  /** False where work does not progress, e.g. a backlog without completions. Default true. */
+  /** False if work does not progress, e.g. a backlog without completions. Default: true. */
   readonly healthy?: boolean;
-  /** One sentence for people; no payload, no secret. */
+  /** One sentence for people, without payloads and secrets. */
   readonly message?: string;
-  /** Facts for `?verbose`: backlog, its age, headroom on disk, the promise in force. */
+  /** Facts for `?verbose`: the backlog and its age, free disk space, the durability in force. */
   readonly details?: Readonly<Record<string, string | number | boolean | null>>;
 };
 
 export type ServicePhase = 'starting' | 'running' | 'stopping' | 'stopped';
 
 export type HealthReport = {
-  /** The service runs and no component says that it cannot accept. */
+  /** The service runs and every component is ready. */
   readonly ready: boolean;
-  /** `degraded` while something running is not healthy or not ready. */
+  /** `degraded` while a component of the running service is not healthy or not ready. */
   readonly status: ServicePhase | 'degraded';
   /** Milliseconds since the epoch. */
   readonly upSince: number;
   /** Milliseconds. */
   readonly uptime: number;
-  /** Every registered component when verbose, else those that are not well. */
+  /** Every registered component if verbose, else only those that are not healthy or not ready. */
   readonly components: readonly (ComponentHealth & { readonly id: string })[];
 };
 
-/** Asked by health endpoints, the control socket and the UI. */
+/** Read by health endpoints, the control socket and the UI. */
 export type HealthSource = { report(verbose: boolean): HealthReport };
 export const HEALTH = capability<HealthSource>('health');
 
 /**
- * Where a component says how it is. `read` is called at every report: it must be quick, and what it
- * throws is shown as unhealthy. The returned function takes it back; shutting down does too.
+ * Components register here. `read` is called for every report and must be fast; an exception counts as unhealthy.
+ * The returned function unregisters, and so does the shutdown of the component.
  */
 export type HealthRegistry = {
   register(componentId: string, read: () => ComponentHealth): () => void;

@@ -5,8 +5,8 @@ import { descriptionOf, keysOf, marksOf, schemaAt, toInput } from './shape.ts';
 import { type ConfigNode, nodeAt, type Path, pathText, placeOf, REDACTED } from './tree.ts';
 
 /**
- * Checks one section against its schema. Every fault becomes an issue with its place, what is wrong and
- * what is allowed; undefined when there is any. `path` is where the section stands in the configuration.
+ * Checks one section against its schema. Every problem becomes an issue with its place and the allowed values; then
+ * the result is undefined. `path` is the path of the section in the configuration.
  */
 export function check<S extends z.ZodType>(
   schema: S,
@@ -20,7 +20,7 @@ export function check<S extends z.ZodType>(
     if (parsed.success) return parsed.data;
     const texts = wantedTexts(node, parsed.error.issues).filter((wanted) => !asText.has(wanted));
     if (texts.length > 0) {
-      // `${env:KEY}` holds 12345 and the field wants a string: then it is the string "12345".
+      // `${env:KEY}` is 12345 and the field takes a string: use the string "12345".
       for (const wanted of texts) asText.add(wanted);
       continue;
     }
@@ -33,7 +33,7 @@ export function check<S extends z.ZodType>(
 type ZodIssue = z.core.$ZodIssue;
 type Section = { readonly schema: z.ZodType; readonly node: ConfigNode; readonly path: Path };
 
-/** Expanded values that were read as something else where a string belongs. */
+/** Expanded values that were read as another type although the field takes a string. */
 function wantedTexts(
   node: ConfigNode,
   found: readonly ZodIssue[],
@@ -69,7 +69,11 @@ function describe(section: Section, issue: ZodIssue, prefix: Path): Issue[] {
   ) {
     const about = descriptionOf(schemaAt(section.schema, path) ?? section.schema);
     return [
-      problem(section, path, `required and not given${about === undefined ? '' : ` (${about})`}`),
+      problem(
+        section,
+        path,
+        `required and not given${about === undefined ? '' : ` (${about.replace(/\.$/, '')})`}`,
+      ),
     ];
   }
   return [problem(section, path, `${messageOf(issue, node)}${got(section, path, node)}`)];
@@ -85,7 +89,7 @@ function unknownKey(section: Section, path: Path, key: string): Issue {
   );
 }
 
-/** Of a union's branches the one that fits the value's type, so that its message speaks of the fault. */
+/** The branch of a union that fits the value's type, so that its message names the problem. */
 function likeliestBranch(branches: readonly ZodIssue[][]): ZodIssue[] | undefined {
   const fitting = branches.filter((branch) => branch.every((issue) => issue.path.length > 0));
   return [...(fitting.length > 0 ? fitting : branches)].sort((a, b) => a.length - b.length)[0];
@@ -123,7 +127,7 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
   record: 'a map',
 };
 
-/** ` (got 5)`, redacted where the value came from outside or is a secret. */
+/** ` (got 5)`, redacted if the value is a secret or comes from the environment or a file. */
 function got(section: Section, path: Path, node: ConfigNode | undefined): string {
   if (node === undefined) return '';
   if (node.kind !== 'scalar') return ` (got a ${node.kind})`;

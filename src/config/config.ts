@@ -17,7 +17,7 @@ export type PipelineConfig = {
   readonly exporters: readonly string[];
 };
 
-/** A whole configuration, expanded and valid: what the engine runs. */
+/** A whole configuration, expanded and valid; the engine runs it. */
 export type ServiceConfig = {
   readonly receivers: ReadonlyMap<string, Declared<ReceiverFactory>>;
   readonly processors: ReadonlyMap<string, Declared<ProcessorFactory>>;
@@ -36,12 +36,12 @@ export type ServiceConfig = {
       readonly metrics: {
         readonly level: 'none' | 'normal';
         readonly address: string;
-        /** The address stands in the file: failing to bind it is an error, not a warning. */
+        /** The file names the address: a failure to bind it is an error, not a warning. */
         readonly addressIsConfigured: boolean;
         readonly tls?: ServerTls | undefined;
       };
     };
-    /** Processes that serve; `auto` is one for each core. */
+    /** Number of worker processes; `auto` is one per core. */
     readonly workers: number | 'auto';
     readonly limits: { readonly in_flight_bytes: number };
     /** Milliseconds. */
@@ -49,13 +49,13 @@ export type ServiceConfig = {
   };
 };
 
-/** One thing that is wrong, or odd, in a configuration. */
+/** A problem in a configuration. */
 export type Issue = {
   readonly severity: 'error' | 'warning';
-  /** `config.yaml:12:5`; undefined for what comes from `--set` or stands nowhere. */
+  /** `config.yaml:12:5`; undefined for a value of `--set`, or a missing one. */
   readonly at: string | undefined;
   /** `receivers.otlp.protocols.http.endpoint` */
   readonly path: string;
-  /** What is wrong, what is allowed, and what was perhaps meant. */
+  /** The problem, the allowed values, and the value that was probably intended. */
   readonly message: string;
 };

@@ -1,6 +1,6 @@
 /**
- * The candidate that `text` was perhaps meant to be: the nearest by edit distance (insertions, deletions,
- * replacements, swaps of neighbours), if it is near at all.
+ * The candidate nearest to `text` by edit distance (insertions, deletions, replacements, swaps of neighbours),
+ * if it is near enough to be a typing error.
  */
 export function nearest(text: string, candidates: Iterable<string>): string | undefined {
   let best: string | undefined;
@@ -23,7 +23,7 @@ export function didYouMean(text: string, candidates: Iterable<string>): string {
   return meant === undefined ? '' : `; did you mean "${meant}"?`;
 }
 
-/** Names longer than this are no typing errors, and comparing them costs the product of their lengths. */
+/** Comparing two names costs the product of their lengths, and longer names are no typing errors. */
 const MAX_LENGTH = 100;
 
 function editDistance(a: string, b: string): number {

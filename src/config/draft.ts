@@ -5,7 +5,7 @@ import type { Registry } from './registry.ts';
 import type { ServiceSection } from './service-schema.ts';
 import type { ConfigNode, Path } from './tree.ts';
 
-/** What the checks need to know of a configuration, and where they report. */
+/** The configuration under check, and the function that reports its problems. */
 export type Draft = {
   readonly root: ConfigNode;
   readonly registry: Registry;
@@ -15,14 +15,14 @@ export type Draft = {
   readonly connectors: Components<'connector'>;
   readonly extensions: Components<'extension'>;
   readonly service: ServiceSection;
-  /** False where a part of `service` could not be read: what nobody names may be named there. */
+  /** False if a part of `service` is invalid: components that seem unused may be named there. */
   readonly isServiceSound: boolean;
-  /** Pipelines whose id and references could be read. */
+  /** Pipelines with a readable id and readable references. */
   readonly pipelines: readonly PipelineConfig[];
   report(severity: Issue['severity'], path: Path, message: string): void;
 };
 
-/** A declared component whose settings are wrong still counts as declared; its config is undefined. */
+/** A component with invalid settings still counts as declared; its config is undefined. */
 export type Components<K extends ComponentKind> = ReadonlyMap<
   string,
   Declared<Extract<Factory, { kind: K }>>

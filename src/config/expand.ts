@@ -11,45 +11,46 @@ import {
   type ScalarNode,
 } from './tree.ts';
 
-export type Surroundings = {
+/** Where the values of variables come from. */
+export type VariableSources = {
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What `${file:PATH}` is relative to. */
+  /** The directory that `${file:PATH}` is relative to. */
   readonly cwd: string;
   readonly read: ReadFile;
 };
 
 /**
  * Replaces `${env:NAME}`, `${env:NAME:-default}`, `${env:NAME:?message}`, `${NAME}` and `${file:PATH}` in
- * every value, and `$$` by `$`. A value that is one `${…}` takes the type its text has in YAML; inside a
- * longer text it becomes text. What a variable holds is not expanded again.
+ * every value, and `$$` by `$`. A value that is a single `${…}` takes the YAML type of its text; inside a longer
+ * text it becomes text. The value of a variable is not expanded again.
  */
-export function expand(root: ConfigNode, surroundings: Surroundings, issues: Issue[]): ConfigNode {
-  return expandNode(root, [], surroundings, issues);
+export function expand(root: ConfigNode, sources: VariableSources, issues: Issue[]): ConfigNode {
+  return expandNode(root, [], sources, issues);
 }
 
 function expandNode(
   node: ConfigNode,
   path: Path,
-  surroundings: Surroundings,
+  sources: VariableSources,
   issues: Issue[],
 ): ConfigNode {
   if (node.kind === 'list') {
     const items = node.items.map((item, index) =>
-      expandNode(item, [...path, index], surroundings, issues),
+      expandNode(item, [...path, index], sources, issues),
     );
     return { ...node, items };
   }
   if (node.kind === 'map') {
     const entries = new Map<string, MapEntry>();
     for (const [key, { keyAt, value }] of node.entries) {
-      entries.set(key, { keyAt, value: expandNode(value, [...path, key], surroundings, issues) });
+      entries.set(key, { keyAt, value: expandNode(value, [...path, key], sources, issues) });
     }
     return { ...node, entries };
   }
   if (typeof node.value !== 'string' || !node.value.includes('$')) return node;
   const report = (severity: Issue['severity'], message: string) =>
     issues.push({ severity, at: node.at, path: pathText(path), message });
-  return expandScalar(node, node.value, new Expander(surroundings, report));
+  return expandScalar(node, node.value, new Expander(sources, report));
 }
 
 function expandScalar(node: ScalarNode, value: string, expander: Expander): ConfigNode {
@@ -62,29 +63,29 @@ function expandScalar(node: ScalarNode, value: string, expander: Expander): Conf
   return typed(text, { text, shown }, node.at);
 }
 
-/** The inside of a value that is one `${…}` and nothing else. */
+/** The inside of a value that is a single `${…}`. */
 function wholeReference(value: string): string | undefined {
   return value.startsWith('${') && closingBrace(value, 2) === value.length - 1
     ? value.slice(2, -1)
     : undefined;
 }
 
-/** Gives a text the type it has in YAML. A string stays as it came, comment signs and quotes included. */
+/** The text with its YAML type. A string remains as it is, with comment signs and quotes. */
 function typed(text: string, expansion: Expansion, at: string | undefined): ConfigNode {
   const problems: Issue[] = [];
   const read = readYaml(text, undefined, problems);
   const isText = problems.length > 0 || (read?.kind === 'scalar' && typeof read.value === 'string');
   if (isText) return { kind: 'scalar', value: text, at, expansion };
   if (read === undefined) return { kind: 'scalar', value: null, at, expansion };
-  return standingAt(read, expansion, at);
+  return placedAt(read, expansion, at);
 }
 
-/** What one variable holds stands where the variable stands, and is as secret as its whole. */
-function standingAt(node: ConfigNode, expansion: Expansion, at: string | undefined): ConfigNode {
+/** Every value of an expansion has the place of its variable, and is as secret as the whole. */
+function placedAt(node: ConfigNode, expansion: Expansion, at: string | undefined): ConfigNode {
   const inner = (child: ConfigNode): ConfigNode => {
     const text = child.kind === 'scalar' ? String(child.value ?? '') : '';
     const isSecret = expansion.shown !== expansion.text;
-    return standingAt(child, { text, shown: isSecret ? REDACTED : text }, at);
+    return placedAt(child, { text, shown: isSecret ? REDACTED : text }, at);
   };
   if (node.kind === 'scalar') return { ...node, at, expansion };
   if (node.kind === 'list') return { ...node, at, expansion, items: node.items.map(inner) };
@@ -94,7 +95,7 @@ function standingAt(node: ConfigNode, expansion: Expansion, at: string | undefin
   return { ...node, at, expansion, entries };
 }
 
-/** Where the brace closes whose inside starts at `from`; -1 when it never does. */
+/** The position of the brace that closes the one before `from`; -1 if there is none. */
 function closingBrace(text: string, from: number): number {
   let depth = 1;
   for (let position = from; position < text.length; position++) {
@@ -104,19 +105,19 @@ function closingBrace(text: string, from: number): number {
   return -1;
 }
 
-/** Defaults may hold references of their own; nobody means more than a few. */
+/** Levels of references inside defaults. */
 const MAX_NESTING = 10;
 
 class Expander {
-  private readonly surroundings: Surroundings;
-  private readonly report: (severity: Issue['severity'], message: string) => void;
+  readonly #sources: VariableSources;
+  readonly #report: (severity: Issue['severity'], message: string) => void;
 
   constructor(
-    surroundings: Surroundings,
+    sources: VariableSources,
     report: (severity: Issue['severity'], message: string) => void,
   ) {
-    this.surroundings = surroundings;
-    this.report = report;
+    this.#sources = sources;
+    this.#report = report;
   }
 
   /** Replaces every reference in a longer text. */
@@ -139,7 +140,7 @@ class Expander {
       }
       const end = closingBrace(value, dollar + 2);
       if (end === -1) {
-        this.report('error', `a "\${" without its "}"; write $\${ for the text itself`);
+        this.#report('error', `a "\${" has no "}"; write $\${ for the text itself`);
         break;
       }
       const replaced = this.reference(value.slice(dollar + 2, end), nesting);
@@ -153,46 +154,46 @@ class Expander {
   /** The inside of one `${…}`. */
   reference(inside: string, nesting: number): Expansion {
     const scheme = /^([A-Za-z][A-Za-z0-9+.-]*):(?![-?])/.exec(inside)?.[1];
-    if (scheme === 'file') return this.file(inside.slice('file:'.length));
+    if (scheme === 'file') return this.#file(inside.slice('file:'.length));
     if (scheme !== undefined && scheme !== 'env') {
-      this.report('error', `\${${scheme}:…} is not known; allowed: \${env:NAME}, \${file:PATH}`);
+      this.#report('error', `\${${scheme}:…} is not known; allowed: \${env:NAME}, \${file:PATH}`);
       return NOTHING;
     }
-    return this.variable(scheme === 'env' ? inside.slice('env:'.length) : inside, nesting);
+    return this.#variable(scheme === 'env' ? inside.slice('env:'.length) : inside, nesting);
   }
 
-  private variable(inside: string, nesting: number): Expansion {
+  #variable(inside: string, nesting: number): Expansion {
     const match = /^([A-Za-z_][A-Za-z0-9_]*)(?::([-?])([\s\S]*))?$/.exec(inside);
     const name = match?.[1];
     if (name === undefined) {
-      this.report(
+      this.#report(
         'error',
         `not a variable; write \${env:NAME}, \${env:NAME:-default} or \${env:NAME:?message}`,
       );
       return NOTHING;
     }
-    const value = this.surroundings.env[name];
+    const value = this.#sources.env[name];
     const rest = match?.[3] ?? '';
     if (match?.[2] === '?' && (value === undefined || value === '')) {
       const wanted = rest === '' ? '' : `: ${rest}`;
-      this.report('error', `the environment variable ${name} is not set${wanted}`);
+      this.#report('error', `the environment variable ${name} is not set${wanted}`);
       return NOTHING;
     }
     if (value !== undefined) return { text: value, shown: value === '' ? '' : REDACTED };
     if (match?.[2] === '-') {
       return nesting < MAX_NESTING ? this.text(rest, nesting + 1) : { text: rest, shown: rest };
     }
-    this.report('warning', `the environment variable ${name} is not set; taken as empty`);
+    this.#report('warning', `the environment variable ${name} is not set and counts as empty`);
     return NOTHING;
   }
 
-  private file(name: string): Expansion {
+  #file(name: string): Expansion {
     try {
-      const { cwd, read } = this.surroundings;
+      const { cwd, read } = this.#sources;
       const text = read(resolve(cwd, name)).replace(/\r?\n$/, '');
       return { text, shown: text === '' ? '' : REDACTED };
     } catch (error) {
-      this.report('error', `\${file:${name}} cannot be read: ${reasonOf(error)}`);
+      this.#report('error', `\${file:${name}} cannot be read: ${reasonOf(error)}`);
       return NOTHING;
     }
   }

@@ -1,9 +1,9 @@
 import { type ReadFile, readBounded } from './read.ts';
 
-/** What a configuration was read from: texts by the path of their file. */
+/** The texts of the files that a configuration was read from, by path. */
 export type FileTexts = Readonly<Record<string, string>>;
 
-/** Reads files and keeps their texts, so that others see the same whatever becomes of the files. */
+/** Reads files and keeps their texts, so that other processes see the same even if the files change. */
 export function keepingReader(): { readonly read: ReadFile; readonly texts: FileTexts } {
   const texts: Record<string, string> = {};
   return {
@@ -16,7 +16,7 @@ export function keepingReader(): { readonly read: ReadFile; readonly texts: File
   };
 }
 
-/** Gives what was kept. */
+/** Reads the kept texts. */
 export function readerOf(texts: FileTexts): ReadFile {
   return (path) => texts[path] ?? readBounded(path);
 }

@@ -1,12 +1,17 @@
-import type { DataKind } from '../component/component.ts';
-import type { ConnectorFactory, ExporterFactory, ProcessorFactory } from '../component/factory.ts';
+import type { DataKind, DurableKind } from '../component/component.ts';
+import type {
+  ConnectorFactory,
+  ExporterFactory,
+  ProcessorFactory,
+  ReceiverFactory,
+} from '../component/factory.ts';
 import type { Declared, PipelineConfig } from './config.ts';
 import { didYouMean } from './did-you-mean.ts';
 import type { Draft } from './draft.ts';
 import { checkProjects } from './projects.ts';
 import type { Path } from './tree.ts';
 
-/** Checks that the pipelines name what is declared, are joined without a gap, and that the parts fit. */
+/** Checks that pipelines name declared components, that connectors join them, and that the parts fit together. */
 export function checkGraph(draft: Draft): void {
   checkPipelineIds(draft);
   checkIdsOfBothKinds(draft);
@@ -51,7 +56,7 @@ function checkPipelineIds(draft: Draft): void {
   }
 }
 
-/** A name in a pipeline must mean one thing. */
+/** An id in a pipeline must refer to one component. */
 function checkIdsOfBothKinds(draft: Draft): void {
   for (const id of draft.connectors.keys()) {
     for (const kind of ['exporter', 'receiver'] as const) {
@@ -69,7 +74,7 @@ function checkIdsOfBothKinds(draft: Draft): void {
 type Role = 'receivers' | 'processors' | 'exporters';
 const SINGULAR = { receivers: 'receiver', processors: 'processor', exporters: 'exporter' } as const;
 
-/** True when every reference of the pipeline can be followed. */
+/** True if every reference of the pipeline leads to a component. */
 function checkPipeline(draft: Draft, pipeline: PipelineConfig): boolean {
   let isComplete = true;
   const fail = (path: Path, message: string) => {
@@ -91,7 +96,7 @@ function checkPipeline(draft: Draft, pipeline: PipelineConfig): boolean {
   return isComplete;
 }
 
-/** By what the file says, not by what could be read: a faulty component is reported once, where it stands. */
+/** From the file, not from the valid components, so that an invalid component is reported only once, at its place. */
 function declaredIds(draft: Draft, section: string): string[] {
   const node = draft.root.kind === 'map' ? draft.root.entries.get(section)?.value : undefined;
   return node?.kind === 'map' ? [...node.entries.keys()] : [];
@@ -110,7 +115,7 @@ function unknownReference(draft: Draft, role: Role, id: string): string {
   const known = candidates(draft, role);
   const elsewhere = (['receivers', 'processors', 'connectors', 'exporters', 'extensions'] as const)
     .filter((section) => section !== role && declaredIds(draft, section).includes(id))
-    .map((section) => ` ("${id}" stands under ${section})`);
+    .map((section) => ` ("${id}" is declared under ${section})`);
   return `references ${SINGULAR[role]} "${id}" which is not configured${elsewhere[0] ?? didYouMean(id, known)}`;
 }
 
@@ -160,15 +165,15 @@ function checkConnectors(draft: Draft): boolean {
   return fits;
 }
 
-/** Pipelines so that each stands after those that feed it; undefined, with an issue, when they form a ring. */
+/** The pipelines, each after those that feed it; undefined, with an issue, if they form a cycle. */
 function inOrder(draft: Draft): readonly PipelineConfig[] | undefined {
   const ordered: PipelineConfig[] = [];
   const entered: PipelineConfig[] = [];
-  let ring: string[] | undefined;
+  let cycle: string[] | undefined;
   const enter = (pipeline: PipelineConfig) => {
-    if (ordered.includes(pipeline) || ring !== undefined) return;
+    if (ordered.includes(pipeline) || cycle !== undefined) return;
     if (entered.includes(pipeline)) {
-      ring = [...entered.slice(entered.indexOf(pipeline)), pipeline]
+      cycle = [...entered.slice(entered.indexOf(pipeline)), pipeline]
         .map((each) => each.id)
         .reverse();
       return;
@@ -179,12 +184,12 @@ function inOrder(draft: Draft): readonly PipelineConfig[] | undefined {
     ordered.push(pipeline);
   };
   draft.pipelines.forEach(enter);
-  if (ring === undefined) return ordered;
-  const first = draft.pipelines.find((pipeline) => pipeline.id === ring?.[0]);
+  if (cycle === undefined) return ordered;
+  const first = draft.pipelines.find((pipeline) => pipeline.id === cycle?.[0]);
   draft.report(
     'error',
     first === undefined ? ['service', 'pipelines'] : pathOf(first),
-    `pipelines feed each other in a ring: ${ring.join(' → ')}`,
+    `pipelines feed each other in a cycle: ${cycle.join(' → ')}`,
   );
   return undefined;
 }
@@ -195,17 +200,18 @@ function feedersOf(draft: Draft, pipeline: PipelineConfig): PipelineConfig[] {
 }
 
 const KIND_NAMES: Readonly<Record<DataKind, string>> = {
+  received: 'received batches',
   raw: 'raw batches',
   observations: 'observations',
 };
 
-/** Follows what flows through every pipeline, and stops where a part cannot take it. */
+/** Follows the kind of data through every pipeline, and reports the first part that does not accept it. */
 function checkDataKinds(draft: Draft, order: readonly PipelineConfig[]): void {
-  const fromConnector = new Map<string, Set<DataKind>>();
+  const fromConnector = new Map<string, Set<DurableKind>>();
   for (const pipeline of order) {
     const kinds = new Set<DataKind>();
     for (const id of pipeline.receivers) {
-      if (!draft.connectors.has(id)) kinds.add('raw');
+      if (!draft.connectors.has(id)) kinds.add(kindFrom(draft.receivers.get(id)?.factory));
       for (const kind of fromConnector.get(id) ?? []) kinds.add(kind);
     }
     for (const start of kinds) {
@@ -228,10 +234,15 @@ function checkDataKinds(draft: Draft, order: readonly PipelineConfig[]): void {
   }
 }
 
+/** A receiver that delivers to each exporter takes sealed batches out of a queue. */
+function kindFrom(factory: ReceiverFactory | undefined): DataKind {
+  return factory?.data?.deliversToEach === true ? 'raw' : 'received';
+}
+
 function acceptedBy(
   factory: ExporterFactory | ConnectorFactory,
   config: unknown,
-): readonly DataKind[] {
+): readonly DurableKind[] {
   const narrowed =
     factory.kind === 'exporter' && config !== undefined
       ? factory.data.acceptsAs?.(config)
@@ -239,33 +250,36 @@ function acceptedBy(
   return narrowed ?? factory.data.accepts;
 }
 
+/** A received batch is sealed before the first processor that accepts another kind, or behind the last one. */
 function kindBehindProcessors(
   draft: Draft,
   pipeline: PipelineConfig,
   start: DataKind,
-): DataKind | undefined {
+): DurableKind | undefined {
   let kind = start;
   for (const [index, id] of pipeline.processors.entries()) {
     const factory = draft.processors.get(id)?.factory;
     if (factory === undefined) return undefined;
-    if (!factory.data.accepts.includes(kind)) {
-      const message = misfit(draft, `processor "${id}"`, factory.data.accepts, kind);
+    const accepts: readonly DataKind[] = factory.data.accepts;
+    if (kind === 'received' && !accepts.includes(kind)) kind = 'raw';
+    if (!accepts.includes(kind)) {
+      const message = misfit(draft, `processor "${id}"`, accepts, kind);
       draft.report('error', pathOf(pipeline, 'processors', index), message);
       return undefined;
     }
     if (factory.data.emits !== 'same') kind = factory.data.emits;
   }
-  return kind;
+  return kind === 'received' ? 'raw' : kind;
 }
 
-function misfit(draft: Draft, who: string, accepts: readonly DataKind[], given: DataKind): string {
+function misfit(draft: Draft, part: string, accepts: readonly DataKind[], given: DataKind): string {
   const wanted = accepts.map((kind) => KIND_NAMES[kind]).join(' or ');
   const converters = draft.registry
     .filter((factory): factory is ProcessorFactory => factory.kind === 'processor')
     .filter((factory) => factory.data.emits !== 'same');
   const towards = converters.find(
-    (factory) =>
-      factory.data.accepts.includes(given) && accepts.some((kind) => factory.data.emits === kind),
+    ({ data }) =>
+      data.accepts.some((kind) => kind === given) && accepts.some((kind) => data.emits === kind),
   );
   const away = converters.find((factory) => factory.data.emits === given);
   const mend =
@@ -273,8 +287,10 @@ function misfit(draft: Draft, who: string, accepts: readonly DataKind[], given: 
       ? `; put the processor ${towards.type} before it`
       : away !== undefined
         ? `; put it before the processor ${away.type}`
-        : '';
-  return `${who} takes ${wanted}, but here the pipeline carries ${KIND_NAMES[given]}${mend}`;
+        : given === 'raw' && accepts.includes('received')
+          ? '; put it into the pipeline in front of the queue'
+          : '';
+  return `${part} takes ${wanted}, but here the pipeline carries ${KIND_NAMES[given]}${mend}`;
 }
 
 function processorsOf(draft: Draft, pipeline: PipelineConfig): Declared<ProcessorFactory>[] {
@@ -293,12 +309,12 @@ function checkOrderOfProcessors(draft: Draft, pipeline: PipelineConfig): void {
     draft.report(
       'error',
       pathOf(pipeline, 'processors', index),
-      `"${id}" must stand after everything that can reject; move it behind ${names}`,
+      `"${id}" must come after every processor that can reject; move it behind ${names}`,
     );
   }
 }
 
-/** Whose data comes in must be known: a processor names the tenant, or the receiver's own project does. */
+/** Every request needs a tenant: a processor names it, or the receiver has a project of its own. */
 function checkTenant(draft: Draft, pipeline: PipelineConfig): void {
   const naming = processorsOf(draft, pipeline).filter(
     ({ factory }) => factory.tenancy?.authenticates === true,
@@ -323,12 +339,12 @@ function checkTenant(draft: Draft, pipeline: PipelineConfig): void {
     draft.report(
       'error',
       pathOf(pipeline, 'receivers', index),
-      `nothing says whose data "${id}" receives; put the processor ${able} into the pipeline, or give the receiver a project of its own`,
+      `the data that "${id}" receives has no project; put the processor ${able} into the pipeline, or set the project of the receiver`,
     );
   }
 }
 
-/** A receiver gives each client one answer, and takes it from one pipeline. */
+/** A receiver gives each client one answer, so it belongs to one pipeline. */
 function checkSharedReceivers(draft: Draft): void {
   for (const id of draft.receivers.keys()) {
     const fed = draft.pipelines.filter((pipeline) => pipeline.receivers.includes(id));

@@ -11,7 +11,7 @@ export function jsonSchema(registry: Registry): Json {
     for (const factory of registry.filter((each) => each.kind === kind)) {
       const names = [factory.type, ...(factory.aliases ?? [])].join('|');
       const { description } = factory;
-      patternProperties[`^(${names})(/.+)?$`] = { ...schemaOf(factory.config), description };
+      patternProperties[`^(${names})(/.+)?$`] = { ...schemaJson(factory.config), description };
     }
     const types = typesOf(registry, kind).join(', ');
     const description = `${section} by id (type or type/name). Types: ${types}`;
@@ -22,21 +22,22 @@ export function jsonSchema(registry: Registry): Json {
     $schema: 'https://json-schema.org/draft/2020-12/schema',
     title: 'Configuration of tracectl',
     type: 'object',
-    properties: { ...Object.fromEntries(sections), service: schemaOf(serviceSchema) },
+    properties: { ...Object.fromEntries(sections), service: schemaJson(serviceSchema) },
     required: ['receivers', 'exporters', 'service'],
     additionalProperties: false,
   };
 }
 
-function schemaOf(schema: z.ZodType): Json {
+/** The JSON Schema of one section, with every value as a file may hold it. */
+export function schemaJson(schema: z.ZodType): Json {
   const { $schema: _, ...json } = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' });
   return asWritten(json) as Json;
 }
 
-/** Any value may be a variable. */
+/** Every value may be a variable. */
 const VARIABLE = { type: 'string', pattern: '\\$\\{' };
 
-/** What a file may hold is more than what a schema says: sections may be empty, values variables. */
+/** A file allows more than its schema: sections may be empty, and values may be variables. */
 function asWritten(node: unknown): unknown {
   if (Array.isArray(node)) return node.map(asWritten);
   if (typeof node !== 'object' || node === null) return node;

@@ -9,15 +9,15 @@ type Claim = {
   readonly endpoint: Endpoint;
   /** As written. */
   readonly shown: string;
-  /** Receivers of different types share one listener; nothing else does. */
+  /** Only receivers of different types share a listener. */
   readonly receiverType: string | undefined;
-  /** gRPC shares its port with nobody. */
+  /** A gRPC port is never shared. */
   readonly isGrpc: boolean;
-  /** Only a default, which gives way. */
+  /** A default address, which yields to a written one. */
   readonly isDefault: boolean;
 };
 
-/** Two listeners on one port are a fault that is cheaper to find here than at the start. */
+/** Finds two listeners on one port before the start does. */
 export function checkListeners(draft: Draft): void {
   const claims = claimsOf(draft);
   for (const [index, claim] of claims.entries()) {

@@ -9,28 +9,28 @@ import type { ConfigNode } from './tree.ts';
 import { validate } from './validate.ts';
 
 export type LoadRequest = {
-  /** Merged in this order. */
+  /** They are merged in this order. */
   readonly files: readonly string[];
   /** `a.b.c=value`, over all files. */
   readonly sets?: readonly string[];
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly registry: Registry;
-  /** What relative paths of files are relative to. */
+  /** The directory that relative paths of files are relative to. */
   readonly cwd: string;
-  /** Gives the text of a file by its whole path; reads it by default. */
+  /** Returns the text of a file by its absolute path. Default: reads the file. */
   readonly read?: ReadFile;
 };
 
 export type Loaded = {
-  /** Undefined when any issue is an error. */
+  /** Undefined if any issue is an error. */
   readonly config: ServiceConfig | undefined;
-  /** In order of files and lines. */
+  /** In the order of files and lines. */
   readonly issues: readonly Issue[];
-  /** The whole configuration for people, secrets redacted; empty when it could not be read. */
+  /** The whole configuration with secrets redacted; empty if it could not be read. */
   readonly printable: Record<string, unknown>;
 };
 
-/** files ─▶ read ─▶ merge ─▶ --set ─▶ expand ─▶ validate. Never throws for what a file says. */
+/** files ─▶ read ─▶ merge ─▶ --set ─▶ expand ─▶ validate. Never throws because of the content of a file. */
 export function loadConfig(request: LoadRequest): Loaded {
   const issues: Issue[] = [];
   const { env, cwd, read = readBounded } = request;
@@ -44,7 +44,7 @@ export function loadConfig(request: LoadRequest): Loaded {
     const node = readSetting(setting, issues);
     if (node !== undefined) root = merge(root, node, issues);
   }
-  // What stands in a file that cannot be read is unknown: whether the rest fits cannot be judged.
+  // The content of an unreadable file is unknown, so the other files cannot be checked against it.
   if (isBroken) return { config: undefined, issues: inOrder(issues, request.files), printable: {} };
   const expanded = root && expand(root, { env, cwd, read }, issues);
   const config = validate(expanded, request.registry, issues);

@@ -3,8 +3,8 @@ import { readYaml } from './read.ts';
 import { type ConfigNode, isNull, type MapEntry, type Path, pathText } from './tree.ts';
 
 /**
- * Lays `over` on `base`: maps are joined key by key, anything else (lists too) is replaced. A null that
- * wipes a map with content is what the file says, and almost never what was meant: a warning.
+ * Lays `over` on `base`: maps are merged key by key, any other value (lists too) is replaced. A null that replaces
+ * a map with content is valid but rarely intended, so it is a warning.
  */
 export function merge(
   base: ConfigNode | undefined,
@@ -27,13 +27,13 @@ export function merge(
       severity: 'warning',
       at: over.at,
       path: pathText(path),
-      message: `an empty value replaces everything given before (${[...base.entries.keys()].join(', ')}); write {} to keep it`,
+      message: `an empty value replaces the earlier value (${[...base.entries.keys()].join(', ')}); write {} to keep it`,
     });
   }
   return over;
 }
 
-/** `a.b.c=value` as a tree; the value is read as YAML. Undefined, with an issue, when it is not one. */
+/** `a.b.c=value` as a tree; the value is read as YAML. Undefined, with an issue, if the form is wrong. */
 export function readSetting(setting: string, issues: Issue[]): ConfigNode | undefined {
   const equals = setting.indexOf('=');
   const path = setting.slice(0, equals).split('.');
@@ -49,7 +49,7 @@ export function readSetting(setting: string, issues: Issue[]): ConfigNode | unde
   const found: Issue[] = [];
   const text = setting.slice(equals + 1);
   const value = readYaml(text, undefined, found) ?? { kind: 'scalar', value: null, at: undefined };
-  // A text that is no YAML (`@host`, `a: b: c`) is just a text.
+  // A value that is not valid YAML (`@host`, `a: b: c`) is a plain text.
   const node: ConfigNode =
     found.length === 0 ? value : { kind: 'scalar', value: text, at: undefined };
   return path.reduceRight<ConfigNode>(

@@ -5,8 +5,8 @@ import { acceptsSection, marksOf, schemaAt, withDefaults } from './shape.ts';
 import { type ConfigNode, isNull, type Path, REDACTED } from './tree.ts';
 
 /**
- * The configuration as it would run, merged, expanded and with every default, in a form that can be read
- * again. Secrets, and all that came from the environment or a file, are `[REDACTED]`.
+ * The configuration in force: merged, expanded and with every default, in a form that can be read again. Secrets
+ * and values from the environment or a file are `[REDACTED]`.
  */
 export function printable(root: ConfigNode, registry: Registry): Record<string, unknown> {
   const printed: Record<string, unknown> = {};

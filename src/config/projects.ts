@@ -1,7 +1,7 @@
 import type { PipelineConfig } from './config.ts';
 import type { Draft } from './draft.ts';
 
-/** Data of several projects must not become one project's at the destination, unless that is meant. */
+/** Data of several projects must not become one project at the destination, unless the configuration permits it. */
 export function checkProjects(draft: Draft): void {
   for (const pipeline of draft.pipelines) {
     for (const [index, id] of pipeline.exporters.entries()) {
@@ -15,7 +15,7 @@ export function checkProjects(draft: Draft): void {
       draft.report(
         'error',
         ['service', 'pipelines', pipeline.id, 'exporters', index],
-        `"${id}" sends everything with one key, but here come several projects (${which}): give each an exporter of its own, or set ${field}: true if they may become one`,
+        `"${id}" sends everything with one key, but its data has several projects (${which}): give each project an exporter of its own, or set ${field}: true to merge them`,
       );
     }
   }
@@ -25,14 +25,14 @@ function pipelinesOf(draft: Draft, exporterId: string): PipelineConfig[] {
   return draft.pipelines.filter(({ exporters }) => exporters.includes(exporterId));
 }
 
-/** Projects whose data reaches these pipelines, through connectors too. */
+/** The projects whose data reaches these pipelines, also through connectors. */
 function projectsOf(
   draft: Draft,
   pipelines: readonly PipelineConfig[],
 ): ReadonlySet<string> | 'any' {
   const projects = new Set<string>();
   const entered = new Set<PipelineConfig>(pipelines);
-  // What is added while it runs is visited too.
+  // The loop also visits pipelines that it adds.
   for (const pipeline of entered) {
     const named = projectsNamedIn(draft, pipeline);
     if (named === 'any') return 'any';

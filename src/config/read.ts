@@ -3,15 +3,15 @@ import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument 
 import type { Issue } from './config.ts';
 import type { ConfigNode, MapEntry, Scalar } from './tree.ts';
 
-/** A configuration is written by people; what is larger than this is not one. */
+/** A larger file is not a configuration, which people write by hand. */
 const MAX_FILE_BYTES = 1024 * 1024;
-/** Values after aliases are followed: what a chain of aliases may multiply a small file into. */
+/** Bounds the values after aliases are followed: a chain of aliases can multiply a small file. */
 const MAX_VALUES = 100_000;
 const MAX_DEPTH = 64;
 
 /**
- * Reads one YAML document into a tree. What is wrong is added to `issues`, all of it at once; the tree
- * then holds what could be read. Undefined for an empty document.
+ * Reads one YAML document into a tree. Every problem is added to `issues`; the tree then has the values that could
+ * be read. Undefined for an empty document.
  *
  * `label` names the text in messages (`config.yaml`); without it, values have no place.
  */
@@ -30,7 +30,7 @@ export function readYaml(
     issues.push({ severity: 'error', at: placeOf(offset), path: '', message });
   };
   try {
-    // Duplicate keys are looked for here and not by the library, which compares every pair of keys.
+    // TreeBuilder finds duplicate keys: the library compares every pair of keys, which is quadratic.
     const document = parseDocument(text, {
       lineCounter: lines,
       prettyErrors: false,
@@ -41,7 +41,7 @@ export function readYaml(
     if (document.errors.length > 0 || document.contents === null) return undefined;
     return new TreeBuilder(placeOf, fail).build(document.contents);
   } catch (error) {
-    // Brackets without end: the parser calls itself once per level.
+    // Deeply nested brackets: the parser recurses once per level and overflows the stack.
     if (!(error instanceof RangeError)) throw error;
     fail(undefined, `nested too deeply; ${MAX_DEPTH} levels are allowed`);
     return undefined;
@@ -55,7 +55,7 @@ function syntaxMessage(error: { code: string; message: string }): string {
     case 'MULTIPLE_DOCS':
       return 'a second document starts here ("---"); put it into a file of its own and give --config twice';
     case 'BAD_INDENT':
-      return `the indentation does not fit what stands above: ${lowerFirst(error.message)}`;
+      return `the indentation does not fit the lines above: ${lowerFirst(error.message)}`;
     default:
       return `not valid YAML: ${lowerFirst(error.message)}`;
   }
@@ -67,66 +67,66 @@ function lowerFirst(text: string): string {
 
 type Range = readonly [number, number, number] | null | undefined;
 
-/** Walks the syntax tree in the order of the text, so that an alias means the anchor last seen. */
+/** Walks the syntax tree in the order of the text, so an alias refers to the last anchor of its name. */
 class TreeBuilder {
-  private values = 0;
-  private isOverflowing = false;
-  private readonly anchors = new Map<string, Node>();
-  private readonly open = new Set<Node>();
-  private readonly placeOf: (offset: number | undefined) => string | undefined;
-  private readonly fail: (offset: number | undefined, message: string) => void;
+  #values = 0;
+  #isOverflowing = false;
+  readonly #anchors = new Map<string, Node>();
+  readonly #open = new Set<Node>();
+  readonly #placeOf: (offset: number | undefined) => string | undefined;
+  readonly #fail: (offset: number | undefined, message: string) => void;
 
   constructor(
     placeOf: (offset: number | undefined) => string | undefined,
     fail: (offset: number | undefined, message: string) => void,
   ) {
-    this.placeOf = placeOf;
-    this.fail = fail;
+    this.#placeOf = placeOf;
+    this.#fail = fail;
   }
 
   build(node: unknown, depth = 0, inAlias = false): ConfigNode {
     const offset = (node as { range?: Range } | null)?.range?.[0];
-    const at = this.placeOf(offset);
+    const at = this.#placeOf(offset);
     const nothing: ConfigNode = { kind: 'scalar', value: null, at };
-    if (this.isOverflowing) return nothing;
-    if (++this.values > MAX_VALUES) {
-      this.isOverflowing = true;
-      this.fail(offset, `more than ${MAX_VALUES} values once aliases are followed`);
+    if (this.#isOverflowing) return nothing;
+    if (++this.#values > MAX_VALUES) {
+      this.#isOverflowing = true;
+      this.#fail(offset, `more than ${MAX_VALUES} values once aliases are followed`);
       return nothing;
     }
     if (depth > MAX_DEPTH) {
-      this.fail(offset, `nested too deeply; ${MAX_DEPTH} levels are allowed`);
-      this.isOverflowing = true;
+      this.#fail(offset, `nested too deeply; ${MAX_DEPTH} levels are allowed`);
+      this.#isOverflowing = true;
       return nothing;
     }
-    if (isAlias(node)) return this.followAlias(node.source, offset, depth);
+    if (isAlias(node)) return this.#followAlias(node.source, offset, depth);
     if (isScalar(node)) {
-      if (node.anchor !== undefined && !inAlias) this.anchors.set(node.anchor, node);
-      return { kind: 'scalar', value: this.scalar(node.value, offset), at };
+      if (node.anchor !== undefined && !inAlias) this.#anchors.set(node.anchor, node);
+      return { kind: 'scalar', value: this.#scalar(node.value, offset), at };
     }
     if (!isMap(node) && !isSeq(node)) return nothing;
-    if (node.anchor !== undefined && !inAlias) this.anchors.set(node.anchor, node);
-    this.open.add(node);
+    if (node.anchor !== undefined && !inAlias) this.#anchors.set(node.anchor, node);
+    this.#open.add(node);
     const built: ConfigNode = isSeq(node)
       ? { kind: 'list', at, items: node.items.map((item) => this.build(item, depth + 1, inAlias)) }
-      : { kind: 'map', at, entries: this.entries(node.items, depth, inAlias) };
-    this.open.delete(node);
+      : { kind: 'map', at, entries: this.#entries(node.items, depth, inAlias) };
+    this.#open.delete(node);
     return built;
   }
 
-  private followAlias(name: string, offset: number | undefined, depth: number): ConfigNode {
-    const target = this.anchors.get(name);
-    if (target !== undefined && !this.open.has(target)) return this.build(target, depth, true);
-    this.fail(
+  #followAlias(name: string, offset: number | undefined, depth: number): ConfigNode {
+    const target = this.#anchors.get(name);
+    if (target !== undefined && !this.#open.has(target)) return this.build(target, depth, true);
+    this.#fail(
       offset,
       target === undefined
-        ? `no anchor &${name} stands above this alias`
-        : `the alias *${name} stands inside the value it names`,
+        ? `there is no anchor &${name} above this alias`
+        : `the alias *${name} is inside the value that it refers to`,
     );
-    return { kind: 'scalar', value: null, at: this.placeOf(offset) };
+    return { kind: 'scalar', value: null, at: this.#placeOf(offset) };
   }
 
-  private entries(
+  #entries(
     pairs: readonly { key: unknown; value: unknown }[],
     depth: number,
     inAlias: boolean,
@@ -135,25 +135,25 @@ class TreeBuilder {
     const merged: ConfigNode[] = [];
     for (const { key, value } of pairs) {
       const offset = (key as { range?: Range } | null)?.range?.[0];
-      const name = this.keyText(key, offset);
+      const name = this.#keyText(key, offset);
       if (name === undefined) continue;
       const built = this.build(value, depth + 1, inAlias);
       if (name === '<<') {
         merged.push(...(built.kind === 'list' ? built.items : [built]));
         continue;
       }
-      const keyAt = this.placeOf(offset);
+      const keyAt = this.#placeOf(offset);
       const first = entries.get(name);
       if (first !== undefined) {
-        const firstPlace = first.keyAt === undefined ? '' : `; it stands first at ${first.keyAt}`;
-        if (!inAlias) this.fail(offset, `the key "${name}" stands here a second time${firstPlace}`);
+        const firstPlace = first.keyAt === undefined ? '' : `; the first one is at ${first.keyAt}`;
+        if (!inAlias) this.#fail(offset, `the key "${name}" is duplicated${firstPlace}`);
         continue;
       }
-      entries.set(name, { keyAt, value: this.at(built, keyAt) });
+      entries.set(name, { keyAt, value: this.#at(built, keyAt) });
     }
     for (const source of merged) {
       if (source.kind !== 'map') {
-        this.fail(undefined, '"<<" takes a map, or a list of maps');
+        this.#fail(undefined, '"<<" takes a map, or a list of maps');
         continue;
       }
       for (const [name, entry] of source.entries) {
@@ -163,35 +163,35 @@ class TreeBuilder {
     return entries;
   }
 
-  /** A value that is not written (`otlp:`) stands where its key stands. */
-  private at(node: ConfigNode, keyAt: string | undefined): ConfigNode {
+  /** The place of an empty value (`otlp:`) is the place of its key. */
+  #at(node: ConfigNode, keyAt: string | undefined): ConfigNode {
     return node.kind === 'scalar' && node.value === null ? { ...node, at: keyAt } : node;
   }
 
-  private keyText(key: unknown, offset: number | undefined): string | undefined {
+  #keyText(key: unknown, offset: number | undefined): string | undefined {
     if (isScalar(key) && key.value !== null) {
-      if (key.anchor !== undefined) this.anchors.set(key.anchor, key);
+      if (key.anchor !== undefined) this.#anchors.set(key.anchor, key);
       return typeof key.value === 'string' ? key.value : (key.source ?? String(key.value));
     }
-    this.fail(offset, 'a key must be a plain text');
+    this.#fail(offset, 'a key must be a plain text');
     return undefined;
   }
 
-  private scalar(value: unknown, offset: number | undefined): Scalar {
+  #scalar(value: unknown, offset: number | undefined): Scalar {
     if (value === null || value === undefined) return null;
     if (typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean') {
       return value;
     }
     if (typeof value === 'bigint') return Number(value);
-    this.fail(offset, 'only texts, numbers, true, false, lists and maps are allowed');
+    this.#fail(offset, 'only texts, numbers, true, false, lists and maps are allowed');
     return null;
   }
 }
 
-/** Gives the text of a file by its path, or throws. */
+/** Returns the text of a file by its path, or throws. */
 export type ReadFile = (path: string) => string;
 
-/** The text of a file, a pipe included. Throws when it is too large, no UTF-8, or cannot be read. */
+/** The text of a file or a pipe. Throws if it is too large, not UTF-8, or unreadable. */
 export function readBounded(path: string): string {
   const file = openSync(path, 'r');
   try {
@@ -209,7 +209,7 @@ export function readBounded(path: string): string {
   }
 }
 
-/** Why a file cannot be read, for people. */
+/** The reason why a file cannot be read. */
 export function reasonOf(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
   if (code === 'ENOENT') return 'there is no such file';

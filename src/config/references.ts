@@ -8,9 +8,9 @@ import { visit } from './shape.ts';
 import { type Path, pathText } from './tree.ts';
 
 /**
- * Follows every reference to an extension (`store: sqlite`): declared, started, and able to do what is
- * asked of it. Gives the extensions in the order to start them: as written, save that what another one
- * refers to comes first.
+ * Checks every reference to an extension (`store: sqlite`): the extension is declared, started, and offers the
+ * capability. Returns the extensions in their start order: as written, except that an extension starts before those
+ * that refer to it.
  */
 export function checkReferences(draft: Draft): readonly string[] {
   const started = checkStarted(draft);
@@ -51,14 +51,14 @@ function checkStarted(draft: Draft): readonly string[] {
   return started;
 }
 
-/** It stands in the file, though its type is unknown: that has been said there. */
+/** The file declares it; if its type is unknown, that is reported there. */
 function isWritten(draft: Draft, id: string): boolean {
   const section =
     draft.root.kind === 'map' ? draft.root.entries.get('extensions')?.value : undefined;
   return section?.kind === 'map' && section.entries.has(id);
 }
 
-/** Whether it is started: some pipeline, or `service.extensions`, names it. */
+/** Whether a pipeline or `service.extensions` names it, so that it is started. */
 export function isUsed(draft: Draft, section: SectionName, id: string): boolean {
   if (section === 'extensions') return draft.service.extensions.includes(id);
   return draft.pipelines.some((pipeline) =>
@@ -68,7 +68,7 @@ export function isUsed(draft: Draft, section: SectionName, id: string): boolean 
   );
 }
 
-/** Gives the ids the component refers to. */
+/** Returns the ids that the component refers to. */
 function checkComponent(
   draft: Draft,
   path: Path,
@@ -91,7 +91,7 @@ function checkNeed(draft: Draft, path: Path, { factory, config }: Declared<Facto
   const need = factory.needs?.(config);
   if (need === undefined) return;
   const provided = draft.extensions.get(need.extension)?.factory.provides;
-  // Where there is no such extension, that has been said.
+  // A missing extension is already reported.
   if (provided === undefined || provided.includes(need.capability)) return;
   const severity = need.isOptional === true ? 'warning' : 'error';
   draft.report(severity, [...path, need.field], need.message);
@@ -138,7 +138,7 @@ function inStartOrder(
   const enter = (id: string) => {
     if (ordered.includes(id)) return;
     if (entered.has(id)) {
-      draft.report('error', ['extensions', id], 'extensions refer to each other in a ring');
+      draft.report('error', ['extensions', id], 'extensions refer to each other in a cycle');
       return;
     }
     entered.add(id);

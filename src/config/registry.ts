@@ -1,7 +1,7 @@
 import type { ComponentKind } from '../component/component.ts';
 import type { Factory } from '../component/factory.ts';
 
-/** The components a configuration may name. */
+/** The components that a configuration can name. */
 export type Registry = readonly Factory[];
 
 /** The sections of a configuration that declare components, in the order they are read and printed. */

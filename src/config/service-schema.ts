@@ -8,19 +8,19 @@ const MAX_WORKERS = 256;
 
 const pipeline = z
   .strictObject({
-    receivers: ids('Where data comes from: receivers, or connectors that other pipelines feed.'),
-    processors: ids('What is done to the data, in this order.'),
-    exporters: ids('Where data goes: exporters, or connectors that feed other pipelines.'),
+    receivers: ids('Sources of data: receivers, or connectors that other pipelines feed.'),
+    processors: ids('Processors, in the order in which they run.'),
+    exporters: ids('Destinations of data: exporters, or connectors that feed other pipelines.'),
   })
-  .describe('A way from receivers through processors to exporters.');
+  .describe('A path from receivers through processors to exporters.');
 
 /** The `service` section. */
 export const serviceSchema = z.strictObject({
-  extensions: ids('Extensions to start; what another one refers to is started before it.'),
+  extensions: ids('Extensions to start. An extension starts before those that refer to it.'),
   pipelines: z
     .record(z.string(), pipeline)
     .default({})
-    .describe('Pipelines by id: `traces`, or `traces/name`.'),
+    .describe('Pipelines by id: `traces` or `traces/name`.'),
   telemetry: z
     .strictObject({
       logs: z
@@ -28,45 +28,45 @@ export const serviceSchema = z.strictObject({
           level: z
             .enum(['debug', 'info', 'warn', 'error'])
             .default('info')
-            .describe('The least severe line that is written.'),
+            .describe('Lowest severity to log.'),
           encoding: z
             .enum(['console', 'json'])
             .default('console')
-            .describe('Lines for people, or one JSON object a line.'),
+            .describe('Lines for people, or one JSON object per line.'),
         })
         .prefault({})
-        .describe("The service's own log, on stderr."),
+        .describe('Logs of the service, on stderr.'),
       metrics: z
         .strictObject({
           level: z
             .enum(['none', 'normal'])
             .default('normal')
             .describe('Whether metrics are served.'),
-          address: endpoint('127.0.0.1:8888').describe('Where Prometheus finds `/metrics`.'),
-          tls: serverTls().optional().describe('Serves https; plain http where it is left out.'),
+          address: endpoint('127.0.0.1:8888').describe('Address of `/metrics` for Prometheus.'),
+          tls: serverTls().optional().describe('Serves https. Default: plain http.'),
         })
         .prefault({})
-        .describe("The service's own metrics."),
+        .describe('Metrics of the service.'),
     })
     .prefault({})
-    .describe('What the service tells about itself.'),
+    .describe('Logs and metrics of the service.'),
   workers: z
     .union([z.literal('auto'), z.int().min(1).max(MAX_WORKERS)], {
       error: `expected a whole number from 1 to ${MAX_WORKERS}, or auto`,
     })
     .default(1)
     .describe(
-      'Processes that serve the same ports, each with queues of its own; `auto` is one for each core. For pipelines without anything that belongs to one process, such as an SQLite store.',
+      'Processes that share the ports, each with queues of its own; `auto` is one per core. Not for components that belong to one process, such as an SQLite store.',
     ),
   limits: z
     .strictObject({
       in_flight_bytes: byteSize('96MiB').describe(
-        'Bytes of requests held in memory at once, over all receivers; what exceeds it is refused with 503. Each worker has its own.',
+        'Bytes of requests in memory at once, over all receivers of a process. A request beyond it is refused with 503.',
       ),
     })
     .prefault({})
-    .describe('Limits of each process as a whole.'),
-  shutdown_timeout: duration('20s').describe('How long a stop may take before it is cut short.'),
+    .describe('Limits of a process as a whole.'),
+  shutdown_timeout: duration('20s').describe('Deadline of a stop.'),
 });
 
 export type ServiceSection = z.output<typeof serviceSchema>;

@@ -4,8 +4,7 @@ import type { ConfigNode, Path } from './tree.ts';
 import { isNull } from './tree.ts';
 
 /**
- * Looks into zod schemas: what a field is called, which keys an object allows, what is marked as secret or
- * as a reference. Validation itself is zod's.
+ * Reads zod schemas: descriptions and marks of fields, and the keys that an object allows. Validation is zod's.
  */
 
 type Definition = {
@@ -22,7 +21,7 @@ type Definition = {
 };
 
 function definitionOf(schema: z.core.$ZodType): Definition {
-  return schema._zod.def as unknown as Definition;
+  return schema._zod.def as Definition;
 }
 
 /** The schema one layer further in: under optional, default, or in front of a transformation. */
@@ -69,7 +68,7 @@ function alternatives(schema: z.core.$ZodType): z.core.$ZodType[] {
   return definitionOf(core).options?.flatMap(alternatives) ?? [core];
 }
 
-/** Keys an object schema allows; undefined where any key, or none, is. */
+/** The keys that an object schema allows; undefined if it allows any key, or is no object. */
 export function keysOf(schema: z.core.$ZodType): string[] | undefined {
   const shapes = alternatives(schema)
     .map((option) => definitionOf(option).shape)
@@ -79,7 +78,7 @@ export function keysOf(schema: z.core.$ZodType): string[] | undefined {
     : [...new Set(shapes.flatMap((shape) => Object.keys(shape)))];
 }
 
-/** The schema of what stands under one key or index. */
+/** The schema of the value under a key or index. */
 function childOf(schema: z.core.$ZodType, step: string | number): z.core.$ZodType | undefined {
   for (const option of alternatives(schema)) {
     const { shape, element, valueType } = definitionOf(option);
@@ -96,8 +95,8 @@ export function schemaAt(schema: z.core.$ZodType, path: Path): z.core.$ZodType |
 }
 
 /**
- * The tree as a value for zod. An empty value (`otlp:`) is an empty section where a section belongs, and
- * otherwise a field that was not given; a path in `asText` gives the text of an expansion.
+ * The tree as a value for zod. An empty value (`otlp:`) is an empty section if the schema has a section there, and
+ * otherwise an absent field. A node in `asText` gives the text of its expansion.
  */
 export function toInput(
   node: ConfigNode,
@@ -121,7 +120,7 @@ export function toInput(
   return input;
 }
 
-/** True where a section (a map) belongs, so that an empty value means an empty section. */
+/** True if the schema is a section (a map), so that an empty value means an empty section. */
 export function acceptsSection(schema: z.core.$ZodType): boolean {
   return alternatives(schema).some((option) => {
     const { type } = definitionOf(option);
@@ -150,7 +149,7 @@ export function visit(
   }
 }
 
-/** Adds defaults to a value as it is written, so that the result can be read again. */
+/** Adds the defaults to a value in its written form, so that the result can be read again. */
 export function withDefaults(schema: z.core.$ZodType, value: unknown): unknown {
   if (Array.isArray(value)) {
     return value.map((item, index) => {

@@ -1,27 +1,27 @@
 /**
- * A configuration between its file and its schema: plain values that remember where they stand, so that
- * every message can name file, line and column, and where they came from, so that no secret is printed.
+ * A configuration between its file and its schema: plain values with their place, so that every message names
+ * file, line and column, and with their source, so that no secret is printed.
  */
 
-/** What a value was before `${…}` in it was replaced. */
+/** The source of a value that had a `${…}`. */
 export type Expansion = {
-  /** The whole text after replacement; what a field that wants a string gets. */
+  /** The whole text after replacement, for fields that take a string. */
   readonly text: string;
-  /** The same for people: what came from the environment or a file is `[REDACTED]`. */
+  /** The same text with values from the environment or a file as `[REDACTED]`. */
   readonly shown: string;
 };
 
-type Standing = {
-  /** `config.yaml:12:5`; undefined for what was not read from a file. */
+type Placed = {
+  /** `config.yaml:12:5`; undefined if the value is not from a file. */
   readonly at: string | undefined;
   readonly expansion?: Expansion;
 };
 
 export type Scalar = string | number | boolean | null;
-export type ScalarNode = Standing & { readonly kind: 'scalar'; readonly value: Scalar };
-export type ListNode = Standing & { readonly kind: 'list'; readonly items: readonly ConfigNode[] };
+export type ScalarNode = Placed & { readonly kind: 'scalar'; readonly value: Scalar };
+export type ListNode = Placed & { readonly kind: 'list'; readonly items: readonly ConfigNode[] };
 export type MapEntry = { readonly keyAt: string | undefined; readonly value: ConfigNode };
-export type MapNode = Standing & {
+export type MapNode = Placed & {
   readonly kind: 'map';
   readonly entries: ReadonlyMap<string, MapEntry>;
 };
@@ -45,7 +45,7 @@ export function isNull(node: ConfigNode): boolean {
   return node.kind === 'scalar' && node.value === null;
 }
 
-/** The node at a path; undefined where the path leaves the tree. */
+/** The node at a path; undefined if the path leaves the tree. */
 export function nodeAt(root: ConfigNode | undefined, path: Path): ConfigNode | undefined {
   let node = root;
   for (const step of path) {
@@ -57,7 +57,7 @@ export function nodeAt(root: ConfigNode | undefined, path: Path): ConfigNode | u
 }
 
 /**
- * The nearest place to the end of a path: the key where there is one, else the value, else what holds it.
+ * The place of the last existing step of a path: its key if there is one, else its value, else the value around it.
  */
 export function placeOf(root: ConfigNode | undefined, path: Path): string | undefined {
   for (let length = path.length; length > 0; length--) {
@@ -75,7 +75,7 @@ export function placeOf(root: ConfigNode | undefined, path: Path): string | unde
   return root?.at;
 }
 
-/** The value as code sees it. */
+/** The value without places and sources. */
 export function plain(node: ConfigNode): unknown {
   if (node.kind === 'scalar') return node.value;
   if (node.kind === 'list') return node.items.map(plain);

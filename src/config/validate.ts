@@ -27,8 +27,8 @@ import { checkWorkers } from './workers.ts';
 const TOP_LEVEL = [...Object.keys(SECTIONS), 'service'];
 
 /**
- * Checks an expanded configuration as a whole: every section against its schema, then how the parts fit.
- * All that is wrong is added to `issues`. Undefined when there is any error.
+ * Checks an expanded configuration as a whole: every section against its schema, then the parts against each other.
+ * Every problem is added to `issues`. Undefined if one of them is an error.
  */
 export function validate(
   root: ConfigNode | undefined,
@@ -82,12 +82,12 @@ function checkTopLevel(root: MapNode, report: Draft['report']): void {
     const node = nodeAt(root, [section]);
     const isEmpty = node === undefined || isNull(node);
     if (isEmpty || (node.kind === 'map' && node.entries.size === 0)) {
-      report('error', [section], `no ${section} are configured; at least one is needed`);
+      report('error', [section], `no ${section} are configured; at least one is required`);
     }
   }
 }
 
-/** The service section; a part of it that is wrong is reported and counts as not given. */
+/** The service section; an invalid part of it is reported and counts as not given. */
 function serviceOf(root: MapNode, issues: Issue[]): { service: ServiceSection; isSound: boolean } {
   const node = sectionOf(root, 'service');
   const service = check(serviceSchema, node, ['service'], issues);
@@ -96,7 +96,7 @@ function serviceOf(root: MapNode, issues: Issue[]): { service: ServiceSection; i
   return { service: serviceSchema.parse(rest === undefined ? {} : plain(rest)), isSound: false };
 }
 
-/** What is left of a map without its faulty entries; those are searched `depth` levels deep. */
+/** The map without its invalid entries, which are looked for `depth` levels deep. */
 function soundPart(
   schema: z.core.$ZodType,
   node: ConfigNode,
@@ -118,7 +118,7 @@ function soundPart(
   return { ...node, entries };
 }
 
-/** A section as a map; one that is missing or has no value is an empty one. */
+/** A section as a map; a section that is missing or has no value is an empty map. */
 function sectionOf(root: MapNode, name: string): ConfigNode {
   const node = root.entries.get(name)?.value;
   const isGiven = node !== undefined && !isNull(node);

@@ -8,8 +8,8 @@ import { visit } from './shape.ts';
 import type { Path } from './tree.ts';
 
 /**
- * With more than one worker, finds what cannot run in several processes. `auto` counts as more than one
- * on every machine, so that a configuration that is right on one is right on all.
+ * With more than one worker, finds components that cannot run in several processes. `auto` counts as more than one
+ * on every machine, so that a configuration is valid on all machines or on none.
  */
 export function checkWorkers(draft: Draft): void {
   if (draft.service.workers === 1) return;
@@ -35,7 +35,7 @@ function checkComponent(draft: Draft, path: Path, { factory, config }: Declared<
   });
 }
 
-/** Two requests about one observation may come to different workers, and an exporter sees one of them. */
+/** Two requests about one observation may reach different workers, and an exporter sees only one of them. */
 function checkJoining(draft: Draft, pipeline: PipelineConfig): void {
   const receiver = eventsInto(draft, pipeline, new Set());
   if (receiver === undefined) return;
@@ -52,7 +52,7 @@ function checkJoining(draft: Draft, pipeline: PipelineConfig): void {
   }
 }
 
-/** A receiver of events whose data comes to the pipeline, through connectors too. */
+/** A receiver of events whose data reaches the pipeline, also through connectors. */
 function eventsInto(
   draft: Draft,
   pipeline: PipelineConfig,

@@ -1,18 +1,20 @@
 import type {
+  BatchProcessor,
   Component,
   Connector,
   Exporter,
   Extension,
   Processor,
+  RequestProcessor,
   Settings,
 } from '../component/component.ts';
 import type { ExtensionFactory, ProcessorFactory } from '../component/factory.ts';
 import type { Edges } from './edges.ts';
 import { createSink } from './fanout.ts';
-import type { Graph, Node, PipelinePlan } from './graph.ts';
-import type { Chain, Line } from './pipeline.ts';
+import type { Graph, Node, PipelinePlan, ProcessorNode } from './graph.ts';
+import type { PipelineSlot, PipelineStages } from './pipeline.ts';
 import { createPipeline } from './pipeline.ts';
-import type { Surroundings, Unit } from './units.ts';
+import type { ComponentEnvironment, Unit } from './units.ts';
 import { createUnit } from './units.ts';
 
 /** A graph made of components. */
@@ -22,17 +24,17 @@ export type Build = {
   readonly units: ReadonlyMap<string, Unit>;
   /** Those of `units` that were made for this build; the others run already. */
   readonly fresh: readonly Unit[];
-  readonly chains: ReadonlyMap<string, Chain>;
+  readonly allStages: ReadonlyMap<string, PipelineStages>;
 };
 
 export type BuildOptions = {
   readonly graph: Graph;
-  readonly around: Surroundings;
+  readonly environment: ComponentEnvironment;
   readonly edges: Edges;
   /** Components of the running graph that go on as they are, by key. */
   readonly kept: ReadonlyMap<string, Unit>;
   /** Chains of the running graph, which go on where none of their components changed. */
-  readonly runningChains: ReadonlyMap<string, Chain>;
+  readonly runningStages: ReadonlyMap<string, PipelineStages>;
 };
 
 /**
@@ -43,8 +45,8 @@ export async function build(options: BuildOptions): Promise<Build> {
   const units = new Map<string, Unit>();
   const fresh: Unit[] = [];
   try {
-    const chains = await createAll(options, units, fresh);
-    return { graph: options.graph, units, fresh, chains };
+    const allStages = await createAll(options, units, fresh);
+    return { graph: options.graph, units, fresh, allStages };
   } catch (error) {
     await discard(fresh);
     throw error;
@@ -64,19 +66,19 @@ async function createAll(
   options: BuildOptions,
   units: Map<string, Unit>,
   fresh: Unit[],
-): Promise<Map<string, Chain>> {
-  const { graph, around, edges, kept } = options;
-  const chains = new Map<string, Chain>();
+): Promise<Map<string, PipelineStages>> {
+  const { graph, environment, edges, kept } = options;
+  const allStages = new Map<string, PipelineStages>();
 
   async function use<C extends Component>(
     node: Node,
-    lines: () => readonly Line[],
+    slots: () => readonly PipelineSlot[],
     create: Parameters<typeof createUnit<C>>[3],
   ): Promise<Unit<C>> {
     // A kept unit was created for the same node, so it is of the same kind.
     let unit = kept.get(node.key) as Unit<C> | undefined;
     if (unit === undefined) {
-      unit = await createUnit(node, around, lines(), create);
+      unit = await createUnit(node, environment, slots(), create);
       fresh.push(unit);
     }
     units.set(node.key, unit);
@@ -88,7 +90,7 @@ async function createAll(
     const unit = await use<Extension>(node, none, (settings) =>
       (factory as ExtensionFactory).create(settings, config),
     );
-    around.extensions.set(id, unit);
+    environment.extensions.set(id, unit);
   }
   for (const node of graph.exporters) {
     const { factory, config } = node.declared;
@@ -102,34 +104,34 @@ async function createAll(
   }
   for (const node of graph.connectors) {
     const { factory, config, id } = node.declared;
-    for (const pipelineId of node.pipelineIds) ensureChain(pipelineId, options, units, chains);
-    const lines = node.pipelineIds.map((pipelineId) => newLine(pipelineId, chains));
+    for (const pipelineId of node.pipelineIds) ensureStages(pipelineId, options, units, allStages);
+    const slots = node.pipelineIds.map((pipelineId) => newSlot(pipelineId, allStages));
     const unit = await use<Connector>(
       node,
-      () => lines,
+      () => slots,
       (settings) => {
-        const pipelines = lines.map((line) =>
-          createPipeline(line, edges.receiver('connector', id, line.id), false),
+        const pipelines = slots.map((slot) =>
+          createPipeline(slot, edges.receiver('connector', id, slot.id)),
         );
         return factory.create(settings, config, pipelines);
       },
     );
-    for (const line of lines) addDependencies(unit, graph.pipelines.get(line.id));
+    for (const slot of slots) addDependencies(unit, graph.pipelines.get(slot.id));
   }
   for (const node of graph.receivers) {
     const { factory, config, id } = node.declared;
-    ensureChain(node.pipelineId, options, units, chains);
-    const line = newLine(node.pipelineId, chains);
-    const pipeline = createPipeline(line, edges.receiver('receiver', id, line.id), true);
+    ensureStages(node.pipelineId, options, units, allStages);
+    const slot = newSlot(node.pipelineId, allStages);
+    const pipeline = createPipeline(slot, edges.receiver('receiver', id, slot.id));
     const create = (settings: Settings) => factory.create(settings, config, pipeline);
-    const unit = await use(node, () => [line], create);
-    addStoreDependencies(unit, units, graph.pipelines.get(line.id));
-    if (factory.data?.deliversToEach === true) addDependencies(unit, graph.pipelines.get(line.id));
+    const unit = await use(node, () => [slot], create);
+    addStoreDependencies(unit, units, graph.pipelines.get(slot.id));
+    if (factory.data?.deliversToEach === true) addDependencies(unit, graph.pipelines.get(slot.id));
   }
-  return chains;
+  return allStages;
 }
 
-function none(): readonly Line[] {
+function none(): readonly PipelineSlot[] {
   return [];
 }
 
@@ -147,30 +149,36 @@ function addStoreDependencies(
   plan: PipelinePlan | undefined,
 ): void {
   for (const node of plan?.processors ?? []) {
-    if (componentOf<Processor>(units, node).storeId !== undefined) unit.dependencies.add(node.key);
+    if (componentOf<RequestProcessor>(units, node).storeId !== undefined)
+      unit.dependencies.add(node.key);
   }
 }
 
-function newLine(id: string, chains: ReadonlyMap<string, Chain>): Line {
-  const chain = chains.get(id);
-  if (chain === undefined) throw new Error(`pipeline "${id}" was not planned`);
-  return { id, chain, gate: undefined };
+function newSlot(id: string, allStages: ReadonlyMap<string, PipelineStages>): PipelineSlot {
+  const stages = allStages.get(id);
+  if (stages === undefined) throw new Error(`pipeline "${id}" was not planned`);
+  return { id, stages, gate: undefined };
 }
 
-function ensureChain(
+function ensureStages(
   id: string,
-  { graph, edges, runningChains }: BuildOptions,
+  { graph, edges, runningStages }: BuildOptions,
   units: ReadonlyMap<string, Unit>,
-  chains: Map<string, Chain>,
+  allStages: Map<string, PipelineStages>,
 ): void {
   const plan = graph.pipelines.get(id);
-  if (plan === undefined || chains.has(id)) return;
-  const made: Chain = {
-    steps: plan.processors.map((node) => ({
-      processor: componentOf<Processor>(units, node),
+  if (plan === undefined || allStages.has(id)) return;
+  const made: PipelineStages = {
+    requestSteps: plan.processors.filter(decidesOnRequests).map((node) => ({
+      processor: componentOf<RequestProcessor>(units, node),
       edge: edges.processor(node.declared.id, id),
-      normalizes: (node.declared.factory as ProcessorFactory).data.emits === 'observations',
     })),
+    batchSteps: plan.processors
+      .filter((node) => !decidesOnRequests(node))
+      .map((node) => ({
+        processor: componentOf<BatchProcessor>(units, node),
+        edge: edges.processor(node.declared.id, id),
+      })),
     sinks: plan.exporters.map((node) => {
       const kind = node.kind === 'connector' ? 'connector' : 'exporter';
       const exporter = componentOf<Exporter>(units, node);
@@ -179,17 +187,22 @@ function ensureChain(
     active: 0,
     onIdle: undefined,
   };
-  const running = runningChains.get(id);
-  chains.set(id, running !== undefined && isSame(running, made) ? running : made);
+  const running = runningStages.get(id);
+  allStages.set(id, running !== undefined && isSame(running, made) ? running : made);
 }
 
-function isSame(a: Chain, b: Chain): boolean {
-  return (
-    a.steps.length === b.steps.length &&
-    a.sinks.length === b.sinks.length &&
-    a.steps.every(({ processor }, i) => processor === b.steps[i]?.processor) &&
-    a.sinks.every(({ exporter }, i) => exporter === b.sinks[i]?.exporter)
-  );
+function decidesOnRequests({ declared }: ProcessorNode): boolean {
+  return declared.factory.data.accepts.some((kind) => kind === 'received');
+}
+
+function isSame(a: PipelineStages, b: PipelineStages): boolean {
+  const componentsOf = ({ requestSteps, batchSteps, sinks }: PipelineStages): Component[] => [
+    ...[...requestSteps, ...batchSteps].map(({ processor }) => processor),
+    ...sinks.map(({ exporter }) => exporter),
+  ];
+  const others = componentsOf(b);
+  const own = componentsOf(a);
+  return own.length === others.length && own.every((component, i) => component === others[i]);
 }
 
 function componentOf<C extends Component>(units: ReadonlyMap<string, Unit>, node: Node): C {

@@ -1,6 +1,6 @@
 import type { Clock, Counter, Labels, Logger, Metrics } from '../component/component.ts';
-import type { Rejection } from '../model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../model/errors.ts';
+import type { Rejection } from '../model/rejection.ts';
 
 /** How a request ended, as seen from its pipeline. */
 export type RequestOutcome = 'accepted' | 'rejected' | 'refused' | 'failed';
@@ -20,8 +20,8 @@ export type ReceiverEdge = {
 export type ProcessorEdge = {
   incoming(items: number): void;
   outgoing(items: number): void;
-  /** Items that it took out without rejecting them: filtered or sampled. */
-  dropped(items: number): void;
+  /** Items that it left out without rejecting them: filtered or sampled. */
+  dropped(items: number, reason: string): void;
   /** It threw where it must not: when told an outcome, or when giving back what it held. */
   fault(error: unknown): void;
 };
@@ -163,11 +163,12 @@ function processorEdge(
   labels: Labels,
   fault: (error: unknown) => void,
 ): ProcessorEdge {
+  const drops = byValue(counters.dropped, labels, 'reason');
   return {
     fault,
     incoming: (items) => counters.incoming.add(items, labels),
     outgoing: (items) => counters.outgoing.add(items, labels),
-    dropped: (items) => counters.dropped.add(items, labels),
+    dropped: (items, reason) => drops(reason, items),
   };
 }
 

@@ -1,7 +1,9 @@
 import type { Branch, Exporter } from '../component/component.ts';
-import { type Batch, itemsOf, rawOf } from '../model/batch.ts';
+import type { Batch } from '../model/batch.ts';
+import { itemsOf } from '../model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../model/errors.ts';
 import { hasItems } from '../model/formats.ts';
+import type { RequestContext } from '../model/request-context.ts';
 import type { ExporterEdge } from './edges.ts';
 
 /** An exporter of a pipeline behind its counted edge. */
@@ -12,10 +14,10 @@ export function createSink(exporterId: string, exporter: Exporter, edge: Exporte
   return {
     exporterId,
     exporter,
-    async consume(batch) {
+    async consume(batch, request) {
       const items = itemsOf(batch);
       try {
-        await exporter.consume(batch);
+        await exporter.consume(batch, request);
       } catch (error) {
         const failed = error instanceof PermanentError ? error.failures?.length : undefined;
         edge.failed(failed ?? items, error);
@@ -34,20 +36,24 @@ export function createSink(exporterId: string, exporter: Exporter, edge: Exporte
  *         ──▶ none, but an answer to be kept ────▶ the sink with the ledger
  *         ──▶ none ──▶ done
  */
-export async function fanOut(sinks: readonly Sink[], batch: Batch): Promise<void> {
-  const concerned = hasItems(batch) ? sinks : keepersOf(sinks, batch);
+export async function fanOut(
+  sinks: readonly Sink[],
+  batch: Batch,
+  request?: RequestContext,
+): Promise<void> {
+  const concerned = hasItems(batch) ? sinks : keepersOf(sinks, request);
   const [only] = concerned;
   if (only === undefined) return;
-  if (concerned.length === 1) return only.consume(batch);
-  const results = await Promise.allSettled(concerned.map((sink) => sink.consume(batch)));
+  if (concerned.length === 1) return only.consume(batch, request);
+  const results = await Promise.allSettled(concerned.map((sink) => sink.consume(batch, request)));
   const failures = results.flatMap((result) =>
     result.status === 'rejected' ? [result.reason as unknown] : [],
   );
   if (failures.length > 0) throw fold(failures);
 }
 
-function keepersOf(sinks: readonly Sink[], batch: Batch): readonly Sink[] {
-  if (rawOf(batch).idempotency === undefined) return [];
+function keepersOf(sinks: readonly Sink[], request: RequestContext | undefined): readonly Sink[] {
+  if (request?.answer === undefined) return [];
   const keeper = sinks.find(({ exporter }) => exporter.idempotency !== undefined);
   return keeper === undefined ? [] : [keeper];
 }

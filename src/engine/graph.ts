@@ -3,6 +3,7 @@ import type {
   ConnectorFactory,
   ExporterFactory,
   Factory,
+  ProcessorFactory,
   ReceiverFactory,
 } from '../component/factory.ts';
 import type { Declared, PipelineConfig, ServiceConfig } from '../config/config.ts';
@@ -15,7 +16,7 @@ export type Node<F extends Factory = Factory> = {
   readonly declared: Declared<F>;
 };
 
-export type ProcessorNode = Node & { readonly pipelineId: string };
+export type ProcessorNode = Node<ProcessorFactory> & { readonly pipelineId: string };
 
 export type ReceiverNode = Node<ReceiverFactory> & { readonly pipelineId: string };
 

@@ -1,102 +1,81 @@
-import type { Admission, Pipeline, Processor, RequestHead } from '../component/component.ts';
-import type { Batch, Permission, SealedBatch, Tenant } from '../model/batch.ts';
-import { itemsOf, rawOf } from '../model/batch.ts';
+import type { Admission, Pipeline, RequestHead } from '../component/component.ts';
+import type { Batch, Permission, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
+import { itemsOf } from '../model/batch.ts';
 import { Refusal, tooLate } from '../model/errors.ts';
-import { cutRejected, measure } from '../model/formats.ts';
+import type { RequestContext } from '../model/request-context.ts';
+import { seal } from '../model/seal.ts';
 import type { ProcessorEdge, ReceiverEdge } from './edges.ts';
 import type { Sink } from './fanout.ts';
 import { fanOut } from './fanout.ts';
-
-export type Step = {
-  readonly processor: Processor;
-  readonly edge: ProcessorEdge;
-  /** It makes observations of raw items: what was rejected must be out of the body before. */
-  readonly normalizes: boolean;
-};
+import type { BatchStep, RequestStep } from './steps.ts';
+import { decide, settle, transform } from './steps.ts';
 
 /** The components of one pipeline, in one generation of the graph. */
-export type Chain = {
-  readonly steps: readonly Step[];
+export type PipelineStages = {
+  /** They run on received batches, before the seal. */
+  readonly requestSteps: readonly RequestStep[];
+  readonly batchSteps: readonly BatchStep[];
   readonly sinks: readonly Sink[];
-  /** Batches that are on their way through it. */
+  /** Batches in flight. */
   active: number;
-  /** Called when the last of them is through. */
+  /** Called when no batch is in flight any more. */
   onIdle: (() => void) | undefined;
 };
 
 /**
- * A pipeline that outlives its components: receivers and connectors hold it, a reload exchanges the chain
- * in it. While `gate` is set, whoever comes waits for the exchange.
+ * A pipeline that outlives its components: receivers and connectors hold it, a reload exchanges its stages.
+ * While `gate` is set, requests and batches wait for the exchange.
  */
-export type Line = {
+export type PipelineSlot = {
   readonly id: string;
-  chain: Chain;
+  stages: PipelineStages;
   gate: Promise<void> | undefined;
 };
 
 /**
- * A line as one receiver or connector sees it, with its own counts.
+ * A slot as one receiver or connector sees it, with its own counts.
  *
  *   admit(head) ──▶ authenticate ──▶ permission ──▶ every processor that admits
- *   consume(batch) ──▶ processors ──▶ seal ──▶ exporters ──▶ settle
+ *   accept(received batch) ──▶ request steps ──▶ seal ──▶ batch steps ──▶ exporters ──▶ settle
+ *   consume(sealed batch) ───────────────────────────────▶ batch steps ──▶ exporters
+ *   process(sealed batch) ───────────────────────────────▶ batch steps
  */
-export function createPipeline(line: Line, edge: ReceiverEdge, seals: boolean): Pipeline {
+export function createPipeline(slot: PipelineSlot, edge: ReceiverEdge): Pipeline {
   return {
-    id: line.id,
+    id: slot.id,
     authenticate: (head, permission, fallback) => {
-      if (line.gate !== undefined) {
-        return line.gate.then(() => authenticate(line.chain, head, permission, fallback));
+      if (slot.gate !== undefined) {
+        return slot.gate.then(() => authenticate(slot.stages, head, permission, fallback));
       }
-      return authenticate(line.chain, head, permission, fallback);
+      return authenticate(slot.stages, head, permission, fallback);
     },
     admit: (head, fallback) => {
-      if (line.gate !== undefined) return line.gate.then(() => admit(line, edge, head, fallback));
-      return admit(line, edge, head, fallback);
+      if (slot.gate !== undefined) return slot.gate.then(() => admit(slot, edge, head, fallback));
+      return admit(slot, edge, head, fallback);
     },
+    accept: (batch, request) => accept(slot, edge, batch, request),
+    consume: (batch) => consume(slot, edge, batch),
     async process(batch, again = false) {
-      const chain = await enter(line);
-      const done: Settled[] = [];
+      const stages = await enter(slot);
       try {
-        const processed = await run(chain.steps, batch, done, false, !again);
-        settle(done, 'durable');
-        return processed;
-      } catch (error) {
-        settle(done, 'failed');
-        throw error;
+        return await transform(stages.batchSteps, batch, again);
       } finally {
-        leave(chain);
+        leave(stages);
       }
-    },
-    async consume(batch) {
-      const chain = await enter(line);
-      const done: Settled[] = [];
-      const raw = rawOf(batch);
-      try {
-        const processed = await run(chain.steps, batch, done, seals);
-        if (raw.isGivenUp) throw tooLate();
-        await fanOut(chain.sinks, processed);
-      } catch (error) {
-        edge.refused(itemsOf(raw), error);
-        settle(done, 'failed');
-        throw error;
-      } finally {
-        leave(chain);
-      }
-      edge.accepted(itemsOf(raw), raw.rejections);
-      settle(done, 'durable');
     },
     get branches() {
-      return line.chain.sinks;
+      return slot.stages.sinks;
     },
     get idempotency() {
-      return line.chain.sinks.find(({ exporter }) => exporter.idempotency)?.exporter.idempotency;
+      return slot.stages.sinks.find(({ exporter }) => exporter.idempotency)?.exporter.idempotency;
     },
     get storeId() {
-      return line.chain.steps.find(({ processor }) => processor.storeId)?.processor.storeId;
+      const { requestSteps } = slot.stages;
+      return requestSteps.find(({ processor }) => processor.storeId)?.processor.storeId;
     },
     get answerWithin() {
       let least: number | undefined;
-      for (const { exporter } of line.chain.sinks) {
+      for (const { exporter } of slot.stages.sinks) {
         const { answerWithin } = exporter;
         if (answerWithin !== undefined) least = Math.min(answerWithin, least ?? answerWithin);
       }
@@ -105,33 +84,74 @@ export function createPipeline(line: Line, edge: ReceiverEdge, seals: boolean): 
   };
 }
 
-async function enter(line: Line): Promise<Chain> {
-  while (line.gate !== undefined) await line.gate;
-  line.chain.active++;
-  return line.chain;
+async function accept(
+  slot: PipelineSlot,
+  edge: ReceiverEdge,
+  batch: ReceivedBatch,
+  request: RequestContext,
+): Promise<SealedBatch> {
+  const stages = await enter(slot);
+  const done: RequestStep[] = [];
+  let sealed: SealedBatch;
+  try {
+    await decide(stages.requestSteps, batch, request, done);
+    sealed = seal(batch, request);
+    const processed = await transform(stages.batchSteps, sealed, false);
+    if (request.signal.aborted) throw tooLate();
+    await fanOut(stages.sinks, processed, request);
+  } catch (error) {
+    edge.refused(batch.requestItems - batch.rejections.length, error);
+    settle(done, batch, 'failed', request);
+    throw error;
+  } finally {
+    leave(stages);
+  }
+  // Dropped items are accepted: their client reads so.
+  edge.accepted(sealed.requestItems - sealed.rejections.length, sealed.rejections);
+  settle(done, batch, 'durable', request);
+  return sealed;
 }
 
-function leave(chain: Chain): void {
-  chain.active--;
-  if (chain.active === 0) chain.onIdle?.();
+async function consume(slot: PipelineSlot, edge: ReceiverEdge, batch: Batch): Promise<void> {
+  const stages = await enter(slot);
+  try {
+    await fanOut(stages.sinks, await transform(stages.batchSteps, batch, false));
+  } catch (error) {
+    edge.refused(itemsOf(batch), error);
+    throw error;
+  } finally {
+    leave(stages);
+  }
+  edge.accepted(itemsOf(batch), []);
 }
 
-/** Resolves when nothing is on its way through the chain. */
-export function drained(chain: Chain): Promise<void> {
-  if (chain.active === 0) return Promise.resolve();
+async function enter(slot: PipelineSlot): Promise<PipelineStages> {
+  while (slot.gate !== undefined) await slot.gate;
+  slot.stages.active++;
+  return slot.stages;
+}
+
+function leave(stages: PipelineStages): void {
+  stages.active--;
+  if (stages.active === 0) stages.onIdle?.();
+}
+
+/** Resolves when no batch is in flight in these stages. */
+export function drained(stages: PipelineStages): Promise<void> {
+  if (stages.active === 0) return Promise.resolve();
   return new Promise((resolve) => {
-    chain.onIdle = resolve;
+    stages.onIdle = resolve;
   });
 }
 
 function authenticate(
-  chain: Chain,
+  stages: PipelineStages,
   head: RequestHead,
   permission: Permission,
   fallback: Tenant | undefined,
 ): Promise<Tenant> | Tenant {
-  for (const { processor } of chain.steps) processor.admitUnauthenticated?.(head);
-  const step = chain.steps.find(({ processor }) => processor.authenticate !== undefined);
+  for (const { processor } of stages.requestSteps) processor.admitUnauthenticated?.(head);
+  const step = stages.requestSteps.find(({ processor }) => processor.authenticate !== undefined);
   try {
     const named = step === undefined ? fallback : step.processor.authenticate?.(head);
     if (named === undefined) {
@@ -140,17 +160,17 @@ function authenticate(
     if (!isPromise(named)) return permitted(named, permission);
     return named.then(
       (tenant) => permitted(tenant, permission),
-      (error: unknown) => unauthenticated(chain, head, error),
+      (error: unknown) => unauthenticated(stages, head, error),
     );
   } catch (error) {
-    return unauthenticated(chain, head, error);
+    return unauthenticated(stages, head, error);
   }
 }
 
 /** Tells those who count failed authentications. */
-function unauthenticated(chain: Chain, head: RequestHead, error: unknown): never {
+function unauthenticated(stages: PipelineStages, head: RequestHead, error: unknown): never {
   if (error instanceof Refusal && error.code === 'unauthorized') {
-    for (const { processor } of chain.steps) processor.authenticationFailed?.(head);
+    for (const { processor } of stages.requestSteps) processor.authenticationFailed?.(head);
   }
   throw error;
 }
@@ -169,16 +189,16 @@ function attributed(tenant: Tenant, error: unknown): unknown {
 
 /** Stays synchronous for as long as no processor has to wait, which is the usual case. */
 function admit(
-  line: Line,
+  slot: PipelineSlot,
   edge: ReceiverEdge,
   head: RequestHead,
   fallback: Tenant | undefined,
 ): Promise<Admission> | Admission {
   try {
-    const tenant = authenticate(line.chain, head, 'ingest:write', fallback);
+    const tenant = authenticate(slot.stages, head, 'ingest:write', fallback);
     const admission = isPromise(tenant)
-      ? tenant.then((known) => askAll(line.chain, edge, head, known))
-      : askAll(line.chain, edge, head, tenant);
+      ? tenant.then((known) => askAll(slot.stages, edge, head, known))
+      : askAll(slot.stages, edge, head, tenant);
     if (!isPromise(admission)) return admission;
     return admission.catch((error: unknown) => {
       edge.turnedAway(error);
@@ -195,13 +215,13 @@ type Release = { readonly edge: ProcessorEdge; readonly call: () => void };
 
 /** Asks every processor that admits, in order; when one refuses, the others get back what they hold. */
 function askAll(
-  chain: Chain,
+  stages: PipelineStages,
   edge: ReceiverEdge,
   head: RequestHead,
   tenant: Tenant,
 ): Promise<Admission> | Admission {
   const releases: Release[] = [];
-  const { steps } = chain;
+  const steps = stages.requestSteps;
   for (let i = 0; i < steps.length; i++) {
     const step = steps[i];
     if (step?.processor.admit === undefined) continue;
@@ -219,7 +239,7 @@ function askAll(
 
 /** The same from a processor on that has to wait: `pending` is what it will answer. */
 async function askRest(
-  steps: readonly Step[],
+  steps: readonly RequestStep[],
   edge: ReceiverEdge,
   head: RequestHead,
   tenant: Tenant,
@@ -261,74 +281,6 @@ function releaseAll(releases: Release[]): void {
       release.call();
     } catch (error) {
       release.edge.fault(error);
-    }
-  }
-}
-
-/** A processor that has to be told what became of the raw batch it worked on. */
-type Settled = { readonly step: Step; readonly batch: SealedBatch };
-
-/**
- * Runs the processors. `done` collects those that must be told the outcome, also when a later one
- * throws. The batch is sealed once, before it is normalized or after the last processor.
- */
-async function run(
-  steps: readonly Step[],
-  given: Batch,
-  done: Settled[],
-  seals: boolean,
-  counts = true,
-): Promise<Batch> {
-  let batch = given;
-  let isSealed = !seals;
-  for (const step of steps) {
-    const { processor, edge, normalizes } = step;
-    if (processor.process === undefined) continue;
-    if (normalizes && !isSealed) {
-      seal(batch);
-      isSealed = true;
-    }
-    const incoming = itemsOf(batch);
-    if (counts) edge.incoming(incoming);
-    const before = rawOf(batch);
-    const rejectedBefore = before.rejections.length;
-    const unreadableBefore = unreadable(batch);
-    const result = processor.process(batch, !counts);
-    batch = isPromise(result) ? await result : result;
-    if (processor.settle !== undefined) done.push({ step, batch: before });
-    const outgoing = itemsOf(batch);
-    const rejected = before.rejections.length - rejectedBefore;
-    if (!counts) continue;
-    edge.outgoing(outgoing);
-    const setAside = unreadable(batch) - unreadableBefore;
-    const dropped = incoming - rejected - outgoing - setAside;
-    if (dropped > 0) edge.dropped(dropped);
-  }
-  if (!isSealed) seal(batch);
-  return batch;
-}
-
-/** Items that could not be normalized: whoever delivers the batch sets them aside, so they are no drop. */
-function unreadable(batch: Batch): number {
-  return batch.kind === 'observations' ? (batch.failures?.length ?? 0) : 0;
-}
-
-/**
- * What the accepted items cost, and a body without the rejected ones: nothing refused is ever stored. What
- * was reserved against limits stays as it was reserved, so that the ledger says the same.
- */
-function seal(batch: Batch): void {
-  if (batch.kind !== 'raw') return;
-  if (batch.usage.events === 0) batch.usage = measure(batch);
-  cutRejected(batch);
-}
-
-function settle(done: readonly Settled[], outcome: 'durable' | 'failed'): void {
-  for (const { step, batch } of done) {
-    try {
-      step.processor.settle?.(batch, outcome);
-    } catch (error) {
-      step.edge.fault(error);
     }
   }
 }

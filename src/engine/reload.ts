@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Logger } from '../component/component.ts';
 import type { Build } from './build.ts';
 import type { ConnectorNode, Graph, Node, ReceiverNode } from './graph.ts';
-import type { Chain, Line } from './pipeline.ts';
+import type { PipelineSlot, PipelineStages } from './pipeline.ts';
 import { drained } from './pipeline.ts';
 import type { Deadline, Unit } from './units.ts';
 import { startDeadline, startUnit, stopUnit } from './units.ts';
@@ -84,7 +84,7 @@ export type ExchangeOptions = {
  * so that no request is refused for a reload.
  *
  *   receivers of removed pipelines stop ─▶ gates close ─▶ what leaves stops, upstream first
- *     ─▶ what is new starts ─▶ lines lead into the new chains ─▶ gates open ─▶ old receivers stop
+ *     ─▶ what is new starts ─▶ slots lead into the new allStages ─▶ gates open ─▶ old receivers stop
  *
  * Rejects with the `ComponentError` of what could not start: then everything new is stopped again and the
  * gates are still closed. An exchange back to the former graph opens them.
@@ -98,7 +98,7 @@ export async function exchange(options: ExchangeOptions): Promise<void> {
   try {
     await stopLeaving(options, leaving, deadline);
     await startAll(next.fresh, deadline, logger);
-    lead(linesOf(running), next.chains);
+    lead(slotsOf(running), next.allStages);
     const receivers = leaving.filter(isReceiver);
     await Promise.all(receivers.map((unit) => stopUnit(unit, deadline, logger)));
   } finally {
@@ -125,22 +125,25 @@ export async function startAll(
   }
 }
 
-function lead(lines: readonly Line[], chains: ReadonlyMap<string, Chain>): void {
-  for (const line of lines) line.chain = chains.get(line.id) ?? line.chain;
-  openGates(lines);
+function lead(
+  slots: readonly PipelineSlot[],
+  allStages: ReadonlyMap<string, PipelineStages>,
+): void {
+  for (const slot of slots) slot.stages = allStages.get(slot.id) ?? slot.stages;
+  openGates(slots);
 }
 
 /** Lets through whoever waits. */
-export function openGates(lines: readonly Line[]): void {
-  for (const line of lines) {
-    line.gate = undefined;
-    gates.get(line)?.();
-    gates.delete(line);
+export function openGates(slots: readonly PipelineSlot[]): void {
+  for (const slot of slots) {
+    slot.gate = undefined;
+    gates.get(slot)?.();
+    gates.delete(slot);
   }
 }
 
-export function linesOf(build: Build): Line[] {
-  return [...build.units.values()].flatMap(({ lines }) => lines);
+export function slotsOf(build: Build): PipelineSlot[] {
+  return [...build.units.values()].flatMap(({ slots }) => slots);
 }
 
 async function stopLeaving(
@@ -149,14 +152,14 @@ async function stopLeaving(
   deadline: Deadline,
 ): Promise<void> {
   const stop = (unit: Unit) => stopUnit(unit, deadline, logger);
-  const changed = linesOf(running).filter((line) => next.chains.get(line.id) !== line.chain);
+  const changed = slotsOf(running).filter((slot) => next.allStages.get(slot.id) !== slot.stages);
   const connectors = leaving.filter(({ node }) => node.kind === 'connector').toReversed();
-  // A connector that stops finishes what it delivers first: its lines stay open until then.
-  const fedByLeaving = new Set(connectors.flatMap(({ lines }) => lines.map(({ id }) => id)));
-  const closing = changed.filter(({ id }) => next.chains.has(id));
+  // A connector that stops finishes what it delivers first: its slots stay open until then.
+  const fedByLeaving = new Set(connectors.flatMap(({ slots }) => slots.map(({ id }) => id)));
+  const closing = changed.filter(({ id }) => next.allStages.has(id));
 
   const orphaned = leaving.filter(
-    (unit) => isReceiver(unit) && unit.lines.every(({ id }) => !next.chains.has(id)),
+    (unit) => isReceiver(unit) && unit.slots.every(({ id }) => !next.allStages.has(id)),
   );
   await Promise.all(orphaned.map(stop));
   await closeGates(
@@ -175,18 +178,18 @@ async function stopLeaving(
   for (const unit of extensions.toReversed()) await stop(unit);
 }
 
-/** How to open the gate of a line. */
-const gates = new WeakMap<Line, () => void>();
+/** How to open the gate of a slot. */
+const gates = new WeakMap<PipelineSlot, () => void>();
 
-async function closeGates(lines: readonly Line[], deadline: Deadline): Promise<void> {
-  for (const line of lines) {
-    if (line.gate !== undefined) continue;
+async function closeGates(slots: readonly PipelineSlot[], deadline: Deadline): Promise<void> {
+  for (const slot of slots) {
+    if (slot.gate !== undefined) continue;
     const { promise, resolve } = Promise.withResolvers<void>();
-    line.gate = promise;
-    gates.set(line, resolve);
+    slot.gate = promise;
+    gates.set(slot, resolve);
   }
-  const chains = new Set(lines.map(({ chain }) => chain));
-  await Promise.race([Promise.all([...chains].map(drained)), deadline.passed]);
+  const allStages = new Set(slots.map(({ stages }) => stages));
+  await Promise.race([Promise.all([...allStages].map(drained)), deadline.passed]);
 }
 
 function isReceiver({ node }: Unit): boolean {

@@ -24,10 +24,10 @@ import type { Edges } from './edges.ts';
 import { createEdges } from './edges.ts';
 import type { Graph } from './graph.ts';
 import { planGraph } from './graph.ts';
-import { chooseKept, exchange, linesOf, openGates, startAll } from './reload.ts';
+import { chooseKept, exchange, openGates, slotsOf, startAll } from './reload.ts';
 import type { ShutdownReport } from './shutdown.ts';
 import { stopAll } from './shutdown.ts';
-import type { Surroundings, Unit } from './units.ts';
+import type { ComponentEnvironment, Unit } from './units.ts';
 import { startDeadline } from './units.ts';
 
 export type ServiceOptions = {
@@ -84,10 +84,10 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   try {
     const first = await build({
       graph,
-      around: frame.surroundings(frame.ports),
+      environment: frame.environmentOf(frame.ports),
       edges: frame.edges,
       kept: new Map(),
-      runningChains: new Map(),
+      runningStages: new Map(),
     });
     return runService(frame, options.config, first);
   } catch (error) {
@@ -109,7 +109,7 @@ type Frame = {
   readonly edges: Edges;
   close(): Promise<void>;
   /** For a graph of its own, whose receivers bind through these listeners. */
-  surroundings(ports: Ports): Surroundings;
+  environmentOf(ports: Ports): ComponentEnvironment;
 };
 
 /** Where receivers listen, by transport. */
@@ -160,7 +160,7 @@ function createFrame({
       await metrics.shutdown();
       ownLogger?.flush();
     },
-    surroundings: ({ http, grpc }) => ({
+    environmentOf: ({ http, grpc }) => ({
       logger: root,
       clock,
       metrics,
@@ -241,7 +241,7 @@ async function start(state: State): Promise<void> {
   }
   health.enter('running');
   const ready = 'Everything is ready. Begin running and processing data.';
-  logger.info({ pipelines: running.chains.size }, ready);
+  logger.info({ pipelines: running.allStages.size }, ready);
 }
 
 async function shutdown(state: State): Promise<ShutdownReport> {
@@ -280,7 +280,7 @@ async function reload(state: State, next: ServiceConfig): Promise<void> {
   frame.setLogLevel(next);
   state.config = next;
   state.isReloadGood = true;
-  logger.info({ pipelines: state.running.chains.size }, 'Configuration reloaded.');
+  logger.info({ pipelines: state.running.allStages.size }, 'Configuration reloaded.');
 }
 
 /** What runs after a reload, and why it is not what was asked for. */
@@ -300,10 +300,13 @@ async function replace(
   const remake = (graph: Graph) =>
     build({
       graph,
-      around: frame.surroundings({ http: ports.http.nextGraph(), grpc: ports.grpc.nextGraph() }),
+      environment: frame.environmentOf({
+        http: ports.http.nextGraph(),
+        grpc: ports.grpc.nextGraph(),
+      }),
       edges,
       kept: chooseKept(running, graph),
-      runningChains: running.chains,
+      runningStages: running.allStages,
     });
   const built = await remake(planGraph(next));
   try {
@@ -316,7 +319,7 @@ async function replace(
       await exchange({ running, next: restored, clock, logger, timeout });
       return { build: restored, failure };
     } catch (error) {
-      openGates(linesOf(running));
+      openGates(slotsOf(running));
       throw new BrokenReloadError('the former configuration could not be started again either', {
         cause: new AggregateError([failure, error]),
       });

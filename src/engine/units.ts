@@ -14,7 +14,7 @@ import { HEALTH_REGISTRY } from '../component/health.ts';
 import { withFields } from '../telemetry/logger.ts';
 import { labelled } from '../telemetry/metrics.ts';
 import type { Node } from './graph.ts';
-import type { Line } from './pipeline.ts';
+import type { PipelineSlot } from './pipeline.ts';
 
 /** A component in the service, with all that belongs to it. */
 export type Unit<C extends Component = Component> = {
@@ -23,14 +23,14 @@ export type Unit<C extends Component = Component> = {
   /** Keys of the extensions it asked for, and of what it cannot outlive. */
   readonly dependencies: Set<string>;
   /** Lines it sends into, for receivers and connectors. */
-  readonly lines: readonly Line[];
+  readonly slots: readonly PipelineSlot[];
   /** Takes back its gauges and its place in the health report. */
   forget(): void;
   state: 'created' | 'started' | 'stopped';
 };
 
 /** What the service gives to every component. */
-export type Surroundings = {
+export type ComponentEnvironment = {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -61,8 +61,8 @@ export function describe(node: Node): string {
 /** Creates one component with settings of its own. Throws `ComponentError`. */
 export async function createUnit<C extends Component>(
   node: Node,
-  around: Surroundings,
-  lines: readonly Line[],
+  environment: ComponentEnvironment,
+  slots: readonly PipelineSlot[],
   create: (settings: Settings) => C | Promise<C>,
 ): Promise<Unit<C>> {
   const dependencies = new Set<string>();
@@ -71,18 +71,18 @@ export async function createUnit<C extends Component>(
   const settings: Settings = {
     id,
     kind: node.kind,
-    logger: withFields(around.logger, { component: id, kind: node.kind }),
-    clock: around.clock,
-    metrics: ownMetrics(labelled(around.metrics, { [node.kind]: id }), removers),
-    host: hostFor(node, around, dependencies, removers),
-    worker: around.worker,
+    logger: withFields(environment.logger, { component: id, kind: node.kind }),
+    clock: environment.clock,
+    metrics: ownMetrics(labelled(environment.metrics, { [node.kind]: id }), removers),
+    host: hostFor(node, environment, dependencies, removers),
+    worker: environment.worker,
   };
   const forget = () => {
     for (const remove of removers.splice(0)) remove();
   };
   try {
     const component = await create(settings);
-    return { node, component, dependencies, lines, forget, state: 'created' };
+    return { node, component, dependencies, slots, forget, state: 'created' };
   } catch (error) {
     forget();
     throw new ComponentError('create', node, error);
@@ -158,21 +158,21 @@ function ownMetrics(metrics: Metrics, removers: (() => void)[]): Metrics {
 
 function hostFor(
   node: Node,
-  around: Surroundings,
+  environment: ComponentEnvironment,
   dependencies: Set<string>,
   removers: (() => void)[],
 ): Host {
   const registry: HealthRegistry = {
     register(componentId, read) {
-      const remove = around.health.register(componentId, read);
+      const remove = environment.health.register(componentId, read);
       removers.push(remove);
       return remove;
     },
   };
-  const services = [offer(HEALTH_REGISTRY, registry), ...around.services];
+  const services = [offer(HEALTH_REGISTRY, registry), ...environment.services];
   return {
     extension<T>(id: string, wanted: Capability<T>): T {
-      const found = around.extensions.get(id);
+      const found = environment.extensions.get(id);
       if (found === undefined) {
         throw new Error(`${describe(node)} needs the extension "${id}", which does not run`);
       }

@@ -7,26 +7,21 @@ import type {
   Pipeline,
   RequestHead,
 } from '../component/component.ts';
-import type {
-  Encoding,
-  Format,
-  Idempotency,
-  SealedBatch,
-  StoredAnswer,
-  Tenant,
-} from '../model/batch.ts';
+import type { Encoding, Format, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { PermanentError, Refusal, RetryableError, refusalOf } from '../model/errors.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
+import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
+import { requestContext } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
 import type { BytesInFlight, Reservation } from './admission.ts';
 import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize } from './body.ts';
 import type { Answer } from './exchange.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import type { RejectionLog } from './rejection-log.ts';
-import type { Patience } from './request-deadline.ts';
-import { patienceOf } from './request-deadline.ts';
+import type { RequestDeadline } from './request-deadline.ts';
+import { requestDeadline } from './request-deadline.ts';
 import type { Scanner } from './scan-pool.ts';
 
 /**
@@ -88,90 +83,91 @@ export type Protocol = {
   renderAccepted(batch: SealedBatch, index: BatchIndex, head: RequestHead): Answer;
 };
 
-/** What a request holds until it is answered. */
-type Holdings = {
-  admission?: Admission;
-  reservation?: Reservation;
-  releaseClaim?: () => void;
-  /** What is being handed on. */
-  batch?: SealedBatch;
-  /** Set once somebody has taken it over. */
-  accepted?: SealedBatch;
+/** A request under way, with what it holds until it is answered. */
+type UnderWay = {
+  readonly incoming: Incoming;
+  readonly ingestion: Ingestion;
+  readonly deadline: RequestDeadline;
+  admission: Admission | undefined;
+  /** Of bytes in flight. */
+  reservation: Reservation | undefined;
+  releaseClaim: (() => void) | undefined;
 };
 
-/** The client was told that it took too long: nobody waits for the rest. */
-class GivenUp extends Error {}
+/** How a request is answered; `accepted` if a component took its batch over. */
+type Outcome = { readonly answer: Answer; readonly accepted?: SealedBatch };
+
+/** The deadline passed and the client has its answer: the remaining steps are skipped. */
+class DeadlinePassed extends Error {}
 
 export async function ingest(incoming: Incoming, ingestion: Ingestion): Promise<void> {
-  const held: Holdings = {};
   const { head } = incoming;
-  const { pipeline, clock } = ingestion;
-  const patience = patienceOf(pipeline.answerWithin, clock, () => {
-    if (held.batch !== undefined) held.batch.isGivenUp = true;
-    refuse(incoming, ingestion, held.admission?.tenant, tooLate());
-  });
+  const { pipeline, clock, logger, rejections } = ingestion;
+  const deadline = requestDeadline(pipeline.answerWithin, clock, () => refuse(work, tooSlow()));
+  const work: UnderWay = {
+    incoming,
+    ingestion,
+    deadline,
+    admission: undefined,
+    reservation: undefined,
+    releaseClaim: undefined,
+  };
   try {
-    incoming.answer(await take(incoming, ingestion, held, patience));
-    if (held.accepted !== undefined) ingestion.rejections?.rejected(head, held.accepted);
+    const { answer, accepted } = await take(work);
+    incoming.answer(answer);
+    if (accepted !== undefined) rejections?.rejected(head, accepted);
   } catch (error) {
-    if (error instanceof ClientGone || error instanceof GivenUp) return;
-    logFault(error, ingestion.logger, head);
-    if (!patience.isOver) refuse(incoming, ingestion, held.admission?.tenant, refusalOf(error));
+    if (error instanceof ClientGone || error instanceof DeadlinePassed) return;
+    logFault(error, logger, head);
+    if (!deadline.signal.aborted) refuse(work, refusalOf(error));
   } finally {
-    held.releaseClaim?.();
-    held.reservation?.release();
-    held.admission?.release();
+    work.releaseClaim?.();
+    work.reservation?.release();
+    work.admission?.release();
   }
 }
 
-function tooLate(): Refusal {
+function tooSlow(): Refusal {
   const message = 'The data could not be made safe in time. Try again.';
   return new Refusal('unavailable', message, { retryAfterMs: 1000 });
 }
 
-function stopWhenOver({ isOver }: Patience): void {
-  if (isOver) throw new GivenUp('the client was told that it took too long');
+function stopIfPassed({ signal }: RequestDeadline): void {
+  if (signal.aborted) throw new DeadlinePassed('the request was answered when its deadline passed');
 }
 
-function refuse(
-  incoming: Incoming,
-  { refusals, rejections }: Ingestion,
-  tenant: Tenant | undefined,
-  refusal: Refusal,
-): void {
+function refuse({ incoming, ingestion, admission }: UnderWay, refusal: Refusal): void {
+  const { refusals, rejections } = ingestion;
   incoming.refuse(refusal);
   refusals.add(1, { code: refusal.code });
-  rejections?.refused(incoming.head, tenant ?? refusal.tenant, refusal);
+  rejections?.refused(incoming.head, admission?.tenant ?? refusal.tenant, refusal);
 }
 
-async function take(
-  incoming: Incoming,
-  ingestion: Ingestion,
-  held: Holdings,
-  patience: Patience,
-): Promise<Answer> {
+async function take(work: UnderWay): Promise<Outcome> {
+  const { incoming, ingestion, deadline } = work;
   const { head } = incoming;
   const { pipeline, protocol } = ingestion;
-  held.admission = await patience.wait(pipeline.admit(head, ingestion.fallback));
-  stopWhenOver(patience);
-  const { tenant } = held.admission;
+  const admission = await deadline.wait(pipeline.admit(head, ingestion.fallback));
+  work.admission = admission;
+  stopIfPassed(deadline);
   const named = protocol.checkHead(head);
   const key = idempotencyKey(head, pipeline);
   checkDeclaredSize(head.declaredBytes);
-  held.reservation = ingestion.bytesInFlight.reserve(firstReserve(head));
-  const { body, encoding } = await incoming.read(held.reservation, named.encoding);
+  const reservation = ingestion.bytesInFlight.reserve(firstReserve(head));
+  work.reservation = reservation;
+  const { body, encoding } = await incoming.read(reservation, named.encoding);
 
-  const requestHash = key === undefined ? undefined : hashRequest(head, body);
-  if (key !== undefined && requestHash !== undefined) {
-    const earlier = await patience.wait(claim(pipeline, tenant, key, requestHash, held));
-    stopWhenOver(patience);
-    if (earlier !== undefined) return earlier;
+  const claim = key === undefined ? undefined : { key, requestHash: hashRequest(head, body) };
+  if (claim !== undefined) {
+    const earlier = await deadline.wait(claimKey(work, admission.tenant, claim));
+    stopIfPassed(deadline);
+    if (earlier !== undefined) return { answer: earlier };
   }
 
   const wanted = preparation(protocol, incoming, named.format, encoding);
-  const prepared = await prepareWithin(held.reservation, ingestion.scanner, body, wanted);
-  if (prepared.index.count === 0) return protocol.renderEmpty(head);
-  return accept(ingestion, head, tenant, prepared, key, requestHash, held, patience);
+  const prepared = await prepareWithin(reservation, ingestion.scanner, body, wanted);
+  if (prepared.index.count === 0) return { answer: protocol.renderEmpty(head) };
+  return accept(work, receivedBatch(head, admission.tenant, prepared), claim);
 }
 
 function preparation(
@@ -188,50 +184,46 @@ function preparation(
   };
 }
 
-/** Hands the batch on and renders its answer once: the one that is kept is the one that is sent. */
-async function accept(
-  { pipeline, protocol }: Ingestion,
-  head: RequestHead,
+function receivedBatch(
+  { receivedAt }: RequestHead,
   tenant: Tenant,
-  prepared: Prepared,
-  key: string | undefined,
-  requestHash: Buffer | undefined,
-  held: Holdings,
-  patience: Patience,
-): Promise<Answer> {
-  const { index } = prepared;
-  let rendered: Answer | undefined;
-  const render = (batch: SealedBatch): Answer => {
-    rendered ??= protocol.renderAccepted(batch, index, head);
-    return rendered;
-  };
-  const idempotency: Idempotency | undefined =
-    key === undefined || requestHash === undefined
-      ? undefined
-      : { key, requestHash, answer: (batch) => storable(render(batch)) };
-  const batch: SealedBatch = {
-    kind: 'raw',
-    id: ulid(head.receivedAt),
-    format: wireFormat(prepared),
+  { body, encoding, index }: Prepared,
+): ReceivedBatch {
+  return {
+    kind: 'received',
+    id: ulid(receivedAt),
+    format: index.type,
     tenant,
-    receivedAt: head.receivedAt,
+    receivedAt,
     requestItems: index.count,
-    body: prepared.body,
-    encoding: prepared.encoding,
+    body,
+    encoding,
     index,
-    positions: undefined,
+    items: index.count,
     rejections: [],
-    usage: { events: 0, bytes: 0 },
-    ...(idempotency === undefined ? {} : { idempotency }),
+    changes: undefined,
   };
-  held.batch = batch;
-  await patience.wait(pipeline.consume(batch));
-  held.accepted = batch;
-  return render(batch);
 }
 
-function wireFormat({ index }: Prepared): Format {
-  return index.type;
+/** Passes the batch on and renders its answer once: the answer that is kept is the one that is sent. */
+async function accept(
+  { incoming: { head }, ingestion: { pipeline, protocol }, deadline }: UnderWay,
+  batch: ReceivedBatch,
+  claim: KeyClaim | undefined,
+): Promise<Outcome> {
+  // Ids in the answer are those that the client sent, also if a processor edits the batch.
+  const { index } = batch;
+  let rendered: Answer | undefined;
+  const render = (sealed: SealedBatch): Answer => {
+    rendered ??= protocol.renderAccepted(sealed, index, head);
+    return rendered;
+  };
+  const request = requestContext(
+    deadline.signal,
+    claim === undefined ? undefined : { ...claim, render: (sealed) => storable(render(sealed)) },
+  );
+  const accepted = await deadline.wait(pipeline.accept(batch, request));
+  return { answer: render(accepted), accepted };
 }
 
 /** Undefined without the header, which then costs nothing. */
@@ -251,18 +243,18 @@ function idempotencyKey(head: RequestHead, pipeline: Pipeline): string | undefin
   return key;
 }
 
-/** The answer to give at once; undefined when this request is the first with its key. */
-async function claim(
-  pipeline: Pipeline,
+type KeyClaim = Omit<AnswerClaim, 'render'>;
+
+/** The answer to give at once; undefined if this request is the first with its key. */
+async function claimKey(
+  work: UnderWay,
   tenant: Tenant,
-  key: string,
-  requestHash: Buffer,
-  held: Holdings,
+  { key, requestHash }: KeyClaim,
 ): Promise<Answer | undefined> {
-  const claimed = await pipeline.idempotency?.claim(tenant, key, requestHash);
+  const claimed = await work.ingestion.pipeline.idempotency?.claim(tenant, key, requestHash);
   switch (claimed?.state) {
     case 'new':
-      held.releaseClaim = () => claimed.release();
+      work.releaseClaim = () => claimed.release();
       return undefined;
     case 'replay':
       return claimed.answer;

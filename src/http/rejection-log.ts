@@ -1,6 +1,7 @@
 import type { RequestHead } from '../component/component.ts';
-import type { Rejection, SealedBatch, Tenant } from '../model/batch.ts';
+import type { SealedBatch, Tenant } from '../model/batch.ts';
 import type { Refusal } from '../model/errors.ts';
+import type { Rejection } from '../model/rejection.ts';
 import type { RejectionStore } from '../tenancy/contract.ts';
 
 /**

@@ -1,23 +1,34 @@
 import type { Clock } from '../component/component.ts';
+import { NEVER_ABORTED } from '../model/request-context.ts';
 
-/** How long a request waits for others, all in all; what its own body takes on the way does not count. */
-export type Patience = {
-  /** It is over: the client has been told. */
-  readonly isOver: boolean;
-  /** Resolves and rejects as `work` does, whenever that is; meanwhile the time runs. */
+/**
+ * The time that a request may wait for its pipeline, over all steps together. The time in which its own body
+ * arrives does not count.
+ */
+export type RequestDeadline = {
+  /** Aborted when the deadline passes. */
+  readonly signal: AbortSignal;
+  /** Settles as `work` does, also after the deadline; the time runs until then. */
   wait<T>(work: Promise<T> | T): Promise<T> | T;
 };
 
-/** `ms` undefined: as long as it takes. `onOver` is called once, while somebody waits. */
-export function patienceOf(ms: number | undefined, clock: Clock, onOver: () => void): Patience {
-  let left = ms ?? 0;
-  let isOver = false;
+const NO_DEADLINE: RequestDeadline = { signal: NEVER_ABORTED, wait: (work) => work };
+
+/** `ms` undefined: no deadline. `onPassed` is called once, while `wait` is waiting. */
+export function requestDeadline(
+  ms: number | undefined,
+  clock: Clock,
+  onPassed: () => void,
+): RequestDeadline {
+  if (ms === undefined) return NO_DEADLINE;
+  const abort = new AbortController();
+  let left = ms;
 
   async function timed<T>(work: Promise<T>): Promise<T> {
     const begun = clock.now();
     const cancel = clock.after(left, () => {
-      isOver = true;
-      onOver();
+      abort.abort();
+      onPassed();
     });
     try {
       return await work;
@@ -28,9 +39,7 @@ export function patienceOf(ms: number | undefined, clock: Clock, onOver: () => v
   }
 
   return {
-    get isOver() {
-      return isOver;
-    },
-    wait: (work) => (ms === undefined || isOver || !(work instanceof Promise) ? work : timed(work)),
+    signal: abort.signal,
+    wait: (work) => (abort.signal.aborted || !(work instanceof Promise) ? work : timed(work)),
   };
 }

@@ -44,9 +44,7 @@ export function createScanner(): Scanner {
     const request = { type: 'cut', batchId: batch.id, position, fields } as const;
     const reply = await ask(reading, request);
     if (reply.type !== 'unknown') return reply;
-    // An index is made again over there faster than it is copied.
-    const { idempotency: _, ...source } = { ...batch, index: undefined };
-    return ask(reading, { ...request, source });
+    return ask(reading, { ...request, source: batch });
   }
 
   return {

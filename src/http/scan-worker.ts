@@ -1,8 +1,7 @@
 import type { SealedBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
-import { payload, STORED_LIMITS, scan, sourceEvent } from '../model/formats.ts';
-import { inflateSync } from '../model/inflate.ts';
+import { payload, sourceEvent } from '../model/formats.ts';
 import { judged } from '../model/otlp/rules.ts';
 import { collectGarbage } from '../thread/idle-memory.ts';
 import type { Reply } from '../thread/thread.ts';
@@ -46,14 +45,8 @@ function withVerdicts(index: BatchIndex): BatchIndex {
 let kept: SealedBatch | undefined;
 
 function cut({ batchId, source, position, fields }: CutRequest): CutReply {
-  if (source !== undefined) kept = indexed(source);
+  if (source !== undefined) kept = { ...source, body: asBuffer(source.body) };
   if (kept?.id !== batchId) return { type: 'unknown' };
   if (fields === 'source') return { type: 'source', text: sourceEvent(kept, position) };
   return { type: 'payload', payload: payload(kept, position, fields) };
-}
-
-function indexed(source: SealedBatch): SealedBatch {
-  const { format, encoding } = source;
-  const inflated = inflateSync(asBuffer(source.body), encoding, Number.MAX_SAFE_INTEGER);
-  return { ...source, index: scan(format, inflated, STORED_LIMITS) };
 }

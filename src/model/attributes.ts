@@ -2,15 +2,15 @@ import type { ObservationKind } from './observation.ts';
 import type { TextField } from './texts.ts';
 
 /**
- * How span attributes of the conventions in use become fields of an observation, as data. The lists are
- * in order of precedence: of the attributes that a span has, the first with a value that is not empty
- * gives the field. Every other attribute stays in the metadata, whatever list it is in.
+ * The mapping from span attributes to the fields of an observation, as data. Every list is in order of
+ * precedence: the first attribute with a non-empty value gives the field. All other attributes stay in the
+ * metadata, also those that are in a list.
  *
- * The conventions: the service's own six, OpenTelemetry GenAI (current, deprecated, and its events),
+ * The conventions: tracectl's own six, OpenTelemetry GenAI (current, deprecated, and its events),
  * OpenInference, OpenLLMetry (Traceloop), Vercel AI SDK, MLflow, Langfuse, LangSmith, Laminar and others.
  */
 
-/** A key that ends in `.*` stands for a family: `llm.input_messages.0.message.role` and its like. */
+/** A key that ends in `.*` matches a numbered family, such as `llm.input_messages.0.message.role`. */
 const INPUTS = [
   'input',
   'llm.input_messages',
@@ -107,7 +107,7 @@ const USERS = [
   'langsmith.metadata.user_id',
 ] as const;
 
-/** By the name of the count in `usage`. */
+/** Attributes with one count of tokens, by the name of the count in `usage`. */
 const TOKENS = {
   input_tokens: [
     'gen_ai.usage.input_tokens',
@@ -151,10 +151,10 @@ const TOKENS = {
   ],
 } as const;
 
-/** Attributes whose JSON object text holds several counts. */
+/** Attributes whose value is a JSON object of several counts, as text. */
 const USAGE_OBJECTS = ['langfuse.observation.usage_details', 'langsmith.usage_metadata'] as const;
 
-/** Names that counts go by in such objects. */
+/** Names of counts in such objects, with the name of the count in `usage`. */
 export const USAGE_NAMES: ReadonlyMap<string, string> = new Map([
   ['input', 'input_tokens'],
   ['input_tokens', 'input_tokens'],
@@ -171,7 +171,7 @@ export const USAGE_NAMES: ReadonlyMap<string, string> = new Map([
   ['reasoning_tokens', 'reasoning_tokens'],
 ]);
 
-/** An exception event of a span counts after its attributes, its status message last. */
+/** Attributes of a span precede those of its exception events; the status message is last. */
 const ERROR_MESSAGES = [
   'error',
   'exception.message',
@@ -186,13 +186,13 @@ const ERROR_STACKTRACES = [
   'error.stack',
 ];
 
-/** Values are compared in lower case and without the quotes that MLflow puts around them. */
+/** Values are compared in lower case, without the quotes that MLflow adds. */
 type KindRule = {
   readonly key: string;
   readonly values?: Readonly<Record<string, ObservationKind>>;
-  /** The kind of a span that has this attribute at all. */
+  /** The kind of every span with this attribute, whatever its value. */
   readonly presence?: ObservationKind;
-  /** Vercel AI SDK operation ids, `ai.generateText.doGenerate` and their like. */
+  /** The value is an operation id of the Vercel AI SDK, such as `ai.generateText.doGenerate`. */
   readonly vercel?: boolean;
 };
 
@@ -295,8 +295,8 @@ const KINDS: readonly KindRule[] = [
 ];
 
 /**
- * Where custom fields may stand, by layer: 0 is merged first. `extra.metadata` gives way to `metadata`
- * where a span has both.
+ * The attributes that hold custom fields, by layer. Later layers override earlier ones, and `extra.metadata`
+ * does not count if a span also has `metadata`.
  */
 const CUSTOM_FIELDS: readonly { readonly key: string; readonly layer: CustomFieldLayerName }[] = [
   { key: 'context_metadata.custom_fields', layer: 'context' },
@@ -307,7 +307,7 @@ const CUSTOM_FIELDS: readonly { readonly key: string; readonly layer: CustomFiel
 
 const CUSTOM_FIELD_PREFIXES = CUSTOM_FIELDS.map(({ key, layer }) => ({ prefix: `${key}.`, layer }));
 
-/** Attributes that may hold `custom_fields` within a kvlist, with the path to it. */
+/** Attributes whose kvlist value may hold `custom_fields`, with the path to it. */
 const CUSTOM_FIELDS_WITHIN: readonly {
   readonly key: string;
   readonly layer: CustomFieldLayerName;
@@ -322,8 +322,8 @@ const CUSTOM_FIELDS_WITHIN: readonly {
 export type CustomFieldLayerName = 'context' | 'extra' | 'metadata' | 'event';
 export const CUSTOM_FIELD_LAYERS = ['context', 'extra', 'metadata', 'event'] as const;
 
-/** Spans' events that hold what went in or came out, where no attribute does. */
-export const EVENT_ROLES: ReadonlyMap<string, EventRole> = new Map([
+/** Events of a span that hold its inputs or outputs if no attribute does. */
+const EVENT_ROLES: ReadonlyMap<string, EventRole> = new Map([
   ['exception', 'exception'],
   ['gen_ai.system.message', 'input'],
   ['gen_ai.user.message', 'input'],
@@ -334,9 +334,9 @@ export const EVENT_ROLES: ReadonlyMap<string, EventRole> = new Map([
   ['gen_ai.content.completion', 'output'],
   ['gen_ai.client.inference.operation.details', 'both'],
 ]);
-export type EventRole = 'exception' | 'input' | 'output' | 'both';
+type EventRole = 'exception' | 'input' | 'output' | 'both';
 
-/** What an attribute can give. `rank` is its place in its list: the lowest that has a value counts. */
+/** A field that an attribute can give. `rank` is its place in its list: the lowest with a value wins. */
 export type AttributeRule =
   | { readonly role: 'input' | 'output'; readonly rank: number; readonly family: boolean }
   | {
@@ -346,45 +346,44 @@ export type AttributeRule =
   | { readonly role: 'tokens'; readonly rank: number; readonly name: string }
   | { readonly role: 'usage'; readonly rank: number }
   | { readonly role: 'context_metadata' }
-  /** Another tracectl's own account of the observation; see otlp/embedded-observation.ts. */
-  | { readonly role: 'carried' }
+  /** A whole observation that another tracectl embedded; see otlp/embedded-observation.ts. */
+  | { readonly role: 'embedded' }
   | { readonly role: 'original_parent' }
   | { readonly role: 'kind'; readonly rank: number; readonly kindOf: KindRule }
   | {
       readonly role: 'custom_fields';
       readonly layer: CustomFieldLayerName;
-      /** Steps into the value, for a kvlist that may hold `custom_fields` somewhere inside. */
+      /** Keys on the path to `custom_fields` within a kvlist value. */
       readonly within?: readonly string[];
-      /** The field's name, for the dotted form. */
+      /** The custom field's name, if the attribute key ends with it. */
       readonly name?: string;
     };
 
-/** An attribute key, with all that it means. One object a key, so it can be compared by identity. */
+/** An attribute key with everything that depends on the key only. */
 export type AttributeKey = {
   readonly text: string;
   readonly rules: readonly AttributeRule[];
-  /** Whether a rule looks at the value, beyond there being one. */
+  /** A rule reads the value; other rules only need to know that it is not empty. */
   readonly needsValue: boolean;
-  /** The key as an event's name. */
+  /** The role of events with this name. */
   readonly event: EventRole | undefined;
-  /** The field that texts in its value belong to. */
+  /** The field of the texts in its value. */
   readonly field: TextField;
-  /** Steps into a kvlist value, at the end of which texts are custom fields. */
+  /** Keys on the path to custom fields within a kvlist value. */
   readonly within: readonly string[] | undefined;
 };
 
-/** Span id of the parent that a processor dropped; see `FormatModule.reparent`. */
+/** The attribute with the span id of a dropped parent; see `FormatModule.reparent`. */
 export const ORIGINAL_PARENT_KEY = 'tracectl.original_parent_id';
 
 const NO_RULES: readonly AttributeRule[] = [];
 const FAMILIES: { prefix: string; rule: AttributeRule }[] = [];
 const EXACT = buildRules();
 
-/** Keys asked for lately; they are few, and the same with every span. */
+/** A cache: an application has few keys, and sends the same ones with every span. */
 const known = new Map<string, AttributeKey>();
 const MAX_KNOWN = 4096;
 
-/** All that a key means. */
 export function attributeKey(text: string): AttributeKey {
   const found = known.get(text);
   if (found !== undefined) return found;
@@ -441,8 +440,8 @@ const VALUELESS: ReadonlySet<AttributeRule['role']> = new Set([
   'context_metadata',
 ]);
 
-/** What a kind attribute's text says; undefined where it says nothing that is known. */
-export function kindOf(rule: KindRule, text: string): ObservationKind | undefined {
+/** The kind that an attribute's value names; undefined for an unknown value. */
+export function kindOfAttribute(rule: KindRule, text: string): ObservationKind | undefined {
   if (rule.presence !== undefined) return rule.presence;
   if (rule.vercel === true) return vercelKind(text);
   const value = (text.startsWith('"') ? text.replaceAll('"', '') : text).toLowerCase();
@@ -451,7 +450,7 @@ export function kindOf(rule: KindRule, text: string): ObservationKind | undefine
     : undefined;
 }
 
-/** `operation.name` is the operation's id, a space and the function's id. */
+/** An `operation.name` is the operation id, a space and the function id. */
 function vercelKind(text: string): ObservationKind | undefined {
   const [operation = ''] = text.split(' ', 1);
   if (!operation.startsWith('ai.')) return undefined;
@@ -462,17 +461,17 @@ function vercelKind(text: string): ObservationKind | undefined {
   return 'chain';
 }
 
-/** Marks an attribute of an exception event in a list of attributes of the span. */
+/** An attribute of an exception event, in a list of attributes of spans. */
 function ofEvent(key: string): string {
   return `event:${key}`;
 }
 
-/** The rules of an exception event's attributes. */
+/** The rules for an attribute of an exception event. */
 export function exceptionRules(key: string): readonly AttributeRule[] {
   return EXACT.get(ofEvent(key)) ?? NO_RULES;
 }
 
-/** After every attribute and event: what a status message ranks. */
+/** The rank of a status message: after every attribute and event. */
 export const STATUS_MESSAGE_RANK = ERROR_MESSAGES.length;
 
 function buildRules(): Map<string, readonly AttributeRule[]> {
@@ -507,7 +506,7 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   for (const [rank, key] of USAGE_OBJECTS.entries()) add(key, { role: 'usage', rank });
   for (const [rank, kind] of KINDS.entries()) add(kind.key, { role: 'kind', rank, kindOf: kind });
   add('context_metadata', { role: 'context_metadata' });
-  add('tracectl.observation', { role: 'carried' });
+  add('tracectl.observation', { role: 'embedded' });
   add(ORIGINAL_PARENT_KEY, { role: 'original_parent' });
   for (const { key, layer } of CUSTOM_FIELDS) add(key, { role: 'custom_fields', layer });
   for (const { key, layer, within } of CUSTOM_FIELDS_WITHIN) {
@@ -528,12 +527,12 @@ function rulesOfFamily(text: string): readonly AttributeRule[] {
   return NO_RULES;
 }
 
-/** `0.message.role`: messages of such a family are numbered, from 0 to 9999. */
+/** Families are numbered from 0 to 9999: `0.message.role`. */
 function isIndexed(rest: string): boolean {
   return /^(?:0|[1-9]\d{0,3})(?:\.|$)/.test(rest);
 }
 
-/** The numbered family that a key belongs to, e.g. `llm.input_messages.`. */
+/** The prefix of the numbered family that a key belongs to, such as `llm.input_messages.`. */
 export function familyOf(text: string): string | undefined {
   return FAMILIES.find(({ prefix }) => text.startsWith(prefix))?.prefix;
 }

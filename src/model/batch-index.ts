@@ -1,4 +1,4 @@
-import type { Rejection } from './batch.ts';
+import type { Rejection } from './rejection.ts';
 
 /**
  * Where the items of a body stand: byte ranges in typed arrays, found by one pass over the inflated

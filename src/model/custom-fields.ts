@@ -1,17 +1,17 @@
 import { decodeJsonText } from './json/decode.ts';
 
 /**
- * Custom fields (spec 2.6): string values merged over the places they may stand in. Values are never
- * echoed into an error or a log by anything here.
+ * Custom fields (spec 2.6): string values, merged from several layers. No error or log message of this file
+ * contains a value.
  */
 
-/** Key and decoded value, in the order they were sent; of a repeated key the last one counts. */
+/** Keys and decoded values in the order of the body; the last value of a repeated key counts. */
 export type CustomFieldLayer = Iterable<readonly [key: string, value: unknown]>;
 
 /**
- * Merges layers, later ones winning: context metadata, effective metadata, event level. An ignored value
- * (null, nested, blank) and an ignored key (reserved, secret-like) never erase what an earlier layer gave.
- * The result has no prototype; null when it would be empty.
+ * Merges layers; later ones win: context metadata, effective metadata, event level. Ignored values (null,
+ * nested, blank) and ignored keys (reserved, secret-like) erase nothing of an earlier layer. The result has
+ * no prototype; it is null if no field is left.
  */
 export function mergeCustomFields(
   layers: readonly CustomFieldLayer[],
@@ -27,7 +27,7 @@ export function mergeCustomFields(
   return empty ? null : merged;
 }
 
-/** With custom fields that are JSON text until somebody asks for them: parsing megabytes takes seconds. */
+/** Adds custom fields that are parsed when they are first read: parsing megabytes takes seconds. */
 export function withCustomFieldsText<T extends object>(
   rest: T,
   customFieldsText: string,
@@ -42,8 +42,8 @@ const PARSES_ON_DEMAND = {
   },
 };
 
-/** True where a custom field of this name is kept: neither reserved nor secret-like. */
-export function isCustomFieldKey(key: string): boolean {
+/** The key is neither reserved nor secret-like. */
+function isCustomFieldKey(key: string): boolean {
   return !RESERVED_KEYS.has(key) && !isSecretLike(key);
 }
 
@@ -51,7 +51,7 @@ function keptFields(layer: CustomFieldLayer): Map<string, string> {
   const kept = new Map<string, string>();
   for (const [key, value] of layer) {
     const text = customFieldText(value);
-    // The last value of a repeated key counts, also where it is one that is ignored.
+    // The last value of a repeated key counts, also if it is an ignored one.
     if (text === undefined) kept.delete(key);
     else if (isCustomFieldKey(key)) kept.set(key, text);
   }
@@ -59,8 +59,8 @@ function keptFields(layer: CustomFieldLayer): Map<string, string> {
 }
 
 /**
- * A value as its custom field shows it; undefined where it is ignored. A number's source text is what
- * JavaScript prints wherever it survives parsing and printing, so printing it covers both cases.
+ * The text of a custom field; undefined for an ignored value. JavaScript prints a number as its source text if
+ * that survives parsing and printing, so printing is right in both cases.
  */
 function customFieldText(value: unknown): string | undefined {
   switch (typeof value) {
@@ -75,7 +75,7 @@ function customFieldText(value: unknown): string | undefined {
   }
 }
 
-/** Names that belong to the event or its tenant, and those that would touch an object's prototype. */
+/** Names of fields of the event and its tenant, and names that would change an object's prototype. */
 const RESERVED_KEYS: ReadonlySet<string> = new Set([
   '',
   '__proto__',
@@ -117,19 +117,19 @@ const SECRET_WORDS: ReadonlySet<string> = new Set([
   'bearer',
 ]);
 
-/** The words that `key` makes a secret of when they stand in front of it; `client secret` has one already. */
+/** Words that make a secret together with a following `key`. */
 const SECRET_KEYS: ReadonlySet<string> = new Set(['api', 'private', 'access']);
 
 const LONGEST_WORD = 'authorization'.length;
 
 const SHORTEST_WORD = 3;
 
-/** What every secret-like key holds somewhere, in any case: most keys are told by this alone. */
+/** Matches every secret-like key, and few others, so most keys need no further check. */
 const MAY_BE_SECRET = /passw|pwd|secret|token|key|authoriz|cookie|credential|bearer|\u212a/i;
 
 /**
- * Splits at case changes, `_`, `-`, `.` and spaces: `input_tokens` and `author` are no secrets. One pass,
- * which makes no string of a word that is too long or short to be one: keys may have megabytes.
+ * Compares the words between case changes, `_`, `-`, `.` and spaces: `input_tokens` and `author` are no secrets.
+ * One pass that copies no word of the wrong length, because a key may have megabytes.
  */
 function isSecretLike(key: string): boolean {
   if (!MAY_BE_SECRET.test(key)) return false;
@@ -159,7 +159,7 @@ function wordAt(key: string, start: number, end: number): string {
 
 const Kind = { SEPARATOR: 0, LOWER: 1, UPPER: 2, DIGIT: 3, OTHER: 4 } as const;
 
-/** `aB` and `1B` are two words, and so are `A` and `Bc` in `ABc`. */
+/** A word starts at `B` in `aB`, in `1B` and in `ABc`. */
 function isNewWord(key: string, at: number, last: number, kind: number): boolean {
   if (kind !== Kind.UPPER || isSecondHalf(key, at)) return false;
   if (last === Kind.LOWER || last === Kind.DIGIT) return true;

@@ -1,15 +1,15 @@
 import type { ItemFailure, Tenant } from './batch.ts';
 
 /**
- * What an error says about the data it concerns. A rejected `consume` means that nobody took over the
- * batch; the error's class says what may be done next. docs/errors.md lists every code.
+ * The class of an error decides what happens to its batch. A rejected `consume` means that no component took
+ * the batch over. docs/errors.md lists every code.
  */
 
 /** The same batch may succeed later: the sender keeps it and tries again. */
 export class RetryableError extends Error {
   override readonly name = 'RetryableError';
   readonly code: string;
-  /** Milliseconds after which a retry makes sense; undefined leaves it to the caller's backoff. */
+  /** Milliseconds to wait before the retry; undefined leaves it to the caller's backoff. */
   readonly retryAfterMs: number | undefined;
 
   constructor(
@@ -23,16 +23,16 @@ export class RetryableError extends Error {
   }
 }
 
-/** Of a batch whose client was told meanwhile that it failed (`SealedBatch.isGivenUp`). */
+/** For a batch whose request was already answered with a failure (`SealedBatch.isGivenUp`). */
 export function tooLate(): RetryableError {
-  return new RetryableError('too_late', 'nobody waits for it any more');
+  return new RetryableError('too_late', 'the request was already answered with a failure');
 }
 
 /** The same batch will never succeed here: it belongs in the dead letter, not in a retry. */
 export class PermanentError extends Error {
   override readonly name = 'PermanentError';
   readonly code: string;
-  /** The items it concerns, where all others of the batch were taken over; undefined: the whole batch. */
+  /** The failed items if all others of the batch were taken over; undefined if the whole batch failed. */
   readonly failures: readonly ItemFailure[] | undefined;
 
   constructor(
@@ -63,7 +63,7 @@ export function newerDataIn(error: unknown): NewerDataError | undefined {
   return undefined;
 }
 
-/** Codes of a request that is refused as a whole (design §4), with the HTTP status each has. */
+/** Codes of requests that are refused as a whole (design §4), with their HTTP statuses. */
 export const REFUSAL_STATUS = {
   unauthorized: 401,
   forbidden: 403,
@@ -88,18 +88,18 @@ export const REFUSAL_STATUS = {
 export type RefusalCode = keyof typeof REFUSAL_STATUS;
 
 export type RefusalOptions = {
-  /** Overrides the code's usual status (an OTLP media type is 415 where a native one is 400). */
+  /** Overrides the code's usual status (a wrong media type is 415 for OTLP and 400 for native events). */
   status?: number;
   /** Sent as `Retry-After`, rounded up to whole seconds. */
   retryAfterMs?: number;
-  /** ISO 8601 UTC; on `hourly_limit` alone. */
+  /** ISO 8601 UTC; only with `hourly_limit`. */
   hourlyIngestResetAt?: string;
   /** Sent as `Allow` with `method_not_allowed`. */
   allow?: string;
   cause?: unknown;
 };
 
-/** A request refused as a whole, before anything of it was counted, stored or queued. */
+/** A request that is refused as a whole, before any of it is counted, stored or queued. */
 export class Refusal extends Error {
   override readonly name = 'Refusal';
   readonly code: RefusalCode;
@@ -107,7 +107,7 @@ export class Refusal extends Error {
   readonly retryAfterMs: number | undefined;
   readonly hourlyIngestResetAt: string | undefined;
   readonly allow: string | undefined;
-  /** Whose request it was, where the pipeline knew: for the log of rejections, never for the client. */
+  /** The request's tenant, if the pipeline knows it: for the log of rejections, never for the client. */
   tenant: Tenant | undefined;
 
   constructor(code: RefusalCode, message: string, options: RefusalOptions = {}) {
@@ -121,7 +121,7 @@ export class Refusal extends Error {
   }
 }
 
-/** Turns whatever a pipeline threw into the refusal a client is told. Never a 500 for the world's faults. */
+/** The refusal that answers a client for any error of a pipeline; unknown errors become a 503. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
   if (error instanceof RetryableError) {
@@ -136,7 +136,7 @@ export function refusalOf(error: unknown): Refusal {
   });
 }
 
-/** A request that contradicts what the store holds, e.g. `unknown_project`. */
+/** A request that contradicts the rows of the store, e.g. `unknown_project`. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';
   readonly code:

@@ -9,9 +9,9 @@ import type {
 import type { NewParent, Splice, TextVisitor } from './texts.ts';
 
 export type ScanLimits = {
-  /** One more item than this is a `too_many_events`. */
+  /** One item more is refused as `too_many_events`. */
   readonly maxItems: number;
-  /** Levels of nesting in JSON, the root included; one more is an `invalid_json`. 512 where absent. */
+  /** Nested JSON containers, the root included; one more is refused as `invalid_json`. Default: 512. */
   readonly maxDepth?: number;
 };
 
@@ -33,32 +33,32 @@ export type ItemHead = {
   attribute(key: string): string | undefined;
 };
 
-/** What is known about one wire format. Positions are those of the items in the indexed body. */
+/** Everything that depends on the wire format. A position is the place of an item in the indexed body. */
 export type FormatModule<Index extends BatchIndex> = {
   /**
-   * One pass over the inflated body: its grammar and nesting, where items and fields stand, their sizes.
-   * Throws a `Refusal`: `invalid_json` (not well formed), `invalid_request` (not the format's shape),
-   * `too_many_events`. Pure and synchronous, so that it may run in a worker thread.
+   * One pass over the inflated body that checks its grammar and nesting and finds the ranges and sizes of items
+   * and fields. Throws a `Refusal`: `invalid_json` (not well formed), `invalid_request` (not the format's
+   * shape), `too_many_events`. Pure and synchronous, so that it can run in a worker thread.
    */
   scan(bytes: Buffer, limits: ScanLimits): Index;
-  /** The item's own id, for its result; undefined where it has none that can be shown. */
+  /** The item's own id, for its result; undefined if it has no valid id. */
   itemId(index: Index, position: number): string | undefined;
   /** Bytes of the item that count toward hourly ingest (design §4 "Quotas"). */
   usageBytes(index: Index, position: number): number;
-  /** The inflated body with these items alone, in order; everything around them unchanged. */
+  /** The inflated body with only these items, in order; everything around them unchanged. */
   cut(index: Index, keep: readonly number[]): Buffer;
-  /** The item in the common form. Throws `PermanentError` where it cannot be read. */
+  /** The item in the common form. Throws a `PermanentError` if it cannot be read. */
   observe(index: Index, position: number, requestIndex: number): Observation;
   /** Payload fields of the item as JSON text. */
   payload(index: Index, position: number, fields: readonly PayloadField[]): Payload;
-  /** The item as JSON text: as sent for JSON formats, OTLP's JSON form for protobuf. */
+  /** The item as JSON text: the received text for JSON formats, OTLP's JSON form for protobuf. */
   source(index: Index, position: number): string;
   /** Visits the texts of the item in the order of the bytes. */
   texts(index: Index, position: number, visitor: TextVisitor): void;
   /** The same for texts outside the items: resources, scopes, schema URLs, members of the root. */
   sharedTexts(index: Index, visitor: TextVisitor): void;
   head(index: Index, position: number): ItemHead;
-  /** The text as it is spelled within a body of this format, for a splice that replaces a text. */
+  /** The bytes of a text within a body of this format, for a splice that replaces a text. */
   encodeText(text: string): Buffer;
   /**
    * The body with the splices applied; they are in order and do not overlap. All other bytes stay, except

@@ -1,4 +1,5 @@
-import type { Batch, Format, SealedBatch, Usage } from './batch.ts';
+import type { Batch, Format, ReceivedBatch, SealedBatch, Usage } from './batch.ts';
+import { itemsOf } from './batch.ts';
 import type { BatchIndex, JsonIndex, OtlpIndex } from './batch-index.ts';
 import type { FormatModule, ScanLimits } from './format-module.ts';
 import { InflateError, inflatedSizeHint, inflateSync } from './inflate.ts';
@@ -34,29 +35,44 @@ export function scan(format: Format, bytes: Buffer, limits: ScanLimits): BatchIn
   }
 }
 
+/** The indexes of sealed batches, which are plain data and cross to threads without them. */
+const indexes = new WeakMap<SealedBatch, BatchIndex>();
+
+/** The index of a sealed batch that is known without work. */
+export function knownIndexOf(batch: SealedBatch): BatchIndex | undefined {
+  return indexes.get(batch);
+}
+
+/** Spares the batch's readers a scan. */
+export function keepIndex(batch: SealedBatch, index: BatchIndex): void {
+  indexes.set(batch, index);
+}
+
 /** The batch's index; inflates and scans a batch that came out of a queue or store, once. */
 export function indexOf(batch: SealedBatch): BatchIndex {
-  batch.index ??= scan(
-    batch.format,
-    inflateSync(batch.body, batch.encoding, Number.MAX_SAFE_INTEGER),
-    STORED_LIMITS,
-  );
-  return batch.index;
+  const known = indexes.get(batch);
+  if (known !== undefined) return known;
+  const bytes = inflateSync(batch.body, batch.encoding, Number.MAX_SAFE_INTEGER);
+  const index = scan(batch.format, bytes, STORED_LIMITS);
+  indexes.set(batch, index);
+  return index;
 }
 
 /**
- * The batch's index where it is there already, or inflated the body has at most `maxBytes`; undefined where
- * making it is work for a thread.
+ * The batch's index if it is known, or if the inflated body has at most `maxBytes`; undefined if making it is
+ * work for a thread.
  */
 export function smallIndexOf(batch: SealedBatch, maxBytes: number): BatchIndex | undefined {
   const { body, encoding, format } = batch;
-  const known = batch.index?.bytes.length;
-  if ((known ?? inflatedSizeHint(body, encoding)) > maxBytes) return undefined;
+  const known = indexes.get(batch);
+  if ((known?.bytes.length ?? inflatedSizeHint(body, encoding)) > maxBytes) return undefined;
+  if (known !== undefined) return known;
   try {
-    batch.index ??= scan(format, inflateSync(body, encoding, maxBytes), STORED_LIMITS);
-    return batch.index;
+    const index = scan(format, inflateSync(body, encoding, maxBytes), STORED_LIMITS);
+    indexes.set(batch, index);
+    return index;
   } catch (error) {
-    // It is larger than its sender wrote down.
+    // The sender declared a size that is too small.
     if (error instanceof InflateError && error.reason === 'too_large') return undefined;
     throw error;
   }
@@ -67,39 +83,27 @@ export function itemId(index: BatchIndex, position: number): string | undefined 
   return moduleOf(index).itemId(index, position);
 }
 
-/** What the accepted items cost. Valid before and after `cutRejected`. */
-export function measure(batch: SealedBatch): Usage {
-  const index = indexOf(batch);
+/** What the items cost that are neither rejected nor dropped. */
+export function measure({ index, changes }: ReceivedBatch): Usage {
   const format = moduleOf(index);
-  const rejected = rejectedIn(batch);
+  const marks = changes?.marks;
   let bytes = 0;
   let events = 0;
   for (let position = 0; position < index.count; position++) {
-    if (rejected?.has(position) === true) continue;
+    if (marks !== undefined && marks[position] !== 0) continue;
     bytes += format.usageBytes(index, position);
     events++;
   }
   return { events, bytes };
 }
 
-/**
- * Takes the rejected items out of the body, so that nothing refused is ever stored. Leaves the bytes as
- * received, compression included, where nothing was rejected.
- */
-export function cutRejected(batch: SealedBatch): void {
-  if (batch.rejections.length === 0 || batch.positions !== undefined) return;
-  const index = indexOf(batch);
-  const keep = acceptedPositions(batch, index.count);
-  const bytes = moduleOf(index).cut(index, keep);
-  batch.body = bytes;
-  batch.encoding = 'identity';
-  batch.positions = keep;
-  batch.index = undefined;
+/** The inflated body with only the items at these positions; everything around them is unchanged. */
+export function bytesOf(batch: SealedBatch, keep: readonly number[]): Buffer {
+  return cut(indexOf(batch), keep);
 }
 
-/** The inflated body with the items at these positions alone; everything around them unchanged. */
-export function bytesOf(batch: SealedBatch, keep: readonly number[]): Buffer {
-  const index = indexOf(batch);
+/** As `bytesOf`, for an index. */
+export function cut(index: BatchIndex, keep: readonly number[]): Buffer {
   return moduleOf(index).cut(index, keep);
 }
 
@@ -167,19 +171,6 @@ export function sourceOf(format: Format): 'native' | 'runs' | 'otlp' {
   return format === 'native' || format === 'runs' ? format : 'otlp';
 }
 
-/** Accepted positions, while the body still holds every item or after the rejected ones were cut out. */
-function acceptedPositions(batch: SealedBatch, count: number): number[] {
-  const all = Array.from({ length: count }, (_, position) => position);
-  const rejected = rejectedIn(batch);
-  return rejected === undefined ? all : all.filter((position) => !rejected.has(position));
-}
-
-/** Positions of rejected items in the body; undefined where it holds none. */
-function rejectedIn(batch: SealedBatch): ReadonlySet<number> | undefined {
-  if (batch.positions !== undefined || batch.rejections.length === 0) return undefined;
-  return new Set(batch.rejections.map((rejection) => rejection.index));
-}
-
 type Module = FormatModule<JsonIndex> | FormatModule<OtlpIndex>;
 const MODULES: Readonly<Record<BatchIndex['type'], Module>> = {
   native,
@@ -193,9 +184,7 @@ function moduleOf(index: BatchIndex): FormatModule<BatchIndex> {
   return MODULES[index.type] as FormatModule<BatchIndex>;
 }
 
-/** True when a batch still carries something to hand on. */
-export function hasItems(batch: Batch): boolean {
-  return batch.kind === 'observations'
-    ? batch.observations.length > 0
-    : batch.requestItems > batch.rejections.length;
+/** True if a batch still carries items. */
+export function hasItems(batch: Batch | ReceivedBatch): boolean {
+  return itemsOf(batch) > 0;
 }

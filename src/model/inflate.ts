@@ -2,14 +2,14 @@ import { constants as bufferConstants } from 'node:buffer';
 import zlib from 'node:zlib';
 import type { Encoding } from './batch.ts';
 
-/** Deflate never makes more than this many bytes out of one, whatever a size hint claims. */
+/** The most bytes that deflate makes of one, whatever a size hint claims. */
 const MAX_DEFLATE_RATIO = 1032;
 const MIN_OUTPUT = 1024;
-/** No hint makes the first output buffer larger than this. */
+/** The largest first output buffer, whatever a size hint claims. */
 const MAX_FIRST_OUTPUT = 32 * 1024 * 1024;
 const { Z_FINISH } = zlib.constants;
 
-/** Why a body could not be inflated: its result is larger than allowed, or it is no intact stream. */
+/** A body that cannot be inflated: the result is larger than allowed, or the stream is damaged. */
 export class InflateError extends Error {
   override readonly name = 'InflateError';
   readonly reason: 'too_large' | 'damaged';
@@ -20,14 +20,14 @@ export class InflateError extends Error {
   }
 }
 
-/** Inflates one whole gzip body; `hint` is the size to expect, which may be wrong. */
+/** Inflates one whole gzip body; `hint` is the expected size, which may be wrong. */
 type Gunzip = (body: Buffer, maxBytes: number, hint: number) => Buffer;
 
 let gunzip: Gunzip | undefined;
 
 /**
- * The body without its compression. The result is the caller's to keep; for `identity` it is `body`
- * itself. Exactly `maxBytes` bytes are accepted. Throws an `InflateError`.
+ * The body without its compression. The caller owns the result; for `identity` it is `body` itself. Exactly
+ * `maxBytes` bytes are accepted, one more throws an `InflateError`.
  */
 export function inflateSync(body: Buffer, encoding: Encoding, maxBytes: number): Buffer {
   const limit = Math.min(maxBytes, bufferConstants.MAX_LENGTH - 1);
@@ -42,8 +42,8 @@ export function inflateSync(body: Buffer, encoding: Encoding, maxBytes: number):
 }
 
 /**
- * Bytes the inflated body is likely to have, from what the sender wrote into it: exact for an honest
- * body of one member, never above what the compressed size allows. Good for choosing a way, not a limit.
+ * The size that the sender declared for the inflated body, capped by what the compressed size allows. Exact for an
+ * honest body of one member. It may choose between code paths, but is no limit.
  */
 export function inflatedSizeHint(body: Buffer, encoding: Encoding): number {
   if (encoding === 'identity') return body.length;
@@ -52,7 +52,7 @@ export function inflatedSizeHint(body: Buffer, encoding: Encoding): number {
   return Math.min(body.readUInt32LE(body.length - 4), body.length * MAX_DEFLATE_RATIO);
 }
 
-/** Of Node's inflate handle, the parts that are used; none of them is a public promise. */
+/** The members of Node's internal inflate handle that `inflaterOver` uses; none is a public API. */
 type InflateHandle = {
   reset(): void;
   writeSync(
@@ -68,9 +68,8 @@ type InflateHandle = {
 };
 
 /**
- * Inflates through one handle that is used again for every body: making the handle costs as much as
- * inflating a typical request does. Undefined where this Node does not have the internals it takes, or
- * where they do not give the right answer.
+ * Inflates every body through one handle, because creating a handle costs as much as inflating a typical request.
+ * Undefined if this version of Node lacks the internals, or if they give a wrong result.
  */
 export function gunzipWithHandle(): Gunzip | undefined {
   const stream = zlib.createGunzip() as unknown as {
@@ -97,7 +96,7 @@ function inflaterOver(handle: InflateHandle, state: Uint32Array): Gunzip {
   return (body, maxBytes, hint) => {
     failure = undefined;
     handle.reset();
-    // One byte more than expected: room left over is how the end of the output is told.
+    // One byte more than expected: free space after a write marks the end of the output.
     let output: Buffer = Buffer.allocUnsafeSlow(firstOutput(hint, maxBytes));
     let read = 0;
     let written = 0;
@@ -142,7 +141,7 @@ function givesTheRightAnswer(inflate: Gunzip): boolean {
   }
 }
 
-/** The same through the public API, with the output buffer chosen to fit in one piece. */
+/** The same through the public API, with a first output buffer for the whole result. */
 export function gunzipWithPublicApi(body: Buffer, maxBytes: number, hint: number): Buffer {
   return decompress(body, zlib.gunzipSync, maxBytes, hint);
 }
@@ -161,7 +160,7 @@ function decompress(body: Buffer, call: Decompress, maxBytes: number, hint: numb
   try {
     result = call(body, {
       chunkSize: firstOutput(hint, maxBytes),
-      // Node takes no limit of zero.
+      // Node rejects a limit of zero.
       maxOutputLength: Math.max(1, maxBytes),
       info: true,
     }) as typeof result;
@@ -170,7 +169,7 @@ function decompress(body: Buffer, call: Decompress, maxBytes: number, hint: numb
     throw damaged((error as Error).message, error);
   }
   if (result.buffer.length > maxBytes) throw tooLarge();
-  // `bytesWritten` counts what the engine took in.
+  // `bytesWritten` counts the bytes that the engine read.
   if (result.engine.bytesWritten < body.length) {
     throw damaged('bytes after the end of the stream');
   }
@@ -181,7 +180,7 @@ function firstOutput(hint: number, maxBytes: number): number {
   return Math.max(Math.min(Math.max(hint, MIN_OUTPUT), maxBytes, MAX_FIRST_OUTPUT) + 1, 64);
 }
 
-/** The content size a zstd frame header declares, if it does; RFC 8878, 3.1.1.1. */
+/** The content size that a zstd frame header declares, if any; RFC 8878, 3.1.1.1. */
 function zstdContentSize(body: Buffer): number | undefined {
   if (body.length < 6 || body.readUInt32LE(0) !== 0xfd2fb528) return undefined;
   const descriptor = body[4] ?? 0;
@@ -192,7 +191,7 @@ function zstdContentSize(body: Buffer): number | undefined {
   if (sizeBytes === 0 || body.length < at + sizeBytes) return undefined;
   if (sizeBytes === 8)
     return Math.min(Number(body.readBigUInt64LE(at)), bufferConstants.MAX_LENGTH);
-  // The two-byte form starts to count at 256.
+  // The two-byte form counts from 256.
   return body.readUIntLE(at, sizeBytes) + (sizeBytes === 2 ? 256 : 0);
 }
 

@@ -3,9 +3,8 @@ import type { Instant } from './observation.ts';
 /**
  * Instants to the nanosecond. The grammar is the extended date and time of ISO 8601:
  * `YYYY-MM-DDThh:mm:ss`, a fraction of 1 to 30 digits behind `.` or `,`, then `Z`, `±hh:mm`, `±hh`, or
- * nothing, which is read as UTC. The calendar is checked; there is no second 60 and no hour 24. Digits
- * past the nanosecond are cut off. Reading takes time in proportion to what may be valid: the first
- * character out of place ends it.
+ * nothing, which means UTC. The calendar is checked; there is no second 60 and no hour 24. Digits past the
+ * nanosecond are cut off. Reading stops at the first invalid character, so long invalid text costs nothing.
  */
 
 const YEAR_0000_MS = -62_167_219_200_000;
@@ -13,7 +12,7 @@ const YEAR_9999_END_MS = 253_402_300_799_999;
 const MINUTE_MS = 60_000;
 const MAX_FRACTION_DIGITS = 30;
 
-/** Undefined where the text is no such date and time, or not within the years 0000 to 9999 in UTC. */
+/** Undefined for any other text, and for instants outside the years 0000 to 9999 in UTC. */
 export function parseInstant(text: string): Instant | undefined {
   if (text.length > LONGEST) return undefined;
   return instantIn(SCRATCH, 0, SCRATCH.write(text));
@@ -21,10 +20,10 @@ export function parseInstant(text: string): Instant | undefined {
 
 /** 19 characters, a fraction of 31 and an offset of 6. */
 const LONGEST = 56;
-/** Room for the longest text, were each of its characters three bytes. */
+/** Holds the longest text if all of its characters have three bytes. */
 const SCRATCH = Buffer.alloc(3 * LONGEST);
 
-/** As `parseInstant`, for the text that stands at [start, end). */
+/** As `parseInstant`, for the text at [start, end) of a body. */
 export function instantIn(bytes: Uint8Array, start: number, end: number): Instant | undefined {
   const days = dateIn(bytes, start);
   if (days === undefined || end - start < 19 || bytes[start + 10] !== LETTER_T) return undefined;
@@ -58,7 +57,7 @@ const LETTER_T = 0x54;
 const LETTER_Z = 0x5a;
 const POWERS_OF_TEN = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8];
 
-/** Days since the epoch of the `YYYY-MM-DD` that starts there. */
+/** Days since the epoch of the `YYYY-MM-DD` at `start`. */
 function dateIn(bytes: Uint8Array, start: number): number | undefined {
   if (bytes[start + 4] !== MINUS || bytes[start + 7] !== MINUS) return undefined;
   const year = digits(bytes, start, 4);
@@ -88,7 +87,7 @@ function daysBefore(year: number): number {
   return year * 365 + leapDays - 719_527;
 }
 
-/** Minutes east of UTC of what stands at [at, end); undefined where that is no zone. */
+/** Minutes east of UTC of the time zone at [at, end); undefined if it is no zone. */
 function offsetIn(bytes: Uint8Array, at: number, end: number): number | undefined {
   if (at === end) return 0;
   const sign = bytes[at];
@@ -102,7 +101,7 @@ function offsetIn(bytes: Uint8Array, at: number, end: number): number | undefine
   return (sign === PLUS ? 1 : -1) * (hours * 60 + minutes);
 }
 
-/** The number that `count` ASCII digits make; NaN where one of them is none. */
+/** The number that `count` ASCII digits spell; NaN if another character is among them. */
 function digits(bytes: Uint8Array, start: number, count: number): number {
   let value = 0;
   for (let at = start; at < start + count; at++) {
@@ -118,13 +117,13 @@ function isDigit(byte: number | undefined): boolean {
 }
 
 /**
- * Milliseconds since the epoch, as a JSON number's source text; a fraction is kept to the nanosecond.
- * Undefined where the instant is not within the years 0000 to 9999.
+ * The instant of milliseconds since the epoch, spelled as a JSON number; a fraction counts to the nanosecond.
+ * Undefined outside the years 0000 to 9999.
  */
 export function instantFromEpochMs(text: string): Instant | undefined {
   const plain = /^(-?)(\d{1,15})(?:\.(\d{1,30}))?$/.exec(text);
   if (plain === null) {
-    // An exponent, or more digits than any valid instant has: exact to what a double holds.
+    // An exponent, or more digits than any valid instant has: as exact as a double.
     const value = text.length <= 64 ? Number(text) : Number.NaN;
     const whole = Math.floor(value);
     return withinYears(whole, Math.min(999_999, Math.round((value - whole) * 1_000_000)));
@@ -135,7 +134,7 @@ export function instantFromEpochMs(text: string): Instant | undefined {
   return nanos === 0 ? withinYears(0 - ms, 0) : withinYears(-ms - 1, 1_000_000 - nanos);
 }
 
-/** OTLP's nanoseconds since the epoch, given as the two halves of an unsigned 64-bit number. Exact. */
+/** The exact instant of OTLP's nanoseconds since the epoch: the halves of an unsigned 64-bit number. */
 export function instantFromUnixNanos(hi: number, lo: number): Instant {
   // Long division by 10^6 with digits of 32 bits: no step exceeds 2^53.
   const rest = (hi % 1_000_000) * 4_294_967_296 + lo;
@@ -148,17 +147,12 @@ export function unixNanosOf(instant: Instant): bigint {
   return BigInt(instant.ms) * 1_000_000n + BigInt(instant.ns);
 }
 
-/** `YYYY-MM-DDThh:mm:ss.mmmZ`, with six or nine digits of fraction where the instant needs them. */
+/** `YYYY-MM-DDThh:mm:ss.mmmZ`, with six or nine digits of fraction if the instant needs them. */
 export function formatInstant(instant: Instant): string {
   const text = new Date(instant.ms).toISOString();
   if (instant.ns === 0) return text;
   const rest = String(instant.ns).padStart(6, '0');
   return `${text.slice(0, -1)}${rest.endsWith('000') ? rest.slice(0, 3) : rest}Z`;
-}
-
-/** Negative where `a` is earlier, zero where they are the same instant, positive otherwise. */
-export function compareInstants(a: Instant, b: Instant): number {
-  return a.ms === b.ms ? a.ns - b.ns : a.ms - b.ms;
 }
 
 function withinYears(ms: number, ns: number): Instant | undefined {

@@ -1,4 +1,4 @@
-/** Spec 2.3, and the kinds an attribute or run type is mapped to. */
+/** The kinds of spec 2.3, and those that attributes and run types are mapped to. */
 export const OBSERVATION_KINDS = [
   'event',
   'span',
@@ -30,7 +30,7 @@ export type ObservationStatus = (typeof OBSERVATION_STATUSES)[number];
 export const OBSERVATION_OPERATIONS = ['start', 'finish', 'error'] as const;
 export type ObservationOperation = (typeof OBSERVATION_OPERATIONS)[number];
 
-/** The payload fields: kept once, in the raw batch, and cut out of it when somebody reads them. */
+/** Fields that stay in the raw batch, their only copy; the read API cuts them out of it. */
 export const PAYLOAD_FIELDS = [
   'inputs',
   'outputs',
@@ -59,21 +59,21 @@ export type ObservationError = {
 
 /**
  * One event of an observation in the common form. Narrow fields are decoded; payload fields stay in the
- * raw batch. Absent and null are the same: null, and they erase nothing when events are merged.
+ * raw batch. An absent field is null, and erases nothing when events are merged.
  */
 export type Observation = {
   /** The observation's id; for OTLP `<trace id>:<span id>`. */
   readonly id: string;
   /**
-   * Null only for runs that name no trace. The store finds it by project and id: the run's own, or else that of
-   * its parent, where one is named; until that comes, the run stands in a trace of its own id.
+   * Null only for runs that name no trace. The store takes the trace of the stored run with this id, else of the
+   * parent's; until it knows one of them, the run is in a trace with the run's id.
    */
   readonly traceId: string | null;
   readonly parentId: string | null;
   /** Position in the request: the index of its raw event id. */
   readonly index: number;
   readonly operation: ObservationOperation;
-  /** 0 to 2^64-1 in decimal digits; `0` where none was sent. */
+  /** 0 to 2^64-1 in decimal digits; `0` if the event has no version. */
   readonly version: string;
   readonly name: string | null;
   readonly kind: ObservationKind | null;
@@ -87,18 +87,18 @@ export type Observation = {
   readonly sessionId: string | null;
   readonly userId: string | null;
   readonly error: ObservationError | null;
-  /** Merged over the three places they may stand in (spec 2.6), string values; null when empty. */
+  /** Merged from the three layers of spec 2.6; null if there are none. */
   readonly customFields: Readonly<Record<string, string>> | null;
-  /** `customFields` as JSON, where it is at hand: what may be megabytes is then not made anew. */
+  /** `customFields` as JSON text, if known: it may have megabytes, which then need not be printed again. */
   readonly customFieldsText?: string;
-  /** As the client sent them, where the internal ids differ (OTLP), and a run's original run type. */
+  /** Ids as the client sent them, if they differ from the common form; the run type and session of a run. */
   readonly external: Readonly<Record<string, string>> | null;
   /** Bit i says that PAYLOAD_FIELDS[i] is present in this event. */
   readonly payloadMask: number;
 };
 
 /**
- * Payload fields of one event as JSON text: the very text that was sent for JSON formats, made from the
- * attributes for OTLP. Undefined where absent.
+ * Payload fields of one event as JSON text: byte for byte the received text for JSON formats, made from the
+ * attributes for OTLP. Absent fields are undefined.
  */
 export type Payload = Partial<Record<PayloadField, string>>;

@@ -1,4 +1,4 @@
-import { BACKSLASH } from './json/grammar.ts';
+import { BACKSLASH, QUOTE } from './json/grammar.ts';
 import { stringIn } from './json/read.ts';
 
 /**
@@ -44,6 +44,16 @@ export type TextVisitor = {
   text(place: TextPlace): void;
   /** Called once for every key, before the texts of its value. True marks all texts of the value. */
   marks?(keyStart: number, keyEnd: number): boolean;
+  /** Called for every number and byte sequence that is not empty, at any depth below a marked key. */
+  scalar?(place: ScalarPlace): void;
+};
+
+/** A value of an item that is no text. */
+export type ScalarPlace = {
+  readonly start: number;
+  readonly end: number;
+  /** A JSON token, quotes included; a varint; or a byte sequence or a number of fixed size. */
+  readonly form: 'json' | 'varint' | 'bytes';
 };
 
 /** A `TextPlace` that a walk fills in. */
@@ -73,7 +83,7 @@ export type NewParent = {
   readonly traceId: string | null;
 };
 
-/** What of a place says where its text is and how it is spelled. */
+/** The bytes of a text, and how it is spelled. */
 export type TextRange = Pick<TextPlace, 'start' | 'end' | 'isEscaped'>;
 
 /**
@@ -145,6 +155,29 @@ export function maskRange(bytes: Buffer, range: TextRange, start: number, end: n
   bytes.fill(ASTERISK, Math.max(first, range.start), Math.min(last, range.end));
 }
 
+/** Overwrites a number or byte sequence with zeros, or with a null in JSON. As in `maskRange`, nothing moves. */
+export function maskScalar(bytes: Buffer, { start, end, form }: ScalarPlace): void {
+  switch (form) {
+    case 'bytes':
+      bytes.fill(0, start, end);
+      break;
+    case 'varint':
+      // A zero may have as many bytes as any other number.
+      bytes.fill(0x80, start, end - 1);
+      bytes[end - 1] = 0;
+      break;
+    case 'json': {
+      const isNull = bytes[start] === QUOTE && end - start >= NULL.length;
+      const value = isNull ? NULL : ZERO;
+      bytes.fill(SPACE, start + value.length, end);
+      bytes.write(value, start, 'latin1');
+    }
+  }
+}
+
+const NULL = 'null';
+const ZERO = '0';
+const SPACE = 0x20;
 const ASTERISK = 0x2a;
 
 /** The character that a position is inside of; undefined if the position is between two characters. */

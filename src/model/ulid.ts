@@ -7,8 +7,8 @@ let lastMs = 0;
 let lastRandom = Buffer.alloc(10);
 
 /**
- * A ULID: 48 bits of milliseconds and 80 random bits in Crockford's base 32. Ids of one process sort in
- * the order they were made, even within a millisecond or when the clock goes back.
+ * A ULID: 48 bits of milliseconds and 80 random bits in Crockford's base 32. Ids of one process sort in the
+ * order of their creation, also within a millisecond and when the clock goes back.
  */
 export function ulid(nowMs: number): string {
   if (nowMs > lastMs) {
@@ -19,7 +19,7 @@ export function ulid(nowMs: number): string {
     }
     lastRandom = Buffer.from(POOL.subarray(used, used + 10));
     used += 10;
-    // One bit stays free, so that counting up within the millisecond cannot overflow.
+    // A free bit at the top, so that increments within a millisecond cannot overflow.
     lastRandom[0] = (lastRandom[0] ?? 0) & 0x7f;
   } else {
     increment(lastRandom);
@@ -35,7 +35,7 @@ function increment(bytes: Buffer): void {
   }
 }
 
-/** The first ten characters: no id of an earlier millisecond sorts behind them, none of a later one before. */
+/** The first ten characters of the ids of a millisecond. They sort as the milliseconds do. */
 export function encodeTime(ms: number): string {
   let text = '';
   let rest = ms;

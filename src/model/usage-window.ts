@@ -1,8 +1,8 @@
-/** The windows that usage counts in: UTC calendar months and clock hours. */
+/** The windows in which usage is counted: UTC calendar months and clock hours. */
 
 export const HOUR_MS = 3_600_000;
 
-/** The month and the hour that a moment counts in. */
+/** The month and the hour of a moment. */
 export type Window = {
   /** First moment, in milliseconds since the epoch. */
   readonly month: number;

@@ -1,7 +1,7 @@
 import { lookup } from 'node:dns/promises';
 import { isIP } from 'node:net';
 
-/** The address a name stands for; an unknown name stays, and fails with a clear sentence when opened. */
+/** The address of a host name. An unknown name is returned as it is: opening it fails with a clear message. */
 export async function addressOf(host: string): Promise<string> {
   if (isIP(host) !== 0) return host;
   try {
@@ -11,7 +11,7 @@ export async function addressOf(host: string): Promise<string> {
   }
 }
 
-/** Why nothing listens at an endpoint, as a sentence. */
+/** The error for a listener that could not be opened, with its reason. */
 export function cannotListen(endpoint: string, error: unknown): Error {
   const { code, message } = error as NodeJS.ErrnoException;
   const why: Record<string, string> = {

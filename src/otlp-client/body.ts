@@ -3,13 +3,13 @@ import zlib from 'node:zlib';
 import type { Encoding } from '../model/batch.ts';
 import type { ClientConfig } from './config.ts';
 
-/** A request's body and the headers that belong to it. */
+/** The body of a request, and the headers that describe it. */
 export type RequestBody = {
   readonly bytes: Buffer;
   readonly headers: Readonly<Record<string, string>>;
 };
 
-/** Above this, compressing would hold up the event loop: a thread does it. */
+/** A larger body is compressed in a thread of the pool, because it would delay the event loop. */
 const SYNC_BYTES = 64 * 1024;
 
 const gzipInThread = promisify(
@@ -27,12 +27,12 @@ const zstdInThread = promisify(
   ) => void,
 );
 
-/** It is compressed as is configured already. */
-export function hasWanted(encoding: Encoding, config: ClientConfig): boolean {
-  return encoding === wantedEncoding(config);
+/** Whether a body in this encoding is sent unchanged. */
+export function hasConfiguredEncoding(encoding: Encoding, config: ClientConfig): boolean {
+  return encoding === configuredEncoding(config);
 }
 
-/** A body in the configured compression: as it is where it has that already, else compressed now. */
+/** A body in the configured compression. A body in another encoding must be inflated before. */
 export async function requestBody(
   bytes: Buffer,
   encoding: Encoding,
@@ -40,17 +40,17 @@ export async function requestBody(
   config: ClientConfig,
 ): Promise<RequestBody> {
   const contentType = format === 'json' ? 'application/json' : 'application/x-protobuf';
-  const wanted = wantedEncoding(config);
+  const configured = configuredEncoding(config);
   return {
-    bytes: encoding === wanted ? bytes : await compressed(bytes, config),
+    bytes: encoding === configured ? bytes : await compressed(bytes, config),
     headers: {
       'content-type': contentType,
-      ...(wanted === 'identity' ? {} : { 'content-encoding': wanted }),
+      ...(configured === 'identity' ? {} : { 'content-encoding': configured }),
     },
   };
 }
 
-function wantedEncoding({ compression }: ClientConfig): Encoding {
+function configuredEncoding({ compression }: ClientConfig): Encoding {
   return compression === 'none' ? 'identity' : compression;
 }
 

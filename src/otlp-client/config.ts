@@ -2,30 +2,39 @@ import { z } from 'zod';
 import { httpUrl, parseHttpUrl, secretHeaders } from '../schema/client-fields.ts';
 import { clientTls } from '../schema/client-tls.ts';
 import { duration } from '../schema/fields.ts';
-import { MARKS } from '../schema/marks.ts';
+import { mark } from '../schema/marks.ts';
 
-const answer = z.enum(['hold', 'dead_letter', 'retry']);
+const action = z.enum(['hold', 'dead_letter', 'retry']);
 
-/** How a client reaches a destination, and what it makes of its answers; the Collector's names and defaults. */
+/** The connection to a destination, and the treatment of its responses; the Collector's names and defaults. */
 export const clientFields = {
   endpoint: httpUrl('endpoint')
     .optional()
     .describe('Base address of the destination; /v1/traces is appended.'),
   traces_endpoint: httpUrl('traces_endpoint')
     .optional()
-    .describe('The whole address that spans are sent to, instead of endpoint.'),
+    .describe('The complete address for spans, instead of endpoint.'),
   headers: secretHeaders().default({}).describe('Headers of every request, e.g. x-api-key.'),
   compression: z
     .enum(['gzip', 'zstd', 'none'])
     .default('gzip')
-    .describe('Of request bodies. A body that came compressed alike is sent as it came.'),
+    .describe(
+      'Compression of request bodies. A body that arrived in the same compression is sent unchanged.',
+    ),
   compression_params: z
     .strictObject({
-      level: z.int().min(1).max(22).optional().describe('gzip: 1 to 9, zstd: 1 to 22.'),
+      level: z
+        .int()
+        .min(1)
+        .max(22)
+        .optional()
+        .describe('Level of the compression: 1 to 9 for gzip, 1 to 22 for zstd.'),
     })
     .prefault({})
-    .describe('How hard bodies are compressed.'),
-  timeout: duration('30s').describe('For one request, from its start to the end of the answer.'),
+    .describe('Parameters of the compression.'),
+  timeout: duration('30s').describe(
+    'Time for one request, from its start to the end of the response.',
+  ),
   tls: clientTls('the destination')
     .safeExtend({
       insecure: z
@@ -35,25 +44,24 @@ export const clientFields = {
     })
     .prefault({})
     .describe('Certificates, for https.'),
-  proxy_url: httpUrl('proxy_url')
-    .register(MARKS, { secret: true })
+  proxy_url: mark(httpUrl('proxy_url'), { secret: true })
     .optional()
-    .describe('An HTTP proxy to go through.'),
+    .describe('Address of an HTTP proxy.'),
   max_conns_per_host: z
     .int()
     .min(0)
     .default(0)
-    .describe('Connections to the destination; 0 is as many as are needed.'),
-  idle_conn_timeout: duration('90s').describe('An unused connection is closed after this.'),
+    .describe('The most connections to the destination; 0 is no limit.'),
+  idle_conn_timeout: duration('90s').describe('Time after which an unused connection is closed.'),
   disable_keep_alives: z
     .boolean()
     .default(false)
-    .describe('True: every request has a connection of its own.'),
+    .describe('True: every request opens a connection of its own.'),
   on_permanent_error: z
-    .record(z.string().regex(/^[345]\d\d$/, 'expected a status code from 300 to 599'), answer)
+    .record(z.string().regex(/^[345]\d\d$/, 'expected a status code from 300 to 599'), action)
     .default({})
     .describe(
-      'By status code: dead_letter, hold (wait, loudly, until it works again) or retry. Default: hold for 401, 403 and 404, else dead_letter.',
+      'Action by status code: dead_letter, retry, or hold (wait and report an error until the destination accepts data). Default: hold for 401, 403 and 404, else dead_letter.',
     ),
 };
 
@@ -61,18 +69,18 @@ export const clientConfig = z.strictObject(clientFields);
 
 export type ClientConfig = z.output<typeof clientConfig>;
 
-/** A wrong credential or address: nothing that was sent is at fault, so that nothing is given up for it. */
+/** A wrong credential or address: the data is not at fault, so it is kept. */
 const HELD_BY_DEFAULT = ['401', '403', '404'];
 
-/** What becomes of a batch that was answered with this status, which by itself forbids another try. */
-export function answerTo(status: number, config: ClientConfig): z.infer<typeof answer> {
+/** The action for a status that OTLP does not let a client retry. */
+export function actionFor(status: number, config: ClientConfig): z.infer<typeof action> {
   const code = String(status);
   return (
     config.on_permanent_error[code] ?? (HELD_BY_DEFAULT.includes(code) ? 'hold' : 'dead_letter')
   );
 }
 
-/** Where spans go: `traces_endpoint` to the letter, or `endpoint` with the path that OTLP names. */
+/** The address for spans: `traces_endpoint` unchanged, or `endpoint` with the path that OTLP defines. */
 export function tracesUrl(config: ClientConfig): URL {
   const whole = parseHttpUrl(config.traces_endpoint ?? '');
   if (whole !== undefined) return whole;

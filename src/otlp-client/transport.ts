@@ -1,46 +1,51 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Dispatcher } from 'undici';
 import { inflateSync } from '../model/inflate.ts';
 import { readClientTls } from '../tls/client.ts';
 import { type ClientConfig, tracesUrl } from './config.ts';
-import { Exchange } from './exchange.ts';
 
-/** An answer, as far as anybody reads it. */
-export type Reply = {
+/** A response of the destination, as far as the client reads it. */
+export type ClientResponse = {
   readonly status: number;
-  /** Without parameters, in lower case; empty where there is none. */
+  /** Without parameters, in lower case; empty if there is none. */
   readonly contentType: string;
   readonly retryAfter: string | undefined;
   readonly body: Buffer;
-  /** The body goes on beyond what was read. */
-  readonly isCut: boolean;
+  /** The body is longer than the limit, and the rest was not read. */
+  readonly isTruncated: boolean;
 };
 
-export type Sending = { readonly reply: Promise<Reply>; abort(): void };
+/** A request in flight. */
+export type PendingRequest = {
+  /** Rejects if no response arrives: the connection broke, or `abort` was called. */
+  readonly response: Promise<ClientResponse>;
+  /** Ends the request at any stage, also while it waits for a connection. */
+  abort(): void;
+};
 
 /** Connections to one destination. */
 export type Transport = {
-  /** `reply` rejects where no answer came: the connection broke, or `abort` was called. */
-  send(body: Buffer, headers: Readonly<Record<string, string>>): Sending;
+  send(body: Buffer, headers: Readonly<Record<string, string>>): PendingRequest;
   close(): Promise<void>;
 };
 
-/** Of an answer that says success; OTLP's own bound. */
+/** Limit for the body of a success; OTLP's own. */
 const MAX_SUCCESS_BYTES = 4 * 1024 * 1024;
-/** Of any other: enough for its message. */
+/** Limit for every other body: enough for its message. */
 const MAX_ERROR_BYTES = 64 * 1024;
 
-/** undici is loaded here, so that it costs nothing where no configuration names this exporter. */
+/** Loads undici here, so that a configuration without a client does not pay for it. */
 export async function openTransport(config: ClientConfig): Promise<Transport> {
   const { Pool, ProxyAgent } = await import('undici');
   const url = tracesUrl(config);
   const tls = await readClientTls(config.tls);
   const options = {
     connections: config.max_conns_per_host === 0 ? null : config.max_conns_per_host,
-    // Zero is how undici says that a connection serves one request.
+    // In undici, 0 means that a connection serves one request.
     pipelining: config.disable_keep_alives ? 0 : 1,
     keepAliveTimeout: Math.max(1, config.idle_conn_timeout),
     keepAliveMaxTimeout: Math.max(1, config.idle_conn_timeout),
-    // One timer covers a whole request; see sender.ts.
+    // The caller has one timer for the whole request.
     headersTimeout: 0,
     bodyTimeout: 0,
   };
@@ -52,24 +57,93 @@ export async function openTransport(config: ClientConfig): Promise<Transport> {
   const request = { origin: url.origin, path: url.pathname + url.search, method: 'POST' } as const;
   return {
     send(body, headers) {
-      const exchange = new Exchange(limitOf);
-      dispatcher.dispatch({ ...request, headers: { ...fixed, ...headers }, body }, exchange);
-      return {
-        reply: exchange.answer.then(({ status, headers, bytes, isCut }) => ({
-          status,
-          contentType: mediaTypeOf(headers),
-          retryAfter: textOf(headers['retry-after']) || undefined,
-          body: inflated(bytes, textOf(headers['content-encoding'])),
-          isCut,
-        })),
-        abort: () => exchange.abort(),
-      };
+      const reader = new ResponseReader();
+      dispatcher.dispatch({ ...request, headers: { ...fixed, ...headers }, body }, reader);
+      return reader;
     },
     close: () => dispatcher.destroy(),
   };
 }
 
-/** `https://user:password@host`. */
+/**
+ * Collects the response of one request from undici's dispatcher. The streams and signals of undici's other
+ * calls cost more than the rest of the request.
+ */
+class ResponseReader implements Dispatcher.DispatchHandler, PendingRequest {
+  readonly response: Promise<ClientResponse>;
+  readonly #resolve: (response: ClientResponse) => void;
+  readonly #reject: (error: Error) => void;
+  #controller: Dispatcher.DispatchController | undefined;
+  #isAborted = false;
+  #status = 0;
+  #headers: IncomingHttpHeaders = {};
+  #chunks: Buffer[] = [];
+  #length = 0;
+
+  constructor() {
+    const { promise, resolve, reject } = Promise.withResolvers<ClientResponse>();
+    this.response = promise;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  abort(): void {
+    this.#isAborted = true;
+    const error = new Error('the request was aborted');
+    this.#controller?.abort(error);
+    this.#reject(error);
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.#controller = controller;
+    if (this.#isAborted) controller.abort(new Error('the request was aborted'));
+  }
+
+  onResponseStart(
+    _controller: Dispatcher.DispatchController,
+    status: number,
+    headers: IncomingHttpHeaders,
+  ): void {
+    // The final response follows an interim one.
+    if (status < 200) return;
+    this.#status = status;
+    this.#headers = headers;
+  }
+
+  onResponseData(controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.#chunks.push(chunk);
+    this.#length += chunk.length;
+    const limit = this.#status < 300 ? MAX_SUCCESS_BYTES : MAX_ERROR_BYTES;
+    if (this.#length <= limit) return;
+    this.#settle(limit, true);
+    controller.abort(new Error('the response is too large'));
+  }
+
+  onResponseEnd(): void {
+    this.#settle(this.#length, false);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.#reject(error);
+  }
+
+  #settle(length: number, isTruncated: boolean): void {
+    // A chunk is a view of a larger read; concatenating copies it.
+    const bytes = length === 0 ? EMPTY : Buffer.concat(this.#chunks, this.#length);
+    const headers = this.#headers;
+    this.#resolve({
+      status: this.#status,
+      contentType: mediaTypeOf(headers),
+      retryAfter: textOf(headers['retry-after']) || undefined,
+      body: inflated(bytes.subarray(0, length), textOf(headers['content-encoding'])),
+      isTruncated,
+    });
+  }
+}
+
+const EMPTY = Buffer.alloc(0);
+
+/** The credentials in `https://user:password@host`. */
 function credentialsOf(url: URL): Record<string, string> {
   if (url.username === '') return {};
   const text = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
@@ -82,10 +156,6 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
   );
 }
 
-function limitOf(status: number): number {
-  return status < 300 ? MAX_SUCCESS_BYTES : MAX_ERROR_BYTES;
-}
-
 function mediaTypeOf(headers: IncomingHttpHeaders): string {
   const [type = ''] = textOf(headers['content-type']).split(';', 1);
   return type.trim().toLowerCase();
@@ -95,7 +165,7 @@ function textOf(header: string | string[] | undefined): string {
   return (Array.isArray(header) ? header[0] : header) ?? '';
 }
 
-/** No compression is asked for; some compress all the same. */
+/** The client asks for no compression, but some servers compress anyway. */
 function inflated(bytes: Buffer, encoding: string): Buffer {
   if (encoding !== 'gzip' && encoding !== 'zstd') return bytes;
   try {

@@ -1,5 +1,5 @@
 import type { SealedBatch } from '../model/batch.ts';
-import { SMALL_BODY_BYTES } from '../model/formats.ts';
+import { knownIndexOf, SMALL_BODY_BYTES } from '../model/formats.ts';
 
 /**
  * The newest appended batches with their scans, so that a consumer that keeps pace reads nothing back from disk.
@@ -35,12 +35,12 @@ export function bodyCache(maxBytes: number): BodyCache {
 
 /** Drops the index of a large batch: the thread that reads the batch builds an index of its own. */
 function cached(batch: SealedBatch): SealedBatch {
-  if ((batch.index?.bytes.length ?? 0) <= SMALL_BODY_BYTES) return batch;
-  return { ...batch, index: undefined };
+  if ((knownIndexOf(batch)?.bytes.length ?? 0) <= SMALL_BODY_BYTES) return batch;
+  return { ...batch };
 }
 
 function sizeOf(batch: SealedBatch): number {
-  const inflated = batch.index?.bytes;
+  const inflated = knownIndexOf(batch)?.bytes;
   const shared = inflated === undefined || inflated.buffer === batch.body.buffer;
   return batch.body.byteLength + (shared ? 0 : inflated.byteLength);
 }

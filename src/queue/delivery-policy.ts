@@ -25,7 +25,7 @@ export type DeliveryOutcome =
   | { readonly kind: 'dead_letter'; readonly reason: DeadLetterReason }
   | { readonly kind: 'discard'; readonly reason: DropReason };
 
-export type DeliveryAttempt = {
+type DeliveryAttempt = {
   readonly batchId: string;
   /** Attempts that failed before this one. */
   readonly failures: number;

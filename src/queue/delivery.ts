@@ -1,11 +1,11 @@
-import type { Consumer } from '../component/component.ts';
+import type { Branch, Consumer, Pipeline } from '../component/component.ts';
 import type { Batch, SealedBatch } from '../model/batch.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { DeliveryOutcome, DeliveryPolicyOptions } from './delivery-policy.ts';
 import { DeliveryPolicy } from './delivery-policy.ts';
 import type { QueueEntry, QueueLeases } from './queue.ts';
 
-export type DeliveryOptions = DeliveryPolicyOptions & { readonly queue: QueueLeases };
+type DeliveryOptions = DeliveryPolicyOptions & { readonly queue: QueueLeases };
 
 /** One branch of the queue and the consumer of its batches. */
 export type DeliveryBranch = {
@@ -17,6 +17,21 @@ export type DeliveryBranch = {
   readonly process: (batch: SealedBatch, again: boolean) => Promise<Batch>;
   readonly consumer: Consumer;
 };
+
+/** The branches of a queue in front of a pipeline: one per exporter. */
+export function deliveryBranches(pipeline: Pipeline): DeliveryBranch[] {
+  const process: DeliveryBranch['process'] = (batch, again) => pipeline.process(batch, again);
+  return pipeline.branches.map((branch) => ({
+    name: branchName(pipeline, branch),
+    process,
+    consumer: branch,
+  }));
+}
+
+/** Stores keep the names of branches, so the form of a name never changes. */
+export function branchName(pipeline: Pipeline, { exporterId }: Branch): string {
+  return `${pipeline.id}/${exporterId}`;
+}
 
 export type QueueDelivery = {
   /** Leases no further entries; entries in flight may finish. */

@@ -5,7 +5,7 @@ import type { DurableQueue } from './queue.ts';
 /** A branch whose oldest entry stays the same for longer than this is stalled. */
 const STALLED_MS = 60_000;
 
-export type QueueHealthOptions = {
+type QueueHealthOptions = {
   /** The health of the queue's own directory; a store reports on its disk itself. */
   readonly disk?: (() => ComponentHealth) | undefined;
   /** Shown in the details. */

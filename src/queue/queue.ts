@@ -1,6 +1,7 @@
 import { capability } from '../component/capability.ts';
 import type { IdempotencyLedger } from '../component/component.ts';
 import type { SealedBatch } from '../model/batch.ts';
+import type { RequestContext } from '../model/request-context.ts';
 
 /**
  * The durable queue. An appended batch waits once per branch (one branch per exporter behind the queue), so a
@@ -25,10 +26,10 @@ export type QueueWriter = {
   /**
    * Makes the batch durable: bytes, usage entry and idempotency record in one transaction, synced to disk
    * before the promise resolves. Appends of one event-loop turn share a transaction. Of a batch without
-   * accepted items only the idempotency record is kept.
+   * items only the idempotency record is kept. `request`: see `Consumer`.
    * Rejects with `RetryableError`: `queue_full` (over `maxBytes`), `disk_full`, `storage_failed`.
    */
-  append(batch: SealedBatch): Promise<void>;
+  append(batch: SealedBatch, request?: RequestContext): Promise<void>;
   readonly idempotency: IdempotencyLedger;
 };
 
@@ -131,14 +132,14 @@ export type QueueStats = Omit<QueueSummary, 'branches'> & {
   readonly quarantined: number;
 };
 
-export type BranchSummary = {
+type BranchSummary = {
   readonly branch: string;
   /** Waiting or leased. */
   readonly entries: number;
   readonly leased: number;
 };
 
-export type BranchStats = BranchSummary & {
+type BranchStats = BranchSummary & {
   /** Waiting or leased. */
   readonly items: number;
   /** Milliseconds since the epoch of the oldest entry's receipt; undefined if the branch is empty. */

@@ -1,6 +1,6 @@
-import type { Encoding, Format, Rejection, SealedBatch } from '../model/batch.ts';
-import { itemsOf } from '../model/batch.ts';
+import type { Encoding, Format, SealedBatch } from '../model/batch.ts';
 import { permissionBits, permissionList } from '../model/permissions.ts';
+import type { Rejection } from '../model/rejection.ts';
 
 /** Stores keep positions in these lists: append to the lists, never reorder them. */
 const FORMATS: readonly Format[] = ['native', 'runs', 'otlp_proto', 'otlp_json'];
@@ -42,7 +42,7 @@ export function recordOf(batch: SealedBatch, body: Uint8Array = owned(batch.body
     ENCODINGS.indexOf(batch.encoding),
     batch.receivedAt,
     batch.requestItems,
-    itemsOf(batch),
+    batch.items,
     usage.events,
     usage.bytes,
     positions === undefined ? null : JSON.stringify(positions),
@@ -54,7 +54,7 @@ export function recordOf(batch: SealedBatch, body: Uint8Array = owned(batch.body
 /** The inverse of `recordOf`; throws on a value that `recordOf` does not write. */
 export function batchOf(record: BatchRecord): SealedBatch {
   const [id, organizationId, projectId, keyId, permissions, format, encoding, ...numbers] = record;
-  const [receivedAt, requestItems, , events, bytes, positions, rejections, body] = numbers;
+  const [receivedAt, requestItems, items, events, bytes, positions, rejections, body] = numbers;
   return {
     kind: 'raw',
     id,
@@ -64,7 +64,7 @@ export function batchOf(record: BatchRecord): SealedBatch {
     requestItems,
     body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
     encoding: at(ENCODINGS, encoding),
-    index: undefined,
+    items,
     positions: positions === null ? undefined : (JSON.parse(positions) as number[]),
     rejections: rejections === null ? [] : (JSON.parse(rejections) as Rejection[]),
     usage: { events, bytes },

@@ -2,7 +2,7 @@ import { capability } from '../component/capability.ts';
 import type { QueueAdmin } from './queue.ts';
 
 /** Components that own a queue register it here, for commands and for the removal of projects. */
-export type QueueRegistry = {
+type QueueRegistry = {
   /** Returns a function that unregisters the queue. */
   register(componentId: string, queue: QueueAdmin): () => void;
 };

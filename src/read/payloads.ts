@@ -2,7 +2,13 @@ import { LruCache } from '../component/lru.ts';
 import type { Reservation } from '../http/admission.ts';
 import type { Scanner } from '../http/scan-pool.ts';
 import type { SealedBatch } from '../model/batch.ts';
-import { payload, SMALL_BODY_BYTES, smallIndexOf, sourceEvent } from '../model/formats.ts';
+import {
+  knownIndexOf,
+  payload,
+  SMALL_BODY_BYTES,
+  smallIndexOf,
+  sourceEvent,
+} from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { Payload, PayloadField } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
@@ -60,14 +66,14 @@ export function readPayloads(
     position: number,
     fields: readonly PayloadField[],
   ): Payload | Promise<Payload> {
-    if (source.index === undefined) return scanner.payload(source, position, fields);
+    if (knownIndexOf(source) === undefined) return scanner.payload(source, position, fields);
     return payload(source, position, fields);
   }
 
   return {
     batch,
     async source(batch, position) {
-      if (batch.index === undefined) return scanner.source(batch, position);
+      if (knownIndexOf(batch) === undefined) return scanner.source(batch, position);
       return sourceEvent(batch, position);
     },
     async read(observation) {
@@ -98,5 +104,5 @@ function byBatch(observation: StoredObservation): Map<string, Map<number, Payloa
 }
 
 function sizeOf(batch: SealedBatch): number {
-  return batch.body.length + (batch.index?.bytes.length ?? 0);
+  return batch.body.length + (knownIndexOf(batch)?.bytes.length ?? 0);
 }

@@ -1,10 +1,11 @@
 import { z } from 'zod';
+import { mark } from './marks.ts';
 
 const path = () => z.string().min(1).optional();
 
 /** `tls` of a connection to a server, such as `Redis`; the Collector's names. */
 export function clientTls(server: string) {
-  return z
+  const tls = z
     .strictObject({
       ca_file: path().describe("PEM file with the authorities to trust, instead of the system's."),
       cert_file: path().describe(`PEM file with the certificate that is shown to ${server}.`),
@@ -31,5 +32,6 @@ export function clientTls(server: string) {
         message: 'for client authentication, both cert_file and key_file must be given',
       });
     });
+  return mark(tls, { page: 'docs/tls.md#connections-to-servers' });
 }
 export type ClientTls = z.output<ReturnType<typeof clientTls>>;

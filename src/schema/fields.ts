@@ -1,19 +1,18 @@
 import { z } from 'zod';
 import type { Capability } from '../component/capability.ts';
-import { MARKS } from './marks.ts';
+import { mark } from './marks.ts';
 
 /**
- * Pieces that component schemas share. Each reads what people write (`200ms`, `25MiB`) and gives what
- * code works with (milliseconds, bytes). A default is written the same way. All of them take
- * `.describe()`, `.optional()` and `.default()`; `.default()` wants the parsed form.
+ * Pieces that component schemas share. Each parses the written form (`200ms`, `25MiB`) into the value that code
+ * uses (milliseconds, bytes). Its default is in the written form. `.default()` takes the parsed form.
  */
 
 /** A listening address, `host:port`. */
 export type Endpoint = { readonly host: string; readonly port: number };
 
 /**
- * `127.0.0.1:4318`, `localhost:4318`, `[::1]:4318`, or `:4318` for every interface. Undefined when the
- * text is no such thing. Port 0 lets the system choose.
+ * `127.0.0.1:4318`, `localhost:4318`, `[::1]:4318`, or `:4318` for every interface; undefined for any other form.
+ * With port 0 the system chooses the port.
  */
 export function parseEndpoint(text: string): Endpoint | undefined {
   const match = /^(?:\[([0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|([^\s:/[\]]*)):(\d{1,5})$/.exec(text);
@@ -34,7 +33,7 @@ const NANOSECONDS: Readonly<Record<string, number>> = {
   h: 3600e9,
 };
 
-/** Milliseconds of a duration as Go writes them (`300ms`, `1.5h`, `2h45m`, `0`); undefined when it is none. */
+/** Milliseconds of a duration in Go's form (`300ms`, `1.5h`, `2h45m`, `0`); undefined for any other form. */
 export function parseDuration(text: string): number | undefined {
   if (text === '0') return 0;
   if (!/^(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+$/.test(text)) return undefined;
@@ -59,7 +58,7 @@ const BYTES: Readonly<Record<string, number>> = {
   tib: 2 ** 40,
 };
 
-/** Bytes of `25MiB`, `1.5 GB`, `1kB` or `4096`; undefined when it is no size or none of whole bytes. */
+/** Bytes of `25MiB`, `1.5 GB`, `1kB` or `4096`; undefined for any other form. */
 export function parseByteSize(text: string): number | undefined {
   const match = /^(\d+(?:\.\d+)?) ?([A-Za-z]*)$/.exec(text);
   const factor = BYTES[match?.[2]?.toLowerCase() ?? '?'];
@@ -68,66 +67,68 @@ export function parseByteSize(text: string): number | undefined {
   return Number.isSafeInteger(bytes) ? bytes : undefined;
 }
 
-const endpointPiece = z
-  .string()
-  .refine((text) => parseEndpoint(text) !== undefined, {
-    error: 'expected host:port, such as 127.0.0.1:4318 or [::1]:4318',
-  })
-  .meta({ examples: ['127.0.0.1:4318'] })
-  .register(MARKS, { listens: 'http' });
+const endpointPiece = mark(
+  z
+    .string()
+    .refine((text) => parseEndpoint(text) !== undefined, {
+      error: 'expected host:port, such as 127.0.0.1:4318 or [::1]:4318',
+    })
+    .meta({ examples: ['127.0.0.1:4318'] }),
+  { listens: 'http', form: 'host:port' },
+);
 
-/** A `host:port` to listen on; the text as written, to be read with `parseEndpoint`. */
+/** A `host:port` to listen on, as written; `parseEndpoint` reads it. */
 export function endpoint(): typeof endpointPiece;
 export function endpoint(byDefault: string): z.ZodPrefault<typeof endpointPiece>;
 export function endpoint(byDefault?: string) {
   return byDefault === undefined ? endpointPiece : endpointPiece.prefault(byDefault);
 }
 
-const durationPiece = z
+const durationText = z
   .union([z.string(), z.number()], { error: 'expected a duration, such as 200ms, 30s or 1h30m' })
-  .meta({ examples: ['200ms', '1h30m'] })
-  .transform((value, context) => {
-    if (value === 0) return 0;
-    const milliseconds = typeof value === 'string' ? parseDuration(value) : undefined;
-    if (milliseconds !== undefined) return milliseconds;
-    context.addIssue({
-      code: 'custom',
-      message:
-        typeof value === 'number'
-          ? 'a duration needs a unit, such as 200ms, 30s or 1h30m'
-          : 'expected a duration, such as 200ms, 30s or 1h30m',
-    });
-    return z.NEVER;
+  .meta({ examples: ['200ms', '1h30m'] });
+const durationPiece = mark(durationText, { form: 'duration' }).transform((value, context) => {
+  if (value === 0) return 0;
+  const milliseconds = typeof value === 'string' ? parseDuration(value) : undefined;
+  if (milliseconds !== undefined) return milliseconds;
+  context.addIssue({
+    code: 'custom',
+    message:
+      typeof value === 'number'
+        ? 'a duration needs a unit, such as 200ms, 30s or 1h30m'
+        : 'expected a duration, such as 200ms, 30s or 1h30m',
   });
+  return z.NEVER;
+});
 
-/** A duration as Go writes it (`300ms`, `1.5h`, `2h45m`, `0s`, plain 0), in milliseconds. */
+/** A duration in Go's form (`300ms`, `1.5h`, `2h45m`, `0s`, plain 0), in milliseconds. */
 export function duration(): typeof durationPiece;
 export function duration(byDefault: string): z.ZodPrefault<typeof durationPiece>;
 export function duration(byDefault?: string) {
   return byDefault === undefined ? durationPiece : durationPiece.prefault(byDefault);
 }
 
-const byteSizePiece = z
+const byteSizeText = z
   .union([z.string(), z.number()], { error: 'expected a size, such as 25MiB, 10GiB or 4096' })
-  .meta({ examples: ['25MiB', 4096] })
-  .transform((value, context) => {
-    const bytes = parseByteSize(String(value));
-    if (bytes !== undefined) return bytes;
-    context.addIssue({
-      code: 'custom',
-      message: 'expected a size, such as 25MiB, 10GiB or 4096 (bytes)',
-    });
-    return z.NEVER;
+  .meta({ examples: ['25MiB', 4096] });
+const byteSizePiece = mark(byteSizeText, { form: 'size' }).transform((value, context) => {
+  const bytes = parseByteSize(String(value));
+  if (bytes !== undefined) return bytes;
+  context.addIssue({
+    code: 'custom',
+    message: 'expected a size, such as 25MiB, 10GiB or 4096 (bytes)',
   });
+  return z.NEVER;
+});
 
-/** A size as people write it (`25MiB`, `10GB`, plain bytes), in bytes. */
+/** A size (`25MiB`, `10GB`, plain bytes), in bytes. */
 export function byteSize(): typeof byteSizePiece;
 export function byteSize(byDefault: string | number): z.ZodPrefault<typeof byteSizePiece>;
 export function byteSize(byDefault?: string | number) {
   return byDefault === undefined ? byteSizePiece : byteSizePiece.prefault(byDefault);
 }
 
-const secretPiece = z.string().meta({ writeOnly: true }).register(MARKS, { secret: true });
+const secretPiece = mark(z.string().meta({ writeOnly: true }), { secret: true });
 
 /** A text that is never printed: `print-config` and messages show `[REDACTED]`. */
 export function secret() {
@@ -136,7 +137,6 @@ export function secret() {
 
 /** The id of an extension that offers the capability. */
 export function ref(capability: Capability<unknown>) {
-  return z
-    .string({ error: `expected the id of an extension that offers ${capability.name}` })
-    .register(MARKS, { capability });
+  const id = z.string({ error: `expected the id of an extension that offers ${capability.name}` });
+  return mark(id, { capability, form: 'extension id' });
 }

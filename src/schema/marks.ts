@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Capability } from '../component/capability.ts';
 
-/** What a field means to the checks of src/config, which its JSON Schema cannot say. */
+/** Properties of a field that its JSON Schema lacks, for the checks of src/config and the tables of fields. */
 export type Marks = {
   /** Never printed. */
   readonly secret?: boolean;
@@ -9,7 +9,17 @@ export type Marks = {
   readonly capability?: Capability<unknown>;
   /** The value is an address where something listens, over HTTP or gRPC. */
   readonly listens?: 'http' | 'grpc';
+  /** The form of a value in tables of fields: `duration`. */
+  readonly form?: string;
+  /** The page that documents the fields of this section; tables of fields link to it. */
+  readonly page?: string;
 };
 
-/** `schema.register(MARKS, …)` marks a schema; the mark remains in schemas that are derived from it. */
 export const MARKS = z.registry<Marks>();
+
+/** A copy of the schema with these marks; it inherits others, and so do schemas that are derived from it. */
+export function mark<S extends z.ZodType>(schema: S, marks: Marks): S {
+  const copy = schema.clone(schema.def, { parent: true });
+  MARKS.add(copy, marks);
+  return copy;
+}

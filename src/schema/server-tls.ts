@@ -1,12 +1,13 @@
 import { z } from 'zod';
 import { duration, secret } from './fields.ts';
+import { mark } from './marks.ts';
 
 const version = z.enum(['1.2', '1.3']);
 const file = (what: string) => z.string().min(1).optional().describe(what);
 
 /** `tls` of a listener: its certificate, and the clients it accepts; the Collector's names. */
 export function serverTls() {
-  return z
+  const tls = z
     .strictObject({
       cert_file: file('PEM file with the certificate and the chain of its authorities.'),
       key_file: file('PEM file with its private key.'),
@@ -40,5 +41,6 @@ export function serverTls() {
         context.addIssue({ code: 'custom', path: ['max_version'], message });
       }
     });
+  return mark(tls, { page: 'docs/tls.md' });
 }
 export type ServerTls = z.output<ReturnType<typeof serverTls>>;

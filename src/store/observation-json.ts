@@ -3,7 +3,7 @@ import type { Instant, PayloadField } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
 import type { StoredObservation, StoredTrace } from './store.ts';
 
-/** What the public form shows. A single event of an observation may not name its trace. */
+/** The source of the public form. A single event of an observation may lack its trace. */
 export type RenderedObservation = Omit<StoredObservation, 'traceId' | 'payload'> & {
   readonly traceId: string | null;
 };

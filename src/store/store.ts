@@ -20,10 +20,10 @@ import type {
 } from '../tenancy/contract.ts';
 
 /**
- * A store: projects, keys, raw batches and the observations made of them. Asynchronous throughout; every
- * reading takes the project it reads for. Implementations are held to test/contract/store.ts.
- * All methods reject with `RetryableError('storage_failed')` when the store cannot be reached, and with
- * `StoreError` when the request itself cannot be carried out.
+ * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
+ * that it reads for. test/contract/store.ts holds both implementations to this contract.
+ * All methods reject with `RetryableError('storage_failed')` if the store is unreachable, and with `StoreError` if
+ * the request itself cannot be executed.
  */
 export type Store = QueueStorage & {
   readonly projects: ProjectStore;
@@ -36,7 +36,7 @@ export type Store = QueueStorage & {
   readonly audit: AuditStore;
 };
 
-/** Offered by extensions that are a store. */
+/** Offered by the extensions `sqlite` and `postgres`. */
 export const STORE = capability<Store>('store');
 
 /** Points at one event of a stored raw batch. */
@@ -46,7 +46,7 @@ export type EventRef = {
   readonly position: number;
 };
 
-/** An observation as merged over its events, payload fields by reference. */
+/** An observation, merged from its events; payload fields are references. */
 export type StoredObservation = {
   readonly projectId: string;
   readonly traceId: string;
@@ -64,13 +64,13 @@ export type StoredObservation = {
   readonly userId: string | null;
   readonly error: ObservationError | null;
   readonly customFields: Readonly<Record<string, string>> | null;
-  /** `customFields` as JSON, where it is at hand. */
+  /** `customFields` as JSON, if the store has it in that form. */
   readonly customFieldsText?: string;
   readonly external: Readonly<Record<string, string>> | null;
   /** Decimal digits. */
   readonly version: string;
   readonly source: 'native' | 'runs' | 'otlp';
-  /** The event that holds each payload field; absent where no event has it. */
+  /** The event that holds each payload field; absent if no event has it. */
   readonly payload: Partial<Record<PayloadField, EventRef>>;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
@@ -79,7 +79,7 @@ export type StoredObservation = {
 
 export type StoredTrace = {
   readonly id: string;
-  /** Of the root observation, or the first. */
+  /** The name of the root observation, or of the first one. */
   readonly name: string | null;
   readonly status: ObservationStatus | null;
   readonly startTime: Instant | null;
@@ -96,7 +96,7 @@ export type TraceFilter = {
   readonly status?: ObservationStatus;
   readonly kind?: ObservationKind;
   readonly name?: string;
-  /** Free text, over names, models and custom fields. */
+  /** Full text search over names, models and custom fields. */
   readonly query?: string;
 };
 
@@ -104,28 +104,28 @@ export type Page<T> = { readonly items: readonly T[]; readonly nextCursor: strin
 
 export type TraceStore = {
   /**
-   * Merges the observations into their rows (design §4 "Observations") and keeps the raw batch if it is
-   * not here yet, all in one transaction. Writing a batch again changes nothing.
+   * Merges the observations into their rows (`src/store/rows`) and keeps the raw batch if the store does not have
+   * it, all in one transaction. Writing a batch again changes nothing.
    */
   write(batch: ObservationBatch): Promise<void>;
-  /** Newest first. Rejects with `StoreError` on a cursor it did not make. */
+  /** Newest first. Rejects with `StoreError` if the cursor is not one of this store. */
   listTraces(projectId: string, filter: TraceFilter): Promise<Page<StoredTrace>>;
   getTrace(projectId: string, traceId: string): Promise<StoredTrace | undefined>;
-  /** In order of start, then of arrival. */
+  /** In the order of start, then of arrival. */
   listObservations(
     projectId: string,
     traceId: string,
     page: { limit: number; cursor?: string },
   ): Promise<Page<StoredObservation>>;
-  /** The newest where the id stands in several traces and none is named. */
+  /** The newest one if several traces have the id and no trace is named. */
   getObservation(
     projectId: string,
     id: string,
     traceId?: string,
   ): Promise<StoredObservation | undefined>;
-  /** Raw batches of the project by id; those it does not hold are left out. */
+  /** Raw batches of the project by id, without those that the store does not have. */
   getBatches(projectId: string, ids: readonly string[]): Promise<SealedBatch[]>;
 };
 
-/** Where a tenant's data lives, for reading requests. */
+/** The store of a tenant's data, for reading requests. */
 export type TenantStore = { readonly tenant: Tenant; readonly store: Store };

@@ -1,18 +1,18 @@
 import { capability } from '../component/capability.ts';
 import type { ApiKey, Project } from './contract.ts';
 
-/** What a store made for itself when it was opened for the first time. */
+/** The project and key that a store creates when it is opened for the first time. */
 export type FirstProject = {
   readonly project: Project;
   readonly key: ApiKey;
-  /** Known to this start alone. */
+  /** The key's token. Only the process that created the store knows it. */
   readonly token: string;
 };
 
 export type Bootstrap = {
-  /** Set on the start that made the store; undefined on every later one. */
+  /** Set on the start that created the store; undefined on every later start. */
   readonly first: FirstProject | undefined;
 };
 
-/** Offered by stores that start with a project and a key of their own. */
+/** Stores that create a first project and key offer it. */
 export const BOOTSTRAP = capability<Bootstrap>('bootstrap');

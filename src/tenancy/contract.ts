@@ -1,16 +1,17 @@
 import { capability } from '../component/capability.ts';
-import type { Permission, RejectionCode, Tenant, Usage } from '../model/batch.ts';
+import type { Permission, Tenant, Usage } from '../model/batch.ts';
 import type { RefusalCode } from '../model/errors.ts';
+import type { RejectionCode } from '../model/rejection.ts';
 
 /**
- * The service around the pipeline: organization, plan, usage, audit and the log of rejections. Part of the
- * `Store` contract (store.ts), held by test/contract/store.ts.
+ * The contract for projects, keys, organization, plan, usage, audit log and log of rejections. It is part of the
+ * `Store` contract (src/store/store.ts); test/contract/tenancy.ts holds both stores to it.
  */
 
 export const PLAN_NAMES = ['free', 'pro', 'scale', 'enterprise'] as const;
 export type PlanName = (typeof PLAN_NAMES)[number];
 
-/** What a plan, an organization or a project allows; null is unlimited. */
+/** Limits of a plan or an organization; null is unlimited. */
 export type Limits = {
   readonly projects: number | null;
   readonly eventsPerMonth: number | null;
@@ -18,7 +19,7 @@ export type Limits = {
   readonly retentionDays: number | null;
 };
 
-/** What a project is limited to, beside its organization: the lower limit counts. Null is none of its own. */
+/** Limits of a project in addition to those of its organization: the lower one counts. Null is no own limit. */
 export type ProjectLimits = {
   readonly eventsPerMonth: number | null;
   readonly bytesPerHour: number | null;
@@ -29,7 +30,7 @@ export type Organization = {
   readonly id: string;
   readonly name: string;
   readonly plan: PlanName;
-  /** In force: the plan's, less what the organization overrides. */
+  /** The limits in force: the plan's, with the organization's overrides. */
   readonly limits: Limits;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
@@ -37,15 +38,15 @@ export type Organization = {
 
 export type OrganizationStore = {
   get(): Promise<Organization>;
-  /** What this organization would have on each plan. */
+  /** The limits that this organization has on each plan. */
   plans(): Promise<Readonly<Record<PlanName, Limits>>>;
-  /** Rejects with `StoreError('plan_limit')`, saying how many projects to delete first. */
+  /** Rejects with `StoreError('plan_limit')`; the message has the number of projects to delete first. */
   update(change: { name?: string; plan?: PlanName }, by?: ChangedBy): Promise<Organization>;
-  /** Told at once of every change made through this store. */
+  /** Calls the listener after every change that this store commits. Returns a function that ends the calls. */
   onChange(listener: (organization: Organization) => void): () => void;
 };
 
-/** What is counted toward limits within a window. Windows are UTC calendar months and clock hours. */
+/** Usage that counts toward the limits of the current windows: UTC calendar months and clock hours. */
 export type UsageInForce = {
   readonly month: { readonly events: number; readonly resetsAt: number };
   readonly hour: { readonly bytes: number; readonly resetsAt: number };
@@ -59,7 +60,7 @@ export type Reservation = {
   readonly at: number;
 };
 
-/** Of the organization, and where `project` is set, of the project besides. Null is unlimited. */
+/** Limits of the organization, and of the project if `project` is set. Null is unlimited. */
 export type QuotaLimits = {
   readonly eventsPerMonth: number | null;
   readonly bytesPerHour: number | null;
@@ -70,42 +71,41 @@ export type QuotaVerdict =
   | {
       readonly admitted: true;
       /**
-       * The time it counts at: the reservation's, or the start of the newest hour seen when the clock has
-       * gone back behind it. `reserve`'s goes into `batch.usageAt`, so that the ledger counts there too.
+       * The time at which the usage counts: the reservation's time, or the start of the newest hour seen if the
+       * clock has gone back. `reserve` passes it on as `LedgerUsage.at`, so that the ledger counts in the same hour.
        */
       readonly at: number;
-      /** Of the counters it was reserved in, where they can be lost: goes into `batch.usageEpoch`. */
+      /** The epoch of counters that can be lost; passed on as `LedgerUsage.epoch`. */
       readonly epoch?: number;
     }
   | {
       readonly admitted: false;
       readonly code: 'monthly_limit' | 'hourly_limit' | 'exceeds_hourly_limit';
-      /** Whose limit it is; absent is the organization's. */
+      /** The project whose limit was reached; absent for a limit of the organization. */
       readonly scope?: 'project';
       /** Milliseconds since the epoch. */
       readonly resetsAt: number;
     };
 
 /**
- * Counters of what is accepted or on its way: the ledger's sums plus what is reserved. A reservation is
- * whole or not at all, and never admits one event or byte above a limit, however many ask at once.
+ * Counters of accepted and reserved usage: the sums of the ledger plus the open reservations. A reservation is
+ * all or nothing, and never admits one event or byte above a limit, under any concurrency.
  */
 export type UsageCounters = {
-  /** Whether the month or the hour is already exhausted; looks at headers' time alone, reserves nothing. */
+  /** Checks whether the month or hour of `receivedAt` is exhausted, without a reservation. */
   peek(tenant: Tenant, limits: QuotaLimits, at: number): QuotaVerdict | Promise<QuotaVerdict>;
   reserve(reservation: Reservation, limits: QuotaLimits): QuotaVerdict | Promise<QuotaVerdict>;
   /**
-   * Ends a reservation that was admitted, once: what was made durable stays counted, what was not is given
-   * back. Where the batch was made durable by a queue of the same storage, its ledger entry is written
-   * already and counts, whatever the rest of the pipeline made of it; else the entry is written now, in
-   * the background. `isEntered`: it is known to be written (`batch.isUsageEntered`).
+   * Ends an admitted reservation, once. A durable batch stays counted, a failed one is released. If a queue of
+   * the same storage made the batch durable, its ledger entry exists already and counts, whatever the outcome
+   * of the pipeline. Else the entry is written in the background. `isEntered`: the entry is known to exist.
    */
   settle(reservation: Reservation, isDurable: boolean, isEntered?: boolean): void;
-  /** Without a project: the organization's. */
+  /** The usage of a project; without a project, of the organization. */
   read(organizationId: string, projectId?: string): UsageInForce | Promise<UsageInForce>;
 };
 
-/** Offered by whatever keeps a usage ledger: stores, and `file_storage`. */
+/** Extensions with a usage ledger offer it: stores, and `file_storage`. */
 export const USAGE_COUNTERS = capability<UsageCounters>('usage_counters');
 
 export type UsageRow = {
@@ -120,18 +120,18 @@ export type UsageRow = {
 };
 
 export type UsageStore = {
-  /** Kept after projects and keys are gone. */
+  /** Usage by period. It outlives its projects and keys. */
   history(range: {
     from: number;
     to: number;
     by: 'hour' | 'day';
     projectId?: string;
   }): Promise<UsageRow[]>;
-  /** Recomputes every sum from the ledger and compares; an empty list is what should come back. */
+  /** Recomputes every sum from the ledger and compares. The list of differences should be empty. */
   verify(): Promise<{ what: string; expected: number; found: number }[]>;
 };
 
-/** One refusal, without any payload. */
+/** A rejected item or a refused request, without payload. */
 export type RejectionEntry = {
   /** Milliseconds since the epoch. */
   readonly at: number;
@@ -141,14 +141,14 @@ export type RejectionEntry = {
   readonly path: string;
   readonly code: RejectionCode | RefusalCode;
   readonly reason: string;
-  /** Id of the item, where known. */
+  /** Id of the item, if known. */
   readonly itemId: string | null;
-  /** Items this entry stands for. */
+  /** Number of items that the entry covers. */
   readonly count: number;
 };
 
 export type RejectionStore = {
-  /** Written in the background, bounded in memory and per project; never delays an answer. */
+  /** Records entries in the background, with bounds in memory and for each project. Never delays an answer. */
   record(entry: RejectionEntry): void;
   /** Newest first. */
   list(
@@ -170,13 +170,13 @@ export type AuditEntry = {
 };
 
 /**
- * Who makes a change. Where one is named, the change and its audit entry are one transaction: neither is
- * there without the other. A change that changes nothing leaves no entry.
+ * The actor of a change. With an actor, the change and its audit entry are one transaction. A change without
+ * an effect leaves no entry.
  */
 export type ChangedBy = Pick<AuditEntry, 'actor' | 'address'>;
 
 export type AuditStore = {
-  /** For what is no change of the store, such as a sign-in. */
+  /** Records an event that is not a change of the store, such as a sign-in. */
   record(entry: AuditEntry): Promise<void>;
   list(page: {
     limit: number;
@@ -197,15 +197,15 @@ export type Project = {
   readonly name: string;
   /** Traces whose newest event is still inside the retention window. */
   readonly retainedTraces: number;
-  /** In force: the project's own, or the plan's; null keeps for ever. */
+  /** The retention in force: the project's own, or the plan's; null is unlimited. */
   readonly retention: { readonly days: number | null };
-  /** Its own. */
+  /** The project's own limits. */
   readonly limits: ProjectLimits;
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
 };
 
-/** What is left out stays as it is. */
+/** Absent fields stay unchanged. */
 export type ProjectChange = {
   readonly name?: string;
   readonly retentionDays?: number | null;
@@ -219,22 +219,22 @@ export type ProjectStore = {
   list(): Promise<Project[]>;
   get(id: string): Promise<Project | undefined>;
   /**
-   * `retentionDays: null` goes back to the plan's. Rejects with `StoreError`: `unknown_project`,
-   * `invalid_name`, `invalid_retention` (none of 1 to 36,500 whole days, or more than the plan's),
-   * `invalid_limits` (no whole number from 1).
+   * `retentionDays: null` restores the plan's retention. Rejects with `StoreError`: `unknown_project`,
+   * `invalid_name`, `invalid_retention` (not 1 to 36,500 whole days, or more than the plan's),
+   * `invalid_limits` (not a whole number from 1).
    */
   update(id: string, change: ProjectChange, by?: ChangedBy): Promise<Project>;
-  /** Of the projects that have limits of their own, by id. */
+  /** Limits of the projects that have own ones, by project id. */
   ownLimits(): Promise<ReadonlyMap<string, ProjectLimits>>;
-  /** Told at once of limits that were changed through this store. */
+  /** Calls the listener after every change of a project's limits that this store commits. */
   onLimits(listener: (projectId: string, limits: ProjectLimits) => void): () => void;
   /**
-   * Resolved: the project, its keys and everything it holds are gone for every reader and writer. The
-   * bytes leave the files in steps after that, which a restart continues. Usage stays.
+   * Resolves when the project, its keys and its data are gone for every reader and writer. The bytes leave the
+   * files in steps after that, which a restart continues. Usage stays.
    * Rejects with `StoreError`: `unknown_project`, `last_project`.
    */
   delete(id: string, by?: ChangedBy): Promise<void>;
-  /** Told at once of every project deleted through this store, for whoever holds data of it elsewhere. */
+  /** Calls the listener after every deletion, so that other holders of the project's data remove it. */
   onDelete(listener: (projectId: string) => void): () => void;
 };
 
@@ -254,22 +254,22 @@ export type ApiKey = {
 };
 
 export type KeyStore = {
-  /** The token is in the answer and nowhere else: only its SHA-256 is stored. */
+  /** Only the answer contains the token; the store keeps its SHA-256. */
   create(
     request: { projectId: string; name?: string; permissions?: readonly Permission[] },
     by?: ChangedBy,
   ): Promise<{ key: ApiKey; token: string }>;
-  /** Newest first, revoked ones included. */
+  /** Newest first, including revoked keys. */
   list(projectId?: string): Promise<ApiKey[]>;
-  /** Revoking twice changes nothing. */
+  /** Idempotent. */
   revoke(id: string, by?: ChangedBy): Promise<ApiKey>;
-  /** By the SHA-256 of the token, 32 bytes; a revoked key is found, with `revokedAt` set. */
+  /** Finds a key by the SHA-256 of its token, 32 bytes. A revoked key has `revokedAt`. */
   findByHash(hash: Buffer): Promise<ApiKey | undefined>;
-  /** Notes that keys were used; written in the background, at most once a minute per key. */
+  /** Records the last use of a key, in the background, at most once a minute for each key. */
   touch(keyId: string, usedAt: number): void;
   /**
-   * Told at once of every change to a key made through this store, with the key's id; without one where
-   * many changed together, because their project was deleted.
+   * Calls the listener after every change of a key that this store commits, with the key's id. The id is
+   * undefined when many keys changed at once, because their project was deleted.
    */
   onChange(listener: (keyId: string | undefined) => void): () => void;
 };

@@ -7,7 +7,7 @@ import { limitsOn } from './plans.ts';
 import type { TenancyRows } from './rows.ts';
 import { hashToken, makeId, makeToken, shownPrefix } from './token.ts';
 
-/** An organization, a project and a key that may do everything, where the store has none yet. */
+/** Creates an organization, a project and a key with all permissions, if the store has none. */
 export async function ensureFirstProject(
   rows: TenancyRows,
   clock: Clock,

@@ -12,9 +12,9 @@ import { hashToken, makeId, makeToken, shownPrefix } from './token.ts';
 const ALL: readonly Permission[] = ['ingest:write', 'traces:read'];
 
 export type Keys = KeyStore & {
-  /** Tells of a change that was made elsewhere; without an id of many at once. */
+  /** Announces a change of another process; without an id if many keys changed. */
   changed(keyId: string | undefined): void;
-  /** Writes what was noted, before the database is closed. */
+  /** Writes the buffered last uses, before the database is closed. */
   close(): Promise<void>;
 };
 
@@ -52,7 +52,7 @@ export function keyStore(rows: TenancyRows, clock: Clock, logger: Logger): Keys 
 
   async function revoke(id: string, by?: ChangedBy): Promise<ApiKey> {
     const row = await rows.revokeKey(id, clock.now(), byRow(by, clock));
-    if (row === null) throw new StoreError('unknown_key', `there is no key ${id}`);
+    if (row === null) throw new StoreError('unknown_key', `key ${id} does not exist`);
     changed(id);
     return keyOf(row);
   }
@@ -94,5 +94,5 @@ export function keyOf(row: KeyRow): ApiKey {
 
 function checkPermissions(permissions: readonly Permission[]): void {
   if (permissions.length > 0 && permissions.every((permission) => ALL.includes(permission))) return;
-  throw new StoreError('invalid_permissions', `a key has at least one of ${ALL.join(', ')}`);
+  throw new StoreError('invalid_permissions', `a key needs at least one of ${ALL.join(', ')}`);
 }

@@ -1,9 +1,9 @@
 import type { Clock, Logger } from '../component/component.ts';
 import type { KeyUse } from './rows.ts';
 
-/** First uses are seen within this time; well under the 10 s that are promised. */
+/** Delay until a first use is stored, well below the documented 10 s. */
 const FLUSH_MS = 5000;
-/** A key that is used all the time is written this often. */
+/** Interval of the writes for a key in constant use. */
 const QUIET_MS = 60_000;
 
 export type LastUse = {
@@ -11,7 +11,7 @@ export type LastUse = {
   close(): Promise<void>;
 };
 
-/** Collects when keys were used and writes them in the background, at most once a minute per key. */
+/** Buffers the last uses of keys and writes them in the background, at most once a minute for each key. */
 export function lastUse(
   write: (uses: readonly KeyUse[]) => Promise<void>,
   clock: Clock,
@@ -45,8 +45,8 @@ export function lastUse(
     try {
       await write(uses);
     } catch (error) {
-      // Only a display suffers: the next use writes it again.
-      logger.warn({ error, keys: uses.length }, 'the last use of keys could not be written');
+      // Last uses are for display only, and the next use writes the row again.
+      logger.warn({ err: error, keys: uses.length }, 'Last-used times of keys could not be saved');
     }
   }
 

@@ -19,9 +19,9 @@ import { usageStore } from './usage.ts';
 
 export type TenancyConfig = PlansConfig & { readonly rejections: RejectionsConfig };
 
-/** The service around the pipeline, on the rows of one database. */
+/** The tenancy parts of a store, on the rows of one database. */
 export type Tenancy = {
-  /** What a new store starts with; undefined where it is not new. */
+  /** The first project and key of a new store; undefined if the store existed. */
   readonly first: FirstProject | undefined;
   readonly retention: Retention;
   readonly projects: Projects;
@@ -30,7 +30,7 @@ export type Tenancy = {
   readonly usage: UsageStore;
   readonly rejections: Rejections;
   readonly audit: AuditStore;
-  /** Writes what waits in memory, before the database is closed. */
+  /** Writes the buffered rows, before the database is closed. */
   close(): Promise<void>;
   crash(): void;
 };

@@ -10,7 +10,7 @@ import type { Retention } from './retention.ts';
 import type { OrganizationRow, TenancyRows } from './rows.ts';
 
 export type OrganizationOfRows = OrganizationStore & {
-  /** Takes up a change that was made elsewhere. */
+  /** Applies a change of another process. */
   refresh(): Promise<void>;
 };
 
@@ -29,7 +29,7 @@ export function organizationStore(
     const { name, plan } = change;
     if (name !== undefined) checkName(name);
     if (plan !== undefined && !isPlan(plan)) {
-      throw new StoreError('unknown_plan', `a plan is one of ${PLAN_NAMES.join(', ')}`);
+      throw new StoreError('unknown_plan', `the plan must be one of ${PLAN_NAMES.join(', ')}`);
     }
     const { organization, tooMany } = await rows.updateOrganization(
       name ?? null,
@@ -39,7 +39,10 @@ export function organizationStore(
     );
     if (tooMany > 0) {
       const projects = tooMany === 1 ? 'project' : 'projects';
-      throw new StoreError('plan_limit', `delete ${tooMany} ${projects} before going to ${plan}`);
+      throw new StoreError(
+        'plan_limit',
+        `delete ${tooMany} ${projects} before changing to ${plan}`,
+      );
     }
     return changed(organization);
   }

@@ -1,27 +1,34 @@
 import { z } from 'zod';
 import { byteSize } from '../schema/fields.ts';
+import { mark } from '../schema/marks.ts';
 import type { Limits, PlanName } from './contract.ts';
 import { PLAN_NAMES } from './contract.ts';
 import type { AllowedProjects } from './rows.ts';
 
-/** As it is written in a configuration. */
+/** The absence of a limit, as a configuration writes it. */
 const UNLIMITED = 'unlimited';
 
-const count = z
-  .union([z.literal(UNLIMITED), z.int().min(0)], {
-    error: 'expected a whole number, or unlimited',
-  })
-  .meta({ examples: [UNLIMITED, 50_000] });
-const bytes = z
-  .union([z.literal(UNLIMITED), byteSize()], {
-    error: 'expected a size, such as 256MiB, or unlimited',
-  })
-  .meta({ examples: [UNLIMITED, '256MiB'] });
+const count = mark(
+  z
+    .union([z.literal(UNLIMITED), z.int().min(0)], {
+      error: 'expected a whole number, or unlimited',
+    })
+    .meta({ examples: [UNLIMITED, 50_000] }),
+  { form: 'integer or `unlimited`' },
+);
+const bytes = mark(
+  z
+    .union([z.literal(UNLIMITED), byteSize()], {
+      error: 'expected a size, such as 256MiB, or unlimited',
+    })
+    .meta({ examples: [UNLIMITED, '256MiB'] }),
+  { form: 'size or `unlimited`' },
+);
 
-const PROJECTS = 'Projects the organization may have.';
-const EVENTS = 'Accepted events per UTC calendar month.';
-const BYTES = 'Accepted payload bytes per UTC clock hour.';
-const DAYS = 'Days that traces are kept; a project may have fewer.';
+const PROJECTS = 'Most projects of the organization.';
+const EVENTS = 'Most accepted events per UTC calendar month.';
+const BYTES = 'Most accepted payload bytes per UTC clock hour.';
+const DAYS = 'Retention of traces in days; a project may have a shorter one.';
 
 type Written = {
   projects: number | typeof UNLIMITED;
@@ -42,34 +49,36 @@ function plan(meaning: string, byDefault: Written) {
     .describe(meaning);
 }
 
-export const plans = z
-  .strictObject({
-    free: plan('To try things out.', {
-      projects: 1,
-      events_per_month: 50_000,
-      bytes_per_hour: '256MiB',
-      retention_days: 14,
-    }),
-    pro: plan('For a team.', {
-      projects: UNLIMITED,
-      events_per_month: 5_000_000,
-      bytes_per_hour: '8GiB',
-      retention_days: 90,
-    }),
-    scale: plan('What a new organization is on.', {
-      projects: UNLIMITED,
-      events_per_month: 100_000_000,
-      bytes_per_hour: '128GiB',
-      retention_days: 400,
-    }),
-    enterprise: plan('Whatever was agreed; nothing is limited unless it is set here.', {
-      projects: UNLIMITED,
-      events_per_month: UNLIMITED,
-      bytes_per_hour: UNLIMITED,
-      retention_days: UNLIMITED,
-    }),
-  })
-  .prefault({});
+const everyPlan = z.strictObject({
+  free: plan('A plan for evaluation.', {
+    projects: 1,
+    events_per_month: 50_000,
+    bytes_per_hour: '256MiB',
+    retention_days: 14,
+  }),
+  pro: plan('A plan for a team.', {
+    projects: UNLIMITED,
+    events_per_month: 5_000_000,
+    bytes_per_hour: '8GiB',
+    retention_days: 90,
+  }),
+  scale: plan('The plan of a new organization.', {
+    projects: UNLIMITED,
+    events_per_month: 100_000_000,
+    bytes_per_hour: '128GiB',
+    retention_days: 400,
+  }),
+  enterprise: plan('A plan by agreement. It has only the limits that are set here.', {
+    projects: UNLIMITED,
+    events_per_month: UNLIMITED,
+    bytes_per_hour: UNLIMITED,
+    retention_days: UNLIMITED,
+  }),
+});
+
+export const plans = mark(everyPlan, {
+  page: 'extensions/sqlite/README.md#plans-and-limits',
+}).prefault({});
 
 export const organization = z
   .strictObject({
@@ -87,7 +96,7 @@ export type PlansConfig = {
 
 type Limit = 'projects' | 'events_per_month' | 'bytes_per_hour' | 'retention_days';
 
-/** What the organization has on a plan: its own limit where it has one, else the plan's. */
+/** The organization's limits on a plan: its own limit if it has one, else the plan's. */
 export function limitsOn(plan: PlanName, config: PlansConfig): Limits {
   const of = (name: Limit): number | null => {
     const limit = config.organization[name] ?? config.plans[plan][name];

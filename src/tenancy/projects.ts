@@ -9,7 +9,7 @@ import type { ProjectRow, ProjectSettings, TenancyRows } from './rows.ts';
 import { makeId } from './token.ts';
 
 const MAX_NAME = 200;
-/** A hundred years. */
+/** A hundred years, in days. */
 const MAX_DAYS = 36_500;
 
 export type ProjectParts = {
@@ -20,9 +20,9 @@ export type ProjectParts = {
 };
 
 export type Projects = ProjectStore & {
-  /** Takes up a change that was made elsewhere. */
+  /** Applies a change of another process. */
   refresh(projectId: string): Promise<void>;
-  /** Takes up whatever was changed elsewhere. */
+  /** Reads all changes of other processes. */
   refreshAll(): Promise<void>;
 };
 
@@ -41,7 +41,10 @@ export function projectStore(parts: ProjectParts): Projects {
       byRow(by, clock),
     );
     if (row === null) {
-      throw new StoreError('project_limit', 'the plan of the organization allows no more projects');
+      throw new StoreError(
+        'project_limit',
+        'the plan of the organization allows no further project',
+      );
     }
     return projectOf(row, 0, retention);
   }
@@ -113,7 +116,7 @@ export function projectStore(parts: ProjectParts): Projects {
   };
 }
 
-/** With their retained traces, counted. */
+/** Projects with the number of their retained traces. */
 async function counted(
   { rows, retention }: ProjectParts,
   found: readonly ProjectRow[],
@@ -126,11 +129,11 @@ async function counted(
 export function checkName(name: string): void {
   const { length } = [...name];
   if (length < 1 || length > MAX_NAME || name.trim() === '' || !name.isWellFormed()) {
-    throw new StoreError('invalid_name', `a name has 1 to ${MAX_NAME} characters`);
+    throw new StoreError('invalid_name', `a name must have 1 to ${MAX_NAME} characters`);
   }
 }
 
-/** As they are stored, checked. */
+/** Checks limits and returns them as columns. */
 function settingsOf(
   { retentionDays, limits }: ProjectChange,
   retention: Retention,
@@ -139,7 +142,7 @@ function settingsOf(
   const { eventsPerMonth, bytesPerHour } = limits ?? {};
   for (const limit of [eventsPerMonth, bytesPerHour]) {
     if (typeof limit !== 'number' || (Number.isSafeInteger(limit) && limit >= 1)) continue;
-    throw new StoreError('invalid_limits', 'a limit of a project is a whole number from 1');
+    throw new StoreError('invalid_limits', 'a limit of a project must be a whole number from 1');
   }
   return {
     ...(retentionDays === undefined ? {} : { retention_days: retentionDays }),
@@ -148,17 +151,20 @@ function settingsOf(
   };
 }
 
-/** Traces are not kept longer than the plan keeps them; a plan that comes later shortens what was set. */
+/** The plan's retention is the upper bound, also for a retention that was set under another plan. */
 function checkDays(days: number, { planDays }: Retention): void {
   if (!Number.isInteger(days) || days < 1 || days > MAX_DAYS) {
-    throw new StoreError('invalid_retention', `a retention has 1 to ${MAX_DAYS} whole days`);
+    throw new StoreError('invalid_retention', `a retention must be 1 to ${MAX_DAYS} whole days`);
   }
   if (planDays === null || days <= planDays) return;
-  throw new StoreError('invalid_retention', `the plan keeps traces for at most ${planDays} days`);
+  throw new StoreError(
+    'invalid_retention',
+    `the plan allows a retention of at most ${planDays} days`,
+  );
 }
 
 export function unknownProject(id: string): StoreError {
-  return new StoreError('unknown_project', `there is no project ${id}`);
+  return new StoreError('unknown_project', `project ${id} does not exist`);
 }
 
 export function projectOf(row: ProjectRow, retainedTraces: number, retention: Retention): Project {

@@ -6,36 +6,36 @@ import type { RejectionEntry, RejectionStore } from './contract.ts';
 import { cursorAfter, numberOf } from './cursor.ts';
 import type { ProjectRejections, RejectedRow, RejectionRow, TenancyRows } from './rows.ts';
 
-/** What was refused is seen within this time. */
+/** Delay until an entry is stored. */
 const FLUSH_MS = 1000;
-/** Lines written in one step. */
+/** Entries written in one step. */
 const FLUSH_LINES = 500;
-/** Lines that wait in memory; beyond them only the counts are kept. */
+/** Most entries in memory. Above that only the counts are kept. */
 const WAITING_LINES = 10_000;
-/** Different counts (an hour, a project, a key, a code each) that wait in memory. */
+/** Most different counts in memory, each of an hour, a project, a key and a code. */
 const WAITING_COUNTS = 50_000;
-/** Characters of a reason or path that are kept. */
+/** Longest stored reason or path, in characters. */
 const LONGEST = 500;
 
 export const rejections = z
   .strictObject({
-    max_entries: z.int().min(0).default(10_000).describe('Lines kept for each project.'),
-    max_age: duration('720h').describe('How long a line is kept.'),
+    max_entries: z.int().min(0).default(10_000).describe('Most entries of each project.'),
+    max_age: duration('720h').describe('Longest age of an entry.'),
   })
   .prefault({})
-  .describe('The log of what was refused, without payloads.');
+  .describe('The log of rejected items and refused requests, without payloads.');
 
 export type RejectionsConfig = z.output<typeof rejections>;
 
 export type Rejections = RejectionStore & {
-  /** Writes what waits. */
+  /** Writes the buffered entries. */
   flush(): Promise<void>;
-  /** Writes what waits, before the database is closed. */
+  /** Writes the buffered entries, before the database is closed. */
   close(): Promise<void>;
   crash(): void;
 };
 
-/** A row that grows in memory until it is written. */
+/** A count that grows in memory until it is written. */
 type Count = { -readonly [Column in keyof RejectedRow]: RejectedRow[Column] };
 
 export function rejectionStore(
@@ -69,7 +69,7 @@ export function rejectionStore(
 }
 
 /**
- *   record ──▶ lines and counts in memory ──(every second, in steps)──▶ file
+ *   record ──▶ entries and counts in memory ──(every second, in steps)──▶ database
  */
 class Waiting {
   readonly #rows: TenancyRows;
@@ -78,7 +78,7 @@ class Waiting {
   readonly #config: RejectionsConfig;
   #lines: RejectionEntry[] = [];
   readonly #counts = new Map<string, Count>();
-  /** Lines there was no room for. */
+  /** Entries that exceeded the bound in memory. */
   #lost = 0;
   #isStopped = false;
   #cancel: (() => void) | undefined;
@@ -127,12 +127,12 @@ class Waiting {
       if (this.#lost === 0) return;
       const lines = this.#lost;
       this.#lost = 0;
-      this.#logger.warn({ lines }, 'more was refused than could be written down line by line');
+      this.#logger.warn({ lines }, 'Rejections exceeded the buffer; only their counts are kept');
     });
     return this.#flushing;
   }
 
-  /** Returns whether it was written; what was not waits for the next time. */
+  /** True if the rows were written. Rows of a failed write stay buffered. */
   async #writeStep(): Promise<boolean> {
     const lines = this.#lines.slice(0, FLUSH_LINES);
     const counts = [...this.#counts.values()].slice(0, FLUSH_LINES);
@@ -144,7 +144,7 @@ class Waiting {
       return true;
     } catch (error) {
       const about = { error, lines: lines.length };
-      this.#logger.warn(about, 'what was refused could not be written down');
+      this.#logger.warn(about, 'Rejections could not be saved');
       this.#lines = [...lines, ...this.#lines].slice(0, WAITING_LINES);
       for (const count of counts) this.#addCount(count);
       this.#schedule(10 * FLUSH_MS);

@@ -4,8 +4,8 @@ import type { Limits } from './contract.ts';
 const DAY_MS = 86_400_000;
 
 /**
- * How long each project keeps its traces, known without asking the file, so that no reading shows what is
- * past its time, removed already or not.
+ * The retention of each project, kept in memory, so that readers never see expired traces that are not removed
+ * yet.
  */
 export class Retention {
   readonly #clock: Clock;
@@ -39,7 +39,7 @@ export class Retention {
     return this.#deleted.has(projectId);
   }
 
-  /** In force: the shorter of the project's own and the plan's. */
+  /** The retention in force: the shorter of the project's own and the plan's. */
   daysOf(projectId: string): number | null {
     const own = this.#ownDays.get(projectId) ?? null;
     if (own === null || this.#planDays === null) return own ?? this.#planDays;
@@ -50,7 +50,7 @@ export class Retention {
     return this.#planDays;
   }
 
-  /** What is older (milliseconds since the epoch) is gone for every reader; everything of a deleted project. */
+  /** Readers see no data older than this, in milliseconds since the epoch; no data at all of a deleted project. */
   since(projectId: string): number {
     if (this.#deleted.has(projectId)) return Number.MAX_SAFE_INTEGER;
     return this.cutoff(this.daysOf(projectId));

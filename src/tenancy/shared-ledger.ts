@@ -2,34 +2,34 @@ import { capability } from '../component/capability.ts';
 import type { Reservation } from './contract.ts';
 
 /**
- * The usage ledger of a store that several processes write to, for counters that are kept elsewhere. The
- * counters are a fast copy of it; when they are lost, a new epoch is begun and they are summed up again.
+ * The usage ledger of a store that several processes share, for counters that live outside the store. The
+ * counters are a cache of the ledger. When they are lost, a new epoch begins and they are rebuilt.
  * All methods reject with `RetryableError` when the store cannot be reached.
  */
 export type SharedLedger = {
   /** The newest epoch; 0 before the first. */
   newestEpoch(organizationId: string): Promise<number>;
   /**
-   * Begins a new epoch and sums up. From then on no transaction enters a batch that was reserved in an
-   * older one (`SealedBatch.usageEpoch`), so that nothing is missing in the sums. Where another process began
-   * one after `newest`, none is begun: undefined.
+   * Begins a new epoch and sums the ledger up. From then on no transaction enters a batch that was reserved in
+   * an older epoch, so that the sums are complete. Returns undefined, and begins no epoch, when another process
+   * has begun one after `newest`.
    */
   beginEpoch(organizationId: string, at: number, newest: number): Promise<LedgerSums | undefined>;
   /**
-   * Decides what became of reservations that nobody settled. Resolves with those that the ledger holds;
-   * the others can be entered never more.
+   * Decides reservations that no process has settled. Resolves with those that the ledger holds; the others are
+   * discarded, and a later transaction cannot enter them.
    */
   decide(organizationId: string, batchIds: readonly string[]): Promise<ReadonlySet<string>>;
-  /** Enters what was made durable elsewhere; entries it has already stay as they are. */
+  /** Enters batches that another storage made durable. Existing entries stay unchanged. */
   record(entries: readonly LedgerEntry[]): Promise<void>;
 };
 
 export type LedgerSums = {
-  /** Grows. */
+  /** Increases with each epoch. */
   readonly epoch: number;
   /** Milliseconds since the epoch: `at`, or the start of the newest hour in the ledger if that is later. */
   readonly at: number;
-  /** Of the month and the hour of `at`, by project, deleted ones included. */
+  /** Sums of the month and hour of `at`, by project, including deleted projects. */
   readonly projects: readonly {
     readonly projectId: string;
     readonly events: number;
@@ -38,9 +38,9 @@ export type LedgerSums = {
 };
 
 export type LedgerEntry = Pick<Reservation, 'batchId' | 'tenant' | 'usage'> & {
-  /** Milliseconds since the epoch at which it counts. */
+  /** The time at which the usage counts, in milliseconds since the epoch. */
   readonly at: number;
 };
 
-/** Offered by stores whose ledger several processes may write to. */
+/** Stores with a ledger that several processes share offer it. */
 export const SHARED_LEDGER = capability<SharedLedger>('shared_ledger');

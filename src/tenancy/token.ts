@@ -7,31 +7,31 @@ const PREFIX = 'ws_';
 const BODY_DIGITS = 43;
 const CHECK_DIGITS = 6;
 const SHAPE = /^ws_[0-9A-Za-z]{49}$/;
-/** How much of a token may be shown: far too little to find the rest. */
+/** Characters of a token that may be shown; too few to guess the rest. */
 const SHOWN = 11;
 
 /**
- * A project key: `ws_`, 256 random bits in base 62, and the CRC-32 of all before it, so that a mistyped or
- * made-up token is refused without asking a store. 52 characters.
+ * Creates the token of a project key: `ws_`, 256 random bits in base 62, and the CRC-32 of the characters before
+ * it, so that a mistyped or invented token is refused without a lookup. 52 characters.
  */
 export function makeToken(): string {
   const body = PREFIX + base62(BigInt(`0x${randomBytes(32).toString('hex')}`), BODY_DIGITS);
   return body + checksum(body);
 }
 
-/** True when the text has a token's shape and its checksum fits. Says nothing about whether it is known. */
+/** True if the text has the shape of a token and a valid checksum. The key may still be unknown. */
 export function hasValidChecksum(token: string): boolean {
   if (!SHAPE.test(token)) return false;
   const body = token.slice(0, -CHECK_DIGITS);
   return checksum(body) === token.slice(-CHECK_DIGITS);
 }
 
-/** What is stored of a token: its SHA-256, 32 bytes. It is random enough that a slow hash adds nothing. */
+/** The stored form of a token: its SHA-256, 32 bytes. A slow hash adds nothing to 256 random bits. */
 export function hashToken(token: string): Buffer {
   return createHash('sha256').update(token).digest();
 }
 
-/** The first characters, for display. */
+/** The first characters of a token, for display. */
 export function shownPrefix(token: string): string {
   return token.slice(0, SHOWN);
 }

@@ -4,7 +4,7 @@ import type { RejectedRow, TenancyRows, UsedRow } from './rows.ts';
 
 type Range = { from: number; to: number; by: 'hour' | 'day'; projectId?: string };
 
-/** A difference between what was counted and what the ledger holds. */
+/** A difference between a count and the ledger. */
 export type Difference = { what: string; expected: number; found: number };
 
 export function usageStore(
@@ -24,7 +24,7 @@ export function usageStore(
     for (const check of await rows.ledgerChecks()) {
       const { project, key, events, bytes, keptEvents, keptBytes } = check;
       const of = `the ledger of ${project} ${key}, against its batches`;
-      // Batches go with retention and usage stays, so the ledger may hold more, and never less.
+      // Retention removes batches but not usage, so the ledger may hold more than the batches, never less.
       if (keptEvents > events) {
         differences.push({ what: `events in ${of}`, expected: keptEvents, found: events });
       }

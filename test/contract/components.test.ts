@@ -5,24 +5,32 @@ import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { type Capability, findOffer, offer } from '../../src/component/capability.ts';
 import type {
+  BatchProcessor,
   Component,
-  DataKind,
+  DurableKind,
   Exporter,
   Extension,
   Host,
+  RequestProcessor,
   Settings,
 } from '../../src/component/component.ts';
 import { ONLY_WORKER } from '../../src/component/component.ts';
-import type { ConnectorFactory, ExporterFactory, Factory } from '../../src/component/factory.ts';
+import type {
+  ConnectorFactory,
+  ExporterFactory,
+  Factory,
+  ProcessorFactory,
+} from '../../src/component/factory.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../src/grpc/listener.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
 import type { Batch, SealedBatch } from '../../src/model/batch.ts';
 import { rawOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import { requestContext } from '../../src/model/request-context.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import { REGISTRY } from '../../src/registry.ts';
-import { nativeBatch, observationBatch, otlpBatch } from '../helper/batches.ts';
+import { nativeBatch, observationBatch, otlpBatch, received } from '../helper/batches.ts';
 import { type FakeClock, fakeClock } from '../helper/clock.ts';
 import { postgresDatabases } from '../helper/postgres-server.ts';
 import { redisKeys } from '../helper/redis-server.ts';
@@ -218,7 +226,7 @@ async function settles(condition: () => boolean, turns = 50_000): Promise<boolea
   return condition();
 }
 
-function batchFor(kind: DataKind): Batch {
+function batchFor(kind: DurableKind): Batch {
   return kind === 'raw' ? nativeBatch(2) : observationBatch(nativeBatch(2));
 }
 
@@ -313,28 +321,48 @@ for (const factory of REGISTRY) {
     if (factory.kind === 'exporter' || factory.kind === 'connector') takesOver(t, factory);
     if (factory.kind === 'connector') delivers(t, factory);
     if (factory.kind === 'processor') {
-      t.test('hands on what it says it does', async (t) => {
-        const bench = await benchOf(t, factory);
-        const processor = await factory.create(bench.settings, bench.config);
-        await processor.start();
-        t.teardown(() => processor.shutdown(NEVER));
-        t.equal(processor.authenticate !== undefined, factory.tenancy?.authenticates === true);
-        if (processor.process === undefined) return;
-        for (const kind of factory.data.accepts) {
-          for (const batch of kind === 'raw' ? [nativeBatch(2), otlpBatch(2)] : [batchFor(kind)]) {
-            const result = await processor.process(batch);
-            t.equal(result.kind, factory.data.emits === 'same' ? kind : factory.data.emits);
-            t.equal(rawOf(result).id, rawOf(batch).id, 'it is the same batch');
-            t.same(rawOf(result).rejections, [], 'valid items pass');
-            t.equal(rawOf(result).tenant, rawOf(batch).tenant);
-          }
-        }
-      });
+      if (factory.data.accepts[0] === 'received') decides(t, factory);
+      else transforms(t, factory);
     }
   });
 }
 
-/** Exporters and connectors: who has the batch is never in doubt. */
+/** Processors of requests: valid items pass, in every format. */
+function decides(t: Test, factory: ProcessorFactory): void {
+  t.test('lets valid requests pass', async (t) => {
+    const bench = await benchOf(t, factory);
+    const processor = (await bench.create()) as RequestProcessor;
+    await processor.start();
+    t.teardown(() => processor.shutdown(NEVER));
+    t.equal(processor.authenticate !== undefined, factory.tenancy?.authenticates === true);
+    for (const sealed of [nativeBatch(2), otlpBatch(2), otlpBatch(2, { format: 'otlp_json' })]) {
+      const batch = received(sealed);
+      await processor.process?.(batch, requestContext());
+      t.same([batch.items, batch.rejections], [2, []], batch.format);
+    }
+  });
+}
+
+/** Processors of sealed data: the batch they are given is frozen, and stays as it is. */
+function transforms(t: Test, factory: ProcessorFactory): void {
+  t.test('passes on the kind that it declares', async (t) => {
+    const bench = await benchOf(t, factory);
+    const processor = (await bench.create()) as BatchProcessor;
+    await processor.start();
+    t.teardown(() => processor.shutdown(NEVER));
+    const { emits } = factory.data;
+    for (const kind of factory.data.accepts) {
+      if (kind === 'received') continue;
+      for (const batch of kind === 'raw' ? [nativeBatch(2), otlpBatch(2)] : [batchFor(kind)]) {
+        const result = await processor.process(batch);
+        t.equal(result.kind, emits === 'same' ? kind : emits);
+        t.equal(rawOf(result), rawOf(batch), 'the sealed batch is the same');
+      }
+    }
+  });
+}
+
+/** Exporters and connectors: who has the batch is never in doubt, and nobody changes it: it is frozen. */
 function takesOver(t: Test, factory: ExporterFactory | ConnectorFactory): void {
   t.test('takes over what it accepts, and nothing after its shutdown', async (t) => {
     const bench = await benchOf(t, factory);
@@ -344,17 +372,6 @@ function takesOver(t: Test, factory: ExporterFactory | ConnectorFactory): void {
     await exporter.shutdown(NEVER);
     for (const kind of factory.data.accepts) {
       await t.rejects(exporter.consume(batchFor(kind)), { name: /^(Retryable)?Error$/ });
-    }
-  });
-
-  t.test('refuses for good what it does not accept', async (t) => {
-    const bench = await benchOf(t, factory);
-    const exporter = (await bench.create()) as Exporter;
-    await exporter.start();
-    t.teardown(() => exporter.shutdown(NEVER));
-    for (const kind of ['raw', 'observations'] as const) {
-      if (factory.data.accepts.includes(kind)) continue;
-      await t.rejects(exporter.consume(batchFor(kind)), { name: 'PermanentError' });
     }
   });
 }

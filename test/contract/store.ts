@@ -63,7 +63,7 @@ function opening(place: (t: Test) => Promise<StorePlace>): Open {
 }
 
 function projectsAndKeys(t: Test, open: Open): void {
-  t.test('a project is created, found and listed', async (t) => {
+  t.test('creates, finds and lists projects', async (t) => {
     const { store, clock, reopen } = await open(t);
     const before = await store.projects.list();
     const project = await store.projects.create('Zürich');
@@ -74,7 +74,7 @@ function projectsAndKeys(t: Test, open: Open): void {
     t.equal(await after.projects.get('proj_none'), undefined);
   });
 
-  t.test('names have 1 to 200 characters', async (t) => {
+  t.test('accepts names of 1 to 200 characters', async (t) => {
     const { store } = await open(t);
     for (const name of ['', '   ', 'x'.repeat(201), 'lone \ud800']) {
       await t.rejects(store.projects.create(name), { name: 'StoreError', code: 'invalid_name' });
@@ -82,7 +82,7 @@ function projectsAndKeys(t: Test, open: Open): void {
     await store.projects.create('😀'.repeat(200));
   });
 
-  t.test('a key is shown once and found by the hash of its token', async (t) => {
+  t.test('returns a token once and finds its key by the hash', async (t) => {
     const { store, clock, reopen } = await open(t);
     const project = await store.projects.create('p');
     const changes: (string | undefined)[] = [];
@@ -107,7 +107,7 @@ function projectsAndKeys(t: Test, open: Open): void {
     t.same(await after.keys.list(project.id), [key]);
   });
 
-  t.test('keys have the permissions they were given, and at least one', async (t) => {
+  t.test('stores the permissions of a key, at least one', async (t) => {
     const { store } = await open(t);
     const { id: projectId } = await store.projects.create('p');
     const { key } = await store.keys.create({ projectId, permissions: ['traces:read'] });
@@ -118,7 +118,7 @@ function projectsAndKeys(t: Test, open: Open): void {
     await t.rejects(unknown, { name: 'StoreError', code: 'unknown_project' });
   });
 
-  t.test('a revoked key stays listed, and revoking twice changes nothing', async (t) => {
+  t.test('keeps a revoked key in the list, and revokes idempotently', async (t) => {
     const { store, clock, reopen } = await open(t);
     const { id: projectId } = await store.projects.create('p');
     const { key, token } = await store.keys.create({ projectId });
@@ -137,7 +137,7 @@ function projectsAndKeys(t: Test, open: Open): void {
     t.same(await after.keys.list(projectId), [revoked]);
   });
 
-  t.test('keys are listed newest first, of one project or all', async (t) => {
+  t.test('lists keys newest first, of one project or all', async (t) => {
     const { store, clock } = await open(t);
     const made: string[] = [];
     for (const name of ['one', 'two']) {
@@ -156,7 +156,7 @@ function projectsAndKeys(t: Test, open: Open): void {
     t.equal((await store.keys.list(first?.projectId)).length, 2);
   });
 
-  t.test('the last use is written within ten seconds, then at most once a minute', async (t) => {
+  t.test('stores the last use within ten seconds, then at most once a minute', async (t) => {
     const { store, clock, reopen } = await open(t);
     const { id: projectId } = await store.projects.create('p');
     const { key } = await store.keys.create({ projectId });
@@ -174,7 +174,7 @@ function projectsAndKeys(t: Test, open: Open): void {
     t.equal(after?.lastUsedAt, used + 11_000, 'a stop writes what was noted');
   });
 
-  t.test('a token or its hash stands nowhere in what is listed', async (t) => {
+  t.test('listings contain neither a token nor its hash', async (t) => {
     const { store } = await open(t);
     const { id: projectId } = await store.projects.create('p');
     const { token } = await store.keys.create({ projectId });
@@ -199,7 +199,7 @@ function batchWith(
 }
 
 function observations(t: Test, open: Open): void {
-  t.test('an observation comes back field by field', async (t) => {
+  t.test('reads every field of an observation back', async (t) => {
     const { store, reopen } = await open(t);
     const observation = anObservation({
       parentId: 'parent',
@@ -230,7 +230,7 @@ function observations(t: Test, open: Open): void {
     });
   });
 
-  t.test('a large batch that is nowhere yet is kept with all its rows, once', async (t) => {
+  t.test('stores a large new batch with all its rows, once', async (t) => {
     const { store, reopen } = await open(t);
     const text = 'x'.repeat(5500);
     const events = Array.from({ length: 450 }, (_, i) => ({ id: `o${i}`, inputs: { i, text } }));
@@ -250,7 +250,7 @@ function observations(t: Test, open: Open): void {
     t.same(await after.usage.verify(), []);
   });
 
-  t.test('absent fields are null', async (t) => {
+  t.test('reads absent fields as null', async (t) => {
     const { store } = await open(t);
     const none = { name: null, kind: null, status: null, startTime: null, endTime: null };
     await write(store, [
@@ -261,7 +261,7 @@ function observations(t: Test, open: Open): void {
     t.same(found?.payload, {});
   });
 
-  t.test('ids of any form keep their identity', async (t) => {
+  t.test('keeps ids of any form distinct', async (t) => {
     const { store } = await open(t);
     const long = 'é'.repeat(2048);
     const otlp = { traceId: 'a'.repeat(32), id: `${'a'.repeat(32)}:${'b'.repeat(16)}` };
@@ -291,7 +291,7 @@ function observations(t: Test, open: Open): void {
     }
   });
 
-  t.test('external ids of spans come back as they were sent', async (t) => {
+  t.test('reads external ids of spans back as sent', async (t) => {
     const { store } = await open(t);
     const trace = 'a'.repeat(32);
     const spans = [
@@ -325,7 +325,7 @@ function observations(t: Test, open: Open): void {
     );
   });
 
-  t.test('one project never sees another', async (t) => {
+  t.test('isolates projects', async (t) => {
     const { store } = await open(t);
     const other = aTenant({ projectId: 'proj_other' });
     await write(store, [anObservation({ name: 'mine' })]);
@@ -340,7 +340,7 @@ function observations(t: Test, open: Open): void {
     t.equal(await store.traces.getTrace('proj_none', 'trace-1'), undefined);
   });
 
-  t.test('the raw batch is kept with its observations, once', async (t) => {
+  t.test('stores the raw batch with its observations, once', async (t) => {
     const { store } = await open(t);
     const body = Buffer.from('{"events":[{},{}]}');
     const source = rawBatch('native', body, 3, {
@@ -360,7 +360,7 @@ function observations(t: Test, open: Open): void {
     t.same(second?.payload.inputs, { batchId: source.id, position: 1 }, 'positions are the body’s');
   });
 
-  t.test('a batch that waits in a queue of the store is not stored again', async (t) => {
+  t.test('does not store a batch again that a queue of the store holds', async (t) => {
     const { store } = await open(t);
     const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
     const source = nativeBatch(1);
@@ -371,7 +371,7 @@ function observations(t: Test, open: Open): void {
     t.same(kept?.body, source.body, 'and stays when the queue is done with it');
   });
 
-  t.test('the newest is found where an id stands in several traces', async (t) => {
+  t.test('finds the newest observation if several traces have the id', async (t) => {
     const { store } = await open(t);
     await write(store, [anObservation({ traceId: 'old' })], { receivedAt: T0 });
     await write(store, [anObservation({ traceId: 'new' })], { receivedAt: T0 + 1 });
@@ -391,7 +391,7 @@ const START: Partial<Observation> = {
 function merging(t: Test, open: Open): void {
   const read = (store: Store) => store.traces.getObservation(P, 'observation-1', 'trace-1');
 
-  t.test('a finish adds to its start, and wins where both speak', async (t) => {
+  t.test('merges a finish into its start, and prefers the finish', async (t) => {
     for (const order of ['start first', 'finish first']) {
       const { store } = await open(t);
       const start = batchWith([
@@ -427,7 +427,7 @@ function merging(t: Test, open: Open): void {
     }
   });
 
-  t.test('the higher version wins, exactly, whatever the operation', async (t) => {
+  t.test('prefers the higher version, for any operation', async (t) => {
     const { store } = await open(t);
     const versions = [
       '9007199254740993',
@@ -443,7 +443,7 @@ function merging(t: Test, open: Open): void {
     t.match(await read(store), { version: '18446744073709551615', name: '18446744073709551615' });
   });
 
-  t.test('an event that is repeated changes nothing', async (t) => {
+  t.test('ignores a repeated event', async (t) => {
     const { store } = await open(t);
     const batches = [
       batchWith([anObservation({ ...START })]),
@@ -455,7 +455,7 @@ function merging(t: Test, open: Open): void {
     t.same([await read(store), await store.traces.getTrace(P, 'trace-1')], before);
   });
 
-  t.test('every order of up to five events gives the same row and the same trace', async (t) => {
+  t.test('gives the same row and trace for every order of up to five events', async (t) => {
     await fc.assert(
       fc.asyncProperty(fc.array(anEvent(), { minLength: 2, maxLength: 5 }), async (events) => {
         const { store } = await open(t);
@@ -483,7 +483,7 @@ function merging(t: Test, open: Open): void {
     );
   });
 
-  t.test('an update of a run finds its trace, before or after the creation', async (t) => {
+  t.test('puts an update of a run into its trace, before or after the creation', async (t) => {
     for (const order of ['creation first', 'update first']) {
       const { store } = await open(t);
       const asRun = { format: 'runs' as const };
@@ -545,7 +545,7 @@ function merging(t: Test, open: Open): void {
     },
   );
 
-  t.test('a run whose parent never comes has a trace of its own', async (t) => {
+  t.test('gives a run without its parent a trace of its own', async (t) => {
     const { store } = await open(t);
     const asRun = { format: 'runs' as const };
     const orphan = anObservation({ ...START, id: 'a', parentId: 'b', traceId: null });
@@ -563,7 +563,7 @@ function merging(t: Test, open: Open): void {
     t.equal(await store.traces.getTrace(P, 'a'), undefined);
   });
 
-  t.test('an update waits for a creation of its own project alone', async (t) => {
+  t.test('matches updates and creations within a project only', async (t) => {
     const { store, reopen } = await open(t);
     const update = anObservation({ id: 'run', traceId: null, name: 'patched' });
     await write(store, [update], { tenant: aTenant({ projectId: 'proj_other' }) });
@@ -580,7 +580,7 @@ function merging(t: Test, open: Open): void {
 function listings(t: Test, open: Open): void {
   const at = (ms: number, ns = 0) => ({ ms: T0 + ms, ns });
 
-  t.test('a trace sums up its observations', async (t) => {
+  t.test('sums the observations of a trace', async (t) => {
     const { store } = await open(t);
     const usage = { input_tokens: 10, output_tokens: 1 };
     await write(store, [
@@ -609,7 +609,7 @@ function listings(t: Test, open: Open): void {
     });
   });
 
-  t.test('corrections reach the trace, also those that take something back', async (t) => {
+  t.test('applies corrections to the trace, also decreases', async (t) => {
     const { store } = await open(t);
     const one = { id: 'one', startTime: at(1), endTime: at(9), usage: { input_tokens: 5 } };
     const two = { id: 'two', startTime: at(3), endTime: at(4), usage: { input_tokens: 1 } };
@@ -633,7 +633,7 @@ function listings(t: Test, open: Open): void {
     });
   });
 
-  t.test('traces are listed newest first, page by page', async (t) => {
+  t.test('lists traces newest first, in pages', async (t) => {
     const { store } = await open(t);
     const times = [at(3), at(1, 1), at(1, 2), at(1, 1), at(2)];
     for (const [i, startTime] of times.entries()) {
@@ -653,7 +653,7 @@ function listings(t: Test, open: Open): void {
     }
   });
 
-  t.test('filters choose', async (t) => {
+  t.test('filters traces', async (t) => {
     const { store } = await open(t);
     const make = (traceId: string, more: Partial<Observation>) =>
       anObservation({ traceId, id: traceId, customFields: null, ...more });

@@ -105,7 +105,7 @@ async function traceIds(store: Store, project: Project): Promise<string[]> {
 }
 
 function projectsAndPlans(t: Test, open: Open): void {
-  t.test('a new organization is on scale, with that plan in force', async (t) => {
+  t.test('creates a new organization on the plan scale', async (t) => {
     const { store } = await open(t);
     t.match(await store.organization.get(), {
       plan: 'scale',
@@ -118,7 +118,7 @@ function projectsAndPlans(t: Test, open: Open): void {
     });
   });
 
-  t.test('a plan that allows fewer projects is refused, saying how many to delete', async (t) => {
+  t.test('refuses a plan that allows fewer projects, with the number to delete', async (t) => {
     const { store } = await open(t);
     await store.projects.create('second');
     await store.projects.create('third');
@@ -133,7 +133,7 @@ function projectsAndPlans(t: Test, open: Open): void {
     await t.rejects(unknown, { code: 'unknown_plan' });
   });
 
-  t.test('listeners hear of a changed plan, and a restart keeps it', async (t) => {
+  t.test('notifies listeners of a changed plan, and keeps it across a restart', async (t) => {
     const { store, reopen } = await open(t);
     const plans: string[] = [];
     const stop = store.organization.onChange(({ plan }) => plans.push(plan));
@@ -144,7 +144,7 @@ function projectsAndPlans(t: Test, open: Open): void {
     t.match(await (await reopen()).organization.get(), { plan: 'pro', name: 'ACME' });
   });
 
-  t.test('fifty projects created together on free leave one', async (t) => {
+  t.test('creates one of fifty concurrent projects on the plan free', async (t) => {
     const { store } = await open(t);
     await store.organization.update({ plan: 'free' });
     const results = await Promise.allSettled(
@@ -155,7 +155,7 @@ function projectsAndPlans(t: Test, open: Open): void {
     t.equal((await store.projects.list()).length, 1);
   });
 
-  t.test('fifty deletions together of two projects leave one', async (t) => {
+  t.test('deletes one of two projects in fifty concurrent deletions', async (t) => {
     const { store } = await open(t);
     const ids = [(await only(store)).id, (await store.projects.create('second')).id];
     const results = await Promise.allSettled(
@@ -167,7 +167,7 @@ function projectsAndPlans(t: Test, open: Open): void {
     t.same([...codes].sort(), [false, 'last_project', 'unknown_project'].sort());
   });
 
-  t.test('a project is renamed, and has a retention within its plan', async (t) => {
+  t.test('renames a project, and bounds its retention by the plan', async (t) => {
     const { store, reopen } = await open(t);
     const { id } = await only(store);
     t.same((await only(store)).retention, { days: 400 });
@@ -192,7 +192,7 @@ function projectsAndPlans(t: Test, open: Open): void {
 }
 
 function projectLimits(t: Test, open: Open): void {
-  t.test('a project has limits of its own, or none, also after a restart', async (t) => {
+  t.test('keeps the own limits of a project across a restart', async (t) => {
     const { store, reopen } = await open(t);
     const { id } = await only(store);
     const none = { eventsPerMonth: null, bytesPerHour: null };
@@ -224,7 +224,7 @@ function projectLimits(t: Test, open: Open): void {
     t.equal(told.length, 2);
   });
 
-  t.test('every plan is shown with its limits', async (t) => {
+  t.test('lists every plan with its limits', async (t) => {
     const { store } = await open(t);
     const plans = await store.organization.plans();
     t.same(Object.keys(plans), ['free', 'pro', 'scale', 'enterprise']);
@@ -235,7 +235,7 @@ function projectLimits(t: Test, open: Open): void {
 }
 
 function deleting(t: Test, open: Open): void {
-  t.test('a deleted project is gone at once, its usage stays', async (t) => {
+  t.test('hides a deleted project without delay, and keeps its usage', async (t) => {
     const { store, clock } = await open(t);
     const keeper = await only(store);
     const project = await store.projects.create('doomed');
@@ -264,7 +264,7 @@ function deleting(t: Test, open: Open): void {
     await t.rejects(store.keys.create({ projectId: project.id }), { code: 'unknown_project' });
   });
 
-  t.test('nothing of a deleted project is written again', async (t) => {
+  t.test('refuses writes of a deleted project', async (t) => {
     const { store, clock, finish, reopen } = await open(t);
     const project = await store.projects.create('doomed');
     const queue = await store.openQueue({ name: 'q', branches: ['b'], maxBytes: 1e9 });
@@ -281,48 +281,51 @@ function deleting(t: Test, open: Open): void {
     t.equal(month.events, 0, 'and nothing is counted');
   });
 
-  t.test('what waits, is leased or is dead of it leaves the queue, and is counted', async (t) => {
-    const { store, clock, finish } = await open(t);
-    const keeper = await only(store);
-    const project = await store.projects.create('doomed');
-    const queue = await store.openQueue({ name: 'q', branches: ['a', 'b'], maxBytes: 1e9 });
-    const drops: object[] = [];
-    queue.onDrop((drop) => drops.push(drop));
-    await queue.append(batchOf(project, clock, ['x', 'y']));
-    const [dead] = await queue.lease('a', 1, 1e9);
-    await queue.deadLetter('a', dead as QueueEntry, { code: 'bad', message: 'bad' });
-    await queue.append(batchOf(project, clock, ['x', 'y', 'z']));
-    const [leased] = await queue.lease('a', 1, 1e9);
-    const kept = batchOf(keeper, clock);
-    await queue.append(kept);
-    await store.projects.delete(project.id);
-    await finish();
-    const stats = queue.stats();
-    t.equal(stats.bytes, kept.body.byteLength);
-    t.match(stats, { deadLetters: 0, deadLetterItems: 0 });
-    t.same(
-      stats.branches.map(({ entries, items, leased }) => ({ entries, items, leased })),
-      [
-        { entries: 1, items: 1, leased: 0 },
-        { entries: 1, items: 1, leased: 0 },
-      ],
-    );
-    const reason = 'project_deleted';
-    t.same(drops.map((drop) => JSON.stringify(drop)).sort(), [
-      JSON.stringify({ branch: 'a', items: 2, reason, wasDead: true }),
-      JSON.stringify({ branch: 'a', items: 3, reason, wasDead: false }),
-      JSON.stringify({ branch: 'b', items: 2, reason, wasDead: false }),
-      JSON.stringify({ branch: 'b', items: 3, reason, wasDead: false }),
-    ]);
-    await queue.ack('a', [leased as QueueEntry]);
-    t.equal(drops.length, 4, 'a lease that ends afterwards changes nothing');
-    t.equal(queue.stats().bytes, kept.body.byteLength);
-    t.same(await queue.deadLetters(), []);
-    const [next] = await queue.lease('a', 10, 1e9);
-    t.equal(next?.batch.id, kept.id);
-  });
+  t.test(
+    'removes waiting, leased and dead entries of a deleted project, and counts them',
+    async (t) => {
+      const { store, clock, finish } = await open(t);
+      const keeper = await only(store);
+      const project = await store.projects.create('doomed');
+      const queue = await store.openQueue({ name: 'q', branches: ['a', 'b'], maxBytes: 1e9 });
+      const drops: object[] = [];
+      queue.onDrop((drop) => drops.push(drop));
+      await queue.append(batchOf(project, clock, ['x', 'y']));
+      const [dead] = await queue.lease('a', 1, 1e9);
+      await queue.deadLetter('a', dead as QueueEntry, { code: 'bad', message: 'bad' });
+      await queue.append(batchOf(project, clock, ['x', 'y', 'z']));
+      const [leased] = await queue.lease('a', 1, 1e9);
+      const kept = batchOf(keeper, clock);
+      await queue.append(kept);
+      await store.projects.delete(project.id);
+      await finish();
+      const stats = queue.stats();
+      t.equal(stats.bytes, kept.body.byteLength);
+      t.match(stats, { deadLetters: 0, deadLetterItems: 0 });
+      t.same(
+        stats.branches.map(({ entries, items, leased }) => ({ entries, items, leased })),
+        [
+          { entries: 1, items: 1, leased: 0 },
+          { entries: 1, items: 1, leased: 0 },
+        ],
+      );
+      const reason = 'project_deleted';
+      t.same(drops.map((drop) => JSON.stringify(drop)).sort(), [
+        JSON.stringify({ branch: 'a', items: 2, reason, wasDead: true }),
+        JSON.stringify({ branch: 'a', items: 3, reason, wasDead: false }),
+        JSON.stringify({ branch: 'b', items: 2, reason, wasDead: false }),
+        JSON.stringify({ branch: 'b', items: 3, reason, wasDead: false }),
+      ]);
+      await queue.ack('a', [leased as QueueEntry]);
+      t.equal(drops.length, 4, 'a lease that ends afterwards changes nothing');
+      t.equal(queue.stats().bytes, kept.body.byteLength);
+      t.same(await queue.deadLetters(), []);
+      const [next] = await queue.lease('a', 10, 1e9);
+      t.equal(next?.batch.id, kept.id);
+    },
+  );
 
-  t.test('an entry discarded on delivery is counted and gone', async (t) => {
+  t.test('removes and counts an entry that is discarded on delivery', async (t) => {
     const { store, clock } = await open(t);
     const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
     const drops: object[] = [];
@@ -335,7 +338,7 @@ function deleting(t: Test, open: Open): void {
     t.match(queue.stats(), { bytes: 0, branches: [{ entries: 0, items: 0 }] });
   });
 
-  t.test('a restart continues what a crash broke off', async (t) => {
+  t.test('continues an interrupted removal after a restart', async (t) => {
     const { store, clock, reopen, finish } = await open(t);
     const project = await store.projects.create('doomed');
     const queue = await store.openQueue({ name: 'q', branches: ['b'], maxBytes: 1e9 });
@@ -351,7 +354,7 @@ function deleting(t: Test, open: Open): void {
 }
 
 function retention(t: Test, open: Open): void {
-  t.test('a trace goes whole when its newest event is past its time', async (t) => {
+  t.test('expires a trace as a whole by its newest event', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await only(store);
     await store.projects.update(project.id, { retentionDays: 10 });
@@ -370,7 +373,7 @@ function retention(t: Test, open: Open): void {
     t.equal(trace?.observationCount, 2, 'with its events from before');
   });
 
-  t.test('a raw batch stays as long as a trace points into it', async (t) => {
+  t.test('keeps a raw batch while a trace refers to it', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await only(store);
     await store.projects.update(project.id, { retentionDays: 10 });
@@ -393,7 +396,7 @@ function retention(t: Test, open: Open): void {
     t.same(await store.traces.getBatches(project.id, ids), []);
   });
 
-  t.test('a late event of an expired trace begins a new one', async (t) => {
+  t.test('begins a new trace for a late event of an expired one', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await only(store);
     await store.projects.update(project.id, { retentionDays: 1 });
@@ -409,7 +412,7 @@ function retention(t: Test, open: Open): void {
     t.equal((await only(store)).retainedTraces, 1);
   });
 
-  t.test('what waits in a queue is not removed; what is dead is, and counted', async (t) => {
+  t.test('expires dead letters and counts them, but not waiting entries', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await only(store);
     await store.projects.update(project.id, { retentionDays: 1 });
@@ -429,7 +432,7 @@ function retention(t: Test, open: Open): void {
     t.equal(entry?.batch.id, waiting.id);
   });
 
-  t.test('without a limit nothing expires', async (t) => {
+  t.test('expires nothing without a retention', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await only(store);
     await store.organization.update({ plan: 'enterprise' });
@@ -442,7 +445,7 @@ function retention(t: Test, open: Open): void {
 }
 
 function usage(t: Test, open: Open): void {
-  t.test('a reservation is whole or not at all, and never above a limit', async (t) => {
+  t.test('admits a reservation as a whole or not at all, never above a limit', async (t) => {
     const { store, clock } = await open(t);
     const project = await only(store);
     const limits = { eventsPerMonth: 10, bytesPerHour: null };
@@ -507,7 +510,7 @@ function usage(t: Test, open: Open): void {
     },
   );
 
-  t.test('a clock that goes back opens no window again', async (t) => {
+  t.test('opens no new window when the clock goes back', async (t) => {
     const { store, clock } = await open(t);
     const project = await only(store);
     const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
@@ -538,23 +541,21 @@ function usage(t: Test, open: Open): void {
         const { id: batchId, tenant, usage } = batch;
         const reservation = { batchId, tenant, usage, at: clock.now() };
         const verdict = await store.counters.reserve(reservation, UNLIMITED);
-        if (verdict.admitted) batch.usageAt = verdict.at;
-        return reservation;
+        const counted = verdict.admitted ? { ...usage, at: verdict.at } : usage;
+        return { reservation, batch: { ...batch, usage: counted } };
       };
-      const written = batchOf(project, clock);
-      const kept = await reserve(written);
-      await queue.append(written);
-      store.counters.settle(kept, true);
+      const kept = await reserve(batchOf(project, clock));
+      await queue.append(kept.batch);
+      store.counters.settle(kept.reservation, true);
       const failed = await reserve(batchOf(project, clock));
-      store.counters.settle(failed, false);
-      const durableThough = batchOf(project, clock);
-      const failedLater = await reserve(durableThough);
-      await queue.append(durableThough);
-      store.counters.settle(failedLater, false);
+      store.counters.settle(failed.reservation, false);
+      const failedLater = await reserve(batchOf(project, clock));
+      await queue.append(failedLater.batch);
+      store.counters.settle(failedLater.reservation, false);
       const elsewhere = await reserve(batchOf(project, clock));
-      store.counters.settle(elsewhere, true);
+      store.counters.settle(elsewhere.reservation, true);
       await queue.append(batchOf(project, clock));
-      await queue.append(written);
+      await queue.append(kept.batch);
       t.match(await store.counters.read(project.organizationId, project.id), {
         month: { events: 4 },
         hour: { bytes: 400 },
@@ -569,7 +570,7 @@ function usage(t: Test, open: Open): void {
     },
   );
 
-  t.test('a batch counts once, whichever way it comes', async (t) => {
+  t.test('counts a batch once, on every path', async (t) => {
     const { store, clock } = await open(t);
     const project = await only(store);
     const { organizationId } = project;
@@ -583,7 +584,7 @@ function usage(t: Test, open: Open): void {
     t.same(await store.usage.verify(), []);
   });
 
-  t.test('history is kept by hour and day, also after the project is gone', async (t) => {
+  t.test('keeps the history by hour and day after the project is deleted', async (t) => {
     const { store, clock, finish } = await open(t);
     const project = await store.projects.create('doomed');
     const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
@@ -623,7 +624,7 @@ function usage(t: Test, open: Open): void {
 }
 
 function logs(t: Test, open: Open): void {
-  t.test('what was refused is listed newest first, page by page', async (t) => {
+  t.test('lists rejections newest first, in pages', async (t) => {
     const { store, clock } = await open(t);
     const { id: projectId } = await only(store);
     const entry = (i: number) => ({
@@ -647,7 +648,7 @@ function logs(t: Test, open: Open): void {
     t.same((await store.rejections.list(projectId, { limit: 3 })).items, []);
   });
 
-  t.test('the audit log keeps what was done, newest first', async (t) => {
+  t.test('lists the audit log newest first', async (t) => {
     const { store, clock, reopen } = await open(t);
     const entry = (i: number) => ({
       ...{ at: clock.now(), actor: 'cli', address: null, action: 'project.create' },
@@ -661,7 +662,7 @@ function logs(t: Test, open: Open): void {
     t.same(rest, { items: [entry(0)], nextCursor: null });
   });
 
-  t.test('a change and its audit entry are there together, or neither is', async (t) => {
+  t.test('commits a change and its audit entry together', async (t) => {
     const { store, clock, reopen } = await open(t);
     const by = { actor: 'admin-token', address: '192.0.2.1' };
     const organization = await store.organization.update({ name: 'Ours', plan: 'pro' }, by);

@@ -5,7 +5,7 @@ import t from 'tap';
 import { parse } from 'yaml';
 import { EXIT } from '../../src/cli/exit-status.ts';
 
-/** What deploy/ says agrees with the product; whether containers run is for a machine that has them. */
+/** Checks that the files of deploy/ match the product. Running the containers needs a container engine. */
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 const DEPLOY = resolve(ROOT, 'deploy');
@@ -27,7 +27,7 @@ const compose = parse(read(DEPLOY, 'compose.yaml'), { merge: true }) as {
   services: Record<'gateway' | 'worker' | 'redis', Service>;
 };
 
-t.test('the compose file runs the shipped configurations with all that they ask for', async (t) => {
+t.test('the compose file runs the shipped configurations with all their variables', async (t) => {
   for (const name of ['gateway', 'worker'] as const) {
     const { environment = {}, volumes = [], stop_grace_period, command } = compose.services[name];
     const [source = '', target = ''] =
@@ -48,7 +48,7 @@ t.test('the compose file runs the shipped configurations with all that they ask 
   t.ok(compose.services.redis.command.includes('noeviction'), 'Redis never evicts');
 });
 
-t.test('gateways keep their ports over a restart, and workers do not share a file', async (t) => {
+t.test('gateways keep their ports across a restart, and workers do not share a file', async (t) => {
   const { ports = [], deploy } = compose.services.gateway;
   const [, first = '', last = ''] = /^127\.0\.0\.1:(\d+)-(\d+):4318$/.exec(ports.join()) ?? [];
   t.equal(Number(last) - Number(first) + 1, deploy?.replicas, 'there is no other port to move to');
@@ -56,7 +56,7 @@ t.test('gateways keep their ports over a restart, and workers do not share a fil
   t.match(command, /--set exporters\.file\.path=\S*\$\$\{env:HOSTNAME\}/);
 });
 
-t.test('the container is built from what is here, and asks where health is', async (t) => {
+t.test('the container is built from the tree, and checks the health endpoint', async (t) => {
   const file = read(DEPLOY, 'Containerfile');
   const [, health = ''] = /TRACECTL_HEALTH=(\S+)/.exec(file) ?? [];
   t.equal(health, 'http://127.0.0.1:13133/readyz', 'the default of health_check');
@@ -71,10 +71,10 @@ t.test('the container is built from what is here, and asks where health is', asy
   }
   t.ok(ignored.includes('node_modules'), 'what was installed for another system is not');
   t.match(file, /^COPY package\.json package-lock\.json .*\nRUN npm ci$/m, 'as it is locked');
-  t.notMatch(file, /npm install/, 'nothing is resolved anew');
+  t.notMatch(file, /npm install/, 'the image installs the lock file');
 });
 
-t.test('the container serves without a configuration of its own', async (t) => {
+t.test('the container serves with its built-in configuration', async (t) => {
   const [, from = '', to = ''] =
     /sed 's\/(\S+?)\/(\S+?)\/' config\/embedded\.yaml/.exec(read(DEPLOY, 'Containerfile')) ?? [];
   const text = read(ROOT, 'config', 'embedded.yaml').replaceAll(new RegExp(from, 'g'), to);

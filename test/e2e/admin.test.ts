@@ -33,7 +33,7 @@ function filesBelow(directory: string): string[] {
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
-t.test('tokens are shown once and are nowhere else', async (t) => {
+t.test('shows tokens once and stores none', async (t) => {
   const daemon = await startDaemon(t);
   const ask = adminOf(daemon);
   const [{ id: first }] = (await ask('GET', '/api/v1/projects')).json.projects;
@@ -50,9 +50,13 @@ t.test('tokens are shown once and are nowhere else', async (t) => {
     t.equal(await sendWith(daemon, token, `event-${at}`), 202);
   }
   await ask('DELETE', `/api/v1/keys/${byCli.id}`);
-  t.equal(await sendWith(daemon, byCli.token, 'late'), 401, 'revoked at once');
+  t.equal(
+    await sendWith(daemon, byCli.token, 'late'),
+    401,
+    'a revoked key is refused without delay',
+  );
   const list = await daemon.cli('keys', 'list', '--json');
-  t.equal(JSON.parse(list.stdout).keys.length, 5, 'the first one and four more');
+  t.equal(JSON.parse(list.stdout).keys.length, 5, 'the first key and four more');
   const secrets = [...tokens, adminToken(daemon)];
 
   const seen: [string, string | Buffer][] = [
@@ -80,12 +84,12 @@ t.test('tokens are shown once and are nowhere else', async (t) => {
   for (const [where, content] of seen) {
     // The first key is printed once, where the service starts.
     for (const secret of where === 'stdout' ? secrets : [...secrets, daemon.key]) {
-      if (Buffer.from(content).includes(secret)) t.fail(`a token stands in ${where}`);
+      if (Buffer.from(content).includes(secret)) t.fail(`${where} contains a token`);
     }
   }
 });
 
-t.test('neither kind of token opens the other door', async (t) => {
+t.test('the admin token cannot ingest, and a project key cannot manage', async (t) => {
   const daemon = await startDaemon(t);
   const ask = adminOf(daemon);
   t.equal(await sendWith(daemon, adminToken(daemon), 'x'), 401);
@@ -93,7 +97,7 @@ t.test('neither kind of token opens the other door', async (t) => {
   t.match(refused, { status: 401, json: { code: 'unauthorized' } });
 });
 
-t.test('fifty at once leave what the rules leave', async (t) => {
+t.test('fifty concurrent changes keep the rules', async (t) => {
   const daemon = await startDaemon(t);
   const ask = adminOf(daemon);
   const fifty = (work: (index: number) => ReturnType<Ask>) =>
@@ -104,7 +108,11 @@ t.test('fifty at once leave what the rules leave', async (t) => {
   const deleted = await fifty((index) =>
     ask('DELETE', `/api/v1/projects/${index % 2 === 0 ? first : second}`),
   );
-  t.equal(deleted.filter(({ status }) => status === 204).length, 1, 'one is deleted');
+  t.equal(
+    deleted.filter(({ status }) => status === 204).length,
+    1,
+    'exactly one deletion succeeds',
+  );
   t.ok(deleted.every(({ status }) => [204, 404, 409].includes(status)));
   t.equal((await ask('GET', '/api/v1/projects')).json.projects.length, 1);
 
@@ -126,10 +134,10 @@ t.test('fifty at once leave what the rules leave', async (t) => {
   const { audit } = (await ask('GET', '/api/v1/audit?limit=1000')).json;
   const count = (action: string) =>
     audit.filter((entry: { action: string }) => entry.action === action).length;
-  t.same([count('project.create'), count('project.delete')], [51, 1], 'what was done is audited');
+  t.same([count('project.create'), count('project.delete')], [51, 1], 'every change is audited');
 });
 
-t.test('a deleted project is gone, and what it used is not', async (t) => {
+t.test('deletes the data of a project and keeps its usage', async (t) => {
   const daemon = await startDaemon(t);
   const ask = adminOf(daemon);
   const { id } = (await ask('POST', '/api/v1/projects', { body: { name: 'short' } })).json;
@@ -148,7 +156,7 @@ t.test('a deleted project is gone, and what it used is not', async (t) => {
   const unasked = await daemon.cli('projects', 'delete', 'short');
   t.match(unasked, { code: 64, stderr: /--yes/ });
   t.match(await daemon.cli('projects', 'delete', 'short', '--yes'), { code: 0 });
-  t.equal(await sendWith(daemon, token, 'd'), 401, 'its key stops at once');
+  t.equal(await sendWith(daemon, token, 'd'), 401, 'its key is refused without delay');
   t.equal((await ask('GET', `/api/v1/projects/${id}`)).status, 404);
   t.equal((await ask('GET', '/api/v1/organization')).json.usage.month.events, 3);
   const { usage } = (await ask('GET', `/api/v1/usage?project=${id}`)).json;
@@ -156,7 +164,7 @@ t.test('a deleted project is gone, and what it used is not', async (t) => {
   t.match(await daemon.cli('usage', 'verify'), { code: 0 });
 });
 
-t.test('a deleted project leaves queues in directories of their own too', async (t) => {
+t.test('removes a deleted project from queues of a file_storage', async (t) => {
   const daemon = await startDaemon(t, {
     queue: { initial_interval: '1h', max_interval: '1h' },
     edit: (config) => {
@@ -182,7 +190,7 @@ t.test('a deleted project leaves queues in directories of their own too', async 
   t.equal(await sendWith(daemon, token, canary), 202);
   const sightings = () =>
     filesBelow(daemon.directory).filter((file) => readFileSync(file).includes(canary)).length;
-  t.ok(sightings() > 0, 'it waits in the queue');
+  t.ok(sightings() > 0, 'the batch waits in the queue');
   t.equal((await ask('DELETE', `/api/v1/projects/${id}`)).status, 204);
   t.equal(
     await eventually(
@@ -194,7 +202,7 @@ t.test('a deleted project leaves queues in directories of their own too', async 
   );
 });
 
-t.test('commands print what the API answers', async (t) => {
+t.test('commands print the answers of the API', async (t) => {
   const daemon = await startDaemon(t);
   const ask = adminOf(daemon);
   const same = async (path: string, ...command: string[]) => {
@@ -203,10 +211,13 @@ t.test('commands print what the API answers', async (t) => {
     t.same(JSON.parse(run.stdout), (await ask('GET', `/api/v1/${path}`)).json, path);
   };
   const made = JSON.parse((await daemon.cli('projects', 'create', 'b', '--json')).stdout);
-  t.match(await daemon.cli('projects', 'rename', 'b', 'c'), { code: 0, stdout: /is now c/ });
+  t.match(await daemon.cli('projects', 'rename', 'b', 'c'), {
+    code: 0,
+    stdout: /Renamed proj_\w+ to c/,
+  });
   const limits = ['--events-per-month', '7', '--bytes-per-hour', '1MiB'];
   const args = ['projects', 'update', 'c', '--retention-days', '3', ...limits];
-  t.match(await daemon.cli(...args), { code: 0, stdout: /is changed/ });
+  t.match(await daemon.cli(...args), { code: 0, stdout: /Updated proj_/ });
   t.match((await ask('GET', `/api/v1/projects/${made.id}`)).json, {
     retention: { days: 3 },
     limits: { events_per_month: 7, bytes_per_hour: 2 ** 20 },
@@ -245,7 +256,7 @@ t.test('commands print what the API answers', async (t) => {
   t.match(await daemon.cli('rejections', 'list', '--limit', 'x'), { code: 64 });
 });
 
-t.test('the document describes the other listener too', async (t) => {
+t.test('the document describes the ingestion listener', async (t) => {
   const daemon = await startDaemon(t);
   const document = (await adminOf(daemon)('GET', '/api/v1/openapi.json')).json;
   const ajv = new Ajv2020({ strictTypes: false, logger: false });

@@ -39,13 +39,13 @@ const { cases } = JSON.parse(
 
 export type Shape = {
   readonly daemon?: DaemonOptions;
-  /** Where observations end. */
+  /** The exporter that stores observations. */
   readonly exporter: string;
-  /** Whether the daemon is to answer this one; every one without it. */
+  /** Selects the cases; all cases if undefined. */
   readonly isWanted?: (one: Case) => boolean;
 };
 
-/** The cases of cases.json, each against its answer, what is stored of it, and a daemon that goes on. */
+/** Sends every case of cases.json, and checks its answer, the stored data, and that the daemon keeps serving. */
 export async function holdWhateverArrives(t: Test, shape: Shape): Promise<void> {
   const wanted = cases.filter((one) => isWanted(one, shape));
   const { daemon, variables, projectId } = await warmDaemon(t, shape.daemon);
@@ -99,7 +99,7 @@ export async function holdWhateverArrives(t: Test, shape: Shape): Promise<void> 
   }
 
   if (slow !== undefined)
-    await t.test('clients that trickle their headers are closed with 408', async (t) => {
+    await t.test('answers 408 to clients that trickle their headers', async (t) => {
       for (const answer of await Promise.all(slowAnswers)) {
         t.equal(answer.status, 408);
         t.ok(answer.closed, 'the connection is closed');
@@ -107,7 +107,7 @@ export async function holdWhateverArrives(t: Test, shape: Shape): Promise<void> 
     });
 
   const { exporter } = shape;
-  await t.test('what was accepted is stored, and counted once', async (t) => {
+  await t.test('stores every accepted item, and counts it once', async (t) => {
     const samples = await eventually(
       () => daemon.metrics(),
       (now) => total(now, STORED, { exporter }) >= total(now, ACCEPTED),
@@ -117,7 +117,7 @@ export async function holdWhateverArrives(t: Test, shape: Shape): Promise<void> 
     t.equal(total(samples, 'tracectl_dead_letter_items'), 0, 'nothing is set aside');
   });
 
-  await t.test('memory comes back', async (t) => {
+  await t.test('releases its memory', async (t) => {
     const rss = await eventually(
       async () => daemon.rss(),
       (now) => now < baseline + 128 * MIB,
@@ -128,7 +128,7 @@ export async function holdWhateverArrives(t: Test, shape: Shape): Promise<void> 
     t.equal(control.failures.join('\n'), '', 'a control event was 202 within a second');
   });
 
-  await t.test('no log line and no metric holds a key or a secret', async (t) => {
+  await t.test('no log line and no metric contains a key or a secret', async (t) => {
     const metrics = (await send(daemon.metricsBase, { path: '/metrics' })).body.toString('utf8');
     noSecret(t, daemon.stdout() + daemon.stderr() + metrics, variables);
   });
@@ -139,7 +139,7 @@ function isWanted(one: Case, shape: Shape): boolean {
   return shape.isWanted?.(one) ?? true;
 }
 
-/** Daemons whose organizations may send next to nothing, by the name of the key that cases use. */
+/** Daemons with tiny limits, by the name of the key in the cases. */
 async function exhaustedDaemons(
   t: Test,
   wanted: readonly Case[],
@@ -161,7 +161,7 @@ async function exhaustedDaemons(
       const text = JSON.stringify(request);
       const name = [...daemons.keys()].find((known) => text.includes(`\${${known}}`));
       const daemon = daemons.get(name ?? '');
-      // Just before the request: an hour may end at any time.
+      // Fills the limit right before the request, because the hour may end at any time.
       if (daemon !== undefined) await useUp(daemon);
       return daemon;
     },
@@ -177,7 +177,7 @@ async function useUp(daemon: Daemon): Promise<void> {
   throw new Error('the limit is never reached');
 }
 
-/** Started twice, so that the key that a first start prints is not in what is searched for keys. */
+/** Starts the daemon twice, so that the printed first key is not in the searched output. */
 async function warmDaemon(
   t: Test,
   options?: DaemonOptions,
@@ -224,7 +224,7 @@ async function keyOfDeletedProject(daemon: Daemon): Promise<string> {
   return token;
 }
 
-/** Well formed, with a right checksum, and never issued here. */
+/** A well-formed key with a valid checksum that this daemon has not issued. */
 async function keyOfAnotherDaemon(t: Test): Promise<string> {
   const other = await prepareDaemon();
   t.teardown(() => other.remove());
@@ -253,7 +253,7 @@ async function ask(
   return { answer: await send(daemon.base, call), closed: false };
 }
 
-/** Ids of their own per case, so that one case's observation is not merged into another's. */
+/** Makes the ids of a case unique, so that observations of two cases never merge. */
 function bodyOf({ id, request }: Case, fill: (text: string) => string): Buffer | undefined {
   if (request.bodyText !== undefined) {
     const trace = createHash('md5').update(id).digest('hex');
@@ -286,7 +286,7 @@ function noSecret(t: Test, text: string, variables: ReadonlyMap<string, string>)
   t.notOk(/S3CR3T|SECRETVAL/.test(text), 'no secret value is in it');
 }
 
-/** Many at once; each sends part of its headers and nothing more. */
+/** Opens many connections, each of which sends a part of its headers. */
 function slowClients(daemon: Daemon, one: Case, variables: ReadonlyMap<string, string>) {
   const { generator } = one.request;
   if (generator === undefined) throw new Error(`${one.id} has no generator`);
@@ -294,7 +294,7 @@ function slowClients(daemon: Daemon, one: Case, variables: ReadonlyMap<string, s
   return Array.from({ length: 100 }, () => sendRaw(daemon.base, bytes, 60_000));
 }
 
-/** Another client, whose one event must be accepted within a second whatever else goes on. */
+/** Another client, whose event must be accepted within a second under every attack. */
 class Control {
   readonly failures: string[] = [];
   readonly #daemon: Daemon;
@@ -321,7 +321,7 @@ class Control {
     return answer.status === 202;
   }
 
-  /** One after another until the returned function is called; that resolves with how many were accepted. */
+  /** Sends events in turn until the returned function is called, which resolves with the accepted count. */
   beside(): () => Promise<number> {
     let stopped = false;
     let accepted = 0;

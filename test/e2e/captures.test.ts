@@ -3,4 +3,4 @@ import { readBackCaptures } from './captures.ts';
 
 t.setTimeout(120_000);
 
-t.test('what real SDKs send reads back as they meant it', (t) => readBackCaptures(t));
+t.test('requests of real SDKs read back with their content', (t) => readBackCaptures(t));

@@ -14,8 +14,8 @@ import {
 } from './otlp-messages.ts';
 
 /**
- * What real SDKs sent, sent again: everything must be accepted, and read back with the content that a
- * second, simple decoder finds in the same bytes.
+ * Replays recorded requests of real SDKs. The daemon must accept everything, and read it back with the content
+ * that a second, simple decoder finds in the same bytes.
  */
 type Capture = {
   readonly file: string;
@@ -35,7 +35,7 @@ const clients = readdirSync(folder).map(
     },
 );
 
-/** Sends all captures and reads back what they meant. */
+/** Sends all captures and compares the stored content. */
 export async function readBackCaptures(t: Test, options?: DaemonOptions): Promise<void> {
   const daemon = await startDaemon(t, options);
   for (const { client, captures } of clients) {
@@ -88,7 +88,7 @@ function tracesOf({ headers }: Capture, body: Buffer): WireTraces {
     : decodeTraces(body);
 }
 
-/** Custom fields that are no object are refused by the contract; everything else must be taken. */
+/** The contract refuses custom fields that are not an object; everything else must be accepted. */
 function acceptable(traces: WireTraces): WireSpan[] {
   return spansOf(traces).filter((span) => {
     const fields = attributesOf(span.attributes).custom_fields;
@@ -147,7 +147,7 @@ const OUTPUT_TOKEN_KEYS = [
   'gen_ai.usage.completion_tokens',
   'llm.token_count.completion',
 ];
-/** A call of a model is `llm` or `generation`: both are right. */
+/** A model call may be `llm` or `generation`. */
 const KINDS: Readonly<Record<string, string>> = {
   llm: 'model call',
   generation: 'model call',
@@ -228,7 +228,7 @@ async function compareSpan(
   t.equal(list(found.events ?? []).length, span.events?.length ?? 0, 'events');
 }
 
-/** An attribute stands in the metadata under its own key, or its content stands somewhere else. */
+/** An attribute is in the metadata under its own key, or its content is in another field. */
 function holds(found: Record<string, unknown>, text: string, key: string, value: unknown): boolean {
   const metadata = record(found.metadata ?? {});
   if (key === 'langfuse.observation.usage_details') {
@@ -253,7 +253,7 @@ function holds(found: Record<string, unknown>, text: string, key: string, value:
 
 type Run = Record<string, unknown>;
 
-/** Creations first, updates over them; what is absent or null erases nothing. */
+/** Creations first, then updates; an absent or null field changes nothing. */
 function collectRuns(runs: Map<string, Run>, { method, path }: Capture, body: Buffer): void {
   const sent = record(JSON.parse(body.toString('utf8')));
   const pieces: Run[] = path.endsWith('/batch')
@@ -369,7 +369,7 @@ function kindGroup(kind: unknown): string {
   return KINDS[text] ?? text;
 }
 
-/** A list may have been joined with another one: its elements are looked for one by one. */
+/** A list may be part of a joined list, so each element is searched for. */
 function pieces(value: string): string[] {
   const parsed = structured(value);
   return Array.isArray(parsed) ? parsed.map((one) => JSON.stringify(one)) : [value];

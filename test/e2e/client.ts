@@ -1,7 +1,7 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http';
 import { connect } from 'node:net';
 
-/** What came back for one request, body and all. */
+/** The whole answer to one request. */
 export type Answer = {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
@@ -21,7 +21,7 @@ export type Call = {
 
 const sharedAgent = new Agent({ keepAlive: true, maxSockets: 64 });
 
-/** One HTTP request. A server that answers before it has read the body counts as having answered. */
+/** Sends one HTTP request. An answer before the end of the body counts. */
 export function send(base: string, call: Call): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const url = new URL(base);
@@ -64,8 +64,8 @@ export function send(base: string, call: Call): Promise<Answer> {
 }
 
 /**
- * Bytes written to a socket as they are. Resolves when the server closes, when the time is up, or, with
- * `untilAnswer`, as soon as a whole response is in.
+ * Writes raw bytes to a socket. Resolves when the server closes, at the time-out, or, with `untilAnswer`, at the
+ * end of the response.
  */
 export function sendRaw(
   base: string,
@@ -89,7 +89,7 @@ export function sendRaw(
       text += chunk.toString('latin1');
       if (untilAnswer && isWholeResponse(text)) finish(false);
     });
-    // A reset is a way to be closed; what was received before it still counts.
+    // A reset closes the connection; the bytes before it count.
     socket.on('error', () => undefined);
     socket.on('close', () => finish(true));
   });
@@ -127,7 +127,7 @@ export function list(value: unknown): unknown[] {
   return value;
 }
 
-/** Asks until `look` is content; the last answer it saw is in the error. */
+/** Repeats a request until `look` accepts the answer. The error has the last answer. */
 export async function eventually<T>(
   ask: () => Promise<T>,
   look: (value: T) => boolean,

@@ -5,13 +5,13 @@ import { total } from './daemon.ts';
 import { compare, type Entry, Sightings } from './journal.ts';
 
 /**
- * What must hold of a cluster that has drained, whatever was killed before: sentences about what does not.
+ * The invariants of a drained cluster, after any kills. Returns a sentence for each violation:
  *
- *   what was acknowledged is there, once and as sent; what is open is there whole or not at all
- *   usage = what is stored = what can be read back; no counter admits more than the ledger leaves
- *   what was refused had nothing good in it: faults of servers are 503, whatever is killed
- *   nothing of what was refused is in any table, nor in Redis; payloads are in Redis never
- *   no dead letter, nothing set aside, and `usage verify` agrees
+ *   acknowledged requests are stored once and as sent; unanswered ones are stored whole or not at all
+ *   usage = stored = readable; no counter admits more than the ledger leaves
+ *   refusals are correct: failures of servers are answered 503
+ *   no refused item is in any table or in Redis; no payload is in Redis
+ *   there are no dead letters and no quarantined entries, and `usage verify` agrees
  */
 export async function oracle(cluster: Cluster, journal: readonly Entry[]): Promise<string[]> {
   const { database } = cluster;
@@ -48,7 +48,7 @@ export async function oracle(cluster: Cluster, journal: readonly Entry[]): Promi
   return problems;
 }
 
-/** Events of this month: in the ledger, then as each gateway counts toward the limit. */
+/** Events of this month in the ledger, then in the counters of each gateway. */
 export async function monthEvents({
   database,
   gateways,
@@ -64,7 +64,7 @@ export async function monthEvents({
   return [Number(row?.events), ...counted];
 }
 
-/** Looks into every cell of every table and every value in Redis. */
+/** Searches every cell of every table, and every value in Redis. */
 async function sightings(cluster: Cluster, journal: readonly Entry[]): Promise<string[]> {
   const { database, redis } = cluster;
   const seen = new Sightings();
@@ -80,7 +80,7 @@ async function sightings(cluster: Cluster, journal: readonly Entry[]): Promise<s
   const problems = seen.problems(journal);
   for (const [key, value] of await redisValues(redis)) {
     const found = /(kill|refused)-[0-9a-f]{24}/.exec(value)?.[0];
-    if (found !== undefined) problems.push(`${found} stands in Redis, in ${key}`);
+    if (found !== undefined) problems.push(`${found} is in Redis, in ${key}`);
   }
   return problems;
 }

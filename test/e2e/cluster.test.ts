@@ -7,7 +7,7 @@ import type { Daemon } from './daemon.ts';
 import type { Target } from './journal.ts';
 import { treeAt } from './shipped.ts';
 
-/** config/gateway.yaml and config/worker.yaml as processes, over a real Redis and a real Postgres. */
+/** Runs config/gateway.yaml and config/worker.yaml as processes, with a real Redis and a real Postgres. */
 
 t.setTimeout(600_000);
 // Three gateways, two workers and two servers are enough for two cores.
@@ -47,13 +47,13 @@ function admin(
 
 const HOUR = 3_600_000;
 
-/** An hour that ends in the middle of a test would give back what the test has just used up. */
+/** Avoids the end of an hour, which would reset the limit during a test. */
 async function clearOfTheHour(): Promise<void> {
   const left = HOUR - (Date.now() % HOUR);
   if (left < 60_000) await sleep(left);
 }
 
-t.test('a limit is not exceeded by a single event, however many replicas admit', async (t) => {
+t.test('replicas together never exceed a limit by an event', async (t) => {
   await clearOfTheHour();
   const limit = 250;
   const cluster = await startCluster(t, {
@@ -62,7 +62,7 @@ t.test('a limit is not exceeded by a single event, however many replicas admit',
       treeAt(config, 'extensions', 'postgres').organization = { events_per_month: limit };
     },
   });
-  // What is refused for want of an answer in time is tried again, as a client would.
+  // Retries 503 as a client does.
   const insist = async (): Promise<number> => {
     const body = events(1);
     for (;;) {
@@ -76,7 +76,7 @@ t.test('a limit is not exceeded by a single event, however many replicas admit',
   };
   const statuses = await Promise.all(Array.from({ length: 400 }, insist));
   t.same([...new Set(statuses)].sort(), [202, 402]);
-  // What a request had taken that could not be written was given back: it is for the next.
+  // A failed request released its reservation, so the next request can use it.
   while ((await insist()) === 202);
   t.equal(await used(), limit);
   await cluster.redis.client.flushall();
@@ -89,7 +89,7 @@ t.test('a limit is not exceeded by a single event, however many replicas admit',
   t.equal(await used(), limit);
 });
 
-t.test('a revoked key is refused everywhere, also when nobody hears of it', async (t) => {
+t.test('every replica refuses a revoked key, also when the notice is lost', async (t) => {
   const cluster = await startCluster(t, { gateways: 2, workers: 1 });
   const { gateways, database } = cluster;
   const [here, there] = [at(gateways, 0), at(gateways, 1)];
@@ -133,7 +133,7 @@ t.test('a revoked key is refused everywhere, also when nobody hears of it', asyn
   await cutting;
 });
 
-t.test('a project deleted under load leaves nothing but its usage', async (t) => {
+t.test('deleting a project under load leaves only its usage', async (t) => {
   const cluster = await startCluster(t, { gateways: 2, workers: 1 });
   const { gateways, redis, database } = cluster;
   const gateway = at(gateways, 0);

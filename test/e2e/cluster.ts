@@ -11,7 +11,7 @@ import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
 
 const ADMIN_TOKEN = 'an-admin-token-of-thirty-two-characters';
 
-/** Gateways and workers as they are shipped, on a Redis with an append-only file and a Postgres that syncs. */
+/** The shipped gateways and workers, with a Redis with an append-only file and a Postgres that syncs. */
 export type Cluster = {
   readonly redis: RedisServer;
   readonly postgres: PostgresServer;
@@ -21,9 +21,9 @@ export type Cluster = {
   /** Printed by the first gateway. */
   readonly key: string;
   readonly adminToken: string;
-  /** Each time another gateway that runs. */
+  /** The next running gateway, in turn. */
   target(): Target;
-  /** Until nothing waits, in the store or with a worker, and every process says so. */
+  /** Resolves when no batch waits in the store or in a worker, and every process reports it. */
   drained(): Promise<void>;
 };
 
@@ -33,9 +33,9 @@ export type ClusterOptions = {
   /** Changes a gateway's configuration. */
   readonly gateway?: (config: Tree) => void;
   readonly worker?: (config: Tree) => void;
-  /** Makes the database, else an ordinary one. */
+  /** Creates the database; the default is an ordinary one. */
   readonly database?: (postgres: PostgresServer) => Promise<string>;
-  /** The port under which the daemons find a server, else its own. */
+  /** The port at which the daemons reach a server; the default is the server's own. */
   readonly through?: (server: 'postgres' | 'redis', port: number) => Promise<number>;
 };
 
@@ -55,7 +55,7 @@ export async function startCluster(t: Teardown, options: ClusterOptions = {}): P
   const workers = await Promise.all(
     Array.from({ length: options.workers ?? 2 }, () => worker(t, env, options.worker)),
   );
-  // All at once: one of them makes the tables and the first project.
+  // Starts all at once: one of them creates the tables and the first project.
   await Promise.all(gateways.map((daemon) => daemon.start()));
   await Promise.all(workers.map((daemon) => daemon.start()));
   const key = gateways.map((daemon) => daemon.key).find((printed) => printed !== '') ?? '';
@@ -98,7 +98,7 @@ function withPort(address: string, port: number): string {
   return url.href;
 }
 
-/** What waits, and connections in a transaction: an append may be under way whose gateway is gone. */
+/** Waiting entries, and connections in a transaction: the append of a killed gateway may be in progress. */
 const UNDER_WAY = `
   SELECT branch::text, holder FROM queue_entries
   UNION ALL
@@ -106,7 +106,7 @@ const UNDER_WAY = `
   WHERE datname = current_database() AND backend_xid IS NOT NULL
   LIMIT 10`;
 
-/** What to look at where something waits for ever. */
+/** The state to print when the cluster does not drain. */
 async function situation(redis: RedisServer, workers: readonly Daemon[]): Promise<string> {
   const said = workers.map(async (worker) => {
     const { body } = await send(worker.health, { path: '/readyz?verbose' });
@@ -118,7 +118,7 @@ async function situation(redis: RedisServer, workers: readonly Daemon[]): Promis
   );
 }
 
-/** Asks the database itself. */
+/** Queries the database directly. */
 export async function sql(url: string, text: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client({ connectionString: url });
   client.on('error', () => {});
@@ -165,7 +165,7 @@ export const at = <T>(items: readonly T[], index: number): T => {
   return item;
 };
 
-/** Of a worker: a dead one's jobs go to another one after this time, and not after a minute. */
+/** The lock duration of a worker: another worker takes a dead one's jobs after this time. */
 export function noticeDeathSoon(config: Tree): void {
   treeAt(config, 'receivers', 'bullmq').lock_duration = '5s';
 }
@@ -188,7 +188,7 @@ async function gateway(t: Teardown, env: Env, edit?: (config: Tree) => void): Pr
       treeAt(protocols, 'grpc').endpoint = `127.0.0.1:${grpc}`;
       treeAt(shipped, 'extensions').health_check = health;
       treeAt(shipped, 'extensions', 'admin').endpoint = admin.endpoint;
-      // The tests send faster than clients should.
+      // The tests exceed the default rate limits.
       delete treeAt(shipped, 'processors', 'quotas').edge;
       edit?.(shipped);
       replaceConfig(config, shipped);

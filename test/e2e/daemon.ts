@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import { type Answer, type Call, send } from './client.ts';
 
 const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-/** A process as users start it: measuring its coverage takes as long as its start. */
+/** Starts the process without coverage, which takes as long as the start. */
 export const PLAIN = { NODE_OPTIONS: '', NODE_V8_COVERAGE: '' };
 const START_MS = 30_000;
 const STOP_MS = 30_000;
@@ -32,7 +32,7 @@ export type Run = {
   readonly stderr: string;
 };
 
-/** The real daemon as a child process, spoken to from outside only. */
+/** The real daemon as a child process, used from outside only. */
 export type Daemon = {
   /** `http://127.0.0.1:port` of the ingestion listener. */
   readonly base: string;
@@ -45,7 +45,7 @@ export type Daemon = {
   readonly key: string;
   pid(): number;
   running(): boolean;
-  /** All that the running process (or the last one) wrote. */
+  /** The output of the running process, or of the last one. */
   stdout(): string;
   stderr(): string;
   start(): Promise<void>;
@@ -70,10 +70,10 @@ export type Sample = {
   readonly value: number;
 };
 
-/** What a test harness offers to clean up after itself. */
+/** The part of a test that registers clean-up. */
 type Teardown = { teardown(clean: () => Promise<void> | void): void };
 
-/** A daemon with the embedded pipelines, started and ready; gone when the test is over. */
+/** Starts a daemon with the embedded pipelines, and removes it at the end of the test. */
 export async function startDaemon(t: Teardown, options: DaemonOptions = {}): Promise<Daemon> {
   const daemon = await prepareDaemon(options);
   t.teardown(() => daemon.remove());
@@ -81,14 +81,14 @@ export async function startDaemon(t: Teardown, options: DaemonOptions = {}): Pro
   return daemon;
 }
 
-/** A daemon with its configuration written, not started. */
+/** Writes the configuration of a daemon without starting it. */
 export async function prepareDaemon(options: DaemonOptions = {}): Promise<Daemon> {
   const directory = mkdtempSync(join(tmpdir(), 'tracectl-e2e-'));
   const [ingest = 0, health = 0, metrics = 0, admin = 0] = await freePorts(4);
   const ports = { ingest, health, metrics, admin };
   const config = embedded(join(directory, 'data'), ports, options);
   const configPath = join(directory, 'tracectl.yaml');
-  // JSON is YAML; a test that reads the file sees exactly what runs.
+  // JSON is YAML, so a test can read the file back.
   writeFileSync(configPath, JSON.stringify(config, null, 2));
   return new ChildDaemon(directory, configPath, ports, options.env);
 }
@@ -165,7 +165,7 @@ class ChildDaemon implements Daemon {
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       this.#stderr += text;
     });
-    // The daemon must not outlive a test process that is gone before its teardown ran.
+    // Kills the daemon when the test process ends before its teardown.
     const reap = () => child.kill('SIGKILL');
     process.once('exit', reap);
     this.#exit = new Promise((resolve) =>
@@ -346,13 +346,12 @@ function isTree(value: unknown): value is Tree {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** Ports of daemons that are not started yet, or killed, look free. */
+/** Ports that are given out: the port of a killed daemon looks free. */
 const given = new Set<number>();
 
 /**
- * Ports below the range that the system gives to outgoing connections, and in a part of it that test
- * processes beside this one do not look into: so nobody takes one between this look and the daemon's start,
- * or while the daemon is killed.
+ * Returns free ports below the range of outgoing connections, in a part that other test processes do not use. So
+ * no process takes a port before the daemon's start, or while the daemon is killed.
  */
 export async function freePorts(count: number): Promise<number[]> {
   const found: number[] = [];

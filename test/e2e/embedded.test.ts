@@ -12,14 +12,14 @@ const BATCH = '/api/v1/observations/batch';
 const JSON_HEADERS = { 'content-type': 'application/json' };
 const hasCurl = existsSync('/usr/bin/curl');
 
-t.test('the life of an installation', async (t) => {
+t.test('an installation from the first start to a stop', async (t) => {
   const daemon = await startDaemon(t);
   const first = { key: daemon.key, stdout: daemon.stdout() };
 
   await t.test('the first start prints a key, the endpoints and requests to paste', async (t) => {
     t.match(first.key, /^ws_[0-9A-Za-z]{43,}$/);
-    t.ok(first.stdout.includes(daemon.base), 'where it listens');
-    t.notOk(daemon.stderr().includes(first.key), 'the key does not go through the log');
+    t.ok(first.stdout.includes(daemon.base), 'prints the address');
+    t.notOk(daemon.stderr().includes(first.key), 'the log does not contain the key');
   });
 
   await t.test(
@@ -50,17 +50,21 @@ t.test('the life of an installation', async (t) => {
     t.equal(found.trace_id, 'kept-trace');
   });
 
-  await t.test('a second daemon on the same data directory is refused, and says why', async (t) => {
+  await t.test('a second daemon on the same data directory exits with an error', async (t) => {
     const run = await daemon.cli('run', '--set', 'service.telemetry.metrics.level=none');
     t.not(run.code, 0);
-    t.not(run.code, null, 'it ended by itself');
+    t.not(run.code, null, 'the second daemon exited');
     t.match(run.stderr, /data/, 'names the directory');
     t.match(run.stderr, /already|another|in use|running/i);
     t.notMatch(run.stderr, /\n\s+at /, 'no stack trace');
-    t.equal((await post(daemon, [event('still', 'x')])).status, 202, 'the first one goes on');
+    t.equal(
+      (await post(daemon, [event('still', 'x')])).status,
+      202,
+      'the first daemon keeps serving',
+    );
   });
 
-  await t.test('a revoked key stops at once, and stays listed', async (t) => {
+  await t.test('a revoked key is refused without delay, and stays in the list', async (t) => {
     const { id, token } = await daemon.createKey('--name', 'short-lived');
     const authorization = `Bearer ${token}`;
     t.equal((await post(daemon, [event('r', 'x')], { authorization })).status, 202);
@@ -68,7 +72,7 @@ t.test('the life of an installation', async (t) => {
     t.equal(revoked.code, 0, revoked.stderr);
     t.equal((await post(daemon, [event('r', 'x')], { authorization })).status, 401);
     const again = await daemon.cli('keys', 'revoke', id);
-    t.equal(again.code, 0, 'revoking twice is no error');
+    t.equal(again.code, 0, 'a second revocation succeeds');
     const listed = await daemon.cli('keys', 'list', '--json');
     const keys = list(record(JSON.parse(listed.stdout)).keys).map(record);
     t.type(keys.find((key) => key.id === id)?.revoked_at, 'string');
@@ -91,7 +95,7 @@ t.test('the life of an installation', async (t) => {
     t.ok(Date.now() - Date.parse(String(used)) < 60_000);
   });
 
-  await t.test('SIGTERM under load loses nothing that was acknowledged', async (t) => {
+  await t.test('SIGTERM under load loses no acknowledged event', async (t) => {
     const load = startLoad(daemon, 8);
     await eventually(
       async () => load.acknowledged.length,
@@ -101,7 +105,7 @@ t.test('the life of an installation', async (t) => {
     const exit = await daemon.end('SIGTERM');
     await load.stop();
     t.same(exit, { code: 0, signal: null });
-    t.match(daemon.stderr(), /shut down/i, 'a report of the stop');
+    t.match(daemon.stderr(), /shut down/i, 'logs a report of the stop');
     await daemon.start();
     const missing: string[] = [];
     for (const { id, rawEventId } of load.acknowledged) {
@@ -113,10 +117,10 @@ t.test('the life of an installation', async (t) => {
   });
 });
 
-t.test('what a client meets', async (t) => {
+t.test('the answers that a client gets', async (t) => {
   const daemon = await startDaemon(t);
 
-  await t.test('a batch is accepted in part, and each item says what became of it', async (t) => {
+  await t.test('accepts a batch in part, with a result for each item', async (t) => {
     const answer = await post(daemon, [
       event('good', 'partial'),
       { ...event('bad', 'partial'), kind: 'nonsense' },
@@ -138,20 +142,20 @@ t.test('what a client meets', async (t) => {
       const one = await post(daemon, [event('i-1', 'idem')], key);
       const again = await post(daemon, [event('i-1', 'idem')], key);
       t.equal(again.status, 202);
-      t.same(again.body, one.body, 'the very same answer, raw event ids included');
+      t.same(again.body, one.body, 'the same answer, including raw event ids');
       const other = await post(daemon, [event('i-2', 'idem')], key);
       t.equal(other.status, 409);
       t.equal(record(json(other)).code, 'idempotency_conflict');
       await daemon.end('SIGKILL');
       await daemon.start();
       const later = await post(daemon, [event('i-1', 'idem')], key);
-      t.same(later.body, one.body, 'also after a crash');
+      t.same(later.body, one.body, 'the same answer after a crash');
     },
   );
 
-  await t.test('reading has the shapes of the contract', (t) => readingShapes(t, daemon));
+  await t.test('the read API has the shapes of the contract', (t) => readingShapes(t, daemon));
 
-  await t.test('a key without traces:read cannot read, and none reads without a key', async (t) => {
+  await t.test('reading needs a key with traces:read', async (t) => {
     const { token } = await daemon.createKey('--permission', 'ingest:write');
     const authorization = `Bearer ${token}`;
     t.equal(
@@ -173,7 +177,7 @@ t.test('what a client meets', async (t) => {
     },
   );
 
-  await t.test('health says ready, live, and verbosely how the components are', async (t) => {
+  await t.test('health endpoints report readiness, liveness and the components', async (t) => {
     const verbose = await send(daemon.health, { path: '/readyz?verbose' });
     t.equal(verbose.status, 200);
     t.match(json(verbose), { status: 'ready', components: Array });
@@ -197,8 +201,8 @@ t.test('a full queue answers 503 with Retry-After, and recovers', async (t) => {
     tried.accepted += answers.filter(({ status }) => status === 202).length;
   }
   const [refused] = tried.full;
-  t.ok(tried.accepted > 0, 'some were accepted');
-  t.ok(refused !== undefined, 'some were refused');
+  t.ok(tried.accepted > 0, 'some batches were accepted');
+  t.ok(refused !== undefined, 'some batches were refused');
   t.match(refused?.headers['retry-after'], /^\d+$/);
   t.match(refused === undefined ? {} : json(refused), { code: 'unavailable', accepted: 0 });
   const recovered = await eventually(

@@ -3,7 +3,7 @@ import { type Answer, json, list, record } from './client.ts';
 import type { Daemon } from './daemon.ts';
 import { decodeResponse, decodeStatus } from './otlp-messages.ts';
 
-/** One answered case, and what is needed to look behind the answer. */
+/** One answered case, with access to the daemon behind the answer. */
 export type Observed = {
   readonly daemon: Daemon;
   /** Public id of the project that the keys belong to. */
@@ -18,13 +18,13 @@ export type Observed = {
 };
 
 /**
- * What the words of cases.json mean. A word is `name` or `name=value` or `name<value`; each checks one
- * thing and throws a sentence when it does not hold.
+ * The meanings of the words in cases.json. A word is `name`, `name=value` or `name<value`. Each checks one
+ * property, and throws a sentence when it does not hold.
  */
 export async function hold(word: string, seen: Observed): Promise<void> {
   const { name, value } = parseWord(word);
   const check = checks[name];
-  if (check === undefined) throw new Error(`cases.json says ${word}, which nobody understands`);
+  if (check === undefined) throw new Error(`cases.json has the unknown word ${word}`);
   await check(seen, value);
 }
 
@@ -160,7 +160,7 @@ function nativeEnvelope({ answer, sent }: Observed): void {
   });
 }
 
-/** A request refused as a whole: nothing accepted, a code and a sentence. */
+/** A refused request: no item accepted, a code and a message. */
 function errorObject({ answer }: Observed): void {
   contentType(answer, 'application/json');
   const body = envelope(answer);
@@ -181,7 +181,7 @@ function anyCode({ answer }: Observed, code: string): void {
   must(codes.includes(code), `the codes are ${codes.join()}`);
 }
 
-/** The very text that was sent, and an observation under exactly this id. */
+/** The exact text that was sent, in an observation with exactly this id. */
 async function storedExact(seen: Observed): Promise<void> {
   const text = /^\{"events":\[(.*)\]\}$/s.exec(seen.sent?.toString('utf8') ?? '')?.[1] ?? '';
   const rawId = String(results(seen.answer)[0]?.raw_event_id);
@@ -219,7 +219,7 @@ async function twoObservations(seen: Observed): Promise<void> {
   }
 }
 
-/** A prototype that was changed would show in objects that never had the property. */
+/** A polluted prototype would show in objects that never had the property. */
 async function notPolluted(seen: Observed): Promise<void> {
   const { text } = await observationText(seen);
   must(text.includes('"__proto__":{"polluted":1}'), 'the key is gone from the metadata');
@@ -240,7 +240,7 @@ async function observationText(seen: Observed): Promise<{ text: string }> {
   return { text: text_(await read(seen, path)) };
 }
 
-/** Reads until the pipeline has stored what was acknowledged. */
+/** Reads until the pipeline has stored the acknowledged data. */
 async function read({ daemon }: Observed, path: string): Promise<Answer> {
   for (let attempt = 0; ; attempt++) {
     const answer = await daemon.call({ path });

@@ -15,13 +15,13 @@ import type { Daemon } from './daemon.ts';
 import { compare, type Entry, startLoad } from './journal.ts';
 import { treeAt } from './shipped.ts';
 
-/** A gateway and a worker as they are shipped, while Postgres and Redis fail in every way but one at a time. */
+/** Runs the shipped gateway and worker while Postgres and Redis fail in different ways. */
 
 t.setTimeout(300_000);
 t.jobs = 1;
 
 const BATCH = '/api/v1/observations/batch';
-/** What the contract promises. */
+/** Limit of the contract for an answer of 503. */
 const SOON_MS = 2000;
 
 let sent = 0;
@@ -34,12 +34,12 @@ type Setup = {
   readonly redisRelay: Relay;
 };
 
-/** Servers behind one address each, which can move and misbehave. */
+/** Servers behind one address each, which can fail over and misbehave. */
 async function setup(t: Test, options: ClusterOptions = {}): Promise<Setup> {
   const relays = new Map<string, Relay>();
   const cluster = await startCluster(t, {
     ...{ gateways: 1, workers: 1 },
-    // What could not be delivered is tried again soon: the test waits for it.
+    // A short retry interval, because the test waits for the delivery.
     worker(config) {
       treeAt(config, 'receivers', 'bullmq').max_interval = '1s';
     },
@@ -56,7 +56,7 @@ async function setup(t: Test, options: ClusterOptions = {}): Promise<Setup> {
   return { cluster, gateway, worker, postgresRelay, redisRelay };
 }
 
-/** A request with a trace of its own, and a payload that takes room. */
+/** A request with its own trace and a payload that fills the disk. */
 async function post(
   { cluster }: Setup,
   bytes = 10,
@@ -65,7 +65,7 @@ async function post(
   const trace = `trace-${++sent}`;
   const known = { operation: 'finish', kind: 'span', status: 'ok' };
   const events = Array.from({ length: count }, (_, i) => {
-    // Nothing that a database could make smaller.
+    // Random text, which a database cannot compress.
     const inputs = randomBytes(bytes).toString('base64');
     return { id: `event-${sent}-${i}`, trace_id: trace, ...known, inputs };
   });
@@ -79,7 +79,7 @@ async function post(
   return { answer, trace };
 }
 
-/** Twenty at once, each refused in time; the traces of all of them. */
+/** Sends twenty requests at once, each of which must be refused in time. Returns their traces. */
 async function refusedSoon(t: Test, setup: Setup, what: string, bytes = 10): Promise<string[]> {
   const all = await Promise.all(Array.from({ length: 20 }, () => post(setup, bytes)));
   const slowest = Math.max(...all.map(({ answer }) => answer.ms));
@@ -101,14 +101,14 @@ async function works(setup: Setup, bytes = 10): Promise<void> {
   );
 }
 
-/** What `/readyz?verbose` says of a component of a daemon. */
+/** The report of a component in `/readyz?verbose`. */
 async function healthOf(daemon: Daemon, id: string): Promise<Record<string, unknown>> {
   const report = json(await send(daemon.health, { path: '/readyz?verbose' }));
   const found = list(record(report).components).map(record);
   return found.find((one) => one.id === id) ?? {};
 }
 
-/** Both say what is wrong with it, and live. */
+/** Gateway and worker report the failure, and stay alive. */
 async function told(t: Test, { gateway, worker }: Setup, id: string, message: RegExp) {
   for (const [name, daemon] of Object.entries({ gateway, worker })) {
     await eventually(
@@ -137,7 +137,7 @@ async function wellAgain({ gateway, worker }: Setup, id: string): Promise<void> 
   }
 }
 
-/** All that was accepted, and nothing else, is stored once and counted once. */
+/** Every accepted request, and no other, is stored once and counted once. */
 async function isExact(t: Test, { cluster, gateway }: Setup, database: string): Promise<void> {
   const one = async (text: string) => Number((await sql(database, text))[0]?.count);
   const stored = await one('SELECT count(*) AS count FROM observations');
@@ -158,7 +158,7 @@ async function isNowhere(t: Test, database: string, traces: readonly string[]): 
   t.equal(Number(row?.count), 0, 'nothing of what was refused is there');
 }
 
-/** Where a database can fill its disk; undefined where no file system of a fixed size can be mounted. */
+/** A small file system for a database; undefined if none can be mounted. */
 function smallDisk(t: Test): string | undefined {
   const directory = mkdtempSync(join(tmpdir(), 'tracectl-small-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -171,7 +171,7 @@ function smallDisk(t: Test): string | undefined {
   return directory;
 }
 
-/** Takes every byte that is left. */
+/** Fills the file system. */
 function fill(file: string): void {
   for (const bytes of [1 << 20, 4096]) {
     for (;;) {
@@ -184,7 +184,7 @@ function fill(file: string): void {
   }
 }
 
-/** A database of a role that is not a superuser, so that it can be kept out. */
+/** A database of a role that is not a superuser, so that the role can be locked out. */
 async function ownDatabase(postgres: PostgresServer, disk: string | undefined): Promise<string> {
   const url = new URL(await postgres.database());
   const admin = url.href;
@@ -202,7 +202,7 @@ async function ownDatabase(postgres: PostgresServer, disk: string | undefined): 
   return url.href;
 }
 
-t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => {
+t.test('survives unreachable, silent, slow, full and refusing servers', async (t) => {
   const disk = smallDisk(t);
   const place = await setup(t, { database: (postgres) => ownDatabase(postgres, disk) });
   const { cluster, postgresRelay, redisRelay } = place;
@@ -210,7 +210,7 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
   const database = cluster.database.replace('//app@', '//test@');
   await works(place);
 
-  await t.test('a Redis that says nothing, or is gone', async (t) => {
+  await t.test('a silent or killed Redis', async (t) => {
     redis.freeze();
     await refusedSoon(t, place, 'Redis says nothing');
     redis.thaw();
@@ -223,7 +223,7 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
     await wellAgain(place, 'redis');
   });
 
-  await t.test('a Postgres that says nothing, or is gone', async (t) => {
+  await t.test('a silent or killed Postgres', async (t) => {
     postgres.freeze();
     await refusedSoon(t, place, 'Postgres says nothing');
     await told(t, place, 'postgres', /cannot be reached/);
@@ -237,7 +237,7 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
     await wellAgain(place, 'postgres');
   });
 
-  await t.test('a slow Postgres serves; a very slow one refuses in time', async (t) => {
+  await t.test('a slow Postgres serves, and a very slow one leads to 503 in time', async (t) => {
     postgresRelay.delay(150);
     const all = await Promise.all(Array.from({ length: 20 }, () => post(place)));
     const taken = all.filter(({ answer }) => answer.status === 202);
@@ -255,7 +255,7 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
     t.equal(record((await healthOf(place.gateway, 'postgres')).details).waiting, 0);
   });
 
-  await t.test('a Redis as slow', async (t) => {
+  await t.test('a slow Redis serves, and a very slow one leads to 503 in time', async (t) => {
     redisRelay.delay(100);
     await works(place);
     for (const ms of [900, 3000]) {
@@ -267,7 +267,7 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
     await wellAgain(place, 'redis');
   });
 
-  await t.test('connections that lead nowhere any more are not tried one by one', async (t) => {
+  await t.test('dead connections are dropped together', async (t) => {
     await Promise.all(Array.from({ length: 40 }, () => post(place)));
     postgresRelay.swallow(true);
     await refusedSoon(t, place, 'nothing comes through');
@@ -277,7 +277,7 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
     t.ok(Date.now() - begun < 3000, 'soon after it is there again');
   });
 
-  await t.test('a role that is let in no more, or in no more than there are', async (t) => {
+  await t.test('a locked-out role, and a connection limit', async (t) => {
     for (const [keepOut, letIn, message] of [
       ['ALTER ROLE app NOLOGIN', 'ALTER ROLE app LOGIN', /rejected the role \(28/],
       [
@@ -304,12 +304,12 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
     }
   });
 
-  await t.test('a Postgres whose disk is full', async (t) => {
+  await t.test('a Postgres with a full disk', async (t) => {
     if (disk === undefined) {
       t.comment('no file system of a fixed size can be mounted here');
       return;
     }
-    // What the worker has to store does not fit any more either.
+    // The worker's writes fail too.
     process.kill(place.worker.pid(), 'SIGSTOP');
     for (let i = 0; i < 20; i++) {
       t.equal((await post(place, 10, 200)).answer.status, 202);
@@ -327,7 +327,7 @@ t.test('Postgres and Redis away, silent, slow, full and refusing', async (t) => 
     await isExact(t, place, database);
   });
 
-  await t.test('a Redis that is full', async (t) => {
+  await t.test('a full Redis', async (t) => {
     await redis.config('maxmemory', '1mb');
     const refused = await refusedSoon(t, place, 'Redis is full');
     await told(t, { ...place, worker: place.gateway }, 'redis', /full/);

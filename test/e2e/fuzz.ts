@@ -47,7 +47,7 @@ export async function fuzz(seconds: number): Promise<Findings> {
 const NATIVE = '/api/v1/observations/batch';
 const OTLP = '/api/public/otel/v1/traces';
 
-/** What another reader of the same bytes says: the number of items, or that they are broken. */
+/** The verdict of an independent reader of the same bytes: the number of items, or invalid. */
 type Opinion = number | 'broken';
 type Attempt = {
   readonly path: string;
@@ -58,7 +58,7 @@ type Attempt = {
 
 const makers: readonly (() => Attempt)[] = [nativeAttempt, otlpJsonAttempt, otlpProtoAttempt];
 
-/** Resolves with the number of items that were accepted. */
+/** Resolves with the number of accepted items. */
 async function attempt(daemon: Daemon, one: Attempt, problems: string[]): Promise<number> {
   const { path, body, contentType, opinion } = one;
   const say = (sentence: string) => {
@@ -76,7 +76,7 @@ async function attempt(daemon: Daemon, one: Attempt, problems: string[]): Promis
   }
 }
 
-/** The envelope says how many items it found. */
+/** The envelope has the number of items. */
 function nativeItems(answer: Answer, opinion: Opinion, say: (sentence: string) => void): number {
   const results = list(record(json(answer)).results).map(record);
   const wanted = opinion === 'broken' ? 0 : opinion;
@@ -85,8 +85,8 @@ function nativeItems(answer: Answer, opinion: Opinion, say: (sentence: string) =
 }
 
 /**
- * OTLP does not say how many it accepted: what the other reader found, less what was rejected; the sum is
- * held against the counter at the end. What is refused here may be taken there: a library is more lenient.
+ * An OTLP answer has no accepted count. The count is the independent reader's minus the rejected spans, and the sum
+ * must equal the counter at the end. The library may accept a body that the daemon refuses, because it is more lenient.
  */
 function otlpItems(answer: Answer, opinion: Opinion): number {
   if (answer.status !== 200 || opinion === 'broken') return 0;
@@ -162,7 +162,7 @@ function traces(): WireTraces {
   return { resourceSpans: [{ scopeSpans: [{ scope: { name: 's' }, spans }] }] };
 }
 
-/** One to three small wounds: a byte changed, taken out, put in, a piece doubled or cut off. */
+/** One to three mutations: a byte changed, removed or inserted, a piece repeated or cut. */
 function mutate(body: Buffer, alphabet: string): Buffer {
   let bytes = body;
   for (let i = randomInt(0, 4); i > 0; i--) {

@@ -22,7 +22,7 @@ async function startWithGrpc(t: Test): Promise<{ daemon: Daemon; url: string }> 
   return { daemon: await startDaemon(t, { config }), url: `http://${endpoint}` };
 }
 
-t.test('traces come in over gRPC beside HTTP', async (t) => {
+t.test('receives traces over gRPC and HTTP', async (t) => {
   const { daemon, url } = await startWithGrpc(t);
   t.match(
     daemon.stdout(),
@@ -37,15 +37,13 @@ t.test('traces come in over gRPC beside HTTP', async (t) => {
       sdkTrace(t, daemon, { url, ...options }),
     );
   }
-  await t.test('a key is asked for before anything else', (t) => keys(t, daemon, url));
-  await t.test('a thousand spans are taken, and one more refuses all', (t) =>
+  await t.test('checks the key first', (t) => keys(t, daemon, url));
+  await t.test('accepts 1,000 spans, and refuses a request of 1,001', (t) =>
     spanLimit(t, daemon, url),
   );
-  await t.test('whatever is thrown at the port, the daemon serves on', (t) =>
-    storm(t, daemon, url),
-  );
-  await t.test('a reload changes the receiver and refuses no call', (t) => reload(t, daemon, url));
-  await t.test('a stop is graceful with connections open', async (t) => {
+  await t.test('keeps serving after invalid traffic on the port', (t) => storm(t, daemon, url));
+  await t.test('a reload replaces the receiver and refuses no call', (t) => reload(t, daemon, url));
+  await t.test('stops gracefully with open connections', async (t) => {
     const client = grpcClient(t, url);
     t.equal((await client.call(Buffer.alloc(0), withKey(daemon))).code, 0);
     t.strictSame(await daemon.end('SIGTERM'), { code: 0, signal: null });
@@ -63,7 +61,7 @@ function spans(count: number, traceId = randomBytes(16).toString('hex')) {
   }));
 }
 
-/** The observations of a trace, once they are so many. */
+/** Waits until a trace has this many observations, and returns them. */
 async function readBack(daemon: Daemon, traceId: string, count: number) {
   const answer = await eventually(
     () => daemon.call({ path: `/api/v1/traces/${traceId}?payloads=true` }),

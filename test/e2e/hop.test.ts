@@ -9,7 +9,7 @@ import type { Daemon, Tree } from './daemon.ts';
 import { freePorts, prepareDaemon, total } from './daemon.ts';
 import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
 
-/** config/hop.yaml as a process, before a collector that does as the test says. */
+/** Runs config/hop.yaml as a process, in front of a scripted collector. */
 
 t.setTimeout(120_000);
 
@@ -27,7 +27,7 @@ async function start(t: Test, edit: (config: Tree) => void = () => {}): Promise<
       const { endpoint } = treeAt(config, 'receivers', 'native');
       const health = { endpoint: treeAt(config, 'extensions', 'health_check').endpoint };
       const shipped = shippedConfig('hop.yaml');
-      // Beside the shipped parts, for the test to see when it is ready.
+      // In addition to the shipped components, so that the test sees the readiness.
       treeAt(shipped, 'extensions').health_check = health;
       treeAt(shipped, 'service').extensions = ['file_storage', 'health_check'];
       const protocols = treeAt(shipped, 'receivers', 'otlp', 'protocols');
@@ -65,7 +65,7 @@ function post(hop: Daemon, body: Buffer, headers: Record<string, string> = {}): 
   });
 }
 
-t.test('what comes in goes out, byte by byte, over HTTP and gRPC', async (t) => {
+t.test('forwards bytes unchanged, over HTTP and gRPC', async (t) => {
   const { hop, next, grpc } = await start(t);
   const plain = otlpProtoBody([idsOf(0)]);
   const packed = gzipSync(otlpProtoBody([idsOf(1)]), { level: 1 });
@@ -97,7 +97,7 @@ t.test('what comes in goes out, byte by byte, over HTTP and gRPC', async (t) => 
   );
 });
 
-t.test('a batch of a Collector passes whole, and one span more does not', async (t) => {
+t.test('accepts a batch of 8,192 spans, and refuses one more', async (t) => {
   const { hop, next } = await start(t);
   const spans = (count: number) => Array.from({ length: count }, (_, i) => idsOf(i));
   t.equal((await post(hop, otlpProtoBody(spans(10_000)))).status, 200);
@@ -106,7 +106,7 @@ t.test('a batch of a Collector passes whole, and one span more does not', async 
   t.equal((await post(hop, otlpProtoBody(spans(10_001)))).status, 413);
 });
 
-t.test('a hop that is killed while the next one is away loses nothing', async (t) => {
+t.test('loses nothing when killed while the destination is unreachable', async (t) => {
   const { hop, next } = await start(t);
   next.always({ status: 503 });
   const acknowledged = new Set<string>();
@@ -139,7 +139,7 @@ t.test('a hop that is killed while the next one is away loses nothing', async (t
   t.equal(new Set(arrived).size, arrived.length, 'nothing arrives twice');
 });
 
-t.test('what was used is known after a crash, to the event', async (t) => {
+t.test('usage is exact after a crash', async (t) => {
   const { hop } = await start(t, (config) => {
     treeAt(config, 'processors', 'quotas').monthly_events = 5;
   });

@@ -4,21 +4,21 @@ import { gunzipSync, gzipSync } from 'node:zlib';
 import { type Answer, json, list, record, send } from './client.ts';
 import { encodeTraces } from './otlp-messages.ts';
 
-/** Where requests go. */
+/** The target of the requests. */
 export type Target = { readonly base: string; readonly key: string };
 
-/** One request as the client remembers it. Every request has a trace of its own. */
+/** One request in the client's journal. Every request has its own trace. */
 export type Entry = {
   readonly format: 'native' | 'runs' | 'otlp';
   readonly traceId: string;
-  /** Stands once in what is accepted of the body, so that it is found wherever the store keeps bytes. */
+  /** A marker that occurs once in the accepted part of the body, to find it in the bytes of a store. */
   readonly marker: string;
-  /** None where the whole request must be refused. */
+  /** Empty if the whole request must be refused. */
   readonly items: readonly Item[];
-  /** Ids of items that must be rejected; what they carry bears a mark that may be nowhere. */
+  /** Ids of items that must be rejected. Their content has a marker that must not be stored. */
   readonly bad: readonly string[];
   state: 'sent' | 'acknowledged' | 'refused';
-  /** Of the answer; 0 where none came. */
+  /** Status of the answer; 0 without an answer. */
   status: number;
 };
 
@@ -28,13 +28,13 @@ const CLIENTS = 8;
 
 type LoadOptions = {
   readonly clients?: number;
-  /** Answers that promise nothing: the request may be stored, or not. */
+  /** Statuses that leave the outcome open: the request may be stored. */
   readonly open?: readonly number[];
-  /** How long a client rests after each request, milliseconds. */
+  /** Pause after each request, in milliseconds. */
   readonly restMs?: () => number;
 };
 
-/** Clients that send one request after the other until the daemon is gone. */
+/** Clients that each send requests in turn until the daemon ends. */
 export function startLoad(
   target: () => Target,
   journal: Entry[],
@@ -54,7 +54,7 @@ export function startLoad(
         entry.status = answer.status;
         entry.state = stateOf(answer, open);
       } catch {
-        // No answer: whether it was stored is open. The daemon may be gone, or about to be.
+        // No answer: the outcome is open, and the daemon may have ended.
         await sleep(5);
       }
       if (restMs() > 0) await sleep(restMs());
@@ -180,22 +180,22 @@ function makeMarker(): string {
   return `kill-${randomBytes(12).toString('hex')}`;
 }
 
-/** Stands in what is rejected. */
+/** The marker in rejected items. */
 function makeRefused(): string {
   return `refused-${randomBytes(12).toString('hex')}`;
 }
 
-/** What the cells of a store hold of the requests; the tables need not be known. */
+/** The markers found in the cells of a store, without knowledge of its tables. */
 export class Sightings {
   readonly #bodies = new Map<string, number>();
   readonly #refused: string[] = [];
 
-  /** `where` names the place for whoever has to look for it. */
+  /** `where` names the cell for the message. */
   look(cell: unknown, where: string): void {
     const isBytes = cell instanceof Uint8Array;
     const text = isBytes ? inflated(Buffer.from(cell)).toString('latin1') : textOf(cell);
     for (const [refused] of text.matchAll(/refused-[0-9a-f]{24}/g)) {
-      this.#refused.push(`${refused} was rejected, and stands in ${where}`);
+      this.#refused.push(`${refused} was rejected, and is in ${where}`);
     }
     if (!isBytes) return;
     for (const [marker] of text.matchAll(/kill-[0-9a-f]{24}/g)) {
@@ -203,7 +203,7 @@ export class Sightings {
     }
   }
 
-  /** What was acknowledged stands there once, what was refused does not, and what is open once at the most. */
+  /** Acknowledged requests occur once, refused ones do not, and open ones at most once. */
   problems(journal: readonly Entry[]): string[] {
     const wrong = journal.flatMap(({ marker, state, format, traceId }) => {
       const name = `${format} ${traceId} (${state})`;
@@ -226,14 +226,14 @@ function inflated(bytes: Buffer): Buffer {
 
 export type Check = {
   problems: string[];
-  /** Requests without an answer that are there, and that are not. */
+  /** Unanswered requests that are stored, and that are not. */
   stored: number;
   lost: number;
-  /** Observations that were read back. */
+  /** Observations read back. */
   items: number;
 };
 
-/** Reads back every request that was sent. */
+/** Reads back every sent request. */
 export async function compare(target: () => Target, journal: readonly Entry[]): Promise<Check> {
   const check: Check = { problems: [], stored: 0, lost: 0, items: 0 };
   const waiting = [...journal];

@@ -7,9 +7,9 @@ import { oracle } from './cluster-oracle.ts';
 import { type Entry, startLoad } from './journal.ts';
 
 /**
- * Kills processes of a cluster under load, one or two at once, gateways, workers, Redis and Postgres, for as
- * long as it is told; then everything is delivered and the books are compared. What is killed and when is
- * drawn by a seed, which it prints; how the processes take it is up to the machine.
+ * Kills gateways, workers, Redis and Postgres of a cluster under load, one or two at once, for the given time.
+ * Then it waits for every delivery and checks the oracle. A printed seed determines the victims and the times; the
+ * interleaving depends on the machine.
  *
  *   node test/e2e/kill-cluster.ts --seconds 60 [--seed 7]
  */
@@ -17,7 +17,7 @@ export type ClusterSummary = {
   readonly kills: number;
   readonly requests: number;
   readonly acknowledged: number;
-  /** Sentences about what does not hold; empty when all is well. */
+  /** One sentence for each violation; empty if there is none. */
   readonly problems: readonly string[];
 };
 
@@ -71,7 +71,7 @@ async function killSome(
     await sleep(before);
     await Promise.all(dead.map((victim) => victim.kill()));
     await sleep(down);
-    // A gateway or a worker does not start without its servers.
+    // Gateways and workers need their servers at the start.
     await Promise.all(servers.filter((one) => dead.includes(one)).map((one) => one.start()));
     await Promise.all(daemons.filter((one) => dead.includes(one)).map((one) => one.start()));
     kills += dead.length;

@@ -9,9 +9,9 @@ import { prepareDaemon, total } from './daemon.ts';
 import { type Check, compare, type Entry, Sightings, startLoad } from './journal.ts';
 
 /**
- * Kills the daemon with SIGKILL at random moments under load, starts it again, and holds the store against
- * a journal that the clients kept: what was acknowledged is there exactly once and equal, what was rejected
- * is not, and what was never answered is there whole or not at all.
+ * Kills the daemon with SIGKILL at random moments under load, restarts it, and compares the store with the journal
+ * of the clients: acknowledged items are stored exactly once and equal, rejected items are not stored, and
+ * unanswered requests are stored whole or not at all.
  *
  *   node test/e2e/kill.ts --kills 50
  */
@@ -20,11 +20,11 @@ export type Summary = {
   readonly requests: number;
   readonly acknowledged: number;
   readonly items: number;
-  /** Requests without an answer that were stored nevertheless, whole. */
+  /** Unanswered requests that are stored, whole. */
   readonly unansweredStored: number;
   readonly unansweredLost: number;
   readonly refused: number;
-  /** Sentences about what does not hold; empty when all is well. */
+  /** One sentence for each violation; empty if there is none. */
   readonly problems: readonly string[];
 };
 
@@ -56,7 +56,7 @@ export async function killLoop(kills: number, progress: (text: string) => void):
   }
 }
 
-/** Looks into every cell of every database file, without knowing the tables. */
+/** Searches every cell of every database file, without knowledge of the tables. */
 function storedOnce(directory: string, journal: readonly Entry[]): string[] {
   const seen = new Sightings();
   for (const file of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {

@@ -7,24 +7,24 @@ import type { Daemon } from './daemon.ts';
 import { type Entry, startLoad } from './journal.ts';
 
 /**
- * config/gateway.yaml and config/worker.yaml as processes, killed in turn under load, and Redis and Postgres
- * with them. After each kill the load pauses, what is accepted is delivered, and the books are compared.
+ * Runs config/gateway.yaml and config/worker.yaml, and kills gateways, workers, Redis and Postgres in turn under
+ * load. After each kill the load pauses until everything is delivered, and the oracle is checked.
  *   node test/e2e/kills-in-turn.ts      # two to three minutes
  */
 
 t.setTimeout(600_000);
-// One cluster; each stage leaves it as it found it.
+// All stages use one cluster, and leave it intact.
 t.jobs = 1;
 
-/** Acknowledged before the kill, and again when what was killed is back. */
+/** Requests to acknowledge before the kill, and again after the restart. */
 const ENOUGH = 100;
 /** Batches that a worker delivers to an exporter at the same time, in config/worker.yaml. */
 const CONCURRENCY = 8;
 
-t.test('gateways, workers, Redis and Postgres are killed in turn under load', async (t) => {
+t.test('loses nothing when gateways, workers, Redis and Postgres are killed in turn', async (t) => {
   const cluster = await startCluster(t, { worker: noticeDeathSoon });
   const { gateways, workers, redis, postgres, database } = cluster;
-  /** Of all stages: nothing that came before is lost by what is killed after. */
+  /** The journal of all stages, so that a later kill cannot lose earlier data unnoticed. */
   const journal: Entry[] = [];
   const acknowledged = () => journal.filter(({ state }) => state === 'acknowledged').length;
 
@@ -45,7 +45,7 @@ t.test('gateways, workers, Redis and Postgres are killed in turn under load', as
       const load = startLoad(cluster.target, journal, options);
       try {
         await more('before the kill');
-        // As fast as it goes until here, so that what is killed has its hands full.
+        // The load is unthrottled up to the kill, so that the victim has work in progress.
         await kill();
         restMs = 50;
         await sleep(300);
@@ -60,7 +60,7 @@ t.test('gateways, workers, Redis and Postgres are killed in turn under load', as
       t.same(problems.slice(0, 20), [], 'the books agree');
     });
 
-  /** What a dead gateway had reserved is given back after a minute. */
+  /** Waits for the reservations of a dead gateway, which are released after a minute. */
   const agree = (name: string, timeoutMs: number) =>
     t.test(name, () =>
       eventually(
@@ -82,7 +82,7 @@ t.test('gateways, workers, Redis and Postgres are killed in turn under load', as
   const [first, second, third] = [at(gateways, 0), at(gateways, 1), at(gateways, 2)];
   const [one, other] = [at(workers, 0), at(workers, 1)];
 
-  /** Workers keep pace with the load: to find them at work, they are held up for a while. */
+  /** Delays the workers, which otherwise keep pace with the load and are idle at the kill. */
   const backlog = async () => {
     for (const worker of workers) process.kill(worker.pid(), 'SIGSTOP');
     await more('while workers are held up');

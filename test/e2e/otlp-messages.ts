@@ -1,8 +1,8 @@
 import protobuf from 'protobufjs';
 
 /**
- * The OTLP messages as a second opinion: described here once more and read by a protobuf library, so that
- * a test never asks the product what a request or an answer means.
+ * An independent description of the OTLP messages for a protobuf library, so that a test never uses the product to
+ * read a request or an answer.
  */
 const SCHEMA = `syntax = "proto3";
   message TracesData { repeated ResourceSpans resource_spans = 1; }
@@ -29,7 +29,7 @@ const SCHEMA = `syntax = "proto3";
   message PartialSuccess { int64 rejected_spans = 1; string error_message = 2; }
   message RpcStatus { int32 code = 1; string message = 2; }`;
 const { root } = protobuf.parse(SCHEMA);
-/** The library refuses text that is no UTF-8; read as bytes, the rest of such a message still counts. */
+/** The library refuses invalid UTF-8 in strings, so strings are read as bytes. */
 const lenient = protobuf.parse(SCHEMA.replaceAll(/\bstring (?=\w+ =)/g, 'bytes ')).root;
 
 export type WireValue = {
@@ -72,10 +72,10 @@ export function decodeTraces(bytes: Uint8Array): WireTraces {
   return message;
 }
 
-/** The library's own reader of export requests: its message objects, nothing converted. */
+/** The library's reader of export requests, with its message objects unconverted. */
 export const TRACES_TYPE = root.lookupType('TracesData');
 
-/** How many spans a protobuf request holds, whatever its strings are; throws when it is broken. */
+/** The number of spans in a protobuf request with any strings. Throws on an invalid message. */
 export function countSpans(bytes: Uint8Array): number {
   const type = lenient.lookupType('TracesData');
   return spansOf(type.toObject(type.decode(bytes)) as WireTraces).length;
@@ -100,7 +100,7 @@ export function spansOf(traces: WireTraces): WireSpan[] {
   );
 }
 
-/** The value of an attribute as JavaScript has it; integers beyond 2^53 stay strings. */
+/** The value of an attribute in JavaScript; integers beyond 2^53 stay strings. */
 export function plain(value: WireValue | undefined): unknown {
   if (value === undefined) return null;
   if (value.stringValue !== undefined) return value.stringValue;

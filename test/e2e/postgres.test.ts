@@ -7,14 +7,14 @@ import { eventually, json, list, record, send } from './client.ts';
 import { type Daemon, type DaemonOptions, startDaemon, type Tree } from './daemon.ts';
 import { treeAt } from './shipped.ts';
 
-/** Both pipelines in one process, and all it keeps in Postgres: queue, observations, projects, usage. */
+/** Runs both pipelines in one process, with queue, observations, projects and usage in Postgres. */
 
 t.setTimeout(300_000);
 
 const TOKEN = 'an-admin-token-of-thirty-two-characters';
 const server = await postgresServer(t);
 
-/** The embedded shape on a database of its own, instead of SQLite. */
+/** The embedded shape with its own Postgres database instead of SQLite. */
 async function onPostgres(): Promise<DaemonOptions & { readonly url: string }> {
   const url = await server.database();
   const edit = (config: Tree): void => {
@@ -31,7 +31,7 @@ async function onPostgres(): Promise<DaemonOptions & { readonly url: string }> {
   return { url, edit };
 }
 
-t.test('what hostile clients send is stored in Postgres and reads back', async (t) => {
+t.test('answers every hostile request with Postgres as the store', async (t) => {
   await holdWhateverArrives(t, {
     daemon: await onPostgres(),
     exporter: 'postgres',
@@ -39,14 +39,14 @@ t.test('what hostile clients send is stored in Postgres and reads back', async (
   });
 });
 
-t.test('what real SDKs send reads back from Postgres as they meant it', async (t) => {
+t.test('requests of real SDKs read back from Postgres with their content', async (t) => {
   await readBackCaptures(t, await onPostgres());
 });
 
-t.test('a row that Postgres refuses is set aside alone; a deleted project leaves', async (t) => {
+t.test('isolates a refused row, and removes a deleted project', async (t) => {
   const options = await onPostgres();
   const daemon = await startDaemon(t, options);
-  await t.test('the neighbours of a poisoned row are stored', async (t) => {
+  await t.test('stores the other rows of a batch with a refused one', async (t) => {
     await sql(options.url, `ALTER TABLE observations ADD CHECK (name <> 'poison')`);
     await post(daemon, daemon.key, ['a', 'b', 'poison', 'c']);
     t.same(await holds(daemon, daemon.key, 3), ['a', 'b', 'c']);
@@ -63,7 +63,7 @@ t.test('a row that Postgres refuses is set aside alone; a deleted project leaves
     t.same(await letters(), []);
   });
 
-  await t.test('nothing of a deleted project is left in Postgres', async (t) => {
+  await t.test('no data of a deleted project is left in Postgres', async (t) => {
     const created = await daemon.cli('projects', 'create', 'short-lived', '--json');
     const id = String(record(JSON.parse(created.stdout)).id);
     const { token } = await daemon.createKey('--project', id);
@@ -96,7 +96,7 @@ async function post(daemon: Daemon, key: string, given: readonly string[]): Prom
   if (answer.status !== 202) throw new Error(`${answer.status} ${answer.body.toString()}`);
 }
 
-/** The names of the observations in the trace, once there are so many. */
+/** Waits until the trace has this many observations, and returns their names. */
 function holds(daemon: Daemon, key: string, count: number): Promise<string[]> {
   const names = async () => {
     const headers = { authorization: `Bearer ${key}` };
@@ -111,7 +111,7 @@ function holds(daemon: Daemon, key: string, count: number): Promise<string[]> {
   );
 }
 
-/** Asks the database itself. */
+/** Queries the database directly. */
 async function sql(url: string, text: string): Promise<Record<string, unknown>[]> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap';
 import { type Answer, eventually, json, list, record, send } from './client.ts';
 import { type Daemon, startDaemon, type Tree, total } from './daemon.ts';
 
-/** Limits as a client meets them, over the real daemon. */
+/** Limits over the wire, against the real daemon. */
 
 t.setTimeout(300_000);
 
@@ -11,7 +11,7 @@ const BATCH = '/api/v1/observations/batch';
 const JSON_TYPE = { 'content-type': 'application/json' };
 const HOUR = 3_600_000;
 
-/** An hour that ends in the middle of a test would give back what the test has just used up. */
+/** Avoids the end of an hour, which would reset the limit during a test. */
 async function clearOfTheHour(): Promise<void> {
   const left = HOUR - (Date.now() % HOUR);
   if (left < 30_000) await sleep(left);
@@ -36,7 +36,7 @@ function events(count: number, more: Readonly<Record<string, unknown>> = {}): st
 const post = (daemon: Daemon, body: string, headers: Readonly<Record<string, string>> = {}) =>
   daemon.call({ method: 'POST', path: BATCH, headers: { ...JSON_TYPE, ...headers }, body });
 
-/** The facts that the health report holds of one component. */
+/** The details of a component in the health report. */
 async function healthOf(daemon: Daemon, id: string): Promise<Record<string, unknown>> {
   const report = record(json(await send(daemon.health, { path: '/readyz?verbose' })));
   const found = list(report.components)
@@ -51,50 +51,47 @@ const statuses = (answers: readonly Answer[]) => {
   return counts;
 };
 
-t.test(
-  'of many senders at once exactly as many events are admitted as the month has',
-  async (t) => {
-    const limit = 250;
-    const daemon = await limited(t, { monthly_events: limit });
-    const offered = Array.from({ length: 400 }, () => post(daemon, events(1)));
-    t.same(statuses(await Promise.all(offered)), { 202: limit, 402: 400 - limit });
+t.test('concurrent senders are admitted exactly up to the limit of the month', async (t) => {
+  const limit = 250;
+  const daemon = await limited(t, { monthly_events: limit });
+  const offered = Array.from({ length: 400 }, () => post(daemon, events(1)));
+  t.same(statuses(await Promise.all(offered)), { 202: limit, 402: 400 - limit });
 
-    await t.test('every protocol says so, on the head alone', async (t) => {
-      const native = await post(daemon, 'this is never read');
-      t.equal(native.status, 402);
-      t.match(json(native), { status: 'rejected', code: 'monthly_limit', results: [] });
-      t.ok(Number(native.headers['retry-after']) > 0);
-      const path = '/api/public/otel/v1/traces';
-      const otlp = await daemon.call({ method: 'POST', path, headers: JSON_TYPE, body: '{}' });
-      t.equal(otlp.status, 402);
-      t.match(json(otlp), { code: 8, message: /month/ });
-    });
+  await t.test('every protocol refuses on the head of the request', async (t) => {
+    const native = await post(daemon, 'this is never read');
+    t.equal(native.status, 402);
+    t.match(json(native), { status: 'rejected', code: 'monthly_limit', results: [] });
+    t.ok(Number(native.headers['retry-after']) > 0);
+    const path = '/api/public/otel/v1/traces';
+    const otlp = await daemon.call({ method: 'POST', path, headers: JSON_TYPE, body: '{}' });
+    t.equal(otlp.status, 402);
+    t.match(json(otlp), { code: 8, message: /month/ });
+  });
 
-    await t.test('reading goes on', async (t) => {
-      t.equal((await daemon.call({ path: '/api/v1/traces' })).status, 200);
-    });
+  await t.test('reading continues', async (t) => {
+    t.equal((await daemon.call({ path: '/api/v1/traces' })).status, 200);
+  });
 
-    await t.test('health and metrics say how much is used', async (t) => {
-      const used = { month_events: limit, month_events_limit: limit };
-      t.match(await healthOf(daemon, 'quotas'), used);
-      const samples = await daemon.metrics();
-      t.equal(total(samples, 'tracectl_quota_month_events'), limit);
-      t.ok(total(samples, 'tracectl_quota_refusals_total', { limit: 'monthly_events' }) >= 150);
-      t.ok(total(samples, 'tracectl_http_refusals_total', { code: 'monthly_limit' }) >= 150);
-    });
+  await t.test('health and metrics report the usage', async (t) => {
+    const used = { month_events: limit, month_events_limit: limit };
+    t.match(await healthOf(daemon, 'quotas'), used);
+    const samples = await daemon.metrics();
+    t.equal(total(samples, 'tracectl_quota_month_events'), limit);
+    t.ok(total(samples, 'tracectl_quota_refusals_total', { limit: 'monthly_events' }) >= 150);
+    t.ok(total(samples, 'tracectl_http_refusals_total', { code: 'monthly_limit' }) >= 150);
+  });
 
-    await t.test('a restart forgets nothing, also one that nobody was told of', async (t) => {
-      for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
-        await daemon.end(signal);
-        await daemon.start();
-        t.equal((await post(daemon, events(1))).status, 402, signal);
-        t.match(await healthOf(daemon, 'quotas'), { month_events: limit });
-      }
-    });
-  },
-);
+  await t.test('a restart and a crash keep the usage', async (t) => {
+    for (const signal of ['SIGTERM', 'SIGKILL'] as const) {
+      await daemon.end(signal);
+      await daemon.start();
+      t.equal((await post(daemon, events(1))).status, 402, signal);
+      t.match(await healthOf(daemon, 'quotas'), { month_events: limit });
+    }
+  });
+});
 
-t.test('whole batches of many senders leave no room unused that fits one', async (t) => {
+t.test('concurrent batches fill the limit as far as a whole batch fits', async (t) => {
   const limit = 300;
   const daemon = await limited(t, { monthly_events: limit });
   const sizes = Array.from({ length: 120 }, (_, i) => 1 + (i % 7));
@@ -109,7 +106,7 @@ t.test('whole batches of many senders leave no room unused that fits one', async
   t.match(await healthOf(daemon, 'quotas'), { month_events: limit });
 });
 
-t.test('bytes of an hour', async (t) => {
+t.test('limits the bytes of an hour', async (t) => {
   const daemon = await limited(t, { hourly_bytes: 1000 });
   const large = await post(daemon, events(1, { inputs: 'x'.repeat(2000) }));
   t.equal(large.status, 413);
@@ -132,7 +129,7 @@ t.test('bytes of an hour', async (t) => {
   t.match(await healthOf(daemon, 'quotas'), { month_events: 2, hour_bytes: 902 + 4 });
 });
 
-t.test('the rate of a key is limited, and another key is not held up by it', async (t) => {
+t.test('limits the rate of a key without affecting another key', async (t) => {
   const edge = { requests_per_second: 0.001, burst: 5 };
   const daemon = await limited(t, { edge });
   const other = await daemon.createKey();
@@ -146,7 +143,7 @@ t.test('the rate of a key is limited, and another key is not held up by it', asy
   t.equal((await post(daemon, events(1), { authorization })).status, 202);
 });
 
-t.test('an address that keeps failing to authenticate is told to wait', async (t) => {
+t.test('throttles an address after failed authentications', async (t) => {
   const edge = { failed_authentications: { per_minute: 0.1, burst: 3 } };
   const daemon = await limited(t, { edge });
   const wrong = { authorization: 'Bearer ws_nobody' };
@@ -158,31 +155,28 @@ t.test('an address that keeps failing to authenticate is told to wait', async (t
   t.match(json(answer), { code: 'rate_limited' });
 });
 
-t.test(
-  'health says what is promised, how far behind it is, and how much room is left',
-  async (t) => {
-    const daemon = await limited(t, {});
-    await post(daemon, events(3));
-    const queue = await eventually(
-      () => healthOf(daemon, 'disk_queue'),
-      (details) => details.queued_entries === 0,
-      'an empty queue',
-    );
-    t.match(queue, { durability: 'synced to disk before the answer', oldest_age_ms: null });
-    const store = await healthOf(daemon, 'sqlite');
-    t.ok(Number(store.disk_free_bytes) > 0);
-    t.equal(store.disk_min_free_bytes, 64 * 1024 * 1024);
-    t.match(await healthOf(daemon, 'quotas'), {
-      month_events: 3,
-      month_events_limit: 100_000_000,
-      hour_bytes_limit: 128 * 1024 ** 3,
-      month_resets_at: /^\d{4}-\d\d-01T00:00:00\.000Z$/,
-      hour_resets_at: /:00:00\.000Z$/,
-    });
-  },
-);
+t.test('health reports durability, backlog and free disk space', async (t) => {
+  const daemon = await limited(t, {});
+  await post(daemon, events(3));
+  const queue = await eventually(
+    () => healthOf(daemon, 'disk_queue'),
+    (details) => details.queued_entries === 0,
+    'an empty queue',
+  );
+  t.match(queue, { durability: 'synced to disk before the answer', oldest_age_ms: null });
+  const store = await healthOf(daemon, 'sqlite');
+  t.ok(Number(store.disk_free_bytes) > 0);
+  t.equal(store.disk_min_free_bytes, 64 * 1024 * 1024);
+  t.match(await healthOf(daemon, 'quotas'), {
+    month_events: 3,
+    month_events_limit: 100_000_000,
+    hour_bytes_limit: 128 * 1024 ** 3,
+    month_resets_at: /^\d{4}-\d\d-01T00:00:00\.000Z$/,
+    hour_resets_at: /:00:00\.000Z$/,
+  });
+});
 
-t.test('a crash under load counts what was made durable, no more and no less', async (t) => {
+t.test('a crash under load counts exactly the durable events', async (t) => {
   const daemon = await limited(t, { monthly_events: 1000 });
   let acknowledged = 0;
   const answers = Array.from({ length: 600 }, async () => {
@@ -215,7 +209,7 @@ t.test('a crash under load counts what was made durable, no more and no less', a
   t.equal(stored, used, 'counted and stored are the same');
 });
 
-/** Every event of these tests has a trace of its own. */
+/** Every event in this file has its own trace. */
 async function tracesOf(daemon: Daemon): Promise<number> {
   let count = 0;
   let cursor = '';
@@ -228,7 +222,7 @@ async function tracesOf(daemon: Daemon): Promise<number> {
   return count;
 }
 
-t.test('what was refused can be looked up by the project, without what was sent', async (t) => {
+t.test('lists the refusals of a project without payloads', async (t) => {
   const daemon = await limited(t, { monthly_events: 2 });
   const broken = '{"id":"no-trace","inputs":"S3CR3T"}';
   await post(daemon, events(1).replace(']}', `,${broken}]}`));
@@ -249,7 +243,7 @@ t.test('what was refused can be looked up by the project, without what was sent'
   t.notOk(shown.includes(daemon.key));
 });
 
-t.test('without a store the ledger stands beside the queue, and outlives a crash', async (t) => {
+t.test('without a store the ledger is next to the queue and survives a crash', async (t) => {
   await clearOfTheHour();
   const daemon = await startDaemon(t, { edit: withoutStore });
   const authorization = 'Bearer a-key-of-our-own';

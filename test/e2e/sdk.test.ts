@@ -14,7 +14,7 @@ t.setTimeout(60_000);
 
 type ExporterOptions = NonNullable<ConstructorParameters<typeof ProtoExporter>[0]>;
 
-t.test('OpenTelemetry and LangSmith SDKs drive the running daemon', async (t) => {
+t.test('OpenTelemetry and LangSmith SDKs send to the daemon', async (t) => {
   const daemon = await startDaemon(t);
   const gzip = { compression: 'gzip' as NonNullable<ExporterOptions['compression']> };
   const variants = [
@@ -24,7 +24,7 @@ t.test('OpenTelemetry and LangSmith SDKs drive the running daemon', async (t) =>
     ['JSON, gzip', JsonExporter, gzip],
   ] as const;
   for (const [name, Exporter, options] of variants) {
-    await t.test(`an OpenTelemetry trace reads back whole: ${name}`, async (t) => {
+    await t.test(`an OpenTelemetry trace reads back complete: ${name}`, async (t) => {
       const url = `${daemon.base}/api/public/otel/v1/traces`;
       const headers = { authorization: `Bearer ${daemon.key}` };
       await exportAndCompare(t, daemon, new Exporter({ url, headers, ...options }));
@@ -42,7 +42,7 @@ t.test('OpenTelemetry and LangSmith SDKs drive the running daemon', async (t) =>
   await t.test('a LangSmith client without batching posts and patches', (t) =>
     singleRuns(t, daemon),
   );
-  await t.test('functions made traceable show as runs', (t) => traceableFunctions(t, daemon));
+  await t.test('traceable functions appear as runs', (t) => traceableFunctions(t, daemon));
 });
 
 async function exportAndCompare(t: Test, daemon: Daemon, exporter: SpanExporter): Promise<void> {
@@ -227,7 +227,7 @@ function langsmith(daemon: Daemon, autoBatchTracing: boolean): Client {
   return new Client({ apiUrl: `${daemon.base}/api/v1`, apiKey: daemon.key, autoBatchTracing });
 }
 
-/** Waits until a trace has so many observations, and all of them are as wanted. */
+/** Waits until a trace has this many observations, and all satisfy the condition. */
 async function wholeTrace(
   daemon: Daemon,
   traceId: string,

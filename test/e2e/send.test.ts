@@ -32,7 +32,7 @@ async function send(args: readonly string[], env: Readonly<Record<string, string
   return { status, out: Buffer.concat(out).toString(), err: Buffer.concat(err).toString() };
 }
 
-/** Everything received goes into a file too, as the Collector has it. */
+/** Adds a file exporter in the Collector's format. */
 function withFile(config: Tree): void {
   treeAt(config, 'exporters').file = {
     path: 'archive/traces.jsonl',
@@ -56,7 +56,7 @@ async function untilEmpty(daemon: Daemon): Promise<void> {
 
 type Observation = Record<string, unknown> & { readonly id: string };
 
-/** What can be read of every trace, without what says when and how it came. */
+/** The content of every trace, without its times and source of arrival. */
 async function contentOf(daemon: Daemon): Promise<Record<string, Observation[]>> {
   const list = json(await daemon.call({ path: '/api/v1/traces?limit=100' })) as {
     traces: { id: string }[];
@@ -73,7 +73,7 @@ async function contentOf(daemon: Daemon): Promise<Record<string, Observation[]>>
   return content;
 }
 
-t.test('what one daemon has written to a file is the same in the next', async (t) => {
+t.test('a file of one daemon reads back equal from another', async (t) => {
   const [from, to] = await Promise.all([startDaemon(t, { edit: withFile }), startDaemon(t)]);
   const samples = ['--count', '4', '--endpoint', from.base];
   for (const kind of ['otlp', 'native', 'runs']) {
@@ -99,7 +99,7 @@ t.test('what one daemon has written to a file is the same in the next', async (t
   t.same(await contentOf(to), after, 'sent twice, it is there once');
 });
 
-t.test('a wrong key ends it with 1, and nobody there with 69', async (t) => {
+t.test('exits with 1 on a wrong key, and with 69 without a server', async (t) => {
   const daemon = await startDaemon(t);
   const wrong = await send(['native', '--count', '1', '--endpoint', daemon.base], {
     TRACECTL_KEY: 'ws_wrong',
@@ -111,7 +111,7 @@ t.test('a wrong key ends it with 1, and nobody there with 69', async (t) => {
   t.match(nobody, { status: 69, err: 'ECONNREFUSED' });
 });
 
-t.test('Ctrl-C ends it, also while it waits for stdin', async (t) => {
+t.test('Ctrl-C ends the command, also while it waits for stdin', async (t) => {
   const server = await startOtlpServer(t);
   const child = spawnSend(['otlp', '--file', '-', '--endpoint', server.url]);
   const err = child.stderr.toArray();

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import type { Tree } from './daemon.ts';
 
-/** A configuration as it is shipped in config/. */
+/** A configuration of config/. */
 export function shippedConfig(name: string): Tree {
   const file = join(import.meta.dirname, '../../config', name);
   return parseYaml(readFileSync(file, 'utf8')) as Tree;
@@ -16,7 +16,7 @@ export function treeAt(config: Tree, ...path: readonly string[]): Tree {
   return found as Tree;
 }
 
-/** Puts one configuration in the place of another, which keeps its own metrics address. */
+/** Replaces a configuration by another, but keeps its metrics address. */
 export function replaceConfig(config: Tree, shipped: Tree): void {
   const { telemetry } = treeAt(config, 'service');
   for (const key of Object.keys(config)) delete config[key];

@@ -4,13 +4,13 @@ import { type Answer, eventually, json } from './client.ts';
 import { type Daemon, prepareDaemon, startDaemon, type Tree, total } from './daemon.ts';
 import { replaceConfig, shippedConfig, treeAt } from './shipped.ts';
 
-/** Two real processes: config/sidecar.yaml, which sends to an embedded gateway. */
+/** Two processes: config/sidecar.yaml, which sends to an embedded daemon. */
 
 t.setTimeout(300_000);
 
 const SIDECAR_KEY = 'key-of-the-application';
 
-/** The configuration as it is shipped, at ports and in a directory of its own. */
+/** The shipped configuration with other ports and another directory. */
 function toSidecar(config: Tree): void {
   const { endpoint } = treeAt(config, 'receivers', 'native');
   const health = treeAt(config, 'extensions', 'health_check').endpoint;
@@ -65,7 +65,7 @@ function accepted(answer: Answer): Answer {
   return answer;
 }
 
-t.test('an observation is the same behind a sidecar as without one', async (t) => {
+t.test('an observation is equal with and without a sidecar', async (t) => {
   const { gateway, sidecar } = await pair(t);
   const eventsOf = (trace: string) => [
     nativeEvent({
@@ -130,7 +130,7 @@ t.test('an observation is the same behind a sidecar as without one', async (t) =
   t.equal(total(samples, 'tracectl_otlphttp_sent_spans_total'), 2, 'one span an observation');
 });
 
-t.test('a sidecar that is killed with a backlog delivers all of it', async (t) => {
+t.test('a killed sidecar delivers its whole backlog after a restart', async (t) => {
   const { gateway, sidecar } = await pair(t);
   await gateway.end('SIGKILL');
   const acknowledged: string[] = [];
@@ -168,7 +168,7 @@ t.test('a sidecar that is killed with a backlog delivers all of it', async (t) =
   };
   for (let i = 0; i < 120; i++) await sendOne(i);
   t.equal(acknowledged.length, 120, 'it answers while the gateway is away');
-  // Some of these are answered before the process dies, and some are not.
+  // The kill leaves some requests answered and others not.
   const last = Promise.allSettled(Array.from({ length: 40 }, (_, i) => sendOne(120 + i)));
   await sidecar.end('SIGKILL');
   await last;
@@ -203,7 +203,7 @@ t.test('a sidecar that is killed with a backlog delivers all of it', async (t) =
   t.equal(total(samples, 'tracectl_dead_letter_entries'), 0);
 });
 
-t.test('a key that the gateway does not know holds everything until it does', async (t) => {
+t.test('an unknown key holds the queue until the key is known', async (t) => {
   const { gateway, sidecar } = await pair(t);
   const listed = JSON.parse((await gateway.cli('keys', 'list', '--json')).stdout) as
     | { keys: { id: string }[] }
@@ -225,5 +225,9 @@ t.test('a key that the gateway does not know holds everything until it does', as
   );
   t.equal(total(held, 'tracectl_dead_letter_entries'), 0);
   t.equal(total(held, 'tracectl_queue_entries'), 1);
-  t.match(sidecar.stderr() + sidecar.stdout(), /refuses us/);
+  await eventually(
+    async () => sidecar.stderr() + sidecar.stdout(),
+    (log) => log.includes('Destination refuses all requests'),
+    'an error in the log',
+  );
 });

@@ -9,14 +9,14 @@ import { grpcClient } from '../helper/grpc.ts';
 import { freePorts, prepareDaemon } from './daemon.ts';
 import { treeAt } from './shipped.ts';
 
-/** The daemon with TLS on every listener, and certificates of clients asked for. */
+/** The daemon with TLS and client certificates on every listener. */
 
 t.setTimeout(60_000);
 
 const fixture = (name: string) => join(import.meta.dirname, '../fixtures/tls', name);
 const pem = (name: string) => readFileSync(fixture(name));
 
-t.test('every listener speaks TLS, and knows its clients', async (t) => {
+t.test('every listener serves TLS and checks client certificates', async (t) => {
   const [grpcPort] = await freePorts(1);
   const tls = {
     cert_file: fixture('server.pem'),

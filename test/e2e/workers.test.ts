@@ -13,7 +13,7 @@ import type { Daemon, Sample, Tree } from './daemon.ts';
 import { prepareDaemon, total } from './daemon.ts';
 import { replaceConfig, treeAt } from './shipped.ts';
 
-/** A hop of several processes on one port, before a collector that does as the test says. */
+/** A hop of several processes on one port, in front of a scripted collector. */
 
 t.setTimeout(300_000);
 
@@ -62,7 +62,7 @@ function hopOf(endpoint: string, next: string, workers: number): Tree {
   };
 }
 
-/** Changes the file of a daemon, which sees it when it starts or reloads. */
+/** Changes the configuration file of a daemon, for its next start or reload. */
 function rewrite({ configPath }: Daemon, edit: (config: Tree) => void): void {
   const config = JSON.parse(readFileSync(configPath, 'utf8')) as Tree;
   edit(config);
@@ -83,7 +83,7 @@ function nextTrace(): string {
   return lastTrace.toString(16).padStart(32, '0');
 }
 
-/** One span in a request on a connection of its own; gives its trace, or undefined where it was not taken. */
+/** Sends one span on its own connection. Returns its trace, or undefined if it was refused. */
 async function sendOne(hop: Daemon): Promise<string | undefined> {
   const traceId = nextTrace();
   const agent = new Agent({ keepAlive: false });
@@ -121,7 +121,7 @@ async function callMany(t: Test, hop: Daemon, count: number): Promise<string[]> 
 
 let lastEvent = 0;
 
-/** One event in a request on a connection of its own; gives the status of its answer. */
+/** Sends one event on its own connection. Returns the status. */
 async function sendEvent(base: string, key: string): Promise<number> {
   const id = `event-${++lastEvent}`;
   const event = { id, trace_id: id, operation: 'finish', kind: 'span', status: 'ok' };
@@ -135,7 +135,7 @@ async function sendEvent(base: string, key: string): Promise<number> {
   return status;
 }
 
-/** Has the next collector take everything from now on; gives the traces it took, as they come. */
+/** Makes the collector accept everything. Returns the list of accepted traces, which grows. */
 function acceptAll(next: OtlpServer): string[] {
   const taken: string[] = [];
   next.always(({ spans }) => {
@@ -145,7 +145,7 @@ function acceptAll(next: OtlpServer): string[] {
   return taken;
 }
 
-/** Waits until these have arrived, and that nothing came twice or unasked. */
+/** Waits for these traces, and checks that none arrived twice and no other one arrived. */
 async function delivered(t: Test, arrived: string[], wanted: readonly string[]): Promise<void> {
   await eventually(
     async () => arrived,
@@ -178,7 +178,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-/** Waits for the end of processes that are no children of this one: workers do not outlive their watcher. */
+/** Waits for the end of processes that are not children of this one: workers end with their supervisor. */
 async function gone(pids: readonly number[]): Promise<void> {
   await eventually(
     async () => pids.filter(isAlive),
@@ -188,7 +188,7 @@ async function gone(pids: readonly number[]): Promise<void> {
   );
 }
 
-t.test('two workers share the connections, and are seen as one daemon', async (t) => {
+t.test('two workers share the connections and appear as one daemon', async (t) => {
   const { hop, next } = await start(t, 2);
   t.match(hop.stdout(), /is running with 2 workers/);
   t.match(hop.stdout(), 'POST /v1/traces');
@@ -219,10 +219,10 @@ t.test('two workers share the connections, and are seen as one daemon', async (t
   const pids = [await pidOf(hop, 1), await pidOf(hop, 2)];
   t.equal(new Set([...pids, hop.pid()]).size, 3);
   t.same(await hop.end('SIGTERM'), { code: 0, signal: null });
-  t.notOk(pids.some(isAlive), 'nobody is left');
+  t.notOk(pids.some(isAlive), 'no process is left');
 });
 
-t.test('a worker that is killed is started again, and loses nothing', async (t) => {
+t.test('a killed worker is restarted and loses nothing', async (t) => {
   const { hop, next } = await start(t, 2);
   next.always({ status: 503 });
   const taken = await sendMany(hop, 40);
@@ -231,7 +231,7 @@ t.test('a worker that is killed is started again, and loses nothing', async (t) 
   t.ok(acceptedBy(before, 1) > 0 && acceptedBy(before, 2) > 0, 'both hold something');
 
   const pid = await pidOf(hop, 1);
-  writeFileSync(hop.configPath, 'a file that somebody is editing');
+  writeFileSync(hop.configPath, 'a file under edit');
   process.kill(pid, 'SIGKILL');
   await eventually(
     async () => isAlive(pid),
@@ -260,7 +260,7 @@ t.test('a worker that is killed is started again, and loses nothing', async (t) 
   );
 });
 
-t.test('with another number of workers everything that waits is delivered', async (t) => {
+t.test('another number of workers delivers the whole backlog', async (t) => {
   const { hop, next } = await start(t, 2);
   next.always({ status: 503 });
   const ofTwo = await sendMany(hop, 12);
@@ -328,7 +328,7 @@ t.test('commands reach the workers', async (t) => {
   await eventually(
     () => hop.metrics(),
     (found) => total(found, 'tracectl_config_reload_success', { worker: 'supervisor' }) === 0,
-    'the wrong configuration is told of',
+    'the invalid configuration is logged',
   );
   t.equal((await sendMany(hop, 3)).length, 3, 'the former one goes on');
 });
@@ -337,43 +337,46 @@ type Letters = {
   readonly dead_letters: readonly { readonly queue: string; readonly id: number }[];
 };
 
-t.test('a gateway of two workers shares a store, counts exactly and is managed', async (t) => {
-  const { gateways, key, adminToken, target } = await startCluster(t, {
-    gateways: 1,
-    workers: 0,
-    gateway(config) {
-      treeAt(config, 'service').workers = 2;
-      treeAt(config, 'extensions', 'postgres').organization = { events_per_month: 30 };
-    },
-  });
-  const [gateway] = gateways;
-  if (gateway === undefined) return;
-  t.match(gateway.stdout(), /First start: created the project/, 'any worker can create it');
-  t.match(gateway.stdout(), 'management API');
-  const asked = await send(gateway.adminBase, {
-    path: '/api/v1/projects',
-    headers: { authorization: `Bearer ${adminToken}` },
-  });
-  t.equal(asked.status, 200);
+t.test(
+  'a gateway of two workers shares a store, counts exactly and has an admin API',
+  async (t) => {
+    const { gateways, key, adminToken, target } = await startCluster(t, {
+      gateways: 1,
+      workers: 0,
+      gateway(config) {
+        treeAt(config, 'service').workers = 2;
+        treeAt(config, 'extensions', 'postgres').organization = { events_per_month: 30 };
+      },
+    });
+    const [gateway] = gateways;
+    if (gateway === undefined) return;
+    t.match(gateway.stdout(), /First start: created the project/, 'any worker can create it');
+    t.match(gateway.stdout(), 'management API');
+    const asked = await send(gateway.adminBase, {
+      path: '/api/v1/projects',
+      headers: { authorization: `Bearer ${adminToken}` },
+    });
+    t.equal(asked.status, 200);
 
-  // What is refused for want of an answer in time is tried again, as a client would.
-  const insist = async (): Promise<number> => {
-    for (;;) {
-      const status = await sendEvent(target().base, key);
-      if (status !== 503) return status;
-    }
-  };
-  const statuses = await Promise.all(Array.from({ length: 40 }, insist));
-  t.same([...new Set(statuses)].sort(), [202, 402]);
-  // What a request had taken that could not be written was given back: it is for the next.
-  while ((await insist()) === 202);
-  const samples = await gateway.metrics();
-  const [first, second] = [acceptedBy(samples, 1), acceptedBy(samples, 2)];
-  t.equal(first + second, 30, 'together they admit the limit');
-  t.ok(first > 0 && second > 0, 'both have work');
-});
+    // Retries 503 as a client does.
+    const insist = async (): Promise<number> => {
+      for (;;) {
+        const status = await sendEvent(target().base, key);
+        if (status !== 503) return status;
+      }
+    };
+    const statuses = await Promise.all(Array.from({ length: 40 }, insist));
+    t.same([...new Set(statuses)].sort(), [202, 402]);
+    // A failed request released its reservation, so the next request can use it.
+    while ((await insist()) === 202);
+    const samples = await gateway.metrics();
+    const [first, second] = [acceptedBy(samples, 1), acceptedBy(samples, 2)];
+    t.equal(first + second, 30, 'together they admit the limit');
+    t.ok(first > 0 && second > 0, 'both have work');
+  },
+);
 
-t.test('what several processes cannot do is refused, with its place', async (t) => {
+t.test('refuses components that need one process, with their place', async (t) => {
   const { hop } = await prepare(t, 2, (config) => {
     treeAt(config, 'extensions').sqlite = { directory: './store' };
     config.processors = { quotas: { storage: 'file_storage' } };
@@ -389,34 +392,34 @@ t.test('what several processes cannot do is refused, with its place', async (t) 
     const { code, stderr } = await hop.cli(command);
     t.equal(code, 78, command);
     t.match(stderr, /yaml:\d+:\d+: error: extensions\.sqlite: the store in SQLite belongs to one/);
-    t.match(stderr, /yaml:\d+:\d+: error: processors\.quotas: .*every worker would count by/);
+    t.match(
+      stderr,
+      /yaml:\d+:\d+: error: processors\.quotas: .*every worker would count separately/,
+    );
     t.match(stderr, /yaml:\d+:\d+: error: exporters\.file: one process writes a file/);
   }
 });
 
-t.test(
-  'a port where somebody else listens is an error, workers of another daemon too',
-  async (t) => {
-    const { hop, next } = await start(t, 2);
-    const port = new URL(hop.base).port;
-    const second = await prepareDaemon({
-      edit(config) {
-        const parts = hopOf(`127.0.0.1:${port}`, next.url, 2);
-        replaceConfig(config, parts);
-        treeAt(parts, 'service').extensions = ['file_storage'];
-      },
-    });
-    t.teardown(() => second.remove());
-    t.match(await second.cli('run'), { code: 1, stderr: /another program listens there/ });
-    await hop.end('SIGTERM');
-    const other = createServer().listen(Number(port), '127.0.0.1');
-    t.teardown(() => other.close());
-    await new Promise((resolve) => other.once('listening', resolve));
-    t.match(await hop.cli('run'), { code: 1, stderr: /another program listens there/ });
-  },
-);
+t.test('a port in use is an error, also if workers of another daemon hold it', async (t) => {
+  const { hop, next } = await start(t, 2);
+  const port = new URL(hop.base).port;
+  const second = await prepareDaemon({
+    edit(config) {
+      const parts = hopOf(`127.0.0.1:${port}`, next.url, 2);
+      replaceConfig(config, parts);
+      treeAt(parts, 'service').extensions = ['file_storage'];
+    },
+  });
+  t.teardown(() => second.remove());
+  t.match(await second.cli('run'), { code: 1, stderr: /another program listens there/ });
+  await hop.end('SIGTERM');
+  const other = createServer().listen(Number(port), '127.0.0.1');
+  t.teardown(() => other.close());
+  await new Promise((resolve) => other.once('listening', resolve));
+  t.match(await hop.cli('run'), { code: 1, stderr: /another program listens there/ });
+});
 
-t.test('what keeps a worker from its start is told once, and ends the daemon', async (t) => {
+t.test('an error at the start of a worker is printed once and ends the daemon', async (t) => {
   const { hop } = await prepare(t, 2, (config) => {
     treeAt(config, 'extensions', 'file_storage').create_directory = false;
   });

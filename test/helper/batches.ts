@@ -3,10 +3,14 @@ import type {
   Encoding,
   Format,
   ObservationBatch,
+  ReceivedBatch,
   SealedBatch,
   Tenant,
 } from '../../src/model/batch.ts';
+import { indexOf } from '../../src/model/formats.ts';
 import type { Observation } from '../../src/model/observation.ts';
+import type { KeyedAnswer, RequestContext } from '../../src/model/request-context.ts';
+import { requestContext } from '../../src/model/request-context.ts';
 import { ulid } from '../../src/model/ulid.ts';
 
 const RECEIVED_AT = Date.UTC(2026, 0, 15, 12, 0, 0);
@@ -21,14 +25,15 @@ export function aTenant(more: Partial<Tenant> = {}): Tenant {
   };
 }
 
-/** A raw batch around a body; `requestItems` is what the body holds. */
+/** A sealed batch around a body, frozen: no consumer may change it. `requestItems` is what the body holds. */
 export function rawBatch(
   format: Format,
   body: Buffer,
   requestItems: number,
   more: Partial<SealedBatch> = {},
 ): SealedBatch {
-  return {
+  const { rejections = [] } = more;
+  return frozen({
     kind: 'raw',
     id: ulid(RECEIVED_AT),
     format,
@@ -37,11 +42,33 @@ export function rawBatch(
     requestItems,
     body,
     encoding: 'identity',
-    index: undefined,
+    items: requestItems - rejections.length,
     positions: undefined,
-    rejections: [],
+    rejections,
     usage: { events: 0, bytes: 0 },
     ...more,
+  });
+}
+
+/** Bytes cannot be frozen. */
+function frozen(batch: SealedBatch): SealedBatch {
+  for (const value of Object.values(batch)) {
+    if (typeof value === 'object' && !Buffer.isBuffer(value)) Object.freeze(value);
+  }
+  return Object.freeze(batch);
+}
+
+/** A request whose answer is to be kept with its batch. */
+export function answered(answer: KeyedAnswer): RequestContext {
+  return { ...requestContext(), answer };
+}
+
+/** The same items as a request brings them: scanned, and not decided on. */
+export function received(batch: SealedBatch): ReceivedBatch {
+  const { id, format, tenant, receivedAt, requestItems, body, encoding } = batch;
+  return {
+    ...{ kind: 'received', id, format, tenant, receivedAt, requestItems, body, encoding },
+    ...{ index: indexOf(batch), items: requestItems, rejections: [], changes: undefined },
   };
 }
 
@@ -196,14 +223,13 @@ export function observationBatch(
   source: SealedBatch = nativeBatch(1),
   more: Partial<Observation> = {},
 ): ObservationBatch {
-  const count = source.requestItems - source.rejections.length;
-  const observations = Array.from({ length: count }, (_, i) => ({
+  const observations = Array.from({ length: source.items }, (_, i) => ({
     ...anObservation(),
     id: `observation-${i + 1}`,
     index: i,
     ...more,
   }));
-  return { kind: 'observations', source, observations };
+  return Object.freeze({ kind: 'observations', source, observations });
 }
 
 export function anObservation(more: Partial<Observation> = {}): Observation {

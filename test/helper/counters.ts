@@ -12,10 +12,10 @@ import type {
 
 /** Counters in memory with a ledger that a test reads; as simple as the contract allows. */
 export type MemoryCounters = UsageCounters & {
-  /** What was made durable, with the time it counts at. */
+  /** Durable batches, with the time at which they count. */
   readonly ledger: (Reservation & { countsAt: number })[];
-  /** Reservations that were admitted and not settled. */
-  readonly open: Set<Reservation>;
+  /** Batches whose reservation was admitted and not settled. */
+  readonly open: Set<string>;
   /** Answers asynchronously, as counters elsewhere do. */
   later: boolean;
 };
@@ -25,8 +25,8 @@ const HOUR = 3_600_000;
 export function memoryCounters(): MemoryCounters {
   const sums = new Map<string, number>();
   const ledger: MemoryCounters['ledger'] = [];
-  const open = new Set<Reservation>();
-  const times = new Map<Reservation, number>();
+  const open = new Set<string>();
+  const times = new Map<string, number>();
   let newestHour = Number.NEGATIVE_INFINITY;
   const counters: MemoryCounters = {
     ledger,
@@ -39,14 +39,14 @@ export function memoryCounters(): MemoryCounters {
       const verdict = check(limits, at, usage.events, usage.bytes);
       if (verdict.admitted) {
         add(at, usage.events, usage.bytes);
-        open.add(reservation);
-        times.set(reservation, at);
+        open.add(reservation.batchId);
+        times.set(reservation.batchId, at);
       }
       return answer(verdict);
     },
     settle(reservation, isDurable) {
-      if (!open.delete(reservation)) throw new Error('settled twice, or never admitted');
-      const at = times.get(reservation) ?? reservation.at;
+      if (!open.delete(reservation.batchId)) throw new Error('settled twice, or never admitted');
+      const at = times.get(reservation.batchId) ?? reservation.at;
       if (isDurable) ledger.push({ ...reservation, countsAt: at });
       else add(at, -reservation.usage.events, -reservation.usage.bytes);
     },

@@ -1,6 +1,6 @@
 import { answerRequests } from '../../src/thread/thread.ts';
 
-/** A thread that gives back what it gets, fails or ends as it is told. */
+/** A thread that returns its input, fails or ends on request. */
 answerRequests<unknown, unknown>((request) => {
   if (request === 'fail') throw new Error('as told');
   if (request === 'end') process.exit(1);

@@ -133,7 +133,7 @@ export function bareClient(t: Test, url: string) {
   };
 }
 
-/** A message as it stands on the wire. */
+/** A message on the wire. */
 export function framed(message: Buffer, flag = 0, length = message.length): Buffer {
   const prefix = Buffer.alloc(5);
   prefix.writeUInt8(flag, 0);

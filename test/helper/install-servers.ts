@@ -1,9 +1,9 @@
 import { givenServer, serverBinaries } from './server-binaries.ts';
 
 /**
- * Finds or installs the servers that tests start, once, before tests run in parallel. What is missing and
- * cannot be installed is said here, in a sentence, and fails the run; where the tests are given a server,
- * those that need one of their own will say it themselves.
+ * Finds or installs the servers that tests start, once, before tests run in parallel. A missing server
+ * that cannot be installed fails the run with a message. If a variable names a server, only the tests that need
+ * their own server fail.
  */
 for (const kind of ['redis', 'postgres'] as const) {
   try {

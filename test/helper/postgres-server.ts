@@ -139,7 +139,7 @@ function toAll(child: ChildProcess | undefined, signal: NodeJS.Signals): void {
     try {
       process.kill(pid, signal);
     } catch {
-      // It ended by itself meanwhile.
+      // The process has already ended.
     }
   }
 }
@@ -166,7 +166,7 @@ async function answers(url: string): Promise<void> {
   }
 }
 
-/** Postgres refuses to run as root. Where it was not installed from a package, nobody runs it. */
+/** The user to run Postgres as, which refuses to run as root: `postgres` of the package, else the unprivileged user of the system. */
 function ownerOf(): { uid: number; gid: number } {
   const id = (flag: string, name: string): number =>
     Number(execFileSync('id', [flag, name], { stdio: ['ignore', 'pipe', 'ignore'] }).toString());

@@ -19,7 +19,7 @@ export type QueuePlace = {
   readonly deleted: Set<string>;
   /** One process more that shares the queues. */
   open(clock: Clock): Promise<PostgresQueues>;
-  /** What a Postgres that is away does. */
+  /** Makes Postgres unreachable. */
   fail(isAway: boolean): void;
   /** One that goes away before bodies are read. */
   failReads(isAway: boolean): void;

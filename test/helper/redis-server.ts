@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { givenServer, serverBinaries, spawnServer } from './server-binaries.ts';
 
-/** A test, or whoever else cleans up. */
+/** A test, or another owner of the clean-up. */
 export type Teardown = { teardown(clean: () => Promise<void> | void): void };
 
 /** A Redis of a test's own. */

@@ -16,7 +16,7 @@ export type Relay = {
   drop(): void;
   /** Takes connections, and passes nothing on, of open ones too; no more is ever heard of those. */
   swallow(isSwallowing: boolean): void;
-  /** Nobody listens; open connections break. */
+  /** Closes the port and breaks the open connections. */
   refuse(): Promise<void>;
   accept(): Promise<void>;
 };

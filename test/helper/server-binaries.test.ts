@@ -22,14 +22,14 @@ function machine(files: readonly string[], more: Partial<Machine> = {}): Machine
 const programsIn = (directory: string) => [`${directory}/initdb`, `${directory}/postgres`];
 const APT = '/usr/bin/apt-get';
 
-t.test('programs on the PATH are taken, in its order', async (t) => {
+t.test('finds programs on the PATH, in its order', async (t) => {
   const found = machine(['/usr/bin/redis-server', '/opt/bin/redis-server', APT], { isRoot: true });
   t.same(sourceOf('redis', found), { from: 'directory', directory: '/opt/bin' });
   const postgres = machine(programsIn('/usr/bin'));
   t.same(sourceOf('postgres', postgres), { from: 'directory', directory: '/usr/bin' });
 });
 
-t.test('Postgres is found where Debian puts it, the newest first', async (t) => {
+t.test('finds Postgres in the directory of Debian, newest first', async (t) => {
   const versions = ['9', '15', '17'].map((version) => `/usr/lib/postgresql/${version}/bin`);
   const found = machine(versions.flatMap(programsIn));
   t.same(sourceOf('postgres', found), { from: 'directory', directory: versions[2] });
@@ -37,13 +37,13 @@ t.test('Postgres is found where Debian puts it, the newest first', async (t) => 
   t.same(sourceOf('postgres', clientOnly), { from: 'directory', directory: versions[1] });
 });
 
-t.test('what is missing is installed by root on Debian', async (t) => {
+t.test('installs missing servers as root on Debian', async (t) => {
   const debian = machine([APT], { isRoot: true });
   t.same(sourceOf('redis', debian), { from: 'apt', package: 'redis-server' });
   t.same(sourceOf('postgres', debian), { from: 'apt', package: 'postgresql' });
 });
 
-t.test('elsewhere a sentence says what to install, and how to do without', async (t) => {
+t.test('names the packages to install elsewhere, and the alternative', async (t) => {
   for (const nothing of [machine([APT]), machine([], { isRoot: true }), machine([], { env: {} })]) {
     t.match(sourceOf('redis', nothing), {
       from: 'nowhere',
@@ -58,7 +58,7 @@ t.test('elsewhere a sentence says what to install, and how to do without', async
   }
 });
 
-t.test('a server that is given is named by its variable', async (t) => {
+t.test('uses the server of the variable', async (t) => {
   t.equal(givenServer('redis', { TRACECTL_TEST_REDIS_URL: 'redis://r' }), 'redis://r');
   t.equal(givenServer('postgres', { TRACECTL_TEST_POSTGRES_URL: 'postgres://p' }), 'postgres://p');
   for (const kind of ['redis', 'postgres'] satisfies ServerKind[]) {
@@ -70,7 +70,7 @@ t.test('a server that is given is named by its variable', async (t) => {
   }
 });
 
-t.test('a server ends with whoever started it, also when that is killed', async (t) => {
+t.test('a server ends with its parent process, also if that is killed', async (t) => {
   const helper = JSON.stringify(join(import.meta.dirname, 'server-binaries.ts'));
   const script = `import { spawnServer } from ${helper};
     const child = spawnServer('/bin/sleep', ['60'], { stdio: ['ignore', 'inherit', 'ignore'] });
@@ -81,10 +81,10 @@ t.test('a server ends with whoever started it, also when that is killed', async 
   const ended = once(starter.stdout, 'close');
   starter.kill('SIGKILL');
   await ended;
-  t.pass('nobody is left');
+  t.pass('no process is left');
 });
 
-t.test('this machine has both, or gets them', async (t) => {
+t.test('this machine has both servers, or installs them', async (t) => {
   t.ok(serverBinaries('redis'));
   t.ok(serverBinaries('postgres'));
 });

@@ -7,7 +7,7 @@ import { delimiter, join } from 'node:path';
 /** A server that tests start by themselves. */
 export type ServerKind = 'redis' | 'postgres';
 
-/** What this machine offers. */
+/** The servers that this machine has. */
 export type Machine = {
   readonly env: Readonly<Record<string, string | undefined>>;
   isExecutable(file: string): boolean;
@@ -24,7 +24,7 @@ export type Source =
 
 type Server = {
   readonly name: string;
-  /** Programs that stand in one directory. */
+  /** Programs of one directory. */
   readonly programs: readonly string[];
   readonly package: string;
   /** Of a server that is there already. */

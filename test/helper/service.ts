@@ -1,6 +1,12 @@
 import { z } from 'zod';
 import type { Offer } from '../../src/component/capability.ts';
-import type { Exporter, Pipeline, Processor, Settings } from '../../src/component/component.ts';
+import type {
+  BatchProcessor,
+  Exporter,
+  Pipeline,
+  RequestProcessor,
+  Settings,
+} from '../../src/component/component.ts';
 import type {
   ConnectorFactory,
   ExporterFactory,
@@ -29,11 +35,18 @@ export type FakeParts = {
     more?: Partial<ReceiverFactory>,
     config?: unknown,
   ): Declared<ReceiverFactory>;
+  /** A processor of requests. */
   processor(
     id: string,
-    parts?: Partial<Processor>,
-    more?: Partial<ProcessorFactory>,
+    parts?: Partial<RequestProcessor>,
+    tenancy?: ProcessorFactory['tenancy'],
     config?: unknown,
+  ): Declared<ProcessorFactory>;
+  /** A processor of sealed data. */
+  batchProcessor(
+    id: string,
+    process: BatchProcessor['process'],
+    emits?: 'observations' | 'same',
   ): Declared<ProcessorFactory>;
   exporter(id: string, parts?: Partial<Exporter>, config?: unknown): Declared<ExporterFactory>;
   connector(id: string, parts?: Partial<Exporter>, config?: unknown): Declared<ConnectorFactory>;
@@ -90,23 +103,39 @@ export function fakeParts(): FakeParts {
         }),
       ),
     }),
-    processor(id, parts = {}, more = {}, config = {}) {
+    processor(id, parts = {}, tenancy = {}, config = {}) {
       behaviours.set(id, parts);
       const factory = known(`processor ${id}`, () =>
         defineProcessor({
           ...common,
           kind: 'processor',
           type: id,
-          data: { accepts: ['raw', 'observations'], emits: 'same' },
+          data: { accepts: ['received'], emits: 'same' },
+          tenancy,
           create(given) {
             settings.set(id, given);
             return { ...life(id), ...behaviours.get(id) };
           },
-          ...more,
         }),
       );
       return { id, config, factory };
     },
+    batchProcessor: (id, process, emits = 'same') => ({
+      id,
+      config: {},
+      factory: known(`processor ${id}`, () =>
+        defineProcessor({
+          ...common,
+          kind: 'processor',
+          type: id,
+          data: { accepts: ['raw', 'observations'], emits },
+          create(given) {
+            settings.set(id, given);
+            return { ...life(id), process };
+          },
+        }),
+      ),
+    }),
     exporter(id, parts = {}, config = {}) {
       behaviours.set(id, parts);
       const factory = known(`exporter ${id}`, () =>

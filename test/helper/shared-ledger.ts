@@ -7,7 +7,7 @@ import type { LedgerEntry, SharedLedger } from '../../src/tenancy/shared-ledger.
 export type MemoryLedger = SharedLedger & {
   readonly entries: ReadonlyMap<string, LedgerEntry>;
   readonly epoch: number;
-  /** What an accepting transaction does; false where the ledger refuses the batch. */
+  /** Enters a batch as an accepting transaction does; false if the ledger refuses it. */
   enter(reservation: Reservation, at: number, epoch: number): boolean;
   isAway: boolean;
 };

@@ -4,12 +4,14 @@ import type {
   Pipeline,
   RequestHead,
 } from '../../src/component/component.ts';
-import type { Batch, Tenant } from '../../src/model/batch.ts';
+import type { Batch, ReceivedBatch, Tenant } from '../../src/model/batch.ts';
 import { rawOf } from '../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../src/model/errors.ts';
+import type { RequestContext } from '../../src/model/request-context.ts';
+import { seal } from '../../src/model/seal.ts';
 import { aTenant } from './batches.ts';
 
-/** What a sink does with a batch: `ok`, an error to throw, or a function that decides. */
+/** The behaviour of a sink for a batch: `ok`, an error to throw, or a function that decides. */
 export type SinkBehaviour =
   | 'ok'
   | 'permanent'
@@ -18,9 +20,11 @@ export type SinkBehaviour =
 
 /** A consumer that keeps what it accepted. */
 export type Sink = {
-  consume(batch: Batch): Promise<void>;
+  consume(batch: Batch, request?: RequestContext): Promise<void>;
   /** Batches it took over, in order. */
   readonly batches: Batch[];
+  /** The requests behind them. */
+  readonly requests: (RequestContext | undefined)[];
   /** Ids of the raw batches behind them. */
   ids(): string[];
   behave(behaviour: SinkBehaviour): void;
@@ -31,18 +35,21 @@ export type Sink = {
 export function createSink(initial: SinkBehaviour = 'ok'): Sink {
   let behaviour = initial;
   const batches: Batch[] = [];
+  const requests: (RequestContext | undefined)[] = [];
   const waiting = new Set<{ count: number; resolve: () => void }>();
   return {
     batches,
+    requests,
     ids: () => batches.map((batch) => rawOf(batch).id),
     behave(next) {
       behaviour = next;
     },
-    async consume(batch) {
+    async consume(batch, request) {
       if (behaviour === 'permanent') throw new PermanentError('test_permanent', 'never');
       if (behaviour === 'retryable') throw new RetryableError('test_retryable', 'later');
       if (behaviour !== 'ok') await behaviour(batch);
       batches.push(batch);
+      requests.push(request);
       for (const waiter of waiting) {
         if (batches.length < waiter.count) continue;
         waiting.delete(waiter);
@@ -70,6 +77,7 @@ export function sinkPipeline(
     authenticate: more.authenticate ?? ((_head, _permission, fallback) => fallback ?? tenant),
     admit: more.admit ?? ((_head, fallback) => ({ tenant: fallback ?? tenant, release() {} })),
     process: more.process ?? ((batch) => Promise.resolve(batch)),
+    accept: more.accept ?? acceptInto(sink),
     consume: more.consume ?? ((batch) => sink.consume(batch)),
     branches,
     idempotency: more.idempotency,
@@ -78,9 +86,22 @@ export function sinkPipeline(
   };
 }
 
+/** The accepting part of a pipeline: `decide` in place of its processors, then the seal, then the sink. */
+export function acceptInto(
+  sink: Sink,
+  decide: (batch: ReceivedBatch, request: RequestContext) => Promise<void> | void = () => {},
+): Pipeline['accept'] {
+  return async (batch, request) => {
+    await decide(batch, request);
+    const sealed = seal(batch, request);
+    await sink.consume(sealed, request);
+    return sealed;
+  };
+}
+
 /** Keeps claims and answers in memory; `keep` plays the part of the durable append. */
 export function memoryLedger(): IdempotencyLedger & {
-  keep(batch: Batch): void;
+  keep(batch: Batch, request?: RequestContext): void;
 } {
   const held = new Set<string>();
   const kept = new Map<
@@ -99,11 +120,10 @@ export function memoryLedger(): IdempotencyLedger & {
       held.add(name);
       return { state: 'new', release: () => void held.delete(name) };
     },
-    keep(batch) {
-      const raw = rawOf(batch);
-      if (raw.idempotency === undefined) return;
-      const { key, requestHash, answer } = raw.idempotency;
-      kept.set(`${raw.tenant.projectId}/${key}`, { hash: requestHash, answer: answer(raw) });
+    keep(batch, request) {
+      if (request?.answer === undefined) return;
+      const { key, requestHash, ...answer } = request.answer;
+      kept.set(`${rawOf(batch).tenant.projectId}/${key}`, { hash: requestHash, answer });
     },
   };
 }

@@ -1,4 +1,5 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { FakeClock } from './clock.ts';
 
 const LONGEST_MS = 10_000;
 
@@ -7,6 +8,18 @@ export async function until(condition: () => boolean | Promise<boolean>): Promis
   const end = performance.now() + LONGEST_MS;
   while (!(await condition())) {
     if (performance.now() > end) throw new Error(`not true within 10 s: ${condition}`);
-    await nextTurn();
+    await pause(1);
   }
+}
+
+/** Advances the clock step by step until the condition is true. */
+export async function advanceUntil(
+  clock: FakeClock,
+  stepMs: number,
+  condition: () => boolean,
+): Promise<void> {
+  await until(() => {
+    if (!condition()) clock.advance(stepMs);
+    return condition();
+  });
 }

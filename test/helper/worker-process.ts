@@ -4,7 +4,7 @@ import type { Exit, WorkerProcess } from '../../src/supervisor/worker-handle.ts'
 
 export type FakeProcess = WorkerProcess & {
   readonly signals: readonly string[];
-  /** What it was asked and has not answered. */
+  /** Questions without an answer. */
   readonly questions: readonly Question[];
   tell(message: FromWorker): void;
   /** Says that it is ready, and how it is. */

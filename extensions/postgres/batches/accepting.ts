@@ -48,7 +48,7 @@ export async function acceptBatches(
     counted.map((batch) => Math.floor(usageTime(batch) / HOUR_MS)),
     counted.map(({ usage }) => usage.events),
     counted.map(({ usage }) => usage.bytes),
-    counted.map(({ usageEpoch }) => usageEpoch ?? null),
+    counted.map(({ usage }) => usage.epoch ?? null),
   ]);
   if (found.length === counted.length) return new Set();
   const entered = new Set(found.map(({ batch_id }) => batch_id));

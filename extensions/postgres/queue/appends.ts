@@ -25,7 +25,12 @@ const SLOW_MS = 100;
 /** Groups in flight at the same time, if they are slow. */
 const MAX_IN_FLIGHT = 4;
 
-export type Append = { readonly batch: SealedBatch; readonly answer: KeptAnswer | undefined };
+export type Append = {
+  readonly batch: SealedBatch;
+  readonly answer: KeptAnswer | undefined;
+  /** Aborted once the client was answered 503. */
+  readonly signal: AbortSignal | undefined;
+};
 
 /** A new entry of a queue. */
 export type EnteredRow = {
@@ -68,8 +73,8 @@ async function appendGroup(
   return calls.map((call) => byCall.get(call) ?? new Failed(tooLate()));
 }
 
-function isWaitedFor({ batch }: Append): boolean {
-  return batch.isGivenUp !== true;
+function isWaitedFor({ signal }: Append): boolean {
+  return signal?.aborted !== true;
 }
 
 /** Resolves with an empty list if every client was answered before the transaction could commit. */

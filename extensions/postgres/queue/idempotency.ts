@@ -6,6 +6,7 @@ import type {
   Logger,
 } from '../../../src/component/component.ts';
 import type { SealedBatch, Tenant } from '../../../src/model/batch.ts';
+import type { KeyedAnswer } from '../../../src/model/request-context.ts';
 import { ulid } from '../../../src/model/ulid.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import { row } from '../connection/statement.ts';
@@ -65,12 +66,14 @@ export type KeptAnswer = {
 };
 
 /** Undefined if the request carried no key. */
-export function keptAnswer(batch: SealedBatch, now: number): KeptAnswer | undefined {
-  const { idempotency, tenant } = batch;
-  if (idempotency === undefined) return undefined;
-  const { status, contentType, body } = idempotency.answer(batch);
-  const hash = keyHash(tenant, idempotency.key);
-  const { requestHash } = idempotency;
+export function keptAnswer(
+  { tenant }: SealedBatch,
+  answer: KeyedAnswer | undefined,
+  now: number,
+): KeptAnswer | undefined {
+  if (answer === undefined) return undefined;
+  const { key, requestHash, status, contentType, body } = answer;
+  const hash = keyHash(tenant, key);
   const { projectId } = tenant;
   return { hash, requestHash, projectId, status, contentType, body, expiresAt: now + KEPT_MS };
 }

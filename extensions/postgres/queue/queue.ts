@@ -2,6 +2,7 @@ import type { Clock, IdempotencyLedger, Logger } from '../../../src/component/co
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
+import type { RequestContext } from '../../../src/model/request-context.ts';
 import type {
   DeadLetter,
   DeadLetterFilter,
@@ -112,8 +113,8 @@ export class PostgresQueue implements SharedQueue {
     return this.#counts.refresh();
   }
 
-  async append(batch: SealedBatch): Promise<void> {
-    const answer = keptAnswer(batch, this.#parts.clock.now());
+  async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
+    const answer = keptAnswer(batch, request?.answer, this.#parts.clock.now());
     if (itemsOf(batch) === 0) {
       if (answer !== undefined) await this.#keepAnswer(answer);
       return;
@@ -125,7 +126,7 @@ export class PostgresQueue implements SharedQueue {
     // Counted before the write, so that appends in flight cannot exceed the bound together.
     this.#counts.changeBytes(size);
     try {
-      const appended = await this.#append({ batch, answer });
+      const appended = await this.#append({ batch, answer, signal: request?.signal });
       if (appended === 'deleted') throw new Refusal('unauthorized', 'The project was deleted.');
       if (appended === 'refused') {
         throw new RetryableError(
@@ -133,7 +134,7 @@ export class PostgresQueue implements SharedQueue {
           'The quota counters were lost before the batch was stored. Try again.',
         );
       }
-      batch.isUsageEntered = true;
+      if (request !== undefined) request.isUsageEntered = true;
       this.#entered(batch, appended.entered, size);
     } catch (error) {
       this.#counts.changeBytes(-size);
@@ -261,7 +262,7 @@ export class PostgresQueue implements SharedQueue {
         if (batch === undefined) await this.#endWithoutBody(branch, leased);
         else {
           const { seq, attempts } = leased;
-          entries.push({ branch, entry: { seq, batch: copyOf(batch), attempts } });
+          entries.push({ branch, entry: { seq, batch, attempts } });
         }
       }
       return entries;
@@ -501,12 +502,6 @@ export class PostgresQueue implements SharedQueue {
     this.#listeners.clear();
     for (const cancel of this.#timers) cancel();
   }
-}
-
-/** Each consumer gets a copy: its changes must not reach the next attempt. */
-function copyOf(batch: SealedBatch): SealedBatch {
-  const { idempotency: _answered, usageAt: _counted, ...copy } = batch;
-  return { ...copy };
 }
 
 function deadLetterOf(row: sql.DeadLetterRow): DeadLetter {

@@ -80,14 +80,14 @@ export function usageTimes(client: PostgresClient, clock: Clock): UsageTimes {
   const newest = new Map<string, number>();
   return {
     async load(batches) {
-      for (const { usageAt, tenant } of batches) {
+      for (const { usage, tenant } of batches) {
         const { organizationId } = tenant;
-        if (usageAt !== undefined || newest.has(organizationId)) continue;
+        if (usage.at !== undefined || newest.has(organizationId)) continue;
         newest.set(organizationId, await newestTime(client, organizationId, clock.now()));
       }
     },
-    of({ usageAt, receivedAt, tenant }) {
-      if (usageAt !== undefined) return usageAt;
+    of({ usage, receivedAt, tenant }) {
+      if (usage.at !== undefined) return usage.at;
       const known = newest.get(tenant.organizationId) ?? receivedAt;
       const hour = Math.floor(Math.max(known, receivedAt) / HOUR_MS) * HOUR_MS;
       newest.set(tenant.organizationId, hour);

@@ -1,7 +1,7 @@
 import { requestBody } from '../../otlp-client/body.ts';
 import { type ClientConfig, clientConfig } from '../../otlp-client/config.ts';
-import { openTransport, type Reply, type Transport } from '../../otlp-client/transport.ts';
-import { verdictOn } from '../../otlp-client/verdict.ts';
+import { judgeResponse } from '../../otlp-client/response.ts';
+import { type ClientResponse, openTransport, type Transport } from '../../otlp-client/transport.ts';
 import type { Piece } from './piece.ts';
 import type { Delivery } from './pump.ts';
 import type { Stop } from './stop.ts';
@@ -147,7 +147,7 @@ export class Deliverer implements Delivery {
       sending.abort();
     }, REQUEST_TIMEOUT_MS);
     try {
-      return await judge(await sending.reply, this.#destination, this.#config);
+      return await judge(await sending.response, this.#destination, this.#config);
     } catch (error) {
       const message = isLate ? 'no answer in time' : reasonOf(error);
       return { kind: 'retry', message, isBroken: !isLate };
@@ -210,13 +210,13 @@ type Retry = {
 type Verdict = Final | Retry | { readonly kind: 'unauthorized'; readonly message: string };
 
 async function judge(
-  reply: Reply,
+  reply: ClientResponse,
   { protocol }: Destination,
   config: ClientConfig,
 ): Promise<Verdict> {
   if (protocol === 'native' && reply.status >= 200 && reply.status < 300)
     return judgeEnvelope(reply);
-  const verdict = await verdictOn(reply, config, Date.now());
+  const verdict = await judgeResponse(reply, config, Date.now());
   switch (verdict.kind) {
     case 'delivered':
       return { kind: 'taken', rejected: 0, message: verdict.warning ?? '' };
@@ -234,7 +234,7 @@ async function judge(
 }
 
 /** What the native and the run endpoints answer: how many they took, and why not the others. */
-function judgeEnvelope({ body }: Reply): Final {
+function judgeEnvelope({ body }: ClientResponse): Final {
   try {
     const { rejected, results } = JSON.parse(body.toString()) as {
       rejected: number;

@@ -2,15 +2,15 @@ import type { JsonIndex } from '../batch-index.ts';
 import { itemRange } from './read.ts';
 
 /**
- * The body with the items of `keep` (ascending) alone. Everything before the first and behind the last
- * item of an array stays as it was; kept items stand in their order with a comma between them.
+ * The body with only the items at the positions in `keep` (ascending), with a comma between them. All bytes
+ * before the first and behind the last item of an array stay.
  */
 export function cutItems(index: JsonIndex, keep: readonly number[]): Buffer {
   const arrays = [
     { first: 0, last: index.posts - 1 },
     { first: index.posts, last: index.count - 1 },
   ].filter(({ first, last }) => first <= last);
-  // `patch` may stand before `post` in the body: the pieces follow the bytes, not the positions.
+  // `patch` may precede `post` in the body; the pieces follow the order of the bytes.
   arrays.sort((a, b) => itemRange(index, a.first)[0] - itemRange(index, b.first)[0]);
   const pieces: Buffer[] = [];
   let copied = 0;

@@ -15,10 +15,10 @@ import {
 import { stringIn } from './read.ts';
 
 /**
- * Decodes JSON whose keys somebody else chose. V8 14.6 guesses the next key of an object from objects it
- * has seen before, and takes the raw text `b\u0000` for the key `b\` where that one is expected: one
- * client's keys would change those of another. Keys with escapes are therefore read here; text without
- * any backslash is safe with, and left to, JSON.parse. The text must be known to be JSON.
+ * Decodes scanned JSON whose keys come from clients. JSON.parse of V8 14.6 predicts the next key of an object from
+ * earlier objects, and takes the raw text `b\u0000` for the key `b\` if it predicts that one: keys of one
+ * client would change those of another. Keys with escapes are therefore read here. JSON.parse is safe for
+ * text without a backslash.
  */
 export function decodeJson(bytes: Buffer, start: number, end: number): unknown {
   const isPlain = !bytes.subarray(start, end).includes(BACKSLASH);
@@ -33,7 +33,7 @@ export function decodeJsonText(text: string): unknown {
   return decodeJson(bytes, 0, bytes.length);
 }
 
-/** Never uses JSON.parse for an object; `toNumber` gets the text of each number. */
+/** Decodes without JSON.parse, except for strings; `toNumber` converts the text of every number. */
 export function decodeSafely(
   bytes: Buffer,
   start: number,
@@ -43,7 +43,7 @@ export function decodeSafely(
   return readValue(text, spaceFrom(text, start), toNumber);
 }
 
-/** Where the text goes on after what was read last. */
+/** The position behind the value that was read last. */
 let next = 0;
 
 function readValue(
@@ -79,7 +79,7 @@ function readObject(
   const object: Record<string, unknown> = {};
   next = spaceFrom(text, start + 1);
   while (bytes[next] !== CLOSE_BRACE) {
-    // The first member stands behind the brace, any other behind a comma.
+    // The first member follows the brace, every other one follows a comma.
     const keyStart = bytes[next] === QUOTE ? next : spaceFrom(text, next + 1);
     const keyEnd = skipString(text, keyStart + 1);
     const key = stringIn(bytes, keyStart, keyEnd);
@@ -92,7 +92,7 @@ function readObject(
   return object;
 }
 
-/** As JSON.parse has it: a member of that name, and no change of the prototype. */
+/** Adds a member `__proto__` as JSON.parse does, which leaves the prototype alone. */
 function define(object: object, key: string, value: unknown): void {
   Object.defineProperty(object, key, {
     value,

@@ -21,7 +21,7 @@ export function spliceJson(
   return Buffer.concat(pieces);
 }
 
-/** Text as it is spelled between the quotes of a JSON string. */
+/** `FormatModule.encodeText`: the bytes between the quotes of a JSON string. */
 export function encodeJsonText(text: string): Buffer {
   return Buffer.from(JSON.stringify(text).slice(1, -1));
 }
@@ -46,7 +46,7 @@ export function reparentItem(
   if (changes.length === 0 && firstParent !== undefined) {
     changes.push({ ...firstParent, value: parentId });
   }
-  // An item whose parent was dropped before keeps the id that its client sent.
+  // After several changes, the original id is the one that the client sent.
   if (!stringAt(index, position, original)) {
     changes.push({ slot: original, name: ORIGINAL_PARENT_FIELD, value: originalParentId });
   }
@@ -56,7 +56,7 @@ export function reparentItem(
   return membersSet(index, position, changes);
 }
 
-/** Replaces the values of members; members that the item lacks are added behind all others. */
+/** Replaces the values of members; missing members are added behind all others. */
 function membersSet(
   index: JsonIndex,
   position: number,
@@ -71,7 +71,7 @@ function membersSet(
     else splices.push({ start, end: endOf(index, position, slot), bytes: Buffer.from(json) });
   }
   splices.sort((a, b) => a.start - b.start);
-  // An item with a parent has an id too, so a member precedes the comma.
+  // An item with a parent also has an id, so a member precedes the comma.
   const last = itemRange(index, position)[1] - 1;
   if (added !== '') splices.push({ start: last, end: last, bytes: Buffer.from(added) });
   return splices;

@@ -1,8 +1,8 @@
 import type { TextField } from '../texts.ts';
 
 /**
- * Fields that native events and runs have in common. They open the list of either format, so that their
- * slots are the same in both and one set of rules can read them.
+ * The common fields of native events and runs. Both formats list them first, so their slots are the same and one
+ * set of rules reads both.
  */
 export const COMMON_FIELDS = [
   'id',
@@ -53,7 +53,7 @@ export const COMMON_TEXT_FIELDS = {
   'extra.metadata.custom_fields': 'custom_fields',
 } as const satisfies Partial<Record<(typeof COMMON_FIELDS)[number], TextField>>;
 
-/** Fields whose compact JSON length counts: for the 4 MiB of each, and for hourly usage. */
+/** Fields with a limit of 4 MiB of compact JSON each, whose compact length counts as hourly usage. */
 export const SIZED_FIELDS = [
   'inputs',
   'outputs',
@@ -62,11 +62,10 @@ export const SIZED_FIELDS = [
   'context_metadata',
   'extra.metadata',
 ] as const;
-/** Compact JSON of one such field may have this many bytes (spec 8). */
+/** The largest compact JSON of one such field, in bytes (spec 8). */
 export const MAX_FIELD_BYTES = 4_194_304;
-export type SizedField = (typeof SIZED_FIELDS)[number];
 
-/** The slot of every field of a list, by its path. */
+/** The slot of every path in a list. */
 export function slotsOf<const Field extends string>(
   fields: readonly Field[],
 ): Readonly<Record<Field, number>> {

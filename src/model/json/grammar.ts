@@ -1,28 +1,28 @@
 import { Refusal } from '../errors.ts';
 
 /**
- * The grammar of RFC 8259 over bytes, exactly as `JSON.parse` has it, without building a string or an
- * object. Every `skip…` takes the position where something starts and gives the one behind it; what is
- * not JSON throws an `invalid_json`. The bytes must be valid UTF-8 already.
+ * The grammar of RFC 8259 over bytes, exactly as `JSON.parse` implements it, without building a string or an
+ * object. Every `skip…` function takes the position of a token or value and returns the position behind it.
+ * Invalid JSON throws an `invalid_json`. The bytes must be valid UTF-8.
  *
- * On the way the scanner keeps count of the bytes that compact JSON would save (`saved`), so that the
- * compact length of any value is the difference of two readings and needs no second pass.
+ * The scanner counts the bytes that compact JSON would save (`saved`). The compact length of a value follows
+ * from the counts before and after it, without a second pass.
  */
 export type Text = {
   readonly bytes: Buffer;
   /** The same bytes, for reading four at a time. */
   readonly view: DataView;
-  /** Containers inside one another, the root included, that are too many. */
+  /** The most nested containers, the root included. */
   readonly maxDepth: number;
-  /** Bytes up to here that compact JSON does without: white space, and the longer spelling of escapes. */
+  /** Bytes so far that compact JSON saves: white space, and longer spellings of escapes. */
   saved: number;
-  /** Escapes up to here, so that a difference of two readings says whether a string holds one. */
+  /** Escapes so far; a string without escapes leaves the count unchanged. */
   escapes: number;
 };
 
-/** Nesting that a body may have; what wraps a single run comes on top (src/model/runs/wrap.ts). */
+/** The most nested containers of a body; a wrapped run has some more (src/model/runs/wrap.ts). */
 export const MAX_JSON_DEPTH = 512;
-/** What no limit exceeds: there is a place for every open container. */
+/** The upper bound of all limits, and the size of `CONTAINERS`. */
 const MAX_DEPTH_EVER = 1024;
 
 export function textOf(bytes: Buffer, maxDepth = MAX_JSON_DEPTH): Text {
@@ -47,7 +47,7 @@ const DOT = 0x2e;
 const SLASH = 0x2f;
 const ZERO = 0x30;
 const NINE = 0x39;
-export const COLON = 0x3a;
+const COLON = 0x3a;
 export const OPEN_BRACKET = 0x5b;
 export const BACKSLASH = 0x5c;
 export const CLOSE_BRACKET = 0x5d;
@@ -66,7 +66,7 @@ export function skipSpace(text: Text, start: number): number {
   return at;
 }
 
-/** Any value; `depth` is the number of containers it stands in. Iterative: nesting costs no stack. */
+/** Any value; `depth` is the number of containers around it. Iterative, so nesting needs no stack. */
 export function skipValue(text: Text, start: number, depth: number): number {
   const { bytes } = text;
   const isObject = CONTAINERS;
@@ -81,13 +81,13 @@ export function skipValue(text: Text, start: number, depth: number): number {
       isObject[level] = c === OPEN_BRACE ? 1 : 0;
       at = open(text, at + 1, c);
       if (at >= 0) continue;
-      // An empty container: `open` says so by giving the position negated.
+      // `open` returned the negated end of an empty container.
       at = -at;
       level--;
     } else {
       at = skipScalar(text, at);
     }
-    // Behind a value: close what ends here, or go on to the next member.
+    // Behind a value: close the containers that end here, or continue with the next member.
     for (;;) {
       if (level === depth) return at;
       let d = bytes[at] as number;
@@ -106,10 +106,10 @@ export function skipValue(text: Text, start: number, depth: number): number {
   }
 }
 
-/** Which of the open containers are objects; one is enough, as nothing here is re-entered. */
+/** 1 for every open container that is an object. Shared by all calls, as none is ever re-entered. */
 const CONTAINERS = new Uint8Array(MAX_DEPTH_EVER + 1);
 
-/** Behind an opening bracket: where the first value starts, or the negated end of an empty container. */
+/** The start of the first value behind an opening bracket, or the negated end of an empty container. */
 function open(text: Text, start: number, bracket: number): number {
   const at = spaceFrom(text, start);
   const c = text.bytes[at] as number;
@@ -118,7 +118,7 @@ function open(text: Text, start: number, bracket: number): number {
   return skipKey(text, at);
 }
 
-/** A key and its colon; gives where the member's value starts. White space may come first. */
+/** White space, a key and its colon; returns the start of the member's value. */
 function skipKey(text: Text, start: number): number {
   let at = spaceFrom(text, start);
   if (text.bytes[at] !== QUOTE) return fail(text, at);
@@ -126,19 +126,19 @@ function skipKey(text: Text, start: number): number {
   return skipColon(text, at);
 }
 
-/** The colon behind a key, and the white space around it. */
+/** The colon behind a key, and white space around it. */
 export function skipColon(text: Text, start: number): number {
   const at = spaceFrom(text, start);
   if (text.bytes[at] !== COLON) return fail(text, at);
   return spaceFrom(text, at + 1);
 }
 
-/** As `skipSpace`, for where there mostly is none. */
+/** As `skipSpace`, but fast if there is no white space. */
 export function spaceFrom(text: Text, at: number): number {
   return (text.bytes[at] as number) <= SPACE ? skipSpace(text, at) : at;
 }
 
-/** The level of a container that opens at `level`; one too many refuses the whole body. */
+/** The level inside a container that opens at `level`. Throws if that is one too many. */
 export function deeper(text: Text, level: number): number {
   if (level >= text.maxDepth) {
     throw new Refusal('invalid_json', `The body is nested deeper than ${text.maxDepth} levels.`);
@@ -147,10 +147,10 @@ export function deeper(text: Text, level: number): number {
 }
 
 /**
- * A string, from behind its opening quote. Reads four bytes at a time: a word is passed over when none
- * of its bytes is a quote, a backslash or a control character, and the first that is one is found by its
- * bit. Flipping bit 1 puts the quote next to the control characters, below 0x21, so that one subtraction
- * finds both. (It borrows only from bytes above a hit, so the lowest hit is always a true one.)
+ * A string, from behind its opening quote. Reads words of four bytes and skips those without a quote, a backslash
+ * and a control character; a bit mask finds the first hit. Flipping bit 1 moves the quote next to the
+ * control characters, below 0x21, so that one subtraction finds both. (The subtraction borrows only from bytes
+ * above a hit, so the lowest hit is exact.)
  */
 export function skipString(text: Text, start: number): number {
   const { bytes, view } = text;
@@ -177,7 +177,7 @@ export function skipString(text: Text, start: number): number {
   }
 }
 
-/** An escape, from its backslash; counts what compact JSON would save on it. */
+/** An escape, from its backslash; adds the bytes that compact JSON saves on it. */
 function skipEscape(text: Text, start: number): number {
   text.escapes++;
   switch (text.bytes[start + 1]) {
@@ -218,11 +218,11 @@ function skipUnicodeEscape(text: Text, start: number): number {
       return start + 12;
     }
   }
-  // A lone surrogate stays an escape of six bytes, as JSON.stringify writes it.
+  // JSON.stringify writes a lone surrogate as an escape of six bytes, too.
   return start + 6;
 }
 
-/** Bytes of an ASCII character within a compact JSON string. */
+/** Bytes of an ASCII character in a compact JSON string. */
 function compactAscii(unit: number): number {
   if (unit >= SPACE) return unit === QUOTE || unit === BACKSLASH ? 2 : 1;
   return unit === 8 || unit === 9 || unit === 10 || unit === 12 || unit === 13 ? 2 : 6;
@@ -241,8 +241,8 @@ function hex4(text: Text, start: number): number {
 }
 
 /**
- * Writes what stands between the quotes at [start, end) into `target`, escapes resolved, and gives its
- * length; undefined where it does not fit or an escape stands for something outside ASCII.
+ * Decodes the content of a string at [start, end) into `target` and returns its length. Undefined if it does not
+ * fit, or if an escape is of a character outside ASCII.
  */
 export function unescapeAscii(
   bytes: Uint8Array,
@@ -259,7 +259,7 @@ export function unescapeAscii(
         c = 0;
         for (const last = at + 4; at < last; ) {
           const digit = bytes[++at] ?? 0;
-          // The low half of a letter's code is its place in the alphabet: a is 1.
+          // The low four bits of a letter are its place in the alphabet, from 1.
           c = c * 16 + (digit & 0x0f) + (digit > NINE ? 9 : 0);
         }
       } else {
@@ -273,7 +273,7 @@ export function unescapeAscii(
   return length;
 }
 
-/** What the letters b, f, n, r and t stand for behind a backslash. */
+/** The characters of the escapes with the letters b, f, n, r and t. */
 const SHORT_ESCAPES: ReadonlyMap<number, number> = new Map([
   [0x62, 8],
   [0x66, 12],
@@ -333,7 +333,7 @@ function skipDigits(text: Text, start: number): number {
   return at;
 }
 
-/** Says where the body stops being JSON, never what stands there. */
+/** The message has the position of the error, and never the content of the body. */
 export function fail(text: Text, at: number): never {
   const where = at >= text.bytes.length ? 'ends too early' : `is not valid JSON at byte ${at}`;
   throw new Refusal('invalid_json', `The body ${where}.`);

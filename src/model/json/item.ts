@@ -28,21 +28,21 @@ import {
   typeAt,
   typeOfByte,
 } from './read.ts';
-import { versionOf } from './version.ts';
+import { parseVersion } from './version.ts';
 
-/** What native events and runs share: both are JSON objects with the common fields. */
+/** Readers of the common fields of native events and runs. */
 
-/** `observation_id` wins over `id`. Undefined where the id is none that may be shown. */
+/** The item's id; `observation_id` takes precedence over `id`. Undefined if it is invalid. */
 export function ownId(index: JsonIndex, position: number): string | undefined {
   const slot = idSlot(index, position);
   const length = lengthAt(index, position, slot);
-  // What is longer than any id, were it all escapes, is not decoded to learn that.
+  // Longer than any id whose characters are all escapes: no need to decode it.
   if (length > 6 * MAX_ID_BYTES + 2) return undefined;
   if (length > LONG_ID) return longId(index, position, slot);
   return idIn(index, position, slot);
 }
 
-/** Bytes above which an id is decoded once, and not whenever it is asked for. */
+/** Longer ids are decoded once for each index. */
 const LONG_ID = 512;
 const longIds = new WeakMap<JsonIndex, Map<number, string | undefined>>();
 
@@ -62,7 +62,7 @@ export function idSlot(index: JsonIndex, position: number): number {
   return isPresent(index, position, COMMON.observation_id) ? COMMON.observation_id : COMMON.id;
 }
 
-/** An optional id: an empty one names nothing. */
+/** An optional id; null if it is empty. */
 export function idAt(index: JsonIndex, position: number, slot: number): string | null {
   return stringAt(index, position, slot) || null;
 }
@@ -88,7 +88,7 @@ export function metadataText(index: JsonIndex, position: number, key: string): s
     : bytes.toString('utf8', found.start, found.end);
 }
 
-/** ISO 8601 text, or, where `epochMs` says so, a number of milliseconds. */
+/** An instant as ISO 8601 text or, with `epochMs`, as a number of milliseconds. */
 export function instantAt(
   index: JsonIndex,
   position: number,
@@ -99,7 +99,7 @@ export function instantAt(
   if (start !== 0 && index.bytes[start] === QUOTE) {
     const end = endOf(index, position, slot);
     const plain = instantIn(index.bytes, start + 1, end - 1);
-    // What is no instant as it stands may be one that is spelled with escapes, if it is short enough.
+    // A short text that is no instant may still be one that is spelled with escapes.
     if (plain !== undefined || end - start > LONGEST_ESCAPED) return plain;
     return parseInstant(stringIn(index.bytes, start, end));
   }
@@ -108,17 +108,17 @@ export function instantAt(
   return instantFromEpochMs(textAt(index, position, slot) ?? '');
 }
 
-/** The longest instant has 56 characters, each of them an escape, and two quotes. */
+/** The longest instant has 56 characters, each of which may be an escape, and two quotes. */
 const LONGEST_ESCAPED = 6 * 56 + 2;
 
-/** The event's version in decimal digits; `0` where none was sent. */
+/** The event's version in decimal digits; `0` if it has none. */
 export function versionAt(index: JsonIndex, position: number): string {
   const text = textAt(index, position, COMMON.event_version);
-  return text === undefined ? '0' : (versionOf(text) ?? '0');
+  return text === undefined ? '0' : (parseVersion(text) ?? '0');
 }
 
-/** Effective metadata: `metadata` where present, else `extra.metadata`. */
-export function metadataSlot(index: JsonIndex, position: number): number {
+/** The slot of the effective metadata: `metadata` if present, else `extra.metadata`. */
+function metadataSlot(index: JsonIndex, position: number): number {
   return isPresent(index, position, COMMON.metadata) ? COMMON.metadata : COMMON['extra.metadata'];
 }
 
@@ -126,8 +126,8 @@ function slotOfPayload(index: JsonIndex, position: number, field: PayloadField):
   return field === 'metadata' ? metadataSlot(index, position) : COMMON[field];
 }
 
-/** The very text that was sent for each field that is there. */
-export function payloadOf(
+/** `FormatModule.payload`: the received text of every field that is present. */
+export function payloadOfItem(
   index: JsonIndex,
   position: number,
   fields: readonly PayloadField[],
@@ -148,7 +148,7 @@ export function payloadMaskOf(index: JsonIndex, position: number): number {
   return mask;
 }
 
-/** Compact bytes of the five payload fields; metadata counts once, as the one in effect. */
+/** Compact bytes of the five payload fields, of which metadata is the effective metadata. */
 export function usageBytesOf(index: JsonIndex, position: number): number {
   const first = position * SIZED_COUNT;
   let bytes = 0;
@@ -167,7 +167,7 @@ export function compactSize(index: JsonIndex, position: number, place: number): 
   return index.sizes[position * SIZED_COUNT + place] ?? 0;
 }
 
-/** Spec 2.6: context metadata, then effective metadata, then event level. */
+/** Merged as in spec 2.6: context metadata, effective metadata, event level. */
 export function customFieldsOf(
   index: JsonIndex,
   position: number,
@@ -186,8 +186,8 @@ export function customFieldsOf(
 }
 
 /**
- * Members of the object at `start`; nested values are left out, as they are ignored anyway. Keys are read
- * here and not by JSON.parse, which in V8 14.6 can take a key that ends with an escape for another one.
+ * Members of the object at `start`. Nested values are undefined, because custom fields ignore them. The keys
+ * are not read by JSON.parse, which can confuse keys; see `decodeJson`.
  */
 function* scalarMembers(bytes: Buffer, start: number): Generator<[string, unknown], void> {
   for (const member of membersOf(bytes, start)) {
@@ -197,10 +197,10 @@ function* scalarMembers(bytes: Buffer, start: number): Generator<[string, unknow
   }
 }
 
-/** Names of counts that one event may have; clients have about ten. */
+/** The most token counts of one event; clients send about ten. */
 const MAX_COUNTS = 64;
 
-/** The integer members of an object of token counts, of the first 64 names; null where there are none. */
+/** The integer members of an object of token counts, limited to the first 64 names; null if there are none. */
 export function tokenUsageAt(index: JsonIndex, position: number, slot: number): TokenUsage | null {
   if (typeAt(index, position, slot) !== 'object') return null;
   const counts = countsIn(index.bytes, startOf(index, position, slot));
@@ -213,14 +213,14 @@ export function countsIn(bytes: Buffer, start: number): Map<string, number> {
   for (const { key, start: valueStart, end } of membersOf(bytes, start)) {
     if (!counts.has(key) && counts.size === MAX_COUNTS) continue;
     const count = countIn(bytes, valueStart, end);
-    // The last value of a repeated key counts, also where it is none.
+    // The last value of a repeated key counts, also if it is no count.
     if (count === undefined) counts.delete(key);
     else counts.set(key, count);
   }
   return counts;
 }
 
-/** Spellings of integers are shorter than this, unless they are a joke. */
+/** Longer spellings of an integer are not parsed. */
 const LONGEST_COUNT = 64;
 
 function countIn(bytes: Buffer, start: number, end: number): number | undefined {
@@ -229,7 +229,7 @@ function countIn(bytes: Buffer, start: number, end: number): number | undefined 
   return Number.isSafeInteger(count) ? count : undefined;
 }
 
-/** An `error` field: text is its message; of an object the three known members are taken. */
+/** The `error` field: a string is its message, an object has a message, a type and a stack trace. */
 export function errorAt(index: JsonIndex, position: number): ObservationError | null {
   const type = typeAt(index, position, COMMON.error);
   if (type === 'string') {
@@ -252,7 +252,7 @@ function textOf(bytes: Buffer, member: Member | undefined): string | null {
   return stringIn(bytes, member.start, member.end);
 }
 
-/** The item's text as it was sent. */
+/** `FormatModule.source`: the received text of the item. */
 export function sourceOfItem(index: JsonIndex, position: number): string {
   const [start, end] = itemRange(index, position);
   return index.bytes.toString('utf8', start, end);

@@ -1,33 +1,32 @@
 import { BACKSLASH, unescapeAscii } from './grammar.ts';
 
 /**
- * Which fields of an item the scanner looks out for: a small trie of keys, made once per format from a
- * list of dotted paths. The place of a path in its list is its slot: where its range stands in a record.
+ * The fields of an item that the scanner records: a small trie of keys, made once per format from a list of dotted
+ * paths. The place of a path in the list is its slot: the place of its range in a record.
  */
 export type PatternNode = {
   /** The key's bytes. */
   readonly key: Uint8Array;
-  /** The key as compact JSON has it: in quotes, and with its colon. */
+  /** The key as in compact JSON: in quotes, with its colon. */
   readonly token: Uint8Array;
   /**
-   * The known key that followed this one last time. A client sends its keys in one order, so it is tried
-   * before any other; a wrong guess costs a comparison and changes nothing.
+   * The known key that followed this one last time. Clients send their keys in a fixed order, so the scanner tries
+   * it first; a wrong prediction costs one comparison.
    */
   next: PatternNode | undefined;
-  /** Place of this field in the list. */
   readonly slot: number;
-  /** Place of this field among those whose compact length is kept; -1 for the others. */
+  /** The place of this field among those whose compact length is recorded; -1 for other fields. */
   readonly sized: number;
-  /** Slots and sized places below this field, forgotten when the field comes again. */
+  /** Slots and sized places below this field, cleared when the field is repeated. */
   readonly slotsBelow: readonly number[];
   readonly sizedBelow: readonly number[];
   readonly children: KeyTable | undefined;
 };
 
 export type KeyTable = {
-  /** Nodes by the length of their key, and under each length in the order of the list. */
+  /** Nodes by the length of their key; nodes of one length are in the order of the list. */
   readonly byLength: readonly (readonly PatternNode[] | undefined)[];
-  /** The known key that came first last time. */
+  /** The known key that was the first one last time. */
   next: PatternNode | undefined;
 };
 
@@ -38,8 +37,8 @@ export type Pattern = {
 };
 
 /**
- * `paths` are dotted (`extra.metadata`), every parent listed before its children. `sized` are the paths
- * whose compact JSON length is kept, in the order of their places.
+ * `paths` are dotted (`extra.metadata`); every parent precedes its children. `sized` are the paths whose
+ * compact JSON length is recorded, in the order of their places.
  */
 export function compilePattern(paths: readonly string[], sized: readonly string[]): Pattern {
   return {
@@ -77,12 +76,12 @@ function tableOf(
     found = true;
   }
   if (!found) return undefined;
-  // Without holes, a look-up by length stays a plain array access.
+  // An array without holes has faster look-ups.
   const byLength = Array.from({ length: table.length }, (_, length) => table[length]);
   return { byLength, next: undefined };
 }
 
-/** The node for the key that stands at [start, end) without escapes; undefined for any other key. */
+/** The node for the key at [start, end), which has no escapes; undefined for unknown keys. */
 export function nodeFor(
   table: KeyTable,
   bytes: Uint8Array,
@@ -104,7 +103,7 @@ export function nodeFor(
   return undefined;
 }
 
-/** As `nodeFor`, for a key that may hold escapes. */
+/** As `nodeFor`, for a key that may have escapes. */
 export function nodeForAny(
   keys: KeyTable,
   bytes: Uint8Array,
@@ -117,7 +116,7 @@ export function nodeForAny(
   return length === undefined ? undefined : nodeFor(keys, UNESCAPED, 0, length);
 }
 
-/** Room for the longest known key; only ASCII stands in one. */
+/** Holds the longest known key; known keys are ASCII. */
 const UNESCAPED = Buffer.alloc(64);
 
 function hasEscapes(bytes: Uint8Array, start: number, end: number): boolean {
@@ -127,7 +126,7 @@ function hasEscapes(bytes: Uint8Array, start: number, end: number): boolean {
   return false;
 }
 
-/** Whether the key of `node` stands at `start` as compact JSON has it, colon included. */
+/** The bytes at `start` are the key of `node` as in compact JSON, colon included. */
 export function isTokenAt(node: PatternNode, bytes: Uint8Array, start: number): boolean {
   const token = node.token;
   for (let i = 1; i < token.length; i++) {

@@ -29,8 +29,8 @@ import {
 } from './pattern.ts';
 
 /**
- * The accept path of native and run bodies: one pass that checks the grammar, bounds the nesting and
- * notes where items and their known fields stand.
+ * The accept path of native and run bodies: one pass that checks the grammar, bounds the nesting and records the
+ * ranges of items and their known fields.
  *
  *   root object ── a known array (`events`; `post`, `patch`) ── items ── fields of the pattern
  *        │                     everything else: skipValue               │
@@ -41,13 +41,13 @@ export type DocumentShape = {
   readonly pattern: Pattern;
   /** Keys of the root that hold the items, in the order of their positions. */
   readonly arrays: readonly string[];
-  /** Whether each of them must be there. */
+  /** Every array must be present. */
   readonly required: boolean;
 };
 
 export type DocumentScanner = (bytes: Buffer, limits: ScanLimits) => JsonIndex;
 
-/** A scanner for one shape. It keeps its working memory from body to body, as no scan is ever re-entered. */
+/** A scanner for one shape. It reuses its working memory for every body, as no scan is ever re-entered. */
 export function documentScanner(shape: DocumentShape): DocumentScanner {
   const roots = compilePattern(shape.arrays, []).root;
   const tables = shape.arrays.map((key) => newTable(key, shape.pattern));
@@ -64,7 +64,7 @@ export function documentScanner(shape: DocumentShape): DocumentScanner {
   };
 }
 
-/** Checks that the bytes are one JSON value within the nesting limit, and nothing else. */
+/** Throws unless the bytes are exactly one JSON value within the nesting limit. */
 export function checkJson(bytes: Buffer, maxDepth?: number): void {
   if (!isUtf8(bytes)) throw new Refusal('invalid_json', 'The body is not valid UTF-8.');
   const text = textOf(bytes, maxDepth);
@@ -76,7 +76,7 @@ function endOfBody(text: Text, at: number): void {
   if (end < text.bytes.length) fail(text, end);
 }
 
-/** The items of one array, while the body is being read. */
+/** The items of one array during a scan. */
 type ItemTable = {
   readonly key: string;
   readonly pattern: Pattern;
@@ -84,7 +84,7 @@ type ItemTable = {
   maxItems: number;
   found: 'nothing' | 'array' | 'other';
   count: number;
-  /** Records that have been written since the table was last cleared. */
+  /** Records that were written since the last clear. */
   used: number;
   ranges: Uint32Array;
   sizes: Uint32Array;
@@ -111,7 +111,7 @@ function reset(table: ItemTable, limits: ScanLimits): void {
   clear(table);
 }
 
-/** All at once: a fill for each record would cost more than reading a short item. */
+/** Clears all records at once: a fill for every record would cost more than reading a short item. */
 function clear(table: ItemTable): void {
   table.ranges.fill(0, 0, table.used * table.stride);
   table.sizes.fill(0, 0, table.used * table.pattern.sized);
@@ -119,7 +119,7 @@ function clear(table: ItemTable): void {
   table.count = 0;
 }
 
-/** Items there is room for at first; it doubles as needed. */
+/** Items that a new table has room for; the room doubles as needed. */
 const FIRST_ITEMS = 64;
 
 function scanRoot(
@@ -152,7 +152,7 @@ function scanRoot(
   }
 }
 
-/** Items in an array of the root: depth 2, so that an item's own container is the third. */
+/** Items of an array of the root, at depth 2; the item's own container is the third. */
 function scanArray(text: Text, start: number, table: ItemTable): number {
   const { bytes } = text;
   const depth = deeper(text, 1);
@@ -169,7 +169,7 @@ function scanArray(text: Text, start: number, table: ItemTable): number {
 
 function scanItem(text: Text, start: number, depth: number, table: ItemTable): number {
   const position = table.count++;
-  // One item too many refuses the whole body, but only once all of it has proved to be JSON.
+  // One item too many refuses the body, but only if all of it is valid JSON.
   if (position >= table.maxItems) return skipValue(text, start, depth);
   const record = position * table.stride;
   const sizes = position * table.pattern.sized;
@@ -184,7 +184,7 @@ function scanItem(text: Text, start: number, depth: number, table: ItemTable): n
   return end;
 }
 
-/** An object some of whose keys are known. Recursion goes no deeper than the pattern does. */
+/** An object with known keys. Recursion is as deep as the pattern at most. */
 function scanObject(
   text: Text,
   start: number,
@@ -250,7 +250,7 @@ function scanField(
   return end;
 }
 
-/** A key that comes again takes the place of the earlier one, and of all that stood in it. */
+/** Clears the fields below a repeated key, whose last value replaces the earlier ones. */
 function forgetBelow(table: ItemTable, node: PatternNode, record: number, sizes: number): void {
   for (const slot of node.slotsBelow) {
     table.ranges[record + 2 * (slot + 1)] = 0;

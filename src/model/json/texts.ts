@@ -14,12 +14,12 @@ import {
   textOf,
 } from './grammar.ts';
 import { type KeyTable, nodeForAny, type Pattern } from './pattern.ts';
-import { itemRange } from './read.ts';
+import { itemRange, typeOfByte } from './read.ts';
 
 /** The pattern of a format's items, and the text field of each of its slots. */
 export type ItemFields = { readonly pattern: Pattern; readonly fields: readonly TextField[] };
 
-/** The text field of every path; a path without an entry has that of its parent, `attributes` at the root. */
+/** The text field of every path. A path without an entry has its parent's field; at the root, `attributes`. */
 export function itemFields<Path extends string>(
   pattern: Pattern,
   paths: readonly Path[],
@@ -51,8 +51,8 @@ export function itemTexts(
 }
 
 /**
- * `FormatModule.sharedTexts` for native events and runs: everything around the items, as `metadata`. Items
- * that a repeated key of the root shadows are not in the index, yet in the body: they count as shared.
+ * `FormatModule.sharedTexts` for native events and runs: everything around the items, as `metadata`. Items that
+ * a repeated key of the root shadows are in the body but not in the index, so their texts are shared texts.
  */
 export function rootTexts(index: JsonIndex, visitor: TextVisitor): void {
   const items = new Map<number, number>();
@@ -63,14 +63,13 @@ export function rootTexts(index: JsonIndex, visitor: TextVisitor): void {
   walk.value(spaceFrom(walk.json, 0), 'metadata', NO_KEY, NO_KEY, false);
 }
 
-export const NO_KEY = -1;
+const NO_KEY = -1;
 
-/** Keys of an object that decide the field of their values. */
+/** Keys of an object, and the fields of their values by slot. */
 type KnownKeys = { readonly keys: KeyTable; readonly fields: readonly TextField[] };
 
 /**
- * One walk over JSON that the scanner has been through. Recursion is as deep as the nesting, which the
- * scanner bounds.
+ * One walk over scanned JSON. Recursion is as deep as the nesting, which the scanner bounds.
  */
 export class TextWalk {
   readonly json: Text;
@@ -78,7 +77,7 @@ export class TextWalk {
   readonly #skipped: ReadonlyMap<number, number> | undefined;
   readonly #place: MutablePlace = newPlace();
 
-  /** The walk passes over array elements in `skipped`, which maps their starts to their ends. */
+  /** `skipped` maps the starts of array elements that the walk skips to their ends. */
   constructor(bytes: Buffer, visitor: TextVisitor, skipped?: ReadonlyMap<number, number>) {
     this.json = textOf(bytes, Number.MAX_SAFE_INTEGER);
     this.#visitor = visitor;
@@ -101,8 +100,23 @@ export class TextWalk {
       case OPEN_BRACKET:
         return this.#array(start, field, keyStart, keyEnd, isMarked);
       default:
-        return skipScalar(this.json, start);
+        return this.scalar(start, isMarked);
     }
+  }
+
+  /** A number, `true`, `false` or `null`, or a quoted number or byte sequence. */
+  scalar(start: number, isMarked: boolean): number {
+    const { json } = this;
+    const first = json.bytes[start];
+    const end = first === QUOTE ? skipString(json, start + 1) : skipScalar(json, start);
+    if (isMarked && this.#visitor.scalar !== undefined) {
+      const type = typeOfByte(first);
+      const isEmpty = first === QUOTE && end === start + 2;
+      if ((type === 'number' || type === 'string') && !isEmpty) {
+        this.#visitor.scalar({ start, end, form: 'json' });
+      }
+    }
+    return end;
   }
 
   string(

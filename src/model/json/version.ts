@@ -1,17 +1,17 @@
 const MAX_VERSION = '18446744073709551615';
 
-/** Characters a version may be spelled with, leading zeros and all: more is an attack, not a number. */
+/** The longest spelling of a version, leading zeros included. */
 export const MAX_SPELLING = 4096;
 
 /**
- * An event version in plain decimal digits, from the JSON text of its value: a number of integral value
- * however it is spelled (`5`, `1.0`, `1e3`), or a string of decimal digits. Undefined for everything else
- * and beyond 2^64-1. Exact: the text is never turned into a double.
+ * An event version in plain decimal digits, from the JSON text of its value: a number with an integral value in any
+ * spelling (`5`, `1.0`, `1e3`), or a string of decimal digits. Undefined for all other values and above 2^64-1.
+ * Exact, because the text is never converted to a double.
  */
-export function versionOf(json: string): string | undefined {
+export function parseVersion(json: string): string | undefined {
   if (json.length > MAX_SPELLING) return undefined;
   if (json.startsWith('"')) {
-    // A digit may be spelled as an escape; only then is the string decoded.
+    // Only a string with escapes is decoded.
     const text = json.includes('\\') ? String(JSON.parse(json)) : json.slice(1, -1);
     return /^\d+$/.test(text) ? bounded(text) : undefined;
   }
@@ -27,7 +27,7 @@ export function versionOf(json: string): string | undefined {
   return bounded(digits.significant + '0'.repeat(power));
 }
 
-/** Without leading zeros, and with the trailing ones counted instead of kept. */
+/** The digits without leading and trailing zeros, and the number of trailing zeros. */
 function trimZeros(text: string): { significant: string; zeros: number } {
   let start = 0;
   while (text[start] === '0') start++;

@@ -4,7 +4,7 @@ import { compilePattern } from '../json/pattern.ts';
 import { itemFields } from '../json/texts.ts';
 
 /** Known fields of a native event (spec 2.3), in the order of their slots in a record. */
-export const NATIVE_FIELDS = [
+const NATIVE_FIELDS = [
   ...COMMON_FIELDS,
   'parent_id',
   'parent_observation_id',

@@ -13,7 +13,7 @@ import {
   originalParentAt,
   ownId,
   payloadMaskOf,
-  payloadOf,
+  payloadOfItem,
   sourceOfItem,
   tokenUsageAt,
   usageBytesOf,
@@ -44,7 +44,7 @@ export const native: FormatModule<JsonIndex> = {
   usageBytes: usageBytesOf,
   cut: cutItems,
   observe,
-  payload: payloadOf,
+  payload: payloadOfItem,
   source: sourceOfItem,
   texts: (index, position, visitor) => itemTexts(NATIVE_TEXTS, index, position, visitor),
   sharedTexts: rootTexts,
@@ -98,7 +98,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
   const id = ownId(index, position);
   const traceId = idAt(index, position, COMMON.trace_id);
   const operation = memberOf(OBSERVATION_OPERATIONS, stringAt(index, position, NATIVE.operation));
-  // Validation has seen to these; an event that lacks them came by a pipeline without it.
+  // The validation processor rejects such events; not every pipeline has one.
   if (id === undefined || traceId === null || operation === null) {
     throw new PermanentError('unreadable_event', 'The event has no id, trace or operation.');
   }
@@ -128,12 +128,12 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
   };
 }
 
-/** `kind` wins over `run_type`. */
+/** `kind` takes precedence over `run_type`. */
 export function kindSlot(index: JsonIndex, position: number): number {
   return isPresent(index, position, NATIVE.kind) ? NATIVE.kind : COMMON.run_type;
 }
 
-/** `parent_id` wins over `parent_observation_id`. */
+/** `parent_id` takes precedence over `parent_observation_id`. */
 export function parentSlot(index: JsonIndex, position: number): number {
   return isPresent(index, position, NATIVE.parent_id)
     ? NATIVE.parent_id

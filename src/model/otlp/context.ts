@@ -14,7 +14,7 @@ import { parseResource, parseScope, parseSpan } from './parse.ts';
 import type { OtlpKeyValue, OtlpResource, OtlpScope, OtlpSpan } from './span.ts';
 import { textOfValue } from './value.ts';
 
-/** A number of the record of a span, resource or scope. */
+/** A number in the record of a span. */
 export function spanField(index: OtlpIndex, position: number, field: number): number {
   return index.spans[position * OTLP_STRIDE + field] ?? 0;
 }
@@ -51,7 +51,7 @@ export function scopeAt(index: OtlpIndex, scope: number): OtlpScope {
     : parseScope(index, start, end);
 }
 
-/** What is decoded once for each resource and scope of an index: clients send them with many spans. */
+/** Parts of resources and scopes, decoded once per index because many spans share them. */
 type Decoded = {
   readonly facts: (SpanFacts | undefined)[];
   readonly resourceTexts: (ReadonlyMap<string, string> | undefined)[];

@@ -1,9 +1,9 @@
 import { attributeKey } from '../attributes.ts';
 import { within } from './facts.ts';
 import type { OtlpKeyValue, OtlpValue } from './span.ts';
-import { isPresent } from './value.ts';
+import { isNonNull } from './value.ts';
 
-/** The four places where `custom_fields` may stand, and the attributes that may hold it in a kvlist. */
+/** The four attributes that are `custom_fields`, and the four that may hold it in a kvlist. */
 const WHOLE_KEYS = new Set([
   'custom_fields',
   'metadata.custom_fields',
@@ -16,7 +16,7 @@ const WHOLE_KEYS = new Set([
 ]);
 const LENGTHS = [...WHOLE_KEYS].reduce((mask, key) => mask | (1 << key.length), 0);
 
-/** Whether a key may be one of those: its length and first letter fit. Right in every yes that matters. */
+/** A cheap check by length and first letter: true for all of those keys and for few others. */
 export function mayHoldCustomFields(bytes: Buffer, start: number, end: number): boolean {
   const length = end - start;
   if (length > 30 || ((LENGTHS >>> length) & 1) === 0) return false;
@@ -24,7 +24,7 @@ export function mayHoldCustomFields(bytes: Buffer, start: number, end: number): 
   return first === 0x63 || first === 0x65 || first === 0x6d;
 }
 
-/** Where attributes have something else than an object or null for `custom_fields`: the first such path. */
+/** The path of the first `custom_fields` that is neither an object nor null; undefined if all are right. */
 export function wrongCustomFields(
   attributes: readonly OtlpKeyValue[] | null | undefined,
 ): string | undefined {
@@ -43,5 +43,5 @@ export function wrongCustomFields(
 function isObjectOrNull(value: OtlpValue | null): boolean {
   if (value === null) return true;
   if (value.kvlistValue !== undefined && value.kvlistValue !== null) return true;
-  return !isPresent(value);
+  return !isNonNull(value);
 }

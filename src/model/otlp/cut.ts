@@ -3,8 +3,8 @@ import { OTLP_STRIDE, OtlpField } from './fields.ts';
 import { varintBytes, WireReader } from './wire.ts';
 
 /**
- * The request with some of its spans, byte for byte as it was but for the fields of the other spans and
- * the lengths of what enclosed them. Resources and scopes stay, also where none of their spans does.
+ * The request with only the spans at the positions in `keep`. All other bytes stay, except the lengths of the
+ * messages around the removed spans. Resources and scopes stay, even without spans.
  */
 export function cutProto(index: OtlpIndex, keep: readonly number[]): Buffer {
   const kept = new Set(
@@ -21,7 +21,7 @@ export function cutProto(index: OtlpIndex, keep: readonly number[]): Buffer {
   });
 }
 
-/** The same for JSON: the text as it was, but for the other spans and the commas between them. */
+/** The same for JSON: removes the other spans and the commas between them. */
 export function cutJson(index: OtlpIndex, keep: readonly number[]): Buffer {
   const { bytes, spans } = index;
   const kept = new Set(keep);
@@ -29,7 +29,7 @@ export function cutJson(index: OtlpIndex, keep: readonly number[]): Buffer {
   let copied = 0;
   let position = 0;
   while (position < index.count) {
-    // Spans of one scope stand in one array.
+    // The spans of a scope are in one array.
     const scope = spans[position * OTLP_STRIDE + OtlpField.SCOPE];
     parts.push(bytes.subarray(copied, spans[position * OTLP_STRIDE + OtlpField.START]));
     let isFirst = true;
@@ -51,7 +51,7 @@ export function cutJson(index: OtlpIndex, keep: readonly number[]): Buffer {
 
 const COMMA = Buffer.from(',');
 
-/** New content for a field of a message, `drop` to leave it out, or undefined to leave it as it is. */
+/** New content for a field of a message, `drop` to remove it, or undefined to keep it. */
 type Change = (tag: number, start: number, end: number) => Buffer | 'drop' | undefined;
 
 function cutMessage(bytes: Buffer, start: number, end: number, change: Change): Buffer {
@@ -79,7 +79,7 @@ function cutMessage(bytes: Buffer, start: number, end: number, change: Change): 
   return Buffer.concat(parts);
 }
 
-/** A message from which nothing was cut comes back as it stands in the body. */
+/** Nothing was removed from the message. */
 function isSame(changed: Buffer, content: WireReader): boolean {
   return changed.length === content.end - content.start;
 }

@@ -9,7 +9,7 @@ import type {
 } from './span.ts';
 import { WireReader } from './wire.ts';
 
-/** Protobuf messages in OTLP's JSON form, all of their fields. The bytes must have been scanned. */
+/** Decodes scanned protobuf messages into OTLP's JSON form, with all known fields. */
 export function decodeSpan(bytes: Buffer, start: number, end: number): OtlpSpan {
   const reader = new WireReader(bytes, start, end);
   const span: OtlpSpan = {};
@@ -210,7 +210,7 @@ function decodeKeyValue(reader: WireReader): OtlpKeyValue {
   return keyValue;
 }
 
-/** The last field that is set is the value, as for every oneof. */
+/** The last field counts, as in every oneof. */
 export function decodeValue(reader: WireReader): OtlpValue {
   let value: OtlpValue = {};
   for (let tag = reader.nextTag(); tag !== 0; tag = reader.nextTag()) {
@@ -252,7 +252,7 @@ function decodeList<Item>(reader: WireReader, decode: (reader: WireReader) => It
   return items;
 }
 
-/** As protobuf's JSON has doubles that JSON numbers cannot express. */
+/** As in protobuf's JSON form: NaN and the infinities are strings. */
 function doubleForm(value: number): number | string {
   if (Number.isFinite(value)) return value;
   if (Number.isNaN(value)) return 'NaN';

@@ -1,7 +1,7 @@
 import { decodeJson } from '../json/decode.ts';
 import { isId } from '../json/id.ts';
 import { checkJson } from '../json/scan.ts';
-import { versionOf } from '../json/version.ts';
+import { parseVersion } from '../json/version.ts';
 import type { Instant, Observation, ObservationError, PayloadField } from '../observation.ts';
 import {
   OBSERVATION_KINDS,
@@ -11,13 +11,13 @@ import {
 } from '../observation.ts';
 
 /**
- * The attribute with which a tracectl tells another one what a span cannot say: the observation's own
- * ids, its operation and version, and which fields it has. Other readers see an attribute like any other.
+ * The attribute that carries an observation from one tracectl to another: the fields that no span has, such as its
+ * own ids, operation and version. Other readers see an ordinary attribute.
  */
-export const CARRIED_KEY = 'tracectl.observation';
+export const EMBEDDED_KEY = 'tracectl.observation';
 
-/** Where a carried observation's payload fields stand. */
-export const CARRIED_PAYLOAD: Readonly<Record<PayloadField, string>> = {
+/** The attributes with the payload fields of an embedded observation. */
+export const EMBEDDED_PAYLOAD_KEYS: Readonly<Record<PayloadField, string>> = {
   inputs: 'input.value',
   outputs: 'output.value',
   events: 'tracectl.events',
@@ -25,22 +25,22 @@ export const CARRIED_PAYLOAD: Readonly<Record<PayloadField, string>> = {
   context_metadata: 'context_metadata',
 };
 
-/** How a payload field stands in its attribute: as its JSON text, or a JSON string as the text it is. */
-export type CarriedForm = 'json' | 'text';
+/** The form of a payload field in its attribute: JSON text, or the content of a JSON string. */
+export type EmbeddedForm = 'json' | 'text';
 
-export type CarriedFields = Omit<
+export type EmbeddedFields = Omit<
   Observation,
   'index' | 'name' | 'customFields' | 'customFieldsText' | 'payloadMask'
 > & {
-  /** The name as it was, where the span's differs: null, or empty. */
+  /** The name if the span cannot carry it: null or an empty string. Undefined: the span's name. */
   readonly name: string | null | undefined;
-  readonly forms: Readonly<Partial<Record<PayloadField, CarriedForm>>>;
+  readonly forms: Readonly<Partial<Record<PayloadField, EmbeddedForm>>>;
 };
 
-/** The attribute's text. Absent fields are left out; an instant is its milliseconds and nanoseconds. */
-export function carriedText(fields: CarriedFields): string {
+/** The attribute's text. Absent fields are left out; an instant is a pair of milliseconds and nanoseconds. */
+export function encodeEmbedded(fields: EmbeddedFields): string {
   const { startTime, endTime } = fields;
-  // JSON leaves out what is undefined.
+  // JSON.stringify leaves out undefined members.
   return JSON.stringify({
     id: fields.id,
     traceId: fields.traceId ?? undefined,
@@ -64,10 +64,10 @@ export function carriedText(fields: CarriedFields): string {
 }
 
 /**
- * What the attribute says; undefined where it is not what `carriedText` writes. Anybody may send it, so
- * every field is held to what a native event may have.
+ * The fields in the attribute's text; undefined if it is invalid. Any client may send the attribute, so every field
+ * is checked by the rules for native events.
  */
-export function carriedFields(text: string): CarriedFields | undefined {
+export function decodeEmbedded(text: string): EmbeddedFields | undefined {
   const found = objectOf(text);
   if (found === undefined) return undefined;
   const fields = {
@@ -90,7 +90,7 @@ export function carriedFields(text: string): CarriedFields | undefined {
     external: found.external ?? null,
     forms: found.forms ?? {},
   };
-  return isSound(fields) ? (fields as CarriedFields) : undefined;
+  return isSound(fields) ? (fields as EmbeddedFields) : undefined;
 }
 
 function objectOf(text: string): Record<string, unknown> | undefined {
@@ -104,10 +104,10 @@ function objectOf(text: string): Record<string, unknown> | undefined {
   }
 }
 
-/** An object of objects of texts. */
+/** The text is an object of objects of strings and pairs. */
 const MAX_DEPTH = 4;
 
-type Unchecked = Readonly<Record<keyof CarriedFields, unknown>>;
+type Unchecked = Readonly<Record<keyof EmbeddedFields, unknown>>;
 
 function isSound(fields: Unchecked): boolean {
   return (
@@ -116,7 +116,7 @@ function isSound(fields: Unchecked): boolean {
     (fields.parentId === null || isIdText(fields.parentId)) &&
     OBSERVATION_OPERATIONS.some((operation) => operation === fields.operation) &&
     typeof fields.version === 'string' &&
-    versionOf(fields.version) === fields.version &&
+    parseVersion(fields.version) === fields.version &&
     (fields.name === undefined || isTextOrNull(fields.name)) &&
     (fields.kind === null || OBSERVATION_KINDS.some((kind) => kind === fields.kind)) &&
     (fields.status === null || OBSERVATION_STATUSES.some((status) => status === fields.status)) &&
@@ -165,7 +165,7 @@ function isForms(value: unknown): boolean {
   );
 }
 
-/** Null where there is none, undefined where it is no instant of the years 0000 to 9999. */
+/** Null if absent, undefined if it is no instant of the years 0000 to 9999. */
 function instantOf(value: unknown): Instant | null | undefined {
   if (value === undefined) return null;
   if (!Array.isArray(value) || value.length !== 2) return undefined;

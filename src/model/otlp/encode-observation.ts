@@ -9,10 +9,10 @@ import type {
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
 import {
-  CARRIED_KEY,
-  CARRIED_PAYLOAD,
-  type CarriedForm,
-  carriedText,
+  EMBEDDED_KEY,
+  EMBEDDED_PAYLOAD_KEYS,
+  type EmbeddedForm,
+  encodeEmbedded,
 } from './embedded-observation.ts';
 import type { OwnSpan, OwnSpanEvent, SpanOrigin } from './own-span.ts';
 
@@ -30,13 +30,13 @@ export function spanOfObservation(
   payload: Payload,
   receivedAt: number,
 ): OwnSpan {
-  const forms: Partial<Record<PayloadField, CarriedForm>> = {};
+  const forms: Partial<Record<PayloadField, EmbeddedForm>> = {};
   const attributes = semanticAttributes(observation);
   for (const field of PAYLOAD_FIELDS) addPayload(attributes, forms, field, payload[field]);
   for (const [key, value] of Object.entries(observation.customFields ?? {})) {
     attributes[`custom_fields.${key}`] = value;
   }
-  attributes[CARRIED_KEY] = carriedOf(observation, forms);
+  attributes[EMBEDDED_KEY] = embeddedOf(observation, forms);
   const fallback = { ms: receivedAt, ns: 0 };
   const end = observation.ended ? (observation.endTime ?? fallback) : undefined;
   const start = observation.startTime ?? end ?? fallback;
@@ -55,12 +55,12 @@ export function spanOfObservation(
   };
 }
 
-function carriedOf(
+function embeddedOf(
   { index: _index, payloadMask: _mask, customFields: _custom, name, ...fields }: Observation,
-  forms: Partial<Record<PayloadField, CarriedForm>>,
+  forms: Partial<Record<PayloadField, EmbeddedForm>>,
 ): string {
-  const isCarriedBySpan = name !== null && name !== '' && name.isWellFormed();
-  return carriedText({ ...fields, name: isCarriedBySpan ? undefined : name, forms });
+  const isNameOfSpan = name !== null && name !== '' && name.isWellFormed();
+  return encodeEmbedded({ ...fields, name: isNameOfSpan ? undefined : name, forms });
 }
 
 /** 32 hex digits, with the dashes of a UUID or without, stay; every other id is hashed. */
@@ -155,14 +155,14 @@ function isModelCall(kind: ObservationKind | null): boolean {
 
 function addPayload(
   attributes: Attributes,
-  forms: Partial<Record<PayloadField, CarriedForm>>,
+  forms: Partial<Record<PayloadField, EmbeddedForm>>,
   field: PayloadField,
   json: string | undefined,
 ): void {
   if (json === undefined) return;
   const text = plainText(json);
   forms[field] = text === undefined ? 'json' : 'text';
-  attributes[CARRIED_PAYLOAD[field]] = text ?? json;
+  attributes[EMBEDDED_PAYLOAD_KEYS[field]] = text ?? json;
   const mimeKey = MIME_KEYS[field];
   if (mimeKey === undefined) return;
   attributes[mimeKey] = text === undefined ? 'application/json' : 'text/plain';

@@ -5,7 +5,7 @@ import {
   type CustomFieldLayerName,
   exceptionRules,
   familyOf,
-  kindOf,
+  kindOfAttribute,
   STATUS_MESSAGE_RANK,
   USAGE_NAMES,
 } from '../attributes.ts';
@@ -13,35 +13,35 @@ import { mergeCustomFields } from '../custom-fields.ts';
 import { decodeJson } from '../json/decode.ts';
 import { checkJson } from '../json/scan.ts';
 import type { ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
-import { type CarriedFields, carriedFields } from './embedded-observation.ts';
+import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
-export type Scalar = string | number | bigint | boolean | undefined;
+type Scalar = string | number | bigint | boolean | undefined;
 
 const NONE = Number.MAX_SAFE_INTEGER;
 
-/** The best value found so far for one field: the one of the lowest rank. */
+/** The value with the lowest rank so far for one field. */
 type Best = {
   readonly rank: number;
-  /** The attribute that it came from; undefined for an event's or the status's. */
+  /** The attribute with the value; undefined for a value of an event or the status. */
   readonly key: string | undefined;
   readonly text: string;
 };
 
 type TextRole = 'model' | 'session' | 'user' | 'message' | 'type' | 'stacktrace';
 
-/** A count of tokens, and the attribute that it came from. */
+/** A count of tokens, and the attribute with it. */
 type TokenCount = {
   readonly name: string;
   readonly rank: number;
   readonly key: string;
   readonly count: number;
-  /** The attribute holds more than this count, so it stays in the metadata. */
+  /** The attribute has more than this count, so it stays in the metadata. */
   readonly isPart: boolean;
 };
 
-/** Whether and from where an input or output comes. */
+/** The source of an input or output. */
 class Content {
   rank = NONE;
   key: string | undefined;
@@ -54,8 +54,8 @@ class Content {
 }
 
 /**
- * What the attributes and events of one span amount to. Both encodings feed it: the protobuf decoder only the
- * attributes that have rules, so that everything else costs a look-up of its key.
+ * The fields of an observation, collected from the attributes and events of one span. The protobuf decoder passes
+ * only attributes that have rules, so that all others cost only the look-up of their keys.
  */
 export class SpanFacts {
   readonly input = new Content();
@@ -66,18 +66,18 @@ export class SpanFacts {
   message: Best | undefined = undefined;
   type: Best | undefined = undefined;
   stacktrace: Best | undefined = undefined;
-  /** The attributes that counts of tokens came from, for each count. */
+  /** At most one for each name of a count. */
   tokens: TokenCount[] | undefined = undefined;
   hasContextMetadata = false;
-  /** What another tracectl says the observation is, which then counts instead of everything else. */
-  carried: CarriedFields | undefined = undefined;
+  /** An observation that another tracectl embedded; it overrides all other facts. */
+  embedded: EmbeddedFields | undefined = undefined;
   /** Span id of the parent that a processor dropped. */
   originalParent: string | undefined = undefined;
   #kindRank = NONE;
   kind: ObservationKind | undefined = undefined;
   #customFields: Map<CustomFieldLayerName, [string, unknown][]> | undefined = undefined;
 
-  /** Takes an attribute of the span. Its value is not empty, and only needed where the key says so. */
+  /** Takes an attribute with a non-empty value, which may be left out unless `needsValue`. */
   take(key: AttributeKey, value: OtlpValue | undefined): void {
     const { rules } = key;
     for (let i = 0; i < rules.length; i++) this.#apply(rules[i] as AttributeRule, key.text, value);
@@ -95,7 +95,7 @@ export class SpanFacts {
   #offer(role: TextRole, rank: number, key: string | undefined, text: string): void {
     if (text === '') return;
     const found = this[role];
-    // Of equals, the last one counts.
+    // The last one of a rank counts.
     if (found === undefined || rank <= found.rank) this[role] = { rank, key, text };
   }
 
@@ -117,9 +117,9 @@ export class SpanFacts {
       case 'context_metadata':
         this.hasContextMetadata = true;
         break;
-      case 'carried':
+      case 'embedded':
         if (typeof value?.stringValue === 'string') {
-          this.carried = carriedFields(value.stringValue);
+          this.embedded = decodeEmbedded(value.stringValue);
         }
         break;
       case 'original_parent':
@@ -136,7 +136,7 @@ export class SpanFacts {
   #takeKind(rule: AttributeRule & { role: 'kind' }, value: OtlpValue | undefined): void {
     if (rule.rank > this.#kindRank) return;
     const text = scalarOf(value);
-    const kind = kindOf(rule.kindOf, typeof text === 'string' ? text : '');
+    const kind = kindOfAttribute(rule.kindOf, typeof text === 'string' ? text : '');
     if (kind === undefined) return;
     this.#kindRank = rule.rank;
     this.kind = kind;
@@ -158,7 +158,7 @@ export class SpanFacts {
     else if (rank <= (this.tokens[at] as TokenCount).rank) this.tokens[at] = found;
   }
 
-  /** Counts in a JSON object come after those that have attributes of their own. */
+  /** Counts in a JSON object have a lower precedence than counts with their own attributes. */
   #takeUsage(rank: number, key: string | undefined, value: Scalar): void {
     if (typeof value !== 'string') return;
     let counts: unknown;
@@ -206,7 +206,7 @@ export class SpanFacts {
     return usage;
   }
 
-  /** Merged over the span's own and those that its resource has, which every other place overrides. */
+  /** Merged from those of the resource and those of the span, which override them. */
   customFields(resource: SpanFacts | undefined): Record<string, string> | null {
     if (this.#customFields === undefined && resource?.hasCustomFields !== true) return null;
     return mergeCustomFields([
@@ -219,7 +219,7 @@ export class SpanFacts {
     return this.#customFields !== undefined;
   }
 
-  /** `metadata` takes the place of `extra.metadata` (spec 2.6: effective metadata). */
+  /** `metadata` overrides `extra.metadata` (spec 2.6: effective metadata). */
   customFieldLayers(): [string, unknown][][] {
     const found = this.#customFields;
     if (found === undefined) return [];
@@ -228,7 +228,7 @@ export class SpanFacts {
     );
   }
 
-  /** What is known of an error, wherever it was said; null where nothing was. */
+  /** Null if no attribute, event or status has a message, type or stack trace. */
   error(): ObservationError | null {
     const message = this.message?.text ?? null;
     const type = this.type?.text ?? null;
@@ -255,13 +255,13 @@ function takeContent(
   content.family = family;
 }
 
-/** `error: true` says that there is one, but nothing about it. */
+/** `error: true` is no message. */
 function textOf(value: Scalar, role: AttributeRule['role']): string {
   if (value === undefined || (role === 'message' && typeof value === 'boolean')) return '';
   return String(value);
 }
 
-/** Counts come as integers, doubles and digits. */
+/** Clients send counts as integers, doubles and decimal digits. */
 function countOf(value: Scalar): number | undefined {
   if (value === '' || typeof value === 'boolean' || value === undefined) return undefined;
   const count = Number(value);

@@ -1,7 +1,6 @@
 /**
- * What an `OtlpIndex` records of a span: `OTLP_STRIDE` numbers a span, at these places. Offsets count
- * from the start of the inflated body; an offset of 0 says that there is no such (valid) thing, since
- * nothing of a span can stand there.
+ * The places of the `OTLP_STRIDE` numbers in a span's record of an `OtlpIndex`. Offsets count from the start of the
+ * inflated body; an offset of 0 means absent or invalid, because no part of a span starts there.
  */
 export const OtlpField = {
   /** The Span message's content, or its object from `{` to `}`: [START, END). */
@@ -13,13 +12,13 @@ export const OtlpField = {
   SPAN_ID: 3,
   /** 8 bytes, or 16 hex digits in JSON; 0 for a root span. */
   PARENT_ID: 4,
-  /** Numbers of the span's resource and scope, in `resources` and `scopes`. */
+  /** The numbers of the span's resource and scope in `resources` and `scopes`. */
   RESOURCE: 5,
   SCOPE: 6,
-  /** Size of its attributes and of its events as they count toward hourly ingest. */
+  /** Bytes of its attributes and of its events that count as hourly usage. */
   ATTRIBUTE_BYTES: 7,
   EVENT_BYTES: 8,
-  /** How many events and links it has. */
+  /** The number of its events and links. */
   PARTS: 9,
   /** `OtlpFlag`s. */
   FLAGS: 10,
@@ -28,21 +27,21 @@ export const OtlpField = {
 export const OTLP_STRIDE = 11;
 
 export const OtlpFlag = {
-  /** An attribute may hold `custom_fields` as a whole, so its type has to be looked at. */
+  /** An attribute may have `custom_fields` as its value, whose type has to be checked. */
   CUSTOM_FIELDS: 1,
-  /** A parent id was sent that is none. */
+  /** The span has an invalid parent id. */
   BAD_PARENT: 2,
 } as const;
 
-/** Per resource in `OtlpIndex.resources`; only resources that hold a span are recorded. */
+/** The places in a resource's record of `OtlpIndex.resources`. Resources without spans have no record. */
 export const ResourceField = {
   /** The ResourceSpans message's content or object. */
   START: 0,
   END: 1,
-  /** Its Resource message's content or object; 0,0 where it has none. */
+  /** Its Resource message's content or object; 0, 0 if it has none. */
   RESOURCE_START: 2,
   RESOURCE_END: 3,
-  /** Its place in the request, those without spans counted. */
+  /** Its place in the request, counting resources without spans. */
   PLACE: 4,
   /** `OtlpFlag`s. */
   FLAGS: 5,
@@ -50,19 +49,19 @@ export const ResourceField = {
 
 export const RESOURCE_STRIDE = 6;
 
-/** Per scope in `OtlpIndex.scopes`; only scopes that hold a span are recorded. */
+/** The places in a scope's record of `OtlpIndex.scopes`. Scopes without spans have no record. */
 export const ScopeField = {
   /** The ScopeSpans message's content or object. */
   START: 0,
   END: 1,
-  /** Its InstrumentationScope message's content or object; 0,0 where it has none. */
+  /** Its InstrumentationScope message's content or object; 0, 0 if it has none. */
   SCOPE_START: 2,
   SCOPE_END: 3,
-  /** Its resource's number. */
+  /** The number of its resource. */
   RESOURCE: 4,
   /** Its place within its ResourceSpans. */
   PLACE: 5,
-  /** Position of its first span. */
+  /** The position of its first span. */
   FIRST_SPAN: 6,
 } as const;
 

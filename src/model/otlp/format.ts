@@ -11,14 +11,14 @@ import { scanJson } from './json-scan.ts';
 import { jsonTexts, sharedJsonTexts } from './json-texts.ts';
 import { observeJson } from './observe-json.ts';
 import { observeProto } from './observe-proto.ts';
-import { payloadOf } from './payload.ts';
+import { payloadOfSpan } from './payload.ts';
 import { reparentSpan } from './reparent.ts';
 import { scanProto } from './scan.ts';
 import { sourceOfSpan } from './source.ts';
 import { spliceWire } from './wire-splice.ts';
 import { sharedWireTexts, wireTexts } from './wire-texts.ts';
 
-/** OTLP in protobuf. A span's index is all that the accept path needs; see `scanProto`. */
+/** OTLP in protobuf. The accept path needs only the index; see `scanProto`. */
 export const otlpProto: FormatModule<OtlpIndex> = {
   scan: scanProto,
   itemId,
@@ -62,14 +62,14 @@ function head(index: OtlpIndex, position: number): ItemHead {
   return headOfSpan(index, position, itemId(index, position));
 }
 
-/** Validation has rejected spans without valid ids; a body that it never saw may still hold them. */
+/** The validation processor rejects spans without valid ids; not every pipeline has one. */
 function checkIds(index: OtlpIndex, position: number): void {
   if (itemId(index, position) === undefined) {
     throw new PermanentError('invalid_span', 'A span has no valid trace id and span id.');
   }
 }
 
-/** `<trace id>:<span id>`; undefined where either is none. */
+/** `<trace id>:<span id>`; undefined if one of them is invalid. */
 function itemId(index: OtlpIndex, position: number): string | undefined {
   const traceId = spanField(index, position, OtlpField.TRACE_ID);
   const spanId = spanField(index, position, OtlpField.SPAN_ID);
@@ -82,7 +82,7 @@ function itemId(index: OtlpIndex, position: number): string | undefined {
   return digits.toLowerCase();
 }
 
-/** Attributes and events as received for protobuf, as compact JSON for JSON. */
+/** Bytes of attributes and events: as received for protobuf, of compact JSON for JSON. */
 function usageBytes(index: OtlpIndex, position: number): number {
   return (
     spanField(index, position, OtlpField.ATTRIBUTE_BYTES) +
@@ -96,5 +96,5 @@ function payload(index: OtlpIndex, position: number, fields: readonly PayloadFie
     resource: resourceAt(index, spanField(index, position, OtlpField.RESOURCE)),
     scope: scopeAt(index, spanField(index, position, OtlpField.SCOPE)),
   };
-  return payloadOf(context, fields);
+  return payloadOfSpan(context, fields);
 }

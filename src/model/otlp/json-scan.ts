@@ -36,13 +36,13 @@ import { Recorder, type RecorderMark } from './recorder.ts';
 import { MAX_VALUE_DEPTH } from './wire.ts';
 
 /**
- * One pass over an export request in OTLP's JSON form: grammar, nesting, the types of all known fields,
- * and where spans stand. Like protobuf's own JSON readers it ignores unknown fields, takes null for
- * absent, 64-bit integers as digits or numbers, and enumerations by number or name. A repeated key
- * starts over.
+ * One pass over an export request in OTLP's JSON form: checks the grammar, the nesting and the types of all known
+ * fields, and records the ranges of spans. As in protobuf's own JSON readers, unknown fields are ignored, null
+ * means absent, 64-bit integers are decimal digits or numbers, and enumerations are numbers or names. A
+ * repeated key replaces the earlier one.
  *
- * What is no JSON is an `invalid_json`; JSON of another shape an `invalid_request`, told once all of the
- * body has proved to be JSON.
+ * Invalid JSON throws an `invalid_json`. Valid JSON of another shape throws an `invalid_request`, after the whole
+ * body was read.
  */
 export function scanJson(bytes: Buffer, limits: ScanLimits): OtlpIndex {
   if (!isUtf8(bytes)) throw new Refusal('invalid_json', 'The body is not valid UTF-8.');
@@ -58,11 +58,11 @@ export function scanJson(bytes: Buffer, limits: ScanLimits): OtlpIndex {
   return { ...index, escapedKeys: walk.escapedKeys, lateKeys: walk.lateKeys };
 }
 
-/** A pass in progress, with what has been noted of the span and its surroundings. */
+/** The state of a pass: the notes of the current span, scope and resource. */
 type Walk = {
   readonly text: Text;
   readonly recorder: Recorder;
-  /** Why the body is no export request, once that is known. */
+  /** The first reason why the body is no export request. */
   wrong: string | undefined;
   resourceStart: number;
   resourceEnd: number;
@@ -78,11 +78,11 @@ type Walk = {
   eventBytes: number;
   events: number;
   links: number;
-  /** A key has been seen that is spelled with escapes. */
+  /** The body has a known key with escapes. */
   escapedKeys: boolean;
-  /** A `key` has been seen that is not the first member of its object. */
+  /** The body has a `key` that is not the first member of its object. */
   lateKeys: boolean;
-  /** A key has been seen under which `custom_fields` may stand. */
+  /** An attribute of the current span or resource may hold `custom_fields`. */
   customFields: boolean;
 };
 
@@ -116,7 +116,7 @@ const HOLDS_SPANS: ReadonlySet<Message['name']> = new Set([
   'scope_spans',
 ]);
 
-/** `lists` counts the arrays and kvlists that are around this message. */
+/** `lists` is the number of arrays and kvlists around this message. */
 function walkMessage(
   walk: Walk,
   start: number,
@@ -164,7 +164,7 @@ function walkMessage(
   return at + 1;
 }
 
-/** Of a key that comes again, what was recorded under it is forgotten. */
+/** Forgets the records below an earlier occurrence of a repeated key. */
 function startOver(walk: Walk, marks: Map<string, RecorderMark>, key: string): void {
   const mark = marks.get(key);
   if (mark === undefined) marks.set(key, walk.recorder.mark());
@@ -197,7 +197,7 @@ function walkField(walk: Walk, start: number, depth: number, field: Field, lists
   return end;
 }
 
-/** Items of the list walked last. */
+/** The length of the list that was walked last. */
 let listCount = 0;
 
 function walkList(
@@ -226,9 +226,9 @@ function walkList(
   return at + 1;
 }
 
-/** Steps over a value of a foreign type; the scan goes on, as the body may prove to be no JSON at all. */
+/** Notes a value of a wrong type and skips it. The scan goes on, because the body may also be invalid JSON. */
 function mismatch(walk: Walk, start: number, depth: number, wanted: string): number {
-  walk.wrong ??= `The body is no export request: at byte ${start}, ${wanted} is expected.`;
+  walk.wrong ??= `The body is not an export request: ${wanted} is expected at byte ${start}.`;
   listCount = 0;
   return skipValue(walk.text, start, depth);
 }
@@ -243,21 +243,21 @@ function checkScalar(walk: Walk, start: number, end: number, type: ScalarType): 
     return;
   }
   if (isPlainInteger(walk.text.bytes, start, end, type)) return;
-  // No value of these types is longer, so that nothing long is made a string.
+  // Valid numbers are shorter, so no long string is made.
   const isShort = end - start <= 64;
   if (!isShort || !isScalar(type, walk.text.bytes.toString('latin1', start, end))) {
     mismatchAt(walk, start, type);
   }
 }
 
-/** Digits alone, quoted or not, and few enough to be in the range of the type: what most integers are. */
+/** Only digits, quoted or not, and too few to be out of range. Most integers are such. */
 function isPlainInteger(bytes: Buffer, start: number, end: number, type: ScalarType): boolean {
   if (type === 'bool' || type === 'double') return false;
   const isQuoted = bytes[start] === QUOTE;
   const from = isQuoted ? start + 1 : start;
   const to = isQuoted ? end - 1 : end;
   const length = to - from;
-  // A time of our days in nanoseconds has 19 digits, the first of them a 1.
+  // A present time in nanoseconds has 19 digits and starts with a 1.
   const most =
     type === 'int64' || type === 'uint64' ? ((bytes[from] as number) < 0x39 ? 19 : 18) : 9;
   if (length === 0 || length > most) return false;
@@ -268,14 +268,14 @@ function isPlainInteger(bytes: Buffer, start: number, end: number, type: ScalarT
   return true;
 }
 
-/** Base64, or its form for URLs, with or without padding: what protobuf's own JSON readers take. */
+/** Base64, or its form for URLs, with or without padding, as in protobuf's own JSON readers. */
 function isBase64(bytes: Buffer, start: number, end: number): boolean {
   if (bytes[start] !== QUOTE) return false;
   let last = end - 2;
   while (last > start && end - 2 - last < 2 && bytes[last] === EQUALS) last--;
   for (let at = start + 1; at <= last; at++) {
     if (BASE64[bytes[at] as number] === 0) {
-      // Only what needs no escape is base64, yet senders may escape a slash.
+      // Base64 needs no escapes, but a sender may escape a slash.
       return bytes[at] === BACKSLASH && isBase64Text(stringIn(bytes, start, end));
     }
   }
@@ -296,7 +296,7 @@ for (const c of 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+
 }
 
 function mismatchAt(walk: Walk, start: number, type: ScalarType): void {
-  walk.wrong ??= `The body is no export request: at byte ${start}, a ${type} is expected.`;
+  walk.wrong ??= `The body is not an export request: a value of type ${type} is expected at byte ${start}.`;
 }
 
 function enter(walk: Walk, message: Message, start: number): void {
@@ -395,7 +395,7 @@ function recordSpan(walk: Walk, start: number, end: number): void {
     (walk.customFields ? OtlpFlag.CUSTOM_FIELDS : 0) | (walk.badParent ? OtlpFlag.BAD_PARENT : 0);
 }
 
-/** Where the digits of a valid id stand; 0 for any other text. The range has its quotes. */
+/** The start of a valid id's digits; 0 for any other text. The range includes the quotes. */
 function idAt(bytes: Buffer, start: number, end: number, digits: number): number {
   if (end - start !== digits + 2) return 0;
   let isNonZero = false;
@@ -408,12 +408,12 @@ function idAt(bytes: Buffer, start: number, end: number, digits: number): number
   return isNonZero ? start + 1 : 0;
 }
 
-/** A parent of zeros is how some senders say that there is none. */
+/** Some senders write a root span's parent id as zeros. */
 function isZero(bytes: Buffer, start: number, end: number): boolean {
   return bytes.toString('latin1', start + 1, end - 1) === '0'.repeat(16);
 }
 
-/** A key as text; the few that have escapes are decoded. */
+/** A key as text, decoded if it has escapes. */
 function keyText(walk: Walk, start: number, end: number): string {
   const { bytes } = walk.text;
   const text = repeatedTextAt(bytes, start + 1, end - 1);

@@ -1,6 +1,6 @@
 import type { TextField } from '../texts.ts';
 
-/** The export request in OTLP's JSON form, as data: the type of every known field of every message. */
+/** The schema of the export request in OTLP's JSON form: the type of every known field of every message. */
 
 export type ScalarType =
   | 'string'
@@ -12,7 +12,7 @@ export type ScalarType =
   | 'double'
   | 'enum';
 
-/** What the scanner keeps of a field. */
+/** The fields that the scanner notes. */
 export type Note =
   | 'resource'
   | 'scope'
@@ -29,7 +29,7 @@ export type Field = {
   /** An array of messages of this type. */
   readonly list: boolean;
   readonly note: Note | undefined;
-  /** The field of a string that is a text; `value` for one whose attribute's key decides it. */
+  /** The text field of a string; `value` if the attribute's key decides it; undefined if it is no text. */
   readonly text: TextField | 'value' | undefined;
 };
 
@@ -126,7 +126,7 @@ const RESOURCE_SPANS = message('resource_spans', {
 
 export const REQUEST = message('request', { resourceSpans: list(RESOURCE_SPANS) });
 
-/** Whether the JSON text of a string or number is a value of the type; `text` has its quotes. */
+/** The JSON text, quotes included, is a value of the type. */
 export function isScalar(type: ScalarType, text: string): boolean {
   const quoted = text.startsWith('"');
   switch (type) {
@@ -150,7 +150,7 @@ export function isScalar(type: ScalarType, text: string): boolean {
 
 const DOUBLES = /^"(?:NaN|-?Infinity|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][-+]?\d+)?)"$/;
 
-/** Digits or a number of integral value, quoted or not; long ones are refused before they are parsed. */
+/** Decimal digits, or a number with an integral value. Longer texts are refused before parsing. */
 function isInteger(text: string, min: bigint, max: bigint): boolean {
   const digits = text.startsWith('"') ? text.slice(1, -1) : text;
   if (digits.length > 32) return false;

@@ -22,13 +22,13 @@ import { OtlpField } from './fields.ts';
 import { EVENT, type Field, KEY_VALUE, type Message, REQUEST, SPAN } from './json-shape.ts';
 import { keyAt, repeatedTextAt } from './keys.ts';
 
-/** `FormatModule.texts` for OTLP in JSON. Numbers and byte sequences are no texts, also if they are quoted. */
+/** `FormatModule.texts` for OTLP in JSON. Quoted numbers and byte sequences are no texts. */
 export function jsonTexts(index: OtlpIndex, position: number, visitor: TextVisitor): void {
   const start = spanField(index, position, OtlpField.START);
   new JsonTexts(index, start, visitor).message(start, SPAN, AROUND);
 }
 
-/** Of resources, scopes, schema URLs, unknown members, and of what a repeated key shadows. */
+/** `FormatModule.sharedTexts`: of resources, scopes, schema URLs, unknown members, and spans that a repeated key shadows. */
 export function sharedJsonTexts(index: OtlpIndex, visitor: TextVisitor): void {
   const spans = new Map<number, number>();
   for (let position = 0; position < index.count; position++) {
@@ -42,15 +42,15 @@ export function sharedJsonTexts(index: OtlpIndex, visitor: TextVisitor): void {
   walk.message(start, REQUEST, AROUND);
 }
 
-/** What a message inherits from the attribute around it. */
+/** Properties that a message inherits from the attribute or event around it. */
 type Around = {
   readonly field: TextField;
   readonly keyStart: number;
   readonly keyEnd: number;
   readonly isMarked: boolean;
-  /** Steps from here to a kvlist of custom fields. */
+  /** Keys on the path from here to a kvlist of custom fields. */
   readonly within: readonly string[] | undefined;
-  /** A message of an attribute's value. */
+  /** The message is within the value of an attribute. */
   readonly isValue: boolean;
   readonly isEvent: boolean;
 };
@@ -113,20 +113,26 @@ class JsonTexts {
     const json = this.#json;
     const first = json.bytes[start];
     if (first === QUOTE) {
-      if (field.text === undefined) return skipString(json, start + 1);
+      if (field.text === undefined) return this.#scalar(start, field, around);
       const text = field.text === 'value' ? around.field : field.text;
       const { keyStart, keyEnd, isMarked } = around;
       return this.#walk.string(start, text, keyStart, keyEnd, isMarked);
     }
-    if (typeof field.type === 'string') return skipScalar(json, start);
+    if (typeof field.type === 'string') return this.#scalar(start, field, around);
     if (first === OPEN_BRACKET) return this.#list(start, field.type, around);
     return this.message(start, field.type, around);
+  }
+
+  /** A number, byte sequence, boolean or null, or the key of an attribute. */
+  #scalar(start: number, { type }: Field, { isMarked }: Around): number {
+    const isSecret = isMarked && (type === 'int64' || type === 'double' || type === 'bytes');
+    return this.#walk.scalar(start, isSecret);
   }
 
   #list(start: number, shape: Message, around: Around): number {
     const json = this.#json;
     const { bytes } = json;
-    // Custom fields are not looked for within an array.
+    // No array is on the path to custom fields.
     const inner =
       shape === KEY_VALUE || around.within === undefined
         ? around
@@ -159,7 +165,7 @@ class JsonTexts {
     return { ...place, field: key.field === 'error' ? 'error' : 'events', within: undefined };
   }
 
-  /** The key of a KeyValue object, usually its first member; an empty range if there is none. */
+  /** The key of a KeyValue object, usually its first member; an empty range if it has none. */
   #keyOf(start: number): KeyRange {
     const late = this.#lateKeys?.get(start);
     if (late !== undefined) return late;
@@ -192,8 +198,8 @@ class JsonTexts {
 type KeyRange = readonly [start: number, end: number];
 
 /**
- * The `key` of every object in the value at `start` that has one behind another member; of several the
- * last counts. One pass for all objects: a look ahead in each would cost a pass for every level of nesting.
+ * The last `key` of every object whose `key` follows another member, by the object's start. One pass over the value at
+ * `start` for all objects: looking ahead in every object would cost one pass for each level of nesting.
  */
 function lateKeys(bytes: Buffer, start: number): ReadonlyMap<number, KeyRange> {
   const json = textOf(bytes, Number.MAX_SAFE_INTEGER);

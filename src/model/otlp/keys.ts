@@ -1,9 +1,9 @@
 import { type AttributeKey, attributeKey } from '../attributes.ts';
 
 /**
- * Attribute keys as they stand in protobuf, without making a string of each: the keys of one application
- * are few and come again with every span. A table with one place per hash; a newcomer takes the place of
- * whoever has it, so its size is bounded whatever is sent.
+ * A cache of attribute keys by their bytes, so that no string is made of a known key: an application has few keys and
+ * repeats them with every span. The table has one place per hash value; a new key evicts the old one, so its size
+ * is bounded.
  */
 const PLACES = 4096;
 const MAX_KEY_BYTES = 256;
@@ -22,7 +22,7 @@ export function keyAt(bytes: Buffer, start: number, end: number): AttributeKey {
   return key;
 }
 
-/** A few bytes are enough to tell keys apart: their ends differ most. */
+/** Hashes the length and a few bytes, most of them near the end, where keys differ most. */
 function placeOf(bytes: Buffer, start: number, end: number, length: number): number {
   let hash = Math.imul(length, 0x9e3779b1);
   hash = Math.imul(hash ^ (bytes[end - 1] as number), 0x85ebca6b);
@@ -48,7 +48,7 @@ const texts: ({ readonly bytes: Uint8Array; readonly text: string } | undefined)
   PLACES,
 ).fill(undefined);
 
-/** Text that tends to come again, such as a model's or a span's name; kept like the keys are. */
+/** Text that often repeats, such as the name of a model or span, from a cache like that of the keys. */
 export function repeatedTextAt(bytes: Buffer, start: number, end: number): string {
   const length = end - start;
   if (length > 64 || length === 0) return textAt(bytes, start, end);

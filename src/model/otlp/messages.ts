@@ -1,19 +1,19 @@
 import type { OtlpEvent, OtlpKeyValue } from './span.ts';
 import { contentText, hasValue, membersText, objectText, valueText } from './value.ts';
 
-/** Steps that a key may have; what follows stays one dotted step, so that no key nests without end. */
+/** The most steps of a key, which bounds the nesting; the rest of a longer key is one dotted step. */
 const MAX_STEPS = 16;
 
-/** OpenInference wraps each message and its parts in an object of one member; readers want what is inside. */
+/** OpenInference wraps messages and their parts in objects of one member, which are unwrapped. */
 const WRAPPERS = new Set(['message', 'tool_call', 'message_content', 'document']);
 
-/** A value, or what stands under a key by its next step. */
+/** The value of a key, or its children by the next step. */
 type Node = { text: string | undefined; children: Map<string, Node> | undefined };
 
 /**
  * A numbered family of attributes as one JSON value: `llm.input_messages.0.message.role` and its siblings become
- * a list of messages. Numbers only order a list, so a sparse index costs nothing; a key that is both a
- * value and a parent keeps its dotted rest beside the value; no key can touch a prototype.
+ * a list of messages. Numbers only order a list, so a sparse index costs nothing. If a key is both a value and a
+ * parent, its children are siblings of the value with dotted keys. No key can change a prototype.
  */
 export function unflatten(attributes: readonly OtlpKeyValue[], prefix: string): string {
   const root: Node = { text: undefined, children: new Map() };
@@ -24,7 +24,7 @@ export function unflatten(attributes: readonly OtlpKeyValue[], prefix: string): 
   return textOf(root);
 }
 
-/** Tool call arguments are JSON text by convention and stay text, as their APIs have them. */
+/** The arguments of tool calls stay JSON text in a string, as in the models' APIs. */
 function contentOfMessage(key: string, value: OtlpKeyValue['value']): string {
   return key.endsWith('.arguments') ? valueText(value) : contentText(value);
 }
@@ -39,7 +39,7 @@ function insert(root: Node, steps: readonly string[], text: string): void {
   let node = root;
   for (const [i, step] of steps.entries()) {
     if (node.text !== undefined) {
-      // A value stands where a parent would: the rest of the key goes beside it, with its dots.
+      // The parent is a value: the dotted rest of the key becomes its sibling.
       node.children ??= new Map();
       node.children.set(steps.slice(i).join('.'), { text, children: undefined });
       return;
@@ -72,7 +72,7 @@ function textOf(node: Node): string {
   return membersText(members);
 }
 
-/** Numbers count as places only where what stands there has parts of its own. */
+/** Numbered children are list elements only if all of them have children. */
 function isList(children: ReadonlyMap<string, Node>): boolean {
   for (const [step, child] of children) {
     if (!/^(?:0|[1-9]\d{0,14})$/.test(step) || child.children === undefined) return false;
@@ -88,7 +88,7 @@ function unwrapped(node: Node): Node {
 
 const INPUT_MESSAGE = /^gen_ai\.(system|user|assistant|tool)\.message$/;
 
-/** What a span's events say went in or came out, where no attribute does; undefined where nothing. */
+/** The input or output in a span's events, for spans without an attribute for it; undefined if none. */
 export function contentOfEvents(
   events: readonly OtlpEvent[],
   role: 'input' | 'output',

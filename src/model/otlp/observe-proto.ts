@@ -6,14 +6,14 @@ import { decodeValue } from './decode.ts';
 import { SpanFacts } from './facts.ts';
 import { OTLP_STRIDE, OtlpField } from './fields.ts';
 import { keyAt, repeatedTextAt } from './keys.ts';
-import { observationOf } from './observe.ts';
+import { observationOfSpan } from './observe.ts';
 import type { OtlpValue } from './span.ts';
 import { hasValue, textOfValue } from './value.ts';
 import { WireReader } from './wire.ts';
 
 /**
- * The narrow decode of a protobuf span: one pass that makes strings of nothing but what an observation
- * has. An attribute costs the look-up of its key unless it means something.
+ * The narrow decode of a protobuf span: one pass that makes strings only of the fields of an observation. An
+ * attribute without a rule costs only the look-up of its key.
  */
 export function observeProto(
   index: OtlpIndex,
@@ -74,7 +74,7 @@ export function observeProto(
   }
   const parent = spans[base + OtlpField.PARENT_ID] as number;
   const spanId = spans[base + OtlpField.SPAN_ID] as number;
-  return observationOf(
+  return observationOfSpan(
     {
       traceId: traceIdAt(bytes, spans[base + OtlpField.TRACE_ID] as number),
       spanId: bytes.toString('hex', spanId, spanId + 8),
@@ -91,7 +91,7 @@ export function observeProto(
   );
 }
 
-/** Spans of a trace come together: the last trace id is likely the next one. */
+/** Clients send the spans of a trace together, so the last trace id is likely to repeat. */
 let lastTraceId = Buffer.alloc(16);
 let lastTraceText = lastTraceId.toString('hex');
 
@@ -139,7 +139,7 @@ export function wireAttribute(index: OtlpIndex, position: number, key: string): 
   return found;
 }
 
-/** A value; strings and small integers, which most are, without the general reader. */
+/** A value. Strings and small integers, which most values are, need no `WireReader`. */
 function valueAt(bytes: Buffer, start: number, end: number): OtlpValue {
   const tag = bytes[start];
   if (tag === 10) {
@@ -152,7 +152,7 @@ function valueAt(bytes: Buffer, start: number, end: number): OtlpValue {
   return decodeValue(new WireReader(bytes, start, end));
 }
 
-/** A tag and seven bytes of varint: 49 bits, and never negative. */
+/** A tag and a varint of seven bytes, which has 49 bits and is not negative. */
 const MAX_SMALL_INTEGER = 8;
 
 let keyStart = 0;
@@ -179,7 +179,7 @@ function findKeyValue(bytes: Buffer, start: number, end: number): void {
   }
 }
 
-/** No value, or an empty string. */
+/** The AnyValue message is unset or an empty string. */
 function isEmptyAt(bytes: Buffer, start: number, end: number): boolean {
   if (start === end) return true;
   if (end - start === 2) return bytes[start] === 10;
@@ -254,14 +254,14 @@ function takeStatus(facts: SpanFacts, bytes: Buffer, start: number, end: number)
   return code === 1 || code === 2 ? code : 0;
 }
 
-/** 64 bits of nanoseconds since the epoch; 0 is no time. */
+/** The instant of 64 bits of nanoseconds since the epoch; null for 0, which is OTLP's absent time. */
 function instantAt(bytes: Buffer, p: number): Instant | null {
   const low = bytes.readUInt32LE(p);
   const high = bytes.readUInt32LE(p + 4);
   return low === 0 && high === 0 ? null : instantFromUnixNanos(high, low);
 }
 
-/** Where the bytes go on after what was read last. */
+/** The position behind the varint or field that was read last. */
 let next = 0;
 
 function varintAt(bytes: Buffer, start: number): number {

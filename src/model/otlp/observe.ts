@@ -6,13 +6,13 @@ import type {
   ObservationStatus,
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
-import type { CarriedFields } from './embedded-observation.ts';
+import type { EmbeddedFields } from './embedded-observation.ts';
 import { SpanFacts } from './facts.ts';
 import type { OtlpEvent, OtlpKeyValue, OtlpSpan } from './span.ts';
 import { statusCode } from './span.ts';
 import { hasValue } from './value.ts';
 
-/** A span without its attributes, as both encodings give it. Ids are lower-case hex. */
+/** The fields of a span without its attributes, of either encoding. Ids are lower-case hex. */
 export type SpanHead = {
   readonly traceId: string;
   readonly spanId: string;
@@ -29,14 +29,14 @@ const [INPUTS, OUTPUTS, EVENTS, METADATA, CONTEXT_METADATA] = PAYLOAD_FIELDS.map
   (_, i) => 1 << i,
 ) as [number, number, number, number, number];
 
-/** The observation that a span is (spec 3: OTLP status mapping). `resource` are its resource's facts. */
-export function observationOf(
+/** A span as an observation (spec 3: OTLP status mapping). `resource` has the facts of its resource. */
+export function observationOfSpan(
   head: SpanHead,
   facts: SpanFacts,
   resource: SpanFacts | undefined,
   index: number,
 ): Observation {
-  if (facts.carried !== undefined) return observationCarried(facts.carried, head, facts, index);
+  if (facts.embedded !== undefined) return embeddedObservation(facts.embedded, head, facts, index);
   const ended = head.endTime !== null;
   let operation: ObservationOperation = ended ? 'finish' : 'start';
   let status: ObservationStatus = 'pending';
@@ -79,9 +79,9 @@ export function observationOf(
   };
 }
 
-/** The observation that another tracectl sent as a span, as it was there. */
-function observationCarried(
-  { forms, name, ...fields }: CarriedFields,
+/** An observation that another tracectl embedded in a span. */
+function embeddedObservation(
+  { forms, name, ...fields }: EmbeddedFields,
   head: SpanHead,
   facts: SpanFacts,
   index: number,
@@ -99,7 +99,7 @@ function observationCarried(
   };
 }
 
-/** What a decoded span's attributes, events and status amount to. */
+/** The facts of a decoded span's attributes, events and status. */
 export function factsOfSpan(span: OtlpSpan): SpanFacts {
   const facts = factsOfAttributes(span.attributes);
   for (const event of span.events ?? []) takeEvent(facts, event);
@@ -117,7 +117,7 @@ export function factsOfAttributes(
   return facts;
 }
 
-export function takeEvent(facts: SpanFacts, event: OtlpEvent): void {
+function takeEvent(facts: SpanFacts, event: OtlpEvent): void {
   switch (attributeKey(event.name ?? '').event) {
     case 'exception':
       for (const { key, value } of event.attributes ?? []) {
@@ -155,7 +155,7 @@ export function headOf(span: OtlpSpan): SpanHead {
   };
 }
 
-/** Nanoseconds since the epoch; 0 is how OTLP says that there is no time. */
+/** The instant of nanoseconds since the epoch; null for 0, which is OTLP's absent time. */
 export function instantOfNanos(nanos: string | number | null | undefined): Instant | null {
   if (nanos === undefined || nanos === null) return null;
   const value = BigInt(nanos);

@@ -2,12 +2,12 @@ import type { OtlpIndex } from '../batch-index.ts';
 import { decodeSafely } from '../json/decode.ts';
 import type { OtlpResource, OtlpScope, OtlpSpan } from './span.ts';
 
-/** Text of a scanned OTLP message in JSON. 64-bit integers that a JavaScript number cannot hold stay digits. */
+/** Parses a scanned message. Integers above 2^53 become strings of digits. */
 export function parseJson(index: OtlpIndex, start: number, end: number): unknown {
   const { bytes } = index;
   if (index.escapedKeys === true) return decodeSafely(bytes, start, exactNumber);
   const text = bytes.toString('utf8', start, end);
-  // Digits in quotes are exact anyhow; this only decides whether the slower way is needed.
+  // Quoted digits are exact in any case, so a match only costs time.
   if (!/[:[,\s]-?\d{16,}/.test(text)) return JSON.parse(text);
   return parseWithSource(text, (_key, value, context) =>
     typeof value === 'number' &&
@@ -23,7 +23,7 @@ function exactNumber(text: string): number | string {
   return Number.isSafeInteger(number) || !/^-?\d+$/.test(text) ? number : text;
 }
 
-/** JSON.parse with access to a number's text, which the library's types do not know yet. */
+/** JSON.parse with source text access, which the library's types lack. */
 const parseWithSource = JSON.parse as (
   text: string,
   reviver: (key: string, value: unknown, context?: { source?: string }) => unknown,
@@ -33,7 +33,7 @@ export function parseSpan(index: OtlpIndex, start: number, end: number): OtlpSpa
   return parseJson(index, start, end) as OtlpSpan;
 }
 
-/** A range of nothing is an absent resource or scope. */
+/** An empty range is an absent resource or scope. */
 export function parseResource(index: OtlpIndex, start: number, end: number): OtlpResource {
   return start === end ? {} : (parseJson(index, start, end) as OtlpResource);
 }

@@ -2,7 +2,7 @@ import { attributeKey, ORIGINAL_PARENT_KEY } from '../attributes.ts';
 import { formatInstant } from '../instant.ts';
 import { checkJson } from '../json/scan.ts';
 import type { Payload, PayloadField } from '../observation.ts';
-import { CARRIED_PAYLOAD, type CarriedFields } from './embedded-observation.ts';
+import { EMBEDDED_PAYLOAD_KEYS, type EmbeddedFields } from './embedded-observation.ts';
 import type { SpanFacts } from './facts.ts';
 import { contentOfEvents, unflatten } from './messages.ts';
 import { factsOfSpan, instantOfNanos } from './observe.ts';
@@ -18,37 +18,37 @@ import {
 } from './span.ts';
 import { contentText, entriesOf, hasValue, membersText, objectText } from './value.ts';
 
-/** A decoded span with what stands around it. */
+/** A decoded span with its resource and scope. */
 export type SpanContext = {
   readonly span: OtlpSpan;
   readonly resource: OtlpResource;
   readonly scope: OtlpScope;
 };
 
-/** The payload fields of a span as JSON text. */
-export function payloadOf(context: SpanContext, fields: readonly PayloadField[]): Payload {
+/** `FormatModule.payload` for a decoded span. */
+export function payloadOfSpan(context: SpanContext, fields: readonly PayloadField[]): Payload {
   const { span } = context;
   const facts = factsOfSpan(span);
   const payload: Payload = {};
   for (const field of fields) {
     const text =
-      facts.carried === undefined
+      facts.embedded === undefined
         ? fieldText(context, facts, field)
-        : carriedFieldText(span, facts.carried, field);
+        : embeddedFieldText(span, facts.embedded, field);
     if (text !== undefined) payload[field] = text;
   }
   return payload;
 }
 
-/** The very text that the other tracectl received. */
-function carriedFieldText(
+/** The text that the other tracectl received, byte for byte. */
+function embeddedFieldText(
   span: OtlpSpan,
-  { forms }: CarriedFields,
+  { forms }: EmbeddedFields,
   field: PayloadField,
 ): string | undefined {
   const form = forms[field];
   if (form === undefined) return undefined;
-  const found = span.attributes?.findLast(({ key }) => key === CARRIED_PAYLOAD[field]);
+  const found = span.attributes?.findLast(({ key }) => key === EMBEDDED_PAYLOAD_KEYS[field]);
   const text = found?.value?.stringValue;
   if (typeof text !== 'string') return undefined;
   if (form === 'text') return JSON.stringify(text);
@@ -97,10 +97,10 @@ function content(span: OtlpSpan, facts: SpanFacts, role: 'input' | 'output'): st
     : companion.join(text, attributeText(span, companion.key) ?? 'null');
 }
 
-/** An attribute that belongs to an input or output beside the one that gives it. */
+/** A second attribute that joins the one that gives an input or output. */
 type Companion = { readonly key: string; readonly join: (text: string, other: string) => string };
 
-/** By the attribute that gives the input or output. */
+/** Companions by the attribute that gives the input or output. */
 const COMPANIONS: ReadonlyMap<string, Companion> = new Map([
   ['gen_ai.input.messages', { key: 'gen_ai.system_instructions', join: withInstructions }],
   ['ai.response.text', { key: 'ai.response.toolCalls', join: withToolCalls }],
@@ -114,7 +114,7 @@ function companionOf(
 ): Companion | undefined {
   const companion = COMPANIONS.get(facts[role].key ?? '');
   if (companion === undefined || attributeText(span, companion.key) === undefined) return undefined;
-  // Instructions go in front of a list of messages; in front of anything else they would say something else.
+  // Instructions can precede a list of messages, but no other value.
   const isList =
     attributeText(span, facts[role].key ?? '')
       ?.trimStart()
@@ -122,7 +122,7 @@ function companionOf(
   return companion.join === withInstructions && !isList ? undefined : companion;
 }
 
-/** The conventions keep instructions apart from the chat; they are what its system message says. */
+/** Adds instructions, which the conventions keep apart from the messages, as a system message. */
 function withInstructions(messages: string, instructions: string): string {
   const parts = instructions.trimStart().startsWith('[')
     ? instructions
@@ -132,7 +132,7 @@ function withInstructions(messages: string, instructions: string): string {
   return `[{"role":"system","parts":${parts}}${isEmpty ? '' : ','}${rest}`;
 }
 
-/** One message, as models answer it. */
+/** Joins text and tool calls to one message of the assistant. */
 function withToolCalls(text: string, toolCalls: string): string {
   return `{"role":"assistant","content":${text},"tool_calls":${toolCalls}}`;
 }
@@ -145,9 +145,9 @@ function attributeText(span: OtlpSpan, key: string): string | undefined {
 }
 
 /**
- * Flat: the resource's attributes, the scope's, the span's, and what a span has beside attributes. What
- * became another field is not repeated, and a resource's value that a span's key covers keeps its place
- * under `resource.`.
+ * The metadata, which is flat: attributes of the resource, the scope and the span, and the span's fields without a
+ * counterpart in an observation. An attribute that became another field is left out. A resource attribute with
+ * the key of a span attribute gets the prefix `resource.`.
  */
 function metadataEntries(context: SpanContext, facts: SpanFacts): Map<string, string> {
   const { span, resource, scope } = context;
@@ -174,7 +174,7 @@ function addScope(entries: Map<string, string>, scope: OtlpScope): void {
   addNumber(entries, 'scope.dropped_attributes_count', scope.droppedAttributesCount);
 }
 
-/** The attributes that became inputs, outputs, model, usage, context metadata or an external id. */
+/** The attribute became inputs, outputs, model, usage, context metadata or an external id. */
 function isRepeated(key: string, facts: SpanFacts): boolean {
   if (key === facts.model?.key) return true;
   if (key === ORIGINAL_PARENT_KEY && facts.originalParent !== undefined) return true;
@@ -192,7 +192,7 @@ function isContent(key: string, facts: SpanFacts, role: 'input' | 'output'): boo
   );
 }
 
-/** What OTLP has no attribute for, under the names that OpenTelemetry gives such things elsewhere. */
+/** Fields of a span that are no attributes, by the names that OpenTelemetry uses for them elsewhere. */
 function spanEntries(span: OtlpSpan): Map<string, string> {
   const entries = new Map<string, string>();
   const kind = spanKind(span.kind);
@@ -240,8 +240,8 @@ function addAttributes(
   if ((attributes?.length ?? 0) > 0) entries.set('attributes', objectText(attributes));
 }
 
-/** Zero is how OTLP says nothing. */
+/** Adds a number unless it is 0, which is OTLP's absent number. */
 function addNumber(entries: Map<string, string>, key: string, value: number | undefined): void {
-  // JSON may have it as digits.
+  // JSON may have decimal digits in a string.
   if (Number(value ?? 0) !== 0) entries.set(key, String(Number(value)));
 }

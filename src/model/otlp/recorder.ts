@@ -3,12 +3,12 @@ import { Refusal } from '../errors.ts';
 import { OTLP_STRIDE, RESOURCE_STRIDE, ResourceField, SCOPE_STRIDE, ScopeField } from './fields.ts';
 
 /**
- * Collects what a scan finds, for either encoding. It records at most `maxItems` spans but counts all, and only resources
- * and scopes that hold a span: a body full of empty ones costs no memory.
+ * Collects the records of a scan of either encoding. It counts all spans and records `maxItems` of them at most.
+ * Resources and scopes without spans have no record, so a body full of them costs no memory.
  */
 export class Recorder {
   count = 0;
-  /** Where the current span's record starts in `spans`; the scan writes into it directly. */
+  /** The start of the current span's record in `spans`, which the scan fills in. */
   base = 0;
   spans = new Uint32Array(OTLP_STRIDE * 128);
   readonly #maxItems: number;
@@ -25,7 +25,7 @@ export class Recorder {
     this.#maxItems = maxItems;
   }
 
-  /** A ResourceSpans starts; its own range and that of its resource are known when it is left. */
+  /** A ResourceSpans starts; `leaveResource` records its end and its resource. */
   enterResource(start: number): void {
     this.#resource = -1;
     this.#resourceStart = start;
@@ -58,7 +58,7 @@ export class Recorder {
     this.#scope = -1;
   }
 
-  /** False when the span is one too many: it is counted, and nothing of it is to be recorded. */
+  /** Counts a span. False if it is one too many, which has no record. */
   addSpan(): boolean {
     this.count++;
     if (this.count > this.#maxItems) return false;
@@ -80,7 +80,7 @@ export class Recorder {
     return true;
   }
 
-  /** Number of the resource and of the scope that the current span stands in. */
+  /** The number of the current span's resource. */
   get resource(): number {
     return this.#resource;
   }
@@ -89,7 +89,7 @@ export class Recorder {
     return this.#scope;
   }
 
-  /** Throws when there were more spans than allowed. */
+  /** Throws if there are more spans than allowed. */
   checkCount(): void {
     if (this.count <= this.#maxItems) return;
     throw new Refusal(
@@ -98,7 +98,7 @@ export class Recorder {
     );
   }
 
-  /** All that was recorded so far, to be forgotten again with `restore`: a repeated key starts over. */
+  /** The current state, to which `restore` returns if a key is repeated. */
   mark(): RecorderMark {
     return {
       count: this.count,

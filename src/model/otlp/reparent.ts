@@ -5,13 +5,13 @@ import { CLOSE_BRACKET, OPEN_BRACKET, QUOTE, spaceFrom, textOf } from '../json/g
 import { elementsOf, findMembers, stringIn } from '../json/read.ts';
 import type { NewParent, Splice } from '../texts.ts';
 import { spanAt, spanField } from './context.ts';
-import { CARRIED_KEY, type CarriedFields, carriedText } from './embedded-observation.ts';
+import { EMBEDDED_KEY, type EmbeddedFields, encodeEmbedded } from './embedded-observation.ts';
 import { spanIdOf } from './encode-observation.ts';
 import { OtlpField } from './fields.ts';
 import { factsOfSpan } from './observe.ts';
 import { lengthDelimited, WireReader } from './wire.ts';
 
-/** The texts that a span gets; undefined leaves what it has. */
+/** New texts of a span; undefined for no change. */
 type Change = {
   /** Hex; empty for a root. */
   readonly parentSpanId: string;
@@ -20,16 +20,16 @@ type Change = {
 };
 
 /**
- * `FormatModule.reparent` for spans. The original parent's span id becomes an attribute, which `observe` reads.
- * A span with an embedded observation keeps it there, because that counts instead of the span's own fields.
+ * `FormatModule.reparent` for spans. The original parent's span id becomes an attribute, which `observe` reads. In a
+ * span with an embedded observation it becomes a field of that, which overrides the span's own fields.
  */
 export function reparentSpan(index: OtlpIndex, position: number, parent: NewParent): Splice[] {
   const facts = factsOfSpan(spanAt(index, position));
-  const isMarked = facts.carried !== undefined || facts.originalParent !== undefined;
+  const isMarked = facts.embedded !== undefined || facts.originalParent !== undefined;
   const change = {
     parentSpanId: parent.parentId === null ? '' : spanIdOf(parent.parentId),
     originalParentSpanId: isMarked ? undefined : spanIdOf(parent.originalParentId),
-    embedded: facts.carried === undefined ? undefined : embeddedText(facts.carried, parent),
+    embedded: facts.embedded === undefined ? undefined : embeddedText(facts.embedded, parent),
   };
   const start = spanField(index, position, OtlpField.START);
   const end = spanField(index, position, OtlpField.END);
@@ -40,8 +40,8 @@ export function reparentSpan(index: OtlpIndex, position: number, parent: NewPare
   return splices.sort((a, b) => a.start - b.start);
 }
 
-function embeddedText(fields: CarriedFields, { parentId, ...parent }: NewParent): string {
-  return carriedText({
+function embeddedText(fields: EmbeddedFields, { parentId, ...parent }: NewParent): string {
+  return encodeEmbedded({
     ...fields,
     parentId,
     traceId: fields.traceId ?? parent.traceId,
@@ -71,7 +71,7 @@ function wireSplices(bytes: Buffer, start: number, end: number, change: Change):
     fields.push(stringAttribute(ORIGINAL_PARENT_KEY, change.originalParentSpanId));
   }
   const splices: Splice[] = [];
-  // A splice replaces whole fields, so a new field joins one that is there.
+  // A splice replaces whole fields, so it repeats a field to add another one.
   if (parent !== undefined) {
     splices.push({ start: parent[0], end: parent[1], bytes: Buffer.concat(fields) });
   } else if (first !== undefined) {
@@ -94,7 +94,7 @@ function embeddedRange(reader: WireReader): readonly [number, number] | undefine
     else if (tag === 18) found = stringRange(reader.message());
     else reader.skip();
   }
-  return key === CARRIED_KEY ? found : undefined;
+  return key === EMBEDDED_KEY ? found : undefined;
 }
 
 function stringRange(reader: WireReader): readonly [number, number] | undefined {
@@ -143,7 +143,7 @@ function jsonSplices(bytes: Buffer, start: number, end: number, change: Change):
       splices.push({ start: range[0], end: range[1], bytes: encodeJsonText(change.embedded) });
     }
   }
-  // A span with a parent has ids too, so a member precedes the comma.
+  // A span with a parent also has ids, so a member precedes the comma.
   if (added.length > 0) {
     splices.push({ start: end - 1, end: end - 1, bytes: Buffer.from(`,${added.join(',')}`) });
   }
@@ -155,7 +155,8 @@ function embeddedJsonRange(bytes: Buffer, start: number): readonly [number, numb
   for (const element of elementsOf(bytes, start)) {
     const { key, value } = findMembers(bytes, element.start, ['key', 'value']);
     if (key === undefined || value === undefined) continue;
-    if (bytes[key.start] !== QUOTE || stringIn(bytes, key.start, key.end) !== CARRIED_KEY) continue;
+    if (bytes[key.start] !== QUOTE || stringIn(bytes, key.start, key.end) !== EMBEDDED_KEY)
+      continue;
     const { stringValue } = findMembers(bytes, value.start, ['stringValue']);
     if (stringValue === undefined || bytes[stringValue.start] !== QUOTE) continue;
     found = [stringValue.start + 1, stringValue.end - 1];

@@ -1,12 +1,12 @@
-import type { Rejection } from '../batch.ts';
+import type { Rejection } from '../rejection.ts';
 
 const JSON_TYPE = 'application/json';
-/** An error message tells of the first few rejections, and never grows beyond this many bytes. */
+/** The longest error message, which lists the first few rejections. */
 const MAX_MESSAGE_BYTES = 2048;
 
 /**
- * An ExportTraceServiceResponse: empty when every span was accepted, else with `partial_success`.
- * `contentType` chooses JSON or protobuf.
+ * An ExportTraceServiceResponse: empty if every span was accepted, else with `partial_success`. JSON or protobuf,
+ * by `contentType`.
  */
 export function renderExportResponse(
   rejections: readonly Rejection[],
@@ -27,7 +27,7 @@ export function renderExportResponse(
   return bytesField(1, partialSuccess);
 }
 
-/** A google.rpc.Status for a request refused with this HTTP status. */
+/** A google.rpc.Status for a request that is refused with this HTTP status. */
 export function renderRpcStatus(httpStatus: number, message: string, contentType: string): Buffer {
   const code = rpcCode(httpStatus);
   const text = bounded(message);
@@ -35,7 +35,7 @@ export function renderRpcStatus(httpStatus: number, message: string, contentType
   return Buffer.concat([varintField(1, code), textField(2, text)]);
 }
 
-/** A google.rpc.Status with a google.rpc.RetryInfo: the client may try again after so long. */
+/** A google.rpc.Status with a google.rpc.RetryInfo, the time after which the client may retry. */
 export function renderRetryStatus(code: number, message: string, retryAfterMs: number): Buffer {
   const milliseconds = Math.ceil(retryAfterMs);
   const delay = Buffer.concat([
@@ -53,7 +53,7 @@ export function renderRetryStatus(code: number, message: string, retryAfterMs: n
   ]);
 }
 
-/** The google.rpc.Code that goes with an HTTP status; 2 (unknown) for one that is never sent. */
+/** The google.rpc.Code for an HTTP status; 2 (unknown) for a status that tracectl never sends. */
 export function rpcCode(httpStatus: number): number {
   return RPC_CODES.get(httpStatus) ?? (httpStatus >= 400 && httpStatus < 500 ? 3 : 2);
 }
@@ -87,7 +87,7 @@ function messageOf(rejections: readonly Rejection[]): string {
   return more === 0 ? lines.join('; ') : `${lines.join('; ')}; and ${more} more`;
 }
 
-/** Cut at a whole character. */
+/** Cuts the text behind a whole character. */
 function bounded(text: string): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= MAX_MESSAGE_BYTES) return bytes.toString();

@@ -1,23 +1,23 @@
-import type { Rejection } from '../batch.ts';
 import type { OtlpIndex } from '../batch-index.ts';
 import { MAX_FIELD_BYTES } from '../json/fields.ts';
 import { skipSpace, skipValue, textOf } from '../json/grammar.ts';
 import { PAYLOAD_FIELDS, type PayloadField } from '../observation.ts';
+import type { Rejection } from '../rejection.ts';
 import { resourceAt, resourceField, scopeAt, scopeField, spanAt, spanField } from './context.ts';
 import { wrongCustomFields } from './custom-fields.ts';
 import { OtlpField, OtlpFlag, ResourceField, ScopeField } from './fields.ts';
-import { payloadOf } from './payload.ts';
+import { payloadOfSpan } from './payload.ts';
 import { entriesOf } from './value.ts';
 
-/** A byte of protobuf, or of JSON, becomes at most this many of a field's JSON. */
+/** The most bytes of a field's JSON that one byte of the body becomes, by encoding. */
 const GROWTH = { otlp_proto: 6, otlp_json: 2 } as const;
-/** What a span's field holds beside what was sent: names and brackets, for itself and for each event or link. */
+/** Upper bounds of the names and brackets that a field adds for the span, and for each event or link. */
 const FIXED_BYTES = 1024;
 const PART_BYTES = 128;
 
 /**
- * The index with what the rules say. They decode whatever is large, which takes seconds for a hostile body:
- * whoever scans in a thread of its own judges there, too.
+ * The index with the verdicts of the rules. They decode large spans, which takes seconds for a hostile body, so a
+ * thread that scans a body also calls this.
  */
 export function judged(index: OtlpIndex): OtlpIndex {
   const verdicts = {
@@ -27,7 +27,7 @@ export function judged(index: OtlpIndex): OtlpIndex {
   return { ...index, verdicts };
 }
 
-/** Spans that cannot be accepted for their ids or for a field above 4 MiB. Indexes are positions. */
+/** Rejections for invalid ids and for fields above 4 MiB. Their indexes are positions. */
 export function otlpRejections(index: OtlpIndex): readonly Rejection[] {
   return index.verdicts?.fields ?? fieldRejections(index);
 }
@@ -57,7 +57,7 @@ function fieldRejections(index: OtlpIndex): Rejection[] {
   return rejections;
 }
 
-/** Spans with something else than an object where `custom_fields` may stand. Indexes are positions. */
+/** Rejections for `custom_fields` that are no objects. Their indexes are positions. */
 export function otlpCustomFieldRejections(index: OtlpIndex): readonly Rejection[] {
   return index.verdicts?.customFields ?? customFieldRejections(index);
 }
@@ -110,12 +110,12 @@ function invalidId(index: OtlpIndex, position: number): string | undefined {
   return undefined;
 }
 
-/** The JSON size of a resource's attributes, and their keys: every span under it has them in its metadata. */
+/** The JSON size of a resource's attributes, and their keys. They are in the metadata of all its spans. */
 type ResourceSize = { readonly bytes: number; readonly keys: ReadonlySet<string> };
 
 /**
- * Most spans are small enough whatever is in them; only where a bound on the size is above the limit are
- * the fields made and measured. A resource is measured once, not once for each of its spans.
+ * The name of a field above the limit. Fields are made and measured only if an upper bound of their size is above
+ * the limit, which it is for few spans. A resource is measured once for all of its spans.
  */
 function tooLargeField(
   index: OtlpIndex,
@@ -139,7 +139,7 @@ function tooLargeField(
   return measuredTooLarge(index, position, shared);
 }
 
-/** What a resource's key gets where a span has the same. */
+/** The prefix of a resource's key that a span has, too. */
 const RESOURCE_PREFIX = 'resource.';
 
 function measuredTooLarge(
@@ -149,7 +149,7 @@ function measuredTooLarge(
 ): PayloadField | undefined {
   const span = spanAt(index, position);
   const scope = scopeAt(index, spanField(index, position, OtlpField.SCOPE));
-  const payload = payloadOf({ span, resource: {}, scope }, PAYLOAD_FIELDS);
+  const payload = payloadOfSpan({ span, resource: {}, scope }, PAYLOAD_FIELDS);
   for (const field of PAYLOAD_FIELDS) {
     const text = payload[field];
     if (text === undefined) continue;
@@ -157,7 +157,7 @@ function measuredTooLarge(
     if (field === 'metadata' && shared.keys.size > 0) {
       const keys = new Set(span.attributes?.map((attribute) => attribute.key ?? ''));
       const covered = [...keys].filter((key) => shared.keys.has(key)).length;
-      // Without the resource's own brackets, and with a comma between the two where both have members.
+      // Without the resource's brackets, with a comma if both have members.
       bytes += shared.bytes - 2 + (text === '{}' ? 0 : 1) + covered * RESOURCE_PREFIX.length;
     }
     if (bytes > MAX_FIELD_BYTES) return field;
@@ -185,17 +185,17 @@ function sizeOfResource(index: OtlpIndex, resource: number): ResourceSize {
   for (const [key, text] of entries) {
     bytes += Buffer.byteLength(JSON.stringify(key)) + Buffer.byteLength(text) + 2;
   }
-  // One comma less than members.
+  // There is one comma less than members.
   return { bytes: entries.size === 0 ? 2 : bytes - 1, keys: new Set(entries.keys()) };
 }
 
-/** An input that was sent as JSON text counts without its white space. */
+/** The size without white space, which an input in JSON text may have. */
 function compactBytes(json: string): number {
   const text = textOf(Buffer.from(json), Number.MAX_SAFE_INTEGER);
   return skipValue(text, skipSpace(text, 0), 0) - text.saved;
 }
 
-/** Where a span stands in its request. */
+/** The path of a span in its request. */
 function pathOf(index: OtlpIndex, position: number): string {
   const resource = spanField(index, position, OtlpField.RESOURCE);
   const scope = spanField(index, position, OtlpField.SCOPE);

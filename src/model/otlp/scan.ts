@@ -7,16 +7,15 @@ import { Recorder } from './recorder.ts';
 import { MAX_GROUP_DEPTH, MAX_VALUE_DEPTH, MAX_VARINT_BYTES } from './wire.ts';
 
 /**
- * One pass over an ExportTraceServiceRequest in protobuf. It walks the whole tree, so that every length
- * and varint is known to be sound and later readers need not check again, and it makes neither strings
- * nor objects: accepting a span costs about a quarter of a microsecond.
+ * One pass over an ExportTraceServiceRequest in protobuf. It checks every length and varint of the whole tree, so
+ * later readers need not check again, and makes neither strings nor objects: about 0.25 µs per span.
  *
  *   request ─▶ resource spans ─▶ scope spans ─▶ span ─▶ attributes ─▶ values
  *                  └ resource        └ scope      ├ events, links ─▶ attributes
  *                                                 └ ids, times, status
  *
- * A field that is not known is skipped; so is a known one with a foreign wire type. Where a field that
- * stands once comes twice, the last one counts.
+ * Unknown fields are skipped, as are known fields with a wrong wire type. The last value of a repeated singular
+ * field counts.
  */
 export function scanProto(bytes: Buffer, limits: ScanLimits): OtlpIndex {
   const recorder = new Recorder(limits.maxItems);
@@ -58,7 +57,7 @@ function scanResourceSpans(bytes: Buffer, start: number, end: number, recorder: 
   recorder.leaveResource(end, resourceStart, resourceEnd, flags);
 }
 
-/** Gives the resource's `OtlpFlag`s. */
+/** Returns the resource's `OtlpFlag`s. */
 function scanResource(bytes: Buffer, start: number, end: number): number {
   let flags = 0;
   let p = start;
@@ -97,7 +96,7 @@ function scanScopeSpans(bytes: Buffer, start: number, end: number, recorder: Rec
   recorder.leaveScope(end, scopeStart, scopeEnd);
 }
 
-/** An InstrumentationScope, Event or Link: of its fields only the attributes, with this tag, are nested. */
+/** An InstrumentationScope, Event, Link or Status, whose only nested messages are attributes with this tag. */
 function scanAttributed(bytes: Buffer, start: number, end: number, attributesTag: number): void {
   let p = start;
   while (p < end) {
@@ -141,7 +140,7 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
       case 34:
         p = enter(bytes, next, end);
         parentId = isId(bytes, next, p, 8) ? next : 0;
-        // Nothing and all zeros are how a root span is sent.
+        // A root span has no parent id, an empty one or zeros.
         flags &= ~OtlpFlag.BAD_PARENT;
         if (p !== next && p - next !== 8) flags |= OtlpFlag.BAD_PARENT;
         break;
@@ -179,9 +178,9 @@ function scanSpan(bytes: Buffer, start: number, end: number, recorder: Recorder 
   spans[base + OtlpField.FLAGS] = flags;
 }
 
-/** True when the key is one under which `custom_fields` may stand. */
+/** Returns true if the attribute may hold `custom_fields`. */
 function scanKeyValue(bytes: Buffer, start: number, end: number, depth: number): boolean {
-  // As every encoder writes it: a key of less than 128 bytes, then the value, and nothing else.
+  // The usual form: a key of less than 128 bytes, then the value.
   const keyLength = bytes[start + 1] as number;
   const keyEnd = start + 2 + keyLength;
   if (keyLength < 128 && keyEnd < end && bytes[start] === 10 && bytes[keyEnd] === 18) {
@@ -195,7 +194,7 @@ function scanKeyValue(bytes: Buffer, start: number, end: number, depth: number):
   return scanUnusualKeyValue(bytes, start, end, depth);
 }
 
-/** Whether a value is one short string and nothing else, which most are. */
+/** The value is one short string, as most values are. */
 function isPlainText(bytes: Buffer, start: number, end: number): boolean {
   return (
     end - start >= 2 &&
@@ -225,7 +224,7 @@ function scanUnusualKeyValue(bytes: Buffer, start: number, end: number, depth: n
   return mayHoldCustomFields(bytes, keyStart, keyEnd);
 }
 
-/** `depth` counts the arrays and kvlists around the value. */
+/** `depth` is the number of arrays and kvlists around the value. */
 function scanValue(bytes: Buffer, start: number, end: number, depth: number): void {
   let p = start;
   while (p < end) {
@@ -266,7 +265,7 @@ function scanValues(
   }
 }
 
-/** Where the bytes go on after what was read last. */
+/** The position behind the tag or varint that was read last. */
 let next = 0;
 
 function readTag(bytes: Buffer, p: number, end: number): number {
@@ -280,7 +279,7 @@ function readTag(bytes: Buffer, p: number, end: number): number {
   return tag;
 }
 
-/** Reads the length at `p`: returns where the content ends, and leaves in `next` where it starts. */
+/** Reads the length at `p`. Returns the end of the content; `next` is its start. */
 function enter(bytes: Buffer, p: number, end: number): number {
   let length = 0;
   if (p < end && (bytes[p] as number) < 128) {
@@ -310,7 +309,7 @@ function readVarint(bytes: Buffer, start: number, end: number): number {
   throw broken('varint');
 }
 
-/** Steps over a field whose content starts at `p`. */
+/** Skips a field whose content starts at `p`. */
 function skip(bytes: Buffer, tag: number, p: number, end: number): number {
   if (tag < 8) throw broken('field number');
   switch (tag & 7) {
@@ -332,7 +331,7 @@ function skip(bytes: Buffer, tag: number, p: number, end: number): number {
   }
 }
 
-/** Steps over a group. OTLP never had one, but a field that nobody knows may be one. */
+/** Skips a group. OTLP has none, but an unknown field may be one. */
 function skipGroup(bytes: Buffer, tag: number, start: number, end: number): number {
   const open = [fieldOf(tag)];
   let p = start;
@@ -364,5 +363,8 @@ function isId(bytes: Buffer, start: number, end: number, length: number): boolea
 }
 
 function broken(what: string): Refusal {
-  return new Refusal('invalid_request', `The body is no valid protobuf: a ${what} is broken.`);
+  return new Refusal(
+    'invalid_request',
+    `The body is not valid protobuf: it has an invalid ${what}.`,
+  );
 }

@@ -5,8 +5,8 @@ import { OtlpField, ResourceField, ScopeField } from './fields.ts';
 import { parseJson } from './parse.ts';
 
 /**
- * One span with its resource and scope as an export request in OTLP's JSON form: the very text that was
- * sent for JSON, every known field for protobuf.
+ * One span with its resource and scope as an export request in OTLP's JSON form: the received text for JSON, all
+ * known fields for protobuf.
  */
 export function sourceOfSpan(index: OtlpIndex, position: number): string {
   const resource = spanField(index, position, OtlpField.RESOURCE);
@@ -53,7 +53,7 @@ function resourceText(index: OtlpIndex, resource: number): string | undefined {
   return index.bytes.toString('utf8', start, end);
 }
 
-/** The schema URL of the ResourceSpans or ScopeSpans at a range. */
+/** The schema URL of the ResourceSpans or ScopeSpans at [start, end). */
 function schemaUrlText(index: OtlpIndex, start: number, end: number): string | undefined {
   const url =
     index.type === 'otlp_proto'

@@ -1,6 +1,6 @@
 /**
- * A span as OTLP's JSON form has it: what both encodings are read into where speed does not matter. Ids
- * are lower-case hex, 64-bit integers decimal digits (JSON numbers are kept as sent where they are exact).
+ * A span in OTLP's JSON form, into which both encodings are decoded off the hot path. Ids are hex, 64-bit integers
+ * are decimal digits, or numbers if the JSON had exact ones.
  */
 export type OtlpSpan = {
   traceId?: string;
@@ -48,12 +48,12 @@ export type OtlpScope = {
 
 export type OtlpKeyValue = { key?: string; value?: OtlpValue };
 
-/** One of these is set, or none for a null. */
+/** At most one member is set; none is set for a null. */
 export type OtlpValue = {
   stringValue?: string;
   boolValue?: boolean;
   intValue?: string | number | bigint;
-  /** A string for NaN and the infinities. */
+  /** NaN and the infinities are strings. */
   doubleValue?: number | string;
   arrayValue?: { values?: OtlpValue[] };
   kvlistValue?: { values?: OtlpKeyValue[] };
@@ -61,7 +61,7 @@ export type OtlpValue = {
   bytesValue?: string;
 };
 
-/** The status a span has, by number or by name; what is neither is as unset. */
+/** The code of a status by number or name; 0 (unset) for any other value. */
 export function statusCode(code: number | string | undefined): 0 | 1 | 2 {
   if (code === 1 || code === 'STATUS_CODE_OK') return 1;
   if (code === 2 || code === 'STATUS_CODE_ERROR') return 2;
@@ -70,7 +70,7 @@ export function statusCode(code: number | string | undefined): 0 | 1 | 2 {
 
 const SPAN_KINDS = ['UNSPECIFIED', 'INTERNAL', 'SERVER', 'CLIENT', 'PRODUCER', 'CONSUMER'];
 
-/** OTLP's own span kind as its short name, or what was sent; undefined where none was. */
+/** The short name of OTLP's span kind, or the received value if it is unknown; undefined if unset. */
 export function spanKind(kind: number | string | undefined): string | undefined {
   if (kind === undefined || kind === null || kind === 0) return undefined;
   if (typeof kind === 'number') return SPAN_KINDS[kind] ?? String(kind);

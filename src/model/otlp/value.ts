@@ -1,12 +1,12 @@
 import { checkJson } from '../json/scan.ts';
 import type { OtlpKeyValue, OtlpValue } from './span.ts';
 
-/** Nesting of a JSON text within an attribute up to which it is taken as JSON. */
+/** An attribute with JSON text of deeper nesting is a plain string. */
 const MAX_TEXT_DEPTH = 500;
 
 /**
- * A value as JSON text: integers keep their digits whatever their size, NaN and the infinities are
- * strings, bytes base64 strings, a kvlist an object in which a repeated key has its last value.
+ * A value as JSON text. Integers of any size keep their digits, NaN and the infinities are strings, bytes are base64
+ * strings, and a kvlist is an object with the last value of a repeated key.
  */
 export function valueText(value: OtlpValue | null | undefined): string {
   if (value === undefined || value === null) return 'null';
@@ -26,7 +26,7 @@ export function objectText(attributes: readonly OtlpKeyValue[] | null | undefine
   return membersText(entriesOf(attributes));
 }
 
-/** Keys with the JSON text of their values; of a repeated key the last. */
+/** Keys with the JSON text of their values; the last value of a repeated key. */
 export function entriesOf(
   attributes: readonly OtlpKeyValue[] | null | undefined,
 ): Map<string, string> {
@@ -53,12 +53,11 @@ export function attributeText(
 
 /** A string's content, or any other value as JSON; undefined for a null. */
 export function textOfValue(value: OtlpValue | null | undefined): string | undefined {
-  return isPresent(value) ? (value?.stringValue ?? valueText(value)) : undefined;
+  return isNonNull(value) ? (value?.stringValue ?? valueText(value)) : undefined;
 }
 
 /**
- * An input or output: text that is a JSON object or array stands for that value, to the letter; other
- * text stays text.
+ * An input or output as JSON text. A string that is a JSON object or array is taken as that JSON, unchanged.
  */
 export function contentText(value: OtlpValue | null | undefined): string {
   const text = value?.stringValue;
@@ -76,13 +75,13 @@ function isJsonContainer(text: string): boolean {
   }
 }
 
-/** Neither absent nor null, nor the empty string: an attribute that says something. */
+/** The value is neither absent nor null nor an empty string. */
 export function hasValue(value: OtlpValue | null | undefined): boolean {
-  return isPresent(value) && value?.stringValue !== '';
+  return isNonNull(value) && value?.stringValue !== '';
 }
 
-/** Neither absent nor null. */
-export function isPresent(value: OtlpValue | null | undefined): boolean {
+/** The value is neither absent nor null. */
+export function isNonNull(value: OtlpValue | null | undefined): boolean {
   if (value === undefined || value === null) return false;
   return (
     isSet(value.stringValue) ||
@@ -95,7 +94,7 @@ export function isPresent(value: OtlpValue | null | undefined): boolean {
   );
 }
 
-/** A value that is text, a number or a truth value as such; undefined for any other. */
+/** A string, number or boolean; undefined for any other value. */
 export function scalarOf(
   value: OtlpValue | null | undefined,
 ): string | number | bigint | boolean | undefined {
@@ -113,7 +112,7 @@ export function scalarOf(
 }
 
 function integerText(value: string | number | bigint): string {
-  // Digits alone are a JSON number; `-0` and leading zeros are not how one is written.
+  // Removes leading zeros and the sign of `-0`, which JSON numbers do not have.
   return typeof value === 'string' ? String(BigInt(value)) : BigInt(value).toString();
 }
 

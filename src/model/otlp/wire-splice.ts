@@ -1,13 +1,12 @@
 import type { OtlpIndex } from '../batch-index.ts';
 import type { Splice } from '../texts.ts';
 import { varintBytes, WireReader } from './wire.ts';
-import { REQUEST, type WireMessage } from './wire-shape.ts';
+import { WIRE_REQUEST, type WireMessage } from './wire-shape.ts';
 
 /**
  * `FormatModule.splice` for protobuf. A splice is either within the content of one string or byte sequence,
  * or replaces whole fields of one message. An empty range belongs to the innermost field that it touches.
- * The lengths of the messages around a splice are encoded again; a length that stays the same stays
- * byte for byte.
+ * The lengths of the messages around a splice are encoded again, unless they stay the same.
  */
 export function spliceWire({ bytes }: OtlpIndex, splices: readonly Splice[]): Buffer {
   return new WireSplicer(bytes, splices).result();
@@ -28,7 +27,7 @@ class WireSplicer {
   }
 
   result(): Buffer {
-    this.#content(REQUEST, 0, this.#bytes.length);
+    this.#content(WIRE_REQUEST, 0, this.#bytes.length);
     if (this.#applied < this.#splices.length) throw misplaced();
     return Buffer.concat(this.#pieces, this.#length);
   }

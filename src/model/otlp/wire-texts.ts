@@ -3,21 +3,27 @@ import { type MutablePlace, newPlace, type TextField, type TextVisitor } from '.
 import { spanField } from './context.ts';
 import { OtlpField } from './fields.ts';
 import { keyAt } from './keys.ts';
-import { EVENT, KEY_VALUE, REQUEST, SPAN, type WireMessage } from './wire-shape.ts';
+import {
+  WIRE_EVENT,
+  WIRE_KEY_VALUE,
+  WIRE_REQUEST,
+  WIRE_SPAN,
+  type WireMessage,
+} from './wire-shape.ts';
 
 /**
- * `FormatModule.texts` for protobuf. A string in an unknown field cannot be told from a message, so the
- * walk passes over it; numbers and byte sequences are no texts.
+ * `FormatModule.texts` for protobuf. The walk skips unknown fields, because they may be strings or messages.
+ * Numbers and byte sequences are no texts.
  */
 export function wireTexts(index: OtlpIndex, position: number, visitor: TextVisitor): void {
   const start = spanField(index, position, OtlpField.START);
   const end = spanField(index, position, OtlpField.END);
-  new WireTexts(index.bytes, visitor).message(SPAN, start, end);
+  new WireTexts(index.bytes, visitor).message(WIRE_SPAN, start, end);
 }
 
 /** `FormatModule.sharedTexts`: of resources, scopes and schema URLs. */
 export function sharedWireTexts(index: OtlpIndex, visitor: TextVisitor): void {
-  new WireTexts(index.bytes, visitor).message(REQUEST, 0, index.bytes.length);
+  new WireTexts(index.bytes, visitor).message(WIRE_REQUEST, 0, index.bytes.length);
 }
 
 const NO_KEY = -1;
@@ -26,9 +32,10 @@ class WireTexts {
   readonly #bytes: Buffer;
   readonly #visitor: TextVisitor;
   readonly #place: MutablePlace = newPlace();
-  /** Where the bytes go on after the varint or field that was read last. */
+  /** The position behind the varint or field that was read last. */
   #next = 0;
-  /** Content of the field that was read last, if its wire type is 2. */
+  /** Tag and content start of the field that was read last. */
+  #tag = 0;
   #start = 0;
   #keyStart = NO_KEY;
   #keyEnd = NO_KEY;
@@ -38,17 +45,17 @@ class WireTexts {
     this.#visitor = visitor;
   }
 
-  /** A message outside attributes; spans are passed over unless the walk starts at one. */
+  /** A message outside attributes; skips spans, except one at which the walk starts. */
   message(shape: WireMessage, start: number, end: number): void {
     let p = start;
     while (p < end) {
       const field = shape.fields[this.#read(p)];
       p = this.#next;
-      if (field === undefined || field.message === SPAN) continue;
+      if (field === undefined || field.message === WIRE_SPAN) continue;
       if (field.message === undefined) {
         this.#text(field.text ?? 'attributes', this.#start, p, NO_KEY, NO_KEY, false);
-      } else if (field.message === KEY_VALUE) {
-        this.#attribute(this.#start, p, shape === EVENT);
+      } else if (field.message === WIRE_KEY_VALUE) {
+        this.#attribute(this.#start, p, shape === WIRE_EVENT);
       } else {
         this.message(field.message, this.#start, p);
       }
@@ -68,7 +75,7 @@ class WireTexts {
     );
   }
 
-  /** A KeyValue; `within` are the steps from here to a kvlist of custom fields. */
+  /** A KeyValue; `within` are the keys on the path from here to a kvlist of custom fields. */
   #keyValue(
     start: number,
     end: number,
@@ -87,7 +94,7 @@ class WireTexts {
     }
   }
 
-  /** An AnyValue; repeated fields of its oneof are all visited, as all are in the body. */
+  /** An AnyValue; visits all repeated fields of its oneof, because all are in the body. */
   #value(
     start: number,
     end: number,
@@ -101,9 +108,18 @@ class WireTexts {
     while (p < end) {
       const number = this.#read(p);
       p = this.#next;
+      if (isMarked) this.#scalar(this.#tag, this.#start, p);
       if (number === 1) this.#text(field, this.#start, p, keyStart, keyEnd, isMarked);
       else if (number === 5) this.#list(this.#start, p, field, keyStart, keyEnd, isMarked);
       else if (number === 6) this.#keyedList(this.#start, p, field, isMarked, within);
+    }
+  }
+
+  /** A field of an AnyValue: its int value, double value or bytes value. */
+  #scalar(tag: number, start: number, end: number): void {
+    if (tag === 24) this.#visitor.scalar?.({ start, end, form: 'varint' });
+    else if (tag === 33 || (tag === 58 && end > start)) {
+      this.#visitor.scalar?.({ start, end, form: 'bytes' });
     }
   }
 
@@ -165,7 +181,7 @@ class WireTexts {
     this.#visitor.text(place);
   }
 
-  /** Notes the key of a KeyValue: the last one, which may come behind the value; empty if there is none. */
+  /** Finds the last key of a KeyValue, which may follow the value; an empty range if there is none. */
   #findKey(start: number, end: number): void {
     this.#keyStart = this.#keyEnd = start;
     let p = start;
@@ -179,22 +195,26 @@ class WireTexts {
   }
 
   /**
-   * Reads the field at `p`. Returns its number if its wire type is 2, and 0 for any other; leaves its
-   * content in [#start, #next).
+   * Reads the field at `p`. Returns its number if its wire type is 2, else 0. Its content is at
+   * [#start, #next).
    */
   #read(p: number): number {
     const tag = this.#varint(p);
+    this.#tag = tag;
     if ((tag & 7) === 2) {
       const length = this.#varint(this.#next);
       this.#start = this.#next;
       this.#next += length;
       return Math.floor(tag / 8);
     }
-    this.#skip(tag, this.#next);
+    const start = this.#next;
+    this.#skip(tag, start);
+    this.#tag = tag;
+    this.#start = start;
     return 0;
   }
 
-  /** Passes over the content, at `p`, of a field whose wire type is not 2. */
+  /** Skips the content, at `p`, of a field whose wire type is not 2. */
   #skip(tag: number, p: number): void {
     switch (tag & 7) {
       case 0:

@@ -1,12 +1,11 @@
-/** Arrays and kvlists that may stand in one another in an attribute's value. */
+/** The most nested arrays and kvlists of an attribute's value. */
 export const MAX_VALUE_DEPTH = 100;
 export const MAX_VARINT_BYTES = 10;
-/** Groups that may stand in one another. */
+/** The most nested groups. */
 export const MAX_GROUP_DEPTH = 100;
 
 /**
- * Reads protobuf that `scanProto` has found sound: nothing here checks bounds again. Used where a
- * message is taken apart field by field; the narrow decode has its own loops.
+ * Reads the fields of a scanned protobuf message; it checks no bounds. The hot paths have their own loops.
  */
 export class WireReader {
   readonly bytes: Buffer;
@@ -20,7 +19,7 @@ export class WireReader {
     this.end = end;
   }
 
-  /** The next field's tag (its number times 8 plus its wire type), or 0 at the end. */
+  /** The tag of the next field (its number times 8 plus its wire type), or 0 at the end. */
   nextTag(): number {
     if (this.#p >= this.end) return 0;
     this.#tag = this.varint();
@@ -54,7 +53,7 @@ export class WireReader {
     }
   }
 
-  /** A varint as a number, rounded beyond 2^53. */
+  /** A varint as a number, rounded above 2^53. */
   varint(): number {
     let value = 0;
     let scale = 1;
@@ -70,7 +69,7 @@ export class WireReader {
     return Number(BigInt.asUintN(32, this.#bigVarint()));
   }
 
-  /** A signed 64-bit integer, exactly. */
+  /** An exact signed 64-bit integer. */
   int64(): bigint {
     return BigInt.asIntN(64, this.#bigVarint());
   }
@@ -101,7 +100,7 @@ export class WireReader {
     return this.bytes.readDoubleLE(this.#p - 8);
   }
 
-  /** A nested message, string or byte sequence, as a reader of its own. */
+  /** A reader of the nested message, string or byte sequence. */
   message(): WireReader {
     const length = this.varint();
     const start = this.#p;
@@ -124,13 +123,13 @@ export class WireReader {
     return this.bytes.toString('base64', start, end);
   }
 
-  /** Where this reader stands; at first, where its message starts. */
+  /** The current position, at first the start of the message. */
   get start(): number {
     return this.#p;
   }
 }
 
-/** A length as a varint of as few bytes as possible. */
+/** The shortest varint of a number up to 2^53. */
 export function varintBytes(value: number): Buffer {
   const bytes: number[] = [];
   let rest = value;
@@ -142,7 +141,7 @@ export function varintBytes(value: number): Buffer {
   return Buffer.from(bytes);
 }
 
-/** A field of wire type 2: its tag, and its content behind the content's length. */
+/** A field of wire type 2: tag, length and content. */
 export function lengthDelimited(tag: number, content: Uint8Array): Buffer {
   return Buffer.concat([varintBytes(tag), varintBytes(content.length), content]);
 }

@@ -3,8 +3,8 @@ import { COMMON_FIELDS, COMMON_TEXT_FIELDS, SIZED_FIELDS, slotsOf } from '../jso
 import { compilePattern } from '../json/pattern.ts';
 import { itemFields } from '../json/texts.ts';
 
-/** Known fields of a run (spec 2.4, and what LangSmith's clients send), in the order of their slots. */
-export const RUN_FIELDS = [
+/** Known fields of a run, from spec 2.4 and LangSmith's clients, in the order of their slots. */
+const RUN_FIELDS = [
   ...COMMON_FIELDS,
   'parent_run_id',
   'dotted_order',

@@ -16,7 +16,7 @@ import {
   originalParentAt,
   ownId,
   payloadMaskOf,
-  payloadOf,
+  payloadOfItem,
   sourceOfItem,
   usageBytesOf,
   versionAt,
@@ -35,7 +35,7 @@ import {
 } from '../observation.ts';
 import { RUN, RUN_PATTERN, RUN_TEXTS } from './fields.ts';
 
-/** Runs in LangSmith's form: `{"post":[…],"patch":[…]}` (spec 2.4); a single run is wrapped into one. */
+/** Runs in LangSmith's form: `{"post":[…],"patch":[…]}` (spec 2.4). `wrapRun` makes it of a single run. */
 export const runs: FormatModule<JsonIndex> = {
   scan: documentScanner({
     type: 'runs',
@@ -47,7 +47,7 @@ export const runs: FormatModule<JsonIndex> = {
   usageBytes: usageBytesOf,
   cut: cutItems,
   observe,
-  payload: payloadOf,
+  payload: payloadOfItem,
   source: sourceOfItem,
   texts: (index, position, visitor) => itemTexts(RUN_TEXTS, index, position, visitor),
   sharedTexts: rootTexts,
@@ -89,7 +89,7 @@ function head(index: JsonIndex, position: number): ItemHead {
 
 function observe(index: JsonIndex, position: number, requestIndex: number): Observation {
   const id = ownId(index, position);
-  // Validation has seen to it; a run without one came by a pipeline without it.
+  // The validation processor rejects such runs; not every pipeline has one.
   if (id === undefined) throw new PermanentError('unreadable_event', 'The run has no id.');
   const error = runError(index, position);
   const endTime = instantAt(index, position, COMMON.end_time, true) ?? null;
@@ -137,7 +137,7 @@ function runTypeAt(index: JsonIndex, position: number): string | null {
 
 const STATUS_OF = { start: 'running', finish: 'success', error: 'error' } as const;
 
-/** The run's trace and parent. `dotted_order` names the original parent, so it does not count after a change. */
+/** The run's trace and parent. After `reparent`, `dotted_order` still names the original parent, and is ignored. */
 function ancestorsAt(
   index: JsonIndex,
   position: number,
@@ -152,8 +152,8 @@ function ancestorsAt(
 }
 
 /**
- * A creation that names neither trace nor parent is the root of one. A child goes where its parent is, and
- * an update where its run is: the store finds either by project and id.
+ * A created run that names neither trace nor parent is the root of a trace with its id. For all others the trace is
+ * null: the store takes that of the parent, or of the run that an update is for, by project and id.
  */
 function ownTrace(
   index: JsonIndex,
@@ -165,7 +165,7 @@ function ownTrace(
   return isRoot ? (id ?? null) : null;
 }
 
-/** LangSmith's path of a run: segments of a time and an id, from the root of the trace to the run. */
+/** LangSmith's path of a run: segments of a time and an id, from the root run to this one. */
 function parseDottedOrder(text: string | undefined): {
   traceId: string | null;
   parentId: string | null;
@@ -190,7 +190,7 @@ function kindOfRunType(runType: string | null): ObservationKind | null {
   return OBSERVATION_KINDS.find((kind) => kind === runType) ?? 'chain';
 }
 
-/** A run's error is text; anything else that is not null still says that the run failed. */
+/** A run's error is a string. Any other value that is not null means a failed run without details. */
 function runError(index: JsonIndex, position: number): ObservationError | null {
   switch (typeAt(index, position, COMMON.error)) {
     case 'absent':
@@ -226,8 +226,8 @@ function firstText(index: JsonIndex, position: number, slots: readonly number[])
 }
 
 /**
- * Tokens are taken where they were used: LangSmith's clients repeat the sums of children on their
- * parents, so a run that says it is no model call has none of its own.
+ * Only model calls have usage: LangSmith's clients repeat the sums of child runs on their parents, which would
+ * count them twice.
  */
 function usageOf(index: JsonIndex, position: number, runType: string | null): TokenUsage | null {
   if (runType !== null && !MODEL_RUN_TYPES.has(runType)) return null;
@@ -242,7 +242,7 @@ function usageOf(index: JsonIndex, position: number, runType: string | null): To
 const MODEL_RUN_TYPES: ReadonlySet<string> = new Set(['llm', 'embedding', 'generation', 'model']);
 const USAGE_SLOTS = [RUN['outputs.usage_metadata'], RUN['extra.metadata.usage_metadata']];
 
-/** Cache and reasoning tokens stand one level deeper than the sums they are part of. */
+/** Adds cache and reasoning tokens, which LangSmith nests one level below the sums. */
 function addDetails(counts: Map<string, number>, bytes: Buffer, start: number): void {
   const found = findMembers(bytes, start, ['input_token_details', 'output_token_details']);
   const detailsIn = (member: Member | undefined) =>
@@ -261,7 +261,7 @@ function addDetails(counts: Map<string, number>, bytes: Buffer, start: number): 
   }
 }
 
-/** What has no column of its own but is worth finding again: a foreign run type, and the session. */
+/** Values without a column: an unknown run type, the session's name, the id of a dropped parent. */
 function externalOf(
   index: JsonIndex,
   position: number,

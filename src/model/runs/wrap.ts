@@ -1,12 +1,12 @@
 import { checkJson } from '../json/scan.ts';
 
-/** Levels of nesting that `wrapRun` puts around a run: scan a wrapped body with `maxDepth` plus these. */
+/** Levels of nesting that `wrapRun` adds; the depth limit of the scan has to include them. */
 export const WRAPPED_LEVELS = 2;
 
 /**
- * A run as the batch of one that it is stored as: `{"post":[…]}` for a creation, `{"patch":[…]}` for an
- * update, whose id is that of the path, whatever the body says. Throws `invalid_json` where the body is
- * not one JSON value: bytes around it could otherwise make a document of something that is none.
+ * A single run as a batch of one: `{"post":[…]}` for a creation, `{"patch":[…]}` for an update. The id of an update
+ * is the one in the URL path, which overrides the body. Throws `invalid_json` unless the body is exactly one
+ * JSON value, because the added bytes could complete an incomplete one.
  */
 export function wrapRun(body: Buffer, pathId?: string): Buffer {
   checkJson(body);
@@ -16,7 +16,7 @@ export function wrapRun(body: Buffer, pathId?: string): Buffer {
 
 const END = Buffer.from(']}');
 
-/** The last of several equal keys counts, so the path's id is added behind all others. */
+/** The last value of a repeated key counts, so the path's id is added behind all members. */
 function withId(body: Buffer, id: string): Buffer[] {
   const last = lastVisible(body, body.length);
   if (body[last] !== 0x7d) return [body];
@@ -26,7 +26,7 @@ function withId(body: Buffer, id: string): Buffer[] {
   return [body.subarray(0, last), Buffer.from(members)];
 }
 
-/** The last byte before `end` that is no white space. */
+/** The position of the last byte before `end` that is not white space. */
 function lastVisible(body: Buffer, end: number): number {
   let at = end - 1;
   while (at >= 0 && (body[at] ?? 0) <= 0x20) at--;

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Clock, IdempotencyClaim, IdempotencyLedger } from '../../component/component.ts';
-import type { Idempotency, SealedBatch, Tenant } from '../../model/batch.ts';
+import type { SealedBatch, Tenant } from '../../model/batch.ts';
+import type { KeyedAnswer } from '../../model/request-context.ts';
 import type { Database } from '../database.ts';
 import type { AnswerRecord } from './operations.ts';
 
@@ -11,14 +12,16 @@ const KEPT_MS = 24 * 3_600_000;
 type AnswerRow = readonly [Uint8Array, number, string, Uint8Array, number];
 
 /** What the batch's answer looks like in the table; null where the request carried no key. */
-export function answerRecord(batch: SealedBatch, now: number): AnswerRecord | null {
-  const { idempotency } = batch;
-  if (idempotency === undefined) return null;
-  const { status, contentType, body } = idempotency.answer(batch);
-  const hash = keyHash(batch.tenant, idempotency.key);
+export function answerRecord(
+  batch: SealedBatch,
+  answer: KeyedAnswer | undefined,
+  now: number,
+): AnswerRecord | null {
+  if (answer === undefined) return null;
+  const { key, requestHash, status, contentType, body } = answer;
   return [
-    hash,
-    requestHash(idempotency),
+    keyHash(batch.tenant, key),
+    new Uint8Array(requestHash),
     status,
     contentType,
     new Uint8Array(body),
@@ -58,8 +61,4 @@ export function idempotencyLedger(database: Database, clock: Clock): Idempotency
 
 function keyHash(tenant: Tenant, key: string): Buffer {
   return createHash('sha256').update(tenant.projectId).update('\0').update(key).digest();
-}
-
-function requestHash(idempotency: Idempotency): Uint8Array {
-  return new Uint8Array(idempotency.requestHash);
 }

@@ -43,7 +43,7 @@ export function joinQueues(own: DurableQueue, leftovers: readonly DurableQueue[]
   }
 
   return {
-    append: (batch) => own.append(batch),
+    append: (batch, request) => own.append(batch, request),
     lease: (branch, max, maxBytes) => leaseFrom(all, branch, max, maxBytes),
     onAvailable: (branch, listener) =>
       together(all.map((queue) => queue.onAvailable(branch, listener))),

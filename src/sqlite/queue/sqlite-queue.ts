@@ -1,7 +1,7 @@
 import type { Clock, IdempotencyLedger, Logger } from '../../component/component.ts';
 import type { SealedBatch } from '../../model/batch.ts';
-import { itemsOf } from '../../model/batch.ts';
 import { Refusal, RetryableError } from '../../model/errors.ts';
+import type { RequestContext } from '../../model/request-context.ts';
 import { type BodyCache, bodyCache } from '../../queue/body-cache.ts';
 import type {
   DeadLetter,
@@ -111,9 +111,9 @@ export class SqliteQueue implements DurableQueue {
     this.#allNumbers = lines.map((line) => line.number);
   }
 
-  async append(batch: SealedBatch): Promise<void> {
-    const answer = answerRecord(batch, this.#clock.now());
-    if (itemsOf(batch) === 0) {
+  async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
+    const answer = answerRecord(batch, request?.answer, this.#clock.now());
+    if (batch.items === 0) {
       if (answer !== null) await this.#database.write('queue.remember', [answer]);
       return;
     }
@@ -155,7 +155,7 @@ export class SqliteQueue implements DurableQueue {
   }
 
   #enterLines(written: Exclude<Appended, null>, batch: SealedBatch, bytes: number): void {
-    const items = itemsOf(batch);
+    const { items } = batch;
     const entry = { items, bytes, receivedAt: batch.receivedAt, attempts: 0 };
     if (typeof written === 'number') {
       this.#cache.put(written, batch);
@@ -212,7 +212,7 @@ export class SqliteQueue implements DurableQueue {
     const entries: QueueEntry[] = [];
     for (const { seq, attempts } of taken) {
       const batch = read.get(seq) ?? this.#cache.get(seq);
-      if (batch !== undefined) entries.push({ seq, batch: copyOf(batch), attempts });
+      if (batch !== undefined) entries.push({ seq, batch, attempts });
     }
     return entries;
   }
@@ -452,26 +452,6 @@ function endLeases(line: BranchLine, entries: readonly QueueEntry[]): Waiting[] 
     ended.push(entry);
   }
   return ended;
-}
-
-/** Each consumer gets a batch of its own: what one does to it, the next attempt must not see. */
-function copyOf(batch: SealedBatch): SealedBatch {
-  const { id, format, tenant, receivedAt, requestItems, body, encoding, index, positions } = batch;
-  const { rejections, usage } = batch;
-  return {
-    kind: 'raw',
-    id,
-    format,
-    tenant,
-    receivedAt,
-    requestItems,
-    body,
-    encoding,
-    index,
-    positions,
-    rejections,
-    usage,
-  };
 }
 
 function letterOf(row: DeadLetterRow): DeadLetter {

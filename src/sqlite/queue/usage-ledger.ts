@@ -174,7 +174,7 @@ export class UsageLedger implements UsageCounters {
     const known = this.#underWay.get(batch.id);
     if (known !== undefined) return known.at;
     const { id: batchId, tenant, usage } = batch;
-    const at = this.#timeOf(tenant.organizationId, batch.usageAt ?? batch.receivedAt);
+    const at = this.#timeOf(tenant.organizationId, usage.at ?? batch.receivedAt);
     this.#add({ batchId, tenant, usage, at }, at, false);
     return at;
   }

@@ -24,14 +24,14 @@ async function running(t: Test, more: { directory?: string; [field: string]: unk
   return { connector, sink, settings, queues, clock };
 }
 
-t.test('exactly one place keeps the queue', async (t) => {
-  const place = /exactly one of `store`, `storage` and `directory`/;
+t.test('takes exactly one place for the queue', async (t) => {
+  const message = /exactly one of `store`, `storage` and `directory`/;
   for (const wrong of [
     {},
     { store: 'sqlite', storage: 'file_storage' },
     { store: 'a', directory: 'b' },
   ]) {
-    t.match(config.safeParse(wrong).error?.issues[0]?.message, place);
+    t.match(config.safeParse(wrong).error?.issues[0]?.message, message);
   }
   for (const right of [
     { store: 'sqlite' },
@@ -42,7 +42,7 @@ t.test('exactly one place keeps the queue', async (t) => {
   }
 });
 
-t.test('a queue with a directory of its own delivers, and shows what waits', async (t) => {
+t.test('delivers from a directory of its own, and reports the backlog', async (t) => {
   const { connector, sink, settings, queues } = await running(t, { num_consumers: 1 });
   await t.rejects(connector.consume(nativeBatch(1)), { name: 'RetryableError' });
   const gate = Promise.withResolvers<void>();
@@ -62,7 +62,7 @@ t.test('a queue with a directory of its own delivers, and shows what waits', asy
   t.same(sink.ids(), [batch.id]);
 });
 
-t.test('a full queue is refused as retryable', async (t) => {
+t.test('refuses a batch above max_bytes with queue_full', async (t) => {
   const { connector, sink } = await running(t, { max_bytes: nativeBatch(1).body.length });
   sink.behave('retryable');
   await connector.start();
@@ -73,7 +73,7 @@ t.test('a full queue is refused as retryable', async (t) => {
   });
 });
 
-t.test('what was not delivered before a stop is delivered after the next start', async (t) => {
+t.test('delivers the backlog after a restart', async (t) => {
   const directory = t.testdir({});
   const first = await running(t, { directory });
   first.sink.behave('retryable');

@@ -13,26 +13,22 @@ import { redisCluster, redisServer } from '../../helper/redis-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { createSink } from '../../helper/sink.ts';
 
-/** Payloads in jobs: Redis is all there is of them. */
+/** Without a store: jobs hold the payloads. */
 
-t.test(
-  'what a gateway accepts reaches a worker, bytes and all, and leaves no job behind',
-  async (t) => {
-    const redis = await redisServer(t);
-    const one = await processOn(t, redis);
-    const { exporter } = await one.gateway();
-    t.equal(exporter.idempotency, undefined, 'no answers are kept');
-    const { sink } = await one.worker();
-    const batch = nativeBatch(2, { body: Buffer.from([0, 255, 128, 10]), encoding: 'zstd' });
-    await exporter.consume(batch);
-    await sink.holds(1);
-    const { index: _, ...expected } = batch;
-    t.match(sink.batches[0], expected);
-    await until(async () => (await redis.client.keys('*:e-*')).length === 0);
-  },
-);
+t.test('delivers accepted bytes unchanged to a worker, and leaves no job', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  t.equal(exporter.idempotency, undefined, 'no idempotency records');
+  const { sink } = await one.worker();
+  const batch = nativeBatch(2, { body: Buffer.from([0, 255, 128, 10]), encoding: 'zstd' });
+  await exporter.consume(batch);
+  await sink.holds(1);
+  t.match(sink.batches[0], batch);
+  await until(async () => (await redis.client.keys('*:e-*')).length === 0);
+});
 
-t.test('a full Redis refuses each request as a whole, and says so (M1)', async (t) => {
+t.test('refuses whole requests with redis_full while Redis is full', async (t) => {
   const redis = await redisServer(t, ['--maxmemory', '5mb']);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
@@ -49,10 +45,10 @@ t.test('a full Redis refuses each request as a whole, and says so (M1)', async (
   const { sink } = await one.worker();
   const accepted = batches.filter((_, i) => results[i]?.status === 'fulfilled').map(({ id }) => id);
   await sink.holds(accepted.length);
-  t.same(sink.ids().sort(), accepted.sort(), 'what was accepted arrives, and nothing else');
+  t.same(sink.ids().sort(), accepted.sort(), 'every accepted batch arrives, and no other');
 });
 
-t.test('many jobs that Redis takes half of are added again without a double (M1)', async (t) => {
+t.test('adds jobs again after Redis took a part of them, without duplicates', async (t) => {
   const redis = await redisServer(t, ['--maxmemory', '3mb']);
   const one = await processOn(t, redis);
   const jobs = await openJobQueue(one.redis, 'traces');
@@ -69,7 +65,7 @@ t.test('many jobs that Redis takes half of are added again without a double (M1)
   t.equal(await jobs.waiting(), 60);
 });
 
-t.test('while Redis may drop keys it is not ready and refuses (M2)', async (t) => {
+t.test('is not ready and refuses requests while Redis may evict keys', async (t) => {
   const redis = await redisServer(t, ['--maxmemory-policy', 'allkeys-lru']);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
@@ -84,7 +80,7 @@ t.test('while Redis may drop keys it is not ready and refuses (M2)', async (t) =
   t.same(await redis.client.keys('*:e-*'), []);
 });
 
-t.test('ids that mean something to BullMQ are ids like others (M3)', async (t) => {
+t.test('adds jobs for batch ids that BullMQ reserves', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
   const jobs = await openJobQueue(one.redis, 'traces');
@@ -94,7 +90,7 @@ t.test('ids that mean something to BullMQ are ids like others (M3)', async (t) =
   t.ok(ids.every((id) => /^e-[0-9a-f]{64}$/.test(jobIdOf(id))));
 });
 
-t.test('the same batch twice waits once (M4)', async (t) => {
+t.test('adds one job for the same batch twice', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
@@ -105,36 +101,33 @@ t.test('the same batch twice waits once (M4)', async (t) => {
   t.equal(await jobs.count(), 1);
 });
 
-t.test(
-  'a worker that lost its lock makes a double run, and neither a failure nor a loss (M5)',
-  async (t) => {
-    const redis = await redisServer(t);
-    const one = await processOn(t, redis);
-    const { exporter } = await one.gateway();
-    let runs = 0;
-    let release = (): void => {};
-    const held = new Promise<void>((resolve) => {
-      release = resolve;
-    });
-    const consume = async (): Promise<void> => {
-      runs++;
-      if (runs <= 2) await held;
-    };
-    await one.worker({ lock_duration: '1s' }, [{ exporterId: 'sink', consume }]);
-    await exporter.consume(nativeBatch(1));
-    await until(() => runs === 1);
-    // As after a FLUSHALL or a pause that was too long: its lock is gone, again and again.
-    await until(async () => {
-      await redis.client.del(...(await redis.client.keys('*:lock')), 'none');
-      return runs > 2;
-    });
-    release();
-    await until(async () => (await redis.client.keys('*:e-*')).length === 0);
-    t.equal(await redis.client.exists('{tracectl}:traces:failed'), 0, 'nothing failed');
-  },
-);
+t.test('runs a job twice after a lost lock, without a failure or a loss', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  let runs = 0;
+  let release = (): void => {};
+  const held = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const consume = async (): Promise<void> => {
+    runs++;
+    if (runs <= 2) await held;
+  };
+  await one.worker({ lock_duration: '1s' }, [{ exporterId: 'sink', consume }]);
+  await exporter.consume(nativeBatch(1));
+  await until(() => runs === 1);
+  // Removes the lock repeatedly, as a FLUSHALL or a long pause of the process does.
+  await until(async () => {
+    await redis.client.del(...(await redis.client.keys('*:lock')), 'none');
+    return runs > 2;
+  });
+  release();
+  await until(async () => (await redis.client.keys('*:e-*')).length === 0);
+  t.equal(await redis.client.exists('{tracectl}:traces:failed'), 0, 'nothing failed');
+});
 
-t.test('an outage uses up no attempts, and repeats nothing for those who have it', async (t) => {
+t.test('retries through an outage of an exporter, without repeats for the other', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
@@ -158,7 +151,7 @@ t.test('an outage uses up no attempts, and repeats nothing for those who have it
   t.equal(new Set(bad.ids()).size, 8);
 });
 
-t.test('data that nobody can take goes to the dead letter, once, and comes back', async (t) => {
+t.test('keeps one dead letter of an undeliverable batch, and replays it', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
   const { exporter, settings } = await one.gateway();
@@ -179,7 +172,7 @@ t.test('data that nobody can take goes to the dead letter, once, and comes back'
   t.equal(await queue?.replay('all'), 1);
   await picky.holds(1);
   t.same(picky.ids(), [batch.id]);
-  t.equal(good.batches.length, 1, 'the other exporter has it once');
+  t.equal(good.batches.length, 1, 'the other exporter got it once');
   t.same(await queue?.deadLetters(), []);
   t.strictSame(
     settings.metrics
@@ -196,26 +189,23 @@ t.test('data that nobody can take goes to the dead letter, once, and comes back'
   );
 });
 
-t.test(
-  'without Redis a request is refused within two seconds, and taken when it is back',
-  async (t) => {
-    const redis = await redisServer(t);
-    const one = await processOn(t, redis);
-    const { exporter } = await one.gateway();
-    redis.freeze();
-    await t.rejects(exporter.consume(nativeBatch(1)), { code: 'redis_failed' });
-    await t.rejects(exporter.consume(nativeBatch(1)), { code: 'redis_failed' });
-    redis.thaw();
-    await until(() => one.redis.state().connected);
-    await redis.kill();
-    await t.rejects(exporter.consume(nativeBatch(1)), { code: 'redis_failed' });
-    await redis.start();
-    await until(() => one.redis.state().connected);
-    await exporter.consume(nativeBatch(1));
-  },
-);
+t.test('refuses requests while Redis is away, and accepts them after it is back', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  redis.freeze();
+  await t.rejects(exporter.consume(nativeBatch(1)), { code: 'redis_failed' });
+  await t.rejects(exporter.consume(nativeBatch(1)), { code: 'redis_failed' });
+  redis.thaw();
+  await until(() => one.redis.state().connected);
+  await redis.kill();
+  await t.rejects(exporter.consume(nativeBatch(1)), { code: 'redis_failed' });
+  await redis.start();
+  await until(() => one.redis.state().connected);
+  await exporter.consume(nativeBatch(1));
+});
 
-t.test('with an append-only file nothing accepted is lost when Redis is killed (M6)', async (t) => {
+t.test('loses no accepted batch when Redis with an append-only file is killed', async (t) => {
   const redis = await redisServer(t, ['--appendonly', 'yes', '--appendfsync', 'always']);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
@@ -238,7 +228,7 @@ t.test('with an append-only file nothing accepted is lost when Redis is killed (
   t.ok(accepted.length > 0);
 });
 
-t.test('a deleted project leaves nothing of it in Redis, also under load', async (t) => {
+t.test('removes every byte of a deleted project from Redis, also under load', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
@@ -272,7 +262,7 @@ t.test('a deleted project leaves nothing of it in Redis, also under load', async
   await sink.holds(1);
 });
 
-t.test('a Cluster carries jobs, dead letters and deleted projects in one slot', async (t) => {
+t.test('keeps jobs, dead letters and deleted projects in one slot of a Cluster', async (t) => {
   const server = await redisCluster(t);
   const one = await processOn(t, server, undefined, { cluster: true });
   await until(() => one.redis.state().connected);
@@ -289,7 +279,7 @@ t.test('a Cluster carries jobs, dead letters and deleted projects in one slot', 
   await t.rejects(exporter.consume(nativeBatch(1)), { code: 'unauthorized' });
 });
 
-t.test('a user of Redis needs no more than the README gives it', async (t) => {
+t.test('needs no other permissions in Redis than the README lists', async (t) => {
   const server = await redisServer(t);
   const readme = readFileSync('extensions/redis/README.md', 'utf8');
   const [, rules = ''] = /ACL SETUSER tracectl (.*)/.exec(readme) ?? [];
@@ -313,14 +303,14 @@ t.test('a user of Redis needs no more than the README gives it', async (t) => {
   const heard = new Promise((resolve) => one.redis.subscribe('keys', resolve));
   while ((await one.redis.run((client) => client.publish(one.redis.key('keys'), 'a'))) === 0);
   t.equal(await heard, 'a');
-  t.same(await server.client.call('ACL', 'LOG'), [], 'nothing was denied');
+  t.same(await server.client.call('ACL', 'LOG'), [], 'no command was denied');
 });
 
-t.test('a worker that looks alive and takes nothing is replaced', async (t) => {
+t.test('replaces a connected worker that takes no jobs', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
-  // Its first worker listens where no jobs come.
+  // The first worker is connected to another Redis.
   const elsewhere = await processOn(t, await redisServer(t));
   let made = 0;
   const duplicate = () => (made++ === 0 ? elsewhere.redis : one.redis).duplicate();
@@ -348,13 +338,17 @@ t.test('a worker that looks alive and takes nothing is replaced', async (t) => {
   const progress = { ...worker.progress(), backlog: 7, isStalled: true };
   t.match(
     progressHealth({}, { ...worker, progress: () => progress }, one.redis),
-    { healthy: false, message: 'Jobs wait and none is begun.', details: { jobs_waiting: 7 } },
-    'until then it says that it is not well',
+    {
+      healthy: false,
+      message: 'Jobs wait, and the worker starts none.',
+      details: { jobs_waiting: 7 },
+    },
+    'it is unhealthy until then',
   );
-  t.match(logger.lines, [{ level: 'error', message: /none is begun/ }]);
+  t.match(logger.lines, [{ level: 'error', message: /starts no waiting job/ }]);
 });
 
-t.test('a worker whose jobs never end says so', async (t) => {
+t.test('reports a worker whose jobs never end as unhealthy', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
@@ -369,25 +363,25 @@ t.test('a worker whose jobs never end says so', async (t) => {
   });
   t.teardown(() => worker.stop(AbortSignal.timeout(500)));
   await exporter.consume(nativeBatch(1));
-  await until(() => worker.progress().underWay === 1);
+  await until(() => worker.progress().running === 1);
   t.equal(progressHealth({}, worker, one.redis).healthy, true);
   later = 60_000;
   t.match(progressHealth({}, worker, one.redis), {
-    ...{ healthy: false, message: 'Jobs are under way, and none ends.' },
+    ...{ healthy: false, message: 'Jobs run, and none ends.' },
   });
   ending.resolve(undefined);
-  await until(() => worker.progress().underWay === 0);
+  await until(() => worker.progress().running === 0);
   t.equal(progressHealth({}, worker, one.redis).healthy, true);
 });
 
-t.test('a stop waits for running jobs, and gives back what is not done in time', async (t) => {
+t.test('returns jobs to the queue that run at the deadline of a stop', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
   const { exporter } = await one.gateway();
   let begun = 0;
   const hangs = { exporterId: 'sink', consume: () => new Promise<void>(() => void begun++) };
   await exporter.consume(nativeBatch(1));
-  // Several times: a worker that stops may be waiting for jobs just then, and would take it again.
+  // Repeated, because a worker that waits for jobs while it stops could take the returned job.
   for (let round = 1; round <= 5; round++) {
     const { stop } = await one.worker({ lock_duration: '1h' }, [hangs]);
     await until(() => begun === round);

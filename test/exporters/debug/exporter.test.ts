@@ -1,8 +1,10 @@
 import t from 'tap';
 import { config as debugConfig } from '../../../exporters/debug/config.ts';
 import { factory as debug } from '../../../exporters/debug/factory.ts';
-import { reject } from '../../../src/model/batch.ts';
-import { nativeBatch, observationBatch } from '../../helper/batches.ts';
+import { requestContext } from '../../../src/model/request-context.ts';
+import { seal } from '../../../src/model/seal.ts';
+import { reject } from '../../../src/model/verbs.ts';
+import { nativeBatch, observationBatch, received } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { testSettings } from '../../helper/settings.ts';
 
@@ -27,8 +29,9 @@ t.test('basic writes a line for each batch and nothing that was sent in it', asy
 
 t.test('normal writes the items, detailed their payloads too', async (t) => {
   const normal = await debugging({ verbosity: 'normal' });
-  const raw = nativeBatch(3);
-  reject(raw, [{ index: 1, code: 'invalid_field', reason: 'events[1].kind' }]);
+  const request = received(nativeBatch(3));
+  reject(request, 1, 'invalid_field', 'events[1].kind');
+  const raw = seal(request, requestContext());
   await normal.exporter.consume(raw);
   t.same(
     normal.lines.slice(1).map(({ fields }) => fields.raw_event),
@@ -58,8 +61,7 @@ t.test('it samples by the second', async (t) => {
 
 t.test('what cannot be shown holds up nobody', async (t) => {
   const { exporter, lines } = await debugging({ verbosity: 'detailed' });
-  const broken = nativeBatch(1, { encoding: 'gzip' });
-  broken.body = Buffer.from('no gzip');
+  const broken = nativeBatch(1, { encoding: 'gzip', body: Buffer.from('no gzip') });
   await exporter.consume(broken);
   t.match(lines.at(-1), { level: 'warn', message: 'A batch cannot be shown.' });
   await exporter.shutdown(NEVER);

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import t, { type Test } from 'tap';
 import { config as fileConfig } from '../../../exporters/file/config.ts';
-import { factory as file } from '../../../exporters/file/factory.ts';
+import { factory } from '../../../exporters/file/factory.ts';
 import { createWriter } from '../../../exporters/file/writer.ts';
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import {
@@ -34,7 +34,7 @@ async function writing(t: Test, directory: string, more: object = {}) {
   const clock = fakeClock();
   const settings = testSettings('exporter', 'file', { clock });
   const path = join(directory, 'traces.jsonl');
-  const exporter = await file.create(settings, fileConfig.parse({ path, ...more }));
+  const exporter = await factory.create(settings, fileConfig.parse({ path, ...more }));
   t.teardown(() => exporter.shutdown(NEVER));
   await exporter.start();
   return { exporter, path, clock, settings };
@@ -95,8 +95,7 @@ t.test('numbers keep the spelling they were sent with', async (t) => {
   const body = source.body
     .toString()
     .replace('{"content":"hi"}', '{"n":1.50e2,"big":9007199254740993}');
-  source.body = Buffer.from(body);
-  await exporter.consume(observationBatch(source));
+  await exporter.consume(observationBatch({ ...source, body: Buffer.from(body) }));
   t.match(readFileSync(path, 'utf8'), '"outputs":{"n":1.50e2,"big":9007199254740993}');
 });
 
@@ -106,9 +105,11 @@ t.test('an event that names no trace has a null trace', async (t) => {
   t.equal(linesOf(readFileSync(path, 'utf8'))[0]?.trace_id, null);
 });
 
-t.test('raw batches are refused for good where observations are asked for', async (t) => {
-  const { exporter } = await writing(t, t.testdir(), { format: 'json' });
-  await t.rejects(exporter.consume(nativeBatch(1)), { name: 'PermanentError', code: 'wrong_kind' });
+t.test('the format json accepts observations only', async (t) => {
+  const accepted = (config: object) => factory.data.acceptsAs?.(factory.config.parse(config));
+  t.same(accepted({ path: '/x', format: 'json' }), ['observations']);
+  t.same(accepted({ path: '/x', format: 'otlp_json' }), ['observations', 'raw']);
+  t.same(accepted({ path: '/x' }), ['observations', 'raw']);
 });
 
 t.test('what was received is a line in the form of the Collector', async (t) => {
@@ -311,7 +312,7 @@ t.test('it does not start on what is not its own', async (t) => {
   mkdirSync(join(directory, 'folder'));
   const start = async (name: string, more: object = {}) => {
     const config = fileConfig.parse({ path: join(directory, name), ...more });
-    const exporter = await file.create(testSettings('exporter', 'file'), config);
+    const exporter = await factory.create(testSettings('exporter', 'file'), config);
     try {
       await exporter.start();
     } finally {
@@ -358,14 +359,14 @@ t.test('what cannot be written may be tried again, and leaves nothing half writt
 t.test('a full disk refuses, keeps the file whole, and goes on when there is room', async (t) => {
   const directory = t.testdir();
   const script = `
-    import { factory as file } from '${join(process.cwd(), 'exporters/file/factory.ts')}';
+    import { factory } from '${join(process.cwd(), 'exporters/file/factory.ts')}';
     import { config as fileConfig } from '${join(process.cwd(), 'exporters/file/config.ts')}';
     import { testSettings } from '${join(process.cwd(), 'test/helper/settings.ts')}';
     import { nativeBatch, nativeEvent, observationBatch } from '${join(process.cwd(), 'test/helper/batches.ts')}';
     import { readFileSync } from 'node:fs';
     process.on('SIGXFSZ', () => {});
     const path = '${join(directory, 'traces.jsonl')}';
-    const exporter = await file.create(testSettings('exporter', 'file'), fileConfig.parse({ path }));
+    const exporter = await factory.create(testSettings('exporter', 'file'), fileConfig.parse({ path }));
     await exporter.start();
     const batch = () => observationBatch(nativeBatch([nativeEvent({ inputs: 'x'.repeat(40000) })]), { payloadMask: 1 });
     const outcomes = [];
@@ -400,9 +401,8 @@ t.test('an observation is one line, however its payload was spelled', async (t) 
   const inputs = { text: 'a\nb  c\u2028', list: [1, { deep: '\r\n' }] };
   const spelled = JSON.stringify(inputs, null, '\r\n  ').replace('1', '1.50e1');
   const source = nativeBatch([nativeEvent({ inputs: 'PLACE', outputs: null })]);
-  source.body = Buffer.from(source.body.toString().replace('"PLACE"', spelled));
-  source.index = undefined;
-  await exporter.consume(observationBatch(source, { payloadMask: 1 }));
+  const body = Buffer.from(source.body.toString().replace('"PLACE"', spelled));
+  await exporter.consume(observationBatch({ ...source, body }, { payloadMask: 1 }));
   const text = readFileSync(path, 'utf8');
   const [line] = linesOf(text);
   t.equal(text.split(/\r|\n/).length, 2);

@@ -8,7 +8,7 @@ import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import { STORE, type Store } from '../../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
+import { anObservation, aTenant } from '../../helper/batches.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
@@ -91,7 +91,6 @@ t.test('what may pass is not taken for poison', async (t) => {
   });
   await t.rejects(gone.exporter.consume(numbered(4)), deleted);
   t.equal(writes, 1);
-  await t.rejects(exporter.consume(nativeBatch(1)), { code: 'wrong_kind' });
   await exporter.shutdown(NEVER);
   await t.rejects(exporter.consume(numbered(1)), /not started/);
 });

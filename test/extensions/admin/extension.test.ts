@@ -16,7 +16,7 @@ import { recordingLogger } from '../../helper/settings.ts';
 import { dial } from '../../helper/wire.ts';
 import { serving, TOKEN } from './bench.ts';
 
-t.test('an organization is shown with limits in force and usage, and changed', async (t) => {
+t.test('shows and changes the organization, with limits in force and usage', async (t) => {
   const { ask } = await serving(t);
   const shown = await ask('GET', '/api/v1/organization');
   t.equal(shown.status, 200);
@@ -39,7 +39,7 @@ t.test('an organization is shown with limits in force and usage, and changed', a
   t.match(changed, { status: 200, json: { name: 'Ours', plan: 'scale' } });
 });
 
-t.test('plans are shown in order, with what the organization would have', async (t) => {
+t.test("lists the plans in order, with the organization's limits on each", async (t) => {
   const { ask } = await serving(t);
   const { plans } = (await ask('GET', '/api/v1/plans')).json;
   t.same(
@@ -54,7 +54,7 @@ t.test('plans are shown in order, with what the organization would have', async 
   });
 });
 
-t.test('a project lives from its creation to its deletion', async (t) => {
+t.test('creates, reads, updates and deletes a project', async (t) => {
   const { ask } = await serving(t);
   const made = await ask('POST', '/api/v1/projects', { body: { name: 'staging' } });
   t.equal(made.status, 201);
@@ -75,7 +75,11 @@ t.test('a project lives from its creation to its deletion', async (t) => {
   t.match(back.json, { name: 'old', retention: { days: 14 } });
   await ask('PATCH', at, { body: { limits: { events_per_month: 5 } } });
   const limited = await ask('PATCH', at, { body: { limits: { bytes_per_hour: 1 } } });
-  t.same(limited.json.limits, { events_per_month: 5, bytes_per_hour: 1 }, 'what is left out stays');
+  t.same(
+    limited.json.limits,
+    { events_per_month: 5, bytes_per_hour: 1 },
+    'absent fields stay unchanged',
+  );
   const free = await ask('PATCH', at, { body: { limits: { events_per_month: null } } });
   t.same(free.json.limits, { events_per_month: null, bytes_per_hour: 1 });
   const gone = await ask('DELETE', at);
@@ -87,7 +91,7 @@ t.test('a project lives from its creation to its deletion', async (t) => {
   t.match(last, { status: 409, json: { code: 'last_project' } });
 });
 
-t.test('the token of a key is in one answer, which nobody may keep', async (t) => {
+t.test('returns the token of a key once, in an answer that must not be cached', async (t) => {
   const { ask, store, settings } = await serving(t);
   const [{ id }] = (await ask('GET', '/api/v1/projects')).json.projects;
   const path = `/api/v1/projects/${id}/keys`;
@@ -99,21 +103,25 @@ t.test('the token of a key is in one answer, which nobody may keep', async (t) =
   t.same((await ask('GET', path)).json, { keys: [key] });
   const revoked = await ask('DELETE', `/api/v1/keys/${key.id}`);
   t.match(revoked, { status: 200, json: { id: key.id, revoked_at: '2026-11-20T00:00:00.000Z' } });
-  t.same((await ask('DELETE', `/api/v1/keys/${key.id}`)).json, revoked.json, 'twice is the same');
+  t.same(
+    (await ask('DELETE', `/api/v1/keys/${key.id}`)).json,
+    revoked.json,
+    'a second revocation has the same answer',
+  );
   for (const path of ['/organization', '/projects', '/audit', '/usage', '/status']) {
     t.notMatch((await ask('GET', `/api/v1${path}`)).text, token, path);
   }
   t.notMatch(JSON.stringify([settings.logger.lines, store.entries]), token);
 });
 
-t.test('a key without a body has both permissions', async (t) => {
+t.test('creates a key with both permissions from an empty body', async (t) => {
   const { ask } = await serving(t);
   const [{ id }] = (await ask('GET', '/api/v1/projects')).json.projects;
   const made = await ask('POST', `/api/v1/projects/${id}/keys`);
   t.match(made, { status: 201, json: { permissions: ['ingest:write', 'traces:read'] } });
 });
 
-t.test('every change is audited, with who made it from where', async (t) => {
+t.test('audits every change with its actor and address', async (t) => {
   const { ask } = await serving(t);
   const made = await ask('POST', '/api/v1/projects', { body: { name: 'a' } });
   const { id } = made.json as { id: string };
@@ -147,7 +155,7 @@ t.test('every change is audited, with who made it from where', async (t) => {
   });
 });
 
-t.test('history covers the whole periods asked for', async (t) => {
+t.test('lists the history of whole periods', async (t) => {
   const { ask, store } = await serving(t);
   const row = { period: '2026-11-20', projectId: 'proj_1', keyId: 'key_1', events: 5, bytes: 50 };
   store.rows.push({ ...row, rejected: { missing_field: 2 } });
@@ -194,7 +202,7 @@ t.test('history covers the whole periods asked for', async (t) => {
   }
 });
 
-t.test('long listings come in pages', async (t) => {
+t.test('pages long listings', async (t) => {
   const { ask, store } = await serving(t);
   const [{ id }] = (await ask('GET', '/api/v1/projects')).json.projects;
   for (const index of [1, 2, 3]) {
@@ -220,7 +228,7 @@ t.test('long listings come in pages', async (t) => {
   }
 });
 
-t.test('only the admin token manages', async (t) => {
+t.test('accepts only the admin token', async (t) => {
   const { ask, url, clock } = await serving(t);
   const path = '/api/v1/projects';
   const refused = await ask('GET', path, { token: null });
@@ -247,7 +255,7 @@ t.test('only the admin token manages', async (t) => {
   t.equal((await ask('GET', path, { token: null, headers: lower })).status, 200);
 });
 
-t.test('an address that guesses has to wait, and is let in again', async (t) => {
+t.test('throttles an address that sends wrong tokens, and admits it later', async (t) => {
   const { ask, clock, settings } = await serving(t);
   for (let attempt = 0; attempt < 10; attempt++) {
     t.equal((await ask('GET', '/api/v1/projects', { token: `no${attempt}` })).status, 401);
@@ -267,7 +275,7 @@ t.test('an address that guesses has to wait, and is let in again', async (t) => 
   t.equal((await ask('GET', '/api/v1/projects')).status, 200);
 });
 
-t.test('every address of an IPv6 network counts as one, others count for themselves', async (t) => {
+t.test('counts the addresses of an IPv6 /64 network as one', async (t) => {
   const clock = fakeClock();
   const access = guardAccess(TOKEN, clock, recordingLogger());
   const attempt = (address: string, token = 'wrong') => {
@@ -283,18 +291,18 @@ t.test('every address of an IPv6 network counts as one, others count for themsel
   t.equal(attempt('2001:db8:1:3::1'), 401, 'another network');
   t.equal(attempt('::1', TOKEN), 200);
   clock.set(clock.now() - 86_400_000);
-  t.equal(attempt('2001:db8:1:2::1'), 429, 'a clock that goes back lets nobody in');
+  t.equal(attempt('2001:db8:1:2::1'), 429, 'a clock that goes back adds no attempts');
 });
 
-t.test('where others may reach it, a warning says that there is no TLS', async (t) => {
+t.test('warns about a remote endpoint without TLS', async (t) => {
   const { settings } = await serving(t, { config: { endpoint: ':0' } });
   t.match(
     settings.logger.lines.filter(({ level }) => level === 'warn'),
-    [{ message: /without TLS/ }],
+    [{ message: /has no TLS/ }],
   );
 });
 
-t.test('a body is read only when it is known who sends it', async (t) => {
+t.test('refuses a request without a token before it reads the body', async (t) => {
   const { url } = await serving(t);
   const wire = await dial(url);
   wire.send('POST /api/v1/projects HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n');
@@ -302,7 +310,7 @@ t.test('a body is read only when it is known who sends it', async (t) => {
   t.equal((await wire.answer()).status, 401);
 });
 
-t.test('malformed requests have a code and a sentence that repeats nothing', async (t) => {
+t.test('answers malformed requests with a code and a message without values', async (t) => {
   const { ask } = await serving(t);
   const [{ id }] = (await ask('GET', '/api/v1/projects')).json.projects;
   const project = `/api/v1/projects/${id}`;
@@ -431,7 +439,7 @@ t.test('a message never repeats a value', async (t) => {
   }
 });
 
-t.test('what the plan forbids is a conflict that says what to do', async (t) => {
+t.test('answers 409 with a remedy if the plan forbids a change', async (t) => {
   const { ask } = await serving(t);
   for (const name of ['b', 'c']) await ask('POST', '/api/v1/projects', { body: { name } });
   const refused = await ask('PATCH', '/api/v1/organization', { body: { plan: 'free' } });
@@ -444,7 +452,7 @@ t.test('what the plan forbids is a conflict that says what to do', async (t) => 
   t.match(more, { status: 409, json: { code: 'project_limit' } });
 });
 
-t.test('no browser may keep, frame or read an answer from elsewhere', async (t) => {
+t.test('sends headers that keep browsers from caching, framing and sharing answers', async (t) => {
   const { ask } = await serving(t);
   const origin = { origin: 'https://elsewhere.example' };
   for (const path of ['/api/v1/projects', '/api/v1/openapi.json', '/api/v1/nothing']) {
@@ -459,7 +467,7 @@ t.test('no browser may keep, frame or read an answer from elsewhere', async (t) 
   t.equal(preflight.status, 405);
 });
 
-t.test('the Host header decides nothing', async (t) => {
+t.test('ignores the Host header', async (t) => {
   const { url } = await serving(t);
   for (const host of ['evil.example', '127.0.0.1:1', '']) {
     const wire = await dial(url);
@@ -472,7 +480,7 @@ t.test('the Host header decides nothing', async (t) => {
   }
 });
 
-t.test('what is no HTTP is answered in the same form', async (t) => {
+t.test('answers invalid HTTP in the same form', async (t) => {
   const { url, ask } = await serving(t);
   const long = 'x'.repeat(20_000);
   const cases: [string, number, string][] = [
@@ -490,20 +498,23 @@ t.test('what is no HTTP is answered in the same form', async (t) => {
   t.equal((await ask('GET', '/api/v1/projects')).status, 200);
 });
 
-t.test('a store that is away is 503, logged without what was asked', async (t) => {
-  const store = fakeStore();
-  const { ask, settings } = await serving(t, { store });
-  store.fail(new Error('no such table: secrets'));
-  const answer = await ask('POST', '/api/v1/projects', { body: { name: 'canary' } });
-  t.match(answer, { status: 503, json: { code: 'unavailable' } });
-  t.equal(answer.headers.get('retry-after'), '5');
-  t.notMatch(answer.text, 'secrets');
-  const errors = settings.logger.lines.filter(({ level }) => level === 'error');
-  t.equal(errors.length, 1);
-  t.notMatch(JSON.stringify(errors), 'canary');
-});
+t.test(
+  'answers 503 when the store is unreachable, and logs no values of the request',
+  async (t) => {
+    const store = fakeStore();
+    const { ask, settings } = await serving(t, { store });
+    store.fail(new Error('no such table: secrets'));
+    const answer = await ask('POST', '/api/v1/projects', { body: { name: 'canary' } });
+    t.match(answer, { status: 503, json: { code: 'unavailable' } });
+    t.equal(answer.headers.get('retry-after'), '5');
+    t.notMatch(answer.text, 'secrets');
+    const errors = settings.logger.lines.filter(({ level }) => level === 'error');
+    t.equal(errors.length, 1);
+    t.notMatch(JSON.stringify(errors), 'canary');
+  },
+);
 
-t.test('without a token one is made at the first start, for this user alone', async (t) => {
+t.test('creates a token with mode 0600 at the first start', async (t) => {
   const directory = join(t.testdir(), 'data');
   const first = await serving(t, { config: { token: '' }, directory });
   const file = join(directory, 'admin-token');
@@ -516,36 +527,35 @@ t.test('without a token one is made at the first start, for this user alone', as
 
   chmodSync(file, 0o644);
   const second = await serving(t, { config: { token: '' }, directory });
-  t.equal((await second.ask('GET', '/api/v1/projects', { token })).status, 200, 'it is kept');
-  t.equal(statSync(file).mode & 0o777, 0o600, 'and closed again');
+  t.equal(
+    (await second.ask('GET', '/api/v1/projects', { token })).status,
+    200,
+    'a second start keeps the token',
+  );
+  t.equal(statSync(file).mode & 0o777, 0o600, 'a second start restores the mode');
 });
 
-t.test('a link in place of the token file is not followed', async (t) => {
+t.test('does not follow a link in place of the token file', async (t) => {
   const directory = t.testdir({ elsewhere: 'somebody-elses' });
   symlinkSync(join(directory, 'elsewhere'), join(directory, 'admin-token'));
   await t.rejects(serving(t, { config: { token: '' }, directory }), /cannot read the admin token/);
   writeFileSync(join(directory, 'elsewhere'), '');
 });
 
-t.test(
-  'with neither a token nor a place to keep one nothing is served, and it is said',
-  async (t) => {
-    const { url, settings } = await serving(t, { config: { token: '' } });
-    t.equal(url, '');
-    t.match(settings.logger.lines, [
-      { level: 'warn', message: /not served without a token: sqlite has no data directory/ },
-    ]);
-  },
-);
+t.test('serves nothing, and logs it, without a token and a directory to keep one', async (t) => {
+  const { url, settings } = await serving(t, { config: { token: '' } });
+  t.equal(url, '');
+  t.match(settings.logger.lines, [{ level: 'warn', message: /not served: no token/ }]);
+});
 
-t.test('a token is one that a header can carry, and no key of a project', async (t) => {
+t.test('validates the characters of the token, and refuses a project key', async (t) => {
   t.match(adminConfig.safeParse({ store: 's', token: 'ws_abc' }).error?.issues, [
     { path: ['token'], message: /project key/ },
   ]);
   t.match(adminConfig.safeParse({ store: 's', token: 'a b' }).error?.issues, [{ path: ['token'] }]);
 });
 
-t.test('that nothing will be served without a token is said before a start', async (t) => {
+t.test('validate warns that the API is not served without a token', async (t) => {
   const remote = defineExtension({
     kind: 'extension',
     type: 'remote',
@@ -578,13 +588,13 @@ t.test('that nothing will be served without a token is said before a start', asy
   t.same(faults('sqlite', ''), []);
 });
 
-t.test('an address that is taken is an error with a sentence', async (t) => {
+t.test('rejects the start if the address is in use', async (t) => {
   const { url } = await serving(t);
   const endpoint = new URL(url).host;
   await t.rejects(serving(t, { config: { endpoint } }), /admin cannot listen on .*EADDRINUSE/);
 });
 
-t.test('a stop ends idle connections, and nothing is served after it', async (t) => {
+t.test('a stop closes idle connections and the listener', async (t) => {
   const { admin, ask, url } = await serving(t);
   await ask('GET', '/api/v1/projects');
   await admin.shutdown(NO_DEADLINE);

@@ -120,40 +120,37 @@ async function sceneFor(bench: Bench, method: string, path: string): Promise<Sce
   };
 }
 
-t.test(
-  'every operation answers every status it is documented with, and in its shape',
-  async (t) => {
-    const first = await described(t);
-    const operations = managed(first.document);
-    t.ok(operations.length >= 16);
-    for (const { path, method, operation } of operations) {
-      for (const status of Object.keys(operation.responses)) {
-        const what = `${operation.operationId} ${status}`;
-        const scene = await sceneFor(await serving(t), method, path);
-        const play = SCENES[status];
-        if (play === undefined) {
-          t.fail(`${what} is documented, and nobody knows how it comes about`);
-          continue;
-        }
-        const answer = await play(scene, operation.operationId);
-        t.equal(String(answer.status), status, `${what} ${answer.text}`);
-        const { content } = operation.responses[status] ?? {};
-        if (content === undefined) {
-          t.equal(answer.text, '', `${what} has no body`);
-          continue;
-        }
-        t.match(answer.headers.get('content-type'), 'application/json', what);
-        const validate = first.schemaAt(
-          ...['paths', path, method, 'responses', status],
-          ...['content', 'application/json', 'schema'],
-        );
-        t.ok(validate(answer.json), `${what}: ${JSON.stringify(validate.errors)}`);
+t.test('every operation answers each documented status in its documented shape', async (t) => {
+  const first = await described(t);
+  const operations = managed(first.document);
+  t.ok(operations.length >= 16);
+  for (const { path, method, operation } of operations) {
+    for (const status of Object.keys(operation.responses)) {
+      const what = `${operation.operationId} ${status}`;
+      const scene = await sceneFor(await serving(t), method, path);
+      const play = SCENES[status];
+      if (play === undefined) {
+        t.fail(`${what} is documented, and nobody knows how it comes about`);
+        continue;
       }
+      const answer = await play(scene, operation.operationId);
+      t.equal(String(answer.status), status, `${what} ${answer.text}`);
+      const { content } = operation.responses[status] ?? {};
+      if (content === undefined) {
+        t.equal(answer.text, '', `${what} has no body`);
+        continue;
+      }
+      t.match(answer.headers.get('content-type'), 'application/json', what);
+      const validate = first.schemaAt(
+        ...['paths', path, method, 'responses', status],
+        ...['content', 'application/json', 'schema'],
+      );
+      t.ok(validate(answer.json), `${what}: ${JSON.stringify(validate.errors)}`);
     }
-  },
-);
+  }
+});
 
-t.test('codes that an operation answers are those of its document', async (t) => {
+t.test('every answered code is documented', async (t) => {
   const { document, schemaAt, ask } = await described(t);
   const { projects } = (await ask('GET', '/api/v1/projects')).json;
   const project = `/api/v1/projects/${projects[0].id}`;
@@ -176,7 +173,7 @@ t.test('codes that an operation answers are those of its document', async (t) =>
   }
 });
 
-t.test('bodies that the document refuses are refused, and the other way round', async (t) => {
+t.test('the server and the document accept the same bodies', async (t) => {
   const { document, schemaAt, ask } = await described(t);
   const { projects } = (await ask('GET', '/api/v1/projects')).json;
   const candidates: unknown[] = [
@@ -207,7 +204,7 @@ t.test('bodies that the document refuses are refused, and the other way round', 
   t.ok(taken > 8);
 });
 
-t.test('nothing is served that is not documented', async (t) => {
+t.test('every served path is documented', async (t) => {
   const { document, ask } = await described(t);
   for (const [path, item] of Object.entries(document.paths)) {
     if (item.servers !== undefined) continue;
@@ -230,7 +227,7 @@ t.test('nothing is served that is not documented', async (t) => {
   }
 });
 
-t.test('the document is one, whole', async (t) => {
+t.test('the document is valid OpenAPI 3.1', async (t) => {
   const { document, schemaAt } = await described(t);
   t.equal(document.openapi, '3.1.0');
   for (const id of Object.keys(document.components.schemas)) {
@@ -239,7 +236,7 @@ t.test('the document is one, whole', async (t) => {
   const ids = Object.values(document.paths).flatMap((item) =>
     METHODS.flatMap((method) => item[method]?.operationId ?? []),
   );
-  t.same([...new Set(ids)], ids, 'operations have names of their own');
+  t.same([...new Set(ids)], ids, 'operation ids are unique');
   const text = JSON.stringify(document);
   for (const [, id = ''] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
     t.ok(document.components.schemas[id], id);
@@ -255,7 +252,7 @@ t.test('the document is one, whole', async (t) => {
   }
 });
 
-t.test('what the manual shows is what the document describes', async (t) => {
+t.test('the examples of docs/admin-api.md match the document', async (t) => {
   const { document, schemaAt } = await described(t);
   const manual = readFileSync('docs/admin-api.md', 'utf8');
   const shown = [...manual.matchAll(/```json\n([\s\S]*?)```/g)].map(([, text = '']) => text);

@@ -32,7 +32,7 @@ async function serving(t: Test, config: object = {}) {
   return { extension, url, state };
 }
 
-t.test('the service is ready or not, and alive in any case', async (t) => {
+t.test("readyz follows the service's readiness, livez does not", async (t) => {
   const { url, state } = await serving(t);
   for (const path of ['/', '/readyz']) {
     const answered = await fetch(url + path);
@@ -53,7 +53,7 @@ t.test('the service is ready or not, and alive in any case', async (t) => {
   t.equal((await fetch(`${url}/livez`)).status, 200);
 });
 
-t.test('a verbose report has every component', async (t) => {
+t.test('a verbose report lists every component', async (t) => {
   const { url } = await serving(t);
   t.match(await (await fetch(`${url}/readyz?verbose`)).json(), {
     ready: true,
@@ -62,7 +62,7 @@ t.test('a verbose report has every component', async (t) => {
   });
 });
 
-t.test('another path can be named, and what is not served says so', async (t) => {
+t.test('serves a configured path, and answers 404 to an unknown one', async (t) => {
   const { url } = await serving(t, { path: '/health' });
   t.equal((await fetch(`${url}/health`)).status, 200);
   t.equal((await fetch(url)).status, 404);
@@ -72,21 +72,18 @@ t.test('another path can be named, and what is not served says so', async (t) =>
   t.equal((await fetch(`${url}/health`, { method: 'HEAD' })).status, 200);
 });
 
-t.test(
-  'malformed targets harm nobody, and a stop does not wait for idle connections',
-  async (t) => {
-    const { url, extension } = await serving(t);
-    const wire = await dial(url);
-    wire.send('GET http://[ HTTP/1.1\r\nHost: t\r\n\r\n');
-    t.equal((await wire.answer()).status, 400);
-    t.equal((await fetch(`${url}/livez`)).status, 200);
-    await extension.shutdown(NO_DEADLINE);
-    await wire.ended();
-    await t.rejects(dial(url));
-  },
-);
+t.test('survives malformed targets, and stops without waiting for idle connections', async (t) => {
+  const { url, extension } = await serving(t);
+  const wire = await dial(url);
+  wire.send('GET http://[ HTTP/1.1\r\nHost: t\r\n\r\n');
+  t.equal((await wire.answer()).status, 400);
+  t.equal((await fetch(`${url}/livez`)).status, 200);
+  await extension.shutdown(NO_DEADLINE);
+  await wire.ended();
+  await t.rejects(dial(url));
+});
 
-t.test('an address that is taken is an error', async (t) => {
+t.test('rejects the start if the address is in use', async (t) => {
   const { url } = await serving(t);
   await t.rejects(serving(t, { endpoint: new URL(url).host }), /cannot listen on/);
 });

@@ -1,7 +1,7 @@
 import t from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
 import { eventually } from '../../e2e/client.ts';
-import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { answered, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { queueDatabase } from '../../helper/queue-database.ts';
 
@@ -143,10 +143,10 @@ t.test(
   async (t) => {
     const { place, one, first } = await two(t);
     const tenant = aTenant({ projectId: 'proj_gone' });
-    const answer = () => ({ status: 202, contentType: 'text/plain', body: Buffer.from('ok') });
-    const idempotency = { key: 'k', requestHash: Buffer.alloc(32), answer };
+    const kept = { status: 202, contentType: 'text/plain', body: Buffer.from('ok') };
+    const request = answered({ ...kept, key: 'k', requestHash: Buffer.alloc(32) });
     const gone = () => nativeBatch(1, { tenant });
-    await first.append(nativeBatch(1, { tenant, idempotency }));
+    await first.append(gone(), request);
     await Promise.all([first.append(gone()), first.append(gone()), first.append(nativeBatch(1))]);
     const [dead] = await first.lease('a', 1, ANY_SIZE);
     if (dead !== undefined) await first.deadLetter('a', dead, { code: 'bad', message: '\0' });

@@ -1,6 +1,7 @@
 import t from 'tap';
 import type { Postgres } from '../../../extensions/postgres/connection/pool.ts';
 import { openQueues } from '../../../extensions/postgres/queue/storage.ts';
+import { requestContext } from '../../../src/model/request-context.ts';
 import { queueContract } from '../../contract/queue.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
@@ -74,13 +75,14 @@ t.test(
     await second;
     t.same(await kept(), [quick.id]);
 
-    const third = queue.append(given);
+    const deadline = new AbortController();
+    const third = queue.append(given, requestContext(deadline.signal));
     await begun(3);
-    given.isGivenUp = true;
+    deadline.abort();
     gates[2]?.();
     await t.rejects(third, { name: 'RetryableError', code: 'too_late' });
-    late.isGivenUp = true;
-    await t.rejects(queue.append(late), { code: 'too_late' });
+    const passed = requestContext(AbortSignal.abort());
+    await t.rejects(queue.append(late, passed), { code: 'too_late' });
     t.equal(gates.length, 3, 'nothing was begun for it');
     gates[0]?.();
     await first;

@@ -22,10 +22,10 @@ async function opened(t: Test) {
   if (project === undefined) throw new Error('there is no project');
   const { organizationId } = project;
   const tenant = aTenant({ organizationId, projectId: project.id });
-  const batch = (more: Partial<SealedBatch> = {}): SealedBatch => ({
+  const batch = (reserved: { epoch?: number } = {}): SealedBatch => ({
     ...nativeBatch(2),
     ...{ id: ulid(place.clock.now()), receivedAt: place.clock.now(), tenant },
-    ...{ usage: { events: 2, bytes: 20 }, usageAt: place.clock.now(), ...more },
+    usage: { events: 2, bytes: 20, at: place.clock.now(), ...reserved },
   });
   const events = async (): Promise<number> =>
     (await store.counters.read(organizationId)).month.events;
@@ -42,7 +42,7 @@ async function opened(t: Test) {
 t.test('what was reserved in counters that are lost is refused, and is nowhere', async (t) => {
   const { ledger, postgres, queue, organizationId, batch, events, begin, place } = await opened(t);
   const first = await begin();
-  await queue.append(batch({ usageEpoch: first.epoch }));
+  await queue.append(batch({ epoch: first.epoch }));
   const second = await begin();
   t.equal(second.epoch, first.epoch + 1);
   const none = await ledger.beginEpoch(organizationId, place.clock.now(), first.epoch);
@@ -52,7 +52,7 @@ t.test('what was reserved in counters that are lost is refused, and is nowhere',
     second.projects.map((sums) => [sums.events, sums.bytes]),
     [[2, 20]],
   );
-  const late = batch({ usageEpoch: first.epoch });
+  const late = batch({ epoch: first.epoch });
   await t.rejects(queue.append(late), { name: 'RetryableError', code: 'quota_counters' });
   for (const [table, column] of [
     ['batches', 'id'],
@@ -63,7 +63,7 @@ t.test('what was reserved in counters that are lost is refused, and is nowhere',
     t.same(rows, [], table);
   }
   t.equal(await events(), 2);
-  await queue.append(batch({ usageEpoch: second.epoch }));
+  await queue.append(batch({ epoch: second.epoch }));
   t.equal(await events(), 4);
 });
 
@@ -72,7 +72,7 @@ t.test('of a group only what was reserved in the lost counters is refused', asyn
   const { epoch } = await begin();
   const epochs = [epoch, epoch - 1, epoch, epoch - 1, epoch];
   const appended = await Promise.allSettled(
-    epochs.map((usageEpoch) => queue.append(batch({ usageEpoch }))),
+    epochs.map((each) => queue.append(batch({ epoch: each }))),
   );
   t.same(
     appended.map(({ status }) => status),
@@ -115,14 +115,15 @@ t.test('a new epoch waits for those who accept, and its sums have what they ente
 t.test('what is decided to be nowhere can be entered never more', async (t) => {
   const { ledger, queue, organizationId, batch, events, begin, place } = await opened(t);
   const { epoch } = await begin();
-  const [kept, lost] = [batch({ usageEpoch: epoch }), batch({ usageEpoch: epoch })];
+  const [kept, lost] = [batch({ epoch }), batch({ epoch })];
   await queue.append(kept);
   t.same([...(await ledger.decide(organizationId, [kept.id, lost.id]))], [kept.id]);
   await t.rejects(queue.append(lost), { code: 'quota_counters' });
   t.equal(await events(), 2);
   t.same([...(await ledger.decide(organizationId, [kept.id, lost.id]))], [kept.id], 'again');
   // Made durable where the ledger was not at hand: it is there, so it counts, once.
-  const { tenant, usage } = lost;
+  const { tenant } = lost;
+  const usage = { events: 2, bytes: 20 };
   const entry = { batchId: lost.id, tenant, usage, at: place.clock.now() };
   await ledger.record([entry]);
   await ledger.record([entry]);

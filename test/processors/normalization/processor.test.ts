@@ -2,13 +2,7 @@ import t from 'tap';
 import { factory } from '../../../processors/normalization/factory.ts';
 import { createProcessor as createNormalization } from '../../../processors/normalization/processor.ts';
 import type { ObservationBatch, SealedBatch } from '../../../src/model/batch.ts';
-import {
-  nativeBatch,
-  nativeEvent,
-  observationBatch,
-  otlpBatch,
-  rawBatch,
-} from '../../helper/batches.ts';
+import { nativeBatch, nativeEvent, otlpBatch, rawBatch } from '../../helper/batches.ts';
 import { testSettings } from '../../helper/settings.ts';
 
 const FAILED = 'tracectl_processor_normalization_failed_items_total';
@@ -59,12 +53,6 @@ t.test('a span that cannot be read does not take its siblings with it', async (t
     t.equal(settings.metrics.value(FAILED), 1);
     t.match(settings.logger.lines, [{ level: 'warn', fields: { failed: 1, index: 1 } }]);
   }
-});
-
-t.test('observations pass as they are', async (t) => {
-  const processor = createNormalization(testSettings('processor', 'normalization'));
-  const batch = observationBatch();
-  t.equal(await processor.process?.(batch), batch);
 });
 
 t.test('a large batch is read in a thread, and reads the same', async (t) => {

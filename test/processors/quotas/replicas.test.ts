@@ -7,11 +7,12 @@ import { offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { requestContext } from '../../../src/model/request-context.ts';
 import type { RedisState } from '../../../src/redis/redis.ts';
 import { REDIS } from '../../../src/redis/redis.ts';
 import { STORE, type Store } from '../../../src/store/store.ts';
 import { SHARED_LEDGER } from '../../../src/tenancy/shared-ledger.ts';
-import { aTenant, nativeBatch } from '../../helper/batches.ts';
+import { aTenant, nativeBatch, received } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { memoryOrganization, memoryProjects } from '../../helper/counters.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
@@ -21,10 +22,10 @@ import { memoryLedger } from '../../helper/shared-ledger.ts';
 import { aHead } from '../../helper/sink.ts';
 
 const HOUR = 3_600_000;
-/** Windows in Redis end by its own clock, so the tests live in the present: in the middle of an hour. */
+/** The middle of the current hour: windows in Redis expire by its own clock. */
 const NOW = Math.floor(Date.now() / HOUR) * HOUR + HOUR / 2;
 
-/** What all replicas share: a Redis, the plan and the ledger of their store. */
+/** The parts that all replicas share: a Redis, and the plan and the ledger of their store. */
 async function shared(t: Test) {
   const server = await redisServer(t);
   const organization = memoryOrganization();
@@ -61,16 +62,18 @@ async function shared(t: Test) {
         if (is(redis.state())) resolve(stop());
       });
 
-    /** One request with so many events; what is admitted becomes durable. */
+    /** Sends one request, which becomes durable if it is admitted. Resolves with its code. */
     async function send(events: number): Promise<string> {
       try {
         await processor.admit?.(aHead({ receivedAt: clock.now() }), aTenant());
-        const batch = nativeBatch(events, { receivedAt: clock.now() });
-        await processor.process?.(batch);
-        const { id: batchId, tenant, usage, usageAt = 0, usageEpoch = 0 } = batch;
-        if (!ledger.enter({ batchId, tenant, usage, at: usageAt }, usageAt, usageEpoch))
-          return 'void';
-        processor.settle?.(Object.assign(batch, { isUsageEntered: true }), 'durable');
+        const batch = received(nativeBatch(events, { receivedAt: clock.now() }));
+        const request = requestContext();
+        await processor.process?.(batch, request);
+        const { id: batchId, tenant } = batch;
+        const { at = 0, epoch = 0, ...usage } = request.reserved ?? { events: 0, bytes: 0 };
+        if (!ledger.enter({ batchId, tenant, usage, at }, at, epoch)) return 'void';
+        request.isUsageEntered = true;
+        processor.settle?.(batch, 'durable', request);
         return 'ok';
       } catch (error) {
         if (error instanceof Refusal || error instanceof RetryableError) return error.code;
@@ -82,7 +85,7 @@ async function shared(t: Test) {
   return { server, organization, projects, ledger, replica };
 }
 
-t.test('a plan that changes while they run holds in every replica within 5 s', async (t) => {
+t.test('applies a changed plan in every replica within 5 s', async (t) => {
   const { organization, projects, replica } = await shared(t);
   organization.change({ eventsPerMonth: 10 }, true);
   const [a, b] = [await replica(), await replica()];
@@ -92,7 +95,7 @@ t.test('a plan that changes while they run holds in every replica within 5 s', a
     for (const { clock } of [a, b]) clock.advance(5_000);
     await new Promise(setImmediate);
   };
-  // Nobody was told: the notice was lost, or came by a way that loses them all.
+  // The change reaches no replica by a notice.
   organization.change({ eventsPerMonth: 20 }, true);
   await inSeconds();
   t.equal(await b.send(9), 'ok', 'more');
@@ -104,10 +107,10 @@ t.test('a plan that changes while they run holds in every replica within 5 s', a
   projects.limit('proj_test', { eventsPerMonth: 21 }, true);
   await inSeconds();
   t.equal(await a.send(2), 'ok');
-  t.equal(await b.send(1), 'monthly_limit', 'that of a project');
+  t.equal(await b.send(1), 'monthly_limit', 'the limit of a project');
 });
 
-t.test('while Redis is away no request is admitted, and the process is not ready', async (t) => {
+t.test('refuses every request and is not ready while Redis is away', async (t) => {
   const { server, replica } = await shared(t);
   const one = await replica();
   const report = () => one.health.report(true);
@@ -116,32 +119,32 @@ t.test('while Redis is away no request is admitted, and the process is not ready
   await server.kill();
   await one.stateOf(({ connected }) => !connected);
   t.equal(await one.send(1), 'redis_failed');
-  t.match(report(), { ready: false, components: [{ id: 'quotas', message: /^Redis is away/ }] });
+  t.match(report(), {
+    ready: false,
+    components: [{ id: 'quotas', message: /^Redis cannot be reached/ }],
+  });
   await server.start();
   await one.stateOf(({ connected }) => connected);
   t.match(report(), { ready: true });
   one.clock.advance(1_000);
-  t.equal(await one.send(1), 'ok', 'counters are summed up from the ledger');
+  t.equal(await one.send(1), 'ok', 'the counters are rebuilt from the ledger');
 });
 
-t.test(
-  'a Redis that freezes takes the process out of rotation, and thawed puts it back',
-  async (t) => {
-    const { server, replica } = await shared(t);
-    const one = await replica();
-    t.equal(await one.send(1), 'ok');
-    server.freeze();
-    t.teardown(() => server.thaw());
-    t.equal(await one.send(1), 'redis_failed');
-    await one.stateOf(({ connected }) => !connected);
-    t.match(one.health.report(false), { ready: false });
-    server.thaw();
-    await one.stateOf(({ connected }) => connected);
-    t.match(one.health.report(false), { ready: true });
-  },
-);
+t.test('is not ready while Redis does not answer', async (t) => {
+  const { server, replica } = await shared(t);
+  const one = await replica();
+  t.equal(await one.send(1), 'ok');
+  server.freeze();
+  t.teardown(() => server.thaw());
+  t.equal(await one.send(1), 'redis_failed');
+  await one.stateOf(({ connected }) => !connected);
+  t.match(one.health.report(false), { ready: false });
+  server.thaw();
+  await one.stateOf(({ connected }) => connected);
+  t.match(one.health.report(false), { ready: true });
+});
 
-t.test('a Redis that may drop counters is told as unhealthy', async (t) => {
+t.test('is unhealthy if Redis may evict counters', async (t) => {
   const { server, replica } = await shared(t);
   await server.config('maxmemory-policy', 'volatile-lru');
   const one = await replica();
@@ -151,7 +154,7 @@ t.test('a Redis that may drop counters is told as unhealthy', async (t) => {
   });
 });
 
-t.test('a user of Redis that may do what the README of redis says may count', async (t) => {
+t.test('needs no other permissions in Redis than the README of redis lists', async (t) => {
   const { server, replica } = await shared(t);
   const readme = readFileSync('extensions/redis/README.md', 'utf8');
   const [, rules = ''] = /ACL SETUSER tracectl (.*)/.exec(readme) ?? [];
@@ -161,10 +164,10 @@ t.test('a user of Redis that may do what the README of redis says may count', as
   t.equal(await one.send(1), 'ok');
   one.clock.advance(5_000);
   t.equal(await one.send(1), 'ok');
-  t.same(await server.client.call('ACL', 'LOG'), [], 'nothing was denied');
+  t.same(await server.client.call('ACL', 'LOG'), [], 'no command was denied');
 });
 
-t.test('while the plan cannot be read the process is not ready', async (t) => {
+t.test('is not ready until the plan can be read', async (t) => {
   const { organization, replica } = await shared(t);
   organization.failWith(new RetryableError('storage_failed', 'away'));
   const one = await replica();
@@ -177,7 +180,7 @@ t.test('while the plan cannot be read the process is not ready', async (t) => {
   t.equal(await one.send(1), 'ok');
 });
 
-t.test('whatever key of the counters Redis drops, no limit is exceeded by it', async (t) => {
+t.test('exceeds no limit after Redis lost any single key of the counters', async (t) => {
   const { server, organization, ledger, replica } = await shared(t);
   organization.change({ eventsPerMonth: 1000 }, true);
   const one = await replica();
@@ -190,8 +193,8 @@ t.test('whatever key of the counters Redis drops, no limit is exceeded by it', a
     await server.client.del(name);
     organization.change({ eventsPerMonth: sum + 3 }, false);
     one.clock.advance(1_000);
-    t.equal(await one.send(4), 'monthly_limit', `${name}: not one more`);
-    t.equal(await one.send(3), 'ok', `${name}: not one less`);
+    t.equal(await one.send(4), 'monthly_limit', `${name}: one event above the limit`);
+    t.equal(await one.send(3), 'ok', `${name}: exactly the limit`);
     sum += 3;
   }
   const entered = [...ledger.entries.values()].reduce((all, { usage }) => all + usage.events, 0);

@@ -20,14 +20,14 @@ import type { MemoryLedger } from '../../helper/shared-ledger.ts';
 import { memoryLedger } from '../../helper/shared-ledger.ts';
 
 const HOUR = 3_600_000;
-/** Windows in Redis end by its own clock, so the tests live in the present: in the middle of an hour. */
+/** The middle of the current hour: windows in Redis expire by its own clock. */
 const NOW = Math.floor(Date.now() / HOUR) * HOUR + HOUR / 2;
 const UNLIMITED: QuotaLimits = { eventsPerMonth: null, bytesPerHour: null };
 
 const server = await redisServer(t, ['--appendonly', 'yes']);
 let organizations = 0;
 
-/** A replica with a connection of its own; the ledger is everybody's. */
+/** A replica with a connection of its own; all replicas share the ledger. */
 async function replica(t: Test, ledger: MemoryLedger, where: Partial<RedisSettings> = {}) {
   const clock = fakeClock(NOW);
   const redis = await openRedis({
@@ -70,7 +70,7 @@ function reservation(organizationId: string, events: number, more: Partial<Reser
 
 const codeOf = (verdict: QuotaVerdict) => (verdict.admitted ? 'ok' : verdict.code);
 
-/** Reserves, and what is admitted becomes durable with its ledger entry. */
+/** Reserves, and makes an admitted batch durable with its ledger entry. Resolves with the code. */
 async function accept(
   counters: SharedCounters,
   ledger: MemoryLedger,
@@ -87,16 +87,16 @@ async function accept(
 const used = async ({ counters }: { counters: SharedCounters }, organization: string) =>
   (await counters.read(organization)).month.events;
 
-/** Until the background work of a replica has come that far. */
-async function eventually(what: string, isSo: () => Promise<boolean> | boolean, t: Test) {
+/** Waits for the background work of a replica. */
+async function eventually(expected: string, isSo: () => Promise<boolean> | boolean, t: Test) {
   for (let i = 0; i < 400; i++) {
     if (await isSo()) return;
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
-  t.fail(what);
+  t.fail(expected);
 }
 
-t.test('replicas admit together exactly what one would', async (t) => {
+t.test('replicas together admit exactly the limit', async (t) => {
   const ledger = memoryLedger();
   const replicas = await Promise.all([replica(t, ledger), replica(t, ledger), replica(t, ledger)]);
   const organization = newOrganization();
@@ -111,15 +111,15 @@ t.test('replicas admit together exactly what one would', async (t) => {
   t.equal(answers.filter((answer) => answer === 'monthly_limit').length, 150);
   t.equal(ledger.entries.size, 250);
   t.equal(await used(replicas[0], organization), 250);
-  t.equal(ledger.epoch, 1, 'one of them built up the counters, and nothing was reserved in vain');
+  t.equal(ledger.epoch, 1, 'one replica built the counters, and no reservation was voided');
 });
 
-t.test('counters that another replica began and never built up are begun anew', async (t) => {
+t.test('rebuilds counters left uninitialized by another replica', async (t) => {
   const ledger = memoryLedger();
   const { counters, clock } = await replica(t, ledger);
   const organization = newOrganization();
   const begin = ledger.beginEpoch;
-  // Between its two looks somebody else begins an epoch, and dies.
+  // Another replica begins an epoch between the two reads, and dies.
   ledger.beginEpoch = async (...values) => {
     ledger.beginEpoch = begin;
     await begin(...values);
@@ -132,7 +132,7 @@ t.test('counters that another replica began and never built up are begun anew', 
   t.equal(ledger.epoch, 2);
 });
 
-t.test('any requests on any replica are answered as by a model', async (t) => {
+t.test('answers requests on any replica as a model does', async (t) => {
   const ledger = memoryLedger();
   const replicas = await Promise.all([replica(t, ledger), replica(t, ledger)]);
   const ask = fc.record({
@@ -177,11 +177,11 @@ t.test('any requests on any replica are answered as by a model', async (t) => {
         counters.settle(asked, !fails, true);
         for (const each of replicas) each.clock.advance(50);
         if (fails) {
-          const isBack = async () => {
+          const isCancelled = async () => {
             const { month, hour } = await replicas[0].counters.read(organizationId);
             return month.events === sum('events') && hour.bytes === sum('bytes');
           };
-          await eventually('what failed is given back', isBack, t);
+          await eventually('the failed reservation is cancelled', isCancelled, t);
         }
       }
     }),
@@ -189,7 +189,7 @@ t.test('any requests on any replica are answered as by a model', async (t) => {
   );
 });
 
-t.test('a request larger than the hour is told so, at one byte more', async (t) => {
+t.test('refuses a request one byte above the hourly limit as a whole', async (t) => {
   const { counters } = await replica(t, memoryLedger());
   const limits = { eventsPerMonth: null, bytesPerHour: 100 };
   t.equal(codeOf(await counters.reserve(reservation(newOrganization(), 10), limits)), 'ok');
@@ -197,7 +197,7 @@ t.test('a request larger than the hour is told so, at one byte more', async (t) 
   t.equal(codeOf(await counters.reserve(over, limits)), 'exceeds_hourly_limit');
 });
 
-t.test('an exhausted window is seen by every replica before a body is read', async (t) => {
+t.test('every replica sees an exhausted window before it reads a body', async (t) => {
   const ledger = memoryLedger();
   const [a, b] = [await replica(t, ledger), await replica(t, ledger)];
   const organization = newOrganization();
@@ -208,7 +208,7 @@ t.test('an exhausted window is seen by every replica before a body is read', asy
   t.match(await b.counters.peek(tenant, limits, NOW), { admitted: false, code: 'monthly_limit' });
 });
 
-t.test('what failed though the ledger has it stays counted', async (t) => {
+t.test('keeps a failed batch counted that the ledger holds', async (t) => {
   const ledger = memoryLedger();
   const one = await replica(t, ledger);
   const organization = newOrganization();
@@ -221,11 +221,18 @@ t.test('what failed though the ledger has it stays counted', async (t) => {
   await one.counters.reserve(failed, UNLIMITED);
   one.counters.settle(failed, false);
   one.clock.advance(50);
-  await eventually('given back', async () => (await used(one, organization)) === 3, t);
-  t.notOk(ledger.enter(failed, NOW, ledger.epoch), 'the ledger takes it never more');
+  await eventually(
+    'the other batch is cancelled',
+    async () => (await used(one, organization)) === 3,
+    t,
+  );
+  t.notOk(
+    ledger.enter(failed, NOW, ledger.epoch),
+    'the ledger rejects a later entry of the cancelled batch',
+  );
 });
 
-t.test('a dead process leaves nothing behind that counts and is nowhere', async (t) => {
+t.test('cancels the reservations of a dead process that the ledger lacks', async (t) => {
   const ledger = memoryLedger();
   const [dead, alive] = [await replica(t, ledger), await replica(t, ledger)];
   const organization = newOrganization();
@@ -238,15 +245,15 @@ t.test('a dead process leaves nothing behind that counts and is nowhere', async 
   t.equal(await used(alive, organization), 7);
   alive.clock.advance(5_000);
   await alive.counters.read(organization);
-  t.equal(await used(alive, organization), 7, 'a lease in force is left alone');
+  t.equal(await used(alive, organization), 7, 'a reservation that is not overdue stays');
   for (const id of await server.client.zrange(alive.key(organization, 'leases'), '0', '-1')) {
     await server.client.zadd(alive.key(organization, 'leases'), '1', id);
   }
-  const isBack = async () => {
+  const isCancelled = async () => {
     alive.clock.advance(5_000);
     return (await used(alive, organization)) === 2;
   };
-  await eventually('decided', isBack, t);
+  await eventually('the overdue reservations are decided', isCancelled, t);
   const isEmpty = async () => {
     alive.clock.advance(50);
     return (await server.client.hlen(alive.key(organization, 'reserved'))) === 0;
@@ -254,10 +261,10 @@ t.test('a dead process leaves nothing behind that counts and is nowhere', async 
   await eventually('no lease is left', isEmpty, t);
 });
 
-for (const [what, lose] of [
+for (const [event, lose] of [
   ['is flushed', (redis: RedisServer) => redis.client.flushall()],
   [
-    'comes back from its file, whose end may be missing',
+    'restarts from its file, which may lack the last changes',
     async (redis: RedisServer) => {
       await redis.kill();
       await redis.start();
@@ -265,14 +272,14 @@ for (const [what, lose] of [
     },
   ],
 ] as const) {
-  t.test(`when Redis ${what}, the counters come from the ledger`, async (t) => {
+  t.test(`rebuilds the counters from the ledger when Redis ${event}`, async (t) => {
     const ledger = memoryLedger();
     const [a, b] = [await replica(t, ledger), await replica(t, ledger)];
     const organization = newOrganization();
     const limits = { eventsPerMonth: 10, bytesPerHour: null };
     t.equal(await accept(a.counters, ledger, reservation(organization, 6), limits), 'ok');
-    const underWay = reservation(organization, 1);
-    const verdict = await b.counters.reserve(underWay, limits);
+    const reserved = reservation(organization, 1);
+    const verdict = await b.counters.reserve(reserved, limits);
     if (!verdict.admitted) throw new Error('not admitted');
     await lose(server);
     const again = async (asked: Reservation, { counters } = a): Promise<string> => {
@@ -287,24 +294,27 @@ for (const [what, lose] of [
     };
     t.equal(await again(reservation(organization, 4)), 'ok');
     t.equal(await again(reservation(organization, 1)), 'monthly_limit');
-    t.notOk(ledger.enter(underWay, verdict.at, verdict.epoch ?? 0), 'of the epoch before');
+    t.notOk(
+      ledger.enter(reserved, verdict.at, verdict.epoch ?? 0),
+      'the reservation belongs to the previous epoch',
+    );
     const answer = await again(reservation(organization, 1), b);
     t.equal(answer, 'monthly_limit', 'the other replica finds the same counters');
     t.equal(await used(b, organization), 10);
   });
 }
 
-/** From now on a replica gets nothing more of what its primary counts. */
+/** Ends the replication from the primary. */
 async function cutOff({ primary }: { primary: RedisServer }): Promise<void> {
-  // It waits for what the connection wrote itself, and for all that came before.
+  // WAIT covers the writes of this connection and all earlier writes.
   await primary.client.set('mark', '1');
   await primary.client.call('WAIT', '1', '0');
-  // Connections that stand go on; the replica does not get in again.
+  // Existing connections go on, except that of the replica, which cannot reconnect.
   await primary.client.call('ACL', 'SETUSER', 'default', 'resetpass', '>closed');
   await primary.client.call('CLIENT', 'KILL', 'TYPE', 'replica');
 }
 
-/** Accepts one event at a time until a limit is reached; tries again what was not admitted for a fault. */
+/** Accepts one event at a time until a limit is reached; retries after errors. */
 async function exhaust(
   { counters, clock }: { counters: SharedCounters; clock: FakeClock },
   ledger: MemoryLedger,
@@ -322,67 +332,64 @@ async function exhaust(
   }
 }
 
-t.test(
-  'a replica that missed what was counted last, and takes over, exceeds nothing',
-  async (t) => {
-    const setup = await sentinelSetup(t, { count: 1 });
-    const addresses = setup.sentinels.map(({ address }) => {
-      const [host = '', port] = address.split(':');
-      return { host, port: Number(port) };
+t.test('exceeds no limit after a failover to a Redis that missed the last changes', async (t) => {
+  const setup = await sentinelSetup(t, { count: 1 });
+  const addresses = setup.sentinels.map(({ address }) => {
+    const [host = '', port] = address.split(':');
+    return { host, port: Number(port) };
+  });
+  const sentinel = { name: 'main', addresses, password: undefined, isSecure: false };
+  const ledger = memoryLedger();
+  const at = { sentinel, url: 'redis://ignored' };
+  const both = [await replica(t, ledger, at), await replica(t, ledger, at)] as const;
+  const [a, b] = both;
+  const organization = newOrganization();
+  const limits = { eventsPerMonth: 20, bytesPerHour: null };
+  t.equal(await accept(a.counters, ledger, reservation(organization, 6), limits), 'ok');
+  await cutOff(setup);
+  t.equal(await accept(b.counters, ledger, reservation(organization, 10), limits), 'ok');
+  const month = a.key(organization, 'month:*');
+  const [key = ''] = await setup.replica.client.keys(month.replace(/^{/, '\\{'));
+  t.equal(await setup.replica.client.hget(key, 'o'), '6', 'the replica of Redis missed ten events');
+  const reserved = reservation(organization, 2);
+  const verdict = await b.counters.reserve(reserved, limits);
+  if (!verdict.admitted) throw new Error('not admitted');
+  await setup.primary.kill();
+  await setup.isPrimary(setup.replica);
+  await Promise.all(both.map((each) => exhaust(each, ledger, organization, limits)));
+  t.notOk(
+    ledger.enter(reserved, verdict.at, verdict.epoch ?? 0),
+    'the reservation belongs to the lost counters',
+  );
+  const sum = [...ledger.entries.values()].reduce((sum, { usage }) => sum + usage.events, 0);
+  t.equal(sum, 20, 'exactly the limit');
+  t.equal(await used(a, organization), 20);
+});
+
+t.test('exceeds no limit with two servers that both act as primary', async (t) => {
+  const { primary, replica: other } = await replicatedRedis(t);
+  const ledger = memoryLedger();
+  const a = await replica(t, ledger, { url: primary.url });
+  const organization = newOrganization();
+  const limits = { eventsPerMonth: 50, bytesPerHour: null };
+  t.equal(await accept(a.counters, ledger, reservation(organization, 5), limits), 'ok');
+  await cutOff({ primary });
+  await other.client.call('REPLICAOF', 'NO', 'ONE');
+  const b = await replica(t, ledger, { url: other.url });
+  const some = (counters: SharedCounters) =>
+    Array.from({ length: 60 }, () => {
+      const asked = reservation(organization, 1);
+      return accept(counters, ledger, asked, limits).catch(() => 'failed');
     });
-    const sentinel = { name: 'main', addresses, password: undefined, isSecure: false };
-    const ledger = memoryLedger();
-    const at = { sentinel, url: 'redis://named-by-the-sentinel' };
-    const both = [await replica(t, ledger, at), await replica(t, ledger, at)] as const;
-    const [a, b] = both;
-    const organization = newOrganization();
-    const limits = { eventsPerMonth: 20, bytesPerHour: null };
-    t.equal(await accept(a.counters, ledger, reservation(organization, 6), limits), 'ok');
-    await cutOff(setup);
-    t.equal(await accept(b.counters, ledger, reservation(organization, 10), limits), 'ok');
-    const month = a.key(organization, 'month:*');
-    const [key = ''] = await setup.replica.client.keys(month.replace(/^{/, '\\{'));
-    t.equal(await setup.replica.client.hget(key, 'o'), '6', 'the replica knows less');
-    const underWay = reservation(organization, 2);
-    const verdict = await b.counters.reserve(underWay, limits);
-    if (!verdict.admitted) throw new Error('not admitted');
-    await setup.primary.kill();
-    await setup.isPrimary(setup.replica);
-    await Promise.all(both.map((each) => exhaust(each, ledger, organization, limits)));
-    t.notOk(ledger.enter(underWay, verdict.at, verdict.epoch ?? 0), 'of the counters before');
-    const sum = [...ledger.entries.values()].reduce((sum, { usage }) => sum + usage.events, 0);
-    t.equal(sum, 20, 'not one more, and not one less');
-    t.equal(await used(a, organization), 20);
-  },
-);
+  await Promise.all([...some(a.counters), ...some(b.counters)]);
+  await exhaust(b, ledger, organization, limits);
+  const sum = [...ledger.entries.values()].reduce((sum, { usage }) => sum + usage.events, 0);
+  t.equal(sum, 50);
+  // Refused by the counters of the previous primary, or by the ledger, which holds a newer epoch.
+  t.not(await accept(a.counters, ledger, reservation(organization, 1), limits), 'ok');
+});
 
-t.test(
-  'two servers that both take themselves for the primary exceed nothing together',
-  async (t) => {
-    const { primary, replica: other } = await replicatedRedis(t);
-    const ledger = memoryLedger();
-    const a = await replica(t, ledger, { url: primary.url });
-    const organization = newOrganization();
-    const limits = { eventsPerMonth: 50, bytesPerHour: null };
-    t.equal(await accept(a.counters, ledger, reservation(organization, 5), limits), 'ok');
-    await cutOff({ primary });
-    await other.client.call('REPLICAOF', 'NO', 'ONE');
-    const b = await replica(t, ledger, { url: other.url });
-    const some = (counters: SharedCounters) =>
-      Array.from({ length: 60 }, () => {
-        const asked = reservation(organization, 1);
-        return accept(counters, ledger, asked, limits).catch(() => 'failed');
-      });
-    await Promise.all([...some(a.counters), ...some(b.counters)]);
-    await exhaust(b, ledger, organization, limits);
-    const sum = [...ledger.entries.values()].reduce((sum, { usage }) => sum + usage.events, 0);
-    t.equal(sum, 50);
-    // Full there too, or refused by the ledger, where it counts in what was before.
-    t.not(await accept(a.counters, ledger, reservation(organization, 1), limits), 'ok');
-  },
-);
-
-t.test('in a Cluster every script has its keys in one slot', async (t) => {
+t.test('uses the keys of one slot in every script, in a Cluster', async (t) => {
   const { url } = await redisCluster(t);
   const ledger = memoryLedger();
   const one = await replica(t, ledger, { url, cluster: true });
@@ -396,11 +403,11 @@ t.test('in a Cluster every script has its keys in one slot', async (t) => {
   const failed = reservation(organization, 1);
   await one.counters.reserve(failed, limits);
   one.counters.settle(failed, false);
-  const isBack = async () => {
+  const isCancelled = async () => {
     one.clock.advance(5_000);
     return (await used(one, organization)) === 2;
   };
-  await eventually('kept, given back, and looked for', isBack, t);
+  await eventually('reservations are confirmed, cancelled and swept', isCancelled, t);
   const edge = quotasConfig.parse({
     ...{ store: 'postgres', counters: 'redis' },
     edge: { requests_per_second: 1, max_in_flight: 1 },
@@ -412,7 +419,7 @@ t.test('in a Cluster every script has its keys in one slot', async (t) => {
   await keys.close();
 });
 
-t.test('nothing is admitted while the ledger is away and the counters are lost', async (t) => {
+t.test('admits no request while the ledger is away and the counters are lost', async (t) => {
   const ledger = memoryLedger();
   const { counters } = await replica(t, ledger);
   ledger.isAway = true;
@@ -421,7 +428,7 @@ t.test('nothing is admitted while the ledger is away and the counters are lost',
   });
 });
 
-t.test('a frozen Redis refuses soon', async (t) => {
+t.test('refuses a request within the command time-out if Redis does not answer', async (t) => {
   const { counters } = await replica(t, memoryLedger());
   server.freeze();
   t.teardown(() => server.thaw());
@@ -431,7 +438,7 @@ t.test('a frozen Redis refuses soon', async (t) => {
   server.thaw();
 });
 
-t.test('a clock that goes back counts in the newest hour', async (t) => {
+t.test('counts in the newest hour after the clock went back', async (t) => {
   const ledger = memoryLedger();
   const { counters } = await replica(t, ledger);
   const organization = newOrganization();
@@ -441,14 +448,14 @@ t.test('a clock that goes back counts in the newest hour', async (t) => {
   t.match(await counters.reserve(reservation(organization, 1), UNLIMITED), { at: start });
 });
 
-t.test('keys are limited over all replicas', async (t) => {
+t.test('limits the requests of a key over all replicas', async (t) => {
   const limitsOf = async (edge: object) => {
     const config = quotasConfig.parse({ store: 'postgres', counters: 'redis', edge }).edge;
     const { run, key } = await replica(t, memoryLedger());
     return sharedKeyLimits(config, { run, key, clock: realClock, logger: recordingLogger() });
   };
 
-  t.test('by requests under way', async (t) => {
+  t.test('in flight', async (t) => {
     const [a, b] = [await limitsOf({ max_in_flight: 2 }), await limitsOf({ max_in_flight: 2 })];
     const name = `key_${newOrganization()}`;
     const first = await a.admit(name);
@@ -457,11 +464,11 @@ t.test('keys are limited over all replicas', async (t) => {
     t.match(await b.admit(name), { admitted: false, limit: 'in_flight' });
     if (first.admitted) first.release?.();
     await a.close();
-    t.equal((await b.admit(name)).admitted, true, 'one was over');
+    t.equal((await b.admit(name)).admitted, true, 'one request has ended');
     t.equal((await b.admit(`${name}_other`)).admitted, true);
   });
 
-  t.test('by requests in a second', async (t) => {
+  t.test('by rate', async (t) => {
     const edge = { requests_per_second: 0.01, burst: 3 };
     const [a, b] = [await limitsOf(edge), await limitsOf(edge)];
     const name = `key_${newOrganization()}`;

@@ -11,7 +11,7 @@ import { createSink } from '../../helper/sink.ts';
 
 const postgres = await postgresDatabases(t);
 
-/** A Redis, a store, and a process on both. */
+/** A Redis, a store and a process that uses both. */
 async function stored(t: Test) {
   const redis = await redisServer(t);
   const place = await queueDatabase(t, await postgres.database());
@@ -21,7 +21,7 @@ async function stored(t: Test) {
 type Test = Parameters<typeof queueDatabase>[0];
 
 t.test(
-  'with a store: what a gateway accepts reaches a worker, and nothing stays behind',
+  'with a store: delivers accepted batches to a worker, and leaves no job or entry',
   async (t) => {
     const { redis, place, one } = await stored(t);
     const { exporter } = await one.gateway();
@@ -35,11 +35,11 @@ t.test(
       const { rows } = await place.pool.query('SELECT count(*)::int AS n FROM queue_entries');
       return rows[0].n === 0;
     });
-    t.pass('neither a job nor an entry is left');
+    t.pass('no job and no entry is left');
   },
 );
 
-t.test('with a store: FLUSHALL loses nothing', async (t) => {
+t.test('with a store: loses no batch in a FLUSHALL', async (t) => {
   const { redis, one } = await stored(t);
   const { exporter } = await one.gateway();
   const batches = Array.from({ length: 30 }, () => nativeBatch(1));
@@ -50,7 +50,7 @@ t.test('with a store: FLUSHALL loses nothing', async (t) => {
   t.equal(new Set(sink.ids()).size, 30);
 });
 
-t.test('with a store: whatever single key Redis drops, all is delivered (M2)', async (t) => {
+t.test('with a store: delivers every batch after Redis lost any single key', async (t) => {
   const { redis, one } = await stored(t);
   const keys = ['wait', 'id', 'meta', 'marker', 'events', 'stalled-check', 'the jobs', 'one job'];
   const delivered: Promise<void>[] = [];
@@ -69,11 +69,11 @@ t.test('with a store: whatever single key Redis drops, all is delivered (M2)', a
     });
     delivered.push(all);
   }
-  // The sweeper takes some seconds, for all of them at the same time.
+  // Each sweeper takes some seconds; all run at the same time.
   await Promise.all(delivered);
 });
 
-t.test('with a store: workers that run go on after a FLUSHALL', async (t) => {
+t.test('with a store: running workers go on after a FLUSHALL', async (t) => {
   const { redis, one } = await stored(t);
   const { exporter } = await one.gateway();
   const sinks = [(await one.worker()).sink, (await one.worker()).sink];
@@ -89,7 +89,7 @@ t.test('with a store: workers that run go on after a FLUSHALL', async (t) => {
   t.same([...ids()].sort(), sent.sort());
 });
 
-t.test('with a store: a failover of Redis loses nothing, and needs no restart', async (t) => {
+t.test('with a store: loses no batch in a failover of Redis, without a restart', async (t) => {
   const setup = await sentinelSetup(t, { count: 1 });
   const place = await queueDatabase(t, await postgres.database());
   const addresses = setup.sentinels.map(({ address }) => address);
@@ -117,7 +117,7 @@ t.test('with a store: a failover of Redis loses nothing, and needs no restart', 
   t.same([...new Set(sink.ids())].sort(), sent.sort());
 });
 
-t.test('with a store: a job is a pointer, however large the body', async (t) => {
+t.test('with a store: adds a job of less than 1 KiB for a large body', async (t) => {
   const { redis, one } = await stored(t);
   const { exporter } = await one.gateway();
   await exporter.consume(nativeBatch(1, { body: Buffer.alloc(2_000_000, 65) }));
@@ -126,7 +126,7 @@ t.test('with a store: a job is a pointer, however large the body', async (t) => 
   t.ok(((await redis.client.dumpBuffer(key))?.length ?? 0) < 1024);
 });
 
-t.test('with a store: without Redis all is accepted, and delivered when it is back', async (t) => {
+t.test('with a store: accepts batches while Redis is away, and delivers them later', async (t) => {
   const { redis, one } = await stored(t);
   const { exporter } = await one.gateway();
   const { sink } = await one.worker();
@@ -137,18 +137,18 @@ t.test('with a store: without Redis all is accepted, and delivered when it is ba
   const of = one.health.report(true).components.filter(({ id }) => id === 'bullmq');
   t.ok(
     of.every(({ ready }) => ready !== false),
-    'it stays in rotation',
+    'it stays ready',
   );
   t.ok(
     of.some(({ healthy }) => healthy === false),
-    'and says that it is not well',
+    'and is unhealthy',
   );
   await redis.start();
   await sink.holds(10);
   t.equal(new Set(sink.ids()).size, 10);
 });
 
-t.test('with a store: an outage of an exporter uses up nothing', async (t) => {
+t.test('with a store: retries through an outage of an exporter', async (t) => {
   const { one } = await stored(t);
   const { exporter } = await one.gateway();
   let fails = true;
@@ -168,34 +168,31 @@ t.test('with a store: an outage of an exporter uses up nothing', async (t) => {
   await until(() => tries > 15);
   fails = false;
   await bad.holds(12);
-  t.equal(good.ids().length, 12, 'the other exporter has each batch once');
+  t.equal(good.ids().length, 12, 'the other exporter got each batch once');
   t.equal(new Set(bad.ids()).size, 12);
 });
 
-t.test(
-  'with a store: data that nobody can take goes to the dead letter, and comes back',
-  async (t) => {
-    const { one } = await stored(t);
-    const { exporter } = await one.gateway();
-    const { sink } = await one.worker();
-    sink.behave(() => {
-      throw new PermanentError('unreadable', 'it cannot be read');
-    });
-    const batch = nativeBatch(3);
-    await exporter.consume(batch);
-    const queue = one.queues.all.get('bullmq');
-    await until(async () => (await queue?.deadLetters())?.length === 1);
-    t.match(await queue?.deadLetters(), [
-      { branch: 'traces/sink', batchId: batch.id, items: 3, reason: { code: 'unreadable' } },
-    ]);
-    sink.behave('ok');
-    t.equal(await queue?.replay('all'), 1);
-    await sink.holds(1);
-    t.same(sink.ids(), [batch.id]);
-  },
-);
+t.test('with a store: keeps an undeliverable batch as a dead letter, and replays it', async (t) => {
+  const { one } = await stored(t);
+  const { exporter } = await one.gateway();
+  const { sink } = await one.worker();
+  sink.behave(() => {
+    throw new PermanentError('unreadable', 'it cannot be read');
+  });
+  const batch = nativeBatch(3);
+  await exporter.consume(batch);
+  const queue = one.queues.all.get('bullmq');
+  await until(async () => (await queue?.deadLetters())?.length === 1);
+  t.match(await queue?.deadLetters(), [
+    { branch: 'traces/sink', batchId: batch.id, items: 3, reason: { code: 'unreadable' } },
+  ]);
+  sink.behave('ok');
+  t.equal(await queue?.replay('all'), 1);
+  await sink.holds(1);
+  t.same(sink.ids(), [batch.id]);
+});
 
-t.test('with a store: what a dead worker held another one delivers', async (t) => {
+t.test('with a store: another worker delivers the entries of a dead worker', async (t) => {
   const { redis, place } = await stored(t);
   const dying = await place.open(systemClock);
   const first = await processOn(t, redis, dying);
@@ -225,7 +222,7 @@ t.test('with a store: what a dead worker held another one delivers', async (t) =
   t.equal(sink.batches.length, 1);
 });
 
-t.test('with a store: a job that runs again finds nothing to do', async (t) => {
+t.test('with a store: delivers a batch once if its job runs again', async (t) => {
   const { redis, one } = await stored(t);
   const { exporter } = await one.gateway({ sweep_interval: '1h' });
   const { sink } = await one.worker();

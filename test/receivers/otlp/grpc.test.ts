@@ -9,16 +9,18 @@ import { systemClock } from '../../../src/component/clock.ts';
 import type { Pipeline, RequestHead } from '../../../src/component/component.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../../src/grpc/listener.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
-import { rawOf, reject } from '../../../src/model/batch.ts';
+import { rawOf } from '../../../src/model/batch.ts';
 import type { RefusalCode, RefusalOptions } from '../../../src/model/errors.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { indexOf } from '../../../src/model/formats.ts';
+import { reject } from '../../../src/model/verbs.ts';
 import { decodeResponse } from '../../e2e/otlp-messages.ts';
 import { aTenant, otlpProtoBody } from '../../helper/batches.ts';
 import { bareClient, EXPORT, framed, GZIP, grpcClient } from '../../helper/grpc.ts';
 import { NO_DEADLINE, testListeners } from '../../helper/http.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 import type { Sink } from '../../helper/sink.ts';
-import { createSink, memoryLedger, sinkPipeline } from '../../helper/sink.ts';
+import { acceptInto, createSink, memoryLedger, sinkPipeline } from '../../helper/sink.ts';
 
 const MIB = 1_048_576;
 
@@ -90,7 +92,7 @@ t.test('spans are taken as they came, compressed or not', async (t) => {
   const [first, second] = sink.batches.map(rawOf);
   t.match(first, { format: 'otlp_proto', encoding: 'identity', requestItems: 2, body });
   t.match(second, { format: 'otlp_proto', encoding: 'gzip', requestItems: 2 });
-  t.ok(second?.index?.bytes.equals(body), 'inflated for the scan');
+  t.ok(second !== undefined && indexOf(second).bytes.equals(body), 'inflated for the scan');
   t.match(heads[0], {
     transport: 'grpc',
     method: 'POST',
@@ -111,11 +113,9 @@ t.test('an empty request is a success that reaches nobody', async (t) => {
 
 t.test('rejected spans are a partial success, also when all are', async (t) => {
   const pipeline = (sink: Sink): Partial<Pipeline> => ({
-    consume(batch) {
-      const code = 'invalid_custom_fields';
-      reject(rawOf(batch), [{ index: 0, code, reason: 'spans[0].attributes.custom_fields' }]);
-      return sink.consume(batch);
-    },
+    accept: acceptInto(sink, (batch) => {
+      reject(batch, 0, 'invalid_custom_fields', 'spans[0].attributes.custom_fields');
+    }),
   });
   const { client } = await receiving(t, { pipeline });
   for (const count of [1, 2]) {
@@ -161,12 +161,12 @@ t.test('every refusal has its code, and says when to try again where that helps'
 t.test('what the pipeline throws is a code, never an unknown one', async (t) => {
   const thrown: [unknown, number, number][] = [
     [new RetryableError('queue_full', 'full', { retryAfterMs: 700 }), 14, 700],
-    [new PermanentError('wrong_kind', 'never'), 14, 5000],
+    [new PermanentError('test', 'never'), 14, 5000],
     [new TypeError('a fault'), 14, 5000],
   ];
   for (const [error, code, retryAfterMs] of thrown) {
     const { client, nothingHeld } = await receiving(t, {
-      pipeline: () => ({ consume: () => Promise.reject(error) }),
+      pipeline: () => ({ accept: () => Promise.reject(error) }),
     });
     t.match(await client.call(otlpProtoBody(spans(1))), { code, retryAfterMs });
     await nothingHeld();
@@ -326,11 +326,11 @@ t.test('a client that leaves gives everything back, at whatever point', async (t
   const consuming = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();
   const { url, client, nothingHeld, logger } = await receiving(t, {
-    pipeline: () => ({
-      consume() {
+    pipeline: (sink) => ({
+      accept: acceptInto(sink, () => {
         consuming.resolve();
         return finish.promise;
-      },
+      }),
     }),
   });
   const bare = bareClient(t, url);
@@ -353,10 +353,7 @@ t.test('a deadline of the client ends its call, and what was begun is finished',
   const finish = Promise.withResolvers<void>();
   const { client, sink, nothingHeld } = await receiving(t, {
     pipeline: (sink) => ({
-      consume: async (batch) => {
-        await finish.promise;
-        await sink.consume(batch);
-      },
+      accept: acceptInto(sink, () => finish.promise),
     }),
   });
   t.equal((await client.call(otlpProtoBody(spans(1)), { deadlineMs: 100 })).code, 4);
@@ -384,10 +381,11 @@ t.test('a key makes a call safe to repeat', async (t) => {
   const ledger = memoryLedger();
   const pipeline = (sink: Sink): Partial<Pipeline> => ({
     idempotency: ledger,
-    async consume(batch) {
-      reject(rawOf(batch), [{ index: 0, code: 'invalid_field', reason: 'spans[0].name' }]);
-      ledger.keep(batch);
-      await sink.consume(batch);
+    async accept(batch, request) {
+      reject(batch, 0, 'invalid_field', 'spans[0].name');
+      const sealed = await acceptInto(sink)(batch, request);
+      ledger.keep(sealed, request);
+      return sealed;
     },
   });
   const { client, sink } = await receiving(t, { pipeline });
@@ -407,11 +405,11 @@ t.test('a stop finishes what is under way, and cuts it at the deadline', async (
   const arrived: (() => void)[] = [];
   const underWay = () => new Promise<void>((resolve) => arrived.push(resolve));
   const finish = Promise.withResolvers<void>();
-  const pipeline = (): Partial<Pipeline> => ({
-    consume() {
+  const pipeline = (sink: Sink): Partial<Pipeline> => ({
+    accept: acceptInto(sink, () => {
       arrived.shift()?.();
       return finish.promise;
-    },
+    }),
   });
   const graceful = await receiving(t, { pipeline });
   let begun = underWay();
@@ -425,7 +423,7 @@ t.test('a stop finishes what is under way, and cuts it at the deadline', async (
 
   const cut = await receiving(t, {
     pipeline: () => ({
-      consume() {
+      accept() {
         arrived.shift()?.();
         return new Promise(() => {});
       },

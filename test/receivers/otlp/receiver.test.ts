@@ -6,13 +6,14 @@ import { createReceiver as createOtlpReceiver } from '../../../receivers/otlp/re
 import { offer } from '../../../src/component/capability.ts';
 import type { Pipeline } from '../../../src/component/component.ts';
 import { LISTENERS } from '../../../src/http/listener.ts';
-import { rawOf, reject } from '../../../src/model/batch.ts';
+
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { reject } from '../../../src/model/verbs.ts';
 import { otlpJsonBody, otlpProtoBody } from '../../helper/batches.ts';
 import { testListeners } from '../../helper/http.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 import type { Sink } from '../../helper/sink.ts';
-import { createSink, sinkPipeline } from '../../helper/sink.ts';
+import { acceptInto, createSink, sinkPipeline } from '../../helper/sink.ts';
 
 const PROTOBUF = 'application/x-protobuf';
 const JSON_TYPE = 'application/json';
@@ -110,11 +111,9 @@ t.test('an empty request is a success that reaches nobody', async (t) => {
 
 t.test('rejected spans are a partial success, also when all are', async (t) => {
   const pipeline = (sink: Sink): Partial<Pipeline> => ({
-    consume(batch) {
-      const code = 'invalid_custom_fields';
-      reject(rawOf(batch), [{ index: 0, code, reason: 'spans[0].attributes.custom_fields' }]);
-      return sink.consume(batch);
-    },
+    accept: acceptInto(sink, (batch) => {
+      reject(batch, 0, 'invalid_custom_fields', 'spans[0].attributes.custom_fields');
+    }),
   });
   const { post } = await receiving(t, { pipeline });
   for (const count of [1, 2]) {

@@ -3,7 +3,7 @@ import {
   batchIn,
   branchesIn,
   itemsIn,
-  payloadOf,
+  jobPayload,
   pointerIn,
   projectIn,
 } from '../../../src/bullmq/job-data.ts';
@@ -18,7 +18,7 @@ function stored(data: object): Record<string, unknown> {
 
 t.test('reads the batch that was written', async (t) => {
   const batch = nativeBatch(2, { tenant });
-  const data = stored(payloadOf(batch));
+  const data = stored(jobPayload(batch));
   const read = batchIn(data);
   t.match(read, { id: batch.id, format: 'native', tenant, requestItems: 2 });
   t.ok(read?.body.equals(batch.body));
@@ -27,7 +27,7 @@ t.test('reads the batch that was written', async (t) => {
 });
 
 t.test('reads no batch from damaged data or from data of another program', async (t) => {
-  const payload = payloadOf(nativeBatch(1));
+  const payload = jobPayload(nativeBatch(1));
   const damaged = [
     undefined,
     null,
@@ -44,7 +44,7 @@ t.test('reads no batch from damaged data or from data of another program', async
 });
 
 t.test('finds the project of a payload that holds no readable batch', async (t) => {
-  const { record } = payloadOf(nativeBatch(1, { tenant }));
+  const { record } = jobPayload(nativeBatch(1, { tenant }));
   const data = stored({ record: record.slice(0, 3) });
   t.equal(projectIn(data), 'proj_a');
   t.equal(itemsIn(data), 0);
@@ -52,9 +52,9 @@ t.test('finds the project of a payload that holds no readable batch', async (t) 
 });
 
 t.test('reads the branches of a replayed dead letter and the id in a pointer', async (t) => {
-  t.same(branchesIn({ ...payloadOf(nativeBatch(1)), branches: ['a'] }), ['a']);
-  t.equal(branchesIn(payloadOf(nativeBatch(1))), undefined);
+  t.same(branchesIn({ ...jobPayload(nativeBatch(1)), branches: ['a'] }), ['a']);
+  t.equal(branchesIn(jobPayload(nativeBatch(1))), undefined);
   t.equal(pointerIn({ batch: 'b' }), 'b');
   t.equal(pointerIn({ batch: 1 }), undefined);
-  t.equal(pointerIn(payloadOf(nativeBatch(1))), undefined);
+  t.equal(pointerIn(jobPayload(nativeBatch(1))), undefined);
 });

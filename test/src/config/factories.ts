@@ -9,7 +9,7 @@ import {
 import type { Registry } from '../../../src/config/registry.ts';
 import { QUEUE_STORAGE } from '../../../src/queue/queue.ts';
 import { byteSize, duration, endpoint, ref, secret } from '../../../src/schema/fields.ts';
-import { MARKS } from '../../../src/schema/marks.ts';
+import { mark } from '../../../src/schema/marks.ts';
 import { STORE } from '../../../src/store/store.ts';
 
 const never = () => {
@@ -17,7 +17,7 @@ const never = () => {
 };
 const common = { stability: 'development', description: 'For tests.', create: never } as const;
 
-/** Components that exist for these tests alone: their schemas show every shared piece once. */
+/** Components only for these tests: their schemas use every shared piece once. */
 export const REGISTRY: Registry = [
   defineReceiver({
     ...common,
@@ -25,15 +25,15 @@ export const REGISTRY: Registry = [
     type: 'web',
     tenancy: { hasProject: true },
     config: z.strictObject({
-      endpoint: endpoint('127.0.0.1:4318').describe('Where it listens.'),
-      project: z.string().optional().describe('Whose data comes in.'),
+      endpoint: endpoint('127.0.0.1:4318').describe('Address to listen on.'),
+      project: z.string().optional().describe('The project of received data.'),
       read_timeout: duration('60s').describe('Time for a body.'),
       protocols: z
         .strictObject({
           http: z.strictObject({ max_body: byteSize('25MiB') }).optional(),
           grpc: z
             .strictObject({
-              endpoint: endpoint('127.0.0.1:4317').register(MARKS, { listens: 'grpc' }),
+              endpoint: mark(endpoint('127.0.0.1:4317'), { listens: 'grpc' }),
             })
             .optional(),
         })
@@ -56,7 +56,7 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'processor',
     type: 'auth',
-    data: { accepts: ['raw'], emits: 'same' },
+    data: { accepts: ['received'], emits: 'same' },
     tenancy: {
       authenticates: true,
       projects: ({ keys }) => keys?.map(({ project }) => project) ?? 'any',
@@ -66,8 +66,8 @@ export const REGISTRY: Registry = [
       keys: z
         .array(
           z.strictObject({
-            token: secret().describe('What the client sends.'),
-            project: z.string().describe('The project it stands for.'),
+            token: secret().describe('The token of the client.'),
+            project: z.string().describe('The project of the token.'),
             permissions: z.array(z.enum(['ingest:write', 'traces:read'])).default([]),
           }),
         )
@@ -78,14 +78,14 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'processor',
     type: 'validation',
-    data: { accepts: ['raw'], emits: 'same', rejects: true },
+    data: { accepts: ['received'], emits: 'same', rejects: true },
     config: z.strictObject({ rate: z.number().min(0).max(1).default(1) }),
   }),
   defineProcessor({
     ...common,
     kind: 'processor',
     type: 'quotas',
-    data: { accepts: ['raw'], emits: 'same', afterRejecting: true },
+    data: { accepts: ['received'], emits: 'same', afterRejecting: true },
     config: z.strictObject({}),
   }),
   defineProcessor({

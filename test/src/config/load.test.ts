@@ -13,7 +13,7 @@ import { REGISTRY } from './factories.ts';
 
 const GOLDEN = fileURLToPath(new URL('./golden/', import.meta.url));
 
-/** A whole configuration that is right; tests lay files over it. */
+/** A whole, valid configuration; tests lay files over it. */
 const SOUND = `
 extensions:
   sqlite:
@@ -56,14 +56,14 @@ function textOf({ issues }: Loaded): string {
   return issues.map(formatIssue).join('\n');
 }
 
-/** The settings that a receiver `web` ends up with when `fields` is laid over the sound file. */
+/** The settings of the receiver `web` when `fields` is laid over the valid file. */
 function webWith(fields: string, more: Given = {}) {
   const over = `receivers:\n  web:\n${fields.replace(/^/gm, '    ')}\n`;
   const loaded = loadThese({ ...more, files: { 'a.yaml': SOUND, 'b.yaml': over } });
   return { ...loaded, web: loaded.config?.receivers.get('web')?.config as Record<string, unknown> };
 }
 
-t.test('every faulty file is told about with line, column and a way out', async (t) => {
+t.test('reports every invalid file with line, column and a remedy', async (t) => {
   const names = readdirSync(GOLDEN).filter((name) => name.endsWith('.yaml'));
   t.ok(names.length > 10, 'there are faulty files');
   for (const name of names) {
@@ -83,7 +83,7 @@ t.test('every faulty file is told about with line, column and a way out', async 
   }
 });
 
-t.test('a sound file becomes a configuration with every default', async (t) => {
+t.test('loads a valid file with every default', async (t) => {
   const { config, issues } = loadThese({});
   t.same(issues, []);
   t.same(config?.receivers.get('web')?.config, {
@@ -99,12 +99,12 @@ t.test('a sound file becomes a configuration with every default', async (t) => {
   t.equal(config?.service.shutdown_timeout, 20_000);
 });
 
-t.test('a section without a value stands with its defaults', async (t) => {
+t.test('gives a section without a value its defaults', async (t) => {
   const { web } = webWith('protocols:\n  grpc:');
   t.same(web.protocols, { grpc: { endpoint: '127.0.0.1:4317' } });
 });
 
-t.test('an address that stands in the file is told from the default', async (t) => {
+t.test('distinguishes a written address from the default', async (t) => {
   const { config } = loadThese({ sets: ['service.telemetry.metrics.address=127.0.0.1:9999'] });
   t.match(config?.service.telemetry.metrics, {
     address: '127.0.0.1:9999',
@@ -112,7 +112,7 @@ t.test('an address that stands in the file is told from the default', async (t) 
   });
 });
 
-t.test('an alias names the same component', async (t) => {
+t.test('accepts an alias of a type', async (t) => {
   const { config } = loadThese({
     files: { 'a.yaml': SOUND, 'b.yaml': 'exporters:\n  otlp_http/far:\n' },
     sets: ['service.pipelines.traces.exporters=[sqlite, otlp_http/far]'],
@@ -120,7 +120,7 @@ t.test('an alias names the same component', async (t) => {
   t.equal(config?.exporters.get('otlp_http/far')?.factory.type, 'otlphttp');
 });
 
-t.test('extensions are started after those they refer to', async (t) => {
+t.test('starts an extension after those that it refers to', async (t) => {
   const { config } = loadThese({
     files: { 'a.yaml': SOUND, 'b.yaml': 'extensions:\n  admin: {store: sqlite}\n' },
     sets: ['service.extensions=[admin, sqlite]'],
@@ -129,7 +129,7 @@ t.test('extensions are started after those they refer to', async (t) => {
 });
 
 t.test('variables', async (t) => {
-  await t.test('a whole value keeps the type its text has', async (t) => {
+  await t.test('a variable that is a whole value has the YAML type of its text', async (t) => {
     const { config } = loadThese({
       files: {
         'a.yaml': `${SOUND}`,
@@ -140,7 +140,7 @@ t.test('variables', async (t) => {
     });
     t.same(config?.processors.get('validation')?.config, { rate: 0.5 });
   });
-  await t.test('a field that wants a text gets the text as it came', async (t) => {
+  await t.test('a text field gets the text of a variable unchanged', async (t) => {
     for (const text of ['0123', 'true', 'a #b', '"quoted"', 'a: b', '[1]', '@x', '1e3', '~']) {
       const { web } = webWith('project: ${env:P}', { env: { P: text } });
       t.equal(web?.project, text === '~' ? undefined : text, text);
@@ -150,7 +150,7 @@ t.test('variables', async (t) => {
     const { web } = webWith('protocols: ${env:P}', { env: { P: '{http: {max_body: 1KiB}}' } });
     t.same(web.protocols, { http: { max_body: 1024 } });
   });
-  await t.test('what a variable holds is not expanded again', async (t) => {
+  await t.test('the value of a variable is not expanded again', async (t) => {
     const { web } = webWith('project: ${env:P}', { env: { P: '${env:Q} $$', Q: 'no' } });
     t.equal(web.project, '${env:Q} $$');
   });
@@ -158,7 +158,7 @@ t.test('variables', async (t) => {
     const { web } = webWith('project: a${P}b${env:Q:-c}$$d$e', { env: { P: '7' } });
     t.equal(web.project, 'a7bc$d$e');
   });
-  await t.test('an odd dollar escapes, the even one expands', async (t) => {
+  await t.test('a doubled dollar is a literal one', async (t) => {
     const { web } = webWith('project: "$${P} $$${P}"', { env: { P: 'x' } });
     t.equal(web.project, '${P} $x');
   });
@@ -166,33 +166,36 @@ t.test('variables', async (t) => {
     const { web } = webWith('project: "${env:A:-${env:B:-{x}}}"', {});
     t.equal(web.project, '{x}');
   });
-  await t.test('a default is for what is not set, not for what is empty', async (t) => {
+  await t.test('a default replaces an unset variable, not an empty one', async (t) => {
     const { web } = webWith('project: ${env:A:-x}', { env: { A: '' } });
     t.equal(web.project, undefined);
   });
-  await t.test('an unset one is empty, and warned of', async (t) => {
-    const loaded = webWith('project: ${env:NOBODY}', {});
+  await t.test('an unset variable is empty, with a warning', async (t) => {
+    const loaded = webWith('project: ${env:UNSET}', {});
     t.equal(loaded.web.project, undefined);
-    t.match(textOf(loaded), /^b\.yaml:3:14: warning: receivers\.web\.project: .*NOBODY is not set/);
+    t.match(textOf(loaded), /^b\.yaml:3:14: warning: receivers\.web\.project: .*UNSET is not set/);
   });
-  await t.test('one that must be set says what it should hold', async (t) => {
+  await t.test('an unset required variable is an error with its message', async (t) => {
     for (const env of [{}, { P: '' }]) {
       const loaded = webWith('project: ${env:P:?the project of this host}', { env });
       t.match(textOf(loaded), /b\.yaml:3:14: error: .*P is not set: the project of this host/);
     }
   });
-  await t.test('a file loses its final newline and nothing else', async (t) => {
+  await t.test('a file loses only its final newline', async (t) => {
     const { web } = webWith('project: ${file:p.txt}', { beside: { 'p.txt': ' one\ntwo\n\n' } });
     t.equal(web.project, ' one\ntwo\n');
   });
-  await t.test('what a file cannot give is an error with its place', async (t) => {
-    t.match(textOf(webWith('project: ${file:none}', {})), /b\.yaml:3:14: error: .*no such file/);
-    t.match(textOf(webWith('project: ${file:.}', {})), /it is a directory/);
-    t.match(textOf(webWith('project: ${vault:x}', {})), /\$\{vault:…\} is not known/);
-    t.match(textOf(webWith('project: ${1x}', {})), /not a variable/);
-    t.match(textOf(webWith('project: "${A"', {})), /without its "}"/);
-  });
-  await t.test('what is replaced by a later file is never asked for', async (t) => {
+  await t.test(
+    'an unreadable file or a malformed variable is an error with its place',
+    async (t) => {
+      t.match(textOf(webWith('project: ${file:none}', {})), /b\.yaml:3:14: error: .*no such file/);
+      t.match(textOf(webWith('project: ${file:.}', {})), /it is a directory/);
+      t.match(textOf(webWith('project: ${vault:x}', {})), /\$\{vault:…\} is not known/);
+      t.match(textOf(webWith('project: ${1x}', {})), /not a variable/);
+      t.match(textOf(webWith('project: "${A"', {})), /a "\$\{" has no "\}"/);
+    },
+  );
+  await t.test('a variable in a replaced value is not required', async (t) => {
     const files = {
       'a.yaml': `${SOUND}`,
       'b.yaml': 'receivers: {web: {project: "${env:NO:?x}"}}',
@@ -203,7 +206,7 @@ t.test('variables', async (t) => {
 });
 
 t.test('several files', async (t) => {
-  await t.test('maps are joined, lists replaced, the last one wins', async (t) => {
+  await t.test('merges maps, replaces lists, and the last file wins', async (t) => {
     const over = `
 receivers:
   web: {endpoint: "127.0.0.1:1"}
@@ -214,12 +217,12 @@ service: {pipelines: {traces: {receivers: [web/two]}}}`;
     t.same(config?.service.pipelines[0]?.processors, ['auth', 'normalization']);
     t.match(issues.map(formatIssue), [/^b\.yaml:3:3: warning: receivers\.web: no pipeline names/]);
   });
-  await t.test('an empty value that wipes a map is warned of', async (t) => {
+  await t.test('warns of an empty value that replaces a map', async (t) => {
     const files = { 'a.yaml': SOUND, 'b.yaml': 'extensions:\n' };
     const text = textOf(loadThese({ files }));
     t.match(text, /b\.yaml:1:1: warning: extensions: an empty value replaces .*\(sqlite\)/);
   });
-  await t.test('a fault is placed in the file that holds it', async (t) => {
+  await t.test('places a problem in the file that has it', async (t) => {
     const files = { 'a.yaml': SOUND, 'b.yaml': '\n\nreceivers:\n  web:\n    proyect: x\n' };
     const text = textOf(loadThese({ files }));
     t.match(text, /^b\.yaml:5:5: error: receivers\.web\.proyect: .*did you mean "project"/);
@@ -238,30 +241,34 @@ service: {pipelines: {traces: {receivers: [web/two]}}}`;
       protocols: { grpc: {}, http: undefined },
     });
   });
-  await t.test('--set without its parts is an error', async (t) => {
+  await t.test('--set without a path or a value is an error', async (t) => {
     for (const setting of ['x', '=y', 'a..b=c', '']) {
       t.match(textOf(loadThese({ sets: [setting] })), /--set takes path=value/, setting);
     }
   });
 });
 
-t.test('files that are no configuration', async (t) => {
+t.test('rejects files that are no configuration', async (t) => {
   const cases: [string, string | Buffer, RegExp][] = [
     ['empty', '', /the configuration is empty/],
-    ['comments alone', '# nothing\n', /the configuration is empty/],
+    ['only comments', '# nothing\n', /the configuration is empty/],
     ['a list', '- a\n', /a\.yaml:1:1: error: a configuration is a map/],
     ['too large', `x: ${'y'.repeat(1024 * 1024)}`, /cannot be read: it is larger than 1 MiB/],
     ['no UTF-8', Buffer.from([0x61, 0x3a, 0x20, 0xff]), /it is not UTF-8 text/],
-    ['brackets without end', '['.repeat(200_000), /nested too deeply|not valid YAML/],
+    ['unclosed brackets', '['.repeat(200_000), /nested too deeply|not valid YAML/],
     ['deep maps', `${'{a: '.repeat(80)}1${'}'.repeat(80)}`, /nested too deeply; 64 levels/],
-    ['a ring of aliases', 'a: &x\n  b: *x\n', /a\.yaml:2:6: error: the alias \*x stands inside/],
-    ['an alias of nothing', 'a: *x\n', /no anchor &x stands above|unresolved alias/],
+    [
+      'a cycle of aliases',
+      'a: &x\n  b: *x\n',
+      /a\.yaml:2:6: error: the alias \*x is inside the value/,
+    ],
+    ['an alias without an anchor', 'a: *x\n', /no anchor &x above this alias|unresolved alias/],
     ['two documents', 'a: 1\n---\nb: 2\n', /a second document starts here/],
     ['a tab', 'receivers:\n\tweb:\n', /a\.yaml:2:1: error: a tab indents this line/],
     [
-      'a key twice',
+      'a duplicated key',
       'receivers:\n  web:\n  web:\n',
-      /a\.yaml:3:3: error: the key "web" stands here a second time; it stands first at a\.yaml:2:3/,
+      /a\.yaml:3:3: error: the key "web" is duplicated; the first one is at a\.yaml:2:3/,
     ],
     ['a map as key', '{a: 1}: 2\n', /a key must be a plain text/],
   ];
@@ -274,7 +281,7 @@ t.test('files that are no configuration', async (t) => {
   t.equal(textOf(missing), 'no.yaml: error: cannot be read: there is no such file');
 });
 
-t.test('a bomb of aliases is refused quickly', async (t) => {
+t.test('bounds the values that aliases expand to', async (t) => {
   let bomb = 'a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n';
   for (let level = 1; level < 12; level++) {
     bomb += `a${level}: &a${level} [${`*a${level - 1}, `.repeat(10)}]\n`;
@@ -282,7 +289,7 @@ t.test('a bomb of aliases is refused quickly', async (t) => {
   t.match(textOf(loadThese({ files: { 'a.yaml': bomb } })), /more than 100000 values once aliases/);
 });
 
-t.test('anchors and merge keys work as everywhere', async (t) => {
+t.test('supports anchors and merge keys', async (t) => {
   const { config } = loadThese({
     files: {
       'a.yaml': SOUND,
@@ -294,7 +301,7 @@ t.test('anchors and merge keys work as everywhere', async (t) => {
   t.match(config?.receivers.get('web/two')?.config, { read_timeout: 5000, project: 'q' });
 });
 
-t.test('any text at all gives a configuration or an error, never an exception', async () => {
+t.test('turns any text into a configuration or an error, never an exception', async () => {
   const pieces = fc.constantFrom(
     'receivers:',
     'service:',
@@ -339,7 +346,7 @@ t.test('any text at all gives a configuration or an error, never an exception', 
   );
 });
 
-t.test('what is printed can be read again, and hides what came from outside', async (t) => {
+t.test('prints a configuration that can be read again, without values from outside', async (t) => {
   const files = {
     'a.yaml': SOUND,
     'b.yaml': `
@@ -358,7 +365,7 @@ service: {pipelines: {traces: {exporters: [sqlite, otlphttp]}}}`,
   t.equal(toYaml(second.printable), printed);
 });
 
-t.test('durations, sizes and endpoints', async (t) => {
+t.test('parses durations, sizes and endpoints', async (t) => {
   const durations: [string, number | undefined][] = [
     ['300ms', 300],
     ['1.5h', 5_400_000],
@@ -407,7 +414,7 @@ t.test('durations, sizes and endpoints', async (t) => {
   for (const [text, value] of endpoints) t.same(parseEndpoint(text), value, text);
 });
 
-t.test('a typing error finds what was meant, and nothing far off', async (t) => {
+t.test('suggests the nearest name, and none that is far off', async (t) => {
   t.equal(nearest('endpiont', ['endpoint', 'project']), 'endpoint');
   t.equal(nearest('Endpoint', ['endpoint']), 'endpoint');
   t.equal(nearest('zzz', ['endpoint', 'project']), undefined);
@@ -415,7 +422,7 @@ t.test('a typing error finds what was meant, and nothing far off', async (t) => 
   t.equal(didYouMean('x'.repeat(10_000), ['x'.repeat(9_999)]), '');
 });
 
-t.test('the JSON Schema knows every component, and lets variables stand anywhere', async (t) => {
+t.test('the JSON Schema has every component, and allows variables everywhere', async (t) => {
   const schema = jsonSchema(REGISTRY) as {
     properties: Record<string, { patternProperties?: Record<string, Record<string, unknown>> }>;
   };

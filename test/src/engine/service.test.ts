@@ -2,10 +2,12 @@ import t, { type Test } from 'tap';
 import { capability, offer } from '../../../src/component/capability.ts';
 import { HEALTH, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { createService } from '../../../src/engine/service.ts';
-import type { Batch, SealedBatch } from '../../../src/model/batch.ts';
-import { itemsOf, reject } from '../../../src/model/batch.ts';
+import type { Batch } from '../../../src/model/batch.ts';
+import { itemsOf, rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
-import { aTenant, nativeBatch, observationBatch } from '../../helper/batches.ts';
+import { NEVER_ABORTED, requestContext } from '../../../src/model/request-context.ts';
+import { reject } from '../../../src/model/verbs.ts';
+import { aTenant, nativeBatch, observationBatch, received } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { fakeParts, serviceConfig } from '../../helper/service.ts';
 import { recordingLogger } from '../../helper/settings.ts';
@@ -106,7 +108,7 @@ t.test('configurations that only the whole shows to be wrong are refused', async
   const parts = fakeParts();
   const part = {
     receivers: [parts.receiver('in', { tenancy: { hasProject: true } })],
-    processors: [parts.processor('auth', auth, { tenancy: { authenticates: true } })],
+    processors: [parts.processor('auth', auth, { authenticates: true })],
     connectors: [parts.connector('a'), parts.connector('b')],
     exporters: [parts.exporter('out')],
   };
@@ -278,7 +280,7 @@ t.test('processors guard authentication and are told when it failed', async (t) 
 
 t.test('usage that was reserved is kept as it was reserved', async (t) => {
   const parts = fakeParts();
-  const usage = { events: 2, bytes: 77 };
+  const usage = { events: 2, bytes: 77, at: 5 };
   const { pipelineOf } = await running(
     t,
     parts,
@@ -286,9 +288,8 @@ t.test('usage that was reserved is kept as it was reserved', async (t) => {
       receivers: [parts.receiver('in')],
       processors: [
         parts.processor('quotas', {
-          process(batch) {
-            if (batch.kind === 'raw') batch.usage = usage;
-            return batch;
+          process(_batch, request) {
+            request.reserved = usage;
           },
         }),
       ],
@@ -296,9 +297,8 @@ t.test('usage that was reserved is kept as it was reserved', async (t) => {
     },
     { traces: 'in > quotas > out' },
   );
-  const batch = nativeBatch(2);
-  await pipelineOf('in').consume(batch);
-  t.equal(batch.usage, usage);
+  const sealed = await pipelineOf('in').accept(received(nativeBatch(2)), requestContext());
+  t.equal(sealed.usage, usage);
 });
 
 t.test('without auth the receiver names the tenant', async (t) => {
@@ -328,15 +328,10 @@ t.test('what was rejected is cut out before the exporters, and told one by one',
       receivers: [parts.receiver('in')],
       processors: [
         parts.processor('validation', {
-          process(batch) {
-            reject(batch as SealedBatch, [
-              { index: 1, code: 'missing_field', reason: 'events[1].id' },
-            ]);
-            return batch;
-          },
+          process: (batch) => reject(batch, 1, 'missing_field', 'is required', 'events[1].id'),
         }),
         parts.processor('quotas', {
-          process: (batch) => Promise.resolve(batch),
+          process: () => Promise.resolve(),
           settle: (batch, outcome) => void settled.push(`${batch.id} ${outcome}`),
         }),
       ],
@@ -344,8 +339,8 @@ t.test('what was rejected is cut out before the exporters, and told one by one',
     },
     { traces: 'in > validation quotas > out' },
   );
-  const batch = nativeBatch(3);
-  await pipelineOf('in').consume(batch);
+  const batch = await pipelineOf('in').accept(received(nativeBatch(3)), requestContext());
+  t.equal(sink.batches[0], batch);
   t.equal(JSON.parse(batch.body.toString()).events.length, 2);
   t.same(batch.positions, [0, 2]);
   t.equal(batch.usage.events, 2);
@@ -375,26 +370,24 @@ t.test('rejected items are out of the body before it is normalized', async (t) =
     {
       receivers: [parts.receiver('in')],
       processors: [
-        parts.processor(
+        parts.batchProcessor(
           'normalization',
-          {
-            process(batch) {
-              t.same((batch as SealedBatch).positions, [0]);
-              return observationBatch(batch as SealedBatch);
-            },
+          (batch) => {
+            t.same(rawOf(batch).positions, [0]);
+            return observationBatch(rawOf(batch));
           },
-          { data: { accepts: ['raw'], emits: 'observations' } },
+          'observations',
         ),
       ],
       exporters: [parts.exporter('out', { consume: async (batch) => void seen.push(batch) })],
     },
     { traces: 'in > normalization > out' },
   );
-  const batch = nativeBatch(2);
-  reject(batch, [{ index: 1, code: 'invalid_field', reason: 'events[1].kind' }]);
-  await pipelineOf('in').consume(batch);
+  const batch = received(nativeBatch(2));
+  reject(batch, 1, 'invalid_field', 'events[1].kind');
+  const sealed = await pipelineOf('in').accept(batch, requestContext());
   t.equal(seen[0]?.kind, 'observations');
-  t.equal(batch.usage.events, 1);
+  t.equal(sealed.usage.events, 1);
 });
 
 t.test('a batch without accepted items goes only where its answer is kept', async (t) => {
@@ -409,7 +402,7 @@ t.test('a batch without accepted items goes only where its answer is kept', asyn
       exporters: [
         parts.exporter('other', { consume: (batch) => other.consume(batch) }),
         parts.exporter('queue', {
-          consume: (batch) => queue.consume(batch),
+          consume: (batch, request) => queue.consume(batch, request),
           idempotency: memoryLedger(),
         }),
       ],
@@ -419,21 +412,18 @@ t.test('a batch without accepted items goes only where its answer is kept', asyn
   const pipeline = pipelineOf('in');
   t.ok(pipeline.idempotency);
   const none = () => {
-    const batch = nativeBatch(1);
-    reject(batch, [{ index: 0, code: 'invalid_event', reason: 'events[0]' }]);
+    const batch = received(nativeBatch(1));
+    reject(batch, 0, 'invalid_event', 'events[0]');
     return batch;
   };
-  await pipeline.consume(none());
+  await pipeline.accept(none(), requestContext());
   t.same([queue.batches.length, other.batches.length], [0, 0]);
-  const kept = {
-    ...none(),
-    idempotency: {
-      key: 'k',
-      requestHash: Buffer.alloc(32),
-      answer: () => ({ status: 400, contentType: 'application/json', body: Buffer.from('{}') }),
-    },
+  const claim = {
+    key: 'k',
+    requestHash: Buffer.alloc(32),
+    render: () => ({ status: 400, contentType: 'application/json', body: Buffer.from('{}') }),
   };
-  await pipeline.consume(kept);
+  await pipeline.accept(none(), requestContext(NEVER_ABORTED, claim));
   t.same([queue.batches.length, other.batches.length], [1, 0]);
 });
 
@@ -449,7 +439,7 @@ t.test('of several failures the batch may be tried again while one may pass', as
       receivers: [parts.receiver('in')],
       processors: [
         parts.processor('quotas', {
-          process: (batch) => batch,
+          process: () => {},
           settle: (_batch, outcome) => {
             settled.push(outcome);
             throw new Error('told too much');
@@ -463,20 +453,20 @@ t.test('of several failures the batch may be tried again while one may pass', as
     },
     { traces: 'in > quotas > a b' },
   );
-  const consume = () => pipelineOf('in').consume(nativeBatch(1));
+  const accept = () => pipelineOf('in').accept(received(nativeBatch(1)), requestContext());
   a.behave(() => {
     throw new RetryableError('queue_full', 'The queue is full.', { retryAfterMs: 7 });
   });
-  await t.rejects(consume(), { name: 'RetryableError', code: 'queue_full', retryAfterMs: 7 });
+  await t.rejects(accept(), { name: 'RetryableError', code: 'queue_full', retryAfterMs: 7 });
   t.equal(b.batches.length, 1, 'the other exporter is not held up');
   b.behave('permanent');
-  await t.rejects(consume(), { name: 'RetryableError', code: 'queue_full' });
+  await t.rejects(accept(), { name: 'RetryableError', code: 'queue_full' });
   a.behave('permanent');
-  await t.rejects(consume(), { name: 'PermanentError', code: 'test_permanent' });
+  await t.rejects(accept(), { name: 'PermanentError', code: 'test_permanent' });
   a.behave(() => {
     throw new Error('a bug');
   });
-  await t.rejects(consume(), { name: 'RetryableError', code: 'internal' });
+  await t.rejects(accept(), { name: 'RetryableError', code: 'internal' });
   t.same(settled, ['failed', 'failed', 'failed', 'failed']);
   const faults = logger.lines.filter(
     ({ message }) => message === 'A component failed unexpectedly.',
@@ -505,17 +495,14 @@ t.test('a queue runs the processors once and delivers to each exporter by itself
       receivers: [parts.receiver('in')],
       connectors: [parts.connector('queue')],
       processors: [
-        parts.processor(
+        parts.batchProcessor(
           'normalization',
-          {
-            process: (batch) => observationBatch(batch as SealedBatch),
-          },
-          { data: { accepts: ['raw'], emits: 'observations' } },
+          (batch) => observationBatch(rawOf(batch)),
+          'observations',
         ),
-        parts.processor('sampler', {
-          process: (batch) =>
-            batch.kind === 'raw' ? batch : { ...batch, observations: batch.observations.slice(1) },
-        }),
+        parts.batchProcessor('sampler', (batch) =>
+          batch.kind === 'raw' ? batch : { ...batch, observations: batch.observations.slice(1) },
+        ),
       ],
       exporters: [
         parts.exporter('good', { consume: (batch) => sink.consume(batch) }),
@@ -533,7 +520,13 @@ t.test('a queue runs the processors once and delivers to each exporter by itself
   await t.rejects(Promise.resolve(bad?.consume(processed)), { code: 'no' });
   t.equal(sink.batches.length, 1);
   const text = await service.metricsText();
-  t.equal(point(text, 'tracectl_processor_dropped_items_total', { processor: 'sampler' }), 1);
+  t.equal(
+    point(text, 'tracectl_processor_dropped_items_total', {
+      processor: 'sampler',
+      reason: 'left_out',
+    }),
+    1,
+  );
   t.equal(point(text, 'tracectl_exporter_sent_items_total', { exporter: 'good' }), 2);
 });
 

@@ -9,17 +9,19 @@ import { ingest } from '../../../src/http/ingest.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import { nativeProtocol } from '../../../src/http/native-protocol.ts';
 import { rejectionLog } from '../../../src/http/rejection-log.ts';
-import { patienceOf } from '../../../src/http/request-deadline.ts';
+import { requestDeadline } from '../../../src/http/request-deadline.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
-import { rawOf, reject } from '../../../src/model/batch.ts';
+import { rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { indexOf, knownIndexOf } from '../../../src/model/formats.ts';
+import { reject } from '../../../src/model/verbs.ts';
 import type { RejectionEntry } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeEvent } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import type { TestListeners } from '../../helper/http.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import type { Sink } from '../../helper/sink.ts';
-import { createSink, memoryLedger, sinkPipeline } from '../../helper/sink.ts';
+import { acceptInto, createSink, memoryLedger, sinkPipeline } from '../../helper/sink.ts';
 import { dial } from '../../helper/wire.ts';
 
 const MIB = 1_048_576;
@@ -184,14 +186,9 @@ t.test('compressed bodies are kept as they came', async (t) => {
 
 t.test('rejected events are itemized; when all are, the answer is 400', async (t) => {
   const rejecting = (indexes: readonly number[]) => (sink: Sink) => ({
-    consume(batch: Parameters<Sink['consume']>[0]) {
-      reject(
-        rawOf(batch),
-        indexes.map((index) => ({ index, code: 'missing_field', reason: `events[${index}].kind` })),
-      );
-      rawOf(batch).index = undefined;
-      return sink.consume(batch);
-    },
+    accept: acceptInto(sink, (batch) => {
+      for (const item of indexes) reject(batch, item, 'missing_field', `events[${item}].kind`);
+    }),
   });
   const some = await served(t, { pipeline: rejecting([1]) });
   const mixed = await post(some.url, events(2));
@@ -252,7 +249,7 @@ t.test('25 MiB are taken and a byte more is 413, declared, chunked and inflated'
   const gzip = { 'content-encoding': 'gzip' };
   t.equal((await post(url, gzipSync(padded(MAX)), gzip)).status, 202, 'inflated');
   t.equal(sink.batches.length, 3);
-  for (const batch of sink.batches) t.equal(rawOf(batch).index?.bytes.length, MAX);
+  for (const batch of sink.batches) t.equal(indexOf(rawOf(batch)).bytes.length, MAX);
   for (const [what, body, headers] of [
     ['declared', padded(MAX + 1), {}],
     ['chunked', chunked(padded(MAX + 1)), {}],
@@ -277,7 +274,7 @@ t.test('large bodies are scanned beside the event loop', async (t) => {
   t.equal((await post(url, `${large}x`)).json.code, 'invalid_json');
   const batch = lastOf(sink);
   t.ok(batch.body.equals(Buffer.from(large)));
-  t.ok(batch.index?.bytes.equals(Buffer.from(large)));
+  t.ok(knownIndexOf(batch)?.bytes.equals(Buffer.from(large)));
 });
 
 t.test(
@@ -349,10 +346,7 @@ t.test('what the bytes in flight leave no room for is 503, and nothing stays hel
   const { url, held, sink } = await served(t, {
     inFlightBytes: 4 * MIB,
     pipeline: (sink) => ({
-      async consume(batch) {
-        await release.promise;
-        await sink.consume(batch);
-      },
+      accept: acceptInto(sink, () => release.promise),
     }),
   });
   const first = post(url, padded(MIB));
@@ -431,10 +425,7 @@ t.test('who waits too long is refused; what is under way ends by itself', async 
   const { url, sink, held, refusals } = await served(t, {
     pipeline: (sink) => ({
       answerWithin: 50,
-      async consume(batch) {
-        await stuck.promise;
-        await sink.consume(batch);
-      },
+      accept: acceptInto(sink, () => stuck.promise),
     }),
   });
   const { status, headers, json } = await post(url, events());
@@ -446,7 +437,7 @@ t.test('who waits too long is refused; what is under way ends by itself', async 
   stuck.resolve();
   while (held().bytes > 0) await new Promise((resolve) => setImmediate(resolve));
   t.same(held(), NOTHING_HELD);
-  t.equal(lastOf(sink).isGivenUp, true, 'whoever takes it over late can see that');
+  t.equal(sink.requests.at(-1)?.signal.aborted, true, 'a store that is late can see that');
   t.same(refusals, ['unavailable'], 'refused once');
 });
 
@@ -468,21 +459,21 @@ t.test('who is let in too late goes no further, and the time is one for all', as
   t.same(sink.batches, [], 'nothing of it was handed on');
 
   const clock = fakeClock();
-  let isTold = false;
-  const patience = patienceOf(100, clock, () => {
-    isTold = true;
+  let isAnswered = false;
+  const deadline = requestDeadline(100, clock, () => {
+    isAnswered = true;
   });
   const first = Promise.withResolvers<void>();
-  const waited = patience.wait(first.promise);
+  const waited = deadline.wait(first.promise);
   clock.advance(60);
   first.resolve();
   await waited;
   const second = Promise.withResolvers<void>();
-  const waitedMore = patience.wait(second.promise);
+  const waitedMore = deadline.wait(second.promise);
   clock.advance(39);
-  t.notOk(isTold);
+  t.notOk(isAnswered);
   clock.advance(1);
-  t.ok(isTold && patience.isOver, 'what the first took is taken off');
+  t.ok(isAnswered && deadline.signal.aborted, 'the time of the first step is taken off');
   second.resolve();
   await waitedMore;
 });
@@ -513,11 +504,12 @@ t.test(
     const { url, sink } = await served(t, {
       pipeline: (sink) => ({
         idempotency: ledger,
-        async consume(batch) {
+        async accept(batch, request) {
           entered();
           await gate;
-          ledger.keep(batch);
-          await sink.consume(batch);
+          const sealed = await acceptInto(sink)(batch, request);
+          ledger.keep(sealed, request);
+          return sealed;
         },
       }),
     });
@@ -574,24 +566,20 @@ t.test('what was refused is noted for the key it came with, without what was sen
     return refusal;
   };
   const { url, log, refusals } = await served(t, {
-    pipeline: () => ({
+    pipeline: (sink) => ({
       admit({ headers }) {
         const who = headers.get('x-api-key')?.[0];
         if (who === 'unknown') throw turnedAway('unauthorized', false);
         if (who === 'reader') throw turnedAway('forbidden', true);
         return { tenant, release() {} };
       },
-      async consume(batch) {
-        const raw = rawOf(batch);
-        const faulty = raw.requestItems > 20 ? raw.requestItems : raw.requestItems - 1;
-        const rejections = Array.from({ length: faulty }, (_, index) => ({
-          index,
-          id: `id-${index}`,
-          code: index % 2 === 0 ? ('invalid_field' as const) : ('missing_field' as const),
-          reason: `events[${index}].kind is wrong`,
-        }));
-        reject(raw, rejections);
-      },
+      accept: acceptInto(sink, (batch) => {
+        const faulty = batch.requestItems > 20 ? batch.requestItems : batch.requestItems - 1;
+        for (let item = 0; item < faulty; item++) {
+          const code = item % 2 === 0 ? 'invalid_field' : 'missing_field';
+          reject(batch, item, code, 'is wrong', `events[${item}].kind`);
+        }
+      }),
     }),
   });
   const post = async (body: string, headers: Record<string, string> = {}) => {
@@ -602,7 +590,9 @@ t.test('what was refused is noted for the key it came with, without what was sen
     return { log: [...log], refusals: [...refusals] };
   };
   const events = (count: number) =>
-    JSON.stringify({ events: Array.from({ length: count }, () => nativeEvent()) });
+    JSON.stringify({
+      events: Array.from({ length: count }, (_, i) => nativeEvent({ id: `id-${i}` })),
+    });
   const common = { projectId: 'proj_test', keyId: 'key_known', path: PATH };
 
   t.same(await post(events(1), { 'x-api-key': 'unknown' }), {

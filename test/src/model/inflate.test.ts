@@ -24,7 +24,7 @@ function reasonOf(run: () => unknown): string {
 }
 
 const handle = gunzipWithHandle();
-t.ok(handle, 'this Node has the inflate handle, so both ways are tested');
+t.ok(handle, 'this version of Node has the inflate handle, so both implementations are tested');
 
 for (const [way, gunzip] of [
   ['the reused handle', handle ?? gunzipWithPublicApi],
@@ -34,7 +34,7 @@ for (const [way, gunzip] of [
     gunzip(body, maxBytes, inflatedSizeHint(body, 'gzip'));
 
   t.test(`gzip through ${way}`, async (t) => {
-    t.test('gives back what was compressed, whatever it was', async () => {
+    t.test('restores any compressed bytes', async () => {
       fc.assert(
         fc.property(
           fc.uint8Array({ maxLength: 5000 }),
@@ -49,7 +49,7 @@ for (const [way, gunzip] of [
       );
     });
 
-    t.test('results stay as they are when other bodies are inflated after them', async (t) => {
+    t.test('keeps earlier results unchanged when it inflates other bodies', async (t) => {
       const first = inflate(gzipped);
       const other = inflate(zlib.gzipSync(Buffer.alloc(text.length, 'x')));
       t.ok(first.equals(text));
@@ -97,7 +97,7 @@ for (const [way, gunzip] of [
       }
     });
 
-    t.test('refuses bytes after the end, zeros too', async (t) => {
+    t.test('refuses bytes after the end, also zeros', async (t) => {
       for (const trailing of ['junk', '\0\0\0\0', '\x1f\x8b\x08']) {
         const body = Buffer.concat([gzipped, Buffer.from(trailing, 'latin1')]);
         t.equal(
@@ -107,7 +107,7 @@ for (const [way, gunzip] of [
       }
     });
 
-    t.test('refuses a wrong checksum and a wrong length, and goes on working', async (t) => {
+    t.test('refuses a wrong checksum and a wrong length, and stays usable', async (t) => {
       for (const at of [gzipped.length - 8, gzipped.length - 4]) {
         const body = Buffer.from(gzipped);
         body.writeUInt8((body.readUInt8(at) ^ 1) & 0xff, at);
@@ -119,7 +119,7 @@ for (const [way, gunzip] of [
       }
     });
 
-    t.test('a hint that lies costs nothing but time', async (t) => {
+    t.test('returns the right result with a wrong size hint', async (t) => {
       for (const hint of [0, 1, text.length - 1, text.length, text.length + 1, 0xffffffff]) {
         t.ok(gunzip(gzipped, 25 * MiB, hint).equals(text), `hint ${hint}`);
       }
@@ -127,7 +127,7 @@ for (const [way, gunzip] of [
   });
 }
 
-t.test('zstd has the same limits', async (t) => {
+t.test('applies the same limits to zstd', async (t) => {
   const body = zlib.zstdCompressSync(text);
   t.ok(inflateSync(body, 'zstd', text.length).equals(text));
   t.equal(
@@ -149,7 +149,7 @@ t.test('zstd has the same limits', async (t) => {
   t.ok(inflateSync(body, 'zstd', Number.MAX_SAFE_INTEGER).equals(text));
 });
 
-t.test('an uncompressed body is passed on as it is, within the limit', async (t) => {
+t.test('returns an uncompressed body unchanged, within the limit', async (t) => {
   t.equal(inflateSync(text, 'identity', text.length), text);
   t.equal(
     reasonOf(() => inflateSync(text, 'identity', text.length - 1)),
@@ -157,7 +157,7 @@ t.test('an uncompressed body is passed on as it is, within the limit', async (t)
   );
 });
 
-t.test('a compressed body tells how large it will be', async (t) => {
+t.test('estimates the inflated size from the size that a compressed body declares', async (t) => {
   t.equal(inflatedSizeHint(gzipped, 'gzip'), text.length);
   t.equal(inflatedSizeHint(zlib.zstdCompressSync(text), 'zstd'), text.length);
   t.equal(inflatedSizeHint(zlib.zstdCompressSync(Buffer.alloc(100)), 'zstd'), 100);
@@ -167,5 +167,8 @@ t.test('a compressed body tells how large it will be', async (t) => {
   t.equal(inflatedSizeHint(Buffer.from('no zstd'), 'zstd'), 28);
   const lying = Buffer.from(zlib.gzipSync('a'));
   lying.writeUInt32LE(0xffffffff, lying.length - 4);
-  t.ok(inflatedSizeHint(lying, 'gzip') <= lying.length * 1032, 'no more than deflate can make');
+  t.ok(
+    inflatedSizeHint(lying, 'gzip') <= lying.length * 1032,
+    'at most the largest ratio of deflate',
+  );
 });

@@ -15,7 +15,7 @@ import { createSink } from '../../helper/sink.ts';
 const NEVER = new AbortController().signal;
 
 /** A queue with a sink behind each branch; `start` begins to deliver. */
-async function bench(t: Test, names: readonly string[] = ['a']) {
+async function rig(t: Test, names: readonly string[] = ['a']) {
   const place = await directoryQueues(t);
   const open = await place.open();
   t.teardown(() => open.close());
@@ -56,8 +56,8 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await new Promise(setImmediate);
 }
 
-t.test('what waits and what comes is delivered in order, once, and leaves the queue', async (t) => {
-  const { queue, sink, start, append } = await bench(t);
+t.test('delivers the backlog and new entries once, in order, and removes them', async (t) => {
+  const { queue, sink, start, append } = await rig(t);
   const before = await append(5);
   start(1);
   const after = await append(5);
@@ -66,33 +66,36 @@ t.test('what waits and what comes is delivered in order, once, and leaves the qu
   await until(() => queue.stats().bytes === 0);
 });
 
-t.test('retries wait twice as long each time, up to the maximum, and never end', async (t) => {
-  const { queue, clock, sink, start, append } = await bench(t);
-  const tried: number[] = [];
-  sink.behave(() => {
-    tried.push(clock.now());
-    throw new Error('a fault of ours counts as retryable');
-  });
-  // Room enough: time runs faster here than the disk that notes each failure.
-  start(50);
-  await append(1);
-  for (let i = 1; i <= 12; i++) {
-    await until(() => tried.length === i && queue.stats().branches[0]?.leased === 0);
-    while (tried.length === i) {
-      clock.advance(10);
-      for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+t.test(
+  'doubles the wait of each retry up to the maximum, without a limit of attempts',
+  async (t) => {
+    const { queue, clock, sink, start, append } = await rig(t);
+    const tried: number[] = [];
+    sink.behave(() => {
+      tried.push(clock.now());
+      throw new Error('an unknown error counts as retryable');
+    });
+    // A high concurrency avoids the rest: the clock advances faster than the disk saves each failure.
+    start(50);
+    await append(1);
+    for (let i = 1; i <= 12; i++) {
+      await until(() => tried.length === i && queue.stats().branches[0]?.leased === 0);
+      while (tried.length === i) {
+        clock.advance(10);
+        for (let turn = 0; turn < 20; turn++) await new Promise(setImmediate);
+      }
     }
-  }
-  const waits = tried.slice(1, 12).map((at, i) => at - (tried[i] ?? 0));
-  t.same(waits, [100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000]);
-  t.same(await queue.deadLetters(), []);
-});
+    const waits = tried.slice(1, 12).map((at, i) => at - (tried[i] ?? 0));
+    t.same(waits, [100, 200, 400, 800, 1000, 1000, 1000, 1000, 1000, 1000, 1000]);
+    t.same(await queue.deadLetters(), []);
+  },
+);
 
-t.test('a processor is told that it saw a batch before, by whichever branch', async (t) => {
-  const { clock, sinks, start, append } = await bench(t, ['a', 'b']);
-  const told: boolean[] = [];
+t.test('marks a batch that was processed before, for any branch', async (t) => {
+  const { clock, sinks, start, append } = await rig(t, ['a', 'b']);
+  const seen: boolean[] = [];
   const process = async (batch: SealedBatch, again: boolean): Promise<Batch> => {
-    told.push(again);
+    seen.push(again);
     return batch;
   };
   let failures = 2;
@@ -111,15 +114,15 @@ t.test('a processor is told that it saw a batch before, by whichever branch', as
     clock.advance(10);
     await new Promise(setImmediate);
   }
-  t.same(told, [false, true, true]);
+  t.same(seen, [false, true, true]);
   await append(1);
   await sinks[1]?.holds(2);
   await sinks[0]?.holds(2);
-  t.same(told, [false, true, true, false]);
+  t.same(seen, [false, true, true, false]);
 });
 
-t.test('a consumer that says when to come back is heard', async (t) => {
-  const { clock, sink, start, append } = await bench(t);
+t.test('waits as long as the consumer asks', async (t) => {
+  const { clock, sink, start, append } = await rig(t);
   let tries = 0;
   sink.behave(() => {
     if (tries++ === 0) throw new RetryableError('busy', 'later', { retryAfterMs: 5000 });
@@ -134,8 +137,8 @@ t.test('a consumer that says when to come back is heard', async (t) => {
   await sink.holds(1);
 });
 
-t.test('what can never be delivered becomes a dead letter, the others go on', async (t) => {
-  const { queue, sink, start, append } = await bench(t);
+t.test('dead-letters an undeliverable batch, and delivers the others', async (t) => {
+  const { queue, sink, start, append } = await rig(t);
   const [bad, ...good] = await append(3);
   sink.behave((batch) => {
     if (rawOf(batch).id === bad) throw new PermanentError('too_bad', 'it is too bad');
@@ -149,8 +152,8 @@ t.test('what can never be delivered becomes a dead letter, the others go on', as
   ]);
 });
 
-t.test('one bad entry does not hold up its branch', async (t) => {
-  const { sink, start, append } = await bench(t);
+t.test('delivers other entries while one entry fails', async (t) => {
+  const { sink, start, append } = await rig(t);
   const [bad, ...good] = await append(20);
   sink.behave((batch) => {
     if (rawOf(batch).id === bad) throw new Error('always');
@@ -160,37 +163,34 @@ t.test('one bad entry does not hold up its branch', async (t) => {
   t.same(sink.ids().sort(), good.sort());
 });
 
-t.test(
-  'where everything fails the branch rests, and the backlog is not tried at once',
-  async (t) => {
-    const { clock, sink, start, append } = await bench(t);
-    await append(50);
-    let tries = 0;
-    sink.behave(() => {
-      tries++;
-      throw new RetryableError('away', 'the exporter is away');
-    });
-    start(2);
-    await until(() => tries === 2);
-    for (let turn = 0; turn < 200; turn++) await new Promise(setImmediate);
-    t.equal(tries, 2);
-    sink.behave('ok');
-    while (sink.batches.length < 50) {
-      clock.advance(100);
-      await new Promise(setImmediate);
-    }
-    t.equal(new Set(sink.ids()).size, 50);
-  },
-);
+t.test('rests instead of trying the whole backlog while every delivery fails', async (t) => {
+  const { clock, sink, start, append } = await rig(t);
+  await append(50);
+  let tries = 0;
+  sink.behave(() => {
+    tries++;
+    throw new RetryableError('away', 'the exporter is away');
+  });
+  start(2);
+  await until(() => tries === 2);
+  for (let turn = 0; turn < 200; turn++) await new Promise(setImmediate);
+  t.equal(tries, 2);
+  sink.behave('ok');
+  while (sink.batches.length < 50) {
+    clock.advance(100);
+    await new Promise(setImmediate);
+  }
+  t.equal(new Set(sink.ids()).size, 50);
+});
 
-t.test('no more are under way than allowed', async (t) => {
-  const { sink, start, append } = await bench(t);
-  let underWay = 0;
+t.test('delivers at most `concurrency` entries at the same time', async (t) => {
+  const { sink, start, append } = await rig(t);
+  let inFlight = 0;
   let most = 0;
   sink.behave(async () => {
-    most = Math.max(most, ++underWay);
+    most = Math.max(most, ++inFlight);
     await new Promise(setImmediate);
-    underWay--;
+    inFlight--;
   });
   await append(20);
   start(3);
@@ -198,8 +198,8 @@ t.test('no more are under way than allowed', async (t) => {
   t.equal(most, 3);
 });
 
-t.test('a branch that fails neither stalls nor repeats the other', async (t) => {
-  const { queue, sinks, start, append } = await bench(t, ['a', 'b']);
+t.test('delivers to a branch once while the other branch fails', async (t) => {
+  const { queue, sinks, start, append } = await rig(t, ['a', 'b']);
   const [a, b] = sinks;
   a?.behave('retryable');
   start();
@@ -212,7 +212,7 @@ t.test('a branch that fails neither stalls nor repeats the other', async (t) => 
 });
 
 t.test('rejects an entry for a branch that it does not deliver to', async (t) => {
-  const { queue, start, append } = await bench(t);
+  const { queue, start, append } = await rig(t);
   const delivery = start();
   delivery.pause();
   await append(1);
@@ -222,16 +222,16 @@ t.test('rejects an entry for a branch that it does not deliver to', async (t) =>
   await delivery.deliver('a', entry);
 });
 
-t.test('a batch is processed once for branches that keep pace', async (t) => {
-  const { sinks, processed, start, append } = await bench(t, ['a', 'b']);
+t.test('processes a batch once for branches that keep pace', async (t) => {
+  const { sinks, processed, start, append } = await rig(t, ['a', 'b']);
   start(1);
   const sent = await append(10);
   for (const sink of sinks) await sink.holds(10);
   t.same(processed, sent);
 });
 
-t.test('a pause takes nothing new, and resuming goes on', async (t) => {
-  const { sink, start, append } = await bench(t);
+t.test('leases no entry while paused, and goes on after a resume', async (t) => {
+  const { sink, start, append } = await rig(t);
   const delivery = start();
   delivery.pause();
   await append(3);
@@ -241,26 +241,29 @@ t.test('a pause takes nothing new, and resuming goes on', async (t) => {
   await sink.holds(3);
 });
 
-t.test('a stop lets what is under way finish, and leaves the rest in the queue', async (t) => {
-  const { queue, sink, start, append } = await bench(t);
-  const gate = Promise.withResolvers<void>();
-  sink.behave(() => gate.promise);
-  const delivery = start(2);
-  const sent = await append(5);
-  await until(() => queue.stats().branches[0]?.leased === 2);
-  const stopped = delivery.stop(NEVER);
-  gate.resolve();
-  await stopped;
-  t.same(sink.ids(), sent.slice(0, 2));
-  await until(() => queue.stats().branches[0]?.entries === 3);
-  t.same(
-    (await leaseAll(queue, 'a')).map(({ batch }) => batch.id),
-    sent.slice(2),
-  );
-});
+t.test(
+  'a stop lets deliveries in flight finish, and leaves the backlog in the queue',
+  async (t) => {
+    const { queue, sink, start, append } = await rig(t);
+    const gate = Promise.withResolvers<void>();
+    sink.behave(() => gate.promise);
+    const delivery = start(2);
+    const sent = await append(5);
+    await until(() => queue.stats().branches[0]?.leased === 2);
+    const stopped = delivery.stop(NEVER);
+    gate.resolve();
+    await stopped;
+    t.same(sink.ids(), sent.slice(0, 2));
+    await until(() => queue.stats().branches[0]?.entries === 3);
+    t.same(
+      (await leaseAll(queue, 'a')).map(({ batch }) => batch.id),
+      sent.slice(2),
+    );
+  },
+);
 
-t.test('at the deadline what is not finished waits again', async (t) => {
-  const { queue, sink, start, append } = await bench(t);
+t.test('a stop returns unfinished entries to the queue at its deadline', async (t) => {
+  const { queue, sink, start, append } = await rig(t);
   sink.behave(() => new Promise(() => undefined));
   const delivery = start(2);
   const sent = await append(3);
@@ -276,13 +279,13 @@ t.test('at the deadline what is not finished waits again', async (t) => {
   );
 });
 
-/** Until the first dead letter stands on disk. */
-async function written(queue: DurableQueue): Promise<void> {
+/** Resolves when the first dead letter is on disk. */
+async function hasDeadLetter(queue: DurableQueue): Promise<void> {
   while ((await queue.deadLetters()).length === 0) await new Promise(setImmediate);
 }
 
-t.test('items that cannot be read are set aside, and the others delivered', async (t) => {
-  const { queue, clock, sink, start, append } = await bench(t);
+t.test('dead-letters the unreadable items of a batch, and delivers the others', async (t) => {
+  const { queue, clock, sink, start, append } = await rig(t);
   const process = async (source: SealedBatch): Promise<Batch> => ({
     kind: 'observations',
     source,
@@ -295,7 +298,7 @@ t.test('items that cannot be read are set aside, and the others delivered', asyn
   const [id] = await append(1);
   start(1, [{ name: 'a', process, consumer: sink }]);
   await sink.holds(1);
-  await written(queue);
+  await hasDeadLetter(queue);
   t.match(queue.stats(), { deadLetterItems: 2, branches: [{ entries: 0, items: 0 }] });
   const message = 'item 1: broken; item 3: broken too';
   t.match(await queue.deadLetters(), [
@@ -304,11 +307,11 @@ t.test('items that cannot be read are set aside, and the others delivered', asyn
   await queue.replay('all');
   await sink.holds(2);
   clock.advance(0);
-  t.same(sink.ids(), [id, id], 'a replay delivers the batch again, which merges to the same rows');
+  t.same(sink.ids(), [id, id], 'a replay delivers the whole batch, which merges to the same rows');
 });
 
-t.test('items that the consumer refuses for good are set aside beside those', async (t) => {
-  const { queue, start, append } = await bench(t);
+t.test('dead-letters unreadable items together with items that the consumer rejects', async (t) => {
+  const { queue, start, append } = await rig(t);
   const failed = (index: number, message: string) => ({ index, code: 'unreadable_event', message });
   const process = async (source: SealedBatch): Promise<Batch> => ({
     ...{ kind: 'observations', source, observations: [anObservation({ index: 0 })] },
@@ -318,28 +321,28 @@ t.test('items that the consumer refuses for good are set aside beside those', as
   const error = new PermanentError('storage_refused', 'poison', { failures });
   await append(1);
   start(1, [{ name: 'a', process, consumer: { consume: () => Promise.reject(error) } }]);
-  await written(queue);
+  await hasDeadLetter(queue);
   t.match(await queue.deadLetters(), [
     { items: 2, reason: { code: 'unreadable_event', message: 'item 1: broken; item 7: poison' } },
   ]);
 });
 
-t.test('a batch of which nothing can be read is set aside without a delivery', async (t) => {
-  const { queue, sink, start, append } = await bench(t);
+t.test('dead-letters a batch without readable items, without a delivery', async (t) => {
+  const { queue, sink, start, append } = await rig(t);
   const failures = [{ index: 0, code: 'unreadable_event', message: 'x'.repeat(5000) }];
   const process = async (source: SealedBatch): Promise<Batch> => ({
     ...{ kind: 'observations' as const, source, observations: [], failures },
   });
   await append(1);
   start(1, [{ name: 'a', process, consumer: sink }]);
-  await written(queue);
+  await hasDeadLetter(queue);
   const [letter] = await queue.deadLetters();
   t.ok((letter?.reason.message.length ?? 0) < 1100);
   t.same(sink.ids(), []);
 });
 
-t.test('what a deleted project sent is dropped on delivery, and counted', async (t) => {
-  const { queue, start, append } = await bench(t);
+t.test('drops and counts the batches of a deleted project', async (t) => {
+  const { queue, start, append } = await rig(t);
   const drops: object[] = [];
   queue.onDrop((drop) => drops.push(drop));
   await append(2);

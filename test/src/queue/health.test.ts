@@ -12,12 +12,12 @@ const EMPTY: QueueStats = {
   quarantined: 0,
 };
 
-/** A queue as far as its health looks at it. */
+/** A queue that has only stats. */
 function queueWith(stats: { now: QueueStats }): DurableQueue {
   return { stats: () => stats.now } as DurableQueue;
 }
 
-t.test('a queue says how much waits, and is not ready when it is full', async (t) => {
+t.test('reports the backlog, and is not ready while the queue is full', async (t) => {
   const clock = fakeClock();
   const stats = { now: EMPTY };
   const read = queueHealth(queueWith(stats), clock);
@@ -35,7 +35,7 @@ t.test('a queue says how much waits, and is not ready when it is full', async (t
   });
 });
 
-t.test('a backlog is healthy for as long as something is delivered from it', async (t) => {
+t.test('is unhealthy if the oldest entry stays the same for more than 60 s', async (t) => {
   const clock = fakeClock();
   const stats = { now: EMPTY };
   const read = queueHealth(queueWith(stats), clock);
@@ -47,13 +47,13 @@ t.test('a backlog is healthy for as long as something is delivered from it', asy
   };
   const old = clock.now() - 3_600_000;
   waitingSince(old);
-  t.ok(read().healthy, 'what waited through a restart had no chance yet');
+  t.ok(read().healthy, 'the age before a restart does not count');
   clock.advance(60_000);
   t.ok(read().healthy);
   clock.advance(1);
   t.match(read(), { ready: true, healthy: false, message: 'Nothing is delivered to a.' });
   waitingSince(old + 1);
-  t.ok(read().healthy, 'the oldest went');
+  t.ok(read().healthy, 'the oldest entry was delivered');
   clock.advance(60_001);
   t.notOk(read().healthy);
   waitingSince(undefined);

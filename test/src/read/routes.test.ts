@@ -132,7 +132,7 @@ function oddBatch(encoding: 'identity' | 'gzip' = 'identity'): SealedBatch {
   return rawBatch('native', encoding === 'gzip' ? gzipSync(body) : body, 1, { encoding });
 }
 
-t.test('traces are listed with their filter', async (t) => {
+t.test('lists traces by a filter', async (t) => {
   const filters: TraceFilter[] = [];
   const { get } = await reading(t, { traces: [TRACE] }, { filters });
   const { status, json } = await get('/traces');
@@ -170,7 +170,7 @@ t.test('traces are listed with their filter', async (t) => {
   ]);
 });
 
-t.test('a bad query parameter is 400 and named', async (t) => {
+t.test('answers 400 to an invalid query parameter and names it', async (t) => {
   const { get } = await reading(t, { traces: [TRACE] });
   for (const [query, named] of [
     ['limit=0', 'limit'],
@@ -191,7 +191,7 @@ t.test('a bad query parameter is 400 and named', async (t) => {
   t.equal((await get('/traces/trace-1?payloads=maybe')).status, 400);
 });
 
-t.test('payload fields read back as the text that was sent', async (t) => {
+t.test('reads payload fields back as the text that was sent', async (t) => {
   for (const encoding of ['identity', 'gzip'] as const) {
     const batch = oddBatch(encoding);
     const ref = { batchId: batch.id, position: 0 };
@@ -233,7 +233,7 @@ t.test('payload fields read back as the text that was sent', async (t) => {
   }
 });
 
-t.test('a page of a thousand observations streams whole', async (t) => {
+t.test('streams a page of a thousand observations', async (t) => {
   const batches = Array.from({ length: 10 }, (_, i) => nativeBatch(100, { id: `batch-${i}` }));
   const observations = Array.from({ length: 1000 }, (_, i) => {
     const ref = { batchId: `batch-${Math.floor(i / 100)}`, position: i % 100 };
@@ -251,7 +251,7 @@ t.test('a page of a thousand observations streams whole', async (t) => {
   t.equal(listeners.bytesInFlight.held, 0);
 });
 
-t.test('a large batch is read in the worker and left as the store holds it', async (t) => {
+t.test('reads a large batch in a thread and does not change it', async (t) => {
   const large = 'x'.repeat(3_000_000);
   const plain = Buffer.from(JSON.stringify({ events: [nativeEvent({ inputs: large })] }));
   for (const [encoding, body] of [
@@ -271,7 +271,7 @@ t.test('a large batch is read in the worker and left as the store holds it', asy
   }
 });
 
-t.test('what is unknown, gone or of another project is 404', async (t) => {
+t.test("answers 404 for unknown, expired and other projects' data", async (t) => {
   const batch = nativeBatch(1);
   const ref = { batchId: 'gone', position: 0 };
   const held: Held = {
@@ -326,7 +326,7 @@ t.test('reading needs traces:read', async (t) => {
   t.strictSame(new Set(asked), new Set(['traces:read']));
 });
 
-t.test('who I am is known with a store and without', async (t) => {
+t.test('answers GET /me with a store and without one', async (t) => {
   const { get } = await reading(t, {});
   t.strictSame((await get('/me')).json, {
     project: { id: 'proj_test', name: 'Checkout' },
@@ -341,7 +341,7 @@ t.test('who I am is known with a store and without', async (t) => {
   t.equal((await without.get('/traces')).status, 404);
 });
 
-t.test('reading keeps to the bytes in flight', async (t) => {
+t.test('reading respects the limit of bytes in flight', async (t) => {
   const batch = rawBatch(
     'native',
     Buffer.from(JSON.stringify({ events: [nativeEvent({ inputs: 'x'.repeat(300_000) })] })),

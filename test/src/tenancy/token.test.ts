@@ -8,7 +8,7 @@ import {
   shownPrefix,
 } from '../../../src/tenancy/token.ts';
 
-t.test('a token is ws_ and 49 letters and digits, and no two are alike', async (t) => {
+t.test('a token is ws_ and 49 letters and digits, and unique', async (t) => {
   const tokens = Array.from({ length: 1000 }, makeToken);
   for (const token of tokens) {
     if (!/^ws_[0-9A-Za-z]{49}$/.test(token)) t.fail(token);
@@ -17,7 +17,7 @@ t.test('a token is ws_ and 49 letters and digits, and no two are alike', async (
   t.equal(new Set(tokens).size, tokens.length);
 });
 
-t.test('a token with one character changed, left out, added or moved is refused', async (t) => {
+t.test('refuses a token with one character changed, removed, added or moved', async (t) => {
   const token = makeToken();
   fc.assert(
     fc.property(fc.integer({ min: 3, max: 51 }), fc.constantFrom(...'09azAZ-_ é'), (at, letter) => {
@@ -34,13 +34,13 @@ t.test('a token with one character changed, left out, added or moved is refused'
   t.notOk(hasValidChecksum(''));
 });
 
-t.test('what is stored is the SHA-256, what is shown says little', async (t) => {
+t.test('stores the SHA-256, and shows the first characters only', async (t) => {
   const expected = '759dbbe19fcc006910ecf799ac861b95d5ca1c45b0b8f40216da4d47d5d1c9d2';
   t.equal(hashToken('ws_test').toString('hex'), expected);
   t.equal(shownPrefix('ws_0123456789').length, 11);
 });
 
-t.test('ids say what they are of', async (t) => {
+t.test('ids have the prefix of their kind', async (t) => {
   t.match(makeId('proj'), /^proj_[0-9A-Za-z]{20}$/);
   t.not(makeId('key'), makeId('key'));
 });

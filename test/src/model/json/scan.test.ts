@@ -13,10 +13,11 @@ import {
   typeAt,
 } from '../../../../src/model/json/read.ts';
 import { checkJson, documentScanner } from '../../../../src/model/json/scan.ts';
-import { NATIVE, NATIVE_FIELDS, NATIVE_PATTERN } from '../../../../src/model/native/fields.ts';
+import { NATIVE, NATIVE_PATTERN } from '../../../../src/model/native/fields.ts';
 import { RUN_PATTERN } from '../../../../src/model/runs/fields.ts';
 import { inside, spelled, valueText } from './texts.ts';
 
+const NATIVE_PATHS = Object.keys(NATIVE) as (keyof typeof NATIVE)[];
 const scanNative = documentScanner({
   type: 'native',
   pattern: NATIVE_PATTERN,
@@ -44,14 +45,14 @@ function codeOf(work: () => unknown): string {
   }
 }
 
-/** A text as ASCII, so that it can stand in a test's name. */
+/** A text as ASCII, for the name of a test. */
 function shown(text: string): string {
   return Buffer.from(text)
     .toString('latin1')
     .replace(/[^ -~]/g, '.');
 }
 
-/** What JSON.parse makes of the bytes; it never sees invalid UTF-8 or a byte order mark. */
+/** JSON.parse accepts the bytes, which are valid UTF-8 without a byte order mark. */
 function parses(bytes: Uint8Array): boolean {
   try {
     JSON.parse(new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes));
@@ -61,7 +62,7 @@ function parses(bytes: Uint8Array): boolean {
   }
 }
 
-t.test('grammar', (t) => {
+t.test('accepts a text if and only if JSON.parse does', (t) => {
   const texts = [
     ...['', ' ', '{', '}', '[', ']', '{}', '[]', ' { } ', '\n[\t]\r', '[,]', '[1,]', '[1 2]'],
     ...['{"a"}', '{"a":}', '{"a":1,}', '{,}', '{"a" : 1 , "b":2}', '{1:2}', '{a:1}', "{'a':1}"],
@@ -94,7 +95,7 @@ t.test('grammar', (t) => {
   t.end();
 });
 
-t.test('bytes that are not UTF-8 are refused', (t) => {
+t.test('refuses bytes that are not UTF-8', (t) => {
   const notUtf8 = [
     [0xc0, 0x80],
     [0xff],
@@ -121,7 +122,7 @@ t.test('bytes that are not UTF-8 are refused', (t) => {
   t.end();
 });
 
-t.test('any mutated document is accepted exactly where JSON.parse accepts it', (t) => {
+t.test('accepts a mutated document if and only if JSON.parse does', (t) => {
   const alphabet = Buffer.from('{}[]:,"\\ \n\t0123456789.eE+-truefalsn/ub\u0001\u00e9');
   const edit = fc.record({
     at: fc.nat(),
@@ -145,7 +146,7 @@ t.test('any mutated document is accepted exactly where JSON.parse accepts it', (
   t.end();
 });
 
-t.test('any prefix of a document is refused, wherever it is cut', (t) => {
+t.test('refuses every prefix of a document', (t) => {
   fc.assert(
     fc.property(valueText, (text) => {
       const bytes = Buffer.from(
@@ -162,7 +163,7 @@ t.test('any prefix of a document is refused, wherever it is cut', (t) => {
   t.end();
 });
 
-t.test('a body may stand anywhere in a larger buffer', (t) => {
+t.test('scans a body at any offset of a larger buffer', (t) => {
   const text = '{"events":[{"id":"abc","name":"efghijk"}]}';
   for (let offset = 0; offset < 9; offset++) {
     const whole = Buffer.from(`${'"'.repeat(offset)}${text}""""`);
@@ -172,7 +173,7 @@ t.test('a body may stand anywhere in a larger buffer', (t) => {
   t.end();
 });
 
-t.test('nesting', (t) => {
+t.test('accepts 512 levels of nesting and refuses 513', (t) => {
   const body = (inner: number) => `{"events":[${'['.repeat(inner)}${']'.repeat(inner)}]}`;
   t.equal(native(body(510)).count, 1, '512 levels are accepted, the root being the first');
   const tooDeep = () => native(body(511));
@@ -180,7 +181,7 @@ t.test('nesting', (t) => {
 
   const objects = (inner: number) =>
     `{"events":[{"inputs":${'{"a":'.repeat(inner)}1${'}'.repeat(inner)}}]}`;
-  t.equal(native(objects(509)).count, 1, 'objects in a known field count alike');
+  t.equal(native(objects(509)).count, 1, 'objects in a known field count in the same way');
   t.throws(() => native(objects(510)), { code: 'invalid_json' });
 
   const known = (inner: number) =>
@@ -192,13 +193,17 @@ t.test('nesting', (t) => {
   t.throws(() => checkJson(Buffer.from('['.repeat(513) + ']'.repeat(513))), {
     code: 'invalid_json',
   });
-  t.throws(() => native('['.repeat(1_000_000)), { code: 'invalid_json' }, 'a bomb ends early');
+  t.throws(
+    () => native('['.repeat(1_000_000)),
+    { code: 'invalid_json' },
+    'deep nesting ends the scan early',
+  );
   const deeper = scanNative(Buffer.from(body(512)), { maxItems: 1, maxDepth: 514 });
-  t.equal(deeper.count, 1, 'a caller may allow what it wrapped around the body');
+  t.equal(deeper.count, 1, 'a caller may allow more for its wrapper');
   t.end();
 });
 
-t.test('shape', (t) => {
+t.test('refuses JSON of another shape', (t) => {
   for (const text of ['null', '[]', '"x"', '1', 'true']) {
     t.throws(() => native(text), { code: 'invalid_request' }, `a root of ${text}`);
   }
@@ -208,13 +213,13 @@ t.test('shape', (t) => {
   t.throws(() => native('{"__proto__":{"events":[]}}'), { code: 'invalid_request' });
   t.equal(native('{"events":[]}').count, 0);
   t.equal(native('{"\\u0065vents":[1,2]}').count, 2, 'an escaped key is the same key');
-  t.equal(native('{"events":[1,2],"events":[{"id":"x"}]}').count, 1, 'the last of two counts');
+  t.equal(native('{"events":[1,2],"events":[{"id":"x"}]}').count, 1, 'the last one counts');
   t.throws(() => native('{"events":[1],"events":3}'), { code: 'invalid_request' });
   t.equal(native('{"events":3,"events":[1]}').count, 1);
   t.end();
 });
 
-t.test('items beyond the limit', (t) => {
+t.test('refuses 1,001 items', (t) => {
   const of = (count: number) => `{"events":[${Array(count).fill('{"id":"x"}').join(',')}]}`;
   t.equal(native(of(1000)).count, 1000);
   t.throws(() => native(of(1001)), { code: 'too_many_events', status: 413 });
@@ -229,34 +234,31 @@ t.test('items beyond the limit', (t) => {
   t.end();
 });
 
-t.test(
-  'a key that comes again takes the place of the earlier one and all that stood in it',
-  (t) => {
-    const index = native(
-      '{"events":[{"metadata":{"custom_fields":{"a":1}},"metadata":{"user_id":"u"},' +
-        '"extra":{"metadata":{"session_id":"s"}},"extra":null,"id":"1","id":"2"}]}',
-    );
-    t.equal(typeAt(index, 0, COMMON['metadata.custom_fields']), 'absent');
-    t.equal(stringAt(index, 0, COMMON['metadata.user_id']), 'u');
-    t.equal(typeAt(index, 0, COMMON['extra.metadata']), 'absent');
-    t.equal(typeAt(index, 0, COMMON.extra), 'null');
-    t.equal(stringAt(index, 0, COMMON.id), '2');
-    t.end();
-  },
-);
+t.test('a repeated key replaces the earlier one and all fields below it', (t) => {
+  const index = native(
+    '{"events":[{"metadata":{"custom_fields":{"a":1}},"metadata":{"user_id":"u"},' +
+      '"extra":{"metadata":{"session_id":"s"}},"extra":null,"id":"1","id":"2"}]}',
+  );
+  t.equal(typeAt(index, 0, COMMON['metadata.custom_fields']), 'absent');
+  t.equal(stringAt(index, 0, COMMON['metadata.user_id']), 'u');
+  t.equal(typeAt(index, 0, COMMON['extra.metadata']), 'absent');
+  t.equal(typeAt(index, 0, COMMON.extra), 'null');
+  t.equal(stringAt(index, 0, COMMON.id), '2');
+  t.end();
+});
 
-t.test('what one body held never shows in the next', (t) => {
+t.test('records nothing of an earlier body', (t) => {
   const full = '{"id":"a","metadata":{"custom_fields":{}},"inputs":[1],"extra":{"metadata":{}}}';
   t.throws(() => native(`{"events":[${full},${full}`), { code: 'invalid_json' });
   const index = native('{"events":[{},{"id":"b"}]}');
   t.same([...index.sizes], Array(2 * SIZED_FIELDS.length).fill(0));
-  for (const path of NATIVE_FIELDS) t.equal(typeAt(index, 0, NATIVE[path]), 'absent', path);
+  for (const path of NATIVE_PATHS) t.equal(typeAt(index, 0, NATIVE[path]), 'absent', path);
   const again = native(`{"events":[${full},${full}],"events":[{"name":"x"}]}`);
-  t.equal(typeAt(again, 0, COMMON.id), 'absent', 'nor what an earlier array of the same body held');
+  t.equal(typeAt(again, 0, COMMON.id), 'absent', 'nor of an earlier array of the same body');
   t.end();
 });
 
-t.test('keys are known in any order, whatever order came before', (t) => {
+t.test('finds keys in any order, whatever the order in earlier items', (t) => {
   native('{"events":[{"id":"a","name":"b","status":"c"}]}');
   const spellings = [
     '{"id":"1","name":"2","status":"3"}',
@@ -272,16 +274,16 @@ t.test('keys are known in any order, whatever order came before', (t) => {
   const foreign = native(
     '{"events":[{"i\\u0164":1,"i\\td":1,"\\u0069\\u0064":"1","i\\\\d":1,"nam\\u0065":"2"}]}',
   );
-  t.equal(stringAt(foreign, 0, COMMON.id), '1', 'escapes are resolved and nothing else is');
+  t.equal(stringAt(foreign, 0, COMMON.id), '1', 'only escapes are decoded');
   t.equal(stringAt(foreign, 0, COMMON.name), '2');
   t.throws(() => native('{"events":[{"id":"a","name"'), { code: 'invalid_json' });
   t.throws(() => native('{"events":[{"id":"a","name":'), { code: 'invalid_json' });
   t.end();
 });
 
-t.test('ranges lead to the values that JSON.parse gives, however keys are spelled', (t) => {
+t.test('finds the values that JSON.parse finds, however keys are spelled', (t) => {
   const known = fc
-    .constantFrom(...new Set(NATIVE_FIELDS.flatMap((path) => path.split('.'))))
+    .constantFrom(...new Set(NATIVE_PATHS.flatMap((path) => path.split('.'))))
     .chain(spelled);
   const member = fc.tuple(
     fc.oneof(
@@ -323,7 +325,7 @@ function agrees(index: JsonIndex, position: number, expected: unknown): boolean 
   const [start, end] = itemRange(index, position);
   const item: unknown = JSON.parse(index.bytes.toString('utf8', start, end));
   if (JSON.stringify(item) !== JSON.stringify(expected)) return false;
-  for (const path of NATIVE_FIELDS) {
+  for (const path of NATIVE_PATHS) {
     const value = path.split('.').reduce<unknown>(ownMember, expected);
     const type = typeAt(index, position, NATIVE[path]);
     if (value === undefined) {
@@ -345,7 +347,7 @@ function ownMember(value: unknown, key: string): unknown {
   return Object.hasOwn(value, key) ? Reflect.get(value, key) : undefined;
 }
 
-t.test('compact lengths are those of JSON.stringify', (t) => {
+t.test('measures the compact lengths of JSON.stringify', (t) => {
   fc.assert(
     fc.property(fc.tuple(...SIZED_FIELDS.map(() => valueText)), (values) => {
       const [inputs, outputs, events, metadata, context, extra] = values;
@@ -381,7 +383,7 @@ t.test('compact lengths are those of JSON.stringify', (t) => {
   t.end();
 });
 
-t.test('members of an object, in their order and with their ranges', (t) => {
+t.test('lists the members of an object in order, with their ranges', (t) => {
   const bytes = Buffer.from(' { "a" : 1 , "\\u0062":[{}] ,"a":"x,}" } ');
   const found = [...membersOf(bytes, 1)].map(({ key, start, end }) => [
     key,
@@ -393,13 +395,13 @@ t.test('members of an object, in their order and with their ranges', (t) => {
     ['a', '"x,}"'],
   ]);
   const { a: last, c: none } = findMembers(bytes, 1, ['a', 'c']);
-  t.equal(bytes.toString('utf8', last?.start, last?.end), '"x,}"', 'the last one of that name');
+  t.equal(bytes.toString('utf8', last?.start, last?.end), '"x,}"', 'the last one with the name');
   t.equal(none, undefined);
   t.same([...membersOf(Buffer.from('{}'), 0)], []);
   t.end();
 });
 
-t.test('reasons say where a body stops being JSON, and never what stands there', (t) => {
+t.test('reports the position of an error, and never the content', (t) => {
   t.throws(() => native('{"events":[SECRET]}'), {
     message: 'The body is not valid JSON at byte 11.',
   });
@@ -408,7 +410,7 @@ t.test('reasons say where a body stops being JSON, and never what stands there',
   t.end();
 });
 
-t.test('keys are the sender’s own, whatever keys were read before', (t) => {
+t.test('decodes keys independently of earlier keys', (t) => {
   const keys = ['b\\u0000', 'b\\n', 'b\\"', 'b\\/', 'b\\u0063', 'valu\\u0065'];
   for (const key of keys) {
     const prefix = key.slice(0, key.indexOf('\\'));

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 
-/** Arbitrary JSON texts, spelled in every way the grammar allows: white space, escapes, surrogates. */
+/** Arbitrary JSON texts in every spelling of the grammar: white space, escapes, surrogates. */
 
 const space = fc.oneof(
   { weight: 4, arbitrary: fc.constant('') },
@@ -15,7 +15,7 @@ const character = fc.oneof(
   fc.constantFrom('\\ud83d\\ude00', '\u007f', '\u2028', '\\u0000', '\\u001F', '\\u005c', '\\u0022'),
 );
 
-/** What stands between the quotes of a string. */
+/** The content of a JSON string, without quotes. */
 export const inside = fc.array(character, { maxLength: 6 }).map((parts) => parts.join(''));
 
 /** Numbers as JSON.stringify writes them. */
@@ -30,8 +30,8 @@ const scalar = fc.oneof(
 );
 
 /**
- * Any value whose keys are distinct and whose numbers are canonical. No key ends with an escape: V8 14.6
- * takes such a key for one it has seen in the same place, if that one ends with a backslash.
+ * Any value whose keys are distinct and whose numbers are canonical. No key ends with an escape, because V8 14.6
+ * confuses such a key with an earlier one that ends with a backslash; see `decodeJson`.
  */
 export const valueText: fc.Arbitrary<string> = fc.letrec<{ value: string }>((tie) => ({
   value: fc.oneof(
@@ -50,7 +50,7 @@ export const valueText: fc.Arbitrary<string> = fc.letrec<{ value: string }>((tie
   ),
 })).value;
 
-/** A key as it may be spelled: some of its characters as escapes. */
+/** A key with some of its characters spelled as escapes. */
 export function spelled(key: string): fc.Arbitrary<string> {
   return fc.array(fc.boolean(), { minLength: key.length, maxLength: key.length }).map((escaped) => {
     const parts = [...key].map((character, i) =>
@@ -63,6 +63,6 @@ export function spelled(key: string): fc.Arbitrary<string> {
 }
 
 function raw(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what may not stand in a string
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: a JSON string may not contain them
   return text.replace(/[\u0000-\u001f"\\]/g, '~');
 }

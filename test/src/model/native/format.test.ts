@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import { isId } from '../../../../src/model/json/id.ts';
-import { versionOf } from '../../../../src/model/json/version.ts';
+import { parseVersion } from '../../../../src/model/json/version.ts';
 import { native } from '../../../../src/model/native/format.ts';
 import { PAYLOAD_FIELDS } from '../../../../src/model/observation.ts';
 import { nativeEvent } from '../../../helper/batches.ts';
@@ -11,7 +11,7 @@ const scanEvents = (...events: unknown[]) => scan(JSON.stringify({ events }));
 const observe = (more: Record<string, unknown>) =>
   native.observe(scanEvents(nativeEvent(more)), 0, 7);
 
-t.test('an event as an observation', (t) => {
+t.test('observes an event with all its fields', (t) => {
   t.same(
     observe({
       parent_id: 'observation-0',
@@ -50,7 +50,7 @@ t.test('an event as an observation', (t) => {
   t.end();
 });
 
-t.test('null counts as absent', (t) => {
+t.test('treats null as absent', (t) => {
   const nothing = Object.fromEntries(
     ['name', 'start_time', 'end_time', 'event_version', 'inputs', 'outputs', 'metadata'].map(
       (field) => [field, null],
@@ -62,7 +62,7 @@ t.test('null counts as absent', (t) => {
   t.end();
 });
 
-t.test('which of two names wins', (t) => {
+t.test('prefers one of two names of a field', (t) => {
   t.equal(observe({ observation_id: 'o' }).id, 'o', 'observation_id over id');
   t.equal(observe({ observation_id: null }).id, 'observation-1');
   t.equal(observe({ run_type: 'tool' }).kind, 'generation', 'kind over run_type');
@@ -73,7 +73,7 @@ t.test('which of two names wins', (t) => {
   t.end();
 });
 
-t.test('when an observation has ended', (t) => {
+t.test('marks an observation as ended by its operation or end time', (t) => {
   t.equal(observe({ operation: 'start', end_time: null }).ended, false);
   t.equal(observe({ operation: 'start' }).ended, true, 'it has an end time');
   t.equal(observe({ operation: 'finish', end_time: null }).ended, true);
@@ -81,14 +81,14 @@ t.test('when an observation has ended', (t) => {
   t.end();
 });
 
-t.test('an error may be text', (t) => {
+t.test('reads an error that is a string', (t) => {
   t.same(observe({ error: 'boom' }).error, { message: 'boom', type: null, stacktrace: null });
   t.equal(observe({ error: '' }).error, null);
   t.equal(observe({ error: 5 }).error, null);
   t.end();
 });
 
-t.test('an event that cannot be read goes to the dead letter', (t) => {
+t.test('throws a PermanentError for an event without id, trace or operation', (t) => {
   for (const more of [{ id: 5 }, { trace_id: null }, { operation: 'begin' }]) {
     t.throws(() => observe(more), { name: 'PermanentError', code: 'unreadable_event' });
   }
@@ -96,7 +96,7 @@ t.test('an event that cannot be read goes to the dead letter', (t) => {
   t.end();
 });
 
-t.test('payload fields are the very text that was sent', (t) => {
+t.test('returns payload fields as the received text', (t) => {
   const index = scan(
     '{"events":[{"id":"a","inputs": [1.0, 1e3,"\\u0041"] ,"outputs":null,"metadata":{"b":1,"a":2}}]}',
   );
@@ -111,19 +111,19 @@ t.test('payload fields are the very text that was sent', (t) => {
   t.end();
 });
 
-t.test('usage counts each of the five fields once, as compact JSON', (t) => {
+t.test('counts each of the five fields once as usage, in compact JSON', (t) => {
   const index = scan(
     '{"events":[{"id":"long id","inputs":[ 1 ],"outputs":"\\u0041","events":null,' +
       '"metadata":{},"extra":{"metadata":[1,2,3]},"context_metadata":7}]}',
   );
   t.equal(native.usageBytes(index, 0), 3 + 3 + 0 + 2 + 1);
   const extra = scan('{"events":[{"metadata":null,"extra":{"metadata":[1, 2]}}]}');
-  t.equal(native.usageBytes(extra, 0), 5, 'extra.metadata where there is no metadata');
+  t.equal(native.usageBytes(extra, 0), 5, 'extra.metadata if there is no metadata');
   t.equal(native.usageBytes(scan('{"events":["x"]}'), 0), 0);
   t.end();
 });
 
-t.test('ids that are shown', (t) => {
+t.test('returns only valid item ids', (t) => {
   const shown = (id: unknown) => native.itemId(scanEvents({ id }), 0);
   t.equal(shown('a'), 'a');
   t.equal(shown('é'.repeat(2048)), 'é'.repeat(2048), 'exactly 4,096 bytes');
@@ -134,7 +134,7 @@ t.test('ids that are shown', (t) => {
   t.end();
 });
 
-t.test('an id is well-formed Unicode of 1 to 4,096 bytes without NUL', (t) => {
+t.test('accepts ids of well-formed Unicode of 1 to 4,096 bytes without NUL', (t) => {
   const surrogates = fc.integer({ min: 0xd7fe, max: 0xe001 });
   const unit = fc.oneof(fc.nat({ max: 0x80 }), fc.nat({ max: 0xffff }), surrogates);
   fc.assert(
@@ -153,7 +153,7 @@ t.test('an id is well-formed Unicode of 1 to 4,096 bytes without NUL', (t) => {
   t.end();
 });
 
-t.test('cutting keeps everything around the items as it was', (t) => {
+t.test('cuts items and keeps all bytes around them', (t) => {
   const text = '{ "a":1, "events": [ {"id":"a"} , 5,\n{"id":"b"} ] , "z": [] } ';
   const cut = (...keep: number[]) => native.cut(scan(text), keep).toString();
   t.equal(cut(0, 1, 2), '{ "a":1, "events": [ {"id":"a"},5,{"id":"b"} ] , "z": [] } ');
@@ -173,7 +173,7 @@ t.test('cutting keeps everything around the items as it was', (t) => {
   t.end();
 });
 
-t.test('event versions are exact', (t) => {
+t.test('reads event versions exactly', (t) => {
   const good: [text: string, version: string][] = [
     ['0', '0'],
     ['-0', '0'],
@@ -195,7 +195,7 @@ t.test('event versions are exact', (t) => {
     [`1.${'0'.repeat(4094)}`, '1'],
     [`1${'0'.repeat(30)}e-30`, '1'],
   ];
-  for (const [text, version] of good) t.equal(versionOf(text), version, text);
+  for (const [text, version] of good) t.equal(parseVersion(text), version, text);
   const bad = [
     ...[
       '-1',
@@ -221,9 +221,13 @@ t.test('event versions are exact', (t) => {
     ],
     ...['"5\\n"', '"18446744073709551616"', 'true', '[]', '{}', '[1]', `"${'9'.repeat(100_000)}"`],
   ];
-  for (const text of bad) t.equal(versionOf(text), undefined, text.slice(0, 30));
-  t.equal(versionOf(`1.${'0'.repeat(4095)}`), undefined, 'a spelling longer than any need be');
-  t.equal(versionOf(`"${'\u0661'}"`), undefined, 'a digit of another script');
+  for (const text of bad) t.equal(parseVersion(text), undefined, text.slice(0, 30));
+  t.equal(
+    parseVersion(`1.${'0'.repeat(4095)}`),
+    undefined,
+    'a spelling of more than 4,096 characters',
+  );
+  t.equal(parseVersion(`"${'\u0661'}"`), undefined, 'a digit of another script');
   fc.assert(
     fc.property(fc.bigInt({ min: 0n, max: 2n ** 64n + 5n }), fc.nat({ max: 3 }), (value, zeros) => {
       const expected = value < 2n ** 64n ? String(value) : undefined;
@@ -232,7 +236,7 @@ t.test('event versions are exact', (t) => {
         `"${'0'.repeat(zeros)}${value}"`,
         `${value}.${'0'.repeat(zeros + 1)}`,
       ];
-      return spellings.every((text) => versionOf(text) === expected);
+      return spellings.every((text) => parseVersion(text) === expected);
     }),
   );
   t.end();

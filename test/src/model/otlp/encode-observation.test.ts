@@ -1,7 +1,7 @@
 import t from 'tap';
 import type { SealedBatch } from '../../../../src/model/batch.ts';
 import { observe, payload } from '../../../../src/model/formats.ts';
-import { CARRIED_KEY } from '../../../../src/model/otlp/embedded-observation.ts';
+import { EMBEDDED_KEY } from '../../../../src/model/otlp/embedded-observation.ts';
 import { encodeOtlp } from '../../../../src/model/otlp/encode.ts';
 import {
   OBSERVATION_ORIGIN,
@@ -166,7 +166,7 @@ t.test('ignores an embedded observation that is not well-formed', async (t) => {
     traceId: '0af7651916cd43dd8448eb211c80319c',
     spanId: 'b7ad6b7169203331',
     name: 'n',
-    attributes: [{ key: CARRIED_KEY, value: { stringValue: text } }],
+    attributes: [{ key: EMBEDDED_KEY, value: { stringValue: text } }],
   });
   const sound = { id: 'i', operation: 'finish', version: '1', ended: true };
   const observed = (value: unknown) => {

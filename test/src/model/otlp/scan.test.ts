@@ -60,7 +60,7 @@ const everything = encodeRequest(
 
 t.test('the wire scan', async (t) => {
   t.test(
-    'agrees with protobufjs on every mutation: what is broken, and how many spans',
+    'agrees with protobufjs on mutated requests: invalid or valid, and the number of spans',
     async (t) => {
       const mutation = fc.tuple(
         fc.constantFrom('set', 'insert', 'remove', 'truncate'),
@@ -79,17 +79,17 @@ t.test('the wire scan', async (t) => {
         }),
         { numRuns: 4000 },
       );
-      t.ok(accepted > 50, 'enough mutations were sound for the comparison to mean something');
+      t.ok(accepted > 50, 'enough mutated requests are valid for the comparison');
     },
   );
 
-  t.test('takes a request apart that is cut anywhere into two requests or none', async (t) => {
+  t.test('reads two joined requests as one, and an empty body as none', async (t) => {
     t.equal(scanProto(Buffer.concat([everything, everything])).count, 4);
     t.equal(scanProto(Buffer.alloc(0)).count, 0);
   });
 
   t.test(
-    'refuses lengths past the end, endless varints, broken groups and field number zero',
+    'refuses lengths past the end, long varints, invalid groups and field number zero',
     async (t) => {
       const broken = {
         'length past the end': '0a7f41',
@@ -126,12 +126,12 @@ t.test('the wire scan', async (t) => {
     },
   );
 
-  t.test('passes over unknown fields, and known ones of a foreign wire type', async (t) => {
+  t.test('skips unknown fields, and known fields of a wrong wire type', async (t) => {
     const unknown = hex('7a0141f80701ad0600000000a10600000000000000000801');
     t.equal(scanProto(Buffer.concat([unknown, everything, unknown])).count, 2);
   });
 
-  t.test('passes over groups, 100 in one another', async (t) => {
+  t.test('skips groups, up to 100 nested ones', async (t) => {
     const groups = (depth: number) => hex('7b'.repeat(depth) + '7c'.repeat(depth));
     for (const group of ['7b7c', '7b08017c', '7b7b0a0141107f7c0d00000000097f000000000000007c']) {
       t.equal(scanProto(Buffer.concat([hex(group), everything, hex(group)])).count, 2, group);
@@ -143,7 +143,7 @@ t.test('the wire scan', async (t) => {
     );
   });
 
-  t.test('bounds the arrays and kvlists in one another to 100', async (t) => {
+  t.test('accepts 100 nested arrays and kvlists and refuses 101', async (t) => {
     for (const kind of ['array', 'kvlist'] as const) {
       t.equal(
         codeOf(() => scanProto(nested(100, kind))),
@@ -163,7 +163,7 @@ t.test('the wire scan', async (t) => {
     }
   });
 
-  t.test('refuses one span too many, whole, however they are spread', async (t) => {
+  t.test('refuses a body with 1,001 spans, however they are spread', async (t) => {
     const spans = (count: number) => Array.from({ length: count }, (_, i) => spanOf(i));
     t.equal(scanProto(encodeRequest(requestOf(spans(1000)))).count, 1000);
     t.equal(
@@ -179,11 +179,11 @@ t.test('the wire scan', async (t) => {
     t.equal(
       codeOf(() => scanProto(brokenAfter)),
       'invalid_request',
-      'broken comes before many',
+      'an invalid body takes precedence',
     );
   });
 
-  t.test('keeps nothing of resources without spans', async (t) => {
+  t.test('has no records of resources without spans', async (t) => {
     const index = scanProto(Buffer.concat([Buffer.alloc(200_000, hex('0a00')), everything]));
     t.equal(index.count, 2);
     t.equal(index.resources.length, scanProto(everything).resources.length);
@@ -194,7 +194,7 @@ t.test('the JSON scan', async (t) => {
   const json = (request: object) => JSON.stringify(request);
   const span = (more: object) => json(requestOf([spanOf(0, more)]));
 
-  t.test('tells what is no JSON from JSON of another shape', async (t) => {
+  t.test('tells invalid JSON from JSON of another shape', async (t) => {
     const invalidJson = ['', '{', 'nul', '{}{}', '{"resourceSpans":[}', '\ufeff{}', '{"a":01}'];
     for (const text of invalidJson)
       t.equal(
@@ -239,11 +239,11 @@ t.test('the JSON scan', async (t) => {
     t.equal(
       codeOf(() => scanJson('{"resourceSpans":{}} x')),
       'invalid_json',
-      'grammar comes first',
+      'an error of the grammar takes precedence',
     );
   });
 
-  t.test('takes what protobuf takes as JSON', async (t) => {
+  t.test('accepts every spelling of protobuf’s JSON form', async (t) => {
     const right = [
       '{}',
       ' {"resourceSpans" : null } ',
@@ -273,7 +273,7 @@ t.test('the JSON scan', async (t) => {
       );
   });
 
-  t.test('bounds nesting and spans', async (t) => {
+  t.test('limits nesting and spans', async (t) => {
     const deep = (levels: number) => `{"x":${'['.repeat(levels)}${']'.repeat(levels)}}`;
     t.equal(
       codeOf(() => scanJson(deep(511))),
@@ -313,7 +313,7 @@ t.test('the JSON scan', async (t) => {
     );
   });
 
-  t.test('of a repeated key the last one counts', async (t) => {
+  t.test('takes the last value of a repeated key', async (t) => {
     const [a, b, c] = [0, 1, 2].map((i) => JSON.stringify(spanOf(i)));
     const twice = `{"resourceSpans":[{"scopeSpans":[{"spans":[${a},${b}],"spans":[${c}]}]}]}`;
     const index = scanJson(twice);
@@ -352,7 +352,7 @@ function spansFound(bytes: Buffer): number | 'broken' {
   }
 }
 
-/** protobufjs refuses invalid UTF-8, which is kept here, and knows groups, which are refused here. */
+/** Protobufjs refuses invalid UTF-8, which the scan accepts, and reads groups in another way. */
 function spansByProtobufjs(bytes: Buffer): number | 'broken' | 'not comparable' {
   try {
     const { resourceSpans } = decodeRequest(bytes);
@@ -363,7 +363,7 @@ function spansByProtobufjs(bytes: Buffer): number | 'broken' | 'not comparable' 
   }
 }
 
-/** A span whose attribute is a value of this many levels. */
+/** A span with an attribute of so many nested values. */
 function nested(levels: number, kind: 'array' | 'kvlist'): Buffer {
   const chunks: Buffer[] = [];
   let length = 0;

@@ -16,7 +16,7 @@ const MIDDLE = '01a1fad7-ca5b-7000-8000-000000000001';
 const OWN = '01a1fad7-ca5c-7000-8000-01c328f92984';
 const TIME = '20261120T212328475001Z';
 
-t.test('a run as an observation', (t) => {
+t.test('observes a run with all its fields', (t) => {
   t.same(
     posted({
       id: OWN,
@@ -74,9 +74,9 @@ t.test('a run as an observation', (t) => {
   t.end();
 });
 
-t.test('status and operation follow from error and end', (t) => {
+t.test('derives status and operation from error and end time', (t) => {
   t.match(posted({ id: 'a' }), { operation: 'start', status: 'running', ended: false });
-  t.match(posted({ id: 'a', outputs: {} }), { operation: 'start' }, 'outputs alone end nothing');
+  t.match(posted({ id: 'a', outputs: {} }), { operation: 'start' }, 'outputs do not end a run');
   t.match(posted({ id: 'a', end_time: 5, error: null }), {
     operation: 'finish',
     status: 'success',
@@ -92,7 +92,7 @@ t.test('status and operation follow from error and end', (t) => {
   t.end();
 });
 
-t.test('run types outside the kinds become chain, and are kept', (t) => {
+t.test('maps unknown run types to chain and keeps them as external values', (t) => {
   t.match(posted({ id: 'a', run_type: 'tool' }), { kind: 'tool', external: null });
   t.match(posted({ id: 'a', run_type: 'prompt' }), {
     kind: 'chain',
@@ -103,12 +103,12 @@ t.test('run types outside the kinds become chain, and are kept', (t) => {
   t.end();
 });
 
-t.test('the trace of a run', (t) => {
+t.test('finds the trace and parent of a run', (t) => {
   t.equal(posted({ id: OWN, trace_id: ROOT }).traceId, ROOT);
-  t.equal(posted({ id: OWN }).traceId, OWN, 'a creation that names none is its root');
+  t.equal(posted({ id: OWN }).traceId, OWN, 'a created run without a trace is a root');
   t.equal(patched({ id: OWN }).traceId, null, 'an update is found by its id');
   t.match(posted({ id: OWN, parent_run_id: ROOT }), { traceId: null, parentId: ROOT }, 'a child');
-  t.equal(posted({ id: OWN, parent_run_id: OWN }).traceId, OWN, 'nobody is a child of itself');
+  t.equal(posted({ id: OWN, parent_run_id: OWN }).traceId, OWN, 'a run is no child of itself');
   const order = [ROOT, MIDDLE, OWN].map((id) => `${TIME}${id}`).join('.');
   t.match(patched({ id: OWN, dotted_order: order }), { traceId: ROOT, parentId: MIDDLE });
   t.match(posted({ id: ROOT, dotted_order: `${TIME}${ROOT}` }), { traceId: ROOT, parentId: null });
@@ -125,7 +125,7 @@ t.test('the trace of a run', (t) => {
   t.end();
 });
 
-t.test('tokens are counted on model calls alone', (t) => {
+t.test('counts tokens only on model calls', (t) => {
   const usage_metadata = { input_tokens: 1, output_tokens: 2 };
   const usageOf = (run_type: string | null) =>
     posted({ id: 'a', run_type, outputs: { usage_metadata } }).usage;
@@ -139,7 +139,7 @@ t.test('tokens are counted on model calls alone', (t) => {
   t.end();
 });
 
-t.test('model names in the order of their worth', (t) => {
+t.test('takes the model name by precedence', (t) => {
   const modelOf = (extra: object) => posted({ id: 'a', extra }).model;
   t.equal(modelOf({ invocation_params: { model: 'a', model_name: 'b' } }), 'a');
   t.equal(modelOf({ invocation_params: { model_name: 'b' } }), 'b');
@@ -148,7 +148,7 @@ t.test('model names in the order of their worth', (t) => {
   t.end();
 });
 
-t.test('posts come first, whatever their order in the body', (t) => {
+t.test('orders posts before patches, whatever their order in the body', (t) => {
   const index = scan('{"patch":[{"id":"c"}],"x":[9],"post":[{"id":"a"},{"id":"b"}]}');
   t.equal(index.count, 3);
   t.equal(index.posts, 2);
@@ -166,7 +166,7 @@ t.test('posts come first, whatever their order in the body', (t) => {
   t.end();
 });
 
-t.test('missing arrays are empty, others are refused', (t) => {
+t.test('treats a missing array as empty and refuses other values', (t) => {
   t.equal(scan('{}').count, 0);
   t.equal(scan('{"post":[],"patch":[]}').count, 0);
   t.match(scan('{"patch":[{}]}'), { count: 1, posts: 0 });
@@ -176,7 +176,7 @@ t.test('missing arrays are empty, others are refused', (t) => {
   t.end();
 });
 
-t.test('metadata is that of extra', (t) => {
+t.test('takes metadata from extra', (t) => {
   const index = scan('{"post":[{"extra":{"metadata":{"a": 1}},"inputs":{},"events":[]}]}');
   t.same(runs.payload(index, 0, PAYLOAD_FIELDS), {
     metadata: '{"a": 1}',
@@ -188,12 +188,12 @@ t.test('metadata is that of extra', (t) => {
   t.end();
 });
 
-t.test('a run without an id goes to the dead letter', (t) => {
+t.test('throws a PermanentError for a run without an id', (t) => {
   t.throws(() => posted({ name: 'x' }), { name: 'PermanentError', code: 'unreadable_event' });
   t.end();
 });
 
-t.test('a single run is wrapped into a batch of one', (t) => {
+t.test('wraps a single run as a batch of one', (t) => {
   const wrapped = (body: string, id?: string) => scan(wrapRun(Buffer.from(body), id));
   t.match(wrapped('{"id":"a"}'), { count: 1, posts: 1 });
   t.equal(runs.source(wrapped(' {"id":"a"} '), 0), '{"id":"a"}');
@@ -209,15 +209,19 @@ t.test('a single run is wrapped into a batch of one', (t) => {
   for (const [body, id] of ids) {
     const index = wrapped(body, id);
     t.match([index.count, index.posts], [1, 0], body);
-    t.same(JSON.parse(runs.source(index, 0)).observation_id, id, 'the id of the path wins');
+    t.same(
+      JSON.parse(runs.source(index, 0)).observation_id,
+      id,
+      'the id of the path overrides the body',
+    );
     t.same(JSON.parse(runs.source(index, 0)).id, id);
   }
-  t.equal(wrapped('[{"id":"a"}]').count, 1, 'what is no object is one invalid item');
+  t.equal(wrapped('[{"id":"a"}]').count, 1, 'a value that is no object is one invalid item');
   t.equal(wrapped('[]', 'p').count, 1);
   t.end();
 });
 
-t.test('bytes around a run never make a document of what is none', (t) => {
+t.test('refuses to wrap bytes that are not one JSON value', (t) => {
   const bodies = [
     '',
     '{',
@@ -234,7 +238,7 @@ t.test('bytes around a run never make a document of what is none', (t) => {
   t.end();
 });
 
-t.test('a single run may be nested as deep as any body', (t) => {
+t.test('allows a single run the nesting of any body', (t) => {
   const run = (levels: number) =>
     Buffer.from(`{"id":"a","inputs":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`);
   const maxDepth = MAX_JSON_DEPTH + WRAPPED_LEVELS;

@@ -4,7 +4,7 @@ import t, { type Test } from 'tap';
 import type { Worker } from '../../../../src/component/component.ts';
 import type { DurableQueue, QueueEntry } from '../../../../src/queue/queue.ts';
 import { openDirectoryStorage } from '../../../../src/sqlite/queue/directory-storage.ts';
-import { aTenant, nativeBatch } from '../../../helper/batches.ts';
+import { answered, aTenant, nativeBatch } from '../../../helper/batches.ts';
 import { fakeClock } from '../../../helper/clock.ts';
 import { recordingLogger } from '../../../helper/settings.ts';
 
@@ -170,10 +170,8 @@ t.test('an answer that a leftover keeps is given again', async (t) => {
   const hash = Buffer.alloc(32, 7);
   const answer = { status: 200, contentType: 'application/json', body: Buffer.from('{}') };
   const alone = await open({ index: 1, count: 1 });
-  await alone.queue.append({
-    ...nativeBatch(1, { tenant: aTenant() }),
-    idempotency: { key: 'k', requestHash: hash, answer: () => answer },
-  });
+  const request = answered({ ...answer, key: 'k', requestHash: hash });
+  await alone.queue.append(nativeBatch(1, { tenant: aTenant() }), request);
   await alone.storage.close();
   const { storage, queue } = await open({ index: 1, count: 2 });
   const claim = (key: string) => queue.idempotency.claim(aTenant(), key, hash);

@@ -1,0 +1,18 @@
+import type { Rejection } from './rejection.ts';
+
+/** Bits of `BatchChanges.marks`. */
+export const REJECTED = 1;
+export const DROPPED = 2;
+
+/**
+ * What processors did to a received batch. The verbs write it (src/model/verbs.ts), the engine reads it after
+ * each processor.
+ */
+export type BatchChanges = {
+  /** One byte an item. */
+  readonly marks: Uint8Array;
+  /** The list behind `ReceivedBatch.rejections`. */
+  readonly rejections: Rejection[];
+  /** Items that the current processor dropped, by reason. */
+  dropped: Map<string, number> | undefined;
+};

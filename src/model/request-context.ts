@@ -1,0 +1,50 @@
+import type { LedgerUsage, SealedBatch } from './batch.ts';
+
+/** An answer as it is sent over the wire, kept for replay. */
+export type StoredAnswer = {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: Buffer;
+};
+
+/** The answer to a request with an `Idempotency-Key`. */
+export type KeyedAnswer = StoredAnswer & {
+  readonly key: string;
+  /** SHA-256 over route, content type, encoding and body as received, 32 bytes. */
+  readonly requestHash: Buffer;
+};
+
+/** The claim of a request on its `Idempotency-Key`. */
+export type AnswerClaim = Pick<KeyedAnswer, 'key' | 'requestHash'> & {
+  /** Renders the answer; called once, when the batch is sealed. */
+  render(batch: SealedBatch): StoredAnswer;
+};
+
+/**
+ * The request behind a batch while its client waits. It is passed beside the batch and never stored with it:
+ * a batch that comes out of a queue has no request.
+ */
+export type RequestContext = {
+  /**
+   * Aborted when the request's deadline passes: its client was answered 503 by then. A store that has not made
+   * the batch durable yet gives it up.
+   */
+  readonly signal: AbortSignal;
+  readonly claim: AnswerClaim | undefined;
+  /** The answer to be kept in the transaction of the batch; set when the batch is sealed, if there is a claim. */
+  answer: KeyedAnswer | undefined;
+  /** Set by the processor that limits usage; the sealed batch has the same usage. */
+  reserved: LedgerUsage | undefined;
+  /** Set by a store that wrote the usage entry in the transaction of the batch. */
+  isUsageEntered: boolean;
+};
+
+/** The signal of a request without a deadline. */
+export const NEVER_ABORTED = new AbortController().signal;
+
+export function requestContext(
+  signal: AbortSignal = NEVER_ABORTED,
+  claim?: AnswerClaim,
+): RequestContext {
+  return { signal, claim, answer: undefined, reserved: undefined, isUsageEntered: false };
+}

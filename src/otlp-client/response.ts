@@ -1,0 +1,93 @@
+import { readExportResponse, readStatusMessage } from '../model/otlp/read-response.ts';
+import { actionFor, type ClientConfig } from './config.ts';
+import type { ClientResponse } from './transport.ts';
+
+/** The meaning of a response for the spans of its request. */
+export type ResponseVerdict =
+  | { readonly kind: 'delivered'; readonly warning?: string }
+  | { readonly kind: 'partial'; readonly rejected: number; readonly message: string }
+  | { readonly kind: 'retry'; readonly message: string; readonly retryAfterMs: number | undefined }
+  /** Wait until an operator corrects the configuration of the client or the destination. */
+  | { readonly kind: 'hold'; readonly status: number; readonly message: string }
+  | { readonly kind: 'too_large'; readonly message: string }
+  | { readonly kind: 'permanent'; readonly code: string; readonly message: string };
+
+/** The only statuses that OTLP lets a client retry. */
+const RETRYABLE: readonly number[] = [429, 502, 503, 504];
+const MAX_MESSAGE = 300;
+/** A longer Retry-After is shortened to this. */
+const MAX_RETRY_AFTER_MS = 3_600_000;
+
+/** `now` is in milliseconds since the epoch, for dates in Retry-After. */
+export async function judgeResponse(
+  response: ClientResponse,
+  config: ClientConfig,
+  now: number,
+): Promise<ResponseVerdict> {
+  const { status } = response;
+  if (status >= 200 && status < 300) return judgeSuccess(response);
+  const message = messageOf(response);
+  if (RETRYABLE.includes(status)) {
+    return { kind: 'retry', message, retryAfterMs: retryAfterMs(response.retryAfter, now) };
+  }
+  if (status === 413 && config.on_permanent_error['413'] === undefined) {
+    return { kind: 'too_large', message };
+  }
+  switch (actionFor(status, config)) {
+    case 'hold':
+      return { kind: 'hold', status, message };
+    case 'retry':
+      return { kind: 'retry', message, retryAfterMs: retryAfterMs(response.retryAfter, now) };
+    case 'dead_letter':
+      return { kind: 'permanent', code: 'destination_refused', message };
+  }
+}
+
+async function judgeSuccess({
+  contentType,
+  body,
+  isTruncated,
+}: ClientResponse): Promise<ResponseVerdict> {
+  const isJson = contentType === 'application/json';
+  // A destination that is no OTLP server, such as a proxy, may answer in any other type.
+  if (!isJson && contentType !== 'application/x-protobuf') return { kind: 'delivered' };
+  if (isTruncated) return invalid('the response is larger than 4 MiB');
+  const answer = await readExportResponse(body, isJson);
+  if (answer === undefined) return invalid('the response is no ExportTraceServiceResponse');
+  const message = bounded(answer.errorMessage);
+  if (answer.rejectedSpans > 0) {
+    return { kind: 'partial', rejected: answer.rejectedSpans, message };
+  }
+  return message === '' ? { kind: 'delivered' } : { kind: 'delivered', warning: message };
+}
+
+function invalid(message: string): ResponseVerdict {
+  return { kind: 'permanent', code: 'invalid_response', message };
+}
+
+function messageOf({ status, contentType, body }: ClientResponse): string {
+  const isJson = contentType === 'application/json';
+  const isStatus = isJson || contentType === 'application/x-protobuf';
+  const sent = isStatus
+    ? readStatusMessage(body, isJson)
+    : contentType.startsWith('text/plain')
+      ? body.toString()
+      : undefined;
+  const text = bounded(sent?.trim() ?? '');
+  return text === '' ? `answered ${status}` : `answered ${status}: ${text}`;
+}
+
+/** One line of limited length, for logs and dead letters. */
+function bounded(text: string): string {
+  const line = text.replaceAll(/\p{C}+/gu, ' ');
+  return line.length > MAX_MESSAGE ? `${line.slice(0, MAX_MESSAGE)}…` : line;
+}
+
+/** Milliseconds until `Retry-After`, which is a number of seconds or a date. */
+export function retryAfterMs(header: string | undefined, now: number): number | undefined {
+  if (header === undefined) return undefined;
+  const text = header.trim();
+  if (/^\d{1,9}$/.test(text)) return Math.min(Number(text) * 1000, MAX_RETRY_AFTER_MS);
+  const date = /^[A-Z][a-z]{2,8},? /.test(text) ? Date.parse(text) : Number.NaN;
+  return Number.isNaN(date) ? undefined : Math.min(Math.max(0, date - now), MAX_RETRY_AFTER_MS);
+}

@@ -1,0 +1,126 @@
+import t from 'tap';
+import { RetryableError } from '../../../src/model/errors.ts';
+import { otlpBatch } from '../../helper/batches.ts';
+import { ACCEPTED, partialSuccess } from '../../helper/otlp-server.ts';
+import { advanceUntil } from '../../helper/until.ts';
+import { rigOf } from './rig.ts';
+
+t.test('without a queue', async (t) => {
+  const direct = (config = {}) => rigOf(t, { queue: false, config });
+  await t.test('sends no batch without items', async (t) => {
+    const { exporter, server } = await direct();
+    await exporter.consume(otlpBatch(0, { requestItems: 0 }));
+    t.equal(server.requests.length, 0);
+  });
+
+  for (const status of [429, 502, 503, 504]) {
+    await t.test(`retries ${status}`, async () => {
+      const { exporter, server, clock } = await direct();
+      server.next({ status });
+      const sent = exporter.consume(otlpBatch(1));
+      await server.received(1);
+      await advanceUntil(clock, 1000, () => server.requests.length === 2);
+      await sent;
+    });
+  }
+
+  for (const status of [301, 400, 405, 415, 500, 501]) {
+    await t.test(`does not retry ${status}`, async (t) => {
+      const { exporter, server } = await direct();
+      server.next({ status, headers: { location: `${server.url}/elsewhere` } });
+      await t.rejects(exporter.consume(otlpBatch(1)), { code: 'destination_refused' });
+      t.equal(server.requests.length, 1);
+    });
+  }
+
+  for (const status of [401, 403, 404]) {
+    await t.test(`rejects with RetryableError for ${status}`, async (t) => {
+      const { exporter, server } = await direct();
+      server.next({ status });
+      const error = await exporter.consume(otlpBatch(1)).catch((reason: unknown) => reason);
+      t.ok(error instanceof RetryableError);
+      t.match(error, { code: 'destination_holds' });
+    });
+  }
+
+  await t.test('stops retrying after 10 s', async (t) => {
+    const { exporter, server, clock } = await direct();
+    server.always({ status: 503 });
+    const sent = t.rejects(exporter.consume(otlpBatch(1)), { code: 'destination_unavailable' });
+    await server.received(1);
+    let isSettled = false;
+    sent.finally(() => {
+      isSettled = true;
+    });
+    await advanceUntil(clock, 1000, () => isSettled);
+    t.ok(server.requests.length < 5);
+  });
+
+  await t.test('retries a broken connection within 100 ms', async () => {
+    const { exporter, server, clock } = await direct();
+    server.next('reset');
+    const sent = exporter.consume(otlpBatch(1));
+    await server.received(1);
+    await advanceUntil(clock, 100, () => server.requests.length === 2);
+    await sent;
+  });
+
+  await t.test('aborts a request exactly at the timeout', async (t) => {
+    const { exporter, server, clock } = await direct({
+      timeout: '2s',
+      retry_on_failure: { enabled: false },
+    });
+    server.next('hang');
+    const sent = t.rejects(exporter.consume(otlpBatch(1)), { code: 'destination_timeout' });
+    await server.received(1);
+    clock.advance(1999);
+    clock.advance(1);
+    await sent;
+  });
+
+  await t.test('stops reading an endless response', async (t) => {
+    const { exporter, server } = await direct({ retry_on_failure: { enabled: false } });
+    server.next('flood');
+    await t.rejects(exporter.consume(otlpBatch(1)), { code: 'destination_unavailable' });
+  });
+
+  await t.test(
+    'rejects a success whose body is invalid, but accepts other content types',
+    async (t) => {
+      const { exporter, server } = await direct();
+      const headers = { 'content-type': 'application/x-protobuf' };
+      server.next({ status: 200, headers, body: Buffer.from([0x0a, 0x7f, 1]) });
+      await t.rejects(exporter.consume(otlpBatch(1)), { code: 'invalid_response' });
+      server.next({ status: 200, headers: { 'content-type': 'text/html' }, body: '<p>' });
+      await exporter.consume(otlpBatch(1));
+    },
+  );
+
+  await t.test('counts the rejected spans of a partial success, and does not retry', async (t) => {
+    const { exporter, server, settings } = await direct();
+    server.next(partialSuccess(2, 'bad ids'));
+    await exporter.consume(otlpBatch(3));
+    const own = { exporter: 'otlphttp' };
+    t.equal(settings.metrics.value('tracectl_otlphttp_rejected_spans_total', own), 2);
+    t.equal(settings.metrics.value('tracectl_otlphttp_sent_spans_total', own), 1);
+    t.equal(server.requests.length, 1);
+    server.next(partialSuccess(0, 'use another field'));
+    await exporter.consume(otlpBatch(1));
+    t.match(settings.logger.lines.at(-1), {
+      level: 'warn',
+      fields: { reason: 'use another field' },
+    });
+  });
+
+  await t.test('halves a request that is too large', async (t) => {
+    const { exporter, server } = await direct({ compression: 'none' });
+    server.always(({ spans }) => (spans.length > 2 ? { status: 413 } : ACCEPTED));
+    await exporter.consume(otlpBatch(7));
+    const accepted = server.requests.filter(({ spans }) => spans.length <= 2);
+    const ids = accepted.flatMap(({ spans }) => spans.map(({ spanId }) => Number(`0x${spanId}`)));
+    t.same(
+      ids.sort((a, b) => a - b),
+      [1, 2, 3, 4, 5, 6, 7],
+    );
+  });
+});

@@ -1,0 +1,237 @@
+import t from 'tap';
+import { RetryableError } from '../../../src/model/errors.ts';
+import { retryAfterMs } from '../../../src/otlp-client/response.ts';
+import { nativeBatch, otlpBatch } from '../../helper/batches.ts';
+import { ACCEPTED, partialSuccess, startOtlpServer } from '../../helper/otlp-server.ts';
+import { advanceUntil, until } from '../../helper/until.ts';
+import { deadLettersOf, finish, isEmpty, rigOf, start } from './rig.ts';
+
+t.test('reads Retry-After as seconds or a date, of an hour at most', async (t) => {
+  const now = Date.UTC(2026, 0, 15, 12, 0, 0);
+  t.equal(retryAfterMs('7', now), 7000);
+  t.equal(retryAfterMs('Thu, 15 Jan 2026 12:00:09 GMT', now), 9000);
+  t.equal(retryAfterMs('Thu, 15 Jan 2026 11:00:00 GMT', now), 0);
+  t.equal(retryAfterMs('999999999', now), 3_600_000);
+  for (const text of [undefined, '', '-1', '1.5', 'soon', '12 monkeys']) {
+    t.equal(retryAfterMs(text, now), undefined);
+  }
+
+  await t.test('and holds back every request until then', async (t) => {
+    const rig = await rigOf(t, {
+      config: { retry_on_failure: { initial_interval: '1ms', max_interval: '1ms' } },
+    });
+    const { server, exporter, clock } = rig;
+    server.next({ status: 429, headers: { 'retry-after': '60' } });
+    await exporter.consume(otlpBatch(1));
+    await server.received(1);
+    await until(() => clock.pending() > 0);
+    await exporter.consume(otlpBatch(1));
+    for (let second = 0; second < 59; second++) {
+      clock.advance(1000);
+      await new Promise(setImmediate);
+    }
+    t.equal(server.requests.length, 1);
+    await advanceUntil(clock, 100, () => server.requests.length === 3);
+    await until(() => isEmpty(rig));
+  });
+});
+
+t.test('with a queue', async (t) => {
+  await t.test(
+    'answers at once, and keeps every batch while the destination is away',
+    async (t) => {
+      const rig = await rigOf(t);
+      rig.server.always({ status: 503 });
+      for (let i = 0; i < 5; i++) await rig.exporter.consume(otlpBatch(1));
+      await advanceUntil(rig.clock, 10_000, () => rig.server.requests.length > 60);
+      t.same(await deadLettersOf(rig), []);
+      t.match(rig.health.report(false).components, [
+        { healthy: false, message: /fails or does not answer/ },
+      ]);
+      rig.server.always(ACCEPTED);
+      await advanceUntil(rig.clock, 10_000, () => isEmpty(rig));
+      t.same(rig.health.report(false).components, []);
+    },
+  );
+
+  await t.test(
+    'keeps a refused batch as a dead letter with the message of the destination',
+    async (t) => {
+      const rig = await rigOf(t);
+      const status = JSON.stringify({ code: 3, message: 'a field is wrong' });
+      rig.server.next({
+        status: 400,
+        headers: { 'content-type': 'application/json' },
+        body: status,
+      });
+      await rig.exporter.consume(otlpBatch(2));
+      await until(async () => (await deadLettersOf(rig)).length === 1);
+      t.match(await deadLettersOf(rig), [
+        {
+          items: 2,
+          reason: { code: 'destination_refused', message: 'answered 400: a field is wrong' },
+        },
+      ]);
+    },
+  );
+
+  await t.test('keeps a partial success as a dead letter, and does not retry it', async (t) => {
+    const rig = await rigOf(t);
+    rig.server.next(partialSuccess(2, 'bad ids'));
+    await rig.exporter.consume(otlpBatch(3));
+    await until(async () => (await deadLettersOf(rig)).length === 1);
+    t.match(await deadLettersOf(rig), [
+      {
+        reason: {
+          code: 'partial_success',
+          message: 'the destination rejected 2 of 3 spans: bad ids',
+        },
+      },
+    ]);
+    t.equal(rig.server.requests.length, 1);
+  });
+
+  for (const status of [401, 403, 404]) {
+    await t.test(
+      `holds all data for ${status}, and reports it, until the destination accepts data`,
+      async (t) => {
+        const rig = await rigOf(t);
+        const { clock, health, server, settings } = rig;
+        server.always({ status });
+        for (let i = 0; i < 3; i++) await rig.exporter.consume(otlpBatch(1));
+        await advanceUntil(clock, 5000, () => server.requests.length > 20);
+        const own = { exporter: 'otlphttp' };
+        t.equal(settings.metrics.value('tracectl_otlphttp_held', own), 1);
+        t.match(health.report(false).components, [
+          { id: 'otlphttp', healthy: false, message: /refuses all requests/ },
+        ]);
+        const errors = settings.logger.lines.filter(({ level }) => level === 'error');
+        t.ok(errors.length >= 1 && errors.length < 20, 'logged again, but not for every attempt');
+        t.same(await deadLettersOf(rig), []);
+        server.always(ACCEPTED);
+        await advanceUntil(clock, 5000, () => isEmpty(rig));
+        t.equal(settings.metrics.value('tracectl_otlphttp_held', own), 0);
+        t.same(health.report(false).components, []);
+      },
+    );
+  }
+
+  await t.test('on_permanent_error changes the action for a status', async (t) => {
+    const rig = await rigOf(t, {
+      config: { on_permanent_error: { 401: 'dead_letter', 400: 'hold', 500: 'retry' } },
+    });
+    const { clock, server } = rig;
+    server.next({ status: 401 });
+    await rig.exporter.consume(otlpBatch(1));
+    await until(async () => (await deadLettersOf(rig)).length === 1);
+    server.next({ status: 400 }, { status: 500 });
+    await rig.exporter.consume(otlpBatch(1));
+    await advanceUntil(clock, 5000, () => server.requests.length === 4);
+    await until(() => isEmpty(rig));
+    t.equal((await deadLettersOf(rig)).length, 1);
+  });
+
+  await t.test('keeps a batch as a dead letter after max_elapsed_time', async (t) => {
+    const rig = await rigOf(t, { config: { retry_on_failure: { max_elapsed_time: '1m' } } });
+    rig.server.always({ status: 503 });
+    await rig.exporter.consume(otlpBatch(1));
+    await rig.server.received(1);
+    await advanceUntil(rig.clock, 5000, () => rig.queue().stats().deadLetters === 1);
+    await until(async () => (await deadLettersOf(rig)).length === 1);
+    t.match(await deadLettersOf(rig), [{ reason: { code: 'retries_exhausted' } }]);
+  });
+
+  for (const [size, attributes] of [
+    ['a small body', {}],
+    ['a large body, cut in a thread', { input: 'x'.repeat(200_000) }],
+  ] as const) {
+    await t.test(`keeps only the span that is too large as a dead letter: ${size}`, async (t) => {
+      const rig = await rigOf(t, { config: { compression: 'none' } });
+      rig.server.always(({ spans }) =>
+        spans.some(({ name }) => name === 'huge') ? { status: 413 } : ACCEPTED,
+      );
+      const spans = Array.from({ length: 7 }, (_, i) => ({
+        spanId: `000000000000000${i + 1}`,
+        name: i === 4 ? 'huge' : 'small',
+        attributes,
+      }));
+      await rig.exporter.consume(otlpBatch(spans));
+      await until(async () => (await deadLettersOf(rig)).length === 1 && isEmpty(rig));
+      t.match(await deadLettersOf(rig), [{ items: 1, reason: { code: 'too_large' } }]);
+      const small = rig.server.requests.filter((request) =>
+        request.spans.every(({ name }) => name === 'small'),
+      );
+      t.equal(small.flatMap((request) => request.spans).length, 6);
+      rig.server.always(ACCEPTED);
+      await rig.queue().replay('all');
+      await until(() => isEmpty(rig));
+      t.equal(rig.server.requests.at(-1)?.spans[0]?.name, 'huge');
+    });
+  }
+
+  for (const [sizer, queue_size, size] of [
+    ['requests', 2, 1],
+    ['items', 5, 2],
+    ['bytes', 500, 1],
+  ] as const) {
+    await t.test(`queue_size counts ${sizer}`, async (t) => {
+      const rig = await rigOf(t, { queue: { sizer, queue_size } });
+      rig.server.always('hang');
+      const errors: unknown[] = [];
+      for (let i = 0; i < 8; i++) {
+        await rig.exporter.consume(otlpBatch(size)).catch((error: unknown) => errors.push(error));
+      }
+      t.ok(errors.length > 0 && errors.length < 8);
+      t.match(errors, [{ code: 'queue_full' }]);
+      t.ok(errors[0] instanceof RetryableError);
+      const isReady = rig.health.report(true).components[0]?.ready;
+      if (sizer === 'requests') t.equal(isReady, false, 'its health reports the full queue');
+    });
+  }
+
+  await t.test('block_on_overflow waits for room', async (t) => {
+    const rig = await rigOf(t, { queue: { queue_size: 1, block_on_overflow: true } });
+    rig.server.next('hang');
+    await rig.exporter.consume(otlpBatch(1));
+    await rig.server.received(1);
+    let isIn = false;
+    const waits = rig.exporter.consume(otlpBatch(1)).then(() => {
+      isIn = true;
+    });
+    for (let i = 0; i < 20; i++) {
+      rig.clock.advance(50);
+      await new Promise(setImmediate);
+    }
+    t.notOk(isIn);
+    await advanceUntil(rig.clock, 5000, () => isIn);
+    await waits;
+  });
+
+  await t.test('has at most num_consumers requests in flight', async (t) => {
+    const rig = await rigOf(t, { queue: { num_consumers: 2 } });
+    rig.server.always('hang');
+    for (let i = 0; i < 6; i++) await rig.exporter.consume(otlpBatch(1));
+    await rig.server.received(2);
+    for (let i = 0; i < 50; i++) await new Promise(setImmediate);
+    t.equal(rig.server.requests.length, 2);
+    rig.server.always(ACCEPTED);
+    await advanceUntil(rig.clock, 5000, () => isEmpty(rig));
+  });
+
+  await t.test('sends after a restart what was not sent before it', async (t) => {
+    const directory = t.testdir();
+    const server = await startOtlpServer(t);
+    const first = await rigOf(t, { directory, server });
+    server.always('hang');
+    for (let i = 0; i < 20; i++) await first.exporter.consume(otlpBatch(1));
+    await first.exporter.consume(nativeBatch([start('a')]));
+    await server.received(1);
+    await first.stop();
+    server.always(ACCEPTED);
+    const second = await rigOf(t, { directory, server });
+    await second.exporter.consume(nativeBatch([finish('a')]));
+    await until(() => isEmpty(second));
+    t.ok(server.requests.length >= 21);
+    t.same(await deadLettersOf(second), []);
+  });
+});

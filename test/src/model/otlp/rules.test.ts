@@ -1,0 +1,99 @@
+import t from 'tap';
+import {
+  judged,
+  otlpCustomFieldRejections,
+  otlpRejections,
+} from '../../../../src/model/otlp/rules.ts';
+import { attributesOf, requestOf, spanOf } from '../../../helper/otlp-proto.ts';
+import { jsonIndex, MiB, protoIndex } from './reading.ts';
+
+t.test('the rules for ids and sizes', async (t) => {
+  t.test('reject only spans without valid ids', async (t) => {
+    const bad: [object, RegExp][] = [
+      [{ traceId: 'aa'.repeat(15) }, /spans\[1\]\.traceId must be/],
+      [{ traceId: '00'.repeat(16) }, /traceId must be/],
+      [{ traceId: '' }, /traceId must be/],
+      [{ spanId: 'bb'.repeat(7) }, /spanId must be/],
+      [{ spanId: '00'.repeat(8) }, /spanId must be/],
+      [{ parentSpanId: 'cc'.repeat(7) }, /parentSpanId must be/],
+    ];
+    for (const [more, reason] of bad) {
+      const spans = [spanOf(0), spanOf(1, more), spanOf(2)];
+      for (const index of [protoIndex(requestOf(spans)), jsonIndex(requestOf(spans))]) {
+        const rejections = otlpRejections(index);
+        t.equal(rejections.length, 1);
+        t.match(rejections[0], { index: 1, code: 'invalid_field', reason });
+      }
+    }
+    const base64 = jsonIndex(requestOf([spanOf(0, { traceId: 'AAAAAAAAAAAAAAAAAAAAAQ==' })]));
+    t.equal(otlpRejections(base64).length, 1);
+  });
+
+  t.test('accept exactly 4 MiB of JSON in a field, and no byte more', async (t) => {
+    const sized = (key: string, bytes: number, fill = 'x') => {
+      const each = fill === '\0' ? 6 : Buffer.byteLength(fill);
+      const padding = 'p'.repeat((bytes - 2) % each);
+      return spanOf(0, {
+        attributes: attributesOf({ [key]: padding + fill.repeat((bytes - 2) / each) }),
+      });
+    };
+    for (const fill of ['x', '\0', 'é']) {
+      const ok = requestOf([sized('input', 4 * MiB, fill), spanOf(1)]);
+      const over = requestOf([sized('input', 4 * MiB + 1, fill), spanOf(1)]);
+      for (const index of [protoIndex(ok), jsonIndex(ok)]) t.same(otlpRejections(index), []);
+      for (const index of [protoIndex(over), jsonIndex(over)]) {
+        t.match(otlpRejections(index), [{ index: 0, code: 'payload_too_large' }]);
+      }
+    }
+    // {"k":"…","otel.span.kind":"INTERNAL"}
+    const rest = '{"k":,"otel.span.kind":"INTERNAL"}'.length;
+    t.same(otlpRejections(protoIndex(requestOf([sized('k', 4 * MiB - rest)]))), []);
+    t.equal(otlpRejections(protoIndex(requestOf([sized('k', 4 * MiB - rest + 1)]))).length, 1);
+  });
+
+  t.test('do not count white space of JSON text', async (t) => {
+    const input = `[${' '.repeat(5 * MiB)}1]`;
+    const index = protoIndex(requestOf([spanOf(0, { attributes: attributesOf({ input }) })]));
+    t.same(otlpRejections(index), []);
+  });
+
+  t.test('count a large resource for each of its spans', async (t) => {
+    const resource = (bytes: number) => ({ attributes: attributesOf({ r: 'x'.repeat(bytes) }) });
+    const spans = Array.from({ length: 500 }, (_, i) => spanOf(i));
+    const over = protoIndex(requestOf(spans, { resource: resource(5 * MiB) }));
+    t.equal(otlpRejections(over).length, 500);
+    // {"r":"…","otel.span.kind":"INTERNAL"}
+    const rest = '{"r":"","otel.span.kind":"INTERNAL"}'.length;
+    const exact = protoIndex(requestOf(spans, { resource: resource(4 * MiB - rest) }));
+    t.same(otlpRejections(exact), []);
+    const one = protoIndex(requestOf(spans, { resource: resource(4 * MiB - rest + 1) }));
+    t.equal(otlpRejections(one).length, 500);
+  });
+
+  t.test('give the same rejections as the verdicts of a scan', async (t) => {
+    const spans = [
+      spanOf(0),
+      { ...spanOf(1), traceId: '' },
+      spanOf(2, { attributes: attributesOf({ custom_fields: 'text' }) }),
+      spanOf(3, { attributes: attributesOf({ a: 'x'.repeat(5 * MiB) }) }),
+    ];
+    for (const index of [protoIndex(requestOf(spans)), jsonIndex(requestOf(spans))]) {
+      const { verdicts } = judged(index);
+      t.same(verdicts, {
+        fields: otlpRejections(index),
+        customFields: otlpCustomFieldRejections(index),
+      });
+      t.same([verdicts?.fields.length, verdicts?.customFields.length], [2, 1]);
+      t.equal(otlpRejections({ ...index, verdicts: verdicts as never }), verdicts?.fields);
+    }
+  });
+
+  t.test('have reasons without values', async (t) => {
+    const secret = 'SECRETVALUE';
+    const attributes = attributesOf({ custom_fields: secret, [secret]: secret });
+    const index = jsonIndex(requestOf([spanOf(0, { traceId: secret, attributes })]));
+    const all = [...otlpRejections(index), ...otlpCustomFieldRejections(index)];
+    t.equal(all.length, 2);
+    t.notMatch(JSON.stringify(all), secret);
+  });
+});
