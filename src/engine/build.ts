@@ -9,6 +9,7 @@ import type {
   Settings,
 } from '../component/component.ts';
 import type { ExtensionFactory, ProcessorFactory } from '../component/factory.ts';
+import type { Scanner } from '../http/scan-pool.ts';
 import type { Edges } from './edges.ts';
 import { createSink } from './fanout.ts';
 import type { Graph, Node, PipelinePlan, ProcessorNode } from './graph.ts';
@@ -31,6 +32,8 @@ export type BuildOptions = {
   readonly graph: Graph;
   readonly environment: ComponentEnvironment;
   readonly edges: Edges;
+  /** Scans what processors edited. */
+  readonly scanner: Pick<Scanner, 'prepare'>;
   /** Components of the running graph that go on as they are, by key. */
   readonly kept: ReadonlyMap<string, Unit>;
   /** Chains of the running graph, which go on where none of their components changed. */
@@ -67,7 +70,7 @@ async function createAll(
   units: Map<string, Unit>,
   fresh: Unit[],
 ): Promise<Map<string, PipelineStages>> {
-  const { graph, environment, edges, kept } = options;
+  const { graph, environment, edges, scanner, kept } = options;
   const allStages = new Map<string, PipelineStages>();
 
   async function use<C extends Component>(
@@ -111,7 +114,7 @@ async function createAll(
       () => slots,
       (settings) => {
         const pipelines = slots.map((slot) =>
-          createPipeline(slot, edges.receiver('connector', id, slot.id)),
+          createPipeline(slot, edges.receiver('connector', id, slot.id), scanner),
         );
         return factory.create(settings, config, pipelines);
       },
@@ -122,7 +125,7 @@ async function createAll(
     const { factory, config, id } = node.declared;
     ensureStages(node.pipelineId, options, units, allStages);
     const slot = newSlot(node.pipelineId, allStages);
-    const pipeline = createPipeline(slot, edges.receiver('receiver', id, slot.id));
+    const pipeline = createPipeline(slot, edges.receiver('receiver', id, slot.id), scanner);
     const create = (settings: Settings) => factory.create(settings, config, pipeline);
     const unit = await use(node, () => [slot], create);
     addStoreDependencies(unit, units, graph.pipelines.get(slot.id));

@@ -22,6 +22,8 @@ export type ProcessorEdge = {
   outgoing(items: number): void;
   /** Items that it left out without rejecting them: filtered or sampled. */
   dropped(items: number, reason: string): void;
+  /** Items whose bytes it changed. */
+  edited(items: number): void;
   /** It threw where it must not: when told an outcome, or when giving back what it held. */
   fault(error: unknown): void;
 };
@@ -113,6 +115,10 @@ function countersOf(metrics: Metrics) {
       'tracectl_processor_dropped_items_total',
       'Items that a processor took out as configured, without rejecting them.',
     ),
+    edited: metrics.counter(
+      'tracectl_processor_edited_items_total',
+      'Items whose bytes a processor masked or replaced before they were durable.',
+    ),
     sent: metrics.counter(
       'tracectl_exporter_sent_items_total',
       'Items that an exporter delivered or a connector took over.',
@@ -169,6 +175,7 @@ function processorEdge(
     incoming: (items) => counters.incoming.add(items, labels),
     outgoing: (items) => counters.outgoing.add(items, labels),
     dropped: (items, reason) => drops(reason, items),
+    edited: (items) => counters.edited.add(items, labels),
   };
 }
 

@@ -1,13 +1,13 @@
 import type { Admission, Pipeline, RequestHead } from '../component/component.ts';
-import type { Batch, Permission, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
+import type { Scanner } from '../http/scan-pool.ts';
+import type { Batch, Permission, SealedBatch, Tenant } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
 import { Refusal, tooLate } from '../model/errors.ts';
-import type { RequestContext } from '../model/request-context.ts';
 import { seal } from '../model/seal.ts';
 import type { ProcessorEdge, ReceiverEdge } from './edges.ts';
 import type { Sink } from './fanout.ts';
 import { fanOut } from './fanout.ts';
-import type { BatchStep, RequestStep } from './steps.ts';
+import type { BatchStep, Decision, RequestStep } from './steps.ts';
 import { decide, settle, transform } from './steps.ts';
 
 /** The components of one pipeline, in one generation of the graph. */
@@ -40,7 +40,11 @@ export type PipelineSlot = {
  *   consume(sealed batch) ───────────────────────────────▶ batch steps ──▶ exporters
  *   process(sealed batch) ───────────────────────────────▶ batch steps
  */
-export function createPipeline(slot: PipelineSlot, edge: ReceiverEdge): Pipeline {
+export function createPipeline(
+  slot: PipelineSlot,
+  edge: ReceiverEdge,
+  scanner: Pick<Scanner, 'prepare'>,
+): Pipeline {
   return {
     id: slot.id,
     authenticate: (head, permission, fallback) => {
@@ -53,7 +57,7 @@ export function createPipeline(slot: PipelineSlot, edge: ReceiverEdge): Pipeline
       if (slot.gate !== undefined) return slot.gate.then(() => admit(slot, edge, head, fallback));
       return admit(slot, edge, head, fallback);
     },
-    accept: (batch, request) => accept(slot, edge, batch, request),
+    accept: (batch, request) => accept(slot, edge, { batch, request, scanner, settling: [] }),
     consume: (batch) => consume(slot, edge, batch),
     async process(batch, again = false) {
       const stages = await enter(slot);
@@ -87,28 +91,27 @@ export function createPipeline(slot: PipelineSlot, edge: ReceiverEdge): Pipeline
 async function accept(
   slot: PipelineSlot,
   edge: ReceiverEdge,
-  batch: ReceivedBatch,
-  request: RequestContext,
+  decision: Decision,
 ): Promise<SealedBatch> {
+  const { batch, request } = decision;
   const stages = await enter(slot);
-  const done: RequestStep[] = [];
   let sealed: SealedBatch;
   try {
-    await decide(stages.requestSteps, batch, request, done);
+    await decide(stages.requestSteps, decision);
     sealed = seal(batch, request);
     const processed = await transform(stages.batchSteps, sealed, false);
     if (request.signal.aborted) throw tooLate();
     await fanOut(stages.sinks, processed, request);
   } catch (error) {
     edge.refused(batch.requestItems - batch.rejections.length, error);
-    settle(done, batch, 'failed', request);
+    settle(decision, 'failed');
     throw error;
   } finally {
     leave(stages);
   }
-  // Dropped items are accepted: their client reads so.
+  // The client reads that dropped items were accepted, so they count as accepted.
   edge.accepted(sealed.requestItems - sealed.rejections.length, sealed.rejections);
-  settle(done, batch, 'durable', request);
+  settle(decision, 'durable');
   return sealed;
 }
 

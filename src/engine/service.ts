@@ -86,6 +86,7 @@ export async function createService(options: ServiceOptions): Promise<Service> {
       graph,
       environment: frame.environmentOf(frame.ports),
       edges: frame.edges,
+      scanner: frame.ports.http.scanner,
       kept: new Map(),
       runningStages: new Map(),
     });
@@ -305,6 +306,7 @@ async function replace(
         grpc: ports.grpc.nextGraph(),
       }),
       edges,
+      scanner: ports.http.scanner,
       kept: chooseKept(running, graph),
       runningStages: running.allStages,
     });

@@ -1,8 +1,11 @@
 import type { BatchProcessor, RequestProcessor } from '../component/component.ts';
+import type { Scanner } from '../http/scan-pool.ts';
 import type { Batch, ReceivedBatch } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
+import { Refusal } from '../model/errors.ts';
+import { STORED_LIMITS } from '../model/formats.ts';
 import type { RequestContext } from '../model/request-context.ts';
-import { takeDropped } from '../model/verbs.ts';
+import { adopt, takeDropped, takeEdited, takeEditedBytes } from '../model/verbs.ts';
 import type { ProcessorEdge } from './edges.ts';
 
 /** A processor that decides on requests, behind its counted edge. */
@@ -14,38 +17,78 @@ export type BatchStep = { readonly processor: BatchProcessor; readonly edge: Pro
 /** The reason that is counted for items that a processor left out of the batch that it made. */
 const LEFT_OUT = 'left_out';
 
-/**
- * Runs the processors that decide on a request, in order. Appends to `done` those that learn the outcome, also
- * if a later one throws.
- */
-export async function decide(
-  steps: readonly RequestStep[],
-  batch: ReceivedBatch,
-  request: RequestContext,
-  done: RequestStep[],
-): Promise<void> {
+/** A received batch on its way through the processors that decide on it. */
+export type Decision = {
+  readonly batch: ReceivedBatch;
+  readonly request: RequestContext;
+  /** Scans what processors edited. */
+  readonly scanner: Pick<Scanner, 'prepare'>;
+  /** Steps that learn the outcome. */
+  readonly settling: RequestStep[];
+};
+
+/** Runs the processors in order. After a throw, `settling` has those that processed the batch before. */
+export async function decide(steps: readonly RequestStep[], decision: Decision): Promise<void> {
+  const { batch, request, settling } = decision;
   for (const step of steps) {
     const { processor, edge } = step;
     if (processor.process === undefined) continue;
     edge.incoming(batch.items);
     const deciding = processor.process(batch, request);
     if (deciding instanceof Promise) await deciding;
-    if (processor.settle !== undefined) done.push(step);
+    if (processor.settle !== undefined) settling.push(step);
+    if (batch.changes !== undefined) {
+      const applying = applyEdits(decision);
+      if (applying !== undefined) await applying;
+      countChanges(batch, edge);
+    }
     edge.outgoing(batch.items);
-    takeDropped(batch)?.forEach((items, reason) => {
-      edge.dropped(items, reason);
-    });
   }
+}
+
+/** Goes on with the bytes that a processor edited; a large body is scanned in a thread. */
+function applyEdits({ batch, request, scanner }: Decision): Promise<void> | undefined {
+  const bytes = takeEditedBytes(batch);
+  if (bytes === undefined) return undefined;
+  if (bytes !== batch.index.bytes) request.reserve(bytes.length);
+  try {
+    const scanned = scanner.prepare(bytes, {
+      format: batch.format,
+      encoding: 'identity',
+      ...STORED_LIMITS,
+      maxBytes: Number.MAX_SAFE_INTEGER,
+      judges: true,
+    });
+    if (scanned instanceof Promise) {
+      return scanned.then(({ index }) => adopt(batch, index), invalidEdit);
+    }
+    adopt(batch, scanned.index);
+    return undefined;
+  } catch (error) {
+    return invalidEdit(error);
+  }
+}
+
+/** The client sent a valid body, so it is answered 503, not 400. */
+function invalidEdit(error: unknown): never {
+  if (!(error instanceof Refusal)) throw error;
+  throw new Error('a processor edited the batch into an invalid one', { cause: error });
+}
+
+function countChanges(batch: ReceivedBatch, edge: ProcessorEdge): void {
+  const edited = takeEdited(batch);
+  if (edited > 0) edge.edited(edited);
+  takeDropped(batch)?.forEach((items, reason) => {
+    edge.dropped(items, reason);
+  });
 }
 
 /** Tells the outcome to processors that asked for it. */
 export function settle(
-  done: readonly RequestStep[],
-  batch: ReceivedBatch,
+  { batch, request, settling }: Decision,
   outcome: 'durable' | 'failed',
-  request: RequestContext,
 ): void {
-  for (const { processor, edge } of done) {
+  for (const { processor, edge } of settling) {
     try {
       processor.settle?.(batch, outcome, request);
     } catch (error) {

@@ -79,7 +79,7 @@ export type Protocol = {
   singleRun?(incoming: Incoming): { pathId?: string };
   /** The answer to a request that holds no item at all; throws a `Refusal` where that is an error. */
   renderEmpty(head: RequestHead): Answer;
-  /** `index` is that of the request as it came, also after rejected items were cut out of the batch. */
+  /** `index` describes the request before the seal: it still has rejected and dropped items. */
   renderAccepted(batch: SealedBatch, index: BatchIndex, head: RequestHead): Answer;
 };
 
@@ -207,21 +207,21 @@ function receivedBatch(
 
 /** Passes the batch on and renders its answer once: the answer that is kept is the one that is sent. */
 async function accept(
-  { incoming: { head }, ingestion: { pipeline, protocol }, deadline }: UnderWay,
+  { incoming: { head }, ingestion: { pipeline, protocol }, deadline, reservation }: UnderWay,
   batch: ReceivedBatch,
   claim: KeyClaim | undefined,
 ): Promise<Outcome> {
-  // Ids in the answer are those that the client sent, also if a processor edits the batch.
-  const { index } = batch;
   let rendered: Answer | undefined;
   const render = (sealed: SealedBatch): Answer => {
-    rendered ??= protocol.renderAccepted(sealed, index, head);
+    rendered ??= protocol.renderAccepted(sealed, batch.index, head);
     return rendered;
   };
-  const request = requestContext(
-    deadline.signal,
-    claim === undefined ? undefined : { ...claim, render: (sealed) => storable(render(sealed)) },
-  );
+  const request = requestContext({
+    signal: deadline.signal,
+    claim:
+      claim === undefined ? undefined : { ...claim, render: (sealed) => storable(render(sealed)) },
+    reserve: (bytes) => reservation?.grow(bytes),
+  });
   const accepted = await deadline.wait(pipeline.accept(batch, request));
   return { answer: render(accepted), accepted };
 }

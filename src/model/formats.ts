@@ -1,13 +1,18 @@
 import type { Batch, Format, ReceivedBatch, SealedBatch, Usage } from './batch.ts';
 import { itemsOf } from './batch.ts';
 import type { BatchIndex, JsonIndex, OtlpIndex } from './batch-index.ts';
-import type { FormatModule, ScanLimits } from './format-module.ts';
+import { DROPPED, REJECTED } from './changes.ts';
+import type { FormatModule, ItemHead, ScanLimits } from './format-module.ts';
 import { InflateError, inflatedSizeHint, inflateSync } from './inflate.ts';
+import { isJsonIndex, itemRange } from './json/read.ts';
 import { native } from './native/format.ts';
 import type { Observation, Payload, PayloadField } from './observation.ts';
 import { PAYLOAD_FIELDS } from './observation.ts';
+import { spanField } from './otlp/context.ts';
+import { OtlpField } from './otlp/fields.ts';
 import { otlpJson, otlpProto } from './otlp/format.ts';
 import { runs } from './runs/format.ts';
+import type { NewParent, Splice, TextVisitor } from './texts.ts';
 
 /**
  * Inflated bytes up to which a body is worked on at once. No step over what a client may put into these takes
@@ -19,7 +24,7 @@ export const SMALL_BODY_BYTES = 524_288;
 export const MAX_BODY_BYTES = 26_214_400;
 
 /** No limit of ours is above this: a stored body was within the limits when it was accepted. */
-export const STORED_LIMITS: ScanLimits = { maxItems: Number.MAX_SAFE_INTEGER, maxDepth: 1024 };
+export const STORED_LIMITS = { maxItems: Number.MAX_SAFE_INTEGER, maxDepth: 1024 } as const;
 
 /** One pass over an inflated body; see `FormatModule.scan`. */
 export function scan(format: Format, bytes: Buffer, limits: ScanLimits): BatchIndex {
@@ -90,7 +95,7 @@ export function measure({ index, changes }: ReceivedBatch): Usage {
   let bytes = 0;
   let events = 0;
   for (let position = 0; position < index.count; position++) {
-    if (marks !== undefined && marks[position] !== 0) continue;
+    if (marks !== undefined && ((marks[position] ?? 0) & (REJECTED | DROPPED)) !== 0) continue;
     bytes += format.usageBytes(index, position);
     events++;
   }
@@ -105,6 +110,11 @@ export function bytesOf(batch: SealedBatch, keep: readonly number[]): Buffer {
 /** As `bytesOf`, for an index. */
 export function cut(index: BatchIndex, keep: readonly number[]): Buffer {
   return moduleOf(index).cut(index, keep);
+}
+
+/** The inflated body with these splices applied, which are in order and do not overlap. */
+export function spliced(index: BatchIndex, splices: readonly Splice[]): Buffer {
+  return moduleOf(index).splice(index, splices);
 }
 
 /** Request position of the item at `position` of the body. */
@@ -164,6 +174,46 @@ export function payload(
 export function sourceEvent(batch: SealedBatch, position: number): string {
   const index = indexOf(batch);
   return moduleOf(index).source(index, position);
+}
+
+/** Visits the texts of one item. `position` is that in the body. */
+export function visitTexts(index: BatchIndex, position: number, visitor: TextVisitor): void {
+  moduleOf(index).texts(index, position, visitor);
+}
+
+/** Visits the texts that no single item owns: of resources, scopes, and members around the items. */
+export function visitSharedTexts(index: BatchIndex, visitor: TextVisitor): void {
+  moduleOf(index).sharedTexts(index, visitor);
+}
+
+/** The bytes of one item: a JSON object, or the content of a span's message. */
+export function itemRangeOf(
+  index: BatchIndex,
+  position: number,
+): { readonly start: number; readonly end: number } {
+  if (isJsonIndex(index)) {
+    const [start, end] = itemRange(index, position);
+    return { start, end };
+  }
+  return {
+    start: spanField(index, position, OtlpField.START),
+    end: spanField(index, position, OtlpField.END),
+  };
+}
+
+/** Narrow facts of an item, each decoded when it is read. */
+export function headOf(index: BatchIndex, position: number): ItemHead {
+  return moduleOf(index).head(index, position);
+}
+
+/** A text as it is spelled in a body of this format. */
+export function encodeText(index: BatchIndex, text: string): Buffer {
+  return moduleOf(index).encodeText(text);
+}
+
+/** Splices that attach an item to another parent; see `FormatModule.reparent`. */
+export function reparent(index: BatchIndex, position: number, parent: NewParent): Splice[] {
+  return moduleOf(index).reparent(index, position, parent);
 }
 
 /** The protocol an item came by, as readers see it. */

@@ -31,6 +31,8 @@ export type RequestContext = {
    */
   readonly signal: AbortSignal;
   readonly claim: AnswerClaim | undefined;
+  /** Reserves memory for more bytes that the request holds. Throws a `Refusal` (503) if there is no room. */
+  reserve(bytes: number): void;
   /** The answer to be kept in the transaction of the batch; set when the batch is sealed, if there is a claim. */
   answer: KeyedAnswer | undefined;
   /** Set by the processor that limits usage; the sealed batch has the same usage. */
@@ -42,9 +44,18 @@ export type RequestContext = {
 /** The signal of a request without a deadline. */
 export const NEVER_ABORTED = new AbortController().signal;
 
+/** Without a deadline, a claim and a bound on memory, unless they are given. */
 export function requestContext(
-  signal: AbortSignal = NEVER_ABORTED,
-  claim?: AnswerClaim,
+  given: Partial<Pick<RequestContext, 'signal' | 'claim' | 'reserve'>> = {},
 ): RequestContext {
-  return { signal, claim, answer: undefined, reserved: undefined, isUsageEntered: false };
+  return {
+    signal: given.signal ?? NEVER_ABORTED,
+    claim: given.claim,
+    reserve: given.reserve ?? unbounded,
+    answer: undefined,
+    reserved: undefined,
+    isUsageEntered: false,
+  };
 }
+
+function unbounded(): void {}

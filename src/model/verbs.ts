@@ -1,27 +1,47 @@
 import type { ReceivedBatch } from './batch.ts';
+import type { BatchIndex } from './batch-index.ts';
 import type { BatchChanges } from './changes.ts';
-import { DROPPED, REJECTED } from './changes.ts';
-import { itemId } from './formats.ts';
+import { DROPPED, EDITED, REJECTED } from './changes.ts';
+import { itemId, STORED_LIMITS, scan, spliced } from './formats.ts';
+import { BACKSLASH } from './json/grammar.ts';
 import { isJsonIndex } from './json/read.ts';
 import type { Rejection, RejectionCode } from './rejection.ts';
+import type { Splice } from './texts.ts';
 
 /**
  * The verbs by which processors change a received batch. Items are named by their position in the request,
  * which is their position in `batch.index`; it stays valid until the batch is sealed.
  *
- *   verb     the client reads         usage          counted by the engine as
- *   reject   the item's code, reason  not counted    rejected{code}
- *   drop     the item is accepted     not counted    dropped{reason}
+ *   verb      the client reads         usage                      counted by the engine as
+ *   reject    the item's code, reason  not counted                rejected{code}
+ *   drop      the item is accepted     not counted                dropped{reason}
+ *   mask      the item is accepted     measured after the edit    edited
+ *   replace   the item is accepted     measured after the edit    edited
  *
- * Rejected and dropped items are cut out of the bytes before the batch is durable.
+ * Rejected and dropped items are cut out of the bytes, and edits are applied, before the batch is durable. An
+ * edited body is stored uncompressed.
  */
+
+/** The item of bytes that several items share: resource, scope, envelope. Their edit edits every open item. */
+export const SHARED = -1;
+
+/** Bytes at [start, end) of `batch.index.bytes`; `item` is the item that they belong to. */
+export type EditedRange = { readonly item: number; readonly start: number; readonly end: number };
+
+/** A range and what takes its place, spelled for its place (`encodeText` of the format). */
+export type Replacement = EditedRange & Splice;
 
 /** A batch as the verbs see it. */
 type Draft = { -readonly [Key in keyof ReceivedBatch]: ReceivedBatch[Key] };
 
 /** Whether the item is neither rejected nor dropped. Processors pass over the others. */
 export function isOpen({ changes }: ReceivedBatch, item: number): boolean {
-  return changes === undefined || changes.marks[item] === 0;
+  return changes === undefined || isOpenMark(changes.marks[item]);
+}
+
+/** Whether an item with these marks is neither rejected nor dropped. */
+export function isOpenMark(mark = 0): boolean {
+  return (mark & (REJECTED | DROPPED)) === 0;
 }
 
 /**
@@ -49,8 +69,8 @@ export function reject(
 }
 
 /**
- * Leaves an item out: its client reads that it was accepted, and it is never stored. `reason` becomes a
- * metric label, so it is one of a few words of the processor's own, never data.
+ * Leaves an item out: its client reads that it was accepted, and it is never stored. `reason` becomes a metric
+ * label, so it is one of a few words of the processor's own, never data.
  */
 export function drop(batch: ReceivedBatch, item: number, reason: string): void {
   if (!close(batch, item, DROPPED)) return;
@@ -59,26 +79,102 @@ export function drop(batch: ReceivedBatch, item: number, reason: string): void {
   changes.dropped.set(reason, (changes.dropped.get(reason) ?? 0) + 1);
 }
 
+/**
+ * Overwrites bytes with asterisks, at once and in place. A range holds whole characters and escapes of one
+ * text (`maskRange` in src/model/texts.ts widens it), so that the text stays valid and nothing moves.
+ */
+export function mask(batch: ReceivedBatch, ranges: readonly EditedRange[]): void {
+  if (ranges.length === 0) return;
+  const { bytes, type } = batch.index;
+  const changes = changesOf(batch);
+  for (const { item, start, end } of ranges) {
+    checkRange(batch, start, end);
+    noteEdit(batch, changes, item);
+    // Compact JSON spells some escapes shorter than they were sent, but asterisks as they are.
+    changes.isIndexStale ||=
+      type !== 'otlp_proto' && bytes.subarray(start, end).includes(BACKSLASH);
+    bytes.fill(ASTERISK, start, end);
+  }
+  keepBytes(batch, bytes);
+}
+
+/**
+ * Replaces bytes by others. It takes effect when the processor has finished with the batch: until then the bytes
+ * and the index stay as they are. Ranges of one processor do not overlap; their order is of no account.
+ */
+export function replace(batch: ReceivedBatch, replacements: readonly Replacement[]): void {
+  if (replacements.length === 0) return;
+  const changes = changesOf(batch);
+  for (const replacement of replacements) {
+    checkRange(batch, replacement.start, replacement.end);
+    noteEdit(batch, changes, replacement.item);
+    changes.splices.push(replacement);
+  }
+}
+
 /** False if another verb closed the item before. */
 function close(batch: ReceivedBatch, item: number, mark: number): boolean {
-  if (!(item >= 0 && item < batch.requestItems)) throw new RangeError(`no item ${item}`);
+  checkItem(batch, item);
   const { marks } = changesOf(batch);
-  if (marks[item] !== 0) return false;
-  marks[item] = mark;
+  const before = marks[item] ?? 0;
+  if (!isOpenMark(before)) return false;
+  marks[item] = before | mark;
   const draft: Draft = batch;
   draft.items--;
   return true;
+}
+
+function noteEdit(batch: ReceivedBatch, changes: BatchChanges, item: number): void {
+  if (item !== SHARED) {
+    checkItem(batch, item);
+    markEdited(changes, item);
+    return;
+  }
+  for (let each = 0; each < batch.requestItems; each++) markEdited(changes, each);
+}
+
+function markEdited(changes: BatchChanges, item: number): void {
+  const before = changes.marks[item] ?? 0;
+  if (before !== 0) return;
+  changes.marks[item] = EDITED;
+  changes.edited++;
+}
+
+function checkItem({ requestItems }: ReceivedBatch, item: number): void {
+  if (!(Number.isInteger(item) && item >= 0 && item < requestItems)) {
+    throw new RangeError(`the batch has no item ${item}`);
+  }
+}
+
+function checkRange({ index }: ReceivedBatch, start: number, end: number): void {
+  if (start >= 0 && start <= end && end <= index.bytes.length) return;
+  throw new RangeError(`the batch has no bytes ${start} to ${end}`);
+}
+
+function keepBytes(batch: ReceivedBatch, bytes: Buffer): void {
+  const draft: Draft = batch;
+  draft.body = bytes;
+  draft.encoding = 'identity';
 }
 
 function changesOf(batch: ReceivedBatch): BatchChanges {
   const draft: Draft = batch;
   if (draft.changes === undefined) {
     const rejections: Rejection[] = [];
-    draft.changes = { marks: new Uint8Array(batch.requestItems), rejections, dropped: undefined };
     draft.rejections = rejections;
+    draft.changes = {
+      marks: new Uint8Array(batch.requestItems),
+      rejections,
+      dropped: undefined,
+      edited: 0,
+      splices: [],
+      isIndexStale: false,
+    };
   }
   return draft.changes;
 }
+
+const ASTERISK = 0x2a;
 
 /** For the engine, after each processor: the items that it dropped, by reason. */
 export function takeDropped({ changes }: ReceivedBatch): ReadonlyMap<string, number> | undefined {
@@ -86,4 +182,42 @@ export function takeDropped({ changes }: ReceivedBatch): ReadonlyMap<string, num
   const { dropped } = changes;
   changes.dropped = undefined;
   return dropped;
+}
+
+/** For the engine, after each processor: the number of items that it edited. */
+export function takeEdited({ changes }: ReceivedBatch): number {
+  if (changes === undefined || changes.edited === 0) return 0;
+  const { edited, marks } = changes;
+  changes.edited = 0;
+  for (let item = 0; item < marks.length; item++) marks[item] = (marks[item] ?? 0) & ~EDITED;
+  return edited;
+}
+
+/** For the engine, after each processor: the edited bytes, if their index has to be made anew by `adopt`. */
+export function takeEditedBytes({ index, changes }: ReceivedBatch): Buffer | undefined {
+  if (changes === undefined) return undefined;
+  const { splices, isIndexStale } = changes;
+  if (splices.length === 0) return isIndexStale ? index.bytes : undefined;
+  changes.splices = [];
+  return spliced(
+    index,
+    splices.sort((a, b) => a.start - b.start),
+  );
+}
+
+/** Goes on with edited bytes and their index. */
+export function adopt(batch: ReceivedBatch, index: BatchIndex): void {
+  if (index.count !== batch.requestItems) {
+    throw new Error(`an edit left ${index.count} of ${batch.requestItems} items`);
+  }
+  const draft: Draft = batch;
+  draft.index = index;
+  changesOf(batch).isIndexStale = false;
+  keepBytes(batch, index.bytes);
+}
+
+/** Applies the edits of a processor to a small batch, as the engine does after `process`. */
+export function applyEdits(batch: ReceivedBatch): void {
+  const bytes = takeEditedBytes(batch);
+  if (bytes !== undefined) adopt(batch, scan(batch.format, bytes, STORED_LIMITS));
 }

@@ -57,13 +57,8 @@ export class DeliveryPolicy {
   constructor(branch: string, options: DeliveryPolicyOptions) {
     this.#branch = branch;
     this.#options = options;
-    const { initialInterval, maxInterval, random } = options;
-    this.#backoff = backoff({
-      first: initialInterval,
-      max: maxInterval,
-      jitter: [0.5, 1],
-      ...(random === undefined ? {} : { random }),
-    });
+    const { initialInterval: first, maxInterval: max, random = Math.random } = options;
+    this.#backoff = backoff({ first, max, jitter: [0.5, 1], random });
   }
 
   /** Milliseconds until the branch takes further batches; 0 if it does not rest. */

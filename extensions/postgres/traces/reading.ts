@@ -1,15 +1,12 @@
 /** Queries for readers. Each is limited to a project and to traces with an event since a time. */
-import {
-  OBSERVATION_KINDS,
-  OBSERVATION_STATUSES,
-  PAYLOAD_FIELDS,
-} from '../../../src/model/observation.ts';
+import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../../src/model/observation.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
-import { marksFromText } from '../../../src/store/rows/merge.ts';
+import { MARK } from '../../../src/store/rows/event-rank.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
-import { ROW, toMerged } from '../../../src/store/rows/observation-row.ts';
+import { payloadMarks } from '../../../src/store/rows/observation-row.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
+import { FIRST_PLACE, NO_START, placeOfRow } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf } from '../../../src/store/rows/stored.ts';
 import type { StoredObservation, TraceFilter } from '../../../src/store/store.ts';
@@ -49,7 +46,9 @@ export async function findTraces(
   const place = (of: readonly number[]): string =>
     `(${of.map((part) => `${given(part)}::bigint`).join(', ')})`;
   const { from, to, status, kind, name, query } = filter;
-  if (before !== null) where.push(`(t.at_ms, t.at_ns, t.n) < ${place(before)}`);
+  if (before !== null) {
+    where.push(`(t.at_ms, t.at_ns, t.n) < ${place([before.ms, before.ns, before.n])}`);
+  }
   if (from !== undefined) where.push(`(t.at_ms, t.at_ns) >= ${place([from.ms, from.ns])}`);
   if (to !== undefined) where.push(`(t.at_ms, t.at_ns) < ${place([to.ms, to.ns])}`);
   if (status !== undefined) where.push(`t.status = ${given(OBSERVATION_STATUSES.indexOf(status))}`);
@@ -100,10 +99,10 @@ export async function findTrace(
 function traceRowOf(trace: ListedTrace): TraceRow {
   return [
     trace.n,
-    keyOfBytes(trace.key),
-    textOrNull(trace.long_id),
     trace.at_ms,
     trace.at_ns,
+    keyOfBytes(trace.key),
+    textOrNull(trace.long_id),
     textOrNull(trace.name),
     trace.status,
     trace.start_ms,
@@ -116,8 +115,6 @@ function traceRowOf(trace: ListedTrace): TraceRow {
   ];
 }
 
-/** The time of observations without a start: they come last. */
-const NO_START = Number.MAX_SAFE_INTEGER;
 const PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
 const OBSERVATIONS = `
   SELECT ${OBSERVATION_COLUMNS.map(({ name }) => `o.${name}`).join(', ')},
@@ -139,11 +136,12 @@ export async function findObservations(
   after: Place | null,
   limit: number,
 ): Promise<FoundObservation[]> {
+  const { ms, ns, n } = after ?? FIRST_PLACE;
   const found = await rows<ReadObservation>(
     client,
     `${OBSERVATIONS} AND t.key = $3 AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
      ORDER BY ${PLACE} LIMIT $7`,
-    [...scope, bytesOfKey(traceKey), ...(after ?? [Number.MIN_SAFE_INTEGER, 0, 0]), limit],
+    [...scope, bytesOfKey(traceKey), ms, ns, n, limit],
   );
   return found.map((observation) => foundIn(scope, observation));
 }
@@ -180,18 +178,15 @@ function foundIn([project]: Scope, found: ReadObservation): FoundObservation {
   const entry = entryOf(found);
   const trace = idOfTrace(keyOfBytes(found.trace_key), textOrNull(found.trace_long_id));
   return {
-    place: [entry.row[ROW.START_MS] ?? NO_START, entry.row[ROW.START_NS] ?? 0, entry.n],
+    place: placeOfRow(entry.n, entry.row),
     observation: observationOf(project, trace, entry.row, entry.state, payloadRefsOf(entry)),
   };
 }
 
-/** The marks of the payload fields are the last ones. */
 function payloadRefsOf({ row, state }: Entry): PayloadRefs {
-  const { top, values } = toMerged(row, state);
-  const marks = marksFromText(state.merged, top, values);
-  return marks
-    .slice(-PAYLOAD_FIELDS.length)
-    .map((mark) => (mark === null ? null : [mark[0], mark[1]]));
+  return payloadMarks(row, state).map((mark) =>
+    mark === null ? null : { batchId: mark[MARK.BATCH], position: mark[MARK.POSITION] },
+  );
 }
 
 /** Raw batches that were received within the time, or that a trace within the time has events of. */

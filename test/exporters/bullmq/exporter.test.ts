@@ -189,6 +189,30 @@ t.test('keeps one dead letter of an undeliverable batch, and replays it', async 
   );
 });
 
+t.test('repeats no delivery to other exporters while a dead letter cannot be saved', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  const good = createSink();
+  const picky = createSink('permanent');
+  // The counter of dead letters is not a number, so that every script that adds one fails.
+  const counter = one.redis.key('bullmq-dead', 'traces', 'last');
+  await redis.client.set(counter, 'damaged');
+  const { settings } = await one.worker({}, [
+    { exporterId: 'good', consume: good.consume },
+    { exporterId: 'picky', consume: picky.consume },
+  ]);
+  await exporter.consume(nativeBatch(1));
+  const unsaved = () =>
+    settings.logger.lines.filter(({ message }) => /^Dead letter could not be saved/.test(message));
+  await until(() => unsaved().length >= 3);
+  t.match(unsaved()[0]?.fields, { branch: 'traces/picky', err: { code: 'redis_failed' } });
+  await redis.client.del(counter);
+  await until(async () => (await redis.client.keys('*:e-*')).length === 0);
+  t.equal((await one.queues.all.get('bullmq')?.deadLetters())?.length, 1);
+  t.equal(good.batches.length, 1);
+});
+
 t.test('refuses requests while Redis is away, and accepts them after it is back', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);

@@ -76,12 +76,12 @@ t.test(
     t.same(await kept(), [quick.id]);
 
     const deadline = new AbortController();
-    const third = queue.append(given, requestContext(deadline.signal));
+    const third = queue.append(given, requestContext({ signal: deadline.signal }));
     await begun(3);
     deadline.abort();
     gates[2]?.();
     await t.rejects(third, { name: 'RetryableError', code: 'too_late' });
-    const passed = requestContext(AbortSignal.abort());
+    const passed = requestContext({ signal: AbortSignal.abort() });
     await t.rejects(queue.append(late, passed), { code: 'too_late' });
     t.equal(gates.length, 3, 'nothing was begun for it');
     gates[0]?.();

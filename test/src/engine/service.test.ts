@@ -5,7 +5,7 @@ import { createService } from '../../../src/engine/service.ts';
 import type { Batch } from '../../../src/model/batch.ts';
 import { itemsOf, rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
-import { NEVER_ABORTED, requestContext } from '../../../src/model/request-context.ts';
+import { requestContext } from '../../../src/model/request-context.ts';
 import { reject } from '../../../src/model/verbs.ts';
 import { aTenant, nativeBatch, observationBatch, received } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
@@ -423,7 +423,7 @@ t.test('a batch without accepted items goes only where its answer is kept', asyn
     requestHash: Buffer.alloc(32),
     render: () => ({ status: 400, contentType: 'application/json', body: Buffer.from('{}') }),
   };
-  await pipeline.accept(none(), requestContext(NEVER_ABORTED, claim));
+  await pipeline.accept(none(), requestContext({ claim }));
   t.same([queue.batches.length, other.batches.length], [1, 0]);
 });
 

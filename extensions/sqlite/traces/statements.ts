@@ -1,29 +1,68 @@
-import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Key, ObservationRow, RowState } from '../../src/store/rows/observation-row.ts';
-import { ROW_COLUMNS, ROW_LENGTH } from '../../src/store/rows/observation-row.ts';
-import type { NumberedRow, ObservationTable } from '../../src/store/rows/observation-write.ts';
-import { rootKeyOf, sumsOf, sumsToText, TraceState } from '../../src/store/rows/trace-sums.ts';
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import type { Query } from '../../../src/sqlite/rows.ts';
+import { cell, finds, rows, tuples } from '../../../src/sqlite/rows.ts';
+import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
+import { ROW_COLUMNS } from '../../../src/store/rows/observation-row.ts';
+import type { NumberedRow, ObservationTable } from '../../../src/store/rows/observation-write.ts';
+import { rootKeyOf, sumsOf, sumsToText, TraceState } from '../../../src/store/rows/trace-sums.ts';
 
-/** `ANY` columns give back what went in; everything else is text or a number. */
-type Cell = string | number | Uint8Array | null;
+/** A row of `observations`. A tuple, because a batch of merged observations reads one for each. */
+export type ObservationCells = [
+  n: number,
+  batch: number,
+  createdAt: number,
+  updatedAt: number,
+  merged: string | null,
+  ...row: ObservationRow,
+];
 
-/** The statements of a writing connection, each with the shape of its rows. */
+/** The columns of `ObservationCells`, in its order. */
+export const OBSERVATION_COLUMNS = [
+  ...['n', 'batch', 'created_at', 'updated_at', 'merged'],
+  ...ROW_COLUMNS.split(', '),
+];
+
+/** The cells before the `ObservationRow`. */
+const CELL = { N: 0, BATCH: 1, CREATED_AT: 2, UPDATED_AT: 3, MERGED: 4, ROW: 5 } as const;
+
+/** The state of a trace. A tuple, because every write reads one for each trace. */
+type TraceCells = readonly [
+  startMs: number | null,
+  startNs: number | null,
+  endMs: number | null,
+  endNs: number | null,
+  root: number | null,
+  name: string | null,
+  status: number | null,
+  observations: number,
+  modelUsage: string | null,
+  otherUsage: string | null,
+  createdAt: number,
+  updatedAt: number,
+];
+
+/** Reads a cell by the values of the statement. */
+type CellQuery<Value> = (...values: SQLInputValue[]) => Value | undefined;
+
+type PendingUpdate = { readonly batch: number; readonly row: string; readonly receivedAt: number };
+
+/** The statements of a writing connection, with the types of their rows. */
 export class Statements implements ObservationTable<number> {
-  readonly #seqOf: StatementSync;
-  readonly #batchId: StatementSync;
+  readonly #seqOf: CellQuery<number>;
+  readonly #batchId: CellQuery<string>;
   readonly #insert: StatementSync;
   readonly #update: StatementSync;
-  readonly #row: StatementSync;
-  readonly #rowsOf: StatementSync;
-  readonly #rowByNumber: StatementSync;
-  readonly #traceNumber: StatementSync;
+  readonly #row: Query<ObservationCells>;
+  readonly #rowsOf: Query<ObservationCells>;
+  readonly #rowByNumber: Query<ObservationCells>;
+  readonly #traceNumber: CellQuery<number>;
   readonly #addTrace: StatementSync;
-  readonly #trace: StatementSync;
+  readonly #trace: Query<TraceCells>;
   readonly #saveTrace: StatementSync;
-  readonly #traceOfRun: StatementSync;
+  readonly #traceOfRun: CellQuery<number>;
   readonly #addPending: StatementSync;
-  readonly #anyPending: StatementSync;
-  readonly #pending: StatementSync;
+  readonly #anyPending: () => boolean;
+  readonly #pending: Query<PendingUpdate>;
   readonly #dropPending: StatementSync;
   readonly #addPair: StatementSync;
   readonly #copyPairs: StatementSync;
@@ -33,15 +72,10 @@ export class Statements implements ObservationTable<number> {
   readonly #removeTrace: StatementSync;
 
   constructor(db: DatabaseSync) {
-    const rows = (sql: string): StatementSync => {
-      const statement = db.prepare(sql);
-      statement.setReturnArrays(true);
-      return statement;
-    };
-    const columns = `n, ${ROW_COLUMNS}, batch, created_at, updated_at, merged`;
+    const select = `SELECT ${OBSERVATION_COLUMNS.join(', ')} FROM observations`;
     const values = ROW_COLUMNS.split(', ');
-    this.#seqOf = rows('SELECT seq FROM raw_batches WHERE id = ?');
-    this.#batchId = rows('SELECT id FROM raw_batches WHERE seq = ?');
+    this.#seqOf = cell(db, 'SELECT seq FROM raw_batches WHERE id = ?');
+    this.#batchId = cell(db, 'SELECT id FROM raw_batches WHERE seq = ?');
     this.#insert = db.prepare(
       `INSERT INTO observations (trace, batch, created_at, updated_at, ${ROW_COLUMNS})
        VALUES (?, ?, ?, ?, ${values.map(() => '?').join(', ')}) ON CONFLICT (trace, key) DO NOTHING`,
@@ -50,15 +84,16 @@ export class Statements implements ObservationTable<number> {
       `UPDATE observations SET batch = ?, created_at = ?, updated_at = ?, merged = ?,
          ${values.map((column) => `${column} = ?`).join(', ')} WHERE n = ?`,
     );
-    this.#row = rows(`SELECT ${columns} FROM observations WHERE trace = ? AND key = ?`);
-    this.#rowsOf = rows(`SELECT ${columns} FROM observations WHERE trace = ?`);
-    this.#rowByNumber = rows(`SELECT ${columns} FROM observations WHERE n = ?`);
-    this.#traceNumber = rows('SELECT n FROM traces WHERE project = ? AND key = ?');
+    this.#row = tuples(db, `${select} WHERE trace = ? AND key = ?`);
+    this.#rowsOf = tuples(db, `${select} WHERE trace = ?`);
+    this.#rowByNumber = tuples(db, `${select} WHERE n = ?`);
+    this.#traceNumber = cell(db, 'SELECT n FROM traces WHERE project = ? AND key = ?');
     this.#addTrace = db.prepare(
       `INSERT INTO traces (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
        VALUES (?1, ?2, ?3, ?4, 0, 0, ?4, ?4)`,
     );
-    this.#trace = rows(
+    this.#trace = tuples(
+      db,
       `SELECT start_ms, start_ns, end_ms, end_ns, root, name, status, observations, model_usage,
          other_usage, created_at, updated_at FROM traces WHERE n = ?`,
     );
@@ -67,16 +102,18 @@ export class Statements implements ObservationTable<number> {
          root = ?, name = ?, status = ?, observations = ?, model_usage = ?, other_usage = ?,
          created_at = ?, updated_at = ? WHERE n = ?`,
     );
-    this.#traceOfRun = rows(
+    this.#traceOfRun = cell(
+      db,
       `SELECT o.trace FROM observations o JOIN traces t ON t.n = o.trace
        WHERE o.key = ? AND substr(o.key, 1, 1) <> ':' AND t.project = ? ORDER BY o.n DESC LIMIT 1`,
     );
     this.#addPending = db.prepare(
       'INSERT OR IGNORE INTO pending_updates VALUES (?, ?, ?, ?, ?, ?)',
     );
-    this.#anyPending = rows('SELECT 1 FROM pending_updates LIMIT 1');
+    this.#anyPending = finds(db, 'SELECT 1 FROM pending_updates LIMIT 1');
     this.#pending = rows(
-      'SELECT batch, row, received_at FROM pending_updates WHERE project = ? AND key = ?',
+      db,
+      'SELECT batch, row, received_at AS receivedAt FROM pending_updates WHERE project = ? AND key = ?',
     );
     this.#addPair = db.prepare('INSERT OR IGNORE INTO batch_traces VALUES (?, ?)');
     this.#copyPairs = db.prepare(
@@ -93,11 +130,11 @@ export class Statements implements ObservationTable<number> {
   }
 
   seqOf(batchId: string): number | undefined {
-    return one<[number]>(this.#seqOf.get(batchId))?.[0];
+    return this.#seqOf(batchId);
   }
 
   batchId(seq: number): string {
-    return one<[string]>(this.#batchId.get(seq))?.[0] ?? '';
+    return this.#batchId(seq) ?? '';
   }
 
   /** The new row's number; undefined when the observation has a row already. */
@@ -118,17 +155,18 @@ export class Statements implements ObservationTable<number> {
   }
 
   row(trace: number, key: Key): NumberedRow<number> {
-    const found = one<Cell[]>(this.#row.get(trace, key));
-    if (found === undefined) throw new Error('an observation that was there is gone');
+    const found = this.#row.get(trace, key);
+    if (found === undefined)
+      throw new Error(`trace ${trace} has lost an observation within a transaction`);
     return splitRow(found);
   }
 
   rowsOf(trace: number): NumberedRow<number>[] {
-    return (this.#rowsOf.all(trace) as unknown as Cell[][]).map(splitRow);
+    return this.#rowsOf.all(trace).map(splitRow);
   }
 
   traceNumber(project: string, key: Key): number | undefined {
-    return one<[number]>(this.#traceNumber.get(project, key))?.[0];
+    return this.#traceNumber(project, key);
   }
 
   addTrace(project: string, key: Key, longId: string | null, at: number): number {
@@ -136,25 +174,25 @@ export class Statements implements ObservationTable<number> {
   }
 
   traceState(n: number): TraceState {
-    const cells = one<Cell[]>(this.#trace.get(n));
-    if (cells === undefined) throw new Error('a trace that was there is gone');
-    const [startMs, startNs, endMs, endNs, root] = cells as (number | null)[];
-    const [name, status, count, model, other, createdAt, updatedAt] = cells.slice(5);
-    const state = new TraceState(n, createdAt as number);
-    state.seen(updatedAt as number);
-    state.startMs = startMs ?? null;
-    state.startNs = startNs ?? null;
-    state.endMs = endMs ?? null;
-    state.endNs = endNs ?? null;
-    state.name = name as string | null;
-    state.status = status as number | null;
-    state.count = count as number;
-    state.modelUsage = sumsOf(model);
-    state.otherUsage = sumsOf(other);
-    state.root = root ?? null;
-    if (state.root !== null) {
-      const found = one<Cell[]>(this.#rowByNumber.get(state.root));
-      if (found !== undefined) state.rootKey = rootKeyOf(state.root, splitRow(found)[1]);
+    const row = this.#trace.get(n);
+    if (row === undefined) throw new Error(`trace ${n} is lost within a transaction`);
+    const [startMs, startNs, endMs, endNs, root, name, status, observations, ...rest] = row;
+    const [modelUsage, otherUsage, createdAt, updatedAt] = rest;
+    const state = new TraceState(n, createdAt);
+    state.seen(updatedAt);
+    state.startMs = startMs;
+    state.startNs = startNs;
+    state.endMs = endMs;
+    state.endNs = endNs;
+    state.name = name;
+    state.status = status;
+    state.count = observations;
+    state.modelUsage = sumsOf(modelUsage);
+    state.otherUsage = sumsOf(otherUsage);
+    state.root = root;
+    const found = root === null ? undefined : this.#rowByNumber.get(root);
+    if (root !== null && found !== undefined) {
+      state.rootKey = rootKeyOf(root, splitRow(found)[1]);
     }
     return state;
   }
@@ -184,12 +222,12 @@ export class Statements implements ObservationTable<number> {
     this.#addPair.run(batch, trace);
   }
 
-  /** The batches of one trace are the other's, too. */
+  /** Adds the batches of one trace to the other. */
   copyPairs(from: number, to: number): void {
     this.#copyPairs.run(from, to);
   }
 
-  /** Puts an observation into another trace; false where that has one of the same key. */
+  /** Moves an observation to another trace; false if that has one with the same key. */
   move(n: number, trace: number, key: Key): boolean {
     return this.#move.run(n, trace, key).changes === 1;
   }
@@ -198,19 +236,19 @@ export class Statements implements ObservationTable<number> {
     this.#remove.run(n);
   }
 
-  /** A trace without observations. */
+  /** Removes a trace without observations. */
   removeTrace(n: number): void {
     this.#removePairs.run(n);
     this.#removeTrace.run(n);
   }
 
-  /** Run ids are unique in a project; where they are not, the newest run is meant. */
+  /** Run ids are unique in a project; if they are not, the newest run counts. */
   traceOfRun(project: string, key: Key): number | undefined {
-    return one<[number]>(this.#traceOfRun.get(key, project))?.[0];
+    return this.#traceOfRun(key, project);
   }
 
   hasPending(): boolean {
-    return this.#anyPending.get() !== undefined;
+    return this.#anyPending();
   }
 
   addPending(project: string, row: ObservationRow, state: RowState<number>): void {
@@ -220,30 +258,26 @@ export class Statements implements ObservationTable<number> {
   }
 
   takePending(project: string, key: Key): [row: ObservationRow, state: RowState<number>][] {
-    const found = this.#pending.all(project, key) as unknown as [number, string, number][];
+    const found = this.#pending.all(project, key);
     if (found.length > 0) this.#dropPending.run(project, key);
-    return found.map(([batch, text, at]) => [
-      [key, ...(JSON.parse(text) as unknown[])] as ObservationRow,
+    return found.map(({ batch, row, receivedAt: at }) => [
+      [key, ...(JSON.parse(row) as unknown[])] as ObservationRow,
       { batch, createdAt: at, updatedAt: at, merged: null },
     ]);
   }
 }
 
-/** A row as it is read, with `n` before and the state behind. */
-export function splitRow(cells: Cell[]): NumberedRow<number> {
-  const [batch, createdAt, updatedAt, merged] = cells.slice(1 + ROW_LENGTH) as [
-    number,
-    number,
-    number,
-    string | null,
-  ];
+export function splitRow(cells: ObservationCells): NumberedRow<number> {
+  // Not a rest pattern, which costs several times as much as the slice.
+  const row = cells.slice(CELL.ROW) as ObservationRow;
   return [
-    cells[0] as number,
-    cells.slice(1, 1 + ROW_LENGTH) as unknown as ObservationRow,
-    { batch, createdAt, updatedAt, merged },
+    cells[CELL.N],
+    row,
+    {
+      batch: cells[CELL.BATCH],
+      createdAt: cells[CELL.CREATED_AT],
+      updatedAt: cells[CELL.UPDATED_AT],
+      merged: cells[CELL.MERGED],
+    },
   ];
-}
-
-function one<Row>(found: unknown): Row | undefined {
-  return found as Row | undefined;
 }
