@@ -1,5 +1,5 @@
 import type { Clock, Logger } from '../component/component.ts';
-import type { DataDirectory, DiskHealth } from './directory.ts';
+import type { DiskHealth, OwnedDirectory } from './directory.ts';
 import { openDirectory } from './directory.ts';
 import { keepShrinking, SHRINK, TRUNCATE_LOG } from './maintenance.ts';
 import type {
@@ -86,7 +86,7 @@ export async function openDatabase<Module extends OperationModule>(
 
 function database<Known extends Operations>(
   options: DatabaseOptions,
-  directory: DataDirectory,
+  directory: OwnedDirectory,
   writer: ThreadClient,
   reader: ThreadClient,
 ): Database<Known> {
@@ -157,7 +157,7 @@ function callerOf<Table extends OperationTable>(
 
 function threadData(
   options: DatabaseOptions,
-  directory: DataDirectory,
+  directory: OwnedDirectory,
   access: Access,
 ): ThreadData {
   return {
@@ -169,7 +169,11 @@ function threadData(
   };
 }
 
-function reportDamage(logger: Logger, directory: DataDirectory, corrupt: string | undefined): void {
+function reportDamage(
+  logger: Logger,
+  directory: OwnedDirectory,
+  corrupt: string | undefined,
+): void {
   if (corrupt === undefined) return;
   logger.error(
     { file: directory.databaseFile, kept: corrupt },

@@ -31,7 +31,7 @@ export type DirectoryOptions = {
 };
 
 /** A data directory that this process owns, until it closes it or dies. */
-export type DataDirectory = {
+export type OwnedDirectory = {
   readonly databaseFile: string;
   readonly reserveFile: string;
   /** Called before every append. Never waits: the answer is at most about a second old. */
@@ -53,7 +53,7 @@ export type DiskHealth = {
   };
 };
 
-export async function openDirectory(options: DirectoryOptions): Promise<DataDirectory> {
+export async function openDirectory(options: DirectoryOptions): Promise<OwnedDirectory> {
   const directory = resolve(options.directory);
   const path = (suffix: string): string => join(directory, options.name + suffix);
   await ensureDirectory(directory, options.createDirectory);

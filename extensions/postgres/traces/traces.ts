@@ -1,6 +1,6 @@
 import { batchOf } from '../../../src/queue/record.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
-import { cursorOf, placeOf } from '../../../src/store/rows/place.ts';
+import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import type {
@@ -42,7 +42,7 @@ async function listTraces(
   scope: Scope,
   filter: TraceFilter,
 ): Promise<Page<StoredTrace>> {
-  const before = placeOf(filter.cursor);
+  const before = placeOfCursor(filter.cursor);
   const rows = await reading.findTraces(database, scope, filter, before, filter.limit + 1);
   return tracePage(rows, filter.limit);
 }
@@ -53,7 +53,7 @@ async function listObservations(
   traceId: string,
   page: { limit: number; cursor?: string },
 ): Promise<Page<StoredObservation>> {
-  const after = placeOf(page.cursor);
+  const after = placeOfCursor(page.cursor);
   const key = keyOfId(traceId);
   const found = await reading.findObservations(database, scope, key, after, page.limit + 1);
   const items = found.slice(0, page.limit);
