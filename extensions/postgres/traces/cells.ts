@@ -21,7 +21,7 @@ const HAS_ESCAPED = /[\u0000\u0001]/;
 // biome-ignore lint/suspicious/noControlCharactersInRegex: as above.
 const ESCAPES = /\u0001(?:\u0002|\u0003|[\u0010-\u001f]{4})/g;
 
-export function toText(text: string): string {
+export function toStoredText(text: string): string {
   if (!HAS_ESCAPED.test(text) && text.isWellFormed()) return text;
   return text.replaceAll(ESCAPED, (found) => {
     if (found === '\u0000') return NUL;
@@ -32,7 +32,7 @@ export function toText(text: string): string {
   });
 }
 
-export function fromText(text: string): string {
+export function fromStoredText(text: string): string {
   if (!text.includes(ESCAPE)) return text;
   return text.replaceAll(ESCAPES, (found) => {
     if (found === NUL) return '\u0000';
@@ -47,7 +47,7 @@ export function fromText(text: string): string {
 const HASHED = 0xff;
 
 export function toKey(key: Key): Buffer {
-  if (typeof key === 'string') return Buffer.from(toText(key));
+  if (typeof key === 'string') return Buffer.from(toStoredText(key));
   return Buffer.concat([Buffer.of(HASHED), key]);
 }
 
@@ -60,7 +60,7 @@ export function keyCell(key: Key): string | Buffer {
 }
 
 export function fromKey(bytes: Buffer): Key {
-  return bytes[0] === HASHED ? bytes.subarray(1) : fromText(bytes.toString());
+  return bytes[0] === HASHED ? bytes.subarray(1) : fromStoredText(bytes.toString());
 }
 
 /** A cell as the driver takes and gives it: `bigint` and `numeric` come as text, `bytea` as bytes. */
@@ -140,12 +140,12 @@ export function rowCells(row: ObservationRow): Cell[] {
 }
 
 function textCell<T extends string | number | null>(value: T): string | T {
-  return typeof value === 'string' ? toText(value) : value;
+  return typeof value === 'string' ? toStoredText(value) : value;
 }
 
 function parentCell(parent: ObservationRow[5]): string | null {
   if (parent === null || typeof parent === 'string') return textCell(parent);
-  return WHOLE_PARENT + toText(Buffer.from(parent).toString());
+  return WHOLE_PARENT + toStoredText(Buffer.from(parent).toString());
 }
 
 /** The inverse of `observationCells`, of a row read as a list of these columns. */
@@ -192,7 +192,7 @@ function ofRaw(cell: Cell | undefined): string | null {
 }
 
 function ofText(cell: Cell | undefined): string | null {
-  return typeof cell === 'string' ? fromText(cell) : null;
+  return typeof cell === 'string' ? fromStoredText(cell) : null;
 }
 
 function ofNumber(cell: Cell | undefined): number | null {
@@ -201,6 +201,6 @@ function ofNumber(cell: Cell | undefined): number | null {
 
 function ofParent(text: string | null): ObservationRow[5] {
   if (text === null) return null;
-  if (!text.startsWith(WHOLE_PARENT)) return fromText(text);
-  return Buffer.from(fromText(text.slice(WHOLE_PARENT.length)));
+  if (!text.startsWith(WHOLE_PARENT)) return fromStoredText(text);
+  return Buffer.from(fromStoredText(text.slice(WHOLE_PARENT.length)));
 }

@@ -1,6 +1,13 @@
 import type { Statement } from '../connection/statement.ts';
 import type { Cell } from './cells.ts';
-import { keyCell, OBSERVATION_CELLS, observationCells, rowCells, toKey, toText } from './cells.ts';
+import {
+  keyCell,
+  OBSERVATION_CELLS,
+  observationCells,
+  rowCells,
+  toKey,
+  toStoredText,
+} from './cells.ts';
 import { type CellTypes, columnOf, columnsOf, unnest } from './columns.ts';
 import type { Entry } from './facts.ts';
 import { TRACE_CELLS } from './state.ts';
@@ -62,7 +69,7 @@ function newTraces(project: string, set: WorkingSet): Statement[] {
   if (traces.length === 0) return [];
   const cells = traces.map(({ n, key, longId, at }) => [
     ...[n, keyCell(key)],
-    ...[longId && toText(longId), at],
+    ...[longId && toStoredText(longId), at],
   ]);
   return [
     [

@@ -6,13 +6,13 @@ import { ask } from '../connection/statement.ts';
 import type { Cell } from './cells.ts';
 import {
   fromKey,
-  fromText,
+  fromStoredText,
   keyCell,
   OBSERVATION_CELLS,
   observationOfCells,
   rowOfCells,
   toKey,
-  toText,
+  toStoredText,
 } from './cells.ts';
 import { columnOf, columnsOf, unnest } from './columns.ts';
 import type { Entry, Facts, WaitingRun, Wanted } from './facts.ts';
@@ -150,7 +150,7 @@ export function addTraces(
         project,
         ...columnsOf(
           NAME_CELLS,
-          names.map(({ key, longId, at }) => [keyCell(key), longId && toText(longId), at]),
+          names.map(({ key, longId, at }) => [keyCell(key), longId && toStoredText(longId), at]),
         ),
       ],
     ],
@@ -187,7 +187,7 @@ function addName(row: Found, facts: Facts): number {
 }
 
 /** Reads what is wanted into `facts`: a statement for each kind of thing. */
-export async function load(
+export async function loadSnapshot(
   client: PostgresTransaction,
   project: string,
   wanted: Wanted,
@@ -364,7 +364,7 @@ function summedEntry(row: Found): Entry {
   const [trace, n] = [Number(row.trace), Number(row.n)];
   const cell = (name: string): number | null => (row[name] === null ? null : Number(row[name]));
   const text = (name: string): string | null =>
-    row[name] === null ? null : fromText(String(row[name]));
+    row[name] === null ? null : fromStoredText(String(row[name]));
   return {
     ...{ n, key, trace },
     row: [

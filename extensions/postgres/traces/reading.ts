@@ -17,15 +17,15 @@ import { rows } from '../connection/statement.ts';
 import type { Cell } from './cells.ts';
 import {
   fromKey,
-  fromText,
+  fromStoredText,
   OBSERVATION_CELLS,
   observationOfCells,
   toKey,
-  toText,
+  toStoredText,
 } from './cells.ts';
 
 /** A project, and milliseconds since the epoch. */
-export type Scope = readonly [project: string, since: number];
+export type ScopeValues = readonly [project: string, since: number];
 
 const TRACE_COLUMNS =
   't.n, t.key, t.long_id, t.at_ms, t.at_ns, t.name, t.status, t.start_ms, t.start_ns, t.end_ms, ' +
@@ -34,7 +34,7 @@ const TRACE_COLUMNS =
 /** Newest first. Only the conditions that were asked for, so that the index by time carries the order. */
 export async function findTraces(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   filter: TraceFilter,
   before: Place | null,
   limit: number,
@@ -51,7 +51,7 @@ export async function findTraces(
   if (from !== undefined) where.push(`(t.at_ms, t.at_ns) >= ${place([from.ms, from.ns])}`);
   if (to !== undefined) where.push(`(t.at_ms, t.at_ns) < ${place([to.ms, to.ns])}`);
   if (status !== undefined) where.push(`t.status = ${given(OBSERVATION_STATUSES.indexOf(status))}`);
-  if (name !== undefined) where.push(`t.name = ${given(toText(name))}`);
+  if (name !== undefined) where.push(`t.name = ${given(toStoredText(name))}`);
   if (kind !== undefined) {
     where.push(anyObservation(`o.kind = ${given(OBSERVATION_KINDS.indexOf(kind))}`));
   }
@@ -77,12 +77,12 @@ function anyObservation(condition: string): string {
 
 /** The columns compare byte by byte, so that case is ignored of ASCII letters alone. */
 function likeAnywhere(text: string): string {
-  return `%${toText(text).replaceAll(/[\\%_]/g, (character) => `\\${character}`)}%`;
+  return `%${toStoredText(text).replaceAll(/[\\%_]/g, (character) => `\\${character}`)}%`;
 }
 
 export async function findTrace(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   key: Key,
 ): Promise<TraceRow | undefined> {
   const { rows } = await client.query(
@@ -114,7 +114,7 @@ function traceRow(row: Row): TraceRow {
 }
 
 function textIn(value: unknown): string | null {
-  return typeof value === 'string' ? fromText(value) : null;
+  return typeof value === 'string' ? fromStoredText(value) : null;
 }
 
 const PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
@@ -128,7 +128,7 @@ export type FoundObservation = { readonly place: Place; readonly observation: St
 
 export async function findObservations(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   traceKey: Key,
   after: Place | null,
   limit: number,
@@ -144,7 +144,7 @@ export async function findObservations(
 
 export async function findInTrace(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   traceKey: Key,
   key: Key,
 ): Promise<StoredObservation | undefined> {
@@ -158,7 +158,7 @@ export async function findInTrace(
 
 export async function findAnywhere(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   key: Key,
 ): Promise<StoredObservation | undefined> {
   const { rows } = await client.query(
@@ -169,7 +169,7 @@ export async function findAnywhere(
   return rows.map((row) => found(scope, row).observation)[0];
 }
 
-function found([project]: Scope, found: Row): FoundObservation {
+function found([project]: ScopeValues, found: Row): FoundObservation {
   const { n, row, state } = observationOfCells(
     OBSERVATION_CELLS.map(([name]) => found[name] as Cell),
   );
@@ -189,7 +189,7 @@ function payloadOf(row: ObservationRow, state: RowState<string>): PayloadRefs {
 /** Raw batches that came within the time, or that a trace within the time has events of. */
 export async function findBatches(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   ids: readonly string[],
 ): Promise<BatchRecord[]> {
   const batches = await rows<BatchRow>(

@@ -1,6 +1,6 @@
 import { sumsOf, sumsToText, TraceState } from '../../../src/store/rows/trace-sums.ts';
 import type { Cell } from './cells.ts';
-import { fromText, toText } from './cells.ts';
+import { fromStoredText, toStoredText } from './cells.ts';
 
 /** The columns of what a trace sums up, in this order, with the types of their arrays. */
 export const TRACE_CELLS = [
@@ -38,7 +38,7 @@ export function traceCells(trace: TraceState): Cell[] {
     rootKey?.[0] ?? null,
     rootKey?.[1] ?? null,
     rootKey?.[2] ?? null,
-    trace.name === null ? null : toText(trace.name),
+    trace.name === null ? null : toStoredText(trace.name),
     trace.status,
     trace.count,
     textOf(sumsToText(trace.modelUsage)),
@@ -49,11 +49,11 @@ export function traceCells(trace: TraceState): Cell[] {
 }
 
 function ofText(cell: Cell | undefined): string | null {
-  return typeof cell === 'string' ? fromText(cell) : null;
+  return typeof cell === 'string' ? fromStoredText(cell) : null;
 }
 
 function textOf(text: string | null): string | null {
-  return text === null ? null : toText(text);
+  return text === null ? null : toStoredText(text);
 }
 
 /** The inverse of `traceCells`; a new one each time, because it changes. */

@@ -11,7 +11,15 @@ import { changesOf } from './changes.ts';
 import type { Facts } from './facts.ts';
 import { noFacts, Wanted } from './facts.ts';
 import type { Beginning, TraceName } from './loading.ts';
-import { addTraces, begin, isWaitedFor, load, lockNamed, someWait, TraceGone } from './loading.ts';
+import {
+  addTraces,
+  begin,
+  isWaitedFor,
+  loadSnapshot,
+  lockNamed,
+  someWait,
+  TraceGone,
+} from './loading.ts';
 import { isNotRead, WorkingSet } from './working-set.ts';
 
 /** Rows of one transaction: others that write the same traces need not wait for a whole large batch. */
@@ -128,7 +136,7 @@ class Write {
       throw new MustBeAlone();
     }
     await lockNamed(client, project, names, this.#facts);
-    await load(client, project, this.#firstWanted(), this.#facts);
+    await loadSnapshot(client, project, this.#firstWanted(), this.#facts);
     const set = await this.#merged(client, beginning);
     const missing = sources.filter(({ id }) => !beginning.batches.has(id));
     if (missing.length > 0) await this.#database.storeDelivered(client, missing);
@@ -139,7 +147,7 @@ class Write {
     for (let round = 0; round < ROUNDS; round++) {
       const set = this.#merge(beginning);
       if (set.wanted.isEmpty) return set;
-      await load(client, this.#project, set.wanted, this.#facts);
+      await loadSnapshot(client, this.#project, set.wanted, this.#facts);
     }
     throw new Error('a write wants more and more');
   }
