@@ -1,5 +1,5 @@
 import type { Pipeline, Settings } from '../component/component.ts';
-import type { Reservation } from '../http/admission.ts';
+import type { ByteReservation } from '../http/admission.ts';
 import { renderEnvelopeRefusal } from '../http/envelope.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { answer } from '../http/exchange.ts';
@@ -150,7 +150,7 @@ async function withStore(
     throw new Refusal('not_found', 'Nothing can be read here: no store is named by auth.');
   }
   const { bytesInFlight, scanner } = settings.host.service(LISTENERS);
-  const reservation: Reservation = bytesInFlight.reserve(NARROW_BYTES);
+  const reservation: ByteReservation = bytesInFlight.reserve(NARROW_BYTES);
   const payloads = (): PayloadReader =>
     readPayloads(store.traces, tenant.projectId, scanner, reservation);
   try {

@@ -9,7 +9,7 @@ import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
-import { cursorOf, placeOf, placeOfRow } from '../../../src/store/rows/place.ts';
+import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import type {
@@ -125,7 +125,7 @@ async function listTraces(
   const { limit, cursor, from, to, status, kind, name, query } = filter;
   const asked: TraceQuery = {
     limit: limit + 1,
-    before: placeOf(cursor),
+    before: placeOfCursor(cursor),
     from: from ?? null,
     to: to ?? null,
     status: status === undefined ? null : OBSERVATION_STATUSES.indexOf(status),
@@ -142,7 +142,7 @@ async function listObservations(
   traceId: string,
   { limit, cursor }: { limit: number; cursor?: string },
 ): Promise<Page<StoredObservation>> {
-  const after = placeOf(cursor);
+  const after = placeOfCursor(cursor);
   const found = await database.search('traces.observations', [
     scope,
     keyOfId(traceId),

@@ -141,7 +141,7 @@ function takeEvent(facts: SpanFacts, event: OtlpEvent): void {
   }
 }
 
-export function headOf(span: OtlpSpan): SpanHead {
+export function spanHeadOf(span: OtlpSpan): SpanHead {
   const parent = span.parentSpanId ?? '';
   return {
     traceId: (span.traceId ?? '').toLowerCase(),

@@ -21,7 +21,7 @@ export function cursorOf({ ms, ns, n }: Place): string {
 }
 
 /** The place behind which a page begins; null without a cursor. Throws `StoreError` for a cursor of another kind. */
-export function placeOf(cursor: string | undefined): Place | null {
+export function placeOfCursor(cursor: string | undefined): Place | null {
   if (cursor === undefined) return null;
   const text = Buffer.from(cursor, 'base64url').toString('latin1');
   const match = /^(-?\d{1,16})\.(\d{1,6})\.(\d{1,16})$/.exec(text);

@@ -83,7 +83,8 @@ t.test('refuses the first unknown version, and no known one', async (t) => {
   t.throws(() => refuseNewer(db, 'store.db', MIGRATIONS), {
     name: 'NewerDataError',
     code: 'newer_data',
-    message: /^store\.db was written by a newer version .* version 3, .* up to 2\. Start that version/,
+    message:
+      /^store\.db was written by a newer version .* version 3, .* up to 2\. Start that version/,
   });
 });
 

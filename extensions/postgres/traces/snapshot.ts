@@ -1,8 +1,8 @@
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
-import type { Cell } from './cells.ts';
+import type { TraceTableRow } from './rows.ts';
 
-/** An observation as it stands in the tables, or will. */
+/** A row of `observations`, as it is in the table or will be. */
 export type Entry = {
   readonly n: number;
   readonly key: Key;
@@ -15,29 +15,30 @@ export type PendingUpdate = readonly [row: ObservationRow, state: RowState<strin
 export type WaitingRun = { readonly key: Key; readonly parent: Key };
 
 /**
- * What a write has read of its project so far. A name that is missing in a map was not asked for; what is not
- * there stands in it as null, or as an empty list. Keys are by name (`nameOfKey`).
+ * The rows that a write has read so far. A name that is missing in a map has not been read; a row that does not exist
+ * is null, or an empty list. Keys are by name (`nameOfKey`).
  */
-export type Facts = {
+export type Snapshot = {
   /** Numbers of traces. */
   readonly numbers: Map<string, number | null>;
-  /** Traces by number, each as its cells (TRACE_CELLS); locked until the end of the transaction. */
-  readonly traces: Map<number, readonly Cell[]>;
-  /** When those were made that this transaction made: nothing can be in them yet. */
+  /** Traces by number, locked until the end of the transaction. */
+  readonly traces: Map<number, TraceTableRow>;
+  /** Traces that this transaction created, by number, with their time of creation: they have no rows yet. */
   readonly empty: Map<number, number>;
   /** Observations by `placeName`. */
   readonly entries: Map<string, Entry | null>;
-  /** Observations of a key wherever they stand, the newest few. */
+  /** The newest observations of a key, in any trace. */
   readonly runs: Map<string, readonly Entry[]>;
-  /** All observations of a trace, without what no sum is made of. */
+  /** All observations of a trace, with only the cells that sums need. */
   readonly whole: Map<number, readonly Entry[]>;
+  /** Updates that wait for a run, by its key. */
   readonly pending: Map<string, readonly PendingUpdate[]>;
-  /** Waiting runs by their own key, and by their parent's. */
+  /** Runs that wait for their parent's trace, by their own key, and by their parent's. */
   readonly waiting: Map<string, WaitingRun | null>;
   readonly children: Map<string, readonly WaitingRun[]>;
 };
 
-export function noFacts(): Facts {
+export function emptySnapshot(): Snapshot {
   return {
     numbers: new Map(),
     traces: new Map(),
@@ -55,11 +56,11 @@ export function placeName(trace: number, key: Key): string {
   return `${trace} ${nameOfKey(key)}`;
 }
 
-/** What is to be read. */
-export class Wanted {
+/** The rows that a write has to read next, by the map of the snapshot that they belong to. */
+export class ReadSet {
   readonly numbers = new Map<string, Key>();
   readonly traces = new Set<number>();
-  readonly entries = new Map<string, readonly [trace: number, key: Key]>();
+  readonly entries = new Map<string, Pick<Entry, 'trace' | 'key'>>();
   readonly runs = new Map<string, Key>();
   readonly whole = new Set<number>();
   readonly pending = new Map<string, Key>();
@@ -79,11 +80,11 @@ export class Wanted {
     ].every(({ size }) => size === 0);
   }
 
-  entry(trace: number, key: Key): void {
-    this.entries.set(placeName(trace, key), [trace, key]);
+  addEntry(trace: number, key: Key): void {
+    this.entries.set(placeName(trace, key), { trace, key });
   }
 
-  key(of: 'numbers' | 'runs' | 'pending' | 'waiting' | 'children', key: Key): void {
-    this[of].set(nameOfKey(key), key);
+  addKey(to: 'numbers' | 'runs' | 'pending' | 'waiting' | 'children', key: Key): void {
+    this[to].set(nameOfKey(key), key);
   }
 }
