@@ -4,18 +4,16 @@ import { insertBatches } from '../extensions/postgres/batches/batches.ts';
 import { migrate } from '../extensions/postgres/connection/migrate.ts';
 import { openPostgres } from '../extensions/postgres/connection/pool.ts';
 import { MIGRATIONS } from '../extensions/postgres/migrations/index.ts';
-import {
-  type Cell,
-  OBSERVATION_CELLS,
-  observationCells,
-} from '../extensions/postgres/traces/cells.ts';
-import { columnsOf, unnest } from '../extensions/postgres/traces/columns.ts';
+import type { Cell, Column } from '../extensions/postgres/traces/columns.ts';
+import { columnParameters, namesOf, unnest } from '../extensions/postgres/traces/columns.ts';
+import { OBSERVATION_COLUMNS } from '../extensions/postgres/traces/rows.ts';
+import type { Entry } from '../extensions/postgres/traces/snapshot.ts';
 import { postgresTraces } from '../extensions/postgres/traces/traces.ts';
 import { systemClock } from '../src/component/clock.ts';
 import type { ObservationBatch } from '../src/model/batch.ts';
 import type { Observation } from '../src/model/observation.ts';
 import { ulid } from '../src/model/ulid.ts';
-import { rowOf } from '../src/store/rows/observation-row.ts';
+import { ROW, rowOf } from '../src/store/rows/observation-row.ts';
 import { anObservation } from '../test/helper/batches.ts';
 import { postgresServer } from '../test/helper/postgres-server.ts';
 import { databaseOf } from '../test/helper/queue-database.ts';
@@ -38,9 +36,11 @@ const { values: flags } = parseArgs({
 const rounds = Number(flags.rounds);
 const total = Number(flags.rows);
 
-const CELLS = [['project', 'text'] as const, ...OBSERVATION_CELLS];
-const NAMES = CELLS.map(([name]) => name);
-const INTO = `observations (${NAMES.join(', ')})`;
+const COLUMNS: readonly Column<Entry>[] = [
+  { name: 'project', type: 'text', of: () => 'p' },
+  ...OBSERVATION_COLUMNS,
+];
+const INTO = `observations (${namesOf(COLUMNS)})`;
 const PER_TRACE = 5;
 /** As many as a worker delivers at once. */
 const AT_ONCE = 8;
@@ -83,9 +83,9 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
   const traces = postgresTraces(databaseOf(postgres), { since: () => Number.MIN_SAFE_INTEGER });
   const { write } = traces;
   const ways: readonly Way[] = [
-    { name: 'COPY', write: ({ observations }) => copy(client, observations.map(cellsOf)) },
-    { name: 'UNNEST', write: ({ observations }) => fromColumns(client, observations.map(cellsOf)) },
-    { name: 'multi-row', write: ({ observations }) => values(client, observations.map(cellsOf)) },
+    { name: 'COPY', write: ({ observations }) => copy(client, observations.map(entryOf)) },
+    { name: 'UNNEST', write: ({ observations }) => fromColumns(client, observations.map(entryOf)) },
+    { name: 'multi-row', write: ({ observations }) => values(client, observations.map(entryOf)) },
     { name: 'traces.write, 1 at a time', write, isKept: true },
     { name: `traces.write, ${AT_ONCE} at once`, write, atOnce: AT_ONCE, isKept: true },
     { name: 'the same, and raw batches', write, atOnce: AT_ONCE },
@@ -143,7 +143,7 @@ function batchOf(size: number): Observation[] {
   });
 }
 
-function cellsOf(observation: Observation): Cell[] {
+function entryOf(observation: Observation): Entry {
   const row = rowOf(observation, observation.traceId ?? '', 0, 'native');
   const state = {
     batch: ulid(Date.now()),
@@ -152,17 +152,22 @@ function cellsOf(observation: Observation): Cell[] {
     merged: null,
   };
   const n = Number(observation.id.split('-')[1]);
-  return ['p', ...observationCells(-1 - Math.floor(n / PER_TRACE), n, row, state)];
+  return { n, key: row[ROW.KEY], trace: -1 - Math.floor(n / PER_TRACE), row, state };
 }
 
-async function fromColumns(client: pg.Client, rows: readonly Cell[][]): Promise<void> {
+async function fromColumns(client: pg.Client, entries: readonly Entry[]): Promise<void> {
   await client.query(
-    `INSERT INTO ${INTO} SELECT * FROM ${unnest(CELLS, 1)}`,
-    columnsOf(CELLS, rows),
+    `INSERT INTO ${INTO} SELECT * FROM ${unnest(COLUMNS, 1)}`,
+    columnParameters(COLUMNS, entries),
   );
 }
 
-async function values(client: pg.Client, rows: readonly Cell[][]): Promise<void> {
+function cellsOf(entry: Entry): Cell[] {
+  return COLUMNS.map(({ of }) => of(entry));
+}
+
+async function values(client: pg.Client, entries: readonly Entry[]): Promise<void> {
+  const rows = entries.map(cellsOf);
   const places = rows.map((row, r) => `(${row.map((_, i) => `$${r * row.length + i + 1}`)})`);
   await client.query(`INSERT INTO ${INTO} VALUES ${places}`, rows.flat());
 }
@@ -174,8 +179,9 @@ type Wire = {
   endCopyFrom(): void;
 };
 
-function copy(client: pg.Client, rows: readonly Cell[][]): Promise<void> {
-  const text = Buffer.from(rows.map((row) => `${row.map(copied).join('\t')}\n`).join(''));
+function copy(client: pg.Client, entries: readonly Entry[]): Promise<void> {
+  const rows = entries.map((entry) => `${cellsOf(entry).map(copied).join('\t')}\n`);
+  const text = Buffer.from(rows.join(''));
   return new Promise((resolve, reject) => {
     let failure: Error | undefined;
     const query = {

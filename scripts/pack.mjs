@@ -17,7 +17,7 @@ else throw new Error('usage: node scripts/pack.mjs strip|restore');
 function strip() {
   restore();
   const text = readFileSync(manifest, 'utf8');
-  // Scripts stay: npm looks for postpack in the file as it is by then.
+  // Scripts remain: npm reads postpack from the changed file.
   const { optionalDependencies = {}, ...rest } = JSON.parse(text);
   const others = Object.entries(optionalDependencies).filter(([name]) => !isRuntime(name));
   if (others.length > 0) rest.optionalDependencies = Object.fromEntries(others);

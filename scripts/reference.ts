@@ -17,7 +17,7 @@ import { roomPicture } from './rooms.ts';
 const ROOT = join(import.meta.dirname, '..');
 const SECTION_OF = Object.fromEntries(Object.entries(SECTIONS).map(([name, kind]) => [kind, name]));
 
-/** What a marker may name, and the lines that belong between it and its end in a file. */
+/** The parts that a marker can name, each with the lines for a file. */
 const PARTS: Readonly<Record<string, (file: string) => string>> = {
   fields: (file) => fieldTable(factoryOf(file).config, file),
   components: componentTable,

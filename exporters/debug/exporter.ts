@@ -2,20 +2,26 @@ import type { Exporter, Settings } from '../../src/component/component.ts';
 import type { Batch, ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf, rawEventId, rawOf } from '../../src/model/batch.ts';
 import { RetryableError } from '../../src/model/errors.ts';
-import { indexOf, itemId, requestIndexOf, sourceEvent } from '../../src/model/formats.ts';
+import {
+  indexOf,
+  itemId,
+  positionOf,
+  requestIndexOf,
+  sourceEvent,
+} from '../../src/model/formats.ts';
 import type { DebugConfig } from './config.ts';
 
 /**
- * Shows what passes, and never stands in its way: what cannot be shown is said to be so.
+ * Logs batches. A batch that cannot be logged is reported, and never fails or delays the pipeline.
  *
- *   batch ──▶ sampled? ──▶ a line for the batch ──(normal)──▶ one for each item ──(detailed)──▶ with its payload
+ *   batch ──▶ sampled? ──▶ a line for the batch ──(normal)──▶ a line for each item ──(detailed)──▶ with its payload
  */
 export function createExporter(settings: Settings, config: DebugConfig): Exporter {
   const { logger } = settings;
   const isSampled = createSampler(settings, config);
   let isStopped = false;
 
-  function show(batch: Batch): void {
+  function log(batch: Batch): void {
     const raw = rawOf(batch);
     logger.info(
       {
@@ -27,12 +33,12 @@ export function createExporter(settings: Settings, config: DebugConfig): Exporte
         rejected: raw.rejections.length,
         bytes: raw.body.length,
       },
-      'Batch.',
+      'Batch',
     );
     if (config.verbosity === 'basic') return;
     const withPayload = config.verbosity === 'detailed';
     const lines = batch.kind === 'raw' ? rawItems(batch, withPayload) : items(batch, withPayload);
-    for (const line of lines) logger.info(line, 'Item.');
+    for (const line of lines) logger.info(line, 'Item');
   }
 
   return {
@@ -44,9 +50,9 @@ export function createExporter(settings: Settings, config: DebugConfig): Exporte
       if (isStopped) throw new RetryableError('shutting_down', 'The exporter is shut down.');
       if (!isSampled()) return;
       try {
-        show(batch);
-      } catch (error) {
-        logger.warn({ batch: rawOf(batch).id, error }, 'A batch cannot be shown.');
+        log(batch);
+      } catch (err) {
+        logger.warn({ batch: rawOf(batch).id, err }, 'Batch could not be logged');
       }
     },
   };
@@ -72,7 +78,8 @@ function* items(
   { source, observations }: ObservationBatch,
   withPayload: boolean,
 ): Iterable<object> {
-  for (const [position, observation] of observations.entries()) {
+  for (const observation of observations) {
+    const position = positionOf(source, observation.index);
     yield {
       raw_event: rawEventId(source.id, observation.index),
       id: observation.id,
@@ -82,7 +89,7 @@ function* items(
       kind: observation.kind,
       status: observation.status,
       model: observation.model,
-      ...(withPayload ? { item: sourceEvent(source, position) } : {}),
+      ...(withPayload && position !== undefined ? { item: sourceEvent(source, position) } : {}),
     };
   }
 }

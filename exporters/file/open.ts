@@ -4,10 +4,7 @@ import { mkdir, open } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import type { FileConfig } from './config.ts';
 
-/**
- * Never through a symbolic link that somebody put there, never into a pipe or device (without waiting for
- * its reader), and readable by this user alone.
- */
+/** Never through a symbolic link, never into a pipe or device (and without waiting for its reader). */
 const FLAGS =
   constants.O_RDWR |
   constants.O_APPEND |
@@ -20,13 +17,13 @@ export async function openForAppend(config: FileConfig): Promise<FileHandle> {
     await mkdir(dirname(config.path), { recursive: true, mode: 0o700 });
   }
   const file = await open(config.path, FLAGS, 0o600);
-  const facts = await file.stat();
-  if (facts.isFile()) return file;
+  const stats = await file.stat();
+  if (stats.isFile()) return file;
   await file.close();
-  throw new Error(`${config.path} is no regular file`);
+  throw new Error(`${config.path} is not a regular file`);
 }
 
-/** A new name in a directory outlives a power cut only once the directory is synced. */
+/** A new name survives a power cut only after its directory is synced. */
 export async function syncDirectory(path: string): Promise<void> {
   const directory = await open(dirname(path), constants.O_RDONLY);
   try {

@@ -4,14 +4,14 @@ import type { Settings } from '../../src/component/component.ts';
 import type { FileConfig } from './config.ts';
 import { openForAppend, syncDirectory } from './open.ts';
 import { moveAside, prune } from './rotation.ts';
-import { cutTorn } from './torn-write.ts';
+import { cutTornWrite } from './torn-write.ts';
 
-/** A file that only grows at its end, until it is renamed and begun anew. One caller at a time. */
+/** A file that is appended to, until it is renamed and a new one starts. For one caller at a time. */
 export type RotatingFile = {
   open(): Promise<void>;
-  /** Bytes that fit before the next rotation. */
+  /** Bytes until the next rotation. */
   room(): number;
-  /** All of it or, when it rejects, nothing of it. */
+  /** Writes all bytes; if it rejects, none of them is in the file. */
   write(bytes: Buffer): Promise<void>;
   close(): Promise<void>;
 };
@@ -26,7 +26,7 @@ export function createRotatingFile(settings: Settings, config: FileConfig): Rota
   async function openFile(): Promise<FileHandle> {
     const opened = await openForAppend(config);
     try {
-      size = await cutTorn(opened, config, logger);
+      size = await cutTornWrite(opened, config, logger);
       await syncDirectory(path);
     } catch (error) {
       await opened.close();
@@ -36,12 +36,12 @@ export function createRotatingFile(settings: Settings, config: FileConfig): Rota
     return opened;
   }
 
-  /** The open file, unless somebody moved or deleted it: then a new one at the path. */
+  /** The open file, or a new one if the open one was moved or deleted. */
   async function currentFile(): Promise<FileHandle> {
     if (handle === undefined) return openFile();
     const [open, there] = await Promise.all([handle.stat(), stat(path).catch(() => undefined)]);
     if (there?.ino === open.ino && there.dev === open.dev) return handle;
-    logger.info({ path }, 'The file was moved away; opening it again.');
+    logger.info({ path }, 'File was moved or deleted; a new one is opened');
     await close();
     return openFile();
   }
@@ -61,18 +61,18 @@ export function createRotatingFile(settings: Settings, config: FileConfig): Rota
       await writeFully(file, bytes);
       if (config.fsync) await file.datasync();
     } catch (error) {
-      await takeBack(file);
+      await undoPartialWrite(file);
       throw error;
     }
     size += bytes.length;
   }
 
-  /** Nothing half written stays behind, and the next write begins with a fresh descriptor. */
-  async function takeBack(file: FileHandle): Promise<void> {
+  /** Removes a partial write. The next write opens the file again. */
+  async function undoPartialWrite(file: FileHandle): Promise<void> {
     try {
       await file.truncate(size);
-    } catch (error) {
-      logger.warn({ path, error }, 'What was half written could not be taken back.');
+    } catch (err) {
+      logger.warn({ path, err }, 'Partial write could not be removed');
     }
     await close();
   }
@@ -80,8 +80,8 @@ export function createRotatingFile(settings: Settings, config: FileConfig): Rota
   async function close(): Promise<void> {
     const file = handle;
     handle = undefined;
-    await file?.close().catch((error: unknown) => {
-      logger.warn({ path, error }, 'The file could not be closed.');
+    await file?.close().catch((err: unknown) => {
+      logger.warn({ path, err }, 'File could not be closed');
     });
   }
 
@@ -95,7 +95,7 @@ export function createRotatingFile(settings: Settings, config: FileConfig): Rota
   };
 }
 
-/** A write may take less than it was given. */
+/** One write may take only some of the bytes. */
 async function writeFully(file: FileHandle, bytes: Buffer): Promise<void> {
   let written = 0;
   while (written < bytes.length) {

@@ -4,7 +4,7 @@ import type { Logger } from '../../src/component/component.ts';
 
 const DAY_MS = 86_400_000;
 
-/** Renames `traces.jsonl` to `traces-2026-01-15T12-00-00.000Z.jsonl`, never over another file. */
+/** Renames `traces.jsonl` to `traces-2026-01-15T12-00-00.000Z.jsonl`, and never replaces another file. */
 export async function moveAside(path: string, now: number): Promise<void> {
   const { stem, extension } = namesOf(path);
   const time = new Date(now).toISOString().replaceAll(':', '-');
@@ -21,7 +21,7 @@ export async function moveAside(path: string, now: number): Promise<void> {
   }
 }
 
-/** Deletes renamed files that are too many or too old. A failure is logged: it holds up no delivery. */
+/** Deletes renamed files that are too many or too old. A failure is logged and delays no delivery. */
 export async function prune(
   path: string,
   limits: { readonly max_days: number; readonly max_backups: number },
@@ -35,12 +35,12 @@ export async function prune(
     for (const [i, { name, at }] of backups.entries()) {
       if (i < surplus || at < oldest) await unlink(join(dirname(path), name));
     }
-  } catch (error) {
-    logger.warn({ path, error }, 'Rotated files could not be deleted.');
+  } catch (err) {
+    logger.warn({ path, err }, 'Rotated files could not be deleted');
   }
 }
 
-/** Renamed files by their names, oldest first. Files of any other name are not ours. */
+/** The renamed files, oldest first. A file with any other name belongs to the user. */
 async function backupsOf(path: string): Promise<{ name: string; at: number }[]> {
   const { stem, extension } = namesOf(path);
   const found: { name: string; at: number }[] = [];

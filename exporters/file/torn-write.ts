@@ -1,14 +1,14 @@
 import type { FileHandle } from 'node:fs/promises';
 import type { Logger } from '../../src/component/component.ts';
 import type { FileConfig } from './config.ts';
-import { OTLP_LINE_START } from './otlp-line.ts';
+import { LINE_STARTS } from './lines.ts';
 
 /**
- * A crash may leave half a line, or half a frame, at the end of the file. It was never acknowledged and
- * will be delivered again, and whatever is appended to it could not be read: it is cut off. Resolves with
- * the size of the file. Throws where the file holds something else than what this exporter writes.
+ * Cuts off half a line, or half a frame, that a crash left at the end of the file. It was never acknowledged,
+ * so it is delivered again, and bytes after it could not be read. Resolves with the size of the file. Rejects
+ * if the file has other content than this exporter writes.
  */
-export async function cutTorn(
+export async function cutTornWrite(
   file: FileHandle,
   config: FileConfig,
   logger: Logger,
@@ -19,13 +19,10 @@ export async function cutTorn(
     config.compression === 'zstd' ? await endOfFrames(file, size) : await endOfLines(file, size);
   if (end === undefined) {
     const written = config.compression === 'zstd' ? 'zstd frames' : 'JSON lines';
-    throw new Error(`${config.path} exists and does not hold ${written}: move it away`);
+    throw new Error(`${config.path} exists and does not hold ${written}. Move it away.`);
   }
   if (end < size) {
-    logger.warn(
-      { path: config.path, bytes: size - end },
-      'Cut off what a crash left half written.',
-    );
+    logger.warn({ path: config.path, bytes: size - end }, 'Incomplete end of the file removed');
     await file.truncate(end);
   }
   return end;
@@ -33,16 +30,15 @@ export async function cutTorn(
 
 const CHUNK = 65_536;
 const NEWLINE = 0x0a;
-/** How every line begins, by its format. */
-const LINE_STARTS = ['{"raw_event_id":"', OTLP_LINE_START].map((text) => Buffer.from(text));
+const STARTS = Object.values(LINE_STARTS).map((text) => Buffer.from(text));
 const LINE_OPENING = Buffer.from('{');
 
-/** Behind the last newline; undefined when the file begins, or what follows it is, nothing of ours. */
+/** The offset after the last newline; undefined if the file, or its last line, starts with other content. */
 async function endOfLines(file: FileHandle, size: number): Promise<number | undefined> {
   if (!isBegunBy(await readAt(file, 0, 1), LINE_OPENING)) return undefined;
   const end = await behindLastNewline(file, size);
-  const torn = await readAt(file, end, Math.max(...LINE_STARTS.map(({ length }) => length)));
-  return LINE_STARTS.some((start) => isBegunBy(torn, start)) || isBlank(torn) ? end : undefined;
+  const torn = await readAt(file, end, Math.max(...STARTS.map(({ length }) => length)));
+  return STARTS.some((start) => isBegunBy(torn, start)) || isBlank(torn) ? end : undefined;
 }
 
 async function behindLastNewline(file: FileHandle, size: number): Promise<number> {
@@ -54,20 +50,20 @@ async function behindLastNewline(file: FileHandle, size: number): Promise<number
   return 0;
 }
 
-/** The text begins as expected, as far as both go. */
+/** Compares as many bytes as both have. */
 function isBegunBy(text: Buffer, expected: Buffer): boolean {
   const length = Math.min(text.length, expected.length);
   return text.subarray(0, length).equals(expected.subarray(0, length));
 }
 
-/** Some file systems fill what a power cut kept them from writing with zeros. */
+/** After a power cut, some file systems have zeros in place of unwritten data. */
 function isBlank(bytes: Buffer): boolean {
   return bytes.every((byte) => byte === 0);
 }
 
 const FRAME_START = Buffer.from([0x28, 0xb5, 0x2f, 0xfd]);
 
-/** Behind the last complete frame; undefined when the file holds something that is no frame. */
+/** The offset after the last complete frame; undefined if the file has content that is no frame. */
 async function endOfFrames(file: FileHandle, size: number): Promise<number | undefined> {
   let end = 0;
   while (end < size) {
@@ -79,7 +75,7 @@ async function endOfFrames(file: FileHandle, size: number): Promise<number | und
   return end;
 }
 
-/** RFC 8878, 3.1.1: walks over a frame by the sizes in its headers. */
+/** Finds the end of a frame by the sizes in its headers; RFC 8878, 3.1.1. */
 async function endOfFrame(
   file: FileHandle,
   start: number,

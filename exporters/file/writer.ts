@@ -5,25 +5,25 @@ import { RetryableError } from '../../src/model/errors.ts';
 import type { FileConfig } from './config.ts';
 import { createRotatingFile } from './rotating-file.ts';
 
-/** The one writer of a file. Appends that wait while another is on its way go together. */
+/** The only writer of a file. Appends that wait for a write in progress are written together. */
 export type Writer = {
   open(): Promise<void>;
-  /** Resolves when the bytes are in the file, synced if so configured; rejects with `RetryableError`. */
+  /** Resolves when the bytes are in the file, and synced with `fsync`; rejects with `RetryableError`. */
   append(bytes: Buffer): Promise<void>;
-  /** Resolves when everything that was appended is written. */
+  /** Resolves when every append is written. */
   close(): Promise<void>;
 };
 
-type Waiting = { readonly bytes: Buffer; resolve(): void; reject(error: unknown): void };
+type WaitingAppend = { readonly bytes: Buffer; resolve(): void; reject(error: unknown): void };
 
-/** Bytes that go in one write at most, unless one append alone is larger. */
+/** The most bytes of one write; a larger append is written on its own. */
 const GROUP_BYTES = 4 * 1_048_576;
 
 const compress = promisify(zstdCompress);
 
 export function createWriter(settings: Settings, config: FileConfig): Writer {
   const file = createRotatingFile(settings, config);
-  const waiting: Waiting[] = [];
+  const waiting: WaitingAppend[] = [];
   let isOpen = false;
   let working: Promise<void> | undefined;
 
@@ -39,12 +39,12 @@ export function createWriter(settings: Settings, config: FileConfig): Writer {
         for (const { reject } of group) reject(failure);
       }
     }
-    // In one turn with the last look, so that whoever appends after it finds nobody at work.
+    // In the same turn as the last check of `waiting`, so that the next append starts the work again.
     working = undefined;
   }
 
-  /** As many as fit into the file, so that it is rotated no earlier than it must be. */
-  function takeGroup(): Waiting[] {
+  /** Takes as many appends as fit into the file, so that the file is not rotated early. */
+  function takeGroup(): WaitingAppend[] {
     const room = Math.min(GROUP_BYTES, file.room());
     let bytes = 0;
     let count = 0;

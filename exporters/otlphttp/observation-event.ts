@@ -37,7 +37,7 @@ export function eventsOf(batch: SealedBatch): BatchEvents {
 }
 
 /** The same for all events of one observation. The trace of a run is left out: an update may not name it. */
-export function observationKey({ batch, observation }: ObservationEvent): string {
+export function eventKey({ batch, observation }: ObservationEvent): string {
   const trace = batch.format === 'runs' ? '' : (observation.traceId ?? '');
   return JSON.stringify([batch.tenant.projectId, trace, observation.id]);
 }
@@ -46,7 +46,7 @@ export function observationKey({ batch, observation }: ObservationEvent): string
 export function groupsOf(events: readonly ObservationEvent[]): Map<string, ObservationEvent[]> {
   const groups = new Map<string, ObservationEvent[]>();
   for (const event of events) {
-    const key = observationKey(event);
+    const key = eventKey(event);
     const group = groups.get(key);
     if (group === undefined) groups.set(key, [event]);
     else group.push(event);

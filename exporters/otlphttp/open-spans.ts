@@ -1,6 +1,6 @@
 import type { Clock } from '../../src/component/component.ts';
 import type { SealedBatch } from '../../src/model/batch.ts';
-import { groupsOf, type ObservationEvent, observationKey } from './observation-event.ts';
+import { eventKey, groupsOf, type ObservationEvent } from './observation-event.ts';
 
 /** Keeps the entry of a batch in the queue until all its held events are sent. */
 export type BatchHold = {
@@ -99,7 +99,7 @@ export class OpenSpans {
   /** The span could not be sent: its held events wait again until their timeout. */
   restore({ held }: ReadySpan): void {
     for (const event of held) {
-      const key = observationKey(event);
+      const key = eventKey(event);
       const open = this.#open.get(key);
       if (open === undefined) {
         this.#open.set(key, { events: [event], dueAt: this.#dueAt(event.hold) });

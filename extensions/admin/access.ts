@@ -5,7 +5,7 @@ import { clientNetwork } from '../../src/net/network.ts';
 import { ApiError } from './errors.ts';
 
 /** Checks the admin token. Throws an `ApiError` (401, 429) for any other credential. */
-export type Access = {
+export type AdminAccess = {
   /** `authorization` has every value of the header. Returns the actor's name for the audit log. */
   check(authorization: readonly string[], address: string): string;
 };
@@ -16,7 +16,7 @@ const NEXT_ATTEMPT_MS = 6_000;
 /** The cache evicts the address that failed longest ago. */
 const MAX_ADDRESSES = 10_000;
 
-export function guardAccess(token: string, clock: Clock, logger: Logger): Access {
+export function guardAccess(token: string, clock: Clock, logger: Logger): AdminAccess {
   const expected = hash(token);
   const failures = tokenBuckets(
     { perSecond: 1000 / NEXT_ATTEMPT_MS, burst: ATTEMPTS, maxNames: MAX_ADDRESSES },

@@ -2,13 +2,13 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
 /** The connections of a server, so that a stop waits only for requests in flight. */
-export type Connections = {
+export type AdminConnections = {
   /** Closes idle connections; each of the others closes after its answer. */
   drain(): void;
   cut(): void;
 };
 
-export function trackConnections(server: Server): Connections {
+export function trackConnections(server: Server): AdminConnections {
   const answersDue = new Map<Socket, number>();
   let isDraining = false;
   server.on('connection', (socket: Socket) => {

@@ -6,7 +6,7 @@ import { parseEndpoint } from '../../src/schema/fields.ts';
 import type { ServerTls } from '../../src/schema/server-tls.ts';
 import type { Store } from '../../src/store/store.ts';
 import { secureHttp } from '../../src/tls/secured.ts';
-import type { Access } from './access.ts';
+import type { AdminAccess } from './access.ts';
 import { trackConnections } from './connections.ts';
 import { damageAnswer } from './damage.ts';
 import { ApiError, apiErrorOf } from './errors.ts';
@@ -27,7 +27,7 @@ export type AdminServer = {
 
 export type ServerParts = {
   readonly store: Store;
-  readonly access: Access;
+  readonly access: AdminAccess;
   readonly health: HealthSource;
   readonly logger: Logger;
   readonly clock: Clock;

@@ -3,63 +3,62 @@ import { Background, inSteps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
 import type { Database } from '../../src/sqlite/database.ts';
-import { TRUNCATE_LOG } from '../../src/sqlite/log-truncation.ts';
 import {
   removeAnswers,
   removeBatches,
   sweepParts,
 } from '../../src/sqlite/queue/project-removal.ts';
-import type { RemovedBatch } from '../../src/sqlite/queue/removal-operations.ts';
+import type { RemovedBatch, WalkedPage } from '../../src/sqlite/queue/removal-operations.ts';
 import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
-import type { RemovedTraces } from './purge-operations.ts';
+import type { OrphanedBatch } from './batches/purge-operations.ts';
+import { HIDDEN } from './batches/purge-operations.ts';
+import type { StoreOperations } from './operations.ts';
 
-/** How often it is looked for what is past its time. */
+/** The interval of looking for expired traces. */
 const EXPIRE_MS = 60_000;
-/** How often it is looked for batches that no trace ever pointed into. */
+/** The interval of looking for batches that no trace points into. */
 const ORPHANS_MS = 24 * 3_600_000;
-/** How often the log is cut off after something expired: whoever writes waits for it, some ten milliseconds. */
+/** The shortest interval of truncating the log after removals: it delays writes by some ten milliseconds. */
 const TRUNCATE_MS = 10 * 60_000;
-/** What a step, of about a millisecond, leaves to those who wait for an answer. */
+/** The pause after a step, which takes about a millisecond, for calls that a client waits for. */
 const BETWEEN_MS = 5;
-/** Where what was too large for one step waits to be removed. */
-const HIDDEN = '';
 const EVERYTHING = Number.MAX_SAFE_INTEGER;
 
-export type HousekeepingParts = {
-  readonly database: Database;
+export type SqliteHousekeepingParts = {
+  readonly database: Database<StoreOperations>;
   readonly queues: SqliteQueueStorage;
   readonly retention: Retention;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** How long a line of the log of rejections is kept, in milliseconds. */
+  /** The time in milliseconds that the log of rejections keeps an entry. */
   readonly rejectionsMaxAge: number;
 };
 
-export type Housekeeping = {
-  /** A project was deleted. */
+export type SqliteHousekeeping = {
+  /** Called when a project was deleted. */
   wake(): void;
-  /** Removes all there is to remove now. */
+  /** Removes everything that can be removed now. */
   finish(): Promise<void>;
   close(): Promise<void>;
   crash(): void;
 };
 
 /**
- * Takes out of the file what nobody can read any more, in steps that hold nobody up:
+ * Removes data that no client can read any more from the file, in steps that delay no request:
  *
  *   deleted project ─▶ traces ─▶ batches, queue entries, dead letters ─▶ answers, keys ─▶ log truncated
- *   past its time   ─▶ traces ─▶ batches that no trace points into any more
+ *   retention over  ─▶ traces ─▶ batches that no trace points into any more
  */
-export function housekeeping(parts: HousekeepingParts): Housekeeping {
+export function sqliteHousekeeping(parts: SqliteHousekeepingParts): SqliteHousekeeping {
   const { clock, logger } = parts;
   const remover = new Remover(parts);
   const purging = new Background({
     clock,
     logger,
     betweenMs: BETWEEN_MS,
-    failure: 'what a deleted project held could not be removed yet',
+    failure: 'Data of a deleted project could not be removed; retrying',
     step: inSteps(() => remover.purgeDeleted()),
   });
   const expiring = new Background({
@@ -67,7 +66,7 @@ export function housekeeping(parts: HousekeepingParts): Housekeeping {
     logger,
     everyMs: EXPIRE_MS,
     betweenMs: BETWEEN_MS,
-    failure: 'what is past its retention could not be removed yet',
+    failure: 'Expired data could not be removed; retrying',
     step: inSteps(() => remover.expire()),
   });
   purging.wake();
@@ -89,17 +88,17 @@ export function housekeeping(parts: HousekeepingParts): Housekeeping {
 }
 
 class Remover {
-  readonly #parts: HousekeepingParts;
+  readonly #parts: SqliteHousekeepingParts;
   readonly #traces;
   readonly #observations;
   readonly #batches;
   readonly #bytes;
   #lookedForOrphansAt: number | undefined;
   #truncatedAt: number | undefined;
-  /** Something expired whose pages may stand in the log as they were before. */
+  /** Whether the log may still hold pages of removed data. */
   #isInLog = false;
 
-  constructor(parts: HousekeepingParts) {
+  constructor(parts: SqliteHousekeepingParts) {
     const { metrics } = parts;
     this.#parts = parts;
     this.#traces = metrics.counter(
@@ -122,34 +121,36 @@ class Remover {
 
   async *purgeDeleted(): Steps {
     const { database, retention, queues, logger } = this.#parts;
-    for (const project of (await database.read('removal.open', [])) as string[]) {
+    for (const project of await database.read('removal.open', [])) {
       yield* this.#removeTraces(project, EVERYTHING, 'project_deleted');
       yield* this.#removeTraces(HIDDEN, EVERYTHING, 'project_deleted');
-      yield* removeBatches(database, project, 'purge.batchesOf', (removed) => {
-        this.#removed(removed, 'project_deleted');
-      });
+      yield* removeBatches(
+        database,
+        project,
+        (seqs) => database.write('purge.batchesOf', [seqs]),
+        (removed) => this.#removed(removed, 'project_deleted'),
+      );
       yield* removeAnswers(database, project);
       yield* sweepParts(database, () => queues.largeBodies.isWriting(project));
-      yield* this.#repeat('purge.updates', [project, EVERYTHING]);
-      yield* this.#repeat('purge.rejections', [project, EVERYTHING]);
-      yield* this.#repeat('purge.keys', [project]);
-      // The log holds pages as they were before.
-      while ((await database.write(TRUNCATE_LOG, [])) !== true) yield;
+      yield* repeat(() => database.write('purge.updates', [project, EVERYTHING]));
+      yield* repeat(() => database.write('purge.rejections', [project, EVERYTHING]));
+      yield* repeat(() => database.write('purge.keys', [project]));
+      // The log holds the pages as they were before the removal.
+      while (!(await database.truncateLog())) yield;
       await database.write('removal.purged', [project]);
       retention.forgetDeleted(project);
-      logger.info({ project }, 'everything that a deleted project held is removed');
+      logger.info({ project }, 'Data of a deleted project removed');
     }
   }
 
   async *expire(): Steps {
     const { database, retention } = this.#parts;
     yield* this.#removeTraces(HIDDEN, EVERYTHING, 'retention');
-    const projects = (await database.search('purge.projects', [])) as string[];
+    const projects = await database.search('purge.projects', []);
     const windows = projects
       .filter((project) => project !== HIDDEN && !retention.isDeleted(project))
-      .map((project): [string, number] => [project, retention.since(project)]);
-    for (const i of (await database.search('purge.due', [windows])) as number[]) {
-      const [project, since] = windows[i] ?? [HIDDEN, 0];
+      .map((project) => ({ project, since: retention.since(project) }));
+    for (const { project, since } of await database.search('purge.due', [windows])) {
       yield* this.#removeTraces(project, since, 'retention');
       yield* this.#removeTraces(HIDDEN, EVERYTHING, 'retention');
     }
@@ -164,7 +165,7 @@ class Remover {
     const now = clock.now();
     const last = this.#truncatedAt;
     if (!this.#isInLog || (last !== undefined && Math.abs(now - last) < TRUNCATE_MS)) return;
-    if ((await database.write(TRUNCATE_LOG, [])) !== true) return;
+    if (!(await database.truncateLog())) return;
     this.#isInLog = false;
     this.#truncatedAt = now;
   }
@@ -175,26 +176,29 @@ class Remover {
     const last = this.#lookedForOrphansAt;
     if (last !== undefined && Math.abs(now - last) < ORPHANS_MS) return;
     yield* this.#findOrphans();
-    const answer = await database.search('purge.others', []);
-    const [updates, rejections] = answer as [string[], string[]];
+    const { updates, rejections } = await database.search('purge.others', []);
     for (const project of updates) {
-      yield* this.#repeat('purge.updates', [project, retention.since(project)]);
+      const since = retention.since(project);
+      yield* repeat(() => database.write('purge.updates', [project, since]));
     }
     for (const project of rejections) {
-      yield* this.#repeat('purge.rejections', [project, now - rejectionsMaxAge]);
+      const since = now - rejectionsMaxAge;
+      yield* repeat(() => database.write('purge.rejections', [project, since]));
     }
     this.#lookedForOrphansAt = now;
   }
 
-  /** Batches of which nothing became a trace: their own age counts. */
+  /** Frees batches that no trace points into, by their own age. */
   async *#findOrphans(): Steps {
     const { database, retention } = this.#parts;
     let after: number | null = 0;
     while (after !== null) {
-      const page = await database.search('purge.orphans', [after]);
-      const [found, next] = page as [[seq: number, project: string, at: number][], number | null];
-      const old = found.filter(([, project, at]) => at < retention.since(project));
-      if (old.length > 0) await database.write('purge.free', [old.map(([seq]) => seq)]);
+      const { found, next }: WalkedPage<OrphanedBatch, number> = await database.search(
+        'purge.orphans',
+        [after],
+      );
+      const old = found.filter(({ project, receivedAt }) => receivedAt < retention.since(project));
+      if (old.length > 0) await database.write('purge.free', [old.map(({ seq }) => seq)]);
       after = next;
       yield;
     }
@@ -202,8 +206,8 @@ class Remover {
 
   async *#removeTraces(project: string, since: number, reason: DropReason): Steps {
     for (;;) {
-      const answer = await this.#parts.database.write('purge.traces', [project, since]);
-      const [traces, observations, hasMore] = answer as RemovedTraces;
+      const removed = await this.#parts.database.write('purge.traces', [project, since]);
+      const { traces, observations, hasMore } = removed;
       if (traces > 0) this.#traces.add(traces, { reason });
       if (observations > 0) this.#observations.add(observations, { reason });
       if (traces + observations > 0) this.#isInLog = true;
@@ -214,17 +218,11 @@ class Remover {
 
   async *#removeFreeBatches(): Steps {
     for (;;) {
-      const answer = await this.#parts.database.write('purge.batches', []);
-      const [removed, hasMore] = answer as [RemovedBatch[], boolean];
+      const { removed, hasMore } = await this.#parts.database.write('purge.batches', []);
       this.#removed(removed, 'retention');
       if (!hasMore) return;
       yield;
     }
-  }
-
-  /** An operation that says whether more is left. */
-  async *#repeat(name: string, args: readonly unknown[]): Steps {
-    while ((await this.#parts.database.write(name, args)) === true) yield;
   }
 
   #removed(removed: readonly RemovedBatch[], reason: DropReason): void {
@@ -233,8 +231,13 @@ class Remover {
     this.#parts.queues.forget(removed, reason);
     this.#batches.add(removed.length, { reason });
     this.#bytes.add(
-      removed.reduce((sum, [, bytes]) => sum + bytes, 0),
+      removed.reduce((sum, { bytes }) => sum + bytes, 0),
       { reason },
     );
   }
+}
+
+/** Repeats an operation that resolves with whether more is left. */
+async function* repeat(operation: () => Promise<boolean>): Steps {
+  while (await operation()) yield;
 }

@@ -2,50 +2,45 @@ import type { Settings } from '../../src/component/component.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import { openDatabase } from '../../src/sqlite/database.ts';
 import type { DiskHealth } from '../../src/sqlite/directory.ts';
-import type { OperationSource } from '../../src/sqlite/operation.ts';
 import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
-import { queueOperations, queueStorage } from '../../src/sqlite/queue/storage.ts';
+import { queueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';
+import { threadFile } from '../../src/thread/thread.ts';
 import type { SqliteConfig } from './config.ts';
-import { housekeeping } from './housekeeping.ts';
-import { sqliteRows } from './rows.ts';
-import { sqliteTraces } from './traces.ts';
+import { sqliteHousekeeping } from './housekeeping.ts';
+import type { StoreOperations } from './operations.ts';
+import { sqliteRows } from './tenancy/rows.ts';
+import { sqliteTraces } from './traces/traces.ts';
 
-export type OpenStore = {
+export type OpenSqliteStore = {
   readonly store: Store;
   readonly first: FirstProject | undefined;
-  /** Whether the disk has room for more. */
+  /** Whether the disk has room, and how much. */
   health(): DiskHealth;
   close(): Promise<void>;
-  /** Does at once what is done in small steps else: removes, sums up. */
+  /** Does all background work now. */
   finish(): Promise<void>;
-  /** Ends as a crash would: nothing more is written. */
+  /** Ends as a crash would, without another write. */
   crash(): Promise<void>;
 };
 
-/** Rejects with an `Error` that says what is in the way: the lock, the rights, the file. */
-export async function openStore(
+/** Rejects with an `Error` that names the obstacle: the lock, the permissions, the file. */
+export async function openSqliteStore(
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
-): Promise<OpenStore> {
+): Promise<OpenSqliteStore> {
   const { clock, logger } = settings;
-  const database = await openDatabase({
+  const database = await openDatabase<typeof import('./operations.ts')>({
     directory: config.directory,
     name: 'store',
     createDirectory: true,
     minFreeBytes: config.min_free_bytes,
     reserveBytes: config.reserve_bytes,
-    modules: [
-      queueOperations({ keepsBodies: true }),
-      moduleAt('./operations'),
-      moduleAt('./trace-operations'),
-      moduleAt('./log-operations'),
-      moduleAt('./purge-operations'),
-    ],
+    operations: threadFile(import.meta.url, 'operations'),
     clock,
     logger,
   });
@@ -63,14 +58,14 @@ export async function openStore(
 }
 
 function storeIn(
-  database: Database,
+  database: Database<StoreOperations>,
   queues: SqliteQueueStorage,
   tenancy: Tenancy,
   { clock, logger, metrics }: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
-): OpenStore {
+): OpenSqliteStore {
   const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
-  const keeper = housekeeping({
+  const keeper = sqliteHousekeeping({
     database,
     queues,
     retention,
@@ -112,9 +107,4 @@ function storeIn(
       await database.crash();
     },
   };
-}
-
-function moduleAt(path: string): OperationSource {
-  const here = import.meta.url;
-  return { url: new URL(path + (here.endsWith('.ts') ? '.ts' : '.js'), here).href, options: {} };
 }

@@ -1,292 +1,53 @@
-/** What the store asks of its database thread, beside the queue's operations. */
+/** The file of operations of a store: its queues, tenancy, traces and batches, in the database thread. */
 import type { DatabaseSync } from 'node:sqlite';
-import { permissionList } from '../../src/model/permissions.ts';
-import { addColumn } from '../../src/sqlite/columns.ts';
-import type { Access, OperationOptions, Operations } from '../../src/sqlite/operation.ts';
-import type { Query } from '../../src/sqlite/rows.ts';
-import { rows } from '../../src/sqlite/rows.ts';
-import type { PlanName } from '../../src/tenancy/contract.ts';
-import type {
-  AllowedProjects,
-  ByRow,
-  FirstRows,
-  KeyRow,
-  KeyUse,
-  NewKey,
-  OrganizationRow,
-  ProjectDeletion,
-  ProjectRow,
-  ProjectSettings,
-  RetentionWindow,
-  UpdatedOrganization,
-} from '../../src/tenancy/rows.ts';
-import { PROJECT_SETTINGS } from '../../src/tenancy/rows.ts';
-import type { NoteChange } from './audit-writing.ts';
-import { AUDIT_SCHEMA, auditWriting } from './audit-writing.ts';
+import {
+  QUEUE_GROWING,
+  queueReadOperations,
+  queueWriteOperations,
+} from '../../src/sqlite/queue/operations.ts';
+import { purgeOperations, purgeReadOperations } from './batches/purge-operations.ts';
+import { createStoreTables } from './tables.ts';
+import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
+import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
+import { traceReadOperations } from './traces/read-operations.ts';
+import { traceOperations } from './traces/write-operations.ts';
 
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS organizations (
-    id TEXT PRIMARY KEY,
-    name TEXT NOT NULL,
-    plan TEXT NOT NULL,
-    created_at INTEGER NOT NULL
-  ) STRICT;
-  CREATE TABLE IF NOT EXISTS projects (
-    id TEXT PRIMARY KEY,
-    organization TEXT NOT NULL,
-    name TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    retention_days INTEGER,
-    events_per_month INTEGER,
-    bytes_per_hour INTEGER
-  ) STRICT;
-  CREATE TABLE IF NOT EXISTS api_keys (
-    id TEXT PRIMARY KEY,
-    project TEXT NOT NULL,
-    name TEXT NOT NULL,
-    hash BLOB NOT NULL UNIQUE,
-    prefix TEXT NOT NULL,
-    permissions INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    last_used_at INTEGER,
-    revoked_at INTEGER
-  ) STRICT;
-  CREATE INDEX IF NOT EXISTS api_keys_by_project ON api_keys (project);
-`;
-
-const PROJECT_COLUMNS = `id, organization, name, created_at AS createdAt, retention_days AS retentionDays,
-  events_per_month AS eventsPerMonth, bytes_per_hour AS bytesPerHour`;
-const HAS_LIMITS = '(events_per_month IS NOT NULL OR bytes_per_hour IS NOT NULL)';
-const KEYS = `
-  SELECT k.id, k.project, p.organization, k.name, k.prefix, k.permissions,
-    k.created_at AS createdAt, k.last_used_at AS lastUsedAt, k.revoked_at AS revokedAt
-  FROM api_keys k JOIN projects p ON p.id = k.project`;
-
-export function operations(
-  db: DatabaseSync,
-  access: Access,
-  _options: OperationOptions,
-): Operations {
-  if (access === 'read') return { calls: readingCalls(db) };
-  db.exec(SCHEMA);
-  db.exec(AUDIT_SCHEMA);
-  const { note } = auditWriting(db);
-  for (const column of PROJECT_SETTINGS) addColumn(db, 'projects', column, 'INTEGER');
-  db.exec(`CREATE INDEX IF NOT EXISTS projects_with_limits ON projects (id) WHERE ${HAS_LIMITS}`);
-  // What is deleted must be gone from the pages too. The store deletes little while it accepts: what it
-  // frees there are cells in pages that are written anyway.
+export function writeOperations(db: DatabaseSync) {
+  createStoreTables(db);
+  // Overwrites deleted data in its pages too. A store deletes little while it accepts: the cells that it frees
+  // are in pages that it writes anyway.
   db.exec('PRAGMA secure_delete = ON');
   return {
-    calls: { ...organizationCalls(db, note), ...projectCalls(db, note), ...keyCalls(db, note) },
-    growing: ['store.first', 'projects.create', 'keys.create'],
+    ...queueWriteOperations(db, { keepsBodies: true }),
+    ...tenancyOperations(db),
+    ...logOperations(db),
+    ...traceOperations(db),
+    ...purgeOperations(db),
   };
 }
 
-function organizationCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
-  const found = db.prepare("INSERT INTO organizations VALUES (?, ?, 'scale', ?)");
-  const organization = organizationReading(db);
-  const projects = projectCount(db);
-  const create = projectCreation(db);
-  const createKey = keyCreation(db);
-  const update = db.prepare(
-    'UPDATE organizations SET name = coalesce(?, name), plan = coalesce(?, plan)',
-  );
+export function readOperations(db: DatabaseSync) {
   return {
-    /** Creates the organization, project and key of a new store; null if the store is not new. */
-    'store.first': (first: FirstRows): KeyRow | null => {
-      const { organizationId, projectId, name, keyId, hash, prefix, now } = first;
-      if (organization() !== undefined) return null;
-      found.run(organizationId, name, now);
-      create(projectId, organizationId, name, now);
-      const key = { id: keyId, project: projectId, name, hash, prefix, permissions: 3 };
-      return createKey({ ...key, createdAt: now });
-    },
-    /** Changes nothing if the plan allows fewer projects than exist. */
-    'organization.update': (
-      name: string | null,
-      plan: PlanName | null,
-      allowed: AllowedProjects,
-      by: ByRow,
-    ): UpdatedOrganization => {
-      const limit = plan === null ? null : allowed[plan];
-      const tooMany = limit === null ? 0 : Math.max(0, projects() - limit);
-      if (tooMany > 0) return { organization: existing(organization()), tooMany };
-      update.run(name, plan);
-      const row = existing(organization());
-      const details = { name: name ?? undefined, plan: plan ?? undefined };
-      note(by, 'organization.update', row.id, details);
-      return { organization: row, tooMany: 0 };
-    },
+    ...queueReadOperations(db),
+    ...tenancyReadOperations(db),
+    ...logReadOperations(db),
+    ...traceReadOperations(db),
+    ...purgeReadOperations(db),
   };
 }
 
-function organizationReading(db: DatabaseSync): () => OrganizationRow | undefined {
-  const find = rows<OrganizationRow>(
-    db,
-    'SELECT id, name, plan, created_at AS createdAt FROM organizations LIMIT 1',
-  );
-  return () => find.get();
-}
+export const growing = [
+  ...QUEUE_GROWING,
+  'store.first',
+  'projects.create',
+  'keys.create',
+  'traces.write',
+  'rejections.record',
+  'audit.record',
+] as const satisfies readonly (keyof ReturnType<typeof writeOperations>)[];
 
-function existing<Row>(row: Row | undefined): Row {
-  if (row === undefined) throw new Error('the store has no organization');
-  return row;
-}
-
-function projectCount(db: DatabaseSync): () => number {
-  const count = db.prepare('SELECT count(*) AS count FROM projects');
-  return () => Number(count.get()?.count);
-}
-
-function projectCreation(
-  db: DatabaseSync,
-): (id: string, organization: string, name: string, now: number) => ProjectRow {
-  const create = rows<ProjectRow>(
-    db,
-    `INSERT INTO projects (id, organization, name, created_at) VALUES (?, ?, ?, ?)
-     RETURNING ${PROJECT_COLUMNS}`,
-  );
-  return (...values) => existing(create.get(...values));
-}
-
-function projectCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
-  const organization = organizationReading(db);
-  const count = projectCount(db);
-  const create = projectCreation(db);
-  const rename = db.prepare('UPDATE projects SET name = ? WHERE id = ?');
-  const set = PROJECT_SETTINGS.map(
-    (name) => [name, db.prepare(`UPDATE projects SET ${name} = ? WHERE id = ?`)] as const,
-  );
-  const find = projectById(db);
-  const remove = db.prepare('DELETE FROM projects WHERE id = ?');
-  const mark = db.prepare('INSERT OR IGNORE INTO deleted_projects VALUES (?, ?, 0)');
-  return {
-    /** Null where the plan allows no more. */
-    'projects.create': (
-      id: string,
-      name: string,
-      now: number,
-      allowed: AllowedProjects,
-      by: ByRow,
-    ): ProjectRow | null => {
-      const { id: organizationId, plan } = existing(organization());
-      const limit = allowed[plan];
-      if (limit !== null && count() >= limit) return null;
-      note(by, 'project.create', id, { name });
-      return create(id, organizationId, name, now);
-    },
-    'projects.update': (
-      id: string,
-      name: string | null,
-      settings: ProjectSettings,
-      by: ByRow,
-    ): ProjectRow | null => {
-      if (name !== null) rename.run(name, id);
-      for (const [column, statement] of set) {
-        const value = settings[column];
-        if (value !== undefined) statement.run(value, id);
-      }
-      const row = find.get(id);
-      const details = { name: name ?? undefined, ...settings };
-      if (row !== undefined) note(by, 'project.update', id, details);
-      return row ?? null;
-    },
-    /** Its keys hang on it, so they are found no more; all it holds is taken away afterwards. */
-    'projects.delete': (id: string, now: number, by: ByRow): ProjectDeletion => {
-      const row = find.get(id);
-      if (row === undefined) return 'unknown';
-      if (count() <= 1) return 'last';
-      remove.run(id);
-      mark.run(id, now);
-      note(by, 'project.delete', id, { name: row.name });
-      return 'deleted';
-    },
-  };
-}
-
-function projectById(db: DatabaseSync): Query<ProjectRow> {
-  return rows<ProjectRow>(db, `SELECT ${PROJECT_COLUMNS} FROM projects WHERE id = ?`);
-}
-
-type KeyCreation = (key: NewKey) => KeyRow | null;
-
-/** Returns a function that makes a key, or gives null where there is no such project. */
-function keyCreation(db: DatabaseSync): KeyCreation {
-  const project = db.prepare('SELECT 1 FROM projects WHERE id = ?');
-  const create = db.prepare(
-    `INSERT INTO api_keys (id, project, name, hash, prefix, permissions, created_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?)`,
-  );
-  const read = keyById(db);
-  return (key) => {
-    const { id, name, hash, prefix, permissions, createdAt } = key;
-    if (project.get(key.project) === undefined) return null;
-    create.run(id, key.project, name, hash, prefix, permissions, createdAt);
-    return read(id);
-  };
-}
-
-function keyCalls(db: DatabaseSync, note: NoteChange): Operations['calls'] {
-  const read = keyById(db);
-  const create = keyCreation(db);
-  const revoke = db.prepare(
-    'UPDATE api_keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL',
-  );
-  const touch = db.prepare(
-    'UPDATE api_keys SET last_used_at = max(coalesce(last_used_at, 0), ?) WHERE id = ?',
-  );
-  return {
-    'keys.create': (key: NewKey, by: ByRow): KeyRow | null => {
-      const row = create(key);
-      if (row === null) return null;
-      const { id, project: project_id, name } = row;
-      const permissions = permissionList(row.permissions).join(',');
-      note(by, 'key.create', id, { project_id, name, permissions });
-      return row;
-    },
-    'keys.revoke': (id: string, now: number, by: ByRow): KeyRow | null => {
-      const isChanged = Number(revoke.run(now, id).changes) > 0;
-      const row = read(id);
-      if (row === null || !isChanged) return row;
-      const { project: project_id, name } = row;
-      note(by, 'key.revoke', id, { project_id, name });
-      return row;
-    },
-    'keys.touch': (uses: readonly KeyUse[]): void => {
-      for (const { id, usedAt } of uses) touch.run(usedAt, id);
-    },
-  };
-}
-
-function keyById(db: DatabaseSync): (id: string) => KeyRow | null {
-  const find = rows<KeyRow>(db, `${KEYS} WHERE k.id = ?`);
-  return (id) => find.get(id) ?? null;
-}
-
-function readingCalls(db: DatabaseSync): Operations['calls'] {
-  const selectProjects = `SELECT ${PROJECT_COLUMNS} FROM projects`;
-  const projects = rows<ProjectRow>(db, `${selectProjects} ORDER BY created_at, rowid`);
-  const project = projectById(db);
-  const limited = rows<ProjectRow>(db, `${selectProjects} WHERE ${HAS_LIMITS}`);
-  const list = rows<KeyRow>(
-    db,
-    `${KEYS} WHERE ?1 IS NULL OR k.project = ?1 ORDER BY k.created_at DESC, k.rowid DESC`,
-  );
-  const byHash = rows<KeyRow>(db, `${KEYS} WHERE k.hash = ?`);
-  const organization = organizationReading(db);
-  const retained = rows<{ count: number }>(
-    db,
-    'SELECT count(*) AS count FROM traces WHERE project = ? AND updated_at >= ?',
-  );
-  return {
-    'organization.get': () => existing(organization()),
-    'projects.list': () => projects.all(),
-    /** Those with limits of their own. */
-    'projects.limited': () => limited.all(),
-    'projects.retained': (windows: readonly RetentionWindow[]): number[] =>
-      windows.map(({ project, since }) => retained.get(project, since)?.count ?? 0),
-    'projects.get': (id: string) => project.get(id) ?? null,
-    'keys.list': (projectId: string | null) => list.all(projectId),
-    'keys.findByHash': (hash: Uint8Array) => byHash.get(hash) ?? null,
-  };
-}
+/** The type of the operations of a store. */
+export type StoreOperations = {
+  readonly write: ReturnType<typeof writeOperations>;
+  readonly read: ReturnType<typeof readOperations>;
+};

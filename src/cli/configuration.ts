@@ -43,7 +43,7 @@ export function filesOf({ config }: ConfigOptions): readonly string[] {
 }
 
 /** Loads the files of the options. Errors of the configuration are in the result, not thrown. */
-export function load(options: ConfigOptions, terminal: Terminal): Loaded {
+export function loadFiles(options: ConfigOptions, terminal: Terminal): Loaded {
   const files = filesOf(options);
   if (options.config.length === 0 && !existsSync(resolve(terminal.cwd, DEFAULT_FILE))) {
     throw new CommandError(
@@ -65,7 +65,7 @@ export function loadOrFail(
   terminal: Terminal,
   { warns = false }: { readonly warns?: boolean } = {},
 ): ServiceConfig {
-  const { config, issues } = load(options, terminal);
+  const { config, issues } = loadFiles(options, terminal);
   for (const issue of issues) {
     if (warns || config === undefined) terminal.err(formatIssue(issue));
   }
@@ -84,7 +84,7 @@ export function loadAgain(
   logger: Logger,
   service: Pick<Service, 'reloadRefused'>,
 ): ServiceConfig {
-  const { config, issues } = load(options, terminal);
+  const { config, issues } = loadFiles(options, terminal);
   for (const { severity, at, path, message } of issues) {
     const fields = { at, path, issue: message };
     if (severity === 'error') logger.error(fields, 'Configuration has an error');

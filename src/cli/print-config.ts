@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander';
 import { formatIssue } from '../config/load.ts';
 import { toYaml } from '../config/print.ts';
-import { type ConfigOptions, load, withConfigOptions } from './configuration.ts';
+import { type ConfigOptions, loadFiles, withConfigOptions } from './configuration.ts';
 import { EXIT } from './exit-status.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -18,7 +18,7 @@ export function addPrintConfig(
     )
     .addOption(new Option('--format <format>').choices(['yaml', 'json']).default('yaml'))
     .action((options: Options) => {
-      const { config, issues, printable } = load(options, terminal);
+      const { config, issues, printable } = loadFiles(options, terminal);
       for (const issue of issues) terminal.err(formatIssue(issue));
       if (Object.keys(printable).length > 0) {
         const isJson = options.format === 'json';

@@ -1,4 +1,5 @@
 import { createInterface } from 'node:readline/promises';
+import type { Clock } from '../component/component.ts';
 
 /** The streams and signals that a command uses; a test passes its own. */
 export type Terminal = {
@@ -19,6 +20,8 @@ export type Terminal = {
    * removes the listener.
    */
   readonly onInterrupt?: (listener: (signal: 'SIGINT' | 'SIGTERM') => void) => () => void;
+  /** The time for commands that wait; undefined is the time of the machine. */
+  readonly clock?: Clock;
 };
 
 export type Screen = {

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { ShownOrganization } from '../control/public-form.ts';
-import type { Difference } from '../control/usage.ts';
+import type { UsageDifference } from '../control/usage.ts';
 import type { ShownHistory } from '../control/usage-range.ts';
 import { EXIT } from './exit-status.ts';
 import { carryOut, given, print, type StoreOptions, withStoreOptions } from './store-command.ts';
@@ -74,7 +74,7 @@ async function history(options: HistoryOptions, terminal: Terminal): Promise<voi
 
 async function verify(options: StoreOptions, terminal: Terminal): Promise<number> {
   const answer = await carryOut('usage.verify', {}, options, terminal);
-  const { differences } = answer as { differences: Difference[] };
+  const { differences } = answer as { differences: UsageDifference[] };
   print({ differences }, options, terminal, () =>
     differences.length === 0
       ? 'Every sum matches the ledger.'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { formatIssue } from '../config/load.ts';
-import { type ConfigOptions, load, loadOrFail, withConfigOptions } from './configuration.ts';
+import { type ConfigOptions, loadFiles, loadOrFail, withConfigOptions } from './configuration.ts';
 import { EXIT } from './exit-status.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -16,7 +16,7 @@ function validate(options: ConfigOptions & { json?: boolean }, terminal: Termina
     loadOrFail(options, terminal, { warns: true });
     return EXIT.ok;
   }
-  const { config, issues } = load(options, terminal);
+  const { config, issues } = loadFiles(options, terminal);
   const shown = issues.map((issue) => ({ ...issue, text: formatIssue(issue) }));
   terminal.out(JSON.stringify({ valid: config !== undefined, issues: shown }, null, 2));
   return config === undefined ? EXIT.configuration : EXIT.ok;

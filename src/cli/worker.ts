@@ -7,8 +7,8 @@ import type { Service } from '../engine/service.ts';
 import {
   type FromWorker,
   HEALTH_EVERY_MS,
-  type Question,
   type ToWorker,
+  type WorkerQuestion,
 } from '../supervisor/messages.ts';
 import { type ServiceLogger, withFields } from '../telemetry/logger.ts';
 import { CommandError, EXIT } from './exit-status.ts';
@@ -101,7 +101,7 @@ function createChannel(worker: Worker): WorkerChannel {
 type Asked = Extract<ToWorker, { readonly type: 'ask' }>;
 
 async function answerTo(
-  question: Question,
+  question: WorkerQuestion,
   service: Service,
   { reload, control }: WorkerWork,
 ): Promise<unknown> {

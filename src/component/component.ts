@@ -6,10 +6,10 @@ import type { Capability, Offer } from './capability.ts';
  * The contract between components. docs/component.md says the same in prose; test/contract/ holds every
  * registered component to it.
  *
- * A component's life: create (no side effects) → start → work → shutdown. `start` is called once,
- * extensions first and receivers last, so that nobody sends into a component that is not ready.
- * `shutdown` is called at most once, receivers first; it is safe without `start`, stops accepting, hands
- * on or refuses all it holds, closes what it opened, and keeps to the deadline.
+ * A component's life: create (no side effects) → start → work → shutdown. `start` is called once, extensions first
+ * and receivers last, so that no component gets data before it is ready. `shutdown` is called at most once, receivers
+ * first. It is safe without `start`, stops accepting, passes on or refuses all data that the component holds, closes
+ * what the component opened, and keeps to the deadline.
  */
 export type Component = {
   start(): Promise<void>;
@@ -44,13 +44,13 @@ export type Consumer<Accepted extends Batch = Batch> = {
   consume(batch: Accepted, request?: RequestContext): Promise<void>;
 };
 
-/** A request before its body: all that authentication and admission may look at. */
+/** A request before its body: the input of authentication and admission. */
 export type RequestHead = {
   readonly transport: 'http' | 'grpc';
   readonly method: string;
   /** Path without query string. */
   readonly path: string;
-  /** Lower-case names; a name that came more than once has its values in the order they came. */
+  /** Lower-case names; a repeated name has its values in the order of the request. */
   readonly headers: ReadonlyMap<string, readonly string[]>;
   readonly remoteAddress: string;
   /** Milliseconds since the epoch. */
@@ -59,7 +59,7 @@ export type RequestHead = {
   readonly declaredBytes: number | undefined;
 };
 
-/** A request that may send its body. `release` gives back what admission holds; it is called once. */
+/** A request that may send its body. `release` returns what admission reserved; it is called once. */
 export type Admission = { readonly tenant: Tenant; release(): void };
 
 export type IdempotencyClaim =
@@ -68,7 +68,7 @@ export type IdempotencyClaim =
   | { readonly state: 'conflict' }
   | { readonly state: 'in_progress' };
 
-/** Where answers are kept for `Idempotency-Key`. What `consume` makes durable includes the batch's answer. */
+/** Keeps answers for `Idempotency-Key`: `consume` makes the answer durable together with its batch. */
 export type IdempotencyLedger = {
   /** Claims the key for the request with this hash; a `new` claim lasts until it is released. */
   claim(tenant: Tenant, key: string, requestHash: Buffer): Promise<IdempotencyClaim>;
@@ -79,7 +79,7 @@ export type Branch = Consumer & { readonly exporterId: string };
 
 /** The processors and exporters behind a receiver or connector, with counted edges. */
 export type Pipeline = {
-  /** As in the configuration, e.g. `traces/accept`. */
+  /** The id of the configuration, e.g. `traces/accept`. */
   readonly id: string;
   /**
    * Authenticates and checks the permission. Rejects with a `Refusal` (401, 403, 503).
@@ -174,7 +174,7 @@ export type Logger = {
   error(fields: object, message: string): void;
 };
 
-/** Time comes in from outside, so that a test can own it. */
+/** The only source of time for components, which a test replaces. */
 export type Clock = {
   /** Milliseconds since the epoch. */
   now(): number;
@@ -186,11 +186,11 @@ export type Labels = Readonly<Record<string, string>>;
 export type Counter = { add(amount: number, labels?: Labels): void };
 export type Histogram = { record(value: number, labels?: Labels): void };
 
-/** Own telemetry; src/telemetry implements it. Names are listed in docs/metrics.md. */
+/** The daemon's own metrics; src/telemetry implements them, and docs/metrics.md lists their names. */
 export type Metrics = {
   counter(name: string, description: string): Counter;
   histogram(name: string, description: string, unit?: string): Histogram;
-  /** `read` is asked at every scrape; returns a function that removes the gauge. */
+  /** `read` is called at every scrape. Returns a function that removes the gauge. */
   gauge(
     name: string,
     description: string,
@@ -198,24 +198,24 @@ export type Metrics = {
   ): () => void;
 };
 
-/** What a running service offers its components. */
+/** The offers of a running service to its components. */
 export type Host = {
-  /** The offer of a declared extension; throws when it has none (validate has checked the reference). */
+  /** The offer of a declared extension. Throws if it has none; `validate` has checked the reference. */
   extension<T>(id: string, wanted: Capability<T>): T;
-  /** An offer of the service itself, e.g. `LISTENERS` in src/http. */
+  /** An offer of the service itself, e.g. `LISTENERS` in src/http. Throws if there is none. */
   service<T>(wanted: Capability<T>): T;
 };
 
 /**
- * Which of the daemon's processes this is: `index` runs from 1 to `count`. Where there is one process
- * alone, both are 1; else the others serve the same ports, and each has queues of its own.
+ * The position of this process among the workers of the daemon: `index` runs from 1 to `count`. Workers share ports,
+ * and each has queues of its own. Without workers both are 1.
  */
 export type Worker = { readonly index: number; readonly count: number };
 export const ONLY_WORKER: Worker = { index: 1, count: 1 };
 
-/** What every component is created with. */
+/** The first argument of every `create`. */
 export type Settings = {
-  /** As in the configuration: `otlp`, `otlp/second`. */
+  /** The id of the configuration: `otlp`, `otlp/second`. */
   readonly id: string;
   readonly kind: ComponentKind;
   readonly logger: Logger;

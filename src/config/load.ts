@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import type { Issue, ServiceConfig } from './config.ts';
 import { expand } from './expand.ts';
-import { merge, readSetting } from './merge.ts';
+import { mergeConfig, readSetting } from './merge.ts';
 import { printable } from './print.ts';
 import { type ReadFile, readBounded, readYaml, reasonOf } from './read.ts';
 import type { Registry } from './registry.ts';
@@ -37,12 +37,12 @@ export function loadConfig(request: LoadRequest): Loaded {
   let root: ConfigNode | undefined;
   for (const file of request.files) {
     const node = readFile(file, cwd, read, issues);
-    if (node !== undefined) root = merge(root, node, issues);
+    if (node !== undefined) root = mergeConfig(root, node, issues);
   }
   const isBroken = issues.some((issue) => issue.severity === 'error');
   for (const setting of request.sets ?? []) {
     const node = readSetting(setting, issues);
-    if (node !== undefined) root = merge(root, node, issues);
+    if (node !== undefined) root = mergeConfig(root, node, issues);
   }
   // The content of an unreadable file is unknown, so the other files cannot be checked against it.
   if (isBroken) return { config: undefined, issues: inOrder(issues, request.files), printable: {} };

@@ -6,7 +6,7 @@ import { type ConfigNode, isNull, type MapEntry, type Path, pathText } from './t
  * Lays `over` on `base`: maps are merged key by key, any other value (lists too) is replaced. A null that replaces
  * a map with content is valid but rarely intended, so it is a warning.
  */
-export function merge(
+export function mergeConfig(
   base: ConfigNode | undefined,
   over: ConfigNode,
   issues: Issue[],
@@ -17,7 +17,7 @@ export function merge(
     const entries = new Map<string, MapEntry>(base.entries);
     for (const [key, entry] of over.entries) {
       const below = base.entries.get(key);
-      const value = merge(below?.value, entry.value, issues, [...path, key]);
+      const value = mergeConfig(below?.value, entry.value, issues, [...path, key]);
       entries.set(key, { keyAt: entry.keyAt ?? below?.keyAt, value });
     }
     return { ...over, at: over.at ?? base.at, entries };

@@ -33,7 +33,7 @@ const rejectionArguments = z.strictObject({ project: z.string().optional(), ...p
 const auditArguments = z.strictObject(page);
 
 /** A difference between the ledger and a sum of it. */
-export type Difference = {
+export type UsageDifference = {
   readonly what: string;
   readonly expected: number;
   readonly found: number;
@@ -71,7 +71,7 @@ async function idOf({ store }: Pick<StoreWork, 'store'>, project: string): Promi
   return project.startsWith('proj_') ? project : (await projectFor(store, project)).id;
 }
 
-async function verifyUsage({ store }: StoreWork): Promise<{ differences: Difference[] }> {
+async function verifyUsage({ store }: StoreWork): Promise<{ differences: UsageDifference[] }> {
   return { differences: await store.usage.verify() };
 }
 

@@ -146,7 +146,7 @@ function receiverEdge(
     fault(error);
     if (!isReceiver) return;
     outcomes(error instanceof Refusal ? 'refused' : 'failed', 1);
-    refusals(codeOf(error), 1);
+    refusals(codeOfError(error), 1);
   };
   return {
     inFlight: 0,
@@ -189,7 +189,7 @@ function exporterEdge(
   return {
     sent: (items) => counters.sent.add(items, labels),
     failed(items, error) {
-      failures(codeOf(error), items);
+      failures(codeOfError(error), items);
       fault(error);
     },
   };
@@ -219,7 +219,7 @@ function isExpected(error: unknown): error is RetryableError | PermanentError | 
 }
 
 /** The error's code; `internal` for what no component should throw. */
-export function codeOf(error: unknown): string {
+export function codeOfError(error: unknown): string {
   return isExpected(error) ? error.code : 'internal';
 }
 

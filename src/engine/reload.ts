@@ -98,7 +98,7 @@ export async function exchange(options: ExchangeOptions): Promise<void> {
   try {
     await stopLeaving(options, leaving, deadline);
     await startAll(next.fresh, deadline, logger);
-    lead(slotsOf(running), next.allStages);
+    lead(pipelineSlotsOf(running), next.allStages);
     const receivers = leaving.filter(isReceiver);
     await Promise.all(receivers.map((unit) => stopUnit(unit, deadline, logger)));
   } finally {
@@ -142,7 +142,7 @@ export function openGates(slots: readonly PipelineSlot[]): void {
   }
 }
 
-export function slotsOf(build: Build): PipelineSlot[] {
+export function pipelineSlotsOf(build: Build): PipelineSlot[] {
   return [...build.units.values()].flatMap(({ slots }) => slots);
 }
 
@@ -152,7 +152,9 @@ async function stopLeaving(
   deadline: Deadline,
 ): Promise<void> {
   const stop = (unit: Unit) => stopUnit(unit, deadline, logger);
-  const changed = slotsOf(running).filter((slot) => next.allStages.get(slot.id) !== slot.stages);
+  const changed = pipelineSlotsOf(running).filter(
+    (slot) => next.allStages.get(slot.id) !== slot.stages,
+  );
   const connectors = leaving.filter(({ node }) => node.kind === 'connector').toReversed();
   // A connector that stops finishes what it delivers first: its slots stay open until then.
   const fedByLeaving = new Set(connectors.flatMap(({ slots }) => slots.map(({ id }) => id)));

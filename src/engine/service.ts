@@ -25,7 +25,7 @@ import type { Edges } from './edges.ts';
 import { createEdges } from './edges.ts';
 import type { Graph } from './graph.ts';
 import { planGraph } from './graph.ts';
-import { chooseKept, exchange, openGates, slotsOf, startAll } from './reload.ts';
+import { chooseKept, exchange, openGates, pipelineSlotsOf, startAll } from './reload.ts';
 import type { ShutdownReport } from './shutdown.ts';
 import { stopAll } from './shutdown.ts';
 import type { ComponentEnvironment, Unit } from './units.ts';
@@ -325,7 +325,7 @@ async function replace(
       await exchange({ running, next: restored, clock, logger, timeout });
       return { build: restored, failure };
     } catch (error) {
-      openGates(slotsOf(running));
+      openGates(pipelineSlotsOf(running));
       throw new BrokenReloadError('the former configuration could not be started again either', {
         cause: new AggregateError([failure, error]),
       });

@@ -48,7 +48,7 @@ export class ComponentError extends Error {
   readonly componentId: string;
 
   constructor(doing: 'create' | 'start', node: Node, cause: unknown) {
-    super(`cannot ${doing} ${describe(node)}: ${reasonOf(cause)}`, { cause });
+    super(`cannot ${doing} ${describe(node)}: ${messageOf(cause)}`, { cause });
     this.componentId = node.declared.id;
   }
 }
@@ -189,6 +189,6 @@ function hostFor(
   };
 }
 
-export function reasonOf(error: unknown): string {
+export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,13 +1,13 @@
 import type { Metadata as MetadataClass, ServerReadableStream, sendUnaryData } from '@grpc/grpc-js';
 import type { Clock, RequestHead } from '../component/component.ts';
-import type { Reservation } from '../http/admission.ts';
+import type { ByteReservation } from '../http/admission.ts';
 import { ClientGone, COPIES } from '../http/body.ts';
 import type { Incoming, ReceivedBody } from '../http/ingest.ts';
 import { tooLarge } from '../http/too-large.ts';
 import type { Encoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import type { Arrival, GrpcLimits, GrpcMethod } from './server.ts';
-import { statusOf } from './status.ts';
+import { grpcStatusOf } from './status.ts';
 
 type CallOptions = {
   readonly arrival: Arrival;
@@ -43,7 +43,7 @@ export function grpcCall(options: CallOptions): Incoming {
     refuse(refusal) {
       if (isAnswered) return;
       isAnswered = true;
-      const { code, details, statusDetails } = statusOf(refusal);
+      const { code, details, statusDetails } = grpcStatusOf(refusal);
       const metadata = encodings(Metadata);
       if (statusDetails !== undefined) metadata.set('grpc-status-details-bin', statusDetails);
       answer({ code, details, metadata });
@@ -89,7 +89,7 @@ function headOf({ stream, rawHeaders }: Arrival, path: string, now: number): Req
  */
 function readMessage(
   { arrival, call, method, limits, clock }: CallOptions,
-  reservation: Reservation,
+  reservation: ByteReservation,
   encoding: Encoding,
 ): Promise<ReceivedBody> {
   const { promise, resolve, reject } = Promise.withResolvers<ReceivedBody>();

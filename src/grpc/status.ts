@@ -14,7 +14,7 @@ const MAX_DETAILS = 1024;
 /** Where trying again helps: without a RetryInfo a client takes RESOURCE_EXHAUSTED for final. */
 const RETRYABLE: ReadonlySet<number> = new Set([408, 409, 429, 503]);
 
-export function statusOf(refusal: Refusal): RefusedStatus {
+export function grpcStatusOf(refusal: Refusal): RefusedStatus {
   const { status, message, retryAfterMs } = refusal;
   const code = refusal.code === 'unsupported_encoding' ? 12 : rpcCode(status);
   const details = message.slice(0, MAX_DETAILS).toWellFormed();

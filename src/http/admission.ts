@@ -1,7 +1,7 @@
 import { Refusal } from '../model/errors.ts';
 
 /** What one request holds of the bytes in flight. */
-export type Reservation = {
+export type ByteReservation = {
   /** Bytes held now. */
   readonly held: number;
   /** Takes more. Throws a `Refusal` (503) when there is no room; what is held stays held. */
@@ -15,7 +15,7 @@ export type BytesInFlight = {
   readonly limit: number;
   readonly held: number;
   /** Throws a `Refusal` (503) when there is no room. */
-  reserve(bytes: number): Reservation;
+  reserve(bytes: number): ByteReservation;
 };
 
 /** `limit` in bytes: `service.limits.in_flight_bytes`. */

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
-import type { Reservation } from './admission.ts';
+import type { ByteReservation } from './admission.ts';
 import type { Exchange } from './exchange.ts';
 import { tooLarge } from './too-large.ts';
 
@@ -26,7 +26,7 @@ export function checkDeclaredSize(declaredBytes: number | undefined): void {
  * ArrayBuffer, so that it can be handed to another thread. Counts while it reads: rejects with a `Refusal`
  * one byte past the limit (413) or where the bytes in flight leave no room (503), and with `ClientGone`.
  */
-export function readBody(exchange: Exchange, reservation: Reservation): Promise<Buffer> {
+export function readBody(exchange: Exchange, reservation: ByteReservation): Promise<Buffer> {
   if (exchange.head.declaredBytes === 0) return Promise.resolve(Buffer.alloc(0));
   if (exchange.expectsContinue) exchange.response.writeContinue();
   return collect(exchange.request, exchange.head.declaredBytes, reservation);
@@ -35,7 +35,7 @@ export function readBody(exchange: Exchange, reservation: Reservation): Promise<
 function collect(
   request: IncomingMessage,
   declaredBytes: number | undefined,
-  reservation: Reservation,
+  reservation: ByteReservation,
 ): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
   let buffer: Buffer = Buffer.allocUnsafeSlow(declaredBytes ?? CHUNKED_RESERVE);
@@ -84,7 +84,7 @@ function collect(
 }
 
 /** Doubles the room, so that a body of n bytes is copied less than twice on the whole. */
-function enlarge(buffer: Buffer, needed: number, reservation: Reservation): Buffer {
+function enlarge(buffer: Buffer, needed: number, reservation: ByteReservation): Buffer {
   const capacity = Math.min(MAX_BODY_BYTES, Math.max(needed, buffer.length * 2));
   reservation.grow((capacity - buffer.length) * COPIES);
   return moved(buffer, capacity);

@@ -15,7 +15,7 @@ import { inflatedSizeHint } from '../model/inflate.ts';
 import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
 import { requestContext } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
-import type { BytesInFlight, Reservation } from './admission.ts';
+import type { ByteReservation, BytesInFlight } from './admission.ts';
 import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize } from './body.ts';
 import type { Answer } from './exchange.ts';
 import type { Preparation, Prepared } from './prepare.ts';
@@ -57,7 +57,7 @@ export type Incoming = {
    * before. `encoding` is that of the head; the body may say that it is not compressed after all. Rejects
    * with a `Refusal`, and with `ClientGone`.
    */
-  read(reservation: Reservation, encoding: Encoding): Promise<ReceivedBody>;
+  read(reservation: ByteReservation, encoding: Encoding): Promise<ReceivedBody>;
   /** Both answer once; later calls, and calls after the client has left, do nothing. */
   answer(reply: Answer): void;
   refuse(refusal: Refusal): void;
@@ -88,7 +88,7 @@ type UnderWay = {
   readonly deadline: RequestDeadline;
   admission: Admission | undefined;
   /** Of bytes in flight. */
-  reservation: Reservation | undefined;
+  reservation: ByteReservation | undefined;
   releaseClaim: (() => void) | undefined;
 };
 
@@ -287,7 +287,7 @@ function hashRequest(head: RequestHead, body: Buffer): Buffer {
 
 /** A reservation for the inflated bytes is taken before they are made, as far as their size is known. */
 async function prepareWithin(
-  reservation: Reservation,
+  reservation: ByteReservation,
   scanner: Scanner,
   body: Buffer,
   wanted: Preparation,

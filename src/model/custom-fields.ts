@@ -1,8 +1,8 @@
 import { decodeJsonText } from './json/decode.ts';
 
 /**
- * Custom fields (spec 2.6): string values, merged from several layers. No error or log message of this file
- * contains a value.
+ * Custom fields: string values, merged from several layers (processors/custom_fields/README.md). No error or log
+ * message of this file contains a value.
  */
 
 /** Keys and decoded values in the order of the body; the last value of a repeated key counts. */

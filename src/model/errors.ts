@@ -63,7 +63,7 @@ export function newerDataIn(error: unknown): NewerDataError | undefined {
   return undefined;
 }
 
-/** Codes of requests that are refused as a whole (design §4), with their HTTP statuses. */
+/** Codes of requests that are refused as a whole, with their HTTP statuses. */
 export const REFUSAL_STATUS = {
   unauthorized: 401,
   forbidden: 403,

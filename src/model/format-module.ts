@@ -43,7 +43,7 @@ export type FormatModule<Index extends BatchIndex> = {
   scan(bytes: Buffer, limits: ScanLimits): Index;
   /** The item's own id, for its result; undefined if it has no valid id. */
   itemId(index: Index, position: number): string | undefined;
-  /** Bytes of the item that count toward hourly ingest (design §4 "Quotas"). */
+  /** Bytes of the item that count as hourly usage; see processors/quotas/README.md. */
   usageBytes(index: Index, position: number): number;
   /** The inflated body with only these items, in order; everything around them unchanged. */
   cut(index: Index, keep: readonly number[]): Buffer;

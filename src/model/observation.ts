@@ -1,4 +1,4 @@
-/** The kinds of spec 2.3, and those that attributes and run types are mapped to. */
+/** The kinds of native events, to which attributes of spans and types of runs are mapped. */
 export const OBSERVATION_KINDS = [
   'event',
   'span',
@@ -87,7 +87,7 @@ export type Observation = {
   readonly sessionId: string | null;
   readonly userId: string | null;
   readonly error: ObservationError | null;
-  /** Merged from the three layers of spec 2.6; null if there are none. */
+  /** Merged from all layers by `mergeCustomFields`; null if there are none. */
   readonly customFields: Readonly<Record<string, string>> | null;
   /** `customFields` as JSON text, if known: it may have megabytes, which then need not be printed again. */
   readonly customFieldsText?: string;

@@ -144,18 +144,22 @@ export class DecodedText {
 }
 
 /**
- * Overwrites the bytes at [start, end) of a text with asterisks. Characters and escapes that the range cuts
- * are overwritten whole, so that the text stays valid. Nothing moves, so the index stays valid, except for
- * the compact sizes of native events and runs: an overwritten escape counts with more bytes than before.
+ * The range [start, end) of a text with the characters and escapes that it cuts, so that the text stays valid
+ * if the range is overwritten or replaced. An empty range stays empty.
  */
-export function maskRange(bytes: Buffer, range: TextRange, start: number, end: number): void {
-  if (start >= end) return;
-  const first = cutCharacter(bytes, range, start)?.start ?? start;
-  const last = cutCharacter(bytes, range, end)?.end ?? end;
-  bytes.fill(ASTERISK, Math.max(first, range.start), Math.min(last, range.end));
+export function wholeCharacters(
+  bytes: Buffer,
+  text: TextRange,
+  start: number,
+  end: number,
+): { start: number; end: number } {
+  if (start >= end) return { start, end };
+  const first = cutCharacter(bytes, text, start)?.start ?? start;
+  const last = cutCharacter(bytes, text, end)?.end ?? end;
+  return { start: Math.max(first, text.start), end: Math.min(last, text.end) };
 }
 
-/** Overwrites a number or byte sequence with zeros, or with a null in JSON. As in `maskRange`, nothing moves. */
+/** Overwrites a number or byte sequence with zeros, or with a null in JSON. No byte moves. */
 export function maskScalar(bytes: Buffer, { start, end, form }: ScalarPlace): void {
   switch (form) {
     case 'bytes':
@@ -178,7 +182,6 @@ export function maskScalar(bytes: Buffer, { start, end, form }: ScalarPlace): vo
 const NULL = 'null';
 const ZERO = '0';
 const SPACE = 0x20;
-const ASTERISK = 0x2a;
 
 /** The character that a position is inside of; undefined if the position is between two characters. */
 function cutCharacter(

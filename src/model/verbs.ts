@@ -6,7 +6,13 @@ import { itemId, STORED_LIMITS, scan, spliced } from './formats.ts';
 import { BACKSLASH } from './json/grammar.ts';
 import { isJsonIndex } from './json/read.ts';
 import type { Rejection, RejectionCode } from './rejection.ts';
-import type { Splice } from './texts.ts';
+import {
+  maskScalar,
+  type ScalarPlace,
+  type Splice,
+  type TextRange,
+  wholeCharacters,
+} from './texts.ts';
 
 /**
  * The verbs by which processors change a received batch. Items are named by their position in the request,
@@ -27,6 +33,14 @@ export const SHARED = -1;
 
 /** Bytes at [start, end) of `batch.index.bytes`; `item` is the item that they belong to. */
 export type EditedRange = { readonly item: number; readonly start: number; readonly end: number };
+
+/** A range that `mask` overwrites. */
+export type MaskedRange = EditedRange & {
+  /** The text around the range, which is widened to whole characters and escapes of that text. */
+  readonly text?: TextRange;
+  /** Given for a number or byte sequence (`TextVisitor.scalar`), which becomes zeros or null. */
+  readonly form?: ScalarPlace['form'];
+};
 
 /** A range and what takes its place, spelled for its place (`encodeText` of the format). */
 export type Replacement = EditedRange & Splice;
@@ -80,19 +94,28 @@ export function drop(batch: ReceivedBatch, item: number, reason: string): void {
 }
 
 /**
- * Overwrites bytes with asterisks, at once and in place. A range holds whole characters and escapes of one
- * text (`maskRange` in src/model/texts.ts widens it), so that the text stays valid and nothing moves.
+ * Overwrites bytes with asterisks, at once and in place, so that no byte moves. A range without `text` holds whole
+ * characters and escapes.
  */
-export function mask(batch: ReceivedBatch, ranges: readonly EditedRange[]): void {
+export function mask(batch: ReceivedBatch, ranges: readonly MaskedRange[]): void {
   if (ranges.length === 0) return;
   const { bytes, type } = batch.index;
   const changes = changesOf(batch);
-  for (const { item, start, end } of ranges) {
-    checkRange(batch, start, end);
+  const isJson = type !== 'otlp_proto';
+  for (const range of ranges) {
+    const { item, text, form } = range;
+    checkRange(batch, range.start, range.end);
     noteEdit(batch, changes, item);
+    if (form !== undefined) {
+      // Compact JSON has no white space, which fills up a shorter number.
+      changes.isIndexStale ||= isJson;
+      maskScalar(bytes, { start: range.start, end: range.end, form });
+      continue;
+    }
+    const { start, end } =
+      text === undefined ? range : wholeCharacters(bytes, text, range.start, range.end);
     // Compact JSON spells some escapes shorter than they were sent, but asterisks as they are.
-    changes.isIndexStale ||=
-      type !== 'otlp_proto' && bytes.subarray(start, end).includes(BACKSLASH);
+    changes.isIndexStale ||= isJson && bytes.subarray(start, end).includes(BACKSLASH);
     bytes.fill(ASTERISK, start, end);
   }
   keepBytes(batch, bytes);

@@ -73,7 +73,7 @@ export type ClientConfig = z.output<typeof clientConfig>;
 const HELD_BY_DEFAULT = ['401', '403', '404'];
 
 /** The action for a status that OTLP does not let a client retry. */
-export function actionFor(status: number, config: ClientConfig): z.infer<typeof action> {
+export function actionFor(status: number, config: ClientConfig): z.output<typeof action> {
   const code = String(status);
   return (
     config.on_permanent_error[code] ?? (HELD_BY_DEFAULT.includes(code) ? 'hold' : 'dead_letter')

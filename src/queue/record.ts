@@ -25,6 +25,17 @@ export type BatchRecord = readonly [
   body: Uint8Array,
 ];
 
+/** The cells of a `BatchRecord` that are read one by one. */
+export const RECORD = {
+  PROJECT: 2,
+  RECEIVED_AT: 7,
+  ITEMS: 9,
+  USAGE_EVENTS: 10,
+  USAGE_BYTES: 11,
+  BODY: 14,
+} as const;
+
+/** The columns of a `BatchRecord`, in its order. */
 export const RECORD_COLUMNS =
   'id, organization, project, key, permissions, format, encoding, received_at, request_items, items, ' +
   'usage_events, usage_bytes, positions, rejections, body';

@@ -1,5 +1,5 @@
 import { LruCache } from '../component/lru.ts';
-import type { Reservation } from '../http/admission.ts';
+import type { ByteReservation } from '../http/admission.ts';
 import type { Scanner } from '../http/scan-pool.ts';
 import type { SealedBatch } from '../model/batch.ts';
 import {
@@ -32,7 +32,7 @@ export function readPayloads(
   traces: TraceStore,
   projectId: string,
   scanner: Scanner,
-  reservation: Reservation,
+  reservation: ByteReservation,
 ): PayloadReader {
   /** Every small batch in it is indexed. */
   const kept = new LruCache<string, SealedBatch>({

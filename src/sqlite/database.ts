@@ -1,51 +1,75 @@
 import type { Clock, Logger } from '../component/component.ts';
-import type { DataDirectory, DiskHealth } from './directory.ts';
+import type { DiskHealth, OwnedDirectory } from './directory.ts';
 import { openDirectory } from './directory.ts';
-import type { Access, OperationSource } from './operation.ts';
-import { keepShrinking, SHRINK } from './shrinking.ts';
+import { keepShrinking, SHRINK, TRUNCATE_LOG } from './maintenance.ts';
+import type {
+  Access,
+  Call,
+  NameIn,
+  OperationModule,
+  Operations,
+  OperationsOf,
+  OperationTable,
+  ThreadData,
+} from './operation.ts';
 import type { CallOptions, ThreadClient } from './thread-client.ts';
 import { startThread } from './thread-client.ts';
 
 export type DatabaseOptions = {
   readonly directory: string;
-  /** The file is `<name>.db`; its lock and reserve are named after it too. */
+  /** The name of the file without `.db`; its lock and reserve are named after it too. */
   readonly name: string;
-  /** Makes the directory where it is missing. */
+  /** Creates the directory if it does not exist. */
   readonly createDirectory: boolean;
   readonly minFreeBytes: number;
   /** Bytes kept for a full disk; 0 keeps none. */
   readonly reserveBytes: number;
-  readonly modules: readonly OperationSource[];
+  /** The file of operations that the threads load. */
+  readonly operations: URL;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Upper bound of the file in pages, for tests of a full disk. */
   readonly maxPages?: number;
 };
 
+/** Calls an operation of a table: its name decides the type of the arguments and of the result. */
+type Caller<Table extends OperationTable> = <Name extends NameIn<Table>>(
+  name: Name,
+  args: Parameters<Table[Name]>,
+  options?: CallOptions,
+) => Promise<ReturnType<Table[Name]>>;
+
 /**
- * One SQLite file owned by this process: a thread that writes, a thread for short readings that somebody
- * waits for, and one for long readings that is started when the first is asked for.
+ * A SQLite file that this process owns. It has a thread that writes, a thread for short reads that a request waits
+ * for, and a thread for long reads, which starts with the first of them.
  */
-export type Database = {
+export type Database<Known extends Operations> = {
   /**
-   * Runs one operation in the next group's transaction; resolved means synced to disk. Rejects with
+   * Runs an operation in the transaction of the next group; resolves when the group is synced to disk. Rejects with
    * `RetryableError` (`disk_full`, `storage_failed`) or `PermanentError('storage_refused')`.
    */
-  write(name: string, args: readonly unknown[], options?: CallOptions): Promise<unknown>;
-  read(name: string, args: readonly unknown[]): Promise<unknown>;
-  /** Like `read`, for what may take long: it holds up nobody but its like. */
-  search(name: string, args: readonly unknown[]): Promise<unknown>;
-  /** Why nothing should be appended now; undefined when all is well. */
+  readonly write: Caller<Known['write']>;
+  readonly read: Caller<Known['read']>;
+  /** Like `read`, for operations that may take long: they delay other searches, and no read. */
+  readonly search: Caller<Known['read']>;
+  /** Truncates the log, which holds pages as they were before a deletion. Resolves with whether it is empty. */
+  truncateLog(): Promise<boolean>;
+  /** The reason why the caller must not append now; undefined if it may. */
   shortage(): Error | undefined;
   /** Whether the disk has room, and how much. */
   health(): DiskHealth;
   close(): Promise<void>;
-  /** Ends the threads and gives up the lock as a crash would. */
+  /** Ends the threads and releases the lock as a crash would. */
   crash(): Promise<void>;
 };
 
-/** Rejects with an `Error` that says what is in the way: the lock, the rights, the file. */
-export async function openDatabase(options: DatabaseOptions): Promise<Database> {
+/**
+ * Opens a database with the operations of a file: `openDatabase<typeof import('./operations.ts')>`. Rejects with an
+ * `Error` that names the obstacle: the lock, the permissions, the file.
+ */
+export async function openDatabase<Module extends OperationModule>(
+  options: DatabaseOptions,
+): Promise<Database<OperationsOf<Module>>> {
   const directory = await openDirectory(options);
   let writer: ThreadClient | undefined;
   try {
@@ -60,12 +84,12 @@ export async function openDatabase(options: DatabaseOptions): Promise<Database> 
   }
 }
 
-function database(
+function database<Known extends Operations>(
   options: DatabaseOptions,
-  directory: DataDirectory,
+  directory: OwnedDirectory,
   writer: ThreadClient,
   reader: ThreadClient,
-): Database {
+): Database<Known> {
   let searcher: Promise<ThreadClient> | undefined;
   let closed: Promise<void> | undefined;
   const stopShrinking = keepShrinking(
@@ -73,11 +97,6 @@ function database(
     options.clock,
     options.logger,
   );
-
-  async function search(name: string, args: readonly unknown[]): Promise<unknown> {
-    searcher ??= startSearcher();
-    return (await searcher).call([name, ...args]);
-  }
 
   function startSearcher(): Promise<ThreadClient> {
     const starting = startThread(threadData(options, directory, 'read'));
@@ -99,7 +118,7 @@ function database(
     await directory.close();
   }
 
-  /** One that could not start has told whoever asked it. */
+  /** A searcher that could not start has already rejected the search that started it. */
   async function killSearcher(): Promise<void> {
     await searcher?.then(
       (thread) => thread.kill(),
@@ -114,9 +133,13 @@ function database(
   }
 
   return {
-    write: (name, args, callOptions) => writer.call([name, ...args], callOptions),
-    read: (name, args) => reader.call([name, ...args]),
-    search,
+    write: callerOf((call, callOptions) => writer.call(call, callOptions)),
+    read: callerOf((call) => reader.call(call)),
+    search: callerOf(async (call) => {
+      searcher ??= startSearcher();
+      return (await searcher).call(call);
+    }),
+    truncateLog: async () => (await writer.call([TRUNCATE_LOG])) === true,
     shortage: directory.shortage,
     health: directory.health,
     close: () => (closed ??= close()),
@@ -124,20 +147,36 @@ function database(
   };
 }
 
-function threadData(options: DatabaseOptions, directory: DataDirectory, access: Access) {
+/** The only place where an answer of a thread gets its type. */
+function callerOf<Table extends OperationTable>(
+  send: (call: Call, options?: CallOptions) => Promise<unknown>,
+): Caller<Table> {
+  return (name, args, options) =>
+    send([name, ...args], options) as Promise<ReturnType<Table[typeof name]>>;
+}
+
+function threadData(
+  options: DatabaseOptions,
+  directory: OwnedDirectory,
+  access: Access,
+): ThreadData {
   return {
     file: directory.databaseFile,
     access,
-    modules: options.modules,
+    operations: options.operations.href,
     reserve: options.reserveBytes > 0 ? directory.reserveFile : undefined,
     maxPages: options.maxPages,
   };
 }
 
-function reportDamage(logger: Logger, directory: DataDirectory, corrupt: string | undefined): void {
+function reportDamage(
+  logger: Logger,
+  directory: OwnedDirectory,
+  corrupt: string | undefined,
+): void {
   if (corrupt === undefined) return;
   logger.error(
     { file: directory.databaseFile, kept: corrupt },
-    'the database was damaged: it was set aside, and what could be read was copied into a new one',
+    'Database damaged; set aside, readable rows copied into a new file',
   );
 }

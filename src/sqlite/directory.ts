@@ -17,7 +17,7 @@ import { DatabaseSync } from 'node:sqlite';
 import type { Clock, Logger } from '../component/component.ts';
 import { RetryableError } from '../model/errors.ts';
 
-/** Free space is looked at no more often than this. */
+/** The shortest interval between two looks at the free space. */
 const LOOK_MS = 1000;
 
 export type DirectoryOptions = {
@@ -31,12 +31,12 @@ export type DirectoryOptions = {
 };
 
 /** A data directory that this process owns, until it closes it or dies. */
-export type DataDirectory = {
+export type OwnedDirectory = {
   readonly databaseFile: string;
   readonly reserveFile: string;
-  /** Asked before every append. Never waits: the answer is at most about a second old. */
+  /** Called before every append. Never waits: the answer is at most about a second old. */
   shortage(): Error | undefined;
-  /** For reports; what it says is at most about a second old where it is asked regularly. */
+  /** For reports; at most about a second old if it is called regularly. */
   health(): DiskHealth;
   reserveWasUsed(): void;
   close(): Promise<void>;
@@ -47,19 +47,19 @@ export type DiskHealth = {
   readonly ready: boolean;
   readonly message?: string;
   readonly details: {
-    /** Null where the system did not say. */
+    /** Null if the system did not report it. */
     readonly disk_free_bytes: number | null;
     readonly disk_min_free_bytes: number;
   };
 };
 
-export async function openDirectory(options: DirectoryOptions): Promise<DataDirectory> {
+export async function openDirectory(options: DirectoryOptions): Promise<OwnedDirectory> {
   const directory = resolve(options.directory);
   const path = (suffix: string): string => join(directory, options.name + suffix);
   await ensureDirectory(directory, options.createDirectory);
   const lock = await takeLock(directory, path('.lock'), path('.pid'));
   try {
-    // Made before SQLite opens it, because its other files take over these rights.
+    // Created before SQLite opens it, because SQLite gives its other files the same permissions.
     await ensureFile(path('.db'));
     const space = await watchSpace(directory, path('.reserve'), options);
     return {
@@ -80,7 +80,7 @@ export async function openDirectory(options: DirectoryOptions): Promise<DataDire
   }
 }
 
-/** Rejects with a sentence where the directory is missing, or cannot be written to. */
+/** Rejects with a sentence if the directory does not exist or is not writable. */
 export async function ensureDirectory(directory: string, create: boolean): Promise<void> {
   try {
     if (create) await mkdir(directory, { recursive: true, mode: 0o700 });
@@ -92,7 +92,7 @@ export async function ensureDirectory(directory: string, create: boolean): Promi
   }
 }
 
-/** Rejects where another process owns the directory. */
+/** Rejects if another process owns the directory. */
 export async function assertUnused(directory: string, name: string): Promise<void> {
   const file = join(directory, name);
   const lock = await takeLock(directory, `${file}.lock`, `${file}.pid`);
@@ -101,8 +101,8 @@ export async function assertUnused(directory: string, name: string): Promise<voi
 }
 
 /**
- * The lock is an exclusive transaction on a small database that stays open: the system ends it with the
- * process, however that ends. Nothing else may open and close the lock's file, or the lock is lost.
+ * The lock is an exclusive transaction on a small database that stays open: the system releases it when the process
+ * ends, even by a kill. No other code may open and close the lock file: a close in the same process releases it.
  */
 async function takeLock(directory: string, file: string, pidFile: string): Promise<DatabaseSync> {
   await ensureFile(file);
@@ -148,7 +148,7 @@ async function watchSpace(
   let reserved = await reserveExists(reserveFile, reserveBytes);
   let isShort = false;
   let freeBytes: number | undefined;
-  /** The reserve was given up and is not there again. */
+  /** The reserve was given up, and no new one exists yet. */
   let isDraining = false;
   let cancelLook: (() => void) | undefined;
   let lookedAt = 0;
@@ -161,26 +161,26 @@ async function watchSpace(
     freeBytes = free;
     if (free < minFreeBytes !== isShort) {
       isShort = !isShort;
-      if (isShort)
+      if (isShort) {
         logger.warn(
           { directory, free, needed: minFreeBytes },
-          'disk space is short: nothing is accepted',
+          'Disk space below min_free_bytes; accepting stopped',
         );
-      else logger.info({ directory, free }, 'disk space is back: accepting again');
+      } else logger.info({ directory, free }, 'Disk space sufficient; accepting resumed');
     }
     if (!reserved && reserveBytes > 0 && free >= minFreeBytes + 1.5 * reserveBytes)
       restoreReserve();
   }
 
-  /** In the background: nothing waits for it but the closing. */
+  /** Runs in the background; only `close` waits for it. */
   function restoreReserve(): void {
     filling ??= fillReserve(reserveFile, reserveBytes)
       .then(() => {
         reserved = true;
-        if (isDraining) logger.info({ directory }, 'the reserve is filled again: accepting again');
+        if (isDraining) logger.info({ directory }, 'Reserve restored; accepting resumed');
         isDraining = false;
       })
-      .catch((error: unknown) => logger.warn({ reserveFile, error }, 'no reserve could be made'))
+      .catch((err: unknown) => logger.warn({ reserveFile, err }, 'Reserve could not be created'))
       .finally(() => {
         filling = undefined;
       });
@@ -189,13 +189,13 @@ async function watchSpace(
   function lookAgain(): void {
     lookedAt = clock.now();
     looking ??= look()
-      .catch((error: unknown) => logger.warn({ directory, error }, 'free disk space is unknown'))
+      .catch((err: unknown) => logger.warn({ directory, err }, 'Free disk space unknown'))
       .finally(() => {
         looking = undefined;
       });
   }
 
-  /** Nobody may ask meanwhile: the service is not ready, and would never be. */
+  /** A service that is not ready gets no requests, so `shortage` alone would never look again. */
   function lookWhileDraining(): void {
     cancelLook?.();
     cancelLook = clock.after(LOOK_MS, () => {
@@ -247,7 +247,7 @@ function diskFull(): RetryableError {
   return new RetryableError('disk_full', message, { retryAfterMs: 5000 });
 }
 
-/** Written with real and incompressible bytes, so that the space is truly taken. */
+/** Writes incompressible bytes, so that the file system really allocates the space. */
 async function fillReserve(file: string, bytes: number): Promise<void> {
   const temporary = `${file}.new`;
   const handle = await open(temporary, 'w', 0o600);

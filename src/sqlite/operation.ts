@@ -1,44 +1,50 @@
 import type { DatabaseSync } from 'node:sqlite';
 
 /**
- * Operations are what the main thread may ask of a database thread, by name. A module of operations is
- * named by its URL, because functions cannot be sent to a thread; it exports a function `operations`.
+ * An operation is a function in a database thread that the main thread calls by name. The type of a table of
+ * operations is also the type of the calls: `Database.write` and `Database.read` take the parameters and resolve
+ * with the result that the operation of the name has. Both are cloned between threads: plain values and bytes.
  */
-export type OperationModule = {
-  operations(db: DatabaseSync, access: Access, options: OperationOptions): Operations;
-};
-
-/** A writing thread owns the one connection that may write; reading threads have one each of their own. */
-export type Access = 'write' | 'read';
-
-/** Plain values only: they are cloned into the thread. */
-export type OperationOptions = Readonly<Record<string, string | number | boolean>>;
+export type OperationTable = Readonly<Record<string, (...args: never[]) => unknown>>;
 
 export type Operations = {
   /**
-   * What may be asked. In a writing thread a call runs inside the group's transaction, and a thrown error
-   * undoes the call; so a call keeps nothing in memory that a rollback would make wrong.
+   * Run in the writing thread, inside the transaction of their group. A thrown error rolls the call back, so an
+   * operation keeps nothing in memory that a rollback makes wrong.
    */
-  readonly calls: Readonly<Record<string, Operation>>;
-  /** Names of calls that need room: on a full disk they fail, while the others may use the reserve. */
-  readonly growing?: readonly string[];
+  readonly write: OperationTable;
+  /** Run in a reading thread, which has a connection of its own. */
+  readonly read: OperationTable;
 };
 
-/** Arguments and results are plain values and bytes: they are cloned between threads. */
-// biome-ignore lint/suspicious/noExplicitAny: each operation names its own parameter types
-export type Operation = (...args: any[]) => unknown;
+/** A file of operations. Threads load it by its URL, because functions cannot be sent to a thread. */
+export type OperationModule = {
+  writeOperations(db: DatabaseSync): OperationTable;
+  readOperations(db: DatabaseSync): OperationTable;
+  /** Write operations that need room: on a full disk they fail, and the others may use the reserve. */
+  readonly growing: readonly string[];
+};
 
-/** One call as it is sent: the name, then its arguments. */
+/** The operations of a file, from `typeof` its import. */
+export type OperationsOf<Module extends OperationModule> = {
+  readonly write: ReturnType<Module['writeOperations']>;
+  readonly read: ReturnType<Module['readOperations']>;
+};
+
+export type NameIn<Table extends OperationTable> = keyof Table & string;
+
+/** The writing thread has the only connection that may write; each reading thread has a connection of its own. */
+export type Access = 'write' | 'read';
+
+/** One call as it is sent: the operation's name, then its arguments. */
 export type Call = readonly [name: string, ...args: unknown[]];
-
-/** Where a module of operations is found, and what its `operations` is given. */
-export type OperationSource = { readonly url: string; readonly options: OperationOptions };
 
 export type ThreadData = {
   readonly file: string;
   readonly access: Access;
-  readonly modules: readonly OperationSource[];
-  /** The file that is given up when the disk is full; writing threads only. */
+  /** The URL of an `OperationModule`. */
+  readonly operations: string;
+  /** The file that the thread deletes when the disk is full; writing threads only. */
   readonly reserve: string | undefined;
   /** Upper bound of the file's size in pages, for tests of a full disk. */
   readonly maxPages: number | undefined;
@@ -47,16 +53,16 @@ export type ThreadData = {
 /** Why a call failed. `errcode` is SQLite's extended result code; undefined for any other error. */
 export type Failure = { readonly message: string; readonly errcode: number | undefined };
 
-/** What a thread answers. A group's results stand in the order of its calls. */
+/** Messages from a thread. The results of a group are in the order of its calls. */
 export type ThreadMessage =
   | { readonly type: 'ready'; readonly corrupt: string | undefined }
   | { readonly type: 'unusable'; readonly failure: Failure }
   | {
       readonly type: 'done';
       readonly results: readonly unknown[];
-      /** Set when a call failed: undefined where it did not. */
+      /** Set if a call failed; undefined for each call that succeeded. */
       readonly failures: readonly (Failure | undefined)[] | undefined;
-      /** The reserve was given up during this group. */
+      /** The thread gave up the reserve during this group. */
       readonly reserveUsed: boolean;
     }
   | { readonly type: 'closed' };

@@ -1,14 +1,15 @@
 import { existsSync, renameSync, rmSync } from 'node:fs';
+import type { SQLOutputValue, StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
+import { tuples } from './rows.ts';
 
 /**
- * Moves a damaged database aside and copies every row that can still be read into a fresh one, table by
- * table, from both ends up to the damage. `create` makes the fresh file with its tables.
- * Returns where the damaged file was moved.
+ * Moves a damaged database aside and copies every readable row into a fresh one, table by table, from both ends up
+ * to the damage. `create` makes the fresh file with its tables. Returns where the damaged file was moved.
  */
 export function salvage(file: string, create: (file: string) => void): string {
   const aside = `${file}.corrupt-${new Date().toISOString().replaceAll(':', '')}`;
-  // The log goes with its database: it may hold the newest commits.
+  // The log moves with its database: it may hold the newest commits.
   for (const suffix of ['', '-wal']) {
     if (existsSync(file + suffix)) renameSync(file + suffix, aside + suffix);
   }
@@ -43,11 +44,11 @@ function copyTable(fresh: DatabaseSync, aside: string, table: string): void {
   fresh.exec('BEGIN');
   try {
     old = new DatabaseSync(aside, { defensive: false });
-    // Lets SQLite open a file that is shorter than its header says.
+    // Makes SQLite open a file that is shorter than its header says.
     old.exec('PRAGMA writable_schema = ON');
     for (const direction of ['ASC', 'DESC']) copyRows(old, insert, table, columns, direction);
   } catch {
-    // Not even the schema can be read: there is nothing to copy.
+    // The schema itself is not readable: no row can be copied.
   } finally {
     fresh.exec('COMMIT');
     old?.close();
@@ -56,7 +57,7 @@ function copyTable(fresh: DatabaseSync, aside: string, table: string): void {
 
 function copyRows(
   old: DatabaseSync,
-  insert: ReturnType<DatabaseSync['prepare']>,
+  insert: StatementSync,
   table: string,
   columns: readonly string[],
   direction: string,
@@ -65,19 +66,19 @@ function copyRows(
     .prepare(`SELECT name FROM pragma_table_info('${table}') WHERE pk > 0 ORDER BY pk`)
     .all()
     .map((row) => `${String(row.name)} ${direction}`);
-  const rows = old.prepare(
+  const query = tuples<SQLOutputValue[]>(
+    old,
     `SELECT ${columns.join(', ')} FROM ${table}${key.length === 0 ? '' : ` ORDER BY ${key.join(', ')}`}`,
   );
-  rows.setReturnArrays(true);
   try {
-    for (const row of rows.iterate()) {
+    for (const row of query.iterate()) {
       try {
-        insert.run(...(row as unknown as (string | number | null)[]));
+        insert.run(...row);
       } catch {
-        // One row that contradicts a rule of the table does not keep the others out.
+        // A row that breaks a constraint is left out; the others are copied.
       }
     }
   } catch {
-    // The damage begins here; the other direction gets what lies behind it.
+    // The damage begins here; the other direction copies the rows behind it.
   }
 }

@@ -1,12 +1,13 @@
 import { Worker } from 'node:worker_threads';
 import { PermanentError, RetryableError } from '../model/errors.ts';
+import { threadFile } from '../thread/thread.ts';
 import type { Call, Failure, ThreadData, ThreadMessage } from './operation.ts';
-import { isDamage, isFull, primaryCode } from './result-code.ts';
+import { isDamage, isFull, isRefusedRow } from './result-code.ts';
 
-/** A group is closed at this weight (about bytes), so that one transaction never holds up the next long. */
+/** A group is closed at this weight (about bytes), so that one transaction never delays the next for long. */
 const GROUP_WEIGHT = 4 * 1024 * 1024;
 const GROUP_CALLS = 1024;
-/** What a lazy call waits for company at most. */
+/** The longest that a lazy call waits for others to join its group. */
 const LAZY_MS = 20;
 
 type Waiting = {
@@ -20,36 +21,35 @@ type Waiting = {
 export type CallOptions = {
   /** What the call adds to its group, in bytes or something like it. */
   readonly weight?: number;
-  /** Bytes among the arguments that nobody here uses any more: they move to the thread uncopied. */
+  /** Bytes among the arguments that the caller no longer uses: they move to the thread uncopied. */
   readonly moved?: ArrayBuffer;
-  /** Nobody waits for the answer: it may wait a little for the next group. */
+  /** The caller is in no hurry: the call may wait a little for the next group. */
   readonly lazy?: boolean;
 };
 
 /**
- * The main side of a database thread. One group is in flight; what arrives meanwhile forms the next. The
- * first call of a quiet time waits for the end of the event loop's turn, so that its neighbours join it.
+ * The main side of a database thread. One group is in flight; calls that arrive in that time form the next group.
+ * If the thread is idle, the first call waits for the end of the event loop's turn, so that later calls of the
+ * same turn join it. `extensions/postgres/grouping.ts` groups calls for a round trip; this one for a sync.
  */
 export type ThreadClient = {
   call(call: Call, options?: CallOptions): Promise<unknown>;
-  /** Where the damaged file was moved when the thread found one. */
+  /** Where the thread moved a damaged file; undefined if the file was sound. */
   readonly corrupt: string | undefined;
   close(): Promise<void>;
   /** Ends the thread as a crash would. */
   kill(): Promise<void>;
 };
 
-/** Rejects with the thread's reason when the database cannot be opened. */
+/** Rejects with the thread's reason if the database cannot be opened. */
 export async function startThread(
   data: ThreadData,
   onReserveUsed: () => void = () => undefined,
 ): Promise<ThreadClient> {
-  // The sources run as they are, and compiled: the thread has the same ending as this file.
-  const here = import.meta.url;
-  const worker = new Worker(new URL(here.endsWith('.ts') ? './thread.ts' : './thread.js', here), {
+  const worker = new Worker(threadFile(import.meta.url, 'thread'), {
     workerData: data,
     name: `sqlite ${data.access}`,
-    // The parent's flags are for the parent: --input-type, --eval and their like are refused in a worker.
+    // A worker refuses some flags of its parent, such as --input-type and --eval.
     execArgv: [],
   });
   const corrupt = await started(worker);
@@ -58,22 +58,22 @@ export async function startThread(
 
 function started(worker: Worker): Promise<string | undefined> {
   return new Promise((resolve, reject) => {
-    const failed = (error: unknown): void => {
-      worker.off('error', failed).off('exit', exited).off('message', told);
+    const onError = (error: unknown): void => {
+      worker.off('error', onError).off('exit', onExit).off('message', onMessage);
       worker.on('error', () => undefined);
       void worker.terminate();
       reject(error);
     };
-    const exited = (code: number): void => {
-      failed(new Error(`the database thread ended with ${code}`));
+    const onExit = (code: number): void => {
+      onError(new Error(`the database thread ended with status ${code}`));
     };
-    const told = (message: ThreadMessage): void => {
-      if (message.type === 'unusable') failed(errorOf(message.failure));
+    const onMessage = (message: ThreadMessage): void => {
+      if (message.type === 'unusable') onError(errorOf(message.failure));
       if (message.type !== 'ready') return;
-      worker.off('error', failed).off('exit', exited).off('message', told);
+      worker.off('error', onError).off('exit', onExit).off('message', onMessage);
       resolve(message.corrupt);
     };
-    worker.on('error', failed).on('exit', exited).on('message', told);
+    worker.on('error', onError).on('exit', onExit).on('message', onMessage);
   });
 }
 
@@ -82,7 +82,7 @@ class GroupingClient implements ThreadClient {
   readonly #worker: Worker;
   readonly #onReserveUsed: () => void;
   #waiting: Waiting[] = [];
-  #flying: Waiting[] = [];
+  #inFlight: Waiting[] = [];
   #isScheduled = false;
   #lazyTimer: NodeJS.Timeout | undefined;
   #ended: Error | undefined;
@@ -108,30 +108,31 @@ class GroupingClient implements ThreadClient {
       const { weight = 0, moved } = options;
       this.#waiting.push({ call, weight, moved, resolve, reject });
       if (options.lazy !== true) this.#schedule();
-      else if (!this.#isScheduled && this.#flying.length === 0) {
+      else if (!this.#isScheduled && this.#inFlight.length === 0) {
         this.#lazyTimer ??= setTimeout(() => this.#send(), LAZY_MS);
       }
     });
   }
 
   #schedule(): void {
-    if (this.#isScheduled || this.#flying.length > 0) return;
+    if (this.#isScheduled || this.#inFlight.length > 0) return;
     this.#isScheduled = true;
     setImmediate(() => this.#send());
   }
 
   #send(): void {
     this.#isScheduled = false;
-    if (this.#ended !== undefined || this.#flying.length > 0 || this.#waiting.length === 0) return;
+    if (this.#ended !== undefined || this.#inFlight.length > 0 || this.#waiting.length === 0)
+      return;
     clearTimeout(this.#lazyTimer);
     this.#lazyTimer = undefined;
     const count = this.#groupSize();
     const all = this.#waiting;
-    this.#flying = count === all.length ? all : all.slice(0, count);
+    this.#inFlight = count === all.length ? all : all.slice(0, count);
     this.#waiting = count === all.length ? [] : all.slice(count);
     this.#worker.postMessage(
-      this.#flying.map((each) => each.call),
-      this.#flying.flatMap(({ moved }) => moved ?? []),
+      this.#inFlight.map((each) => each.call),
+      this.#inFlight.flatMap(({ moved }) => moved ?? []),
     );
   }
 
@@ -147,8 +148,8 @@ class GroupingClient implements ThreadClient {
   }
 
   #settle(message: ThreadMessage & { type: 'done' }): void {
-    const group = this.#flying;
-    this.#flying = [];
+    const group = this.#inFlight;
+    this.#inFlight = [];
     if (message.reserveUsed) this.#onReserveUsed();
     for (let i = 0; i < group.length; i++) {
       const failure = message.failures?.[i];
@@ -159,25 +160,25 @@ class GroupingClient implements ThreadClient {
     else if (this.#closing !== undefined) this.#worker.postMessage('close');
   }
 
-  /** Everything that waits for an answer is told: nobody knows whether the last group was written. */
+  /** Rejects every call without an answer. Whether the group in flight was written is unknown. */
   #end(reason: unknown): void {
     if (this.#ended !== undefined) return;
     const message = reason instanceof Error ? reason.message : String(reason);
     this.#ended = new RetryableError('storage_failed', message, { cause: reason });
     clearTimeout(this.#lazyTimer);
-    for (const each of [...this.#flying, ...this.#waiting]) each.reject(this.#ended);
-    this.#flying = [];
+    for (const each of [...this.#inFlight, ...this.#waiting]) each.reject(this.#ended);
+    this.#inFlight = [];
     this.#waiting = [];
     this.#closing?.resolve();
   }
 
-  /** Writes what waits, then closes the connection. */
+  /** Writes the waiting calls, then closes the connection. */
   close(): Promise<void> {
     if (this.#ended !== undefined) return Promise.resolve();
     if (this.#closing === undefined) {
       this.#closing = Promise.withResolvers<void>();
       if (this.#waiting.length > 0) this.#schedule();
-      else if (this.#flying.length === 0) this.#worker.postMessage('close');
+      else if (this.#inFlight.length === 0) this.#worker.postMessage('close');
     }
     return this.#closing.promise;
   }
@@ -187,16 +188,12 @@ class GroupingClient implements ThreadClient {
   }
 }
 
-function errorOf(failure: Failure): Error {
-  const { message, errcode } = failure;
+function errorOf({ message, errcode }: Failure): Error {
   if (errcode === undefined) return new Error(message);
   if (isFull(errcode)) {
     return new RetryableError('disk_full', 'no space is left on the disk', { retryAfterMs: 5000 });
   }
   if (isDamage(errcode)) return new RetryableError('storage_failed', `the database: ${message}`);
-  const constraint = 19;
-  const tooBig = 18;
-  const code = primaryCode(errcode);
-  if (code === constraint || code === tooBig) return new PermanentError('storage_refused', message);
+  if (isRefusedRow(errcode)) return new PermanentError('storage_refused', message);
   return new RetryableError('storage_failed', message, { retryAfterMs: 1000 });
 }

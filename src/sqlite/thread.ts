@@ -3,7 +3,7 @@
  *
  *   calls ──▶ BEGIN ─▶ each call ─▶ COMMIT (synced) ──▶ results
  *                          │ an error: ROLLBACK, then each call again in a transaction of its own,
- *                          ▼ so that only the bad one fails
+ *                          ▼ so that only the failing call is rejected
  */
 import { existsSync, rmSync } from 'node:fs';
 import type { StatementSync } from 'node:sqlite';
@@ -11,12 +11,12 @@ import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 import { leftGarbage } from '../thread/idle-memory.ts';
 import { failpoint } from './failpoint.ts';
-import { TRUNCATE_LOG, truncateLog } from './log-truncation.ts';
+import { giveBack, SHRINK, shrinkOperation, TRUNCATE_LOG, truncateLog } from './maintenance.ts';
 import type {
   Call,
   Failure,
-  Operation,
   OperationModule,
+  OperationTable,
   ThreadData,
   ThreadMessage,
 } from './operation.ts';
@@ -30,33 +30,32 @@ import {
   SQLITE_IOERR,
 } from './result-code.ts';
 import { salvage } from './salvage.ts';
-import { giveBack, SHRINK, shrinkOperation } from './shrinking.ts';
+
+/** The main thread's types have checked the arguments against the operation of the name. */
+type Operation = (...args: readonly unknown[]) => unknown;
 
 type Connection = {
   readonly db: DatabaseSync;
   readonly begin: StatementSync;
   readonly commit: StatementSync;
-  readonly calls: ReadonlyMap<string, Operation>;
+  readonly operations: ReadonlyMap<string, Operation>;
   readonly growing: ReadonlySet<string>;
 };
 type Outcome = { results: unknown[]; failures: (Failure | undefined)[] | undefined };
 
 const data = workerData as ThreadData;
 let reserveUsed = false;
-/** From when the disk was full until there is a reserve again: nothing grows, everything may shrink. */
+/** From a full disk until a new reserve exists: calls that need room fail, the others may free space. */
 let isDraining = false;
-/** Set after a failed sync: nothing more is written by this connection. */
+/** Set after a failed sync: this connection writes no more. */
 let broken: Failure | undefined;
 
 await serve();
 
 async function serve(): Promise<void> {
   const port = parentPort;
-  if (port === null) throw new Error('thread.ts runs in a worker thread alone');
-  const modules = await Promise.all(
-    data.modules.map(async ({ url }) => (await import(url)) as OperationModule),
-  );
-  const opened = open(modules);
+  if (port === null) throw new Error('thread.ts runs in a worker thread only');
+  const opened = open((await import(data.operations)) as OperationModule);
   if ('failure' in opened) {
     port.postMessage({ type: 'unusable', failure: opened.failure } satisfies ThreadMessage);
     return;
@@ -73,7 +72,7 @@ async function serve(): Promise<void> {
     const outcome =
       data.access === 'write' ? runGroup(connection, calls) : readGroup(connection, calls);
     const answer: ThreadMessage = { type: 'done', ...outcome, reserveUsed };
-    // What was read is not used here again, so its bytes move instead of being copied.
+    // This thread uses a result no more, so its bytes move instead of being copied.
     port.postMessage(answer, data.access === 'read' ? ownedBuffers(outcome.results) : []);
     for (const call of calls) freeBytes(call);
     leftGarbage();
@@ -83,27 +82,28 @@ async function serve(): Promise<void> {
 
 type Opened = { connection: Connection; corrupt: string | undefined } | { failure: Failure };
 
-function open(modules: readonly OperationModule[]): Opened {
+function open(module: OperationModule): Opened {
   try {
-    return { connection: connect(modules), corrupt: undefined };
+    return { connection: connect(module), corrupt: undefined };
   } catch (error) {
     if (data.access === 'read' || !isDamage(errcodeOf(error))) return { failure: failureOf(error) };
   }
-  // A start never fails on a damaged file: it is kept beside the new one, with all that can be read copied.
+  // A start never fails on a damaged file: it is kept beside a new one that gets every readable row.
   try {
-    const corrupt = salvage(data.file, (file) => connect(modules, file).db.close());
-    return { connection: connect(modules), corrupt };
+    const corrupt = salvage(data.file, (file) => connect(module, file).db.close());
+    return { connection: connect(module), corrupt };
   } catch (error) {
     return { failure: failureOf(error) };
   }
 }
 
-function connect(modules: readonly OperationModule[], file = data.file): Connection {
-  const db = new DatabaseSync(file, { readOnly: data.access === 'read', timeout: 5000 });
+function connect(module: OperationModule, file = data.file): Connection {
+  const isWriting = data.access === 'write';
+  const db = new DatabaseSync(file, { readOnly: !isWriting, timeout: 5000 });
   try {
-    if (data.access === 'write') {
+    if (isWriting) {
       db.exec('PRAGMA page_size = 8192');
-      // Costs an append nothing that can be measured, and lets a file shrink after a backlog.
+      // Lets a file shrink after a backlog; the cost for an append is not measurable.
       db.exec('PRAGMA auto_vacuum = INCREMENTAL');
       db.exec('PRAGMA journal_mode = WAL');
       db.exec('PRAGMA synchronous = FULL');
@@ -111,23 +111,24 @@ function connect(modules: readonly OperationModule[], file = data.file): Connect
       if (data.maxPages !== undefined) db.exec(`PRAGMA max_page_count = ${data.maxPages}`);
     }
     db.exec('PRAGMA cache_size = -16384');
-    const calls = new Map<string, Operation>();
-    const growing = new Set<string>();
-    for (const [i, module] of modules.entries()) {
-      const operations = module.operations(db, data.access, data.modules[i]?.options ?? {});
-      for (const [name, operation] of Object.entries(operations.calls)) calls.set(name, operation);
-      for (const name of operations.growing ?? []) growing.add(name);
-    }
-    if (data.access === 'write') {
-      calls.set(SHRINK, shrinkOperation(db));
-      calls.set(TRUNCATE_LOG, () => TRUNCATE_LOG);
-    }
-    const begin = db.prepare(data.access === 'write' ? 'BEGIN IMMEDIATE' : 'BEGIN');
-    return { db, begin, commit: db.prepare('COMMIT'), calls, growing };
+    const operations = isWriting
+      ? { ...module.writeOperations(db), ...ownOperations(db) }
+      : module.readOperations(db);
+    return {
+      db,
+      begin: db.prepare(isWriting ? 'BEGIN IMMEDIATE' : 'BEGIN'),
+      commit: db.prepare('COMMIT'),
+      operations: new Map(Object.entries(operations as Record<string, Operation>)),
+      growing: new Set(module.growing),
+    };
   } catch (error) {
     db.close();
     throw error;
   }
+}
+
+function ownOperations(db: DatabaseSync): OperationTable {
+  return { [SHRINK]: shrinkOperation(db), [TRUNCATE_LOG]: () => TRUNCATE_LOG };
 }
 
 function runGroup(connection: Connection, calls: readonly Call[]): Outcome {
@@ -164,7 +165,7 @@ function transaction(connection: Connection, calls: readonly Call[]): unknown[] 
   }
 }
 
-/** Inside a transaction the log cannot be truncated: it is now, and the answer says whether it is empty. */
+/** After the commit: truncates the log, and answers the calls that asked for it with whether it is empty. */
 function withLogTruncated(connection: Connection, results: readonly unknown[]): unknown[] {
   let isEmpty = false;
   try {
@@ -177,12 +178,12 @@ function withLogTruncated(connection: Connection, results: readonly unknown[]): 
 
 function run(connection: Connection, call: Call): unknown {
   const [name, ...args] = call;
-  const operation = connection.calls.get(name);
+  const operation = connection.operations.get(name);
   if (operation === undefined) throw new Error(`unknown operation ${name}`);
   return operation(...args);
 }
 
-/** The disk is full. SQLite cannot even delete without room in its log, so the reserve makes some. */
+/** The disk is full. SQLite needs room in its log even to delete, and the reserve's deletion makes some. */
 function giveUpReserve(): void {
   if (data.reserve === undefined) return;
   rmSync(data.reserve, { force: true });
@@ -190,7 +191,7 @@ function giveUpReserve(): void {
   isDraining = true;
 }
 
-/** What frees space goes through and gives it back to the disk; what needs space fails. */
+/** Runs the calls that free space and gives the space back to the disk; calls that need space fail. */
 function drain(connection: Connection, calls: readonly Call[]): Outcome {
   const full = { message: 'database or disk is full', errcode: SQLITE_FULL };
   const results = new Array<unknown>(calls.length);
@@ -217,11 +218,11 @@ function shrink(connection: Connection): void {
   } catch (error) {
     if (isSyncFailure(errcodeOf(error))) broken = failureOf(error);
   }
-  // The log keeps its size: on a disk that others fill, its own bytes are the only room there is.
+  // The log keeps its size: on a disk that other programs fill, the log's bytes are the only room left.
   checkpoint(connection, 'RESTART');
 }
 
-/** Moves the log into the file, where freed pages are used again. It may lack room: then the next one does. */
+/** Moves the log into the file, where freed pages are reused. It may lack room: the next checkpoint tries again. */
 function checkpoint(connection: Connection, mode: 'RESTART' | 'TRUNCATE'): void {
   try {
     connection.db.exec(`PRAGMA wal_checkpoint(${mode})`);
@@ -243,7 +244,7 @@ function eachAlone(connection: Connection, calls: readonly Call[]): Outcome {
   return { results, failures };
 }
 
-/** Each call of a reading thread sees one state of the database, and holds it no longer than it runs. */
+/** Each call of a reading thread has a snapshot of its own, and holds it no longer than it runs. */
 function readGroup(connection: Connection, calls: readonly Call[]): Outcome {
   const results = new Array<unknown>(calls.length);
   let failures: (Failure | undefined)[] | undefined;
@@ -281,6 +282,8 @@ function ownedBuffers(results: readonly unknown[]): ArrayBuffer[] {
         buffers.add(buffer);
     } else if (Array.isArray(value)) {
       for (const part of value) visit(part);
+    } else if (typeof value === 'object' && value !== null) {
+      for (const part of Object.values(value)) visit(part);
     }
   };
   visit(results);
@@ -288,8 +291,8 @@ function ownedBuffers(results: readonly unknown[]): ArrayBuffer[] {
 }
 
 /**
- * Arguments are a copy of our own: their bytes are free at once instead of when V8 next collects here. Calls
- * of one group may share them, as two queues of this file do that get the same body.
+ * Frees the bytes of the arguments, which are this thread's own copy, at once instead of at V8's next collection.
+ * Calls of one group may share them, as two queues of this file do that get the same body.
  */
 function freeBytes(call: Call): void {
   for (const argument of call) {

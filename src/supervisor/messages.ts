@@ -12,9 +12,9 @@ import type { FirstProject } from '../tenancy/bootstrap.ts';
  */
 export type ToWorker =
   | { readonly type: 'configuration'; readonly files: FileTexts }
-  | { readonly type: 'ask'; readonly id: number; readonly question: Question };
+  | { readonly type: 'ask'; readonly id: number; readonly question: WorkerQuestion };
 
-export type Question =
+export type WorkerQuestion =
   | { readonly kind: 'metrics' }
   | { readonly kind: 'reload'; readonly files: FileTexts }
   | { readonly kind: 'control'; readonly request: ControlRequest };

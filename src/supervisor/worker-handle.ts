@@ -1,7 +1,7 @@
 import type { Clock, Logger } from '../component/component.ts';
 import type { HealthReport } from '../component/health.ts';
 import { ControlError } from '../control/protocol.ts';
-import type { FromWorker, Question, Shown, ToWorker } from './messages.ts';
+import type { FromWorker, Shown, ToWorker, WorkerQuestion } from './messages.ts';
 import { Restarts } from './restarts.ts';
 
 /** A worker process as the supervisor uses it; src/cli spawns it, and tests pass their own. */
@@ -104,7 +104,7 @@ export class WorkerHandle {
   }
 
   /** Rejects with `WorkerGone`, or with the `ControlError` that the worker answers. */
-  async ask(question: Question): Promise<unknown> {
+  async ask(question: WorkerQuestion): Promise<unknown> {
     const asked = this.#process;
     if (asked === undefined || this.#state !== 'ready') {
       throw new WorkerGone(`worker ${this.index} does not run`);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
-import { type Ask, asker } from '../extensions/admin/bench.ts';
+import { type Ask, asker } from '../extensions/admin/serving.ts';
 import { eventually, json, record, send } from './client.ts';
 import { type Daemon, startDaemon, type Tree } from './daemon.ts';
 

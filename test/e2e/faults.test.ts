@@ -317,7 +317,7 @@ t.test('survives unreachable, silent, slow, full and refusing servers', async (t
     fill(join(disk, 'ballast'));
     process.kill(place.worker.pid(), 'SIGCONT');
     const refused = await refusedSoon(t, place, 'the disk is full', 100_000);
-    await told(t, place, 'postgres', /disk of Postgres is full\. \(53100/);
+    await told(t, place, 'postgres', /disk of Postgres is full \(53100/);
     t.equal((await send(place.gateway.health, { path: '/readyz' })).status, 200);
     rmSync(join(disk, 'ballast'));
     await works(place, 100_000);

@@ -121,5 +121,5 @@ t.test('Ctrl-C ends the command, also while it waits for stdin', async (t) => {
   await server.received(1);
   child.kill('SIGINT');
   t.same(await closed, [130, null]);
-  t.match(Buffer.concat(await err).toString(), 'To go on: --file - --from-line 2');
+  t.match(Buffer.concat(await err).toString(), 'To resume: --file - --from-line 2');
 });

@@ -1,11 +1,11 @@
 import type { ComponentHealth } from '../../src/component/health.ts';
-import type { FromWorker, Question, ToWorker } from '../../src/supervisor/messages.ts';
+import type { FromWorker, ToWorker, WorkerQuestion } from '../../src/supervisor/messages.ts';
 import type { Exit, WorkerProcess } from '../../src/supervisor/worker-handle.ts';
 
 export type FakeProcess = WorkerProcess & {
   readonly signals: readonly string[];
   /** Questions without an answer. */
-  readonly questions: readonly Question[];
+  readonly questions: readonly WorkerQuestion[];
   tell(message: FromWorker): void;
   /** Says that it is ready, and how it is. */
   ready(components?: readonly (ComponentHealth & { readonly id: string })[]): void;

@@ -1,49 +1,12 @@
+/** What a working set changes, as statements: one for each kind of change. */
 import type { Statement } from '../connection/statement.ts';
-import type { Cell } from './cells.ts';
-import { keyCell, OBSERVATION_CELLS, observationCells, rowCells, toKey, toText } from './cells.ts';
-import { type CellTypes, columnOf, columnsOf, unnest } from './columns.ts';
-import type { Entry } from './facts.ts';
-import { TRACE_CELLS } from './state.ts';
-import type { WorkingSet } from './working-set.ts';
+import type { Column } from './columns.ts';
+import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
+import { jsonOfRow, OBSERVATION_COLUMNS, TRACE_COLUMNS } from './rows.ts';
+import type { Entry } from './snapshot.ts';
+import { bytesOfKey, escapeText, keyParameter } from './text.ts';
+import type { BatchTrace, ChangedEntry, NewTrace, WorkingSet } from './working-set.ts';
 
-const COLUMNS = namesOf(OBSERVATION_CELLS).join(', ');
-/** $1 the traces they stand in before. */
-const CHANGE = `
-  UPDATE observations o SET ${namesOf(OBSERVATION_CELLS)
-    .map((name) => `${name} = g.${name}`)
-    .join(', ')}
-  FROM ${unnest(OBSERVATION_CELLS, 2, '$1::bigint[]')} AS g (before, ${COLUMNS})
-  WHERE o.trace = g.before AND o.key = g.key`;
-/** Of a trace that a write makes. */
-const NEW_CELLS = [
-  ['n', 'bigint'],
-  ['key', 'bytea'],
-  ['long_id', 'text'],
-  ['at', 'bigint'],
-] as const;
-const PAIR_CELLS = [
-  ['batch', 'text'],
-  ['trace', 'bigint'],
-] as const;
-const TRACE_COLUMNS = namesOf(TRACE_CELLS);
-const SET_TRACE = TRACE_COLUMNS.filter((name) => name !== 'n')
-  .map((name) => `${name} = g.${name}`)
-  .join(', ');
-/** New observations, pairs and sums in one statement: a round trip costs more than they do. $1 is the project. */
-const SAVE = `
-  WITH inserted AS (
-    INSERT INTO observations (project, ${COLUMNS})
-    SELECT $1::text, g.* FROM ${unnest(OBSERVATION_CELLS, 2)} AS g
-  ), paired AS (
-    INSERT INTO batch_traces (batch, trace)
-    SELECT * FROM ${unnest(PAIR_CELLS, 2 + OBSERVATION_CELLS.length)}
-    ON CONFLICT DO NOTHING
-  )
-  UPDATE traces t SET ${SET_TRACE}
-  FROM ${unnest(TRACE_CELLS, 2 + OBSERVATION_CELLS.length + PAIR_CELLS.length)}
-    AS g (${TRACE_COLUMNS.join(', ')}) WHERE t.n = g.n`;
-
-/** What a working set says, as statements, one for each kind of change. */
 export function changesOf(project: string, set: WorkingSet): Statement[] {
   const { inserted, changed, removed } = set.changes();
   return [
@@ -57,22 +20,22 @@ export function changesOf(project: string, set: WorkingSet): Statement[] {
   ];
 }
 
+const NEW_COLUMNS: readonly Column<NewTrace>[] = [
+  { name: 'n', type: 'bigint', of: ({ n }) => n },
+  { name: 'key', type: 'bytea', of: ({ key }) => keyParameter(key) },
+  { name: 'long_id', type: 'text', of: ({ longId }) => longId && escapeText(longId) },
+  { name: 'at', type: 'bigint', of: ({ at }) => at },
+];
+const INSERT_TRACES = `
+  INSERT INTO traces
+    (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
+  SELECT $1, g.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at
+  FROM ${unnest(NEW_COLUMNS, 2)} AS g (${namesOf(NEW_COLUMNS)})`;
+
 function newTraces(project: string, set: WorkingSet): Statement[] {
   const traces = [...set.newTraces.values()].filter(({ n }) => !set.removedTraces.includes(n));
   if (traces.length === 0) return [];
-  const cells = traces.map(({ n, key, longId, at }) => [
-    ...[n, keyCell(key)],
-    ...[longId && toText(longId), at],
-  ]);
-  return [
-    [
-      `INSERT INTO traces
-         (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
-       SELECT $1, g.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at
-       FROM ${unnest(NEW_CELLS, 2)} AS g (n, key, long_id, at)`,
-      [project, ...columnsOf(NEW_CELLS, cells)],
-    ],
-  ];
+  return [[INSERT_TRACES, [project, ...columnParameters(NEW_COLUMNS, traces)]]];
 }
 
 function removal(removed: readonly Entry[]): Statement[] {
@@ -81,28 +44,59 @@ function removal(removed: readonly Entry[]): Statement[] {
     [
       `DELETE FROM observations o USING unnest($1::bigint[], $2::bytea[]) AS g (trace, key)
        WHERE o.trace = g.trace AND o.key = g.key`,
-      [removed.map(({ trace }) => trace), removed.map(({ key }) => toKey(key))],
+      [removed.map(({ trace }) => trace), removed.map(({ key }) => bytesOfKey(key))],
     ],
   ];
 }
 
-function change(changed: readonly { readonly before: Entry; readonly now: Entry }[]): Statement[] {
+/** The trace that an observation was in before. */
+const BEFORE: Column<ChangedEntry> = { name: 'before', type: 'bigint', of: (c) => c.before.trace };
+const UPDATE_OBSERVATIONS = `
+  UPDATE observations o SET ${assignments(OBSERVATION_COLUMNS)}
+  FROM ${unnest(OBSERVATION_COLUMNS, 2, '$1::bigint[]')} AS g (before, ${namesOf(OBSERVATION_COLUMNS)})
+  WHERE o.trace = g.before AND o.key = g.key`;
+
+function change(changed: readonly ChangedEntry[]): Statement[] {
   if (changed.length === 0) return [];
-  const before = changed.map((entry) => entry.before.trace);
-  const now = changed.map((entry) => cellsOf(entry.now));
-  return [[CHANGE, [columnOf('bigint', before), ...columnsOf(OBSERVATION_CELLS, now)]]];
+  const now = changed.map((entry) => entry.now);
+  const parameters = columnParameters(OBSERVATION_COLUMNS, now);
+  return [[UPDATE_OBSERVATIONS, [columnParameter(BEFORE, changed), ...parameters]]];
 }
+
+const PAIR_COLUMNS: readonly Column<BatchTrace>[] = [
+  { name: 'batch', type: 'text', of: ({ batch }) => batch },
+  { name: 'trace', type: 'bigint', of: ({ trace }) => trace },
+];
+const FIRST_PAIR = 2 + OBSERVATION_COLUMNS.length;
+const FIRST_TRACE = FIRST_PAIR + PAIR_COLUMNS.length;
+/** $1 project. One statement for three tables: a round trip costs more than they do. */
+const SAVE = `
+  WITH inserted AS (
+    INSERT INTO observations (project, ${namesOf(OBSERVATION_COLUMNS)})
+    SELECT $1::text, g.* FROM ${unnest(OBSERVATION_COLUMNS, 2)} AS g
+  ), paired AS (
+    INSERT INTO batch_traces (batch, trace)
+    SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)}
+    ON CONFLICT DO NOTHING
+  )
+  UPDATE traces t SET ${assignments(TRACE_COLUMNS.filter(({ name }) => name !== 'n'))}
+  FROM ${unnest(TRACE_COLUMNS, FIRST_TRACE)}
+    AS g (${namesOf(TRACE_COLUMNS)}) WHERE t.n = g.n`;
 
 function save(project: string, inserted: readonly Entry[], set: WorkingSet): Statement {
   return [
     SAVE,
     [
       project,
-      ...columnsOf(OBSERVATION_CELLS, inserted.map(cellsOf)),
-      ...columnsOf(PAIR_CELLS, [...set.pairs.values()]),
-      ...columnsOf(TRACE_CELLS, set.changedTraces()),
+      ...columnParameters(OBSERVATION_COLUMNS, inserted),
+      ...columnParameters(PAIR_COLUMNS, [...set.pairs.values()]),
+      ...columnParameters(TRACE_COLUMNS, set.changedTraces()),
     ],
   ];
+}
+
+function assignments<Item>(columns: readonly Column<Item>[]): string {
+  return columns.map(({ name }) => `${name} = g.${name}`).join(', ');
 }
 
 function pendingUpdates(project: string, set: WorkingSet): Statement[] {
@@ -110,7 +104,7 @@ function pendingUpdates(project: string, set: WorkingSet): Statement[] {
   if (set.takenPending.length > 0) {
     statements.push([
       'DELETE FROM pending_updates WHERE project = $1 AND key = ANY ($2)',
-      [project, set.takenPending.map(toKey)],
+      [project, set.takenPending.map(bytesOfKey)],
     ]);
   }
   if (set.addedPending.length > 0) {
@@ -120,10 +114,10 @@ function pendingUpdates(project: string, set: WorkingSet): Statement[] {
        ON CONFLICT DO NOTHING`,
       [
         project,
-        set.addedPending.map(([row]) => toKey(row[0])),
+        set.addedPending.map(([[key]]) => bytesOfKey(key)),
         set.addedPending.map(([, state]) => state.batch),
-        set.addedPending.map(([row]) => row[2]),
-        set.addedPending.map(([row]) => JSON.stringify(rowCells(row))),
+        set.addedPending.map(([[, , position]]) => position),
+        set.addedPending.map(([row]) => jsonOfRow(row)),
         set.addedPending.map(([, state]) => state.createdAt),
       ],
     ]);
@@ -136,7 +130,7 @@ function waitingChildren(project: string, set: WorkingSet): Statement[] {
   if (set.droppedWaiting.size > 0) {
     statements.push([
       'DELETE FROM waiting_children WHERE project = $1 AND key = ANY ($2)',
-      [project, [...set.droppedWaiting.values()].map(toKey)],
+      [project, [...set.droppedWaiting.values()].map(bytesOfKey)],
     ]);
   }
   const added = [...set.addedWaiting.values()];
@@ -148,8 +142,8 @@ function waitingChildren(project: string, set: WorkingSet): Statement[] {
          DO UPDATE SET parent = excluded.parent, received_at = excluded.received_at`,
       [
         project,
-        added.map(({ key }) => toKey(key)),
-        added.map(({ parent }) => toKey(parent)),
+        added.map(({ key }) => bytesOfKey(key)),
+        added.map(({ parent }) => bytesOfKey(parent)),
         added.map(({ receivedAt }) => receivedAt),
       ],
     ]);
@@ -157,10 +151,10 @@ function waitingChildren(project: string, set: WorkingSet): Statement[] {
   return statements;
 }
 
-/** Traces whose observations moved to others, which get their batches. */
+/** A trace is removed when its observations moved to another one, which inherits its batches. */
 function removedTraces(set: WorkingSet): Statement[] {
   const statements = set.copiedPairs.map(
-    ([from, to]): Statement => [
+    ({ from, to }): Statement => [
       `INSERT INTO batch_traces SELECT batch, $2 FROM batch_traces WHERE trace = $1
        ON CONFLICT DO NOTHING`,
       [from, to],
@@ -174,12 +168,4 @@ function removedTraces(set: WorkingSet): Statement[] {
     ]);
   }
   return statements;
-}
-
-function namesOf(cells: CellTypes): string[] {
-  return cells.map(([name]) => name);
-}
-
-function cellsOf({ trace, n, row, state }: Entry): Cell[] {
-  return observationCells(trace, n, row, state);
 }

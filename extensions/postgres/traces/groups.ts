@@ -2,37 +2,38 @@ import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { PermanentError } from '../../../src/model/errors.ts';
 import type { StoreDatabase } from '../database.ts';
 import { Failed, grouped } from '../grouping.ts';
-import { ROWS, writeBatch, writeTogether } from './write.ts';
+import { MAX_ROWS, writeBatch, writeTogether } from './write.ts';
 
-/** While one group is with Postgres, the next is made. */
+/** While Postgres works on one group, this process prepares the next. */
 const LANES = 2;
-const BATCHES = 16;
+/** Batches of one group. */
+const MAX_BATCHES = 16;
 
-/** What became of one batch of a group. */
 type Outcome = 'written' | Failed;
 
 /**
- * Writes batches. Those that wait at the same time go in one transaction: its round trips cost more than the
- * rows of a small batch. What is refused there goes by itself, so that it takes no other with it.
+ * Writes batches. Those that wait at the same time share a transaction, because its round trips cost more than the
+ * rows of a small batch. If a group fails because of its data, its batches are written one by one, so that a bad one
+ * fails alone.
  */
 export function groupedWrites(database: StoreDatabase): (batch: ObservationBatch) => Promise<void> {
   const lanes = Array.from({ length: LANES }, () => ({
-    underWay: 0,
+    inFlight: 0,
     write: grouped<ObservationBatch, 'written'>(
-      { count: BATCHES, weight: ROWS },
+      { count: MAX_BATCHES, weight: MAX_ROWS },
       ({ observations }) => observations.length,
       (batches) => writeGroup(database, batches),
     ),
   }));
   return async (batch) => {
-    // In transactions of its own, one after another.
-    if (batch.observations.length > ROWS) return writeBatch(database, batch);
-    const lane = lanes.reduce((least, each) => (each.underWay < least.underWay ? each : least));
-    lane.underWay++;
+    // Takes several transactions.
+    if (batch.observations.length > MAX_ROWS) return writeBatch(database, batch);
+    const lane = lanes.reduce((least, each) => (each.inFlight < least.inFlight ? each : least));
+    lane.inFlight++;
     try {
       await lane.write(batch);
     } finally {
-      lane.underWay--;
+      lane.inFlight--;
     }
   };
 }
@@ -46,22 +47,22 @@ async function writeGroup(
   for (const group of byProject.values()) {
     const together = await outcomeOf(() => writeTogether(database, group));
     for (const batch of group) {
-      outcomes.set(batch, together === 'again' ? await alone(database, batch) : together);
+      outcomes.set(batch, together === 'singly' ? await writeSingly(database, batch) : together);
     }
   }
   return batches.map((batch) => outcomes.get(batch) ?? 'written');
 }
 
-/** `again`: nothing is written, and each may fare better by itself. */
-async function outcomeOf(write: () => Promise<boolean>): Promise<Outcome | 'again'> {
+/** `singly`: nothing is written, and a single batch may succeed. */
+async function outcomeOf(write: () => Promise<boolean>): Promise<Outcome | 'singly'> {
   try {
-    return (await write()) ? 'written' : 'again';
+    return (await write()) ? 'written' : 'singly';
   } catch (failure) {
-    return failure instanceof PermanentError ? 'again' : new Failed(failure);
+    return failure instanceof PermanentError ? 'singly' : new Failed(failure);
   }
 }
 
-async function alone(database: StoreDatabase, batch: ObservationBatch): Promise<Outcome> {
+async function writeSingly(database: StoreDatabase, batch: ObservationBatch): Promise<Outcome> {
   try {
     await writeBatch(database, batch);
     return 'written';

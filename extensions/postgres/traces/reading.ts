@@ -1,39 +1,41 @@
-/** What reads traces. Everything takes the project it reads for, and since when a trace must have had an event. */
+/** Queries for readers. Each is limited to a project and to traces with an event since a time. */
 import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../../src/model/observation.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
-import { marksFromText } from '../../../src/store/rows/merge.ts';
-import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
-import { toMerged } from '../../../src/store/rows/observation-row.ts';
+import { MARK } from '../../../src/store/rows/event-rank.ts';
+import type { Key } from '../../../src/store/rows/observation-row.ts';
+import { payloadMarks } from '../../../src/store/rows/observation-row.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
+import { FIRST_PLACE, NO_START, placeOfRow } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf } from '../../../src/store/rows/stored.ts';
 import type { StoredObservation, TraceFilter } from '../../../src/store/store.ts';
 import type { BatchRow } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
-import type { PostgresClient, Row } from '../connection/statement.ts';
-import { rows } from '../connection/statement.ts';
-import type { Cell } from './cells.ts';
-import {
-  fromKey,
-  fromText,
-  OBSERVATION_CELLS,
-  observationOfCells,
-  toKey,
-  toText,
-} from './cells.ts';
+import type { PostgresClient } from '../connection/statement.ts';
+import { row, rows } from '../connection/statement.ts';
+import type { ObservationTableRow, TraceTableRow } from './rows.ts';
+import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
+import type { Entry } from './snapshot.ts';
+import { bytesOfKey, escapeText, keyOfBytes, textOrNull } from './text.ts';
 
-/** A project, and milliseconds since the epoch. */
-export type Scope = readonly [project: string, since: number];
+/** `since`: milliseconds since the epoch. */
+export type ScopeValues = readonly [project: string, since: number];
 
-const TRACE_COLUMNS =
+const TRACE_CELLS =
   't.n, t.key, t.long_id, t.at_ms, t.at_ns, t.name, t.status, t.start_ms, t.start_ns, t.end_ms, ' +
   't.end_ns, t.observations, t.model_usage, t.other_usage';
 
-/** Newest first. Only the conditions that were asked for, so that the index by time carries the order. */
+type ListedTrace = Pick<
+  TraceTableRow,
+  | ('n' | 'at_ms' | 'at_ns' | 'name' | 'status' | 'start_ms' | 'start_ns' | 'end_ms' | 'end_ns')
+  | ('observations' | 'model_usage' | 'other_usage')
+> & { readonly key: Buffer; readonly long_id: string | null };
+
+/** Newest first. Only the given conditions are in the statement, so that the index by time provides the order. */
 export async function findTraces(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   filter: TraceFilter,
   before: Place | null,
   limit: number,
@@ -44,150 +46,153 @@ export async function findTraces(
   const place = (of: readonly number[]): string =>
     `(${of.map((part) => `${given(part)}::bigint`).join(', ')})`;
   const { from, to, status, kind, name, query } = filter;
-  if (before !== null) where.push(`(t.at_ms, t.at_ns, t.n) < ${place(before)}`);
+  if (before !== null) {
+    where.push(`(t.at_ms, t.at_ns, t.n) < ${place([before.ms, before.ns, before.n])}`);
+  }
   if (from !== undefined) where.push(`(t.at_ms, t.at_ns) >= ${place([from.ms, from.ns])}`);
   if (to !== undefined) where.push(`(t.at_ms, t.at_ns) < ${place([to.ms, to.ns])}`);
   if (status !== undefined) where.push(`t.status = ${given(OBSERVATION_STATUSES.indexOf(status))}`);
-  if (name !== undefined) where.push(`t.name = ${given(toText(name))}`);
+  if (name !== undefined) where.push(`t.name = ${given(escapeText(name))}`);
   if (kind !== undefined) {
     where.push(anyObservation(`o.kind = ${given(OBSERVATION_KINDS.indexOf(kind))}`));
   }
   if (query !== undefined && query !== '') {
     const text = given(likeAnywhere(query));
-    // Custom fields are kept as JSON, where some characters are written otherwise.
+    // Custom fields are JSON, which escapes some characters.
     const json = given(likeAnywhere(JSON.stringify(query).slice(1, -1)));
     where.push(
       anyObservation(`(o.name ILIKE ${text} OR o.model ILIKE ${text} OR o.custom ILIKE ${json})`),
     );
   }
-  const { rows } = await client.query(
-    `SELECT ${TRACE_COLUMNS} FROM traces t WHERE ${where.join(' AND ')}
+  const found = await rows<ListedTrace>(
+    client,
+    `SELECT ${TRACE_CELLS} FROM traces t WHERE ${where.join(' AND ')}
      ORDER BY t.at_ms DESC, t.at_ns DESC, t.n DESC LIMIT ${given(limit)}`,
     values,
   );
-  return rows.map(traceRow);
+  return found.map(traceRowOf);
 }
 
 function anyObservation(condition: string): string {
   return `EXISTS (SELECT 1 FROM observations o WHERE o.trace = t.n AND ${condition})`;
 }
 
-/** The columns compare byte by byte, so that case is ignored of ASCII letters alone. */
+/** A pattern for ILIKE. Collation "C" ignores the case of ASCII letters only. */
 function likeAnywhere(text: string): string {
-  return `%${toText(text).replaceAll(/[\\%_]/g, (character) => `\\${character}`)}%`;
+  return `%${escapeText(text).replaceAll(/[\\%_]/g, (character) => `\\${character}`)}%`;
 }
 
 export async function findTrace(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   key: Key,
 ): Promise<TraceRow | undefined> {
-  const { rows } = await client.query(
-    `SELECT ${TRACE_COLUMNS} FROM traces t
+  const found = await row<ListedTrace>(
+    client,
+    `SELECT ${TRACE_CELLS} FROM traces t
      WHERE t.project = $1 AND t.updated_at >= $2 AND t.key = $3`,
-    [...scope, toKey(key)],
+    [...scope, bytesOfKey(key)],
   );
-  return rows.map(traceRow)[0];
+  return found === undefined ? undefined : traceRowOf(found);
 }
 
-function traceRow(row: Row): TraceRow {
-  const number = (name: string): number | null => (row[name] === null ? null : Number(row[name]));
+function traceRowOf(trace: ListedTrace): TraceRow {
   return [
-    Number(row.n),
-    fromKey(row.key as Buffer),
-    textIn(row.long_id),
-    Number(row.at_ms),
-    Number(row.at_ns),
-    textIn(row.name),
-    number('status'),
-    number('start_ms'),
-    number('start_ns'),
-    number('end_ms'),
-    number('end_ns'),
-    Number(row.observations),
-    textIn(row.model_usage),
-    textIn(row.other_usage),
+    trace.n,
+    trace.at_ms,
+    trace.at_ns,
+    keyOfBytes(trace.key),
+    textOrNull(trace.long_id),
+    textOrNull(trace.name),
+    trace.status,
+    trace.start_ms,
+    trace.start_ns,
+    trace.end_ms,
+    trace.end_ns,
+    trace.observations,
+    textOrNull(trace.model_usage),
+    textOrNull(trace.other_usage),
   ];
 }
 
-function textIn(value: unknown): string | null {
-  return typeof value === 'string' ? fromText(value) : null;
-}
-
-/** Observations without a start come last. */
-const NO_START = Number.MAX_SAFE_INTEGER;
 const PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
 const OBSERVATIONS = `
-  SELECT ${OBSERVATION_CELLS.map(([name]) => `o.${name}`).join(', ')},
+  SELECT ${OBSERVATION_COLUMNS.map(({ name }) => `o.${name}`).join(', ')},
     t.key AS trace_key, t.long_id AS trace_long_id
   FROM observations o JOIN traces t ON t.n = o.trace
   WHERE t.project = $1 AND t.updated_at >= $2`;
+
+type ReadObservation = ObservationTableRow & {
+  readonly trace_key: Buffer;
+  readonly trace_long_id: string | null;
+};
 
 export type FoundObservation = { readonly place: Place; readonly observation: StoredObservation };
 
 export async function findObservations(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   traceKey: Key,
   after: Place | null,
   limit: number,
 ): Promise<FoundObservation[]> {
-  const { rows } = await client.query(
+  const { ms, ns, n } = after ?? FIRST_PLACE;
+  const found = await rows<ReadObservation>(
+    client,
     `${OBSERVATIONS} AND t.key = $3 AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
      ORDER BY ${PLACE} LIMIT $7`,
-    [...scope, toKey(traceKey), ...(after ?? [Number.MIN_SAFE_INTEGER, 0, 0]), limit],
+    [...scope, bytesOfKey(traceKey), ms, ns, n, limit],
   );
-  return rows.map((row) => found(scope, row));
+  return found.map((observation) => foundIn(scope, observation));
 }
 
 export async function findInTrace(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   traceKey: Key,
   key: Key,
 ): Promise<StoredObservation | undefined> {
-  const { rows } = await client.query(`${OBSERVATIONS} AND t.key = $3 AND o.key = $4`, [
-    ...scope,
-    toKey(traceKey),
-    toKey(key),
-  ]);
-  return rows.map((row) => found(scope, row).observation)[0];
+  const found = await row<ReadObservation>(
+    client,
+    `${OBSERVATIONS} AND t.key = $3 AND o.key = $4`,
+    [...scope, bytesOfKey(traceKey), bytesOfKey(key)],
+  );
+  return found && foundIn(scope, found).observation;
 }
 
 export async function findAnywhere(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   key: Key,
 ): Promise<StoredObservation | undefined> {
-  const { rows } = await client.query(
+  const found = await row<ReadObservation>(
+    client,
     `${OBSERVATIONS} AND o.project = $1 AND o.key = $3 AND substr(o.key, 1, 1) <> '\\x3a'::bytea
      ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`,
-    [...scope, toKey(key)],
+    [...scope, bytesOfKey(key)],
   );
-  return rows.map((row) => found(scope, row).observation)[0];
+  return found && foundIn(scope, found).observation;
 }
 
-function found([project]: Scope, found: Row): FoundObservation {
-  const { n, row, state } = observationOfCells(
-    OBSERVATION_CELLS.map(([name]) => found[name] as Cell),
-  );
-  const trace = idOfTrace(fromKey(found.trace_key as Buffer), textIn(found.trace_long_id));
+function foundIn([project]: ScopeValues, found: ReadObservation): FoundObservation {
+  const entry = entryOf(found);
+  const trace = idOfTrace(keyOfBytes(found.trace_key), textOrNull(found.trace_long_id));
   return {
-    place: [row[9] ?? NO_START, row[10] ?? 0, n],
-    observation: observationOf(project, trace, row, state, payloadOf(row, state)),
+    place: placeOfRow(entry.n, entry.row),
+    observation: observationOf(project, trace, entry.row, entry.state, payloadRefsOf(entry)),
   };
 }
 
-function payloadOf(row: ObservationRow, state: RowState<string>): PayloadRefs {
-  const { top, values } = toMerged(row, state);
-  const marks = marksFromText(state.merged, top, values);
-  return marks.slice(-5).map((mark) => (mark === null ? null : [mark[0], mark[1]]));
+function payloadRefsOf({ row, state }: Entry): PayloadRefs {
+  return payloadMarks(row, state).map((mark) =>
+    mark === null ? null : { batchId: mark[MARK.BATCH], position: mark[MARK.POSITION] },
+  );
 }
 
-/** Raw batches that came within the time, or that a trace within the time has events of. */
+/** Raw batches that were received within the time, or that a trace within the time has events of. */
 export async function findBatches(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   ids: readonly string[],
 ): Promise<BatchRecord[]> {
   const batches = await rows<BatchRow>(
@@ -198,6 +203,6 @@ export async function findBatches(
        WHERE b.batch = r.id AND t.project = $1 AND t.updated_at >= $2))`,
     [...scope, ids],
   );
-  const byId = new Map(batches.map((row) => [row.id, recordIn(row)]));
+  const byId = new Map(batches.map((batch) => [batch.id, recordIn(batch)]));
   return ids.map((id) => byId.get(id)).filter((record) => record !== undefined);
 }

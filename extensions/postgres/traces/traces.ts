@@ -1,6 +1,6 @@
 import { batchOf } from '../../../src/queue/record.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
-import { cursorOf, placeOf } from '../../../src/store/rows/place.ts';
+import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import type {
@@ -12,14 +12,14 @@ import type {
 } from '../../../src/store/store.ts';
 import type { StoreDatabase } from '../database.ts';
 import { groupedWrites } from './groups.ts';
-import type { Scope } from './reading.ts';
+import type { ScopeValues } from './reading.ts';
 import * as reading from './reading.ts';
 
 /** What is older (milliseconds since the epoch) is gone for every reader, removed already or not. */
 export type RetentionWindows = { since(projectId: string): number };
 
 export function postgresTraces(database: StoreDatabase, retention: RetentionWindows): TraceStore {
-  const scopeOf = (projectId: string): Scope => [projectId, retention.since(projectId)];
+  const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {
     write: groupedWrites(database),
     listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
@@ -39,21 +39,21 @@ export function postgresTraces(database: StoreDatabase, retention: RetentionWind
 
 async function listTraces(
   database: StoreDatabase,
-  scope: Scope,
+  scope: ScopeValues,
   filter: TraceFilter,
 ): Promise<Page<StoredTrace>> {
-  const before = placeOf(filter.cursor);
+  const before = placeOfCursor(filter.cursor);
   const rows = await reading.findTraces(database, scope, filter, before, filter.limit + 1);
   return tracePage(rows, filter.limit);
 }
 
 async function listObservations(
   database: StoreDatabase,
-  scope: Scope,
+  scope: ScopeValues,
   traceId: string,
   page: { limit: number; cursor?: string },
 ): Promise<Page<StoredObservation>> {
-  const after = placeOf(page.cursor);
+  const after = placeOfCursor(page.cursor);
   const key = keyOfId(traceId);
   const found = await reading.findObservations(database, scope, key, after, page.limit + 1);
   const items = found.slice(0, page.limit);
@@ -67,7 +67,7 @@ async function listObservations(
 
 async function getObservation(
   database: StoreDatabase,
-  scope: Scope,
+  scope: ScopeValues,
   id: string,
   traceId: string | undefined,
 ): Promise<StoredObservation | undefined> {

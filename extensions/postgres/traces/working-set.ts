@@ -6,14 +6,12 @@ import type {
   WaitingRuns,
 } from '../../../src/store/rows/observation-write.ts';
 import { TraceState } from '../../../src/store/rows/trace-sums.ts';
-import type { Cell } from './cells.ts';
-import { observationCells } from './cells.ts';
-import type { Entry, Facts, PendingUpdate, WaitingRun } from './facts.ts';
-import { placeName, Wanted } from './facts.ts';
-import { traceCells, traceStateOf } from './state.ts';
+import { isSameRow, isSameTrace, traceStateOf } from './rows.ts';
+import type { Entry, PendingUpdate, Snapshot, WaitingRun } from './snapshot.ts';
+import { placeName, ReadSet } from './snapshot.ts';
 
-/** Thrown where nothing sensible can be answered before what is wanted was read. */
-const NOT_READ = new Error('what a write asked for is not read yet');
+/** Thrown if the merge cannot go on before a missing row is read. */
+const NOT_READ = new Error('a row that the write needs has not been read yet');
 
 export type NewTrace = {
   readonly n: number;
@@ -22,56 +20,63 @@ export type NewTrace = {
   readonly at: number;
 };
 
+export type ChangedEntry = { readonly before: Entry; readonly now: Entry };
+
+/** A trace that a batch has events of. */
+export type BatchTrace = { readonly batch: string; readonly trace: number };
+
 export type Changes = {
   readonly inserted: readonly Entry[];
-  readonly changed: readonly { readonly before: Entry; readonly now: Entry }[];
+  readonly changed: readonly ChangedEntry[];
   readonly removed: readonly Entry[];
 };
 
 /**
- * The tables as one write sees and changes them, in memory: what was read, and what it did since. What it
- * asks for and was not read counts as absent and is noted in `wanted`; then the write is done again with a
- * new working set over more facts.
+ * The tables as one run of a merge sees and changes them, in memory: the rows of the snapshot, and the changes since.
+ * A row that the snapshot lacks counts as absent and is noted in `missing`. The result of a run counts only if
+ * `missing` is empty; otherwise the write reads the missing rows and merges again, with a new working set over the
+ * larger snapshot. docs/data-model.md describes the whole algorithm.
  */
 export class WorkingSet implements ObservationTable<string>, WaitingRuns {
-  readonly wanted = new Wanted();
+  readonly missing = new ReadSet();
   readonly newTraces = new Map<number, NewTrace>();
   readonly saved = new Map<number, TraceState>();
   readonly removedTraces: number[] = [];
-  readonly pairs = new Map<string, readonly [batch: string, trace: number]>();
-  readonly copiedPairs: (readonly [from: number, to: number])[] = [];
+  readonly pairs = new Map<string, BatchTrace>();
+  readonly copiedPairs: { readonly from: number; readonly to: number }[] = [];
   readonly addedPending: PendingUpdate[] = [];
   readonly takenPending: Key[] = [];
   readonly addedWaiting = new Map<string, WaitingRun & { readonly receivedAt: number }>();
   readonly droppedWaiting = new Map<string, Key>();
-  readonly #facts: Facts;
-  /** Whether runs without a trace are looked for at all. */
+  readonly #snapshot: Snapshot;
+  /** Whether runs without a trace take part in the merge. */
   readonly #withRuns: boolean;
   readonly #numbers: Iterator<number>;
   readonly #traceNumbers: Iterator<number>;
   readonly #newNumbers = new Map<string, number>();
-  /** As they are now, by trace and key, and by number; null where one was moved away or removed. */
+  /** Observations as they are now, by trace and key; null for one that was moved away or removed. */
   readonly #entries = new Map<number, Map<string, Entry | null>>();
+  /** The same by number. */
   readonly #byNumber = new Map<number, Entry>();
   readonly #removed = new Set<number>();
-  /** Of those, as they stand in the tables. */
+  /** Those of `#byNumber` that are in the table, as they are there. */
   readonly #read = new Map<number, Entry>();
-  /** The others, which this write inserted, by key; where runs are looked for. */
+  /** Numbers of inserted observations by key, if runs take part. */
   readonly #insertedRuns = new Map<string, number[]>();
 
   constructor(
-    facts: Facts,
+    snapshot: Snapshot,
     withRuns: boolean,
     numbers: readonly number[],
     traceNumbers: readonly number[],
   ) {
-    this.#facts = facts;
+    this.#snapshot = snapshot;
     this.#withRuns = withRuns;
     this.#numbers = numbers[Symbol.iterator]();
     this.#traceNumbers = traceNumbers[Symbol.iterator]();
   }
 
-  /** What became of observations: new ones, those that were read as they are now, and those that went. */
+  /** The changes of observations: inserted ones, read ones that changed or moved, and removed ones. */
   changes(): Changes {
     const inserted: Entry[] = [];
     const changed: { before: Entry; now: Entry }[] = [];
@@ -79,18 +84,16 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
       if (this.#removed.has(now.n)) continue;
       const before = this.#read.get(now.n);
       if (before === undefined) inserted.push(now);
-      else if (!isSame(before, now)) changed.push({ before, now });
+      else if (!isSameRow(before, now)) changed.push({ before, now });
     }
     const removed = [...this.#removed].flatMap((n) => this.#read.get(n) ?? []);
     return { inserted, changed, removed };
   }
 
-  /** Traces as they are now, where that is another than before, as cells. */
-  changedTraces(): Cell[][] {
-    return [...this.saved.values()].map(traceCells).filter((now) => {
-      const before = this.#facts.traces.get(Number(now[0]));
-      if (before === undefined) return true;
-      return !traceCells(traceStateOf(before)).every((cell, i) => cell === now[i]);
+  changedTraces(): TraceState[] {
+    return [...this.saved.values()].filter((now) => {
+      const before = this.#snapshot.traces.get(now.n);
+      return before === undefined || !isSameTrace(traceStateOf(before), now);
     });
   }
 
@@ -126,8 +129,8 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
 
   rowsOf(trace: number): NumberedRow<string>[] {
     const read =
-      this.#facts.whole.get(trace) ??
-      (this.#isEmpty(trace) ? [] : this.#absent(() => this.wanted.whole.add(trace)));
+      this.#snapshot.whole.get(trace) ??
+      (this.#isEmpty(trace) ? [] : this.#absent(() => this.missing.whole.add(trace)));
     const entries = new Map(read.map((entry) => [entry.n, entry]));
     for (const entry of this.#byNumber.values()) {
       if (entry.trace === trace) entries.set(entry.n, entry);
@@ -141,8 +144,8 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     const name = nameOfKey(key);
     const made = this.#newNumbers.get(name);
     if (made !== undefined) return made;
-    const number = this.#facts.numbers.get(name);
-    if (number === undefined) this.wanted.key('numbers', key);
+    const number = this.#snapshot.numbers.get(name);
+    if (number === undefined) this.missing.addKey('numbers', key);
     return number ?? undefined;
   }
 
@@ -156,11 +159,11 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   traceState(n: number): TraceState {
     const saved = this.saved.get(n);
     if (saved !== undefined) return saved;
-    const at = this.#facts.empty.get(n) ?? this.newTraces.get(n)?.at;
+    const at = this.#snapshot.empty.get(n) ?? this.newTraces.get(n)?.at;
     if (at !== undefined) return new TraceState(n, at);
-    const cells = this.#facts.traces.get(n);
+    const cells = this.#snapshot.traces.get(n);
     if (cells !== undefined) return traceStateOf(cells);
-    this.wanted.traces.add(n);
+    this.missing.traces.add(n);
     throw NOT_READ;
   }
 
@@ -175,7 +178,8 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   traceOfRun(_project: string, key: Key): number | undefined {
     if (typeof key === 'string' && key.startsWith(':')) return undefined;
     const name = nameOfKey(key);
-    const read = this.#facts.runs.get(name) ?? this.#absent(() => this.wanted.key('runs', key));
+    const read =
+      this.#snapshot.runs.get(name) ?? this.#absent(() => this.missing.addKey('runs', key));
     let newest: Entry | undefined;
     for (const n of [...read.map((entry) => entry.n), ...(this.#insertedRuns.get(name) ?? [])]) {
       if (this.#removed.has(n)) continue;
@@ -200,11 +204,11 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   }
 
   addPair(batch: string, trace: number): void {
-    this.pairs.set(`${trace} ${batch}`, [batch, trace]);
+    this.pairs.set(`${trace} ${batch}`, { batch, trace });
   }
 
   copyPairs(from: number, to: number): void {
-    this.copiedPairs.push([from, to]);
+    this.copiedPairs.push({ from, to });
   }
 
   hasPending(): boolean {
@@ -221,7 +225,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     for (const one of added) this.addedPending.splice(this.addedPending.indexOf(one), 1);
     if (this.takenPending.some((taken) => nameOfKey(taken) === name)) return added.map(pairOf);
     const read =
-      this.#facts.pending.get(name) ?? this.#absent(() => this.wanted.key('pending', key));
+      this.#snapshot.pending.get(name) ?? this.#absent(() => this.missing.addKey('pending', key));
     if (read.length > 0) this.takenPending.push(key);
     return [...read, ...added].map(pairOf);
   }
@@ -234,15 +238,16 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     const name = nameOfKey(key);
     if (this.addedWaiting.has(name)) return true;
     if (this.droppedWaiting.has(name)) return false;
-    const run = this.#facts.waiting.get(name);
-    if (run === undefined) this.wanted.key('waiting', key);
+    const run = this.#snapshot.waiting.get(name);
+    if (run === undefined) this.missing.addKey('waiting', key);
     return run !== undefined && run !== null;
   }
 
   of(_project: string, parent: Key): Key[] {
     const name = nameOfKey(parent);
     const read =
-      this.#facts.children.get(name) ?? this.#absent(() => this.wanted.key('children', parent));
+      this.#snapshot.children.get(name) ??
+      this.#absent(() => this.missing.addKey('children', parent));
     const children = new Map(read.map((run) => [nameOfKey(run.key), run.key]));
     for (const child of this.droppedWaiting.keys()) children.delete(child);
     for (const [child, run] of this.addedWaiting) {
@@ -265,19 +270,18 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     const now = this.#entries.get(trace)?.get(nameOfKey(key));
     if (now !== undefined) return now;
     if (this.#isEmpty(trace)) return null;
-    const read = this.#facts.entries.get(placeName(trace, key));
-    // What was read may have moved meanwhile; then its new place is known.
+    const read = this.#snapshot.entries.get(placeName(trace, key));
     if (read !== undefined && read !== null) {
       this.#put(read);
       this.#read.set(read.n, read);
       return read;
     }
-    if (read === undefined) this.wanted.entry(trace, key);
+    if (read === undefined) this.missing.addEntry(trace, key);
     return null;
   }
 
   #isEmpty(trace: number): boolean {
-    return this.#facts.empty.has(trace) || this.newTraces.has(trace);
+    return this.#snapshot.empty.has(trace) || this.newTraces.has(trace);
   }
 
   #put(entry: Entry): void {
@@ -306,27 +310,18 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     return value as number;
   }
 
-  /** Nothing, for now. */
+  /** Notes missing rows, which count as absent in this run. */
   #absent(note: () => void): readonly never[] {
     note();
     return [];
   }
 }
 
-/** Whether a write could not go on; it may when it is done again with what it wanted. */
+/** Whether a merge stopped because it needs a row that has not been read. */
 export function isNotRead(error: unknown): boolean {
   return error === NOT_READ;
 }
 
 function pairOf([row, state]: PendingUpdate): [ObservationRow, RowState<string>] {
   return [row, state];
-}
-
-function isSame(a: Entry, b: Entry): boolean {
-  if (a === b) return true;
-  if (a.trace !== b.trace) return false;
-  const [cells, others] = [a, b].map(({ n, trace, row, state }) =>
-    observationCells(trace, n, row, state),
-  );
-  return cells?.every((cell, i) => Buffer.isBuffer(cell) || cell === others?.[i]) === true;
 }

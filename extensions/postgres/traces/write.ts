@@ -8,42 +8,45 @@ import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { StoreDatabase } from '../database.ts';
 import { changesOf } from './changes.ts';
-import type { Facts } from './facts.ts';
-import { noFacts, Wanted } from './facts.ts';
-import type { Beginning, TraceName } from './loading.ts';
-import { addTraces, begin, isWaitedFor, load, lockNamed, someWait, TraceGone } from './loading.ts';
+import { load } from './loading.ts';
+import type { Begun, TraceName } from './locking.ts';
+import { begin, createTraces, hasWaiting, isWaitedFor, lockTraces, TraceGone } from './locking.ts';
+import type { Snapshot } from './snapshot.ts';
+import { emptySnapshot, ReadSet } from './snapshot.ts';
 import { isNotRead, WorkingSet } from './working-set.ts';
 
-/** Rows of one transaction: others that write the same traces need not wait for a whole large batch. */
-export const ROWS = 500;
+/** Observations of one transaction: writers of the same traces wait for so many rows, not for a large batch. */
+export const MAX_ROWS = 500;
 const ATTEMPTS = 6;
-/** Rounds of reading what a write turned out to want: as many as generations of runs that wait. */
-const ROUNDS = 1000;
+/** Merges of one write: as many as generations of runs that wait for each other. */
+const MAX_MERGES = 1000;
 /** Deadlock, serialization failure. */
 const CONFLICTS = ['40P01', '40001'];
 
 /**
- *   project locked, shared; traces made that are new ─▶ those that are not, locked ─▶ their rows read
- *     ─▶ raw batch, if it is not here ─▶ merged in memory (WorkingSet) ─▶ written and committed
+ * One transaction:
  *
- * A round trip each, and none for what is not needed. Where runs without a trace are concerned, the same with the project for itself. In transactions of bounded
- * length; repeated after a crash in between, the first of them change nothing.
+ *   accept lock, project lock, new traces created ─▶ existing traces locked ─▶ their rows read
+ *     ─▶ raw batch stored if it is missing ─▶ merged in memory (WorkingSet) ─▶ changes with COMMIT
+ *
+ * Each step is at most one round trip, and is skipped if there is nothing to do: a batch of new traces takes two. If
+ * observations name no trace, the project lock is exclusive. A large batch takes several transactions; repeating one
+ * that was committed changes nothing.
  */
 export async function writeBatch(database: StoreDatabase, batch: ObservationBatch): Promise<void> {
   const { source, observations } = batch;
   const positions = positionsOf(source);
-  for (let at = 0; at < observations.length; at += ROWS) {
-    const rows = rowsOf(source, observations.slice(at, at + ROWS), positions);
+  for (let at = 0; at < observations.length; at += MAX_ROWS) {
+    const rows = rowsOf(source, observations.slice(at, at + MAX_ROWS), positions);
     const part = { source, rows };
-    if (!(await writeParts(database, [part], isPlaced(part)))) {
-      await writeParts(database, [part], false);
-    }
+    const isWritten = isPlaced(part) && (await writeShared(database, [part]));
+    if (!isWritten) await write(database, [part], true);
   }
 }
 
 /**
- * Writes batches of one project in one transaction, `ROWS` observations at the most. Resolves with false, and
- * nothing is written, where runs without a trace are concerned.
+ * Writes batches of one project, at most `MAX_ROWS` observations, in one transaction. Resolves with false, and writes
+ * nothing, if runs without a trace take part.
  */
 export async function writeTogether(
   database: StoreDatabase,
@@ -53,95 +56,104 @@ export async function writeTogether(
     source,
     rows: rowsOf(source, observations, positionsOf(source)),
   }));
-  return parts.every(isPlaced) && writeParts(database, parts, true);
+  return parts.every(isPlaced) && writeShared(database, parts);
 }
 
 /** Rows of a raw batch. */
 type Part = { readonly source: SealedBatch; readonly rows: BatchRows };
 
-/** Whether all of its observations say which trace they are in. */
+/** Whether every observation names its trace. */
 function isPlaced({ rows }: Part): boolean {
   return rows.updates.length === 0 && rows.children.length === 0;
 }
 
-async function writeParts(
+async function writeShared(database: StoreDatabase, parts: readonly Part[]): Promise<boolean> {
+  try {
+    await write(database, parts, false);
+    return true;
+  } catch (error) {
+    if (error instanceof NeedsExclusiveLock) return false;
+    throw error;
+  }
+}
+
+async function write(
   database: StoreDatabase,
   parts: readonly Part[],
-  isShared: boolean,
-): Promise<boolean> {
+  isExclusive: boolean,
+): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
-      const write = new Write(database, parts, !isShared);
-      await database.transaction((client) => write.run(client));
-      return true;
+      const attempted = new Write(database, parts, isExclusive);
+      return await database.transaction((client) => attempted.run(client));
     } catch (error) {
-      if (error instanceof MustBeAlone) return false;
       if (attempt === ATTEMPTS || !isConflict(error)) throw error;
     }
   }
 }
 
-/** Whether it may succeed when it is done again at once. */
+/** Whether an immediate retry may succeed. */
 function isConflict(error: unknown): boolean {
   const cause = error instanceof RetryableError ? error.cause : error;
   if (cause instanceof TraceGone) return true;
   return cause instanceof Error && 'code' in cause && CONFLICTS.includes(String(cause.code));
 }
 
-/** Runs are concerned for which the project must be locked for this write alone. */
-class MustBeAlone extends Error {
-  override readonly name = 'MustBeAlone';
+/** Updates or children wait for one of the observations. */
+class NeedsExclusiveLock extends Error {
+  override readonly name = 'NeedsExclusiveLock';
 }
 
 class Write {
   readonly #database: StoreDatabase;
   readonly #project: string;
   readonly #parts: readonly Part[];
-  readonly #isAlone: boolean;
-  readonly #facts: Facts = noFacts();
+  readonly #isExclusive: boolean;
+  readonly #snapshot: Snapshot = emptySnapshot();
 
-  constructor(database: StoreDatabase, parts: readonly Part[], isAlone: boolean) {
+  constructor(database: StoreDatabase, parts: readonly Part[], isExclusive: boolean) {
     this.#database = database;
     this.#project = parts[0]?.source.tenant.projectId ?? '';
     this.#parts = parts;
-    this.#isAlone = isAlone;
+    this.#isExclusive = isExclusive;
   }
 
   async run(client: PostgresTransaction): Promise<void> {
     const project = this.#project;
     const names = this.#names();
     const sources = this.#sources();
-    const [deleted, beginning, doSomeWait] = await client.together([
+    const [deleted, begun, doSomeWait] = await client.together([
       this.#database.lockForAccept([project]),
       begin({
-        ...{ project, isAlone: this.#isAlone, batchIds: sources.map(({ id }) => id) },
+        ...{ project, isExclusive: this.#isExclusive, batchIds: sources.map(({ id }) => id) },
         observations: this.#sum(({ rows }) => rows.count),
         traces: this.#sum(({ rows }) => rows.children.length / (ROW_LENGTH + 1)),
       }),
-      someWait(project),
-      addTraces(project, names, this.#facts),
+      hasWaiting(project),
+      createTraces(project, names, this.#snapshot),
     ]);
     if (deleted.has(project)) {
       throw new PermanentError('project_deleted', `the project ${project} was deleted`);
     }
-    if (!this.#isAlone && doSomeWait && (await isWaitedFor(client, project, this.#keys()))) {
-      throw new MustBeAlone();
+    if (!this.#isExclusive && doSomeWait && (await isWaitedFor(client, project, this.#keys()))) {
+      throw new NeedsExclusiveLock();
     }
-    await lockNamed(client, project, names, this.#facts);
-    await load(client, project, this.#firstWanted(), this.#facts);
-    const set = await this.#merged(client, beginning);
-    const missing = sources.filter(({ id }) => !beginning.batches.has(id));
+    await lockTraces(client, project, names, this.#snapshot);
+    await load(client, project, this.#firstReads(), this.#snapshot);
+    const set = await this.#merged(client, begun);
+    const missing = sources.filter(({ id }) => !begun.batches.has(id));
     if (missing.length > 0) await this.#database.storeDelivered(client, missing);
     await client.commit(changesOf(project, set));
   }
 
-  async #merged(client: PostgresTransaction, beginning: Beginning): Promise<WorkingSet> {
-    for (let round = 0; round < ROUNDS; round++) {
-      const set = this.#merge(beginning);
-      if (set.wanted.isEmpty) return set;
-      await load(client, this.#project, set.wanted, this.#facts);
+  /** Merges until a run misses no row. */
+  async #merged(client: PostgresTransaction, begun: Begun): Promise<WorkingSet> {
+    for (let run = 0; run < MAX_MERGES; run++) {
+      const set = this.#merge(begun);
+      if (set.missing.isEmpty) return set;
+      await load(client, this.#project, set.missing, this.#snapshot);
     }
-    throw new Error('a write wants more and more');
+    throw new Error('Write set did not converge');
   }
 
   #keys(): Key[] {
@@ -150,7 +162,7 @@ class Write {
     );
   }
 
-  /** A batch that is delivered twice at the same time is one. */
+  /** One each, even if a batch is delivered twice at the same time. */
   #sources(): SealedBatch[] {
     return [...new Map(this.#parts.map(({ source }) => [source.id, source])).values()];
   }
@@ -159,7 +171,7 @@ class Write {
     return this.#parts.reduce((sum, part) => sum + count(part), 0);
   }
 
-  /** Each trace once, as the first batch that has events of it names it. */
+  /** Each trace once, with the times of the first batch that has events of it. */
   #names(): TraceName[] {
     const names = new Map<string, TraceName>();
     for (const { source, rows } of this.#parts) {
@@ -171,59 +183,59 @@ class Write {
     return [...names.values()];
   }
 
-  /** What it is clear from the start that it asks for. */
-  #firstWanted(): Wanted {
-    const wanted = new Wanted();
-    for (const { rows } of this.#parts) this.#want(wanted, rows);
-    return wanted;
+  /** The rows that the merge certainly asks for. */
+  #firstReads(): ReadSet {
+    const reads = new ReadSet();
+    for (const { rows } of this.#parts) this.#addReads(reads, rows);
+    return reads;
   }
 
-  #want(wanted: Wanted, { traces, updates, children }: BatchRows): void {
+  #addReads(reads: ReadSet, { traces, updates, children }: BatchRows): void {
     for (const [key, , rows] of traces) {
-      const trace = this.#facts.numbers.get(nameOfKey(key)) ?? 0;
+      const trace = this.#snapshot.numbers.get(nameOfKey(key)) ?? 0;
       for (const own of keysOf(rows)) {
-        if (!this.#facts.empty.has(trace)) wanted.entry(trace, own);
-        if (this.#isAlone) this.#wantRun(wanted, own);
+        if (!this.#snapshot.empty.has(trace)) reads.addEntry(trace, own);
+        if (this.#isExclusive) addRun(reads, own);
       }
     }
-    for (const own of keysOf(updates)) wanted.key('runs', own);
+    for (const own of keysOf(updates)) reads.addKey('runs', own);
     for (const own of keysOf(children, 1)) {
-      wanted.key('numbers', own);
-      this.#wantRun(wanted, own);
+      reads.addKey('numbers', own);
+      addRun(reads, own);
     }
     for (const parent of keysOf(children, 1, 0)) {
-      wanted.key('runs', parent);
-      wanted.key('waiting', parent);
+      reads.addKey('runs', parent);
+      reads.addKey('waiting', parent);
     }
   }
 
-  #wantRun(wanted: Wanted, key: Key): void {
-    wanted.key('pending', key);
-    wanted.key('waiting', key);
-    wanted.key('children', key);
-    wanted.key('runs', key);
-  }
-
-  #merge({ numbers, traceNumbers }: Beginning): WorkingSet {
-    const set = new WorkingSet(this.#facts, this.#isAlone, numbers, traceNumbers);
+  #merge({ numbers, traceNumbers }: Begun): WorkingSet {
+    const set = new WorkingSet(this.#snapshot, this.#isExclusive, numbers, traceNumbers);
     try {
       for (const { source, rows } of this.#parts) {
-        const run = new ObservationWrite(set, set, this.#project, source.id, source.receivedAt);
-        for (const ofTrace of rows.traces) run.writeTrace(ofTrace);
-        run.writeChildren(rows.children);
-        run.writeUpdates(rows.updates);
-        run.finish();
+        const merge = new ObservationWrite(set, set, this.#project, source.id, source.receivedAt);
+        for (const ofTrace of rows.traces) merge.writeTrace(ofTrace);
+        merge.writeChildren(rows.children);
+        merge.writeUpdates(rows.updates);
+        merge.finish();
       }
     } catch (error) {
-      if (!isNotRead(error) || set.wanted.isEmpty) throw error;
+      if (!isNotRead(error) || set.missing.isEmpty) throw error;
     }
     return set;
   }
 }
 
-/** Keys in a flat list of rows; `more` cells stand before each row, and `at` is where its key is. */
-function keysOf(rows: readonly unknown[], more = 0, at = more): Key[] {
+function addRun(reads: ReadSet, key: Key): void {
+  reads.addKey('pending', key);
+  reads.addKey('waiting', key);
+  reads.addKey('children', key);
+  reads.addKey('runs', key);
+}
+
+/** Keys in a flat list of rows; `before` cells precede each row, and `at` is the index of its key. */
+function keysOf(rows: readonly unknown[], before = 0, at = before): Key[] {
   const keys: Key[] = [];
-  for (let i = at; i < rows.length; i += ROW_LENGTH + more) keys.push(rows[i] as Key);
+  for (let i = at; i < rows.length; i += ROW_LENGTH + before) keys.push(rows[i] as Key);
   return keys;
 }

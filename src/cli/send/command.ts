@@ -2,22 +2,25 @@ import { type Command, Option } from 'commander';
 import type { Terminal } from '../terminal.ts';
 import { type RawOptions, readOptions } from './options.ts';
 import type { SampleKind } from './sample.ts';
-import { send } from './send.ts';
+import { runSend } from './send.ts';
 
 export function addSend(program: Command, terminal: Terminal, end: (status: number) => void) {
   const group = program
     .command('send')
-    .description('send spans: from files of the OpenTelemetry Collector, or made up');
+    .description('send spans: from files of the OpenTelemetry Collector, or samples');
   const add = (kind: SampleKind, description: string): Command =>
     withSendOptions(group.command(kind).description(description)).action(async (raw: RawOptions) =>
-      end(await send(readOptions(kind, raw, terminal), terminal)),
+      end(await runSend(readOptions(kind, raw, terminal), terminal)),
     );
-  add('otlp', 'send files in the otlp_json form (one request a line), or sample spans')
-    .option('-f, --file <file>', 'plain, .gz or .zst; - is stdin; may be given again', collect)
-    .option('--from-line <n>', 'begin at this line of the first file')
-    .option('--max-spans <n>', 'spans of a request, at most (default: each line as it is)')
+  add('otlp', 'send files in the otlp_json form (one request per line), or sample spans')
+    .option('-f, --file <file>', 'plain, gzip or zstd; - is stdin; repeatable', collect)
+    .option('--from-line <n>', 'first line to send of the first file')
+    .option(
+      '--max-spans <n>',
+      'cut and join lines to requests of n spans (default: each line unchanged)',
+    )
     .addOption(
-      new Option('--encoding <encoding>', 'what requests are sent as')
+      new Option('--encoding <encoding>', 'encoding of requests')
         .choices(['protobuf', 'json'])
         .default('protobuf'),
     );
@@ -27,21 +30,21 @@ export function addSend(program: Command, terminal: Terminal, end: (status: numb
 
 function withSendOptions(command: Command): Command {
   return command
-    .option('--count <n>', 'make up so many traces, of three spans each')
-    .option('--endpoint <url>', 'where to; the usual path is added', 'http://127.0.0.1:4318')
+    .option('--count <n>', 'generate n traces of three spans each')
+    .option('--endpoint <url>', 'server; the usual path is added', 'http://127.0.0.1:4318')
     .option('--key <key>', 'API key, as a bearer token (default: TRACECTL_KEY)')
-    .option('--header <name=value>', 'of every request; may be given again', collect)
+    .option('--header <name=value>', 'header of every request; repeatable', collect)
     .addOption(
-      new Option('--compression <compression>', 'of request bodies')
+      new Option('--compression <compression>', 'compression of request bodies')
         .choices(['gzip', 'zstd', 'none'])
         .default('gzip'),
     )
-    .option('--rate <n>', 'spans a second (default: as fast as they are taken)')
-    .option('--concurrency <n>', 'requests at once', '4')
-    .option('--retry-for <duration>', 'how long a request is tried again', '5m')
-    .option('--ca-file <file>', 'certificates to trust, for https')
-    .option('--dry-run', 'read and count, send nothing')
-    .option('-q, --quiet', 'show no progress and no summary, only what goes wrong')
+    .option('--rate <n>', 'spans per second (default: no limit)')
+    .option('--concurrency <n>', 'requests in flight', '4')
+    .option('--retry-for <duration>', 'how long to retry a request', '5m')
+    .option('--ca-file <file>', 'certificate authorities to trust, for https')
+    .option('--dry-run', 'read and count without sending')
+    .option('-q, --quiet', 'print only errors, no progress and no summary')
     .option('--json', 'print the summary as JSON');
 }
 

@@ -1,54 +1,62 @@
+import type { Clock } from '../../component/component.ts';
 import type { Terminal } from '../terminal.ts';
-import { type Progress, renderBar, renderLine } from './progress.ts';
+import { renderBar, renderProgressLine, type SendProgress } from './progress.ts';
 import type { Tally } from './tally.ts';
 
 export type DisplayOptions = {
   readonly tally: Tally;
-  /** That are done with. */
+  /** Spans that are done. */
   readonly spans: () => number;
   readonly unit: 'bytes' | 'spans';
   readonly total: number | undefined;
   readonly isQuiet: boolean;
+  readonly clock: Clock;
 };
 
 const BAR_INTERVAL_MS = 100;
 const LINE_INTERVAL_MS = 10_000;
-/** What a speed is taken over. */
+/** Speeds are averages over this time. */
 const SPEED_WINDOW_MS = 10_000;
 const CLEAR_LINE = '\r\u001b[K';
 
-/** What a person sees of a run: a bar where stderr is a terminal, else a line now and then. */
+/** The progress of a run: a bar if stderr is a terminal, otherwise a line every ten seconds. */
 export class Display {
   readonly #terminal: Terminal;
   readonly #options: DisplayOptions;
-  readonly #startedAt = Date.now();
-  /** Looks back over the window, the oldest first. */
-  readonly #looks: { at: number; spans: number; units: number }[] = [];
-  #timer: NodeJS.Timeout | undefined;
+  readonly #startedAt: number;
+  /** Samples of the progress within the window, the oldest first. */
+  readonly #samples: { at: number; spans: number; units: number }[] = [];
+  #cancel: (() => void) | undefined;
 
   constructor(terminal: Terminal, options: DisplayOptions) {
     this.#terminal = terminal;
     this.#options = options;
+    this.#startedAt = options.clock.now();
   }
 
   get seconds(): number {
-    return (Date.now() - this.#startedAt) / 1000;
+    return (this.#options.clock.now() - this.#startedAt) / 1000;
   }
 
   start(): void {
     if (this.#options.isQuiet) return;
-    const isBar = this.#terminal.screen !== undefined;
-    const interval = isBar ? BAR_INTERVAL_MS : LINE_INTERVAL_MS;
-    this.#look();
-    this.#timer = setInterval(() => this.#show(), interval);
-    this.#timer.unref();
-    if (isBar) this.#show();
+    this.#sample();
+    this.#showLater();
+    if (this.#terminal.screen !== undefined) this.#show();
   }
 
-  /** A message above the bar. */
+  #showLater(): void {
+    const interval = this.#terminal.screen === undefined ? LINE_INTERVAL_MS : BAR_INTERVAL_MS;
+    this.#cancel = this.#options.clock.after(interval, () => {
+      this.#showLater();
+      this.#show();
+    });
+  }
+
+  /** Prints a message, above the bar. */
   say(message: string): void {
     const { screen } = this.#terminal;
-    if (this.#timer === undefined || screen === undefined) {
+    if (this.#cancel === undefined || screen === undefined) {
       this.#terminal.err(message);
       return;
     }
@@ -59,9 +67,9 @@ export class Display {
 
   /** Leaves the last state of the bar on the screen. */
   end(): void {
-    if (this.#timer === undefined) return;
-    clearInterval(this.#timer);
-    this.#timer = undefined;
+    if (this.#cancel === undefined) return;
+    this.#cancel();
+    this.#cancel = undefined;
     const { screen } = this.#terminal;
     if (screen === undefined) return;
     this.#show();
@@ -71,14 +79,14 @@ export class Display {
   #show(): void {
     const progress = this.#progress();
     const { screen, err } = this.#terminal;
-    if (screen === undefined) err(renderLine(progress));
+    if (screen === undefined) err(renderProgressLine(progress));
     else screen.write(`${CLEAR_LINE}${renderBar(progress, screen.columns())}`);
   }
 
-  #progress(): Progress {
+  #progress(): SendProgress {
     const { tally, unit, total } = this.#options;
-    const last = this.#look();
-    const [first = last] = this.#looks;
+    const last = this.#sample();
+    const [first = last] = this.#samples;
     const seconds = Math.max(0.001, (last.at - first.at) / 1000);
     return {
       ...{ tally, spans: last.spans, unit, total, seconds: this.seconds },
@@ -87,14 +95,14 @@ export class Display {
     };
   }
 
-  #look() {
-    const { tally, unit } = this.#options;
-    const at = Date.now();
+  #sample() {
+    const { tally, unit, clock } = this.#options;
+    const at = clock.now();
     const spans = this.#options.spans();
-    const look = { at, spans, units: unit === 'bytes' ? tally.bytesRead : spans };
-    const looks = this.#looks;
-    looks.push(look);
-    while (looks.length > 2 && at - (looks[0]?.at ?? at) > SPEED_WINDOW_MS) looks.shift();
-    return look;
+    const sample = { at, spans, units: unit === 'bytes' ? tally.bytesRead : spans };
+    const samples = this.#samples;
+    samples.push(sample);
+    while (samples.length > 2 && at - (samples[0]?.at ?? at) > SPEED_WINDOW_MS) samples.shift();
+    return sample;
   }
 }

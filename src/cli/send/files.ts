@@ -1,53 +1,53 @@
 import type { OtlpIndex } from '../../model/batch-index.ts';
-import { linesOf } from './lines.ts';
-import { otlpPiece, type Part, readLine } from './otlp-piece.ts';
-import type { Piece } from './piece.ts';
-import type { Source } from './source.ts';
+import { type LineSlice, lineRequest, scanLine } from './line-request.ts';
+import { splitLines } from './lines.ts';
+import type { SendRequest } from './pump.ts';
+import type { InputSource } from './source.ts';
 
-/** A longer line is left out. */
-export const MAX_LINE_BYTES = 64 * 1024 * 1024;
-/** Lines are put together up to this, so that a request stays below what servers take. */
+/** A longer line is skipped. */
+const MAX_LINE_BYTES = 64 * 1024 * 1024;
+/** Lines are joined up to this, below the limits of usual servers. */
 const MAX_JOINED_BYTES = 8 * 1024 * 1024;
 
-export type Reading = {
-  readonly sources: readonly Source[];
+export type FileReading = {
+  readonly sources: readonly InputSource[];
   readonly encoding: 'proto' | 'json';
-  /** Spans of a request; undefined leaves each line a request of its own. */
+  /** Spans in a request; undefined makes each line a request. */
   readonly maxSpans: number | undefined;
-  /** Of the first source. */
+  /** The first line to send of the first source. */
   readonly fromLine: number;
-  /** Told of what is read, as it is. */
   readonly progress: ReadProgress;
 };
 
+/** Reports what is read. */
 export type ReadProgress = {
-  /** Bytes of a source, compressed as they are. */
+  /** Bytes of a source, before decompression. */
   bytes(count: number): void;
   line(spans: number): void;
-  /** A line that is not sent, and why; `place` is `FILE:LINE`. */
-  leftOut(place: string, reason: string): void;
+  /** `place` is `FILE:LINE`. */
+  skipped(place: string, reason: string): void;
 };
 
 /**
- * The spans of files in the Collector's form, one ExportTraceServiceRequest in JSON a line, as requests.
+ * Requests with the spans of files in the Collector's form: each line is an ExportTraceServiceRequest in JSON.
  *
- *   source ─▶ inflate ─▶ lines ─▶ scan ─▶ requests of as many spans as are wanted
- *                                   └─▶ left out: what cannot be read
+ *   source ─▶ inflate ─▶ lines ─▶ scan ─▶ requests of at most `maxSpans` spans
+ *                                   └─▶ skipped: lines that cannot be read
  */
-export async function* piecesOfFiles(reading: Reading): AsyncGenerator<Piece> {
+export async function* requestsOfFiles(reading: FileReading): AsyncGenerator<SendRequest> {
   const { encoding, maxSpans } = reading;
-  let joined: Part[] = [];
+  let joined: LineSlice[] = [];
   let room = maxSpans ?? 0;
   let bytes = 0;
   for await (const line of readLines(reading)) {
     if (maxSpans === undefined) {
-      yield otlpPiece([line], encoding);
+      yield lineRequest([line], encoding);
       continue;
     }
     const bytesPerSpan = line.index.bytes.length / line.index.count;
     for (let start = 0; start < line.end; ) {
       const fitting = Math.floor((MAX_JOINED_BYTES - bytes) / bytesPerSpan);
-      // One span at least, however large it is.
+      // A request has at least one span, however large.
       const most = joined.length === 0 ? Math.max(1, fitting) : fitting;
       const end = start + Math.min(room, line.end - start, most);
       if (end > start) joined.push({ ...line, start, end });
@@ -55,22 +55,22 @@ export async function* piecesOfFiles(reading: Reading): AsyncGenerator<Piece> {
       bytes += (end - start) * bytesPerSpan;
       start = end;
       if (room > 0 && start === line.end) break;
-      yield otlpPiece(joined, encoding);
+      yield lineRequest(joined, encoding);
       joined = [];
       room = maxSpans;
       bytes = 0;
     }
   }
-  if (joined.length > 0) yield otlpPiece(joined, encoding);
+  if (joined.length > 0) yield lineRequest(joined, encoding);
 }
 
-async function* readLines(reading: Reading): AsyncGenerator<Part> {
+async function* readLines(reading: FileReading): AsyncGenerator<LineSlice> {
   const { sources, fromLine, progress } = reading;
   for (const [number, source] of sources.entries()) {
     const first = number === 0 ? fromLine : 1;
     let last = 0;
     try {
-      for await (const line of linesOf(source.open(progress.bytes), MAX_LINE_BYTES)) {
+      for await (const line of splitLines(source.open(progress.bytes), MAX_LINE_BYTES)) {
         last = line.number;
         if (last < first) continue;
         const index = read(line.bytes, `${source.name}:${last}`, progress);
@@ -79,35 +79,33 @@ async function* readLines(reading: Reading): AsyncGenerator<Part> {
         yield { index, file: source.name, at, start: 0, end: index.count };
       }
     } catch (error) {
-      progress.leftOut(
-        `${source.name}:${last + 1}`,
-        `the file cannot be read on: ${reasonOf(error)}`,
-      );
+      const reason = `the rest of the file cannot be read: ${reasonOf(error)}`;
+      progress.skipped(`${source.name}:${last + 1}`, reason);
     }
   }
 }
 
-/** Undefined where there is nothing to send in it. */
+/** Undefined if the line has no spans to send. */
 function read(
   bytes: Buffer | undefined,
   place: string,
   progress: ReadProgress,
 ): OtlpIndex | undefined {
   if (bytes === undefined) {
-    progress.leftOut(place, 'the line is longer than 64 MiB');
+    progress.skipped(place, 'the line is longer than 64 MiB');
     return undefined;
   }
   if (isBlank(bytes)) return undefined;
   try {
-    const index = readLine(bytes);
+    const index = scanLine(bytes);
     if (index.count === 0 && !bytes.includes('"resourceSpans"')) {
-      progress.leftOut(place, 'the line has no resourceSpans');
+      progress.skipped(place, 'the line has no resourceSpans');
       return undefined;
     }
     progress.line(index.count);
     return index.count === 0 ? undefined : index;
   } catch (error) {
-    progress.leftOut(place, reasonOf(error));
+    progress.skipped(place, reasonOf(error));
     return undefined;
   }
 }

@@ -1,18 +1,18 @@
-/** A line without its end; undefined where it is longer than allowed. */
-export type Line = { readonly number: number; readonly bytes: Buffer | undefined };
+/** A line without its end; `bytes` is undefined if the line is too long. */
+export type TextLine = { readonly number: number; readonly bytes: Buffer | undefined };
 
 const NEWLINE = 10;
 const CARRIAGE_RETURN = 13;
 const BYTE_ORDER_MARK = Buffer.from([0xef, 0xbb, 0xbf]);
 
 /**
- * The lines of a text, from 1 on. Holds one line at most; one above `maxBytes` is read over, not held. What is
- * in a text after its last end of line is a line too.
+ * The lines of a text, numbered from 1. Memory holds one line; a line above `maxBytes` is skipped without being
+ * held. Text after the last end of line is a line too.
  */
-export async function* linesOf(
+export async function* splitLines(
   chunks: AsyncIterable<Buffer>,
   maxBytes: number,
-): AsyncGenerator<Line> {
+): AsyncGenerator<TextLine> {
   const pending = new PendingLine(maxBytes);
   let number = 1;
   for await (const chunk of chunks) {

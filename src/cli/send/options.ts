@@ -4,7 +4,7 @@ import { CommandError, EXIT } from '../exit-status.ts';
 import type { Terminal } from '../terminal.ts';
 import type { SampleKind } from './sample.ts';
 
-/** As they stand on the command line. */
+/** The options as text. */
 export type RawOptions = {
   readonly file?: readonly string[];
   readonly count?: string;
@@ -26,10 +26,10 @@ export type RawOptions = {
 
 export type SendOptions = {
   readonly kind: SampleKind;
-  /** Empty where samples are made. */
+  /** Empty for samples. */
   readonly files: readonly string[];
   readonly fromLine: number;
-  /** Traces to make. */
+  /** Traces to generate. */
   readonly count: number | undefined;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -51,7 +51,7 @@ const PATHS: Readonly<Record<SampleKind, string>> = {
   runs: '/api/v1/runs/batch',
 };
 const MOST_CONCURRENCY = 256;
-/** One a second is slow; what is slower is a mistake of units. */
+/** A lower rate is a mistake of units. */
 const LEAST_RATE = 0.001;
 
 /** Throws a `CommandError` that names the option. */
@@ -82,7 +82,7 @@ export function readOptions(kind: SampleKind, raw: RawOptions, terminal: Termina
   };
 }
 
-/** The address that requests go to: a path that is given stays as it is. */
+/** The address of the requests: the usual path is only added to an endpoint without a path. */
 function urlOf(endpoint: string, path: string): string {
   const url = parseHttpUrl(endpoint);
   if (url === undefined) {
@@ -93,13 +93,13 @@ function urlOf(endpoint: string, path: string): string {
 }
 
 function headersOf({ key, header = [] }: RawOptions, { env }: Terminal): Record<string, string> {
-  // Lower case, so that a header that is given takes the place of one of ours.
+  // In lower case, so that --header replaces the authorization of --key.
   const headers: Record<string, string> = {};
   const token = key ?? env.TRACECTL_KEY;
   if (token !== undefined && token !== '') headers.authorization = `Bearer ${token}`;
   for (const each of header) {
     const [, name, value] = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)=(.*)$/s.exec(each) ?? [];
-    // The value may be a secret: it is not repeated.
+    // The value may be a secret, so the message does not repeat it.
     if (name === undefined || value === undefined) throw wrong('--header must be NAME=VALUE');
     headers[name.toLowerCase()] = value;
   }

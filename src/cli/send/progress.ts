@@ -1,16 +1,16 @@
 import { visible } from '../table.ts';
 import type { Tally } from './tally.ts';
 
-/** What a look at a run in progress shows. */
-export type Progress = {
+/** The state of a run that the display shows. */
+export type SendProgress = {
   readonly tally: Tally;
-  /** That are done with. */
+  /** Spans that are done. */
   readonly spans: number;
-  /** How far it is: bytes of the files or spans; `total` is undefined where nobody knows. */
+  /** The unit of progress: bytes of the files, or spans; `total` is undefined if it is not known. */
   readonly unit: 'bytes' | 'spans';
   readonly total: number | undefined;
   readonly seconds: number;
-  /** Of late, in spans and in the unit. */
+  /** Recent speeds, in spans and in the unit. */
   readonly spansPerSecond: number;
   readonly unitsPerSecond: number;
 };
@@ -19,10 +19,10 @@ const MOST_BAR_COLUMNS = 30;
 const LEAST_BAR_COLUMNS = 8;
 
 /**
- * One line for a terminal of so many columns, never longer. What does not fit is left out from its end on, but
- * for the trouble there is, which takes the room of the rest.
+ * One line for a terminal of this width. Facts that do not fit are left out from the end; a current failure
+ * takes the room of the other facts.
  */
-export function renderBar(progress: Progress, columns: number): string {
+export function renderBar(progress: SendProgress, columns: number): string {
   const room = Math.max(0, columns - 1);
   const { trouble } = progress.tally;
   const share = shareOf(progress);
@@ -43,58 +43,58 @@ export function renderBar(progress: Progress, columns: number): string {
 }
 
 /** One line for a log. */
-export function renderLine(progress: Progress): string {
+export function renderProgressLine(progress: SendProgress): string {
   const share = shareOf(progress);
   const { trouble } = progress.tally;
   return [
-    `${span(progress.seconds)}:`,
+    `${durationText(progress.seconds)}:`,
     ...(share === undefined ? [] : [`${Math.floor(share * 100)}%,`]),
     factsOf(progress).join(', '),
-    ...(trouble === undefined ? [] : [`(trying again: ${visible(trouble)})`]),
+    ...(trouble === undefined ? [] : [`(retrying: ${visible(trouble)})`]),
   ].join(' ');
 }
 
-function shareOf(progress: Progress): number | undefined {
+function shareOf(progress: SendProgress): number | undefined {
   const { total } = progress;
   if (total === undefined) return undefined;
   return total === 0 ? 1 : Math.min(1, doneOf(progress) / total);
 }
 
-function doneOf({ tally, unit, spans }: Progress): number {
+function doneOf({ tally, unit, spans }: SendProgress): number {
   return unit === 'bytes' ? tally.bytesRead : spans;
 }
 
-/** The most telling first. */
-function factsOf(progress: Progress): string[] {
+/** In the order of their importance. */
+function factsOf(progress: SendProgress): string[] {
   const { tally, unit, total, spans, spansPerSecond, unitsPerSecond } = progress;
-  const { refused, rejected, leftOut } = tally;
+  const { refused, rejected, skipped } = tally;
   const lost = refused + rejected;
-  const facts = [`${count(spans)} spans`, `${count(spansPerSecond)}/s`];
-  if (lost > 0) facts.push(`${count(lost)} refused`);
-  if (leftOut > 0) facts.push(`${count(leftOut)} left out`);
+  const facts = [`${countText(spans)} spans`, `${countText(spansPerSecond)}/s`];
+  if (lost > 0) facts.push(`${countText(lost)} refused`);
+  if (skipped > 0) facts.push(`${countText(skipped)} skipped`);
   const done = doneOf(progress);
   if (total !== undefined && done < total) {
-    // Where nothing has been read of late, as while a long line is sent, all the time before counts.
+    // Without a recent read, such as while a long line is sent, the average of the whole run counts.
     const speed = unitsPerSecond > 0 ? unitsPerSecond : done / progress.seconds;
-    facts.push(`${speed > 0 ? span((total - done) / speed) : '-'} left`);
+    facts.push(`${speed > 0 ? durationText((total - done) / speed) : '-'} left`);
   }
   if (unit === 'bytes')
-    facts.push(total === undefined ? size(done) : `${size(done)}/${size(total)}`);
+    facts.push(total === undefined ? sizeText(done) : `${sizeText(done)}/${sizeText(total)}`);
   return facts;
 }
 
-function troubledFacts(progress: Progress, trouble: string): string[] {
+function troubledFacts(progress: SendProgress, trouble: string): string[] {
   const [spans = ''] = factsOf(progress);
-  return [spans, `trying again: ${visible(trouble)}`];
+  return [spans, `retrying: ${visible(trouble)}`];
 }
 
 /** `12,345`. */
-export function count(number: number): string {
+export function countText(number: number): string {
   return Math.round(number).toLocaleString('en-US');
 }
 
 /** `0.4s`, `9s`, `3m05s`, `2h07m`, `3d04h`. */
-export function span(seconds: number): string {
+export function durationText(seconds: number): string {
   if (seconds < 0.95) return `${seconds.toFixed(1)}s`;
   const whole = Math.round(seconds);
   if (whole < 60) return `${whole}s`;
@@ -107,7 +107,7 @@ export function span(seconds: number): string {
 const UNITS = ['KiB', 'MiB', 'GiB', 'TiB'];
 
 /** `812 B`, `1.4 GiB`. */
-export function size(bytes: number): string {
+export function sizeText(bytes: number): string {
   if (bytes < 1024) return `${bytes} B`;
   const power = Math.min(UNITS.length, Math.floor(Math.log2(bytes) / 10));
   return `${(bytes / 1024 ** power).toFixed(1)} ${UNITS[power - 1]}`;

@@ -1,65 +1,84 @@
-import type { Piece, Position } from './piece.ts';
+import type { Clock } from '../../component/component.ts';
 import type { Stop } from './stop.ts';
 
-/** Takes pieces to where they go. */
-export type Delivery = {
+/** A line of one of the sources. */
+export type LinePosition = { readonly source: number; readonly line: number };
+
+/** One request, made when it is sent. */
+export type SendRequest = {
+  /** Its origin, for messages: `FILE:3`, `FILE:3-7`. */
+  readonly name: string;
+  readonly spans: number;
+  /** The first line, and the line to resume from after the request; undefined for samples. */
+  readonly from: LinePosition | undefined;
+  readonly next: LinePosition | undefined;
+  encode(): Buffer | Promise<Buffer>;
+  /** Smaller requests with the same spans, for a server that refuses the size; empty for one span. */
+  halves(): readonly SendRequest[];
+};
+
+export type RequestSender = {
   open(): Promise<void>;
-  /** True when the destination has answered for all of it; false where the end came before. */
-  deliver(piece: Piece): Promise<boolean>;
-  /** Breaks off whatever is under way. */
+  /** True when the server has answered for every span; false if the run stopped before. */
+  send(request: SendRequest): Promise<boolean>;
+  /** Aborts the requests in flight. */
   close(): Promise<void>;
 };
 
 export type Pace = {
-  /** Requests under way at once. */
+  /** The most requests in flight. */
   readonly concurrency: number;
-  /** Spans a second; undefined is as fast as they are taken. */
+  /** Spans a second; undefined is no limit. */
   readonly rate: number | undefined;
 };
 
 /**
- * Sends pieces in order, several at once, until there are no more or the end comes. Resolves with the place
- * to go on from where not all was sent; undefined where all is answered for, or comes from no file.
+ * Sends the requests in order, several at once, until the last one or the stop. Resolves with the position to
+ * resume from; undefined if every request is answered.
  */
 export async function pump(
-  pieces: AsyncIterator<Piece>,
-  start: Position,
-  delivery: Delivery,
+  requests: AsyncIterator<SendRequest>,
+  start: LinePosition,
+  sender: RequestSender,
   stop: Stop,
+  clock: Clock,
   { concurrency, rate }: Pace,
-): Promise<Position | undefined> {
-  // In order: the first of them is where to go on from.
-  const unanswered = new Set<Piece>();
-  const underWay = new Set<Promise<void>>();
-  let next: Position | undefined = start;
-  let clearAt = 0;
+): Promise<LinePosition | undefined> {
+  // In order: the run resumes from the first one.
+  const unanswered = new Set<SendRequest>();
+  const inFlight = new Set<Promise<void>>();
+  let next: LinePosition | undefined = start;
+  let dueAt = 0;
   for (;;) {
-    while (underWay.size >= concurrency) await Promise.race(underWay);
-    const piece = await nextOf(pieces, stop);
-    if (piece === undefined) break;
-    next = piece.next;
-    unanswered.add(piece);
-    const now = Date.now();
-    await stop.sleep(clearAt - now);
-    if (rate !== undefined) clearAt = Math.max(clearAt, now) + (piece.spans / rate) * 1000;
-    const work = delivery
-      .deliver(piece)
-      .then((isAnswered) => void (isAnswered && unanswered.delete(piece)))
-      .finally(() => underWay.delete(work));
-    underWay.add(work);
+    while (inFlight.size >= concurrency) await Promise.race(inFlight);
+    const request = await nextOf(requests, stop);
+    if (request === undefined) break;
+    next = request.next;
+    unanswered.add(request);
+    const now = clock.now();
+    await stop.sleep(dueAt - now);
+    if (rate !== undefined) dueAt = Math.max(dueAt, now) + (request.spans / rate) * 1000;
+    const work = sender
+      .send(request)
+      .then((isAnswered) => void (isAnswered && unanswered.delete(request)))
+      .finally(() => inFlight.delete(work));
+    inFlight.add(work);
   }
-  await Promise.all(underWay);
+  await Promise.all(inFlight);
   if (stop.reason === undefined) return undefined;
   const [first] = unanswered;
   return first === undefined ? next : first.from;
 }
 
-/** Reading may take for ever, as it does from a terminal: the end does not wait for it. */
-async function nextOf(pieces: AsyncIterator<Piece>, stop: Stop): Promise<Piece | undefined> {
+/** Undefined after the last request or the stop, which does not wait for a read from a terminal or a pipe. */
+async function nextOf(
+  requests: AsyncIterator<SendRequest>,
+  stop: Stop,
+): Promise<SendRequest | undefined> {
   if (stop.reason === undefined) {
-    const read = await stop.before(pieces.next());
+    const read = await stop.before(requests.next());
     if (read !== undefined) return read.done === true ? undefined : read.value;
   }
-  pieces.return?.().catch(() => {});
+  requests.return?.().catch(() => {});
   return undefined;
 }

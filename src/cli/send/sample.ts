@@ -1,51 +1,56 @@
 import { randomBytes, randomInt, randomUUID } from 'node:crypto';
+import type { Clock } from '../../component/component.ts';
 import { encodeOwnSpans, type OwnSpan } from '../../model/otlp/own-span.ts';
-import type { Piece } from './piece.ts';
+import type { SendRequest } from './pump.ts';
 
 export type SampleKind = 'native' | 'runs' | 'otlp';
 
-/** What an answer to one question leaves behind: the agent, the model's call, a tool's. */
-export const SPANS_OF_TRACE = 3;
-/** Well below what any receiver takes in one request. */
-const MOST_TRACES_OF_REQUEST = 33;
+/** The spans of one answer to a question: the agent, the call of a model, the call of a tool. */
+export const SPANS_PER_TRACE = 3;
+/** Well below the limits of usual servers. */
+const MAX_TRACES_PER_REQUEST = 33;
 
 export type SampleOptions = {
   readonly traces: number;
   readonly encoding: 'proto' | 'json';
-  /** Whole traces are sent, so that at least one is. */
+  /** A request has whole traces, so at least one. */
   readonly maxSpans: number | undefined;
-  /** Spans a second: it also keeps requests small, so that they come evenly. */
+  /** Spans a second. A low rate also makes requests small, so that they come evenly. */
   readonly rate: number | undefined;
-  /** Told of what is made. */
+  readonly clock: Clock;
+  /** Reports the spans of each request. */
   readonly onSpans: (count: number) => void;
 };
 
-/** Traces as small applications send them, with random ids, that have ended just now. */
-export async function* samplePieces(
+/** Traces of a small application, with random ids, which end at the current time. */
+export async function* sampleRequests(
   kind: SampleKind,
-  { traces, encoding, maxSpans, rate, onSpans }: SampleOptions,
-): AsyncGenerator<Piece> {
-  const wanted = Math.min(maxSpans ?? Number.POSITIVE_INFINITY, rate ?? Number.POSITIVE_INFINITY);
-  const inRequest = Math.max(
+  { traces, encoding, maxSpans, rate, clock, onSpans }: SampleOptions,
+): AsyncGenerator<SendRequest> {
+  const spans = Math.min(maxSpans ?? Number.POSITIVE_INFINITY, rate ?? Number.POSITIVE_INFINITY);
+  const perRequest = Math.max(
     1,
-    Math.min(MOST_TRACES_OF_REQUEST, Math.floor(wanted / SPANS_OF_TRACE)),
+    Math.min(MAX_TRACES_PER_REQUEST, Math.floor(spans / SPANS_PER_TRACE)),
   );
-  for (let made = 0; made < traces; made += inRequest) {
-    const count = Math.min(inRequest, traces - made);
-    const name = count === 1 ? `trace ${made + 1}` : `traces ${made + 1}-${made + count}`;
-    onSpans(count * SPANS_OF_TRACE);
+  for (let first = 1; first <= traces; first += perRequest) {
+    const count = Math.min(perRequest, traces - first + 1);
+    const name = count === 1 ? `trace ${first}` : `traces ${first}-${first + count - 1}`;
+    onSpans(count * SPANS_PER_TRACE);
     yield {
       name,
-      spans: count * SPANS_OF_TRACE,
+      spans: count * SPANS_PER_TRACE,
       from: undefined,
       next: undefined,
-      encode: () => encode(kind, Array.from({ length: count }, aCall), encoding),
+      encode() {
+        const calls = Array.from({ length: count }, () => randomCall(clock.now()));
+        return encode(kind, calls, encoding);
+      },
       halves: () => [],
     };
   }
 }
 
-/** A question and how it was answered, before it has any protocol's form. */
+/** A question and its answer, independent of the protocol. */
 type Call = {
   readonly question: string;
   readonly answer: string;
@@ -54,7 +59,7 @@ type Call = {
   readonly model: string;
   readonly usage: { readonly input_tokens: number; readonly output_tokens: number };
   readonly session: string;
-  /** Milliseconds since the epoch: of the agent, the tool and the model, each its start and end. */
+  /** Start and end of each span, in milliseconds since the epoch. */
   readonly times: Readonly<Record<'agent' | 'tool' | 'model', readonly [number, number]>>;
 };
 
@@ -66,9 +71,8 @@ const TOPICS = [
 ] as const;
 const MODELS = ['gpt-4.1-mini', 'claude-sonnet-4-5', 'gemini-2.5-flash'] as const;
 
-function aCall(): Call {
+function randomCall(end: number): Call {
   const [question, tool, found, answer] = oneOf(TOPICS);
-  const end = Date.now();
   const modelMs = randomInt(200, 1500);
   const toolMs = randomInt(20, 300);
   const start = end - modelMs - toolMs - 4;
@@ -178,7 +182,7 @@ function runsOf(call: Call): object[] {
   ];
 }
 
-/** `20260115T120000000000Z<id>`: a time in microseconds without its marks, and the run's id. */
+/** `20260115T120000000000Z<id>`: a time in microseconds without punctuation, and the id of the run. */
 function orderSegment(ms: number, id: string): string {
   return `${new Date(ms).toISOString().replaceAll(/[-:.]/g, '').slice(0, -1)}000Z${id}`;
 }

@@ -1,96 +1,111 @@
+import type { Clock } from '../../component/component.ts';
 import { EXIT } from '../exit-status.ts';
 import { visible } from '../table.ts';
 import type { Terminal } from '../terminal.ts';
-import { Deliverer } from './deliver.ts';
 import { Display } from './display.ts';
-import { piecesOfFiles } from './files.ts';
-import { watchInterrupts } from './interrupts.ts';
+import { requestsOfFiles } from './files.ts';
+import { HttpSender } from './http-sender.ts';
 import type { SendOptions } from './options.ts';
-import type { Piece } from './piece.ts';
-import { type Delivery, pump } from './pump.ts';
-import { SPANS_OF_TRACE, samplePieces } from './sample.ts';
-import { type Source, sourcesOf } from './source.ts';
-import { Stop } from './stop.ts';
-import { renderResume, renderSummary, type Summary, summaryOf } from './summary.ts';
+import { pump, type RequestSender, type SendRequest } from './pump.ts';
+import { SPANS_PER_TRACE, sampleRequests } from './sample.ts';
+import { type InputSource, inputSourcesOf } from './source.ts';
+import { Stop, watchInterrupts } from './stop.ts';
+import { renderResume, renderSummary, type SendSummary, summaryOf } from './summary.ts';
 import { answered, newTally, type Tally } from './tally.ts';
 
+/** The parts that one run shares. */
+type Run = {
+  readonly options: SendOptions;
+  readonly tally: Tally;
+  readonly stop: Stop;
+  readonly clock: Clock;
+  readonly say: (message: string) => void;
+};
+
 /**
- * Carries out `tracectl send`; gives the exit status.
+ * Runs `tracectl send`; resolves with the exit status.
  *
  *   files ─▶ lines ─▶ requests ─┐
- *   samples ─▶ requests ────────┴─▶ pump, several at once ─▶ deliver, with retries ─▶ tally ─▶ display
+ *   samples ─▶ requests ────────┴─▶ pump, several at once ─▶ HTTP, with retries ─▶ tally ─▶ display
  */
-export async function send(options: SendOptions, terminal: Terminal): Promise<number> {
-  const sources = await sourcesOf(options.files, terminal);
+export async function runSend(options: SendOptions, terminal: Terminal): Promise<number> {
+  const clock = terminal.clock ?? commandClock;
+  const sources = await inputSourcesOf(options.files, terminal);
   const tally = newTally();
   const display = new Display(terminal, {
     tally,
     spans: () => (options.isDryRun ? tally.spans : answered(tally)),
     ...lengthOf(options, sources),
     isQuiet: options.isQuiet,
+    clock,
   });
   const say = (message: string): void => display.say(visible(message));
-  const stop = new Stop();
-  const delivery = deliveryOf(options, tally, stop, say);
-  await delivery.open();
-  const leaveInterrupts = watchInterrupts(terminal, stop, say, () => void delivery.close());
+  const stop = new Stop(clock);
+  const run = { options, tally, stop, clock, say };
+  const sender = senderOf(run);
+  await sender.open();
+  const endWatch = watchInterrupts(terminal, stop, clock, say, () => void sender.close());
   display.start();
   try {
-    const pieces = piecesOf(options, sources, tally, say);
     const start = { source: 0, line: options.fromLine };
-    const rate = options.isDryRun ? undefined : options.rate;
-    const resume = await pump(pieces, start, delivery, stop, { ...options, rate });
+    const { concurrency, isDryRun, files } = options;
+    const pace = { concurrency, rate: isDryRun ? undefined : options.rate };
+    const resume = await pump(requestsOf(run, sources), start, sender, stop, clock, pace);
     display.end();
-    const { isDryRun, files } = options;
-    const isFromFiles = sources.length > 0;
     const summary = summaryOf(tally, {
       ...{ isDryRun, files, seconds: display.seconds, stop },
-      resume: isFromFiles ? resume : undefined,
+      resume: sources.length > 0 ? resume : undefined,
     });
-    conclude(summary, options, terminal);
+    print(summary, options, terminal);
     return statusOf(summary);
   } finally {
     display.end();
-    leaveInterrupts();
-    await delivery.close();
+    endWatch();
+    await sender.close();
   }
 }
 
-/** What the bar is a share of. */
-function lengthOf({ count }: SendOptions, sources: readonly Source[]) {
-  if (count !== undefined) return { unit: 'spans', total: count * SPANS_OF_TRACE } as const;
+/** The longest timeout of Node. */
+const LONGEST_MS = 2_147_483_647;
+
+/** The time of the machine. Other than with `systemClock`, a timer keeps the process alive until it fires. */
+const commandClock: Clock = {
+  now: () => Date.now(),
+  after(ms, callback) {
+    const timer = setTimeout(callback, Math.min(ms, LONGEST_MS));
+    return () => clearTimeout(timer);
+  },
+};
+
+/** The unit and the end of the progress. */
+function lengthOf({ count }: SendOptions, sources: readonly InputSource[]) {
+  if (count !== undefined) return { unit: 'spans', total: count * SPANS_PER_TRACE } as const;
   const sizes = sources.map(({ size }) => size ?? Number.NaN);
   const total = sizes.reduce((sum, size) => sum + size, 0);
   return { unit: 'bytes', total: Number.isNaN(total) ? undefined : total } as const;
 }
 
-function deliveryOf(
-  options: SendOptions,
-  tally: Tally,
-  stop: Stop,
-  say: (message: string) => void,
-): Delivery {
+function senderOf({ options, tally, stop, clock, say }: Run): RequestSender {
   if (options.isDryRun) {
     const nothing = async (): Promise<void> => {};
-    return { open: nothing, deliver: async () => true, close: nothing };
+    return { open: nothing, send: async () => true, close: nothing };
   }
   const { kind, encoding, concurrency } = options;
   const protocol = kind !== 'otlp' ? 'native' : encoding === 'proto' ? 'otlp_proto' : 'otlp_json';
-  return new Deliverer({ ...options, protocol, connections: concurrency }, tally, stop, say);
+  const destination = { ...options, protocol, connections: concurrency } as const;
+  return new HttpSender(destination, { tally, stop, clock, onTrouble: say });
 }
 
-function piecesOf(
-  options: SendOptions,
-  sources: readonly Source[],
-  tally: Tally,
-  say: (message: string) => void,
-): AsyncGenerator<Piece> {
+function requestsOf(
+  { options, tally, clock, say }: Run,
+  sources: readonly InputSource[],
+): AsyncGenerator<SendRequest> {
   const { kind, count, encoding, maxSpans, rate, fromLine } = options;
   if (count !== undefined) {
-    const onSpans = (made: number): void => {
-      tally.spans += made;
+    const onSpans = (generated: number): void => {
+      tally.spans += generated;
     };
-    return samplePieces(kind, { traces: count, encoding, maxSpans, rate, onSpans });
+    return sampleRequests(kind, { traces: count, encoding, maxSpans, rate, clock, onSpans });
   }
   const progress = {
     bytes(read: number) {
@@ -100,15 +115,15 @@ function piecesOf(
       tally.lines++;
       tally.spans += spans;
     },
-    leftOut(place: string, reason: string) {
-      tally.leftOut++;
-      say(`${place}: left out: ${reason}`);
+    skipped(place: string, reason: string) {
+      tally.skipped++;
+      say(`${place}: skipped: ${reason}`);
     },
   };
-  return piecesOfFiles({ sources, encoding, maxSpans, fromLine, progress });
+  return requestsOfFiles({ sources, encoding, maxSpans, fromLine, progress });
 }
 
-function conclude(summary: Summary, options: SendOptions, terminal: Terminal): void {
+function print(summary: SendSummary, options: SendOptions, terminal: Terminal): void {
   if (options.isJson) terminal.out(JSON.stringify(summary, null, 2));
   else if (!options.isQuiet) terminal.out(renderSummary(summary));
   const { stopped } = summary;
@@ -118,10 +133,10 @@ function conclude(summary: Summary, options: SendOptions, terminal: Terminal): v
   if (resume !== undefined) terminal.err(resume);
 }
 
-/** As a shell has it for what Ctrl-C ended. */
+/** The status of shells for a command that Ctrl-C ended. */
 const INTERRUPTED = 130;
 
-function statusOf({ stopped, rejected, refused, left_out }: Summary): number {
+function statusOf({ stopped, rejected, refused, left_out }: SendSummary): number {
   switch (stopped?.reason) {
     case 'interrupted':
       return INTERRUPTED;

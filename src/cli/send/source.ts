@@ -6,36 +6,39 @@ import { createGunzip, createZstdDecompress } from 'node:zlib';
 import { CommandError, EXIT } from '../exit-status.ts';
 import type { Terminal } from '../terminal.ts';
 
-/** One of the files to send, or stdin. */
-export type Source = {
-  /** As it was given. */
+/** A file to send, or stdin. */
+export type InputSource = {
+  /** As on the command line. */
   readonly name: string;
-  /** Bytes to read, compressed as they are; undefined where that is not known, as of a pipe. */
+  /** Bytes before decompression; undefined if they are not known, as for a pipe. */
   readonly size: number | undefined;
-  /** What is in it, without its compression. `onRead` is told of each chunk's bytes before that. */
+  /** The decompressed content. `onRead` gets the bytes of each chunk before decompression. */
   open(onRead: (bytes: number) => void): AsyncIterable<Buffer>;
 };
 
 const STDIN = '-';
-/** Small enough for a bar that moves evenly over what is compressed well. */
+/** Small, so that the bar also moves evenly over a file that compresses well. */
 const CHUNK_BYTES = 64 * 1024;
 
-/** Looks at every file before anything is sent. Rejects with a `CommandError` where one cannot be read. */
-export function sourcesOf(files: readonly string[], terminal: Terminal): Promise<Source[]> {
+/** Checks every file before the first request. Rejects with a `CommandError` if one cannot be read. */
+export function inputSourcesOf(
+  files: readonly string[],
+  terminal: Terminal,
+): Promise<InputSource[]> {
   if (files.filter((file) => file === STDIN).length > 1) {
-    throw new CommandError(EXIT.usage, 'stdin (-) can be read once only');
+    throw new CommandError(EXIT.usage, 'stdin (-) can be read only once');
   }
   return Promise.all(
     files.map((file) => (file === STDIN ? stdinSource(terminal) : fileSource(file, terminal.cwd))),
   );
 }
 
-function stdinSource({ input }: Terminal): Source {
-  if (input === undefined) throw new CommandError(EXIT.usage, 'there is no stdin to read');
+function stdinSource({ input }: Terminal): InputSource {
+  if (input === undefined) throw new CommandError(EXIT.usage, 'stdin is not available');
   return { name: 'stdin', size: undefined, open: (onRead) => inflated(input(), onRead) };
 }
 
-async function fileSource(name: string, cwd: string): Promise<Source> {
+async function fileSource(name: string, cwd: string): Promise<InputSource> {
   const path = resolve(cwd, name);
   const stats = await stat(path).catch((error: unknown) => cannotBeRead(name, error));
   if (stats.isDirectory()) throw new CommandError(EXIT.failed, `${name} is a directory`);
@@ -49,11 +52,11 @@ async function fileSource(name: string, cwd: string): Promise<Source> {
 
 function cannotBeRead(name: string, error: unknown): never {
   const { code } = error as NodeJS.ErrnoException;
-  const why = code === 'ENOENT' ? 'there is no such file' : (code ?? String(error));
+  const why = code === 'ENOENT' ? 'it does not exist' : (code ?? String(error));
   throw new CommandError(EXIT.failed, `${name} cannot be read: ${why}`);
 }
 
-/** The first bytes tell how it is compressed, whatever its name says. */
+/** Detects the compression by the first bytes; the name of the file does not matter. */
 async function* inflated(
   stored: AsyncIterable<Uint8Array>,
   onRead: (bytes: number) => void,
@@ -66,7 +69,7 @@ async function* inflated(
     yield* chunks;
     return;
   }
-  // Whatever breaks, or leaves early, closes both; what broke is thrown by the loop below.
+  // `pipeline` closes both streams on an error or an early end; the loop below throws the error.
   pipeline(Readable.from(joined(head, chunks)), decoder, () => {});
   for await (const chunk of decoder) yield chunk as Buffer;
 }
@@ -81,7 +84,7 @@ async function* counted(
   }
 }
 
-/** At least the bytes that tell the compression, where there are so many. */
+/** At least the bytes that identify the compression, unless the source is shorter. */
 async function headOf(chunks: AsyncGenerator<Buffer>): Promise<Buffer> {
   let head: Buffer = Buffer.alloc(0);
   while (head.length < MAGIC_BYTES) {
@@ -99,7 +102,7 @@ async function* joined(head: Buffer, rest: AsyncIterable<Buffer>): AsyncGenerato
 
 const MAGIC_BYTES = 4;
 const ZSTD_MAGIC = 0xfd2fb528;
-/** Of frames that zstd skips, which some of its tools begin with. */
+/** A frame that decoders skip; some zstd tools write one first. */
 const ZSTD_SKIPPABLE = 0x184d2a50;
 
 function decoderOf(head: Buffer): Transform | undefined {

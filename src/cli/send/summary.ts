@@ -1,11 +1,11 @@
 import { visible } from '../table.ts';
-import type { Position } from './piece.ts';
-import { count, size, span } from './progress.ts';
+import { countText, durationText, sizeText } from './progress.ts';
+import type { LinePosition } from './pump.ts';
 import type { Stop, StopReason } from './stop.ts';
 import type { Tally } from './tally.ts';
 
-/** What `--json` prints. */
-export type Summary = {
+/** The object that `--json` prints. */
+export type SendSummary = {
   readonly dry_run: boolean;
   readonly lines: number;
   readonly spans: number;
@@ -18,25 +18,29 @@ export type Summary = {
   readonly bytes_read: number;
   readonly bytes_sent: number;
   readonly seconds: number;
-  /** Null where all that could be sent was. */
+  /** Null if the run reached its end. */
   readonly stopped: { readonly reason: StopReason; readonly message: string } | null;
-  /** Where to go on from: the number of the file as it was given, from 0 on, and its line. */
-  readonly resume: Resume | null;
+  /** The position to resume from: the file, its number on the command line from 0, and its line. */
+  readonly resume: ResumePoint | null;
 };
 
-export type Resume = { readonly file: string; readonly file_number: number; readonly line: number };
+export type ResumePoint = {
+  readonly file: string;
+  readonly file_number: number;
+  readonly line: number;
+};
 
-export type Outcome = {
+export type RunFacts = {
   readonly isDryRun: boolean;
   readonly seconds: number;
   readonly stop: Stop;
-  readonly resume: Position | undefined;
-  /** As they were given. */
+  readonly resume: LinePosition | undefined;
+  /** As on the command line. */
   readonly files: readonly string[];
 };
 
-export function summaryOf(tally: Tally, outcome: Outcome): Summary {
-  const { isDryRun, seconds, stop, resume, files } = outcome;
+export function summaryOf(tally: Tally, facts: RunFacts): SendSummary {
+  const { isDryRun, seconds, stop, resume, files } = facts;
   return {
     dry_run: isDryRun,
     lines: tally.lines,
@@ -44,7 +48,7 @@ export function summaryOf(tally: Tally, outcome: Outcome): Summary {
     accepted: tally.accepted,
     rejected: tally.rejected,
     refused: tally.refused,
-    left_out: tally.leftOut,
+    left_out: tally.skipped,
     requests: tally.requests,
     retries: tally.retries,
     bytes_read: tally.bytesRead,
@@ -55,46 +59,48 @@ export function summaryOf(tally: Tally, outcome: Outcome): Summary {
   };
 }
 
-function resumeAt({ source, line }: Position, files: readonly string[]): Resume {
+function resumeAt({ source, line }: LinePosition, files: readonly string[]): ResumePoint {
   return { file: files[source] ?? '', file_number: source, line };
 }
 
-/** For people. */
-export function renderSummary(summary: Summary): string {
+/** The summary as text. */
+export function renderSummary(summary: SendSummary): string {
   const { spans, lines, left_out, accepted, rejected, refused, requests, retries } = summary;
-  const missing =
-    left_out === 0 ? [] : [`  left out ${plural(left_out, 'line')} that cannot be read`];
+  const skipped =
+    left_out === 0 ? [] : [`  skipped ${plural(left_out, 'line')} that cannot be read`];
   if (summary.dry_run) {
-    const found = `${plural(spans, 'span')} in ${plural(lines, 'line')}; nothing was sent.`;
-    return [found, ...missing].join('\n');
+    const found = `${plural(spans, 'span')} in ${plural(lines, 'line')}; dry run, nothing was sent.`;
+    return [found, ...skipped].join('\n');
   }
   const speed = summary.seconds > 0 ? accepted / summary.seconds : 0;
-  const again = retries === 0 ? '' : `, ${count(retries)} tried again`;
+  const retried = retries === 0 ? '' : `, ${plural(retries, 'retry')}`;
   return [
-    `${plural(accepted, 'span')} accepted, in ${span(summary.seconds)} (${count(speed)}/s): ` +
-      `${plural(requests, 'request')}${again}, ${size(summary.bytes_sent)} sent`,
-    ...(rejected === 0
-      ? []
-      : [`  rejected ${plural(rejected, 'span')} of requests that were taken`]),
-    ...(refused === 0 ? [] : [`  refused ${plural(refused, 'span')}, with their requests`]),
-    ...missing,
+    `${plural(accepted, 'span')} accepted, in ${durationText(summary.seconds)} (${countText(speed)}/s): ` +
+      `${plural(requests, 'request')}${retried}, ${sizeText(summary.bytes_sent)} sent`,
+    ...(rejected === 0 ? [] : [`  rejected ${plural(rejected, 'span')} in partial successes`]),
+    ...(refused === 0 ? [] : [`  refused ${plural(refused, 'span')} in failed requests`]),
+    ...skipped,
   ].join('\n');
 }
 
-/** How to go on after a stop; undefined where there is nothing to go on with. */
-export function renderResume({ resume }: Summary, files: readonly string[]): string | undefined {
+/** The options that resume the run; undefined if no line is left to send. */
+export function renderResume(
+  { resume }: SendSummary,
+  files: readonly string[],
+): string | undefined {
   if (resume === null) return undefined;
   const [file = '', ...later] = files
     .slice(resume.file_number)
     .map((name) => `--file ${quoted(name)}`);
-  return ['To go on:', file, `--from-line ${resume.line}`, ...later].join(' ');
+  return ['To resume:', file, `--from-line ${resume.line}`, ...later].join(' ');
 }
 
-function plural(number: number, what: string): string {
-  return `${count(number)} ${what}${number === 1 ? '' : 's'}`;
+function plural(number: number, noun: string): string {
+  const plural = noun.endsWith('y') ? `${noun.slice(0, -1)}ies` : `${noun}s`;
+  return `${countText(number)} ${number === 1 ? noun : plural}`;
 }
 
-/** As a shell takes it. */
+/** Quotes a name for a shell. */
 function quoted(name: string): string {
   return /^[\w@%+=:,./-]+$/.test(name) ? name : `'${visible(name).replaceAll("'", "'\\''")}'`;
 }

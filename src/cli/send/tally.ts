@@ -1,24 +1,24 @@
-/** What has become of it all so far. Spans are observation events and runs where those are sent. */
+/** Counts of a run. Spans are observation events for `native`, and runs for `runs`. */
 export type Tally = {
   lines: number;
-  /** Found in lines, or made. */
+  /** Spans of lines, or generated. */
   spans: number;
   accepted: number;
-  /** Left out by the destination of requests that it took. */
+  /** Spans that the server rejected in partial successes. */
   rejected: number;
-  /** In requests that it did not take. */
+  /** Spans in requests that failed. */
   refused: number;
-  /** Lines that could not be read, and files that end in the middle. */
-  leftOut: number;
-  /** That were answered for good. */
+  /** Lines that cannot be read, and files that end in the middle of a line. */
+  skipped: number;
+  /** Requests with a final answer. */
   requests: number;
-  /** Further tries of them. */
+  /** Attempts after the first one. */
   retries: number;
-  /** From files, compressed as they are. */
+  /** Bytes of files, before decompression. */
   bytesRead: number;
-  /** Bodies as they left, those of further tries too. */
+  /** Bytes of bodies, with those of retries. */
   bytesSent: number;
-  /** Why requests are being tried again, while they are. */
+  /** The last failure, while requests are retried. */
   trouble: string | undefined;
 };
 
@@ -29,7 +29,7 @@ export function newTally(): Tally {
     accepted: 0,
     rejected: 0,
     refused: 0,
-    leftOut: 0,
+    skipped: 0,
     requests: 0,
     retries: 0,
     bytesRead: 0,
@@ -38,7 +38,7 @@ export function newTally(): Tally {
   };
 }
 
-/** Spans that are answered for. */
+/** Spans with a final answer. */
 export function answered({ accepted, rejected, refused }: Tally): number {
   return accepted + rejected + refused;
 }

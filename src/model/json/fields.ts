@@ -62,7 +62,7 @@ export const SIZED_FIELDS = [
   'context_metadata',
   'extra.metadata',
 ] as const;
-/** The largest compact JSON of one such field, in bytes (spec 8). */
+/** The largest compact JSON of one such field, in bytes. */
 export const MAX_FIELD_BYTES = 4_194_304;
 
 /** The slot of every path in a list. */

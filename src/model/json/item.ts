@@ -62,6 +62,19 @@ export function idSlot(index: JsonIndex, position: number): number {
   return isPresent(index, position, COMMON.observation_id) ? COMMON.observation_id : COMMON.id;
 }
 
+/** The first string that is not empty. */
+export function firstTextAt(
+  index: JsonIndex,
+  position: number,
+  slots: readonly number[],
+): string | null {
+  for (const slot of slots) {
+    const text = stringAt(index, position, slot);
+    if (text !== undefined && text !== '') return text;
+  }
+  return null;
+}
+
 /** An optional id; null if it is empty. */
 export function idAt(index: JsonIndex, position: number, slot: number): string | null {
   return stringAt(index, position, slot) || null;
@@ -167,7 +180,7 @@ export function compactSize(index: JsonIndex, position: number, place: number): 
   return index.sizes[position * SIZED_COUNT + place] ?? 0;
 }
 
-/** Merged as in spec 2.6: context metadata, effective metadata, event level. */
+/** Merged from context metadata, effective metadata and the event itself; later ones win. */
 export function customFieldsOf(
   index: JsonIndex,
   position: number,

@@ -3,7 +3,7 @@ import { COMMON_FIELDS, COMMON_TEXT_FIELDS, SIZED_FIELDS, slotsOf } from '../jso
 import { compilePattern } from '../json/pattern.ts';
 import { itemFields } from '../json/texts.ts';
 
-/** Known fields of a native event (spec 2.3), in the order of their slots in a record. */
+/** Known fields of a native event, in the order of their slots in a record. */
 const NATIVE_FIELDS = [
   ...COMMON_FIELDS,
   'parent_id',

@@ -7,6 +7,7 @@ import { COMMON } from '../json/fields.ts';
 import {
   customFieldsOf,
   errorAt,
+  firstTextAt,
   idAt,
   instantAt,
   metadataText,
@@ -32,7 +33,7 @@ import {
 } from '../observation.ts';
 import { NATIVE, NATIVE_PATTERN, NATIVE_TEXTS } from './fields.ts';
 
-/** Native observation events: `{"events":[…]}` (spec 2.3). */
+/** Native observation events: `{"events":[…]}`. */
 export const native: FormatModule<JsonIndex> = {
   scan: documentScanner({
     type: 'native',
@@ -119,8 +120,8 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     ended: operation !== 'start' || endTime !== null,
     model: stringAt(index, position, NATIVE.model) ?? null,
     usage: tokenUsageAt(index, position, NATIVE.usage),
-    sessionId: firstText(index, position, SESSION_SLOTS),
-    userId: firstText(index, position, USER_SLOTS),
+    sessionId: firstTextAt(index, position, SESSION_SLOTS),
+    userId: firstTextAt(index, position, USER_SLOTS),
     error: errorAt(index, position),
     customFields: customFieldsOf(index, position),
     external: originalParent === null ? null : { parent_id: originalParent },
@@ -146,14 +147,6 @@ const SESSION_SLOTS = [
   COMMON['extra.metadata.session_id'],
 ];
 const USER_SLOTS = [NATIVE.user_id, COMMON['metadata.user_id'], COMMON['extra.metadata.user_id']];
-
-function firstText(index: JsonIndex, position: number, slots: readonly number[]): string | null {
-  for (const slot of slots) {
-    const text = stringAt(index, position, slot);
-    if (text !== undefined && text !== '') return text;
-  }
-  return null;
-}
 
 function memberOf<T extends string>(members: readonly T[], text: string | undefined): T | null {
   return members.find((member) => member === text) ?? null;

@@ -219,7 +219,7 @@ export class SpanFacts {
     return this.#customFields !== undefined;
   }
 
-  /** `metadata` overrides `extra.metadata` (spec 2.6: effective metadata). */
+  /** In the order of precedence; `metadata` overrides `extra.metadata`. */
   customFieldLayers(): [string, unknown][][] {
     const found = this.#customFields;
     if (found === undefined) return [];

@@ -28,7 +28,10 @@ export function jsonTexts(index: OtlpIndex, position: number, visitor: TextVisit
   new JsonTexts(index, start, visitor).message(start, SPAN, AROUND);
 }
 
-/** `FormatModule.sharedTexts`: of resources, scopes, schema URLs, unknown members, and spans that a repeated key shadows. */
+/**
+ * `FormatModule.sharedTexts`: of resources, scopes, schema URLs, unknown members, and spans that a repeated key
+ * shadows.
+ */
 export function sharedJsonTexts(index: OtlpIndex, visitor: TextVisitor): void {
   const spans = new Map<number, number>();
   for (let position = 0; position < index.count; position++) {
@@ -198,8 +201,8 @@ class JsonTexts {
 type KeyRange = readonly [start: number, end: number];
 
 /**
- * The last `key` of every object whose `key` follows another member, by the object's start. One pass over the value at
- * `start` for all objects: looking ahead in every object would cost one pass for each level of nesting.
+ * The last `key` of every object whose `key` follows another member, by the object's start. One pass over the
+ * value at `start` for all objects: looking ahead in every object would cost a pass for each level of nesting.
  */
 function lateKeys(bytes: Buffer, start: number): ReadonlyMap<number, KeyRange> {
   const json = textOf(bytes, Number.MAX_SAFE_INTEGER);

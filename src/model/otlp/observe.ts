@@ -29,7 +29,7 @@ const [INPUTS, OUTPUTS, EVENTS, METADATA, CONTEXT_METADATA] = PAYLOAD_FIELDS.map
   (_, i) => 1 << i,
 ) as [number, number, number, number, number];
 
-/** A span as an observation (spec 3: OTLP status mapping). `resource` has the facts of its resource. */
+/** A span as an observation; `resource` has the facts of its resource. */
 export function observationOfSpan(
   head: SpanHead,
   facts: SpanFacts,
@@ -141,7 +141,7 @@ function takeEvent(facts: SpanFacts, event: OtlpEvent): void {
   }
 }
 
-export function headOf(span: OtlpSpan): SpanHead {
+export function spanHeadOf(span: OtlpSpan): SpanHead {
   const parent = span.parentSpanId ?? '';
   return {
     traceId: (span.traceId ?? '').toLowerCase(),

@@ -3,7 +3,7 @@ import { COMMON_FIELDS, COMMON_TEXT_FIELDS, SIZED_FIELDS, slotsOf } from '../jso
 import { compilePattern } from '../json/pattern.ts';
 import { itemFields } from '../json/texts.ts';
 
-/** Known fields of a run, from spec 2.4 and LangSmith's clients, in the order of their slots. */
+/** Known fields of a run, as LangSmith's clients send it, in the order of their slots. */
 const RUN_FIELDS = [
   ...COMMON_FIELDS,
   'parent_run_id',

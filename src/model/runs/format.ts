@@ -10,6 +10,7 @@ import {
   countsIn,
   customFieldsOf,
   errorAt,
+  firstTextAt,
   idAt,
   instantAt,
   metadataText,
@@ -35,7 +36,7 @@ import {
 } from '../observation.ts';
 import { RUN, RUN_PATTERN, RUN_TEXTS } from './fields.ts';
 
-/** Runs in LangSmith's form: `{"post":[…],"patch":[…]}` (spec 2.4). `wrapRun` makes it of a single run. */
+/** Runs in LangSmith's form: `{"post":[…],"patch":[…]}`. `wrapRun` makes it of a single run. */
 export const runs: FormatModule<JsonIndex> = {
   scan: documentScanner({
     type: 'runs',
@@ -107,10 +108,10 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     startTime: instantAt(index, position, COMMON.start_time, true) ?? null,
     endTime,
     ended: operation !== 'start',
-    model: firstText(index, position, MODEL_SLOTS),
+    model: firstTextAt(index, position, MODEL_SLOTS),
     usage: usageOf(index, position, runType),
-    sessionId: firstText(index, position, SESSION_SLOTS),
-    userId: firstText(index, position, USER_SLOTS),
+    sessionId: firstTextAt(index, position, SESSION_SLOTS),
+    userId: firstTextAt(index, position, USER_SLOTS),
     error,
     customFields: customFieldsOf(index, position),
     external: externalOf(index, position, runType),
@@ -216,14 +217,6 @@ const SESSION_SLOTS = [
   COMMON['metadata.session_id'],
 ];
 const USER_SLOTS = [COMMON['extra.metadata.user_id'], COMMON['metadata.user_id']];
-
-function firstText(index: JsonIndex, position: number, slots: readonly number[]): string | null {
-  for (const slot of slots) {
-    const text = stringAt(index, position, slot);
-    if (text !== undefined && text !== '') return text;
-  }
-  return null;
-}
 
 /**
  * Only model calls have usage: LangSmith's clients repeat the sums of child runs on their parents, which would

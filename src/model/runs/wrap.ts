@@ -4,9 +4,9 @@ import { checkJson } from '../json/scan.ts';
 export const WRAPPED_LEVELS = 2;
 
 /**
- * A single run as a batch of one: `{"post":[…]}` for a creation, `{"patch":[…]}` for an update. The id of an update
- * is the one in the URL path, which overrides the body. Throws `invalid_json` unless the body is exactly one
- * JSON value, because the added bytes could complete an incomplete one.
+ * A single run as a batch of one: `{"post":[…]}` for a creation, `{"patch":[…]}` for an update. The id of an
+ * update is the one in the URL path, which overrides the body. Throws `invalid_json` unless the body is exactly
+ * one JSON value, because the added bytes could complete an incomplete one.
  */
 export function wrapRun(body: Buffer, pathId?: string): Buffer {
   checkJson(body);

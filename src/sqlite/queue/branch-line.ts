@@ -1,8 +1,8 @@
 import type { Clock } from '../../component/component.ts';
-import type { PendingRow } from './operations.ts';
+import type { PendingRow } from './entry-operations.ts';
 
 /** An entry without its body, as a branch's line holds it. */
-export type Waiting = {
+export type LineEntry = {
   readonly seq: number;
   readonly items: number;
   readonly bytes: number;
@@ -10,37 +10,37 @@ export type Waiting = {
   readonly attempts: number;
 };
 
-/** Entries held in memory ahead of the consumer; those behind them are on disk alone. */
+/** Entries in memory ahead of the consumer; the entries behind them are on disk only. */
 const WINDOW = 4096;
 
 /**
  * The order in which one branch gets its entries:
  *
- *   again (given back, due)  ─┐
- *   window (read ahead)      ─┴─▶ take, lowest seq first ─▶ leased ─▶ ended, or later ─(due)─▶ again
+ *   retry (returned, due)    ─┐
+ *   window (read ahead)      ─┴─▶ take, lowest seq first ─▶ leased ─▶ ended, or later ─(due)─▶ retry
  *   disk (seq above `cursor`) ─▶ window, page by page
  *
- * Every waiting entry with `seq <= cursor` is in memory: in one of again, window, leased, later.
+ * Every waiting entry with `seq <= cursor` is in memory: in one of retry, window, leased, later.
  */
 export class BranchLine {
   readonly branch: string;
   readonly number: number;
-  readonly leased = new Map<number, Waiting>();
-  /** Ended here, and on its way to be ended on disk. */
+  readonly leased = new Map<number, LineEntry>();
+  /** Entries whose lease has ended, and whose end is not on disk yet. */
   readonly ending = new Set<number>();
   /** Waiting or leased. */
   entries: number;
   items: number;
   readonly #clock: Clock;
   readonly #listeners = new Set<() => void>();
-  readonly #later = new Map<number, { entry: Waiting; cancel: () => void }>();
-  #again: Waiting[] = [];
-  #window: Waiting[] = [];
+  readonly #later = new Map<number, { entry: LineEntry; cancel: () => void }>();
+  #retry: LineEntry[] = [];
+  #window: LineEntry[] = [];
   #head = 0;
-  /** The newest entry that ever stood in the line. */
+  /** The newest entry that was ever in the line. */
   #lastSeq: number;
   #cursor: number;
-  /** Counts what changes entries above the cursor, so that a page read meanwhile is not trusted. */
+  /** Counts changes of entries above the cursor: a page that was read before a change is read again. */
   #changes = 0;
   #lastOldestAt: number | undefined;
 
@@ -50,13 +50,13 @@ export class BranchLine {
     this.entries = state.entries;
     this.items = state.items;
     this.#clock = clock;
-    // What was pending at the opening stands on disk, up to the last number given out.
+    // The entries that wait at the opening are on disk, up to the last number given out.
     this.#lastSeq = state.lastSeq;
     this.#cursor = state.entries === 0 ? state.lastSeq : 0;
   }
 
-  /** A new entry, after all that were appended before. */
-  append(entry: Waiting): void {
+  /** Adds a new entry, with a higher number than all others. */
+  append(entry: LineEntry): void {
     this.entries++;
     this.items += entry.items;
     const follows = this.#cursor === this.#lastSeq;
@@ -68,9 +68,12 @@ export class BranchLine {
     this.#announce();
   }
 
-  /** An older entry that waits again, or here too: in memory where the line has passed it, else read later. */
-  insert(entry: Waiting): void {
-    // Known to another queue of the file, new to this line.
+  /**
+   * Adds an older entry, after a replay or because it now waits in this branch too. It goes to memory if the cursor
+   * has passed it; else a page read finds it.
+   */
+  insert(entry: LineEntry): void {
+    // Another queue of the file appended it; it is new to this line.
     if (entry.seq > this.#lastSeq) {
       this.append(entry);
       return;
@@ -78,16 +81,16 @@ export class BranchLine {
     this.entries++;
     this.items += entry.items;
     this.#changes++;
-    if (entry.seq <= this.#cursor) this.#insertAgain(entry);
+    if (entry.seq <= this.#cursor) this.#insertRetry(entry);
     this.#announce();
   }
 
-  /** Entries stand on disk that are not in memory yet. */
+  /** Whether entries are on disk that are not in memory yet. */
   get isBehind(): boolean {
     return this.#cursor < this.#lastSeq;
   }
 
-  /** Reads the entries that follow, `read` giving those above a number; again where they changed meanwhile. */
+  /** Reads the next entries; `read` returns those above a number. Reads again if entries changed during a read. */
   async readAhead(
     limit: number,
     read: (after: number, limit: number) => Promise<readonly PendingRow[]>,
@@ -109,19 +112,19 @@ export class BranchLine {
     else this.#window.push(entry);
   }
 
-  /** The next that is due and in memory. */
-  peek(): Waiting | undefined {
-    const first = this.#again[0];
+  /** The next entry that is due and in memory. */
+  peek(): LineEntry | undefined {
+    const first = this.#retry[0];
     const next = this.#window[this.#head];
     if (first === undefined) return next;
     return next === undefined || first.seq < next.seq ? first : next;
   }
 
-  /** Leases what `peek` showed. */
-  take(): Waiting | undefined {
+  /** Leases the entry that `peek` returns. */
+  take(): LineEntry | undefined {
     const entry = this.peek();
     if (entry === undefined) return undefined;
-    if (entry === this.#again[0]) this.#again.shift();
+    if (entry === this.#retry[0]) this.#retry.shift();
     else this.#advance();
     this.leased.set(entry.seq, entry);
     return entry;
@@ -134,33 +137,33 @@ export class BranchLine {
     this.#head = 0;
   }
 
-  /** Ends a lease: back in the line, at once or when due. */
-  giveBack(entry: Waiting, due: number): void {
+  /** Ends a lease: the entry waits again, at once or when due. */
+  release(entry: LineEntry, due: number): void {
     this.leased.delete(entry.seq);
     if (due > this.#clock.now()) {
       this.#deferUntil(entry, due);
       return;
     }
-    this.#insertAgain(entry);
+    this.#insertRetry(entry);
     this.#announce();
   }
 
-  #deferUntil(entry: Waiting, due: number): void {
+  #deferUntil(entry: LineEntry, due: number): void {
     const cancel = this.#clock.after(due - this.#clock.now(), () => {
       this.#later.delete(entry.seq);
-      this.#insertAgain(entry);
+      this.#insertRetry(entry);
       this.#announce();
     });
     this.#later.set(entry.seq, { entry, cancel });
   }
 
-  #insertAgain(entry: Waiting): void {
-    let at = this.#again.length;
-    while (at > 0 && (this.#again[at - 1]?.seq ?? 0) > entry.seq) at--;
-    this.#again.splice(at, 0, entry);
+  #insertRetry(entry: LineEntry): void {
+    let at = this.#retry.length;
+    while (at > 0 && (this.#retry[at - 1]?.seq ?? 0) > entry.seq) at--;
+    this.#retry.splice(at, 0, entry);
   }
 
-  /** The entry waits here no more, wherever it stood. */
+  /** Removes the entry from the line, leased or waiting. */
   remove(seq: number, items: number): void {
     this.entries--;
     this.items -= items;
@@ -168,16 +171,16 @@ export class BranchLine {
     this.#changes++;
     this.#later.get(seq)?.cancel();
     this.#later.delete(seq);
-    this.#again = this.#again.filter((entry) => entry.seq !== seq);
+    this.#retry = this.#retry.filter((entry) => entry.seq !== seq);
     this.#window = this.#window.slice(this.#head).filter((entry) => entry.seq !== seq);
     this.#head = 0;
   }
 
-  /** When the oldest entry was received; while the next page is not read, as it was last known. */
+  /** When the oldest entry was received; the last known time while the next page is not in memory. */
   oldestAt(): number | undefined {
     if (this.entries === 0) return undefined;
     let oldest = this.peek();
-    const older = (entry: Waiting): void => {
+    const older = (entry: LineEntry): void => {
       if (oldest === undefined || entry.seq < oldest.seq) oldest = entry;
     };
     for (const entry of this.leased.values()) older(entry);
@@ -207,6 +210,6 @@ export type LineState = {
   readonly number: number;
   readonly entries: number;
   readonly items: number;
-  /** The last number given out in the file. */
+  /** The highest number given out in the file. */
   readonly lastSeq: number;
 };

@@ -1,11 +1,12 @@
 import type { Clock, Logger, Worker } from '../../component/component.ts';
 import { ONLY_WORKER } from '../../component/component.ts';
 import type { QueueStorage } from '../../queue/queue.ts';
+import { threadFile } from '../../thread/thread.ts';
 import { openDatabase } from '../database.ts';
 import type { DiskHealth } from '../directory.ts';
 import { ensureDirectory } from '../directory.ts';
 import { joinQueues } from './joined-queue.ts';
-import { queueOperations, queueStorage } from './storage.ts';
+import { queueStorage } from './storage.ts';
 import type { UsageLedger } from './usage-ledger.ts';
 import { QUEUE_FILES, workerDirectories } from './worker-directories.ts';
 
@@ -16,27 +17,27 @@ export type DirectoryStorageOptions = {
   readonly reserveBytes: number;
   /** Upper bound of the file in pages, for tests of a full disk. */
   readonly maxPages?: number;
-  /** Which of the processes that share the directory this is; the only one by default. */
+  /** This process, among the workers that share the directory; the only one by default. */
   readonly worker?: Worker;
   readonly clock: Clock;
   readonly logger: Logger;
 };
 
 export type DirectoryStorage = QueueStorage & {
-  /** Counters over the ledger of what was accepted here. */
+  /** Counters over the ledger of the batches that this directory accepted. */
   readonly usage: UsageLedger;
-  /** Whether the disk has room for more. */
+  /** Whether the disk has room, and how much. */
   health(): DiskHealth;
-  /** Does now what is done in small steps else: forgets, sums up, removes. */
+  /** Does all background work now. */
   tidy(): Promise<void>;
   close(): Promise<void>;
-  /** Ends as a crash would: nothing more is written. */
+  /** Ends as a crash would, without another write. */
   crash(): Promise<void>;
 };
 
 /**
- * Queues in a directory of their own: a body is deleted when the last branch has acknowledged it. What
- * waits in directories of workers that there are no more is delivered from there.
+ * Queues in a directory of their own: a body is deleted when the last branch has acknowledged it. Entries in the
+ * directories of former workers are delivered from there.
  */
 export async function openDirectoryStorage(
   options: DirectoryStorageOptions,
@@ -48,7 +49,7 @@ export async function openDirectoryStorage(
   const others: DirectoryStorage[] = [];
   try {
     for (const leftover of leftovers) {
-      logger.info({ directory: leftover }, 'what another number of workers left is taken over');
+      logger.info({ directory: leftover }, 'Queues of a former worker taken over');
       others.push(await openOne({ ...options, directory: leftover }));
     }
   } catch (error) {
@@ -59,8 +60,11 @@ export async function openDirectoryStorage(
 }
 
 async function openOne(options: DirectoryStorageOptions): Promise<DirectoryStorage> {
-  const modules = [queueOperations({ keepsBodies: false })];
-  const database = await openDatabase({ ...options, name: QUEUE_FILES, modules });
+  const database = await openDatabase<typeof import('./directory-operations.ts')>({
+    ...options,
+    name: QUEUE_FILES,
+    operations: threadFile(import.meta.url, 'directory-operations'),
+  });
   const queues = await queueStorage(database, options.clock, options.logger, {
     removesProjects: true,
   });

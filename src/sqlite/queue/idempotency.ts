@@ -3,15 +3,13 @@ import type { Clock, IdempotencyClaim, IdempotencyLedger } from '../../component
 import type { SealedBatch, Tenant } from '../../model/batch.ts';
 import type { KeyedAnswer } from '../../model/request-context.ts';
 import type { Database } from '../database.ts';
-import type { AnswerRecord } from './operations.ts';
+import type { AnswerRecord } from './append-operations.ts';
+import type { QueueOperations } from './operations.ts';
 
-/** How long an answer is kept. */
+/** The time that an answer is kept. */
 const KEPT_MS = 24 * 3_600_000;
 
-/** A row of the answers' table: request hash, status, content type, body, expiry. */
-type AnswerRow = readonly [Uint8Array, number, string, Uint8Array, number];
-
-/** What the batch's answer looks like in the table; null where the request carried no key. */
+/** The answer to a batch's request as a row; null if the request had no idempotency key. */
 export function answerRecord(
   batch: SealedBatch,
   answer: KeyedAnswer | undefined,
@@ -19,19 +17,22 @@ export function answerRecord(
 ): AnswerRecord | null {
   if (answer === undefined) return null;
   const { key, requestHash, status, contentType, body } = answer;
-  return [
-    keyHash(batch.tenant, key),
-    new Uint8Array(requestHash),
+  return {
+    hash: keyHash(batch.tenant, key),
+    requestHash: new Uint8Array(requestHash),
     status,
     contentType,
-    new Uint8Array(body),
-    now + KEPT_MS,
-    batch.tenant.projectId,
-  ];
+    body: new Uint8Array(body),
+    expiresAt: now + KEPT_MS,
+    project: batch.tenant.projectId,
+  };
 }
 
-/** Answers stand on disk; requests whose answer is not known yet are held in memory. */
-export function idempotencyLedger(database: Database, clock: Clock): IdempotencyLedger {
+/** Answers are on disk; the requests in flight, which have no answer yet, are in memory. */
+export function idempotencyLedger(
+  database: Database<QueueOperations>,
+  clock: Clock,
+): IdempotencyLedger {
   const inFlight = new Map<string, Buffer>();
 
   async function claim(tenant: Tenant, key: string, requested: Buffer): Promise<IdempotencyClaim> {
@@ -44,11 +45,11 @@ export function idempotencyLedger(database: Database, clock: Clock): Idempotency
       if (inFlight.get(id) === requested) inFlight.delete(id);
     };
     try {
-      const row = (await database.read('queue.answer', [hash])) as AnswerRow | null;
-      if (row === null || row[4] <= clock.now()) return { state: 'new', release };
+      const kept = await database.read('queue.answer', [hash]);
+      if (kept === null || kept.expiresAt <= clock.now()) return { state: 'new', release };
       release();
-      if (!requested.equals(row[0])) return { state: 'conflict' };
-      const [, status, contentType, body] = row;
+      if (!requested.equals(kept.requestHash)) return { state: 'conflict' };
+      const { status, contentType, body } = kept;
       return { state: 'replay', answer: { status, contentType, body: Buffer.from(body) } };
     } catch (error) {
       release();

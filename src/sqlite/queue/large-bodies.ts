@@ -2,37 +2,39 @@ import { Background } from '../../component/background.ts';
 import type { Clock, Logger } from '../../component/component.ts';
 import type { SealedBatch } from '../../model/batch.ts';
 import type { Database } from '../database.ts';
+import type { QueueOperations } from './operations.ts';
 import type { WrittenParts } from './part-operations.ts';
 
-/** Up to here a body is written with its batch. */
+/** Up to this size a body is written with its batch. */
 export const WHOLE_BYTES = 2 * 1024 * 1024;
-/** A part: what others wait for when they come in between, about ten milliseconds. */
+/** The size of a part: it delays calls of other requests by about ten milliseconds. */
 export const PART_BYTES = 1024 * 1024;
-/** Between two parts that are removed. */
+/** The pause between two parts that are deleted. */
 const SWEEP_MS = 50;
 
 /**
- * Writes large bodies part by part, each in a group of its own, so that nobody waits for all of them:
+ * Writes large bodies part by part, each in a group of its own, so that no other request waits for all of them:
  *
  *   part ─(synced)─▶ part ─(synced)─▶ … ─▶ the batch with everything else, which makes the body visible
  */
 export class LargeBodies {
-  readonly #database: Database;
+  readonly #database: Database<QueueOperations>;
   readonly #sweeping: Background;
+  /** Bodies that are being written, by project. */
   readonly #writing = new Map<string, number>();
-  /** Numbers of parts that could not be freed yet. */
-  #left: number[] = [];
+  /** Numbers of parts that still have to be freed. */
+  #toFree: number[] = [];
 
-  constructor(database: Database, clock: Clock, logger: Logger) {
+  constructor(database: Database<QueueOperations>, clock: Clock, logger: Logger) {
     this.#database = database;
     this.#sweeping = new Background({
       clock,
       logger,
       betweenMs: SWEEP_MS,
-      failure: 'parts of bodies that are stored nowhere could not be removed yet',
+      failure: 'Orphaned parts of large bodies could not be deleted; retrying',
       step: async () => {
         await this.#free();
-        return (await database.write('parts.sweep', [], { lazy: true })) === true;
+        return database.write('parts.sweep', [], { lazy: true });
       },
     });
     this.#sweeping.wake();
@@ -43,8 +45,8 @@ export class LargeBodies {
   }
 
   /**
-   * Resolves when all parts are synced; null where the project was deleted. Whoever called it stores the
-   * batch then, and calls `end` however that went.
+   * Resolves when all parts are synced; null if the project was deleted. The caller then stores the batch, and calls
+   * `end` whether or not that succeeded.
    */
   async write({ tenant, body }: SealedBatch): Promise<WrittenParts | null> {
     const { projectId } = tenant;
@@ -53,32 +55,27 @@ export class LargeBodies {
     let crc = 0;
     try {
       for (let at = 0; at < body.byteLength; at += PART_BYTES) {
-        // A copy of its own, so that it can move to the thread.
+        // A copy, so that its bytes can move to the thread.
         const bytes = new Uint8Array(body.subarray(at, at + PART_BYTES));
         const options = { weight: bytes.byteLength, moved: bytes.buffer };
-        const written = await this.#database.write(
-          'parts.write',
-          [projectId, crc, [bytes]],
-          options,
-        );
-        if (written === null) {
+        const part = await this.#database.write('parts.write', [projectId, crc, [bytes]], options);
+        if (part === null) {
           await this.end(projectId, numbers);
           return null;
         }
-        const [number, crcSoFar] = written as readonly [number, number];
-        numbers.push(number);
-        crc = crcSoFar;
+        numbers.push(part.number);
+        crc = part.crc;
       }
     } catch (error) {
       await this.end(projectId, numbers);
       throw error;
     }
-    return [numbers, crc];
+    return { numbers, crc };
   }
 
-  /** The parts go, unless a batch has them now. */
+  /** Frees the parts, unless a batch has them. */
   async end(projectId: string, numbers: readonly number[]): Promise<void> {
-    this.#left.push(...numbers);
+    this.#toFree.push(...numbers);
     try {
       if (numbers.length > 0) await this.#free();
     } finally {
@@ -88,25 +85,25 @@ export class LargeBodies {
     }
   }
 
-  /** What cannot be freed now is freed with the next, or after the next opening. */
+  /** Parts that cannot be freed now are freed with the next ones, or after the next opening. */
   async #free(): Promise<void> {
-    if (this.#left.length === 0) return;
-    const numbers = this.#left;
-    this.#left = [];
+    if (this.#toFree.length === 0) return;
+    const numbers = this.#toFree;
+    this.#toFree = [];
     try {
       await this.#database.write('parts.free', [numbers]);
       this.#sweeping.wake();
     } catch {
-      this.#left.push(...numbers);
+      this.#toFree.push(...numbers);
     }
   }
 
-  /** Whether parts of a project's bodies are not yet a batch's, nor free. */
+  /** Whether a body of the project is being written: some of its parts are neither a batch's nor free. */
   isWriting(projectId: string): boolean {
     return this.#writing.has(projectId);
   }
 
-  /** Removes now what is free. */
+  /** Deletes all free parts now. */
   finish(): Promise<void> {
     return this.#sweeping.finish();
   }
@@ -115,7 +112,7 @@ export class LargeBodies {
     return this.#sweeping.close();
   }
 
-  /** Ends without writing anything more. */
+  /** Ends without another write. */
   crash(): void {
     this.#sweeping.stop();
   }

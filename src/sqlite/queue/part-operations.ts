@@ -1,83 +1,85 @@
 /**
  * Large bodies in parts, in the database thread:
  *
- *   parts.write, a part a group ──▶ body_parts ──(the batch is stored)──▶ batch_parts: it has a body
- *                                       └──(it is not, or it goes)──▶ free_parts ──(parts.sweep)──▶ gone
+ *   parts.write, one part a group ──▶ body_parts ──(the batch is stored)──▶ batch_parts: the batch has a body
+ *                                        └──(it is not, or is removed)──▶ free_parts ──(parts.sweep)──▶ deleted
  *
- * A part that no batch has is nowhere to be seen, and is swept away after the next opening at the latest.
+ * A part without a batch is invisible. The sweep deletes it, after the next opening at the latest.
  */
 import type { DatabaseSync } from 'node:sqlite';
 import { crc32 } from 'node:zlib';
 import { failpoint } from '../failpoint.ts';
-import type { Operations } from '../operation.ts';
+import { cell, rows } from '../rows.ts';
+import { deletedProjects } from './lookups.ts';
 
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS body_parts (n INTEGER PRIMARY KEY, bytes BLOB NOT NULL) STRICT;
-  CREATE TABLE IF NOT EXISTS batch_parts (n INTEGER PRIMARY KEY, seq INTEGER NOT NULL) STRICT;
-  CREATE INDEX IF NOT EXISTS batch_parts_by_seq ON batch_parts (seq);
-  CREATE TABLE IF NOT EXISTS free_parts (n INTEGER PRIMARY KEY) STRICT;
-`;
+/** A body that was written in parts: the numbers of the parts in order, and the checksum of the body. */
+export type WrittenParts = { readonly numbers: readonly number[]; readonly crc: number };
 
-/** A body that was written in parts: their numbers in order, and the checksum of the whole. */
-export type WrittenParts = readonly [numbers: readonly number[], crc: number];
+export type WrittenPart = {
+  readonly number: number;
+  /** The checksum of the body up to the part's end. */
+  readonly crc: number;
+};
 
-/** Makes the tables, and frees what a crash left between the parts of a body. */
-export function preparePartTables(db: DatabaseSync): void {
-  db.exec(SCHEMA);
+/** Frees the parts that a crash left before their batch was stored. */
+export function freeOrphanedParts(db: DatabaseSync): void {
   db.exec(
     `INSERT OR IGNORE INTO free_parts
      SELECT n FROM body_parts WHERE n NOT IN (SELECT n FROM batch_parts)`,
   );
 }
 
-export function partCalls(db: DatabaseSync): Operations['calls'] {
+export function partOperations(db: DatabaseSync) {
   const insert = db.prepare('INSERT INTO body_parts VALUES (?, ?)');
-  const isDeleted = db.prepare('SELECT 1 FROM deleted_projects WHERE project = ?');
-  const next = db.prepare('SELECT n FROM free_parts LIMIT 1');
-  const remove = db.prepare('DELETE FROM body_parts WHERE n = ?');
-  const forget = db.prepare('DELETE FROM free_parts WHERE n = ?');
-  const newest = db
-    .prepare(
-      `SELECT max(coalesce((SELECT max(n) FROM body_parts), 0),
-         coalesce((SELECT max(n) FROM batch_parts), 0)) AS n`,
-    )
-    .get()?.n;
-  // Counted here: a number that SQLite gave again could be freed by whoever had it before.
-  let number = Number(newest);
-  const free = partFreeing(db);
+  const isDeleted = deletedProjects(db);
+  const newest = cell<number>(
+    db,
+    `SELECT max(coalesce((SELECT max(n) FROM body_parts), 0),
+       coalesce((SELECT max(n) FROM batch_parts), 0))`,
+  );
+  // Counts here: a number that SQLite gave twice could be freed by the caller that had it first.
+  let number = newest() ?? 0;
   return {
-    /** Returns the part's number, and the checksum up to its end; null where the project was deleted. */
+    /** Null if the project was deleted. */
     'parts.write': (
       project: string,
       crcBefore: number,
       [bytes]: readonly [Uint8Array],
-    ): readonly [number: number, crc: number] | null => {
-      if (isDeleted.get(project) !== undefined) return null;
-      const n = ++number;
-      insert.run(n, bytes);
+    ): WrittenPart | null => {
+      if (isDeleted(project)) return null;
+      number++;
+      insert.run(number, bytes);
       failpoint('after_part');
-      return [n, crc32(bytes, crcBefore)];
+      return { number, crc: crc32(bytes, crcBefore) };
     },
-    'parts.free': free,
-    /** Removes one free part, overwriting its bytes; returns whether there may be more. */
-    'parts.sweep': (): boolean => {
-      const n = next.get()?.n;
-      if (n === undefined) return false;
-      const before = db.prepare('PRAGMA secure_delete').get()?.secure_delete;
-      db.exec('PRAGMA secure_delete = ON');
-      try {
-        remove.run(n);
-      } finally {
-        if (before !== 1) db.exec('PRAGMA secure_delete = FAST');
-      }
-      forget.run(n);
-      return true;
-    },
+    'parts.free': partFreeing(db),
+    'parts.sweep': partSweep(db),
   };
 }
 
-/** Returns a function that frees parts, except those that a batch has. */
-export function partFreeing(db: DatabaseSync): (numbers: readonly number[]) => void {
+/** Deletes one free part and overwrites its bytes; returns whether there may be more. */
+function partSweep(db: DatabaseSync): () => boolean {
+  const next = cell<number>(db, 'SELECT n FROM free_parts LIMIT 1');
+  const secureDelete = cell<number>(db, 'PRAGMA secure_delete');
+  const remove = db.prepare('DELETE FROM body_parts WHERE n = ?');
+  const forget = db.prepare('DELETE FROM free_parts WHERE n = ?');
+  return () => {
+    const n = next();
+    if (n === undefined) return false;
+    const isSecure = secureDelete() === 1;
+    db.exec('PRAGMA secure_delete = ON');
+    try {
+      remove.run(n);
+    } finally {
+      if (!isSecure) db.exec('PRAGMA secure_delete = FAST');
+    }
+    forget.run(n);
+    return true;
+  };
+}
+
+/** Returns a function that frees parts, except those of a batch. */
+function partFreeing(db: DatabaseSync): (numbers: readonly number[]) => void {
   const free = db.prepare(
     `INSERT OR IGNORE INTO free_parts
      SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_parts WHERE n = ?1)`,
@@ -95,10 +97,11 @@ export function partClaim(db: DatabaseSync): (seq: number, numbers: readonly num
   };
 }
 
-/** Returns a function that takes a batch's parts away from it, and says how many bytes they have. */
+/** Returns a function that takes the parts away from a batch, and returns how many bytes they have. */
 export function partRemoval(db: DatabaseSync): (seq: number) => number {
-  const parts = db.prepare(
-    `SELECT n, length(bytes) AS bytes FROM batch_parts JOIN body_parts USING (n) WHERE seq = ?`,
+  const parts = rows<{ n: number; bytes: number }>(
+    db,
+    'SELECT n, length(bytes) AS bytes FROM batch_parts JOIN body_parts USING (n) WHERE seq = ?',
   );
   const unclaim = db.prepare('DELETE FROM batch_parts WHERE seq = ?');
   const free = partFreeing(db);
@@ -106,23 +109,23 @@ export function partRemoval(db: DatabaseSync): (seq: number) => number {
     const found = parts.all(seq);
     if (found.length === 0) return 0;
     unclaim.run(seq);
-    free(found.map(({ n }) => Number(n)));
-    return found.reduce((sum, { bytes }) => sum + Number(bytes), 0);
+    free(found.map(({ n }) => n));
+    return found.reduce((sum, { bytes }) => sum + bytes, 0);
   };
 }
 
-/** Returns a function that puts a batch's parts together; undefined for a batch without any. */
+/** Returns a function that joins a batch's parts; undefined for a batch without parts. */
 export function partReader(db: DatabaseSync): (seq: number) => Uint8Array | undefined {
-  const parts = db.prepare(
-    `SELECT p.bytes FROM batch_parts b JOIN body_parts p USING (n) WHERE b.seq = ? ORDER BY b.n`,
+  const parts = rows<{ bytes: Uint8Array }>(
+    db,
+    'SELECT p.bytes FROM batch_parts b JOIN body_parts p USING (n) WHERE b.seq = ? ORDER BY b.n',
   );
-  parts.setReturnArrays(true);
   return (seq) => {
-    const found = (parts.all(seq) as unknown as [Uint8Array][]).map(([bytes]) => bytes);
+    const found = parts.all(seq);
     if (found.length === 0) return undefined;
-    const whole = new Uint8Array(found.reduce((sum, { byteLength }) => sum + byteLength, 0));
+    const whole = new Uint8Array(found.reduce((sum, { bytes }) => sum + bytes.byteLength, 0));
     let at = 0;
-    for (const bytes of found) {
+    for (const { bytes } of found) {
       whole.set(bytes, at);
       at += bytes.byteLength;
     }

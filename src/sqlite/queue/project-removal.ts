@@ -1,27 +1,30 @@
 import type { Steps } from '../../component/background.ts';
 import type { Database } from '../database.ts';
-import type { RemovedBatch } from './removal-operations.ts';
+import type { QueueOperations } from './operations.ts';
+import type { BatchSize, RemovedBatch, WalkedPage } from './removal-operations.ts';
 
-/** Bodies that one step removes: every byte is overwritten, so this is written too. */
+/** Bodies that one step removes: every byte is overwritten, so a step also writes as much. */
 const STEP_BYTES = 1024 * 1024;
 const STEP_BATCHES = 100;
 
 /**
- * Takes every batch of a project out of a file, with all that waits or is dead of it. `operation` removes the
- * batches with the numbers it is given; `onRemoved` is told of each step.
+ * Removes every batch of a project from a file, with its entries and dead letters. `remove` removes the batches with
+ * the numbers that it gets; `onRemoved` is called after each step.
  */
 export async function* removeBatches(
-  database: Database,
+  database: Database<QueueOperations>,
   project: string,
-  operation: string,
+  remove: (seqs: readonly number[]) => Promise<readonly RemovedBatch[]>,
   onRemoved: (removed: readonly RemovedBatch[]) => void,
 ): Steps {
   let after: number | null = 0;
   while (after !== null) {
-    const page = await database.search('removal.walk', [project, after]);
-    const [found, next] = page as [[seq: number, bytes: number][], number | null];
+    const { found, next }: WalkedPage<BatchSize, number> = await database.search('removal.walk', [
+      project,
+      after,
+    ]);
     for (const seqs of portions(found)) {
-      onRemoved((await database.write(operation, [seqs])) as RemovedBatch[]);
+      onRemoved(await remove(seqs));
       yield;
     }
     after = next;
@@ -29,11 +32,11 @@ export async function* removeBatches(
   }
 }
 
-function portions(found: readonly [seq: number, bytes: number][]): number[][] {
+function portions(found: readonly BatchSize[]): number[][] {
   const all: number[][] = [];
   let portion: number[] = [];
   let size = 0;
-  for (const [seq, bytes] of found) {
+  for (const { seq, bytes } of found) {
     if (portion.length === STEP_BATCHES || (portion.length > 0 && size + bytes > STEP_BYTES)) {
       all.push(portion);
       portion = [];
@@ -46,22 +49,27 @@ function portions(found: readonly [seq: number, bytes: number][]): number[][] {
   return all;
 }
 
-/** Overwrites, part by part, what large bodies left; a project's, when nobody writes any more of it. */
-export async function* sweepParts(database: Database, isWriting = () => false): Steps {
+/** Overwrites the free parts of large bodies; of a project, until none of its bodies is being written. */
+export async function* sweepParts(
+  database: Database<QueueOperations>,
+  isWriting = () => false,
+): Steps {
   for (;;) {
     const wasWriting = isWriting();
     const hasMore = await database.write('parts.sweep', []);
-    if (hasMore !== true && !wasWriting) return;
+    if (!hasMore && !wasWriting) return;
     yield;
   }
 }
 
-/** Takes the kept answers of a project out of a file. */
-export async function* removeAnswers(database: Database, project: string): Steps {
+/** Removes the kept answers of a project from a file. */
+export async function* removeAnswers(database: Database<QueueOperations>, project: string): Steps {
   let after: Uint8Array | null = new Uint8Array(0);
   while (after !== null) {
-    const page = await database.search('removal.answersOf', [project, after]);
-    const [found, next] = page as [Uint8Array[], Uint8Array | null];
+    const { found, next }: WalkedPage<Uint8Array, Uint8Array> = await database.search(
+      'removal.answersOf',
+      [project, after],
+    );
     if (found.length > 0) await database.write('removal.answers', [found]);
     after = next;
     yield;

@@ -1,34 +1,30 @@
-/** What takes a deleted project out of a file, in the database thread, step by step. */
+/** Removes a deleted project from a file, step by step, in the database thread. */
 import type { DatabaseSync } from 'node:sqlite';
-import type { Operations } from '../operation.ts';
+import { cell, rows } from '../rows.ts';
+import type { BranchItems } from './lookups.ts';
+import { allBranches } from './lookups.ts';
 import { partRemoval } from './part-operations.ts';
 
-export const REMOVAL_SCHEMA = `
-  -- Nothing of these may be written again. Ids are random: they stay, and cost a line each.
-  CREATE TABLE IF NOT EXISTS deleted_projects (
-    project TEXT PRIMARY KEY,
-    deleted_at INTEGER NOT NULL,
-    purged INTEGER NOT NULL
-  ) STRICT, WITHOUT ROWID;
-`;
-
-/** Rows that one step of the walk looks at. */
+/** Rows that one step of a walk reads. */
 const WALK_ROWS = 2000;
 
-/** What a removed batch left of the queues: its places in branches, and its dead letters. */
-export type RemovedBatch = readonly [
-  seq: number,
-  bytes: number,
-  pending: readonly (readonly [branch: number, items: number])[],
-  letters: readonly (readonly [branch: number, items: number])[],
-];
+/** A removed batch, with the places in branches and the dead letters that it had. */
+export type RemovedBatch = {
+  readonly seq: number;
+  readonly bytes: number;
+  readonly pending: readonly BranchItems[];
+  readonly letters: readonly BranchItems[];
+};
 
-export function deletedProjects(db: DatabaseSync): (project: string) => boolean {
-  const find = db.prepare('SELECT 1 FROM deleted_projects WHERE project = ?');
-  return (project) => find.get(project) !== undefined;
-}
+export type BatchSize = { readonly seq: number; readonly bytes: number };
 
-export function removalCalls(db: DatabaseSync): Operations['calls'] {
+/** One step of a walk; `next` is where the next step begins, null at the end. */
+export type WalkedPage<Found, Place> = {
+  readonly found: readonly Found[];
+  readonly next: Place | null;
+};
+
+export function removalOperations(db: DatabaseSync) {
   const mark = db.prepare('INSERT OR IGNORE INTO deleted_projects VALUES (?, ?, 0)');
   const purged = db.prepare('UPDATE deleted_projects SET purged = 1 WHERE project = ?');
   const remove = batchRemoval(db);
@@ -40,11 +36,11 @@ export function removalCalls(db: DatabaseSync): Operations['calls'] {
     'removal.purged': (project: string): void => {
       purged.run(project);
     },
-    /** For directories of queues: overwrites what it frees, which an acknowledgement there does not. */
+    /** For directories of queues: overwrites the bytes, which an acknowledgement there does not. */
     'removal.batches': (seqs: readonly number[]): RemovedBatch[] => {
       db.exec('PRAGMA secure_delete = ON');
       try {
-        return seqs.flatMap(remove);
+        return seqs.flatMap((seq) => remove(seq) ?? []);
       } finally {
         db.exec('PRAGMA secure_delete = FAST');
       }
@@ -56,67 +52,66 @@ export function removalCalls(db: DatabaseSync): Operations['calls'] {
 }
 
 /**
- * Returns a function that removes a batch with everything the queues know of it. Its parts, where it has
- * any, are free then, and overwritten when they are swept.
+ * Returns a function that removes a batch with its entries and dead letters; undefined if the file does not have
+ * it. The sweep overwrites its parts.
  */
-export function batchRemoval(db: DatabaseSync): (seq: number) => RemovedBatch[] {
-  const size = db.prepare('SELECT length(body) FROM raw_batches WHERE seq = ?');
-  size.setReturnArrays(true);
-  const branches = db.prepare('SELECT id FROM queue_branches');
-  branches.setReturnArrays(true);
-  const unpend = db.prepare(
+export function batchRemoval(db: DatabaseSync): (seq: number) => RemovedBatch | undefined {
+  const size = cell<number>(db, 'SELECT length(body) FROM raw_batches WHERE seq = ?');
+  const branches = allBranches(db);
+  const unpend = rows<BranchItems>(
+    db,
     'DELETE FROM queue_pending WHERE branch = ? AND seq = ? RETURNING branch, items',
   );
-  unpend.setReturnArrays(true);
-  const letters = db.prepare('DELETE FROM dead_letters WHERE seq = ? RETURNING branch, items');
-  letters.setReturnArrays(true);
+  const unletter = rows<BranchItems>(
+    db,
+    'DELETE FROM dead_letters WHERE seq = ? RETURNING branch, items',
+  );
   const remove = db.prepare('DELETE FROM raw_batches WHERE seq = ?');
   const removeParts = partRemoval(db);
   return (seq) => {
-    const bytes = (size.get(seq) as unknown as [number] | undefined)?.[0];
-    if (bytes === undefined) return [];
-    const pending: [number, number][] = [];
-    for (const [branch] of branches.all() as unknown as [number][]) {
-      pending.push(...(unpend.all(branch, seq) as unknown as [number, number][]));
-    }
-    const dead = letters.all(seq) as unknown as [number, number][];
+    const bytes = size(seq);
+    if (bytes === undefined) return undefined;
+    const pending = branches().flatMap((branch) => unpend.all(branch, seq));
+    const letters = unletter.all(seq);
     remove.run(seq);
-    return [[seq, bytes + removeParts(seq), pending, dead]];
+    return { seq, bytes: bytes + removeParts(seq), pending, letters };
   };
 }
 
-export function removalReadingCalls(db: DatabaseSync): Operations['calls'] {
-  const open = db.prepare('SELECT project FROM deleted_projects WHERE purged = 0');
-  open.setReturnArrays(true);
-  const walk = db.prepare(
-    `SELECT seq, project, length(body) FROM raw_batches WHERE seq > ? ORDER BY seq LIMIT ${WALK_ROWS}`,
+export function removalReadOperations(db: DatabaseSync) {
+  const open = rows<{ project: string }>(
+    db,
+    'SELECT project FROM deleted_projects WHERE purged = 0',
   );
-  walk.setReturnArrays(true);
-  const answers = db.prepare(
+  const walk = rows<BatchSize & { project: string }>(
+    db,
+    `SELECT seq, project, length(body) AS bytes FROM raw_batches
+     WHERE seq > ? ORDER BY seq LIMIT ${WALK_ROWS}`,
+  );
+  const answers = rows<{ hash: Uint8Array; project: string }>(
+    db,
     `SELECT hash, project FROM idempotency WHERE hash > ? ORDER BY hash LIMIT ${WALK_ROWS}`,
   );
-  answers.setReturnArrays(true);
   return {
-    'removal.open': (): string[] => (open.all() as unknown as [string][]).map(([id]) => id),
-    /** One step over all batches: those of the project with their size, and where the next step begins. */
-    'removal.walk': (
-      project: string,
-      after: number,
-    ): [found: [seq: number, bytes: number][], next: number | null] => {
-      const rows = walk.all(after) as unknown as [number, string, number][];
-      const found = rows.filter(([, owner]) => owner === project);
-      const next = rows.length < WALK_ROWS ? null : (rows.at(-1)?.[0] ?? null);
-      return [found.map(([seq, , bytes]) => [seq, bytes]), next];
+    'removal.open': (): string[] => open.all().map(({ project }) => project),
+    /** One step over all batches; finds those of the project. */
+    'removal.walk': (project: string, after: number): WalkedPage<BatchSize, number> => {
+      const page = walk.all(after);
+      const found = page
+        .filter((batch) => batch.project === project)
+        .map(({ seq, bytes }) => ({ seq, bytes }));
+      return { found, next: page.length < WALK_ROWS ? null : (page.at(-1)?.seq ?? null) };
     },
+    /** One step over all kept answers; finds the hashes of those of the project. */
     'removal.answersOf': (
       project: string,
       after: Uint8Array,
-    ): [found: Uint8Array[], next: Uint8Array | null] => {
-      const rows = answers.all(after) as unknown as [Uint8Array, string][];
-      const found = rows.filter(([, owner]) => owner === project).map(([hash]) => hash);
-      const last = rows.length < WALK_ROWS ? undefined : rows.at(-1);
-      // The last hash may be among those found: the same bytes cannot be moved twice.
-      return [found, last === undefined ? null : last[0].slice()];
+    ): WalkedPage<Uint8Array, Uint8Array> => {
+      const page = answers.all(after);
+      const found = page.filter((answer) => answer.project === project).map(({ hash }) => hash);
+      // A copy: the last hash may be among those found, and the same bytes cannot move to the main thread twice.
+      const next = page.length < WALK_ROWS ? undefined : page.at(-1)?.hash.slice();
+      return { found, next: next ?? null };
     },
   };
 }

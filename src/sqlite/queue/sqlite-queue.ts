@@ -14,50 +14,47 @@ import type {
   QueueOptions,
   QueueStats,
 } from '../../queue/queue.ts';
-import type { BatchRecord } from '../../queue/record.ts';
-import { batchOf, recordOf } from '../../queue/record.ts';
+import { batchOf, RECORD, recordOf } from '../../queue/record.ts';
 import type { Database } from '../database.ts';
-import type { Waiting } from './branch-line.ts';
+import type { KnownEntry } from './append-operations.ts';
+import type { LineEntry } from './branch-line.ts';
 import { BranchLine } from './branch-line.ts';
+import type { QueueState } from './entry-operations.ts';
 import { answerRecord } from './idempotency.ts';
 import type { LargeBodies } from './large-bodies.ts';
-import type { DeadLetterRow, PendingRow, QueueState, ReplayedRow } from './operations.ts';
+import type { QueueOperations } from './operations.ts';
 import type { WrittenParts } from './part-operations.ts';
 import type { RemovedBatch } from './removal-operations.ts';
 import type { UsageLedger } from './usage-ledger.ts';
 
-/** Null: the project was deleted. */
-type Appended = number | readonly [seq: number, added: readonly number[], waited: boolean] | null;
-type BodyRow = readonly [record: BatchRecord | null, damage: string | null];
-type QuarantinedRow = readonly [branch: number, items: number, bytes: number];
-type CheckedPage = readonly [count: number, last: number, damaged: readonly [number, string][]];
+type WriteOperations = QueueOperations['write'];
 
-/** What an append weighs beside its body. */
+/** The weight of an append without its body. */
 const ENTRY_WEIGHT = 512;
 const PAGE = 1024;
 const NO_BYTES = new Uint8Array(0);
 const CACHE_BYTES = 32 * 1024 * 1024;
 const FULL_RETRY_MS = 2000;
-/** After how long a note that could not be written (acknowledged, given back) is written again. */
+/** The delay until the end of a lease that could not be written is written again. */
 const REWRITE_MS = 1000;
 
-export type QueueParts = {
-  readonly database: Database;
+export type SqliteQueueParts = {
+  readonly database: Database<QueueOperations>;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly idempotency: IdempotencyLedger;
   readonly usage: UsageLedger;
   readonly largeBodies: LargeBodies;
-  /** The queues of a file are one place: what is removed goes from all of them. */
+  /** Removes the project from all queues of the file. */
   readonly removeProject: (projectId: string) => Promise<void>;
 };
 
-/** A queue in a database file. What is leased, and what waits next, is in memory; all else on disk. */
+/** A queue in a database file. Leases, and the next entries of each branch, are in memory; all else is on disk. */
 export class SqliteQueue implements DurableQueue {
   readonly idempotency: IdempotencyLedger;
   readonly removeProject: (projectId: string) => Promise<void>;
   readonly #name: string;
-  readonly #database: Database;
+  readonly #database: Database<QueueOperations>;
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #usage: UsageLedger;
@@ -65,10 +62,10 @@ export class SqliteQueue implements DurableQueue {
   readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
   readonly #cache: BodyCache;
   readonly #lines = new Map<string, BranchLine>();
-  /** The lines that new entries wait in. */
+  /** The lines of the configured branches, in which new entries wait. */
   #targets: readonly BranchLine[] = [];
   #targetNumbers: readonly number[] = [];
-  /** Numbers of all branches, those that are no longer configured too. */
+  /** Numbers of all branches, also of those that are no longer configured. */
   #allNumbers: readonly number[] = [];
   #maxBytes = 0;
   #bytes: number;
@@ -77,7 +74,7 @@ export class SqliteQueue implements DurableQueue {
   #quarantined: number;
   #isClosed = false;
 
-  constructor(parts: QueueParts, options: QueueOptions, state: QueueState) {
+  constructor(parts: SqliteQueueParts, options: QueueOptions, state: QueueState) {
     this.idempotency = parts.idempotency;
     this.removeProject = parts.removeProject;
     this.#name = options.name;
@@ -94,16 +91,16 @@ export class SqliteQueue implements DurableQueue {
     this.reconfigure(options, state);
   }
 
-  /** Takes up another configuration of the same queue. */
+  /** Replaces the configuration of the queue. */
   reconfigure(options: QueueOptions, state: QueueState): void {
     this.#maxBytes = options.maxBytes;
-    for (const [branch, number, entries, items] of state.branches) {
+    for (const { branch, number, entries, items } of state.branches) {
       if (this.#lines.has(branch)) continue;
       const start = { branch, number, entries, items, lastSeq: state.lastSeq };
       this.#lines.set(branch, new BranchLine(start, this.#clock));
       if (entries === 0 || options.branches.includes(branch)) continue;
       const about = { queue: this.#name, branch, entries };
-      this.#logger.warn(about, 'entries wait for an exporter that is not configured');
+      this.#logger.warn(about, 'Entries wait for an exporter that is not configured');
     }
     const lines = [...this.#lines.values()];
     this.#targets = lines.filter((line) => options.branches.includes(line.branch));
@@ -120,24 +117,26 @@ export class SqliteQueue implements DurableQueue {
     const size = batch.body.byteLength;
     this.#refuseWhenFull(size);
     const usageAt = this.#usage.entering(batch);
-    // Counted before it is written, so that appends in flight cannot exceed the bound together.
+    // Counted before the write, so that appends in flight cannot exceed the bound together.
     this.#bytes += size;
     let parts: WrittenParts | null = null;
     try {
       if (this.#largeBodies.isLarge(batch)) parts = await this.#writeParts(batch);
       const record = parts === null ? recordOf(batch) : recordOf(batch, NO_BYTES);
-      const args = [this.#targetNumbers, answer, record, usageAt, size, parts];
-      const options = { weight: record[14].byteLength + ENTRY_WEIGHT };
-      const written = (await this.#database.write('queue.append', args, options)) as Appended;
-      if (written === null) throw projectDeleted();
-      this.#usage.entered(batch.id, typeof written === 'number' ? 'written' : 'known');
-      this.#enterLines(written, batch, size);
+      const appended = await this.#database.write(
+        'queue.append',
+        [this.#targetNumbers, answer, record, usageAt, size, parts],
+        { weight: record[RECORD.BODY].byteLength + ENTRY_WEIGHT },
+      );
+      if (appended === null) throw projectDeleted();
+      this.#usage.entered(batch.id, typeof appended === 'number' ? 'written' : 'known');
+      this.#enterLines(appended, batch, size);
     } catch (error) {
       this.#usage.entered(batch.id, 'failed');
       this.#bytes -= size;
       throw error;
     } finally {
-      if (parts !== null) void this.#largeBodies.end(batch.tenant.projectId, parts[0]);
+      if (parts !== null) void this.#largeBodies.end(batch.tenant.projectId, parts.numbers);
     }
   }
 
@@ -154,25 +153,24 @@ export class SqliteQueue implements DurableQueue {
     throw new RetryableError('queue_full', 'the queue is full', { retryAfterMs: FULL_RETRY_MS });
   }
 
-  #enterLines(written: Exclude<Appended, null>, batch: SealedBatch, bytes: number): void {
-    const { items } = batch;
-    const entry = { items, bytes, receivedAt: batch.receivedAt, attempts: 0 };
-    if (typeof written === 'number') {
-      this.#cache.put(written, batch);
-      for (const line of this.#targets) line.append({ seq: written, ...entry });
+  #enterLines(appended: number | KnownEntry, batch: SealedBatch, bytes: number): void {
+    const seq = typeof appended === 'number' ? appended : appended.seq;
+    const entry = { seq, items: batch.items, bytes, receivedAt: batch.receivedAt, attempts: 0 };
+    if (typeof appended === 'number') {
+      this.#cache.put(seq, batch);
+      for (const line of this.#targets) line.append(entry);
       return;
     }
-    const [seq, added, waited] = written;
-    if (waited) this.#bytes -= bytes;
+    if (appended.waited) this.#bytes -= bytes;
     for (const line of this.#targets) {
-      if (added.includes(line.number)) line.insert({ seq, ...entry });
+      if (appended.added.includes(line.number)) line.insert(entry);
     }
   }
 
   async lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]> {
     const line = this.#lineOf(branch);
     if (line.isBehind && line.peek() === undefined) await this.#readAhead(line);
-    const taken: Waiting[] = [];
+    const taken: LineEntry[] = [];
     let bytes = 0;
     while (taken.length < max) {
       const next = line.peek();
@@ -190,23 +188,22 @@ export class SqliteQueue implements DurableQueue {
     let reading = this.#reading.get(line);
     if (reading === undefined) {
       reading = line
-        .readAhead(PAGE, async (after, limit) => {
-          const rows = await this.#database.read('queue.page', [line.number, after, limit]);
-          return rows as PendingRow[];
-        })
+        .readAhead(PAGE, (after, limit) =>
+          this.#database.read('queue.page', [line.number, after, limit]),
+        )
         .finally(() => this.#reading.delete(line));
       this.#reading.set(line, reading);
     }
     return reading;
   }
 
-  async #withBodies(line: BranchLine, taken: readonly Waiting[]): Promise<QueueEntry[]> {
+  async #withBodies(line: BranchLine, taken: readonly LineEntry[]): Promise<QueueEntry[]> {
     const cold = taken.filter(({ seq }) => this.#cache.get(seq) === undefined);
     let read = new Map<number, SealedBatch>();
     try {
       if (cold.length > 0) read = await this.#readBodies(cold.map(({ seq }) => seq));
     } catch (error) {
-      for (const entry of taken) line.giveBack(entry, this.#clock.now() + REWRITE_MS);
+      for (const entry of taken) line.release(entry, this.#clock.now() + REWRITE_MS);
       throw error;
     }
     const entries: QueueEntry[] = [];
@@ -218,25 +215,26 @@ export class SqliteQueue implements DurableQueue {
   }
 
   async #readBodies(seqs: readonly number[]): Promise<Map<number, SealedBatch>> {
-    const bodies = (await this.#database.read('queue.bodies', [seqs])) as BodyRow[];
+    const bodies = await this.#database.read('queue.bodies', [seqs]);
     const batches = new Map<number, SealedBatch>();
     for (const [i, seq] of seqs.entries()) {
-      const [record, damage] = bodies[i] ?? [null, 'it was not read'];
-      if (record !== null) batches.set(seq, batchOf(record));
-      else await this.#quarantine(seq, damage ?? '');
+      const body = bodies[i] ?? { damage: 'it was not read' };
+      if ('record' in body) batches.set(seq, batchOf(body.record));
+      else await this.#quarantine(seq, body.damage);
     }
     return batches;
   }
 
-  /** Damage must not stop what stands behind it: the entry leaves every branch, and is counted. */
+  /** Takes a damaged entry out of every branch and counts it, so that it does not block the entries behind it. */
   async #quarantine(seq: number, reason: string): Promise<void> {
-    const args = [this.#name, seq, reason, this.#clock.now()];
-    const rows = (await this.#database.write('queue.quarantine', args)) as QuarantinedRow[];
-    if (rows[0] === undefined) return;
-    this.#logger.error({ queue: this.#name, seq, reason }, 'a damaged entry was set aside');
+    const now = this.#clock.now();
+    const places = await this.#database.write('queue.quarantine', [this.#name, seq, reason, now]);
+    const [first] = places;
+    if (first === undefined) return;
+    this.#logger.error({ queue: this.#name, seq, reason }, 'Damaged entry quarantined');
     this.#quarantined++;
-    this.#free(seq, rows[0][2]);
-    for (const [number, items] of rows) this.#lineNumbered(number)?.remove(seq, items);
+    this.#free(seq, first.bytes);
+    for (const { branch, items } of places) this.#lineNumbered(branch)?.remove(seq, items);
   }
 
   onAvailable(branch: string, listener: () => void): () => void {
@@ -247,8 +245,8 @@ export class SqliteQueue implements DurableQueue {
     const line = this.#lineOf(branch);
     const ended = endLeases(line, entries);
     if (ended.length === 0) return;
-    const args = [this.#allNumbers, line.number, ended.map(({ seq }) => seq)];
-    const free = (await this.#end(line, ended, 'queue.ack', args)) as number[];
+    const seqs = ended.map(({ seq }) => seq);
+    const free = await this.#end(line, ended, 'queue.ack', [this.#allNumbers, line.number, seqs]);
     for (const { seq, bytes } of ended) if (free.includes(seq)) this.#free(seq, bytes);
   }
 
@@ -257,10 +255,10 @@ export class SqliteQueue implements DurableQueue {
     const leased = line.leased.get(entry.seq);
     if (leased === undefined) return;
     const { seq } = entry;
-    this.#logger.debug({ queue: this.#name, branch, seq, reason, delayMs }, 'given back');
+    this.#logger.debug({ queue: this.#name, branch, seq, reason, delayMs }, 'Entry returned');
     const attempts = leased.attempts + 1;
     const due = this.#clock.now() + delayMs;
-    line.giveBack({ ...leased, attempts }, due);
+    line.release({ ...leased, attempts }, due);
     await this.#persist('queue.nack', [line.number, seq, attempts, due]);
   }
 
@@ -272,22 +270,23 @@ export class SqliteQueue implements DurableQueue {
     this.#deadLetters++;
     this.#deadLetterItems += items;
     const now = this.#clock.now();
-    const args = [this.#allNumbers, line.number, ended.seq, code, message, now, items];
-    const isFree = await this.#end(line, [ended], 'queue.deadLetter', args);
-    if (isFree === true) this.#free(ended.seq, ended.bytes);
+    const { seq, bytes } = ended;
+    const args = [this.#allNumbers, line.number, seq, code, message, now, items] as const;
+    const isFree = await this.#end(line, [ended], 'queue.deadLetter', [...args]);
+    if (isFree === true) this.#free(seq, bytes);
     if (isFree !== null) return;
-    // Its batch was taken away meanwhile, see `forget`.
+    // `forget` removed the batch while the dead letter was on its way to the file.
     this.#deadLetters--;
     this.#deadLetterItems -= items;
     this.#dropped({ branch, items, reason: 'project_deleted', wasDead: false });
   }
 
-  async #end(
+  async #end<Name extends keyof WriteOperations>(
     line: BranchLine,
-    ended: readonly Waiting[],
-    name: string,
-    args: readonly unknown[],
-  ): Promise<unknown> {
+    ended: readonly LineEntry[],
+    name: Name,
+    args: Parameters<WriteOperations[Name]>,
+  ): Promise<ReturnType<WriteOperations[Name]>> {
     for (const { seq } of ended) line.ending.add(seq);
     try {
       return await this.#persist(name, args);
@@ -313,22 +312,22 @@ export class SqliteQueue implements DurableQueue {
     for (const listener of this.#dropListeners) listener(drop);
   }
 
-  /** Batches are gone from the file: what waited, was leased or dead of them is forgotten here. */
+  /** Drops the entries, leases and dead letters of batches that were removed from the file. */
   forget(removed: readonly RemovedBatch[], reason: DropReason): void {
-    for (const [seq, bytes, pending, letters] of removed) {
+    for (const { seq, bytes, pending, letters } of removed) {
       let waited = false;
-      for (const [number, items] of pending) {
-        const line = this.#lineNumbered(number);
+      for (const { branch, items } of pending) {
+        const line = this.#lineNumbered(branch);
         if (line === undefined) continue;
         waited = true;
-        // An entry whose end is being written has left its line already.
+        // An entry whose end is on its way to the file has left its line already.
         if (line.ending.has(seq)) continue;
         line.remove(seq, items);
         this.#dropped({ branch: line.branch, items, reason, wasDead: false });
       }
       if (waited) this.#free(seq, bytes);
-      for (const [number, items] of letters) {
-        const line = this.#lineNumbered(number);
+      for (const { branch, items } of letters) {
+        const line = this.#lineNumbered(branch);
         if (line === undefined) continue;
         this.#deadLetters--;
         this.#deadLetterItems -= items;
@@ -343,43 +342,51 @@ export class SqliteQueue implements DurableQueue {
   }
 
   /**
-   * Writes what became of an entry, with the next group of whoever writes next. It is tried until it
-   * succeeds: a crash before only means that the entry is delivered again.
+   * Writes the end of a lease, with the next group of other calls. It is retried until it succeeds: after a crash
+   * before that, the entry is delivered again.
    */
-  async #persist(name: string, args: readonly unknown[]): Promise<unknown> {
+  async #persist<Name extends keyof WriteOperations>(
+    name: Name,
+    args: Parameters<WriteOperations[Name]>,
+  ): Promise<ReturnType<WriteOperations[Name]>> {
     for (;;) {
       try {
         return await this.#database.write(name, args, { lazy: true });
-      } catch (error) {
-        if (this.#isClosed || !(error instanceof RetryableError)) throw error;
-        this.#logger.warn({ queue: this.#name, error }, 'what became of entries is not noted yet');
+      } catch (err) {
+        if (this.#isClosed || !(err instanceof RetryableError)) throw err;
+        this.#logger.warn(
+          { queue: this.#name, err },
+          'End of leases could not be written; retrying',
+        );
         await new Promise<void>((resolve) => this.#clock.after(REWRITE_MS, resolve));
-        if (this.#isClosed) throw error;
+        if (this.#isClosed) throw err;
       }
     }
   }
 
   async deadLetters(filter: DeadLetterFilter = {}): Promise<DeadLetter[]> {
-    const args = [this.#name, filter.after ?? 0, filter.branch ?? null, filter.limit ?? 100];
-    const rows = (await this.#database.read('queue.deadLetters', args)) as DeadLetterRow[];
-    return rows.map(letterOf);
+    const { after = 0, branch = null, limit = 100 } = filter;
+    const args = [this.#name, after, branch, limit] as const;
+    const letters = await this.#database.read('queue.deadLetters', [...args]);
+    return letters.map(({ code, message, ...letter }) => ({
+      ...letter,
+      reason: { code, message },
+    }));
   }
 
   async replay(ids: readonly number[] | 'all'): Promise<number> {
-    const args = [this.#allNumbers, ids];
-    const rows = (await this.#database.write('queue.replay', args)) as [ReplayedRow, boolean][];
-    for (const [[number, seq, items, bytes, receivedAt], wasFree] of rows) {
+    const replayed = await this.#database.write('queue.replay', [this.#allNumbers, ids]);
+    for (const { branch, seq, items, bytes, receivedAt, wasFree } of replayed) {
       this.#deadLetters--;
       this.#deadLetterItems -= items;
       if (wasFree) this.#bytes += bytes;
-      this.#lineNumbered(number)?.insert({ seq, items, bytes, receivedAt, attempts: 0 });
+      this.#lineNumbered(branch)?.insert({ seq, items, bytes, receivedAt, attempts: 0 });
     }
-    return rows.length;
+    return replayed.length;
   }
 
   async drop(ids: readonly number[] | 'all'): Promise<number> {
-    const args = [this.#allNumbers, ids];
-    const [count, items] = (await this.#database.write('queue.drop', args)) as [number, number];
+    const { count, items } = await this.#database.write('queue.drop', [this.#allNumbers, ids]);
     this.#deadLetters -= count;
     this.#deadLetterItems -= items;
     return count;
@@ -410,14 +417,12 @@ export class SqliteQueue implements DurableQueue {
     let quarantined = 0;
     let after = 0;
     for (;;) {
-      const args = [this.#name, after, PAGE];
-      const checked = (await this.#database.search('queue.check', args)) as CheckedPage;
-      const [count, last, damaged] = checked;
-      for (const [seq, reason] of damaged) await this.#quarantine(seq, reason);
-      entries += count;
-      quarantined += damaged.length;
-      after = last;
-      if (count < PAGE) return { entries, quarantined };
+      const page = await this.#database.search('queue.check', [this.#name, after, PAGE]);
+      for (const { seq, damage } of page.damaged) await this.#quarantine(seq, damage);
+      entries += page.count;
+      quarantined += page.damaged.length;
+      after = page.lastSeq;
+      if (page.count < PAGE) return { entries, quarantined };
     }
   }
 
@@ -442,9 +447,9 @@ function projectDeleted(): Refusal {
   return new Refusal('unauthorized', 'The project was deleted.');
 }
 
-/** Only what is leased can end: an entry that ended before is passed over. */
-function endLeases(line: BranchLine, entries: readonly QueueEntry[]): Waiting[] {
-  const ended: Waiting[] = [];
+/** Ends the leases of the entries. An entry without a lease has ended before and is skipped. */
+function endLeases(line: BranchLine, entries: readonly QueueEntry[]): LineEntry[] {
+  const ended: LineEntry[] = [];
   for (const { seq } of entries) {
     const entry = line.leased.get(seq);
     if (entry === undefined) continue;
@@ -452,9 +457,4 @@ function endLeases(line: BranchLine, entries: readonly QueueEntry[]): Waiting[] 
     ended.push(entry);
   }
   return ended;
-}
-
-function letterOf(row: DeadLetterRow): DeadLetter {
-  const [id, branch, batchId, projectId, items, bytes, code, message, failedAt] = row;
-  return { id, branch, batchId, projectId, items, bytes, reason: { code, message }, failedAt };
 }

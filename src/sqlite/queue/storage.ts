@@ -3,50 +3,45 @@ import { Background, inSteps } from '../../component/background.ts';
 import type { Clock, Logger } from '../../component/component.ts';
 import type { DropReason, DurableQueue, QueueOptions, QueueStorage } from '../../queue/queue.ts';
 import type { Database } from '../database.ts';
-import { TRUNCATE_LOG } from '../log-truncation.ts';
-import type { OperationSource } from '../operation.ts';
 import { idempotencyLedger } from './idempotency.ts';
 import { LargeBodies } from './large-bodies.ts';
-import type { QueueState } from './operations.ts';
+import type { QueueOperations } from './operations.ts';
 import { removeAnswers, removeBatches, sweepParts } from './project-removal.ts';
 import type { RemovedBatch } from './removal-operations.ts';
 import { SqliteQueue } from './sqlite-queue.ts';
 import { UsageLedger } from './usage-ledger.ts';
 
-/** How often expired answers go and the usage ledger is summed up. */
+/** The interval of removing expired answers and summing up the usage ledger, and the pause between two steps. */
 const TIDY_MS = 10 * 60_000;
-/** Between two steps of that. */
 const STEP_MS = 50;
-
-/** The queue's operations, for the thread of the file that will hold the queues. */
-export function queueOperations(options: { keepsBodies: boolean }): OperationSource {
-  const here = import.meta.url;
-  const url = new URL(here.endsWith('.ts') ? './operations.ts' : './operations.js', here);
-  return { url: url.href, options };
-}
 
 export type SqliteQueueStorage = QueueStorage & {
   readonly usage: UsageLedger;
   readonly largeBodies: LargeBodies;
-  /** Batches were taken out of the file: the queues forget them. */
+  /** Another part removed batches from the file: the queues drop their entries. */
   forget(removed: readonly RemovedBatch[], reason: DropReason): void;
-  /** Does now what is done in small steps else: forgets, sums up, removes. */
+  /** Does all background work now: expires answers, sums up usage, removes deleted projects. */
   tidy(): Promise<void>;
-  /** Before the database is closed. */
+  /** Called before the database closes. */
   close(): Promise<void>;
-  /** Ends without writing anything more. */
+  /** Ends without another write. */
   crash(): void;
 };
 
-/** Queues in one database file, found again by name: opening an open one reconfigures it. */
+type Forget = SqliteQueueStorage['forget'];
+
+/**
+ * The queues of one database file, by name: opening an open queue reconfigures it. `removesProjects` in a directory of
+ * queues; a store removes its projects itself, with everything that refers to them.
+ */
 export async function queueStorage(
-  database: Database,
+  database: Database<QueueOperations>,
   clock: Clock,
   logger: Logger,
-  options: { removesProjects: boolean },
+  { removesProjects }: { removesProjects: boolean },
 ): Promise<SqliteQueueStorage> {
   const queues = new Map<string, SqliteQueue>();
-  // One for all queues: a key is claimed once, whichever queue keeps its answer.
+  // One ledger for all queues: a key is claimed once, whichever queue keeps its answer.
   const idempotency = idempotencyLedger(database, clock);
   const usage = new UsageLedger(database, clock, logger);
   await usage.load();
@@ -55,11 +50,11 @@ export async function queueStorage(
     logger,
     everyMs: TIDY_MS,
     betweenMs: STEP_MS,
-    failure: 'expired answers could not be removed, or usage not summed up',
+    failure: 'Expired answers could not be removed, or usage not summed up; retrying',
     step: async () => {
-      const moreAnswers = await database.write('queue.tidy', [clock.now()], { lazy: true });
-      const moreUsage = await usage.rollUp();
-      return moreAnswers === true || moreUsage;
+      const hasMoreAnswers = await database.write('queue.tidy', [clock.now()], { lazy: true });
+      const hasMoreUsage = await usage.rollUp();
+      return hasMoreAnswers || hasMoreUsage;
     },
   });
   tidying.wake();
@@ -68,11 +63,9 @@ export async function queueStorage(
     clock,
     logger,
     betweenMs: STEP_MS,
-    failure: 'what a deleted project left in the queues could not be removed yet',
+    failure: 'Data of a deleted project could not be removed from the queues; retrying',
     step: inSteps(() => removeDeleted(database, largeBodies, forget)),
   });
-  // A store removes what its projects hold itself, with all that hangs on it.
-  const { removesProjects } = options;
   if (removesProjects) removing.wake();
 
   async function removeProject(projectId: string): Promise<void> {
@@ -88,8 +81,7 @@ export async function queueStorage(
   const parts = { database, clock, logger, idempotency, usage, largeBodies, removeProject };
 
   async function openQueue(options: QueueOptions): Promise<DurableQueue> {
-    const args = [options.name, options.branches];
-    const state = (await database.write('queue.open', args)) as QueueState;
+    const state = await database.write('queue.open', [options.name, options.branches]);
     const open = queues.get(options.name);
     if (open !== undefined) {
       open.reconfigure(options, state);
@@ -128,19 +120,22 @@ export async function queueStorage(
   };
 }
 
-/** What deleted projects left in a directory of queues. */
+/** Removes the data of deleted projects from a directory of queues. */
 async function* removeDeleted(
-  database: Database,
+  database: Database<QueueOperations>,
   largeBodies: LargeBodies,
-  forget: (removed: readonly RemovedBatch[], reason: DropReason) => void,
+  forget: Forget,
 ): Steps {
-  for (const project of (await database.read('removal.open', [])) as string[]) {
-    yield* removeBatches(database, project, 'removal.batches', (removed) => {
-      forget(removed, 'project_deleted');
-    });
+  for (const project of await database.read('removal.open', [])) {
+    yield* removeBatches(
+      database,
+      project,
+      (seqs) => database.write('removal.batches', [seqs]),
+      (removed) => forget(removed, 'project_deleted'),
+    );
     yield* removeAnswers(database, project);
     yield* sweepParts(database, () => largeBodies.isWriting(project));
-    while ((await database.write(TRUNCATE_LOG, [])) !== true) yield;
+    while (!(await database.truncateLog())) yield;
     await database.write('removal.purged', [project]);
   }
 }

@@ -9,77 +9,81 @@ import type {
   UsageCounters,
   UsageInForce,
 } from '../../tenancy/contract.ts';
+import type { Difference } from '../../tenancy/usage.ts';
 import type { Database } from '../database.ts';
+import type { QueueOperations } from './operations.ts';
 import type { LedgerRow, UsageSum } from './usage-operations.ts';
 
-/** A clock that ran ahead by more than this is not believed after a restart. */
+/** A start ignores ledger entries that are further ahead of the clock than this. */
 const TRUSTED_HOURS_AHEAD = 1;
-/** Ledger entries of batches that are kept elsewhere are written together within this time. */
+/** The longest that the ledger entry of a batch in another file waits to be written with others. */
 const FLUSH_MS = 200;
 
-/** What one organization or project used in the newest month and hour that were seen. */
+/** The usage of an organization or project in the newest month and hour that it was seen in. */
 type Windows = { month: number; events: number; hour: number; bytes: number };
 
-/** A batch that is on its way: counted, and not settled. */
-type UnderWay = {
+/** A batch that is counted and not settled. */
+type Unsettled = {
   readonly reservation: Reservation;
   readonly at: number;
-  /** Reserved against limits, and settled by whoever reserved it. */
+  /** Reserved against limits; the caller of `reserve` settles it. */
   readonly isReserved: boolean;
-  state: 'unwritten' | 'written' | 'given back';
+  state: 'unwritten' | 'written' | 'returned';
 };
 
-/** A difference between what was counted and what the ledger holds. */
-export type Difference = { what: string; expected: number; found: number };
+/** The usage of an organization or project in the current windows. */
+type Counted = { events: number; bytes: number };
+
+const MEASURES = { events: 'events of the month', bytes: 'bytes of the hour' } as const;
 
 /**
- * Counters over the ledger of one file. One process owns the file, so they are exact without asking it:
+ * Counters over the ledger of one file. One process owns the file, so they are exact without reading it:
  *
- *   file ──opening──▶ sums ◀──reserve, entering──  batches on their way
- *                      └──settle, entered: stays counted, or is given back
+ *   file ──opening──▶ sums ◀──reserve, entering──  unsettled batches
+ *                      └──settle, entered: the usage stays counted, or is returned
  */
 export class UsageLedger implements UsageCounters {
-  readonly #database: Database;
+  readonly #database: Database<QueueOperations>;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  /** By organization, and by organization and project. */
+  /** Keyed by organization, and by organization and project. */
   readonly #windows = new Map<string, Windows>();
-  readonly #underWay = new Map<string, UnderWay>();
-  /** Entries of batches that another file keeps, to be written. */
+  /** Keyed by batch id. */
+  readonly #unsettled = new Map<string, Unsettled>();
+  /** Ledger entries of batches in other files, to be written. */
   #unwritten: LedgerRow[] = [];
   #cancelFlush: (() => void) | undefined;
   #flushing: Promise<void> = Promise.resolve();
   #isClosed = false;
 
-  constructor(database: Database, clock: Clock, logger: Logger) {
+  constructor(database: Database<QueueOperations>, clock: Clock, logger: Logger) {
     this.#database = database;
     this.#clock = clock;
     this.#logger = logger;
   }
 
-  /** Reads what the file holds of the windows in force. */
+  /** Reads the current windows from the file. */
   async load(): Promise<void> {
     const now = this.#clock.now();
     const last = Math.floor(now / HOUR_MS) + TRUSTED_HOURS_AHEAD;
     const from = monthStart(now) / HOUR_MS;
     const newest = await this.#database.read('usage.newest', [from, last]);
-    for (const [organization, hour] of newest as [string, number][]) {
+    for (const { organization, hour } of newest) {
       const at = Math.max(now, hour * HOUR_MS);
       for (const sum of await this.#sumsAt(at)) {
-        if (sum[0] !== organization) continue;
-        const [, project, events, bytes] = sum;
-        for (const name of [organization, scopeOf(organization, project)]) {
+        if (sum.organization !== organization) continue;
+        for (const name of [organization, scopeOf(organization, sum.project)]) {
           const windows = this.#windowsOf(name, at);
-          windows.events += events;
-          windows.bytes += bytes;
+          windows.events += sum.events;
+          windows.bytes += sum.bytesOfHour;
         }
       }
     }
   }
 
-  async #sumsAt(at: number): Promise<UsageSum[]> {
-    const hours = [monthStart(at) / HOUR_MS, monthStart(at, 1) / HOUR_MS, Math.floor(at / HOUR_MS)];
-    return (await this.#database.search('usage.sums', hours)) as UsageSum[];
+  #sumsAt(at: number): Promise<UsageSum[]> {
+    const [from, to] = [monthStart(at) / HOUR_MS, monthStart(at, 1) / HOUR_MS];
+    return this.#database.search('usage.sums', [from, to, Math.floor(at / HOUR_MS)]);
   }
 
   #windowsOf(name: string, at: number): Windows {
@@ -102,14 +106,14 @@ export class UsageLedger implements UsageCounters {
     return windows;
   }
 
-  /** A clock that goes back does not open a window again: what comes then counts in the newest one. */
+  /** A clock that goes back does not reopen a window: later usage counts in the newest window. */
   #timeOf(organizationId: string, at: number): number {
     const newest = this.#windows.get(organizationId);
     return newest === undefined ? at : Math.max(at, newest.hour * HOUR_MS);
   }
 
   peek(tenant: Reservation['tenant'], limits: QuotaLimits, at: number): QuotaVerdict {
-    // Exhausted means that not one event, or one byte, more has room.
+    // A limit is exhausted if there is no room for one more event, or byte.
     return this.#check(tenant, { events: 1, bytes: 1 }, limits, at);
   }
 
@@ -153,13 +157,13 @@ export class UsageLedger implements UsageCounters {
   }
 
   #add(reservation: Reservation, at: number, isReserved: boolean): void {
-    const entry: UnderWay = { reservation, at, isReserved, state: 'unwritten' };
-    this.#underWay.set(reservation.batchId, entry);
+    const entry: Unsettled = { reservation, at, isReserved, state: 'unwritten' };
+    this.#unsettled.set(reservation.batchId, entry);
     this.#change(entry, 1);
   }
 
-  /** What is given back to a window that is over is given back to nobody. */
-  #change({ reservation, at }: UnderWay, sign: 1 | -1): void {
+  /** Usage of a past window changes no counter. */
+  #change({ reservation, at }: Unsettled, sign: 1 | -1): void {
     const { tenant, usage } = reservation;
     const { organizationId, projectId } = tenant;
     for (const name of [organizationId, scopeOf(organizationId, projectId)]) {
@@ -169,9 +173,9 @@ export class UsageLedger implements UsageCounters {
     }
   }
 
-  /** Before this file takes a batch in: the time at which its ledger entry counts. */
+  /** Called before the file gets a batch; returns the time of its ledger entry. */
   entering(batch: SealedBatch): number {
-    const known = this.#underWay.get(batch.id);
+    const known = this.#unsettled.get(batch.id);
     if (known !== undefined) return known.at;
     const { id: batchId, tenant, usage } = batch;
     const at = this.#timeOf(tenant.organizationId, usage.at ?? batch.receivedAt);
@@ -179,49 +183,51 @@ export class UsageLedger implements UsageCounters {
     return at;
   }
 
-  /** After that: `written` where the entry is new in the ledger. */
+  /** Called after the write: `written` if the ledger has a new entry. */
   entered(batchId: string, outcome: 'written' | 'known' | 'failed'): void {
-    const entry = this.#underWay.get(batchId);
+    const entry = this.#unsettled.get(batchId);
     if (entry === undefined || entry.state !== 'unwritten') return;
     if (outcome === 'written') entry.state = 'written';
     else if (outcome === 'known' || !entry.isReserved) {
-      // What was counted before is not counted twice.
-      entry.state = 'given back';
+      // The ledger has counted the batch before, or it was not written.
+      entry.state = 'returned';
       this.#change(entry, -1);
     }
-    if (!entry.isReserved) this.#underWay.delete(batchId);
+    if (!entry.isReserved) this.#unsettled.delete(batchId);
   }
 
   settle({ batchId }: Reservation, isDurable: boolean): void {
-    const entry = this.#underWay.get(batchId);
+    const entry = this.#unsettled.get(batchId);
     if (entry === undefined) return;
-    this.#underWay.delete(batchId);
+    this.#unsettled.delete(batchId);
     if (entry.state !== 'unwritten') return;
     if (isDurable) this.#writeLater(entry);
     else this.#change(entry, -1);
   }
 
-  #writeLater({ reservation, at }: UnderWay): void {
+  #writeLater({ reservation, at }: Unsettled): void {
     const { batchId, tenant, usage } = reservation;
-    const { organizationId, projectId, keyId } = tenant;
-    const { events, bytes } = usage;
-    this.#unwritten.push([batchId, organizationId, projectId, keyId, at, events, bytes]);
+    const { organizationId: organization, projectId: project, keyId: key } = tenant;
+    this.#unwritten.push({ batchId, organization, project, key, at, ...usage });
     this.#cancelFlush ??= this.#clock.after(FLUSH_MS, () => void this.flush());
   }
 
-  /** Writes the entries of batches that another file keeps; what cannot be written is tried again. */
+  /** Writes the ledger entries of batches in other files; retries those that could not be written. */
   flush(): Promise<void> {
     this.#cancelFlush?.();
     this.#cancelFlush = undefined;
     this.#flushing = this.#flushing.then(async () => {
-      const rows = this.#unwritten;
-      if (rows.length === 0) return;
+      const entries = this.#unwritten;
+      if (entries.length === 0) return;
       this.#unwritten = [];
       try {
-        await this.#database.write('usage.record', [rows]);
-      } catch (error) {
-        this.#unwritten = [...rows, ...this.#unwritten];
-        this.#logger.warn({ error, entries: rows.length }, 'usage could not be written down yet');
+        await this.#database.write('usage.record', [entries]);
+      } catch (err) {
+        this.#unwritten = [...entries, ...this.#unwritten];
+        this.#logger.warn(
+          { err, entries: entries.length },
+          'Usage could not be recorded; retrying',
+        );
         if (this.#isClosed) return;
         this.#cancelFlush ??= this.#clock.after(1000, () => void this.flush());
       }
@@ -240,8 +246,8 @@ export class UsageLedger implements UsageCounters {
   }
 
   /**
-   * Sums the ledger up and compares. What is on its way meanwhile may stand in the file already or not;
-   * beside that every difference is reported.
+   * Compares the counters with the sums of the ledger. An unsettled batch may be in the file or not, so its usage is
+   * no difference.
    */
   async verify(): Promise<Difference[]> {
     await this.flush();
@@ -249,57 +255,56 @@ export class UsageLedger implements UsageCounters {
     for (const organization of [...this.#windows.keys()].filter(isOrganization)) {
       const at = this.#timeOf(organization, this.#clock.now());
       const before = this.#settledAt(organization, at);
-      const sums = (await this.#sumsAt(at)).filter(([owner]) => owner === organization);
+      const sums = (await this.#sumsAt(at)).filter((sum) => sum.organization === organization);
       const after = this.#countedAt(organization, at);
       const found = foundOf(organization, sums);
       for (const name of new Set([...before.keys(), ...found.keys(), ...after.keys()])) {
-        for (const [i, what] of ['events of the month', 'bytes of the hour'].entries()) {
-          const expected = found.get(name)?.[i] ?? 0;
-          const least = before.get(name)?.[i] ?? 0;
-          const most = after.get(name)?.[i] ?? 0;
+        for (const measure of ['events', 'bytes'] as const) {
+          const expected = found.get(name)?.[measure] ?? 0;
+          const least = before.get(name)?.[measure] ?? 0;
+          const most = after.get(name)?.[measure] ?? 0;
           if (expected >= least && expected <= most) continue;
-          differences.push({ what: `${what}: ${name}`, expected, found: least });
+          differences.push({ what: `${MEASURES[measure]}: ${name}`, expected, found: least });
         }
       }
     }
     return differences;
   }
 
-  /** Counted and certainly in the file. */
-  #settledAt(organization: string, at: number): Map<string, [number, number]> {
+  /** Usage that is counted and certainly in the file. */
+  #settledAt(organization: string, at: number): Map<string, Counted> {
     const sums = this.#countedAt(organization, at);
-    for (const { reservation, at: countedAt, state } of this.#underWay.values()) {
+    for (const { reservation, at: countedAt, state } of this.#unsettled.values()) {
       const { tenant, usage } = reservation;
       if (state !== 'unwritten' || tenant.organizationId !== organization) continue;
       for (const name of [organization, scopeOf(organization, tenant.projectId)]) {
         const sum = sums.get(name);
         if (sum === undefined) continue;
-        if (monthStart(countedAt) === monthStart(at)) sum[0] -= usage.events;
-        if (Math.floor(countedAt / HOUR_MS) === Math.floor(at / HOUR_MS)) sum[1] -= usage.bytes;
+        if (monthStart(countedAt) === monthStart(at)) sum.events -= usage.events;
+        if (Math.floor(countedAt / HOUR_MS) === Math.floor(at / HOUR_MS)) sum.bytes -= usage.bytes;
       }
     }
     return sums;
   }
 
-  #countedAt(organization: string, at: number): Map<string, [number, number]> {
-    const sums = new Map<string, [number, number]>();
+  #countedAt(organization: string, at: number): Map<string, Counted> {
+    const sums = new Map<string, Counted>();
     for (const name of this.#windows.keys()) {
       if (name !== organization && !name.startsWith(`${organization} `)) continue;
       const { events, bytes } = this.#windowsOf(name, at);
-      sums.set(name, [events, bytes]);
+      sums.set(name, { events, bytes });
     }
     return sums;
   }
 
   #rollUpFrom = '';
 
-  /** Sums up a step of the hours that are over; resolves with whether more is left. */
+  /** Sums up one step of past hours; resolves with whether more is left. */
   async rollUp(): Promise<boolean> {
     const now = this.#clock.now();
-    const args = [this.#rollUpFrom, now];
-    const next = (await this.#database.write('usage.rollUp', args, { lazy: true })) as
-      | string
-      | null;
+    const next = await this.#database.write('usage.rollUp', [this.#rollUpFrom, now], {
+      lazy: true,
+    });
     this.#rollUpFrom = next ?? '';
     if (next === null) this.#forgetPastMonths(now);
     return next !== null;
@@ -311,7 +316,7 @@ export class UsageLedger implements UsageCounters {
     }
   }
 
-  /** Before the database is closed. */
+  /** Writes the entries that wait; called before the database closes. */
   async close(): Promise<void> {
     this.#isClosed = true;
     await this.flush();
@@ -328,14 +333,14 @@ export class UsageLedger implements UsageCounters {
 type Scope = ProjectLimits & { readonly scope: { readonly scope: 'project' } | undefined };
 const PROJECT = { scope: 'project' } as const;
 
-/** Whose limits are looked at, in this order. */
+/** The limits that are checked, in this order. */
 function scopesOf(limits: QuotaLimits): Scope[] {
   const { eventsPerMonth, bytesPerHour, project } = limits;
   const organization = { scope: undefined, eventsPerMonth, bytesPerHour };
   return project === undefined ? [organization] : [organization, { scope: PROJECT, ...project }];
 }
 
-/** Ids hold no blank. */
+/** Ids contain no space. */
 function scopeOf(organizationId: string, projectId: string): string {
   return `${organizationId} ${projectId}`;
 }
@@ -344,12 +349,12 @@ function isOrganization(name: string): boolean {
   return !name.includes(' ');
 }
 
-function foundOf(organization: string, sums: readonly UsageSum[]): Map<string, [number, number]> {
-  const found = new Map<string, [number, number]>();
-  for (const [, project, events, bytes] of sums) {
+function foundOf(organization: string, sums: readonly UsageSum[]): Map<string, Counted> {
+  const found = new Map<string, Counted>();
+  for (const { project, events, bytesOfHour } of sums) {
     for (const name of [organization, scopeOf(organization, project)]) {
-      const sum = found.get(name) ?? [0, 0];
-      found.set(name, [sum[0] + events, sum[1] + bytes]);
+      const sum = found.get(name) ?? { events: 0, bytes: 0 };
+      found.set(name, { events: sum.events + events, bytes: sum.bytes + bytesOfHour });
     }
   }
   return found;

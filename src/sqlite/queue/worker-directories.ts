@@ -4,19 +4,19 @@ import { DatabaseSync } from 'node:sqlite';
 import type { Worker } from '../../component/component.ts';
 import { assertUnused } from '../directory.ts';
 
-/** What the files of a directory of queues are named after. */
+/** The name of the files of a directory of queues, without their endings. */
 export const QUEUE_FILES = 'queue';
 
 export type WorkerDirectories = {
   readonly own: string;
-  /** Directories of workers that there are no more, in which something waits. */
+  /** Directories of former workers that hold entries or dead letters. */
   readonly leftovers: readonly string[];
 };
 
 /**
- * Where a worker keeps its queues, and what it takes over from a daemon that ran with another number of
- * workers. A process alone keeps them in the directory itself, one of several in `worker-1`, `worker-2` ….
- * Each leftover falls to one worker, so that no two want the same. Rejects where one is in use.
+ * The directory of a worker's queues, and those that it takes over from a daemon with another number of workers. A
+ * single process keeps its queues in the directory itself, one of several in `worker-1`, `worker-2` …. Each leftover
+ * falls to one worker, so that no two open the same. Rejects if a leftover is in use.
  */
 export async function workerDirectories(
   directory: string,
@@ -29,12 +29,12 @@ export async function workerDirectories(
     if (isNeeded || heirOf(number, worker.count) !== worker.index) continue;
     const leftover = pathOf(directory, number);
     await assertUnused(leftover, QUEUE_FILES);
-    if (holdsAnything(join(leftover, `${QUEUE_FILES}.db`))) leftovers.push(leftover);
+    if (holdsEntries(join(leftover, `${QUEUE_FILES}.db`))) leftovers.push(leftover);
   }
   return { own: pathOf(directory, isAlone ? 0 : worker.index), leftovers };
 }
 
-/** Numbers of workers that have been here; 0 stands for a process alone. */
+/** The numbers of the workers that have used the directory; 0 stands for a single process. */
 async function numbersIn(directory: string): Promise<number[]> {
   const names = await namesIn(directory);
   const numbers = names.flatMap((name) => {
@@ -49,7 +49,7 @@ async function numbersIn(directory: string): Promise<number[]> {
   return found;
 }
 
-/** Nothing is in a directory that is not there: whether it should be, others say. */
+/** A directory that does not exist is empty here; `ensureDirectory` decides whether it must exist. */
 function namesIn(directory: string): Promise<string[]> {
   return readdir(directory).catch(() => []);
 }
@@ -62,8 +62,8 @@ function pathOf(directory: string, number: number): string {
   return number === 0 ? directory : join(directory, `worker-${number}`);
 }
 
-/** False only where it is known that nothing waits and no dead letter is left: a damaged file is opened. */
-function holdsAnything(file: string): boolean {
+/** False only if the file certainly holds no entry and no dead letter: a damaged file is opened. */
+function holdsEntries(file: string): boolean {
   try {
     const database = new DatabaseSync(file, { readOnly: true });
     try {

@@ -1,21 +1,22 @@
-/** What a row says in place of a raw batch's id: its number in the file, or the id itself. */
+/** How the rows of a store refer to a raw batch: by its number in the file, or by its id. */
 export type BatchRef = number | string;
 
 /**
- * How events of one observation are ordered: the higher version wins; among equals a terminal operation
- * (finish, error) beats a start; then the later raw event id. A total order, so that the winner of every
- * field is the same whatever order the events came in.
+ * The order of the events of one observation: the higher version wins; among equals a terminal operation (finish,
+ * error) beats a start; then the later raw event id. The order is total, so every field has the same winner in
+ * whatever order the events arrive. Rows hold marks as JSON: append to the tuple, never reorder it.
  */
 export type EventMark<B extends BatchRef> = readonly [
-  /** The raw batch as the store refers to it. */
   batch: B,
-  /** Position of the item in its body. */
+  /** The position of the item in the batch's body. */
   position: number,
   version: Version,
   terminal: 0 | 1,
 ];
 
-/** 0 to 2^64-1: a number where it is exact, else decimal digits. */
+export const MARK = { BATCH: 0, POSITION: 1, VERSION: 2, TERMINAL: 3 } as const;
+
+/** 0 to 2^64-1: a number if it is exact, else decimal digits. */
 export type Version = number | string;
 
 export function versionOf(digits: string): Version {
@@ -23,17 +24,20 @@ export function versionOf(digits: string): Version {
   return Number.isSafeInteger(number) ? number : digits;
 }
 
-/** `batchId` gives the id (a ULID) of a batch. Above 0 when `a` wins, 0 for the same event. */
+/** `batchId` returns the id (a ULID) of a batch. Above 0 if `a` wins, 0 for the same event. */
 export function compareMarks<B extends BatchRef>(
   a: EventMark<B>,
   b: EventMark<B>,
   batchId: (batch: B) => string,
 ): number {
-  const byVersion = compareVersions(a[2], b[2]);
+  const byVersion = compareVersions(a[MARK.VERSION], b[MARK.VERSION]);
   if (byVersion !== 0) return byVersion;
-  if (a[3] !== b[3]) return a[3] - b[3];
-  if (a[0] === b[0]) return a[1] - b[1];
-  return batchId(a[0]) > batchId(b[0]) ? 1 : -1;
+  const byOperation = a[MARK.TERMINAL] - b[MARK.TERMINAL];
+  if (byOperation !== 0) return byOperation;
+  const batchA = a[MARK.BATCH];
+  const batchB = b[MARK.BATCH];
+  if (batchA === batchB) return a[MARK.POSITION] - b[MARK.POSITION];
+  return batchId(batchA) > batchId(batchB) ? 1 : -1;
 }
 
 export function compareVersions(a: Version, b: Version): number {

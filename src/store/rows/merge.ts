@@ -45,7 +45,7 @@ export type MergedRow<B extends BatchRef> = {
  * Both together: per field the winner, an absent value never. Commutative, associative and idempotent, so
  * that any order and any repetition of events gives the same row.
  */
-export function merge<B extends BatchRef>(
+export function mergeRows<B extends BatchRef>(
   a: MergedRow<B>,
   b: MergedRow<B>,
   batchId: (batch: B) => string,

@@ -273,6 +273,14 @@ export function toMerged<B extends BatchRef>(
   };
 }
 
+/** The events that hold the payload fields, in the order of the fields. */
+export function payloadMarks<B extends BatchRef>(
+  row: ObservationRow,
+  state: RowState<B>,
+): readonly (EventMark<B> | null)[] {
+  return toMerged(row, state).marks.slice(FIRST_PAYLOAD);
+}
+
 /** The inverse, with the ids that never change. */
 export function fromMerged<B extends BatchRef>(
   merged: MergedRow<B>,

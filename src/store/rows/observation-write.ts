@@ -1,5 +1,5 @@
 import type { BatchRef } from './event-rank.ts';
-import { merge } from './merge.ts';
+import { mergeRows } from './merge.ts';
 import type { Key, ObservationRow, RowState } from './observation-row.ts';
 import { fromMerged, nameOfKey, ROW_LENGTH, toMerged } from './observation-row.ts';
 import { TraceState } from './trace-sums.ts';
@@ -192,7 +192,7 @@ export class ObservationWrite<B extends BatchRef> {
 
   #mergeInto(trace: TraceState, event: ObservationRow, state: RowState<B>): void {
     const [n, before, beforeState] = this.#table.row(trace.n, event[0]);
-    const merged = merge(toMerged(before, beforeState), toMerged(event, state), (batch) =>
+    const merged = mergeRows(toMerged(before, beforeState), toMerged(event, state), (batch) =>
       this.#table.batchId(batch),
     );
     const after = fromMerged(merged, before[0], before[1]);

@@ -21,13 +21,14 @@ import {
 } from './observation-row.ts';
 import { sumsOf } from './trace-sums.ts';
 
-/** A trace as a listing reads it. */
+/** A trace as a listing reads it. A tuple: an object for each row makes a page a third more expensive. */
 export type TraceRow = readonly [
   n: number,
-  key: Key,
-  longId: string | null,
+  /** The time that orders listings. */
   atMs: number,
   atNs: number,
+  key: Key,
+  longId: string | null,
   name: string | null,
   status: number | null,
   startMs: number | null,
@@ -38,28 +39,28 @@ export type TraceRow = readonly [
   modelUsage: string | null,
   otherUsage: string | null,
 ];
-/** The batch and position of each payload field's event, null where none has it. */
-export type PayloadRefs = readonly (readonly [batchId: string, position: number] | null)[];
+/** The event of each payload field, in the order of the fields; null if no event has the field. */
+export type PayloadRefs = readonly (EventRef | null)[];
 
 export function idOfTrace(key: Key, longId: string | null): string {
   return longId ?? (typeof key === 'string' ? key : '');
 }
 
 export function traceOf(row: TraceRow): StoredTrace {
-  const [, key, longId, , , name, status, startMs, startNs, endMs, endNs, count, model, other] =
-    row;
+  const [, , , key, longId, name, status, startMs, startNs, endMs, endNs, ...sums] = row;
+  const [observationCount, modelUsage, otherUsage] = sums;
+  const usage = modelUsage ?? otherUsage;
   return {
     id: idOfTrace(key, longId),
     name,
     status: statusOf(status),
     startTime: instantOf(startMs, startNs),
     endTime: instantOf(endMs, endNs),
-    observationCount: count,
-    usage: model === null && other === null ? null : sumsOf(model ?? other),
+    observationCount,
+    usage: usage === null ? null : sumsOf(usage),
   };
 }
 
-/** `payloadRefs`: the events that hold the payload fields, in the order of the fields. */
 export function observationOf<B extends BatchRef>(
   projectId: string,
   traceId: string,
@@ -67,9 +68,9 @@ export function observationOf<B extends BatchRef>(
   state: RowState<B>,
   payloadRefs: PayloadRefs,
 ): StoredObservation {
-  const [key, longId, , version, flags, parent, name, kind, status] = row;
-  const [startMs, startNs, endMs, endNs] = row.slice(9, 13) as (number | null)[];
-  const [model, usage, session, user, error, custom, external] = row.slice(13) as (string | null)[];
+  const [key, longId, , version, flags, parent, name, kind, status, ...times] = row;
+  const [startMs, startNs, endMs, endNs, ...texts] = times;
+  const [model, usage, session, user, error, custom, external] = texts;
   const id = idOf(traceId, key, longId);
   const parentId = parentFromColumn(traceId, parent);
   const narrow = {
@@ -83,38 +84,38 @@ export function observationOf<B extends BatchRef>(
     startTime: instantOf(startMs, startNs),
     endTime: instantOf(endMs, endNs),
     ended: isEnded(flags),
-    model: model ?? null,
+    model,
     usage: parsed<TokenUsage>(usage),
-    sessionId: session ?? null,
-    userId: user ?? null,
+    sessionId: session,
+    userId: user,
     error: parsed<ObservationError>(error),
-    external: externalFromColumn(external ?? null, traceId, id, parentId),
+    external: externalFromColumn(external, traceId, id, parentId),
     version: String(version),
     source: sourceOfFlags(flags),
     payload: payloadOf(payloadRefs),
     createdAt: state.createdAt,
     updatedAt: state.updatedAt,
   };
-  if ((custom?.length ?? 0) > LARGE_TEXT) return withCustomFieldsText(narrow, custom ?? '{}');
+  if (custom !== null && custom.length > LARGE_TEXT) return withCustomFieldsText(narrow, custom);
   return { ...narrow, customFields: parsed(custom) };
 }
 
-/** Characters from which custom fields are only parsed when somebody wants to see one of them. */
+/** Longer custom fields, in characters, are parsed on first use. */
 const LARGE_TEXT = 65_536;
 
 function payloadOf(refs: PayloadRefs): Partial<Record<PayloadField, EventRef>> {
   const payload: Partial<Record<PayloadField, EventRef>> = {};
   for (const [i, field] of PAYLOAD_FIELDS.entries()) {
     const ref = refs[i];
-    if (ref !== null && ref !== undefined) payload[field] = { batchId: ref[0], position: ref[1] };
+    if (ref !== null && ref !== undefined) payload[field] = ref;
   }
   return payload;
 }
 
-function instantOf(ms: number | null | undefined, ns: number | null | undefined): Instant | null {
-  return ms === null || ms === undefined ? null : { ms, ns: ns ?? 0 };
+function instantOf(ms: number | null, ns: number | null): Instant | null {
+  return ms === null ? null : { ms, ns: ns ?? 0 };
 }
 
-function parsed<T>(text: string | null | undefined): T | null {
-  return text === null || text === undefined ? null : (decodeJsonText(text) as T);
+function parsed<T>(text: string | null): T | null {
+  return text === null ? null : (decodeJsonText(text) as T);
 }

@@ -4,7 +4,7 @@ import { factory as debug } from '../../../exporters/debug/factory.ts';
 import { requestContext } from '../../../src/model/request-context.ts';
 import { seal } from '../../../src/model/seal.ts';
 import { reject } from '../../../src/model/verbs.ts';
-import { nativeBatch, observationBatch, received } from '../../helper/batches.ts';
+import { nativeBatch, nativeEvent, observationBatch, received } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { testSettings } from '../../helper/settings.ts';
 
@@ -18,7 +18,7 @@ async function debugging(config: object) {
   return { exporter, clock, lines: settings.logger.lines };
 }
 
-t.test('basic writes a line for each batch and nothing that was sent in it', async (t) => {
+t.test('basic logs a line per batch without its content', async (t) => {
   const { exporter, lines } = await debugging({});
   const batch = nativeBatch(3);
   await exporter.consume(batch);
@@ -27,7 +27,7 @@ t.test('basic writes a line for each batch and nothing that was sent in it', asy
   t.notMatch(JSON.stringify(lines), 'hello');
 });
 
-t.test('normal writes the items, detailed their payloads too', async (t) => {
+t.test('normal also logs the items, detailed also their payloads', async (t) => {
   const normal = await debugging({ verbosity: 'normal' });
   const request = received(nativeBatch(3));
   reject(request, 1, 'invalid_field', 'events[1].kind');
@@ -44,7 +44,15 @@ t.test('normal writes the items, detailed their payloads too', async (t) => {
   t.match(detailed.lines[1]?.fields, { name: 'chat', kind: 'generation', item: /hello/ });
 });
 
-t.test('it samples by the second', async (t) => {
+t.test('logs the payload of its own item if other observations are missing', async (t) => {
+  const { exporter, lines } = await debugging({ verbosity: 'detailed' });
+  const source = nativeBatch([nativeEvent({ id: 'first' }), nativeEvent({ id: 'second' })]);
+  const whole = observationBatch(source);
+  await exporter.consume({ ...whole, observations: whole.observations.slice(1) });
+  t.match(lines[1]?.fields, { item: /"second"/ });
+});
+
+t.test('samples the batches of each second', async (t) => {
   const { exporter, clock, lines } = await debugging({
     sampling_initial: 2,
     sampling_thereafter: 3,
@@ -59,11 +67,11 @@ t.test('it samples by the second', async (t) => {
   t.equal(none.lines.length, 1);
 });
 
-t.test('what cannot be shown holds up nobody', async (t) => {
+t.test('reports a batch that cannot be logged, and does not fail', async (t) => {
   const { exporter, lines } = await debugging({ verbosity: 'detailed' });
   const broken = nativeBatch(1, { encoding: 'gzip', body: Buffer.from('no gzip') });
   await exporter.consume(broken);
-  t.match(lines.at(-1), { level: 'warn', message: 'A batch cannot be shown.' });
+  t.match(lines.at(-1), { level: 'warn', message: 'Batch could not be logged' });
   await exporter.shutdown(NEVER);
   await t.rejects(exporter.consume(nativeBatch(1)), { code: 'shutting_down' });
 });

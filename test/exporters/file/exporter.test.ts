@@ -29,7 +29,7 @@ import { testSettings } from '../../helper/settings.ts';
 
 const NEVER = new AbortController().signal;
 
-/** A started exporter that writes into a directory of the test. */
+/** A started exporter with a file in this directory. */
 async function writing(t: Test, directory: string, more: object = {}) {
   const clock = fakeClock();
   const settings = testSettings('exporter', 'file', { clock });
@@ -56,7 +56,7 @@ function sized(bytes: number): ObservationBatch {
   });
 }
 
-t.test('whoever comes in the very turn in which a write ends is written too', async (t) => {
+t.test('writes an append that comes in the turn in which the previous write ends', async (t) => {
   const path = join(t.testdir(), 'a.jsonl');
   const settings = testSettings('exporter', 'file', { clock: fakeClock() });
   const writer = createWriter(settings, fileConfig.parse({ path }));
@@ -66,7 +66,7 @@ t.test('whoever comes in the very turn in which a write ends is written too', as
   t.equal(readFileSync(path, 'utf8'), 'a\nb\n');
 });
 
-t.test('a batch is in the file when it counts as delivered', async (t) => {
+t.test('has a batch in the file when consume resolves', async (t) => {
   const { exporter, path } = await writing(t, t.testdir());
   const source = nativeBatch([
     nativeEvent({ id: 'a', inputs: { n: 12345678901234567890n.toString() } }),
@@ -89,7 +89,7 @@ t.test('a batch is in the file when it counts as delivered', async (t) => {
   t.equal(statSync(path).mode & 0o777, 0o600);
 });
 
-t.test('numbers keep the spelling they were sent with', async (t) => {
+t.test('keeps the spelling of numbers', async (t) => {
   const { exporter, path } = await writing(t, t.testdir());
   const source = nativeBatch(1);
   const body = source.body
@@ -99,7 +99,7 @@ t.test('numbers keep the spelling they were sent with', async (t) => {
   t.match(readFileSync(path, 'utf8'), '"outputs":{"n":1.50e2,"big":9007199254740993}');
 });
 
-t.test('an event that names no trace has a null trace', async (t) => {
+t.test('writes a null trace for an event without a trace', async (t) => {
   const { exporter, path } = await writing(t, t.testdir());
   await exporter.consume(observationBatch(nativeBatch(1), { traceId: null }));
   t.equal(linesOf(readFileSync(path, 'utf8'))[0]?.trace_id, null);
@@ -112,7 +112,7 @@ t.test('the format json accepts observations only', async (t) => {
   t.same(accepted({ path: '/x' }), ['observations', 'raw']);
 });
 
-t.test('what was received is a line in the form of the Collector', async (t) => {
+t.test('writes a raw batch as a line of the Collector', async (t) => {
   const spans = [
     { spanId: '0102030405060708', name: 'a', attributes: { k: 'v' }, statusCode: 2 as const },
     { spanId: '0102030405060709', parentSpanId: '0102030405060708', name: 'b' },
@@ -148,7 +148,7 @@ t.test('what was received is a line in the form of the Collector', async (t) => 
   t.match(json, expected);
 });
 
-t.test('an OTLP/JSON body stays as it was sent, on one line', async (t) => {
+t.test('keeps an OTLP/JSON body unchanged, on one line', async (t) => {
   const { exporter, path } = await writing(t, t.testdir());
   const sent = otlpBatch(1, { format: 'otlp_json' });
   const pretty = JSON.stringify(JSON.parse(sent.body.toString()), null, 2);
@@ -163,7 +163,7 @@ t.test('an OTLP/JSON body stays as it was sent, on one line', async (t) => {
   t.same(JSON.parse(second), JSON.parse(first));
 });
 
-t.test('native events and observations leave as spans where that is asked for', async (t) => {
+t.test('writes native events and observations as spans with format: otlp_json', async (t) => {
   const { exporter, path } = await writing(t, t.testdir(), { format: 'otlp_json' });
   const source = nativeBatch([nativeEvent({ id: 'x', name: 'call' })]);
   await exporter.consume(source);
@@ -178,10 +178,10 @@ t.test('native events and observations leave as spans where that is asked for', 
   t.match(names[0], /"name":"call"/);
   t.match(names[1], /"name":"call"/);
   t.match(names[2], /"name":"second"/);
-  t.notMatch(names[2], /"name":"first"/, 'one that was not handed on');
+  t.notMatch(names[2], /"name":"first"/, 'the span without an observation');
 });
 
-t.test('a large batch is the same line, made in a thread', async (t) => {
+t.test('renders a large OTLP batch in a thread, as one line', async (t) => {
   const { exporter, path } = await writing(t, t.testdir());
   const attributes = { text: 'x'.repeat(2_000) };
   const spans = Array.from({ length: 500 }, (_, i) => ({
@@ -193,7 +193,7 @@ t.test('a large batch is the same line, made in a thread', async (t) => {
   t.match(line, { resourceSpans: [{ scopeSpans: [{ spans: { length: 500 } }] }] });
 });
 
-t.test('half a line of OTLP is cut off at the next start', async (t) => {
+t.test('removes half a line of OTLP at the next start', async (t) => {
   const directory = t.testdir();
   const first = await writing(t, directory);
   await first.exporter.consume(otlpBatch(1));
@@ -204,7 +204,7 @@ t.test('half a line of OTLP is cut off at the next start', async (t) => {
   t.equal(linesOf(readFileSync(path, 'utf8')).length, 2);
 });
 
-t.test('batches that come together all arrive, whole and in order', async (t) => {
+t.test('writes concurrent batches whole and in order', async (t) => {
   const { exporter, path } = await writing(t, t.testdir());
   const batches = Array.from({ length: 40 }, (_, i) => sized(100 + i * 1000));
   await Promise.all(batches.map((batch) => exporter.consume(batch)));
@@ -214,7 +214,7 @@ t.test('batches that come together all arrive, whole and in order', async (t) =>
   );
 });
 
-t.test('the file is renamed exactly before it would grow too large', async (t) => {
+t.test('renames the file exactly before it would exceed max_megabytes', async (t) => {
   const directory = t.testdir();
   const probe = await writing(t, join(directory, 'probe'));
   await probe.exporter.consume(sized(1000));
@@ -234,10 +234,10 @@ t.test('the file is renamed exactly before it would grow too large', async (t) =
   for (let i = 0; i < 3; i++) await exporter.consume(sized(1000));
   t.ok(
     readdirSync(join(directory, 'real')).includes('traces-2026-01-15T12-00-00.000Z.0001.jsonl'),
-    'a second one in the same millisecond covers nothing',
+    'a second rotation in the same millisecond replaces no file',
   );
   await exporter.consume(sized(10_000));
-  t.ok(statSync(path).size > line * 3, 'one that is larger than the limit stands alone');
+  t.ok(statSync(path).size > line * 3, 'a batch above the limit has a file of its own');
   clock.advance(1000);
   await Promise.all([1, 2, 3, 4, 5, 6].map(() => exporter.consume(sized(1000))));
   for (const name of readdirSync(join(directory, 'real'))) {
@@ -246,7 +246,7 @@ t.test('the file is renamed exactly before it would grow too large', async (t) =
   }
 });
 
-t.test('renamed files go when they are too many or too old, and no others', async (t) => {
+t.test('deletes renamed files that are too many or too old, and no other files', async (t) => {
   const directory = t.testdir({
     'traces-2026-01-01T00-00-00.000Z.jsonl': '{}\n',
     'traces-2026-01-14T00-00-00.000Z.jsonl': '{}\n',
@@ -268,7 +268,7 @@ t.test('renamed files go when they are too many or too old, and no others', asyn
   ]);
 });
 
-t.test('a compressed file is readable after every write, and after a crash', async (t) => {
+t.test('keeps a compressed file readable after every write and after a crash', async (t) => {
   const directory = t.testdir();
   const path = join(directory, 'traces.jsonl');
   {
@@ -290,7 +290,7 @@ t.test('a compressed file is readable after every write, and after a crash', asy
   }
 });
 
-t.test('a torn line is cut off at the start', async (t) => {
+t.test('removes half a line at the start', async (t) => {
   for (const [before, after] of [
     ['{"a":1}\n{"raw_event_id":"raw_', '{"a":1}\n'],
     ['{"a":1}\n{"raw', '{"a":1}\n'],
@@ -305,7 +305,7 @@ t.test('a torn line is cut off at the start', async (t) => {
   }
 });
 
-t.test('it does not start on what is not its own', async (t) => {
+t.test('refuses to start on a file with other content', async (t) => {
   const directory = t.testdir({ notes: 'dear diary\n', elsewhere: '{}\n', one: '{"a":1}' });
   symlinkSync(join(directory, 'elsewhere'), join(directory, 'link'));
   execFileSync('mkfifo', [join(directory, 'pipe')]);
@@ -323,13 +323,13 @@ t.test('it does not start on what is not its own', async (t) => {
   await t.rejects(start('elsewhere', { compression: 'zstd' }), /does not hold zstd frames/);
   await t.rejects(start('one'), /does not hold JSON lines/);
   await t.rejects(start('link'), { code: 'ELOOP' });
-  await t.rejects(start('pipe'), /no regular file/);
+  await t.rejects(start('pipe'), /is not a regular file/);
   await t.rejects(start('folder'), { code: 'EISDIR' });
   await t.rejects(start('no/such/folder/file', { create_directory: false }), { code: 'ENOENT' });
   t.equal(readFileSync(join(directory, 'notes'), 'utf8'), 'dear diary\n');
 });
 
-t.test('a file that was moved away is opened anew', async (t) => {
+t.test('opens a new file after the file was moved', async (t) => {
   const directory = t.testdir();
   const { exporter, path } = await writing(t, directory);
   await exporter.consume(sized(10));
@@ -340,7 +340,7 @@ t.test('a file that was moved away is opened anew', async (t) => {
   t.equal(linesOf(readFileSync(`${path}.1`, 'utf8')).length, 1);
 });
 
-t.test('what cannot be written may be tried again, and leaves nothing half written', async (t) => {
+t.test('rejects a failed write with RetryableError, and leaves no partial line', async (t) => {
   const directory = t.testdir();
   const { exporter, path } = await writing(t, directory, { create_directory: false });
   await exporter.consume(sized(10));
@@ -356,7 +356,7 @@ t.test('what cannot be written may be tried again, and leaves nothing half writt
   t.equal(linesOf(readFileSync(path, 'utf8')).length, 2);
 });
 
-t.test('a full disk refuses, keeps the file whole, and goes on when there is room', async (t) => {
+t.test('on a full disk, refuses batches and keeps the file whole', async (t) => {
   const directory = t.testdir();
   const script = `
     import { factory } from '${join(process.cwd(), 'exporters/file/factory.ts')}';
@@ -378,7 +378,7 @@ t.test('a full disk refuses, keeps the file whole, and goes on when there is roo
     console.log(JSON.stringify(outcomes));
   `;
   writeFileSync(join(directory, 'script.ts'), script);
-  // A limit on the size of files stands for the end of the disk: the last write is cut short in the same way.
+  // A limit on the size of files cuts the last write short, as a full disk does.
   const output = execFileSync(
     'bash',
     ['-c', `ulimit -f 100; exec "${process.execPath}" "${join(directory, 'script.ts')}"`],
@@ -387,7 +387,7 @@ t.test('a full disk refuses, keeps the file whole, and goes on when there is roo
   t.same(JSON.parse(output), ['written', 'written', 'RetryableError', 'RetryableError', 2, '']);
 });
 
-t.test('after its shutdown it takes nothing', async (t) => {
+t.test('refuses batches after the shutdown', async (t) => {
   const { exporter } = await writing(t, t.testdir());
   const underWay = exporter.consume(sized(10));
   await underWay;
@@ -396,7 +396,7 @@ t.test('after its shutdown it takes nothing', async (t) => {
   await t.rejects(exporter.consume(sized(10)), { name: 'RetryableError', code: 'shutting_down' });
 });
 
-t.test('an observation is one line, however its payload was spelled', async (t) => {
+t.test('writes an observation on one line, whatever white space its payload has', async (t) => {
   const { exporter, path } = await writing(t, t.testdir());
   const inputs = { text: 'a\nb  c\u2028', list: [1, { deep: '\r\n' }] };
   const spelled = JSON.stringify(inputs, null, '\r\n  ').replace('1', '1.50e1');
@@ -407,10 +407,10 @@ t.test('an observation is one line, however its payload was spelled', async (t) 
   const [line] = linesOf(text);
   t.equal(text.split(/\r|\n/).length, 2);
   t.same(line?.inputs, { ...inputs, list: [15, { deep: '\r\n' }] });
-  t.match(text, '1.50e1', 'numbers keep their spelling');
+  t.match(text, '1.50e1', 'the spelling of numbers');
 });
 
-t.test('a large batch is written as a small one is', async (t) => {
+t.test('renders large observations in a thread like small ones', async (t) => {
   const { exporter, path } = await writing(t, t.testdir());
   const source = nativeBatch([
     nativeEvent({ id: 'a', inputs: 'x'.repeat(2 * 1_048_576) }),

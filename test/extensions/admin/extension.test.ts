@@ -14,7 +14,7 @@ import { fakeStore } from '../../helper/fake-store.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { dial } from '../../helper/wire.ts';
-import { serving, TOKEN } from './bench.ts';
+import { serving, TOKEN } from './serving.ts';
 
 t.test('shows and changes the organization, with limits in force and usage', async (t) => {
   const { ask } = await serving(t);

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
-import { type Answered, type Ask, type Asked, serving } from './bench.ts';
+import { type Answered, type Ask, type Asked, serving } from './serving.ts';
 
 /**
  * The OpenAPI document is held against the running server: every status it names is asked for, every
@@ -26,8 +26,8 @@ type Document = {
 const METHODS = ['get', 'post', 'put', 'patch', 'delete'];
 
 async function described(t: Parameters<typeof serving>[0]) {
-  const bench = await serving(t);
-  const answer = await bench.ask('GET', '/api/v1/openapi.json', { token: null });
+  const rig = await serving(t);
+  const answer = await rig.ask('GET', '/api/v1/openapi.json', { token: null });
   const document = answer.json as Document;
   const ajv = new Ajv2020({ strict: true, strictTypes: false, allErrors: true });
   addFormats.default(ajv);
@@ -41,7 +41,7 @@ async function described(t: Parameters<typeof serving>[0]) {
     compiled.set(ref, found);
     return found;
   };
-  return { ...bench, document, schemaAt };
+  return { ...rig, document, schemaAt };
 }
 
 /** Operations of the admin listener; those of the other one name their servers. */
@@ -57,8 +57,8 @@ function managed(document: Document): { path: string; method: string; operation:
 }
 
 type Ids = { project: string; key: string };
-type Scene = { ask: Ask; send(more?: Asked, path?: string): Promise<Answered> } & Bench & Ids;
-type Bench = Awaited<ReturnType<typeof serving>>;
+type Scene = { ask: Ask; send(more?: Asked, path?: string): Promise<Answered> } & Rig & Ids;
+type Rig = Awaited<ReturnType<typeof serving>>;
 
 /** Bodies that the operation takes. */
 const BODIES: Record<string, unknown> = {
@@ -102,13 +102,13 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
   },
 };
 
-async function sceneFor(bench: Bench, method: string, path: string): Promise<Scene> {
-  const { ask } = bench;
+async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> {
+  const { ask } = rig;
   const project = (await ask('POST', '/api/v1/projects', { body: { name: 'scene' } })).json.id;
   const key = (await ask('POST', `/api/v1/projects/${project}/keys`, { body: {} })).json.id;
   const id = path.startsWith('/api/v1/keys') ? key : project;
   return {
-    ...bench,
+    ...rig,
     project,
     key,
     send(more = {}, change = '') {

@@ -1,8 +1,9 @@
 import { isUtf8 } from 'node:buffer';
 import fc from 'fast-check';
 import t from 'tap';
-import { DecodedText, maskRange } from '../../../src/model/texts.ts';
+import { DecodedText } from '../../../src/model/texts.ts';
 import { inside } from './json/texts.ts';
+import { maskRange } from './masking.ts';
 
 /** The spelling of a text within a JSON string, with a prefix and a suffix that must not change. */
 function escaped(spelling: string) {

@@ -244,6 +244,34 @@ t.test('usage is measured after edits, also of masked escapes', async (t) => {
   t.equal(payload(sealed, 0).inputs, '{"x":"************!"}');
 });
 
+t.test('a mask with its text never cuts a character or an escape', async (t) => {
+  const text = '{"events":[{"id":"a","name":"x\\u0041\\ud83d\\ude00é","inputs":{"pin":1234}}]}';
+  const batch = received(rawBatch('native', Buffer.from(text), 1));
+  const places: TextPlace[] = [];
+  visitTexts(batch.index, 0, { text: (place) => places.push({ ...place }) });
+  const name = places.find(({ field }) => field === 'name') as TextPlace;
+  mask(batch, [{ item: 0, start: name.start + 2, end: name.start + 8, text: name }]);
+  mask(batch, [{ item: 0, start: name.end - 1, end: name.end, text: name }]);
+  applyEdits(batch);
+  const [event] = JSON.parse(batch.index.bytes.toString()).events;
+  t.equal(event.name, `x${'*'.repeat(20)}`);
+});
+
+t.test('a mask with the form of a number leaves a number', async (t) => {
+  const text = '{"events":[{"id":"a","inputs":{"pin":1234}}]}';
+  const batch = received(rawBatch('native', Buffer.from(text), 1));
+  const before = measure(batch).bytes;
+  visitTexts(batch.index, 0, {
+    text: () => {},
+    marks: (start, end) => batch.index.bytes.toString('utf8', start, end) === 'pin',
+    scalar: (place) => mask(batch, [{ item: 0, ...place }]),
+  });
+  t.equal(takeEdited(batch), 1);
+  applyEdits(batch);
+  t.equal(batch.index.bytes.toString(), text.replace('1234', '0   '));
+  t.equal(measure(batch).bytes, before - 3);
+});
+
 t.test('bytes that items share are edited for every open item', async (t) => {
   for (const format of ['otlp_proto', 'otlp_json'] as const) {
     const batch = received(batchOf(format, 3));

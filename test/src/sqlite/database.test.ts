@@ -1,18 +1,17 @@
 import type { Test } from 'tap';
 import t from 'tap';
-import type { Database } from '../../../src/sqlite/database.ts';
 import { openDatabase } from '../../../src/sqlite/database.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
-async function open(t: Test, module = './statements.ts', directory = t.testdir({})) {
-  const database: Database = await openDatabase({
+async function open(t: Test, { file = './statements.ts', directory = t.testdir({}) } = {}) {
+  const database = await openDatabase<typeof import('./statements.ts')>({
     directory,
     name: 'test',
     createDirectory: true,
     minFreeBytes: 0,
     reserveBytes: 0,
-    modules: [{ url: new URL(module, import.meta.url).href, options: {} }],
+    operations: new URL(file, import.meta.url),
     clock: fakeClock(),
     logger: recordingLogger(),
   });
@@ -20,13 +19,15 @@ async function open(t: Test, module = './statements.ts', directory = t.testdir({
   return database;
 }
 
-t.test('a commit is synced to disk', async (t) => {
+t.test('syncs every commit to disk', async (t) => {
   const database = await open(t);
-  t.equal(await database.write('sync', []), 2, 'synchronous = FULL');
-  t.same(await database.write('pages', []), [8192, 'wal', 1000]);
+  t.equal(await database.write('pragma', ['synchronous']), 2, 'FULL');
+  t.equal(await database.write('pragma', ['page_size']), 8192);
+  t.equal(await database.write('pragma', ['journal_mode']), 'wal');
+  t.equal(await database.write('pragma', ['wal_autocheckpoint']), 1000);
 });
 
-t.test('every call gets its own answer, and the next reading sees it', async (t) => {
+t.test('answers every call on its own, and shows its effect to the next read', async (t) => {
   const database = await open(t);
   const answers = await Promise.all([3, 1, 2].map((value) => database.write('add', [value])));
   t.same(answers, [6, 2, 4]);
@@ -34,7 +35,7 @@ t.test('every call gets its own answer, and the next reading sees it', async (t)
   t.same(await database.search('all', []), [1, 2, 3]);
 });
 
-t.test('of a group only what is bad fails, and leaves nothing behind', async (t) => {
+t.test('rejects only the failing calls of a group, and rolls them back', async (t) => {
   const database = await open(t);
   await database.write('add', [1]);
   const results = await Promise.allSettled([
@@ -42,6 +43,7 @@ t.test('of a group only what is bad fails, and leaves nothing behind', async (t)
     database.write('add', [1]),
     database.write('fail', []),
     database.write('addAndFail', [3]),
+    // @ts-expect-error: the file of operations has no such name
     database.write('unknown', []),
     database.write('add', [4]),
   ]);
@@ -58,37 +60,46 @@ t.test('of a group only what is bad fails, and leaves nothing behind', async (t)
   t.same(await database.read('all', []), [1, 2, 4]);
 });
 
-t.test('what nobody waits for is written all the same, at the latest when it closes', async (t) => {
+t.test('the types refuse arguments of another operation', async (t) => {
+  const database = await open(t);
+  // @ts-expect-error: `add` takes a number
+  await t.rejects(database.write('add', ['one']), { message: 'datatype mismatch' });
+  // @ts-expect-error: the reading threads have no `add`
+  await t.rejects(database.read('add', [1]), { message: 'unknown operation add' });
+  const doubled: number = await database.write('add', [21]);
+  t.equal(doubled, 42);
+});
+
+t.test('writes lazy calls too, at the latest when it closes', async (t) => {
   const directory = t.testdir({});
-  const database = await open(t, './statements.ts', directory);
+  const database = await open(t, { directory });
   t.equal(await database.write('add', [1], { lazy: true }), 2);
   const last = database.write('add', [2], { lazy: true });
   await database.close();
   t.equal(await last, 4);
   await t.rejects(database.write('add', [3]), { name: 'RetryableError', code: 'storage_failed' });
-  t.same(await (await open(t, './statements.ts', directory)).read('all', []), [1, 2]);
+  t.same(await (await open(t, { directory })).read('all', []), [1, 2]);
 });
 
-t.test('readers cannot write, and hand over bytes', async (t) => {
+t.test('reading threads cannot write, and their bytes move to the caller', async (t) => {
   const database = await open(t);
-  await t.rejects(database.read('write', []), { code: 'storage_failed', message: /readonly/ });
-  t.same(await database.read('blob', [3]), new Uint8Array([7, 7, 7]));
+  await t.rejects(database.read('insert', []), { code: 'storage_failed', message: /readonly/ });
+  t.same(await database.read('blob', [3]), { bytes: new Uint8Array([7, 7, 7]) });
 });
 
-t.test('everything that waits is told when the thread ends', async (t) => {
+t.test('rejects every waiting call when the thread ends', async (t) => {
   const database = await open(t);
-  const waiting = [database.write('add', [1]), database.read('all', [])];
-  const told = Promise.allSettled(waiting);
+  const settled = Promise.allSettled([database.write('add', [1]), database.read('all', [])]);
   await database.crash();
-  for (const result of await told) {
+  for (const result of await settled) {
     if (result.status === 'rejected') t.match(result.reason, { code: 'storage_failed' });
   }
   await t.rejects(database.write('add', [2]), { name: 'RetryableError' });
 });
 
-t.test('a module that cannot be loaded fails the opening and keeps no lock', async (t) => {
+t.test('releases the lock if a file of operations cannot be loaded', async (t) => {
   const directory = t.testdir({});
-  await t.rejects(open(t, './no-such-module.ts', directory));
-  const database = await open(t, './statements.ts', directory);
+  await t.rejects(open(t, { file: './no-such-file.ts', directory }), /no-such-file/);
+  const database = await open(t, { directory });
   t.same(await database.read('all', []), []);
 });

@@ -6,12 +6,12 @@ import { native } from '../../../../src/model/native/format.ts';
 import { runs } from '../../../../src/model/runs/format.ts';
 import {
   DecodedText,
-  maskRange,
   maskScalar,
   type ScalarPlace,
   type TextField,
   type TextPlace,
 } from '../../../../src/model/texts.ts';
+import { maskRange } from '../masking.ts';
 import { inside, spelled, valueText } from './texts.ts';
 
 const LIMITS = { maxItems: 1000 };

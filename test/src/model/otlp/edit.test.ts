@@ -5,12 +5,12 @@ import { OTLP_STRIDE, OtlpField } from '../../../../src/model/otlp/fields.ts';
 import { otlpJson, otlpProto } from '../../../../src/model/otlp/format.ts';
 import {
   DecodedText,
-  maskRange,
   maskScalar,
   type ScalarPlace,
   type TextPlace,
 } from '../../../../src/model/texts.ts';
 import { decodeRequest, encodeRequest } from '../../../helper/otlp-proto.ts';
+import { maskRange } from '../masking.ts';
 import { type RequestForm, requestForm, type TextOf, textsOfRequest } from './forms.ts';
 
 const LIMITS = { maxItems: 1000 };

@@ -32,7 +32,7 @@ t.test('a span as an observation', async (t) => {
     }
   });
 
-  t.test('has the status that spec 3 maps its status to', async (t) => {
+  t.test('has an operation and status by its end time and status code', async (t) => {
     const of = (more: object) => {
       const { operation, status, ended } = read(spanOf(0, more)).observation;
       return [operation, status, ended];
@@ -185,7 +185,7 @@ t.test('custom fields', async (t) => {
     return read(span, around).observation.customFields;
   };
 
-  t.test('may be an object or dotted attributes, and merge in the order of spec 2.6', async (t) => {
+  t.test('may be an object or dotted attributes, and merge by precedence', async (t) => {
     t.strictSame(
       { ...fieldsOf({ custom_fields: { team: 'a', n: 3, yes: true } }) },
       {

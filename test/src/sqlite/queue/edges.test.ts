@@ -183,7 +183,7 @@ t.test('too little free space refuses before the disk is full', async (t) => {
   t.teardown(() => storage.close());
   const queue = await storage.openQueue(OPTIONS);
   await t.rejects(queue.append(nativeBatch(1)), { name: 'RetryableError', code: 'disk_full' });
-  t.match(logger.lines, [{ level: 'warn', message: /space is short/ }]);
+  t.match(logger.lines, [{ level: 'warn', message: /^Disk space below/ }]);
 });
 
 /** Writes over the bytes of a body inside the file, as a bad disk would. */

@@ -1,0 +1,191 @@
+/** The first statements of a write: locks, numbers for new rows, and the rows of its traces. */
+import type { Key } from '../../../src/store/rows/observation-row.ts';
+import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
+import type { PostgresTransaction } from '../connection/pool.ts';
+import type { Question } from '../connection/statement.ts';
+import { ask, question, row, rows } from '../connection/statement.ts';
+import type { Column } from './columns.ts';
+import { columnParameter, columnParameters, unnest } from './columns.ts';
+import type { TraceTableRow } from './rows.ts';
+import { TRACE_COLUMNS } from './rows.ts';
+import type { Snapshot } from './snapshot.ts';
+import { bytesOfKey, escapeText, keyOfBytes, keyParameter } from './text.ts';
+
+/** A trace may expire between its creation and its lock; after so many times in a row the write fails. */
+const LOCK_ATTEMPTS = 5;
+
+/** A trace of a write. `at`: when its first event was received, in milliseconds since the epoch. */
+export type TraceName = { readonly key: Key; readonly longId: string | null; readonly at: number };
+
+export type Begin = {
+  readonly project: string;
+  /** Locks out all other writes of the project. */
+  readonly isExclusive: boolean;
+  readonly batchIds: readonly string[];
+  /** The most observations and traces that the write may insert. */
+  readonly observations: number;
+  readonly traces: number;
+};
+
+export type Begun = {
+  /** Those of the raw batches that are in Postgres; they stay until the transaction ends. */
+  readonly batches: ReadonlySet<string>;
+  /** Numbers for rows to insert. */
+  readonly numbers: readonly number[];
+  readonly traceNumbers: readonly number[];
+};
+
+/**
+ * Locks the project. Writes of one project run side by side. A write that places runs without a trace is exclusive,
+ * because the rows of any other could be the run, or the parent, that it looks for.
+ */
+export function begin(write: Begin): Question<Begun> {
+  const { project, isExclusive, batchIds, observations, traces } = write;
+  const lock = isExclusive ? 'pg_advisory_xact_lock' : 'pg_advisory_xact_lock_shared';
+  return question(
+    [
+      `WITH held AS (SELECT id FROM batches WHERE id = ANY ($1) FOR KEY SHARE)
+       SELECT ${lock}(hashtextextended($4, 0)), ARRAY(SELECT id FROM held) AS batches,
+         to_json(ARRAY(
+           SELECT nextval('observation_numbers') FROM generate_series(1, $2::integer))) AS numbers,
+         to_json(ARRAY(
+           SELECT nextval('trace_numbers') FROM generate_series(1, $3::integer))) AS trace_numbers`,
+      [batchIds, observations, traces, `tracectl/runs/${project}`],
+    ],
+    ([begun]: readonly { batches: string[]; numbers: number[]; trace_numbers: number[] }[]) => ({
+      batches: new Set(begun?.batches),
+      numbers: begun?.numbers ?? [],
+      traceNumbers: begun?.trace_numbers ?? [],
+    }),
+  );
+}
+
+/** Whether the project has an update or a child that waits for its run. Most projects never have one. */
+export function hasWaiting(project: string): Question<boolean> {
+  return question(
+    [
+      `SELECT EXISTS (SELECT 1 FROM pending_updates WHERE project = $1)
+         OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1) AS some`,
+      [project],
+    ],
+    ([found]: readonly { some: boolean }[]) => found?.some === true,
+  );
+}
+
+const KEY_COLUMN: Column<Key> = { name: 'key', type: 'bytea', of: keyParameter };
+
+/** Whether updates or children wait for one of these observations, or one of them waits itself. */
+export async function isWaitedFor(
+  client: PostgresTransaction,
+  project: string,
+  keys: readonly Key[],
+): Promise<boolean> {
+  const found = await row<{ some: boolean }>(
+    client,
+    `SELECT EXISTS (SELECT 1 FROM pending_updates WHERE project = $1 AND key = ANY ($2::bytea[]))
+       OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1 AND key = ANY ($2::bytea[]))
+       OR EXISTS (SELECT 1 FROM waiting_children WHERE project = $1 AND parent = ANY ($2::bytea[])) AS some`,
+    [project, columnParameter(KEY_COLUMN, keys)],
+  );
+  return found?.some === true;
+}
+
+const NAME_COLUMNS: readonly Column<TraceName>[] = [
+  { name: 'key', type: 'bytea', of: ({ key }) => keyParameter(key) },
+  { name: 'long_id', type: 'text', of: ({ longId }) => longId && escapeText(longId) },
+  { name: 'at', type: 'bigint', of: ({ at }) => at },
+];
+
+type CreatedRow = { readonly n: number; readonly key: Buffer; readonly created_at: number };
+
+/** Creates the traces that do not exist, without observations, and notes them as empty. */
+export function createTraces(
+  project: string,
+  names: readonly TraceName[],
+  snapshot: Snapshot,
+): Question<void> {
+  return question(
+    [
+      `INSERT INTO traces AS t (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
+       SELECT $1, g.key, g.long_id, g.at, 0, 0, g.at, g.at
+       FROM ${unnest(NAME_COLUMNS, 2)} AS g (key, long_id, at) ORDER BY g.key
+       ON CONFLICT (project, key) DO NOTHING
+       RETURNING t.n, t.key, t.created_at`,
+      [project, ...columnParameters(NAME_COLUMNS, names)],
+    ],
+    (created: readonly CreatedRow[]) => {
+      for (const { n, key, created_at } of created) {
+        snapshot.numbers.set(nameOfKey(keyOfBytes(key)), n);
+        snapshot.empty.set(n, created_at);
+      }
+    },
+  );
+}
+
+/**
+ * Locks the traces that `createTraces` found, in the order of their keys, so that two writes never deadlock. A trace
+ * that expired since is created again.
+ */
+export async function lockTraces(
+  client: PostgresTransaction,
+  project: string,
+  names: readonly TraceName[],
+  snapshot: Snapshot,
+): Promise<void> {
+  const unlocked = () => names.filter(({ key }) => !snapshot.numbers.has(nameOfKey(key)));
+  for (let attempt = 0; unlocked().length > 0; attempt++) {
+    if (attempt === LOCK_ATTEMPTS) throw new Error('traces expire as fast as they are created');
+    const keys = unlocked().map(({ key }) => key);
+    await lockTracesByKey(client, project, keys, snapshot);
+    const gone = unlocked();
+    if (gone.length > 0) await ask(client, createTraces(project, gone, snapshot));
+  }
+}
+
+type LockedRow = TraceTableRow & { readonly key: Buffer };
+
+const TRACE_CELLS = TRACE_COLUMNS.map(({ name }) => `t.${name}`).join(', ');
+
+/** Reads and locks the traces that exist. */
+export async function lockTracesByKey(
+  client: PostgresTransaction,
+  project: string,
+  keys: readonly Key[],
+  snapshot: Snapshot,
+): Promise<void> {
+  const locked = await rows<LockedRow>(
+    client,
+    `SELECT ${TRACE_CELLS}, t.key FROM traces t WHERE t.project = $1 AND t.key = ANY ($2)
+     ORDER BY t.key FOR UPDATE`,
+    [project, keys.map(bytesOfKey)],
+  );
+  noteTraces(locked, snapshot);
+}
+
+/** The same by number. Rejects with `TraceGone` if one of them does not exist any more. */
+export async function lockTracesByNumber(
+  client: PostgresTransaction,
+  numbers: ReadonlySet<number>,
+  snapshot: Snapshot,
+): Promise<void> {
+  const locked = await rows<LockedRow>(
+    client,
+    `SELECT ${TRACE_CELLS}, t.key FROM traces t WHERE t.n = ANY ($1::bigint[])
+     ORDER BY t.key FOR UPDATE`,
+    [[...numbers]],
+  );
+  noteTraces(locked, snapshot);
+  if (locked.length < numbers.size) throw new TraceGone();
+}
+
+function noteTraces(locked: readonly LockedRow[], snapshot: Snapshot): void {
+  for (const { key, ...trace } of locked) {
+    snapshot.numbers.set(nameOfKey(keyOfBytes(key)), trace.n);
+    snapshot.traces.set(trace.n, trace);
+  }
+}
+
+/** A trace was removed after the write saw one of its observations; the write starts over. */
+export class TraceGone extends Error {
+  override readonly name = 'TraceGone';
+}

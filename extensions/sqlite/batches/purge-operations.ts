@@ -1,0 +1,220 @@
+/** Removes expired traces and the data of deleted projects from the file, step by step, in the database thread. */
+import type { DatabaseSync, StatementSync } from 'node:sqlite';
+import { allBranches } from '../../../src/sqlite/queue/lookups.ts';
+import type { RemovedBatch, WalkedPage } from '../../../src/sqlite/queue/removal-operations.ts';
+import { batchRemoval } from '../../../src/sqlite/queue/removal-operations.ts';
+import type { Query } from '../../../src/sqlite/rows.ts';
+import { finds, rows } from '../../../src/sqlite/rows.ts';
+import type { RetentionWindow } from '../../../src/tenancy/rows.ts';
+
+/** Rows that one step removes: about a millisecond. */
+const STEP_ROWS = 200;
+/** Bytes of bodies that one step removes: every byte is overwritten, so a step also writes as much. */
+const STEP_BYTES = 1024 * 1024;
+/** Batches that one step of a walk reads. */
+const WALK_ROWS = 2000;
+/**
+ * The project of hidden traces, which no client has. A trace that is too large for one step moves there first, so that
+ * readers lose all of it at once.
+ */
+export const HIDDEN = '';
+
+export type RemovedTraces = {
+  readonly traces: number;
+  readonly observations: number;
+  /** Whether more may be left to remove. */
+  readonly hasMore: boolean;
+};
+
+/** A batch that no trace points into. */
+export type OrphanedBatch = {
+  readonly seq: number;
+  readonly project: string;
+  readonly receivedAt: number;
+};
+
+export function purgeOperations(db: DatabaseSync) {
+  return {
+    'purge.traces': tracePurge(db),
+    ...batchOperations(db),
+    ...projectOperations(db),
+  };
+}
+
+/** Removes traces of a project whose newest event is older than `since`, oldest first. */
+function tracePurge(db: DatabaseSync): (project: string, since: number) => RemovedTraces {
+  const oldest = rows<{ n: number; observations: number }>(
+    db,
+    `SELECT n, observations FROM traces WHERE project = ? AND updated_at < ?
+     ORDER BY updated_at LIMIT 1`,
+  );
+  const hide = db.prepare(`UPDATE traces SET project = '${HIDDEN}', key = n WHERE n = ?`);
+  const remove = traceRemoval(db);
+  return (project, since) => {
+    let traces = 0;
+    let observations = 0;
+    while (observations + traces < STEP_ROWS) {
+      const found = oldest.get(project, since);
+      if (found === undefined) return { traces, observations, hasMore: false };
+      if (project !== HIDDEN && found.observations > STEP_ROWS) {
+        hide.run(found.n);
+        traces++;
+        continue;
+      }
+      const removed = remove(found.n, STEP_ROWS);
+      observations += removed.observations;
+      if (removed.isComplete && project !== HIDDEN) traces++;
+    }
+    return { traces, observations, hasMore: true };
+  };
+}
+
+type RemovedPart = { readonly observations: number; readonly isComplete: boolean };
+
+/** Returns a function that removes up to `limit` observations of a trace, and after the last of them the trace. */
+function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => RemovedPart {
+  const observations = db.prepare(
+    'DELETE FROM observations WHERE n IN (SELECT n FROM observations WHERE trace = ? LIMIT ?)',
+  );
+  const batchesOf = rows<{ batch: number }>(db, 'SELECT batch FROM batch_traces WHERE trace = ?');
+  const pairs = db.prepare('DELETE FROM batch_traces WHERE trace = ?');
+  const free = db.prepare(
+    `INSERT OR IGNORE INTO free_batches
+     SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
+  );
+  const trace = db.prepare('DELETE FROM traces WHERE n = ?');
+  return (n, limit) => {
+    const removed = Number(observations.run(n, limit).changes);
+    if (removed === limit) return { observations: removed, isComplete: false };
+    const batches = batchesOf.all(n);
+    pairs.run(n);
+    for (const { batch } of batches) free.run(batch);
+    trace.run(n);
+    return { observations: removed, isComplete: true };
+  };
+}
+
+function batchOperations(db: DatabaseSync) {
+  const next = rows<{ seq: number; bytes: number }>(
+    db,
+    `SELECT f.seq, coalesce(length(r.body), 0) AS bytes
+     FROM free_batches f LEFT JOIN raw_batches r USING (seq) ORDER BY f.seq LIMIT ${STEP_ROWS}`,
+  );
+  const forget = db.prepare('DELETE FROM free_batches WHERE seq = ?');
+  const free = db.prepare('INSERT OR IGNORE INTO free_batches VALUES (?)');
+  const branches = allBranches(db);
+  const isPending = finds(db, 'SELECT 1 FROM queue_pending WHERE branch = ? AND seq = ?');
+  const hasTrace = finds(db, 'SELECT 1 FROM batch_traces WHERE batch = ?');
+  const remove = batchRemoval(db);
+  const unpair = db.prepare('DELETE FROM batch_traces WHERE batch = ?');
+
+  return {
+    'purge.free': (seqs: readonly number[]): void => {
+      for (const seq of seqs) free.run(seq);
+    },
+    /** Removes a step of the batches that no trace points into. */
+    'purge.batches': (): { removed: RemovedBatch[]; hasMore: boolean } => {
+      const all = branches();
+      const found = next.all();
+      const removed: RemovedBatch[] = [];
+      let bytes = 0;
+      for (const { seq, bytes: size } of found) {
+        if (removed.length > 0 && bytes + size > STEP_BYTES) return { removed, hasMore: true };
+        forget.run(seq);
+        // A replay can have given it a trace again. If it waits in a queue, the search for orphans finds it later.
+        if (hasTrace(seq) || all.some((branch) => isPending(branch, seq))) continue;
+        bytes += size;
+        const batch = remove(seq);
+        if (batch !== undefined) removed.push(batch);
+      }
+      return { removed, hasMore: found.length === STEP_ROWS };
+    },
+    /** Removes batches of a deleted project, even if traces point into them. */
+    'purge.batchesOf': (seqs: readonly number[]): RemovedBatch[] => {
+      for (const seq of seqs) {
+        unpair.run(seq);
+        forget.run(seq);
+      }
+      return seqs.flatMap((seq) => remove(seq) ?? []);
+    },
+  };
+}
+
+/** Each returns whether more may be left. */
+function projectOperations(db: DatabaseSync) {
+  const keys = db.prepare(
+    `DELETE FROM api_keys WHERE rowid IN (
+       SELECT rowid FROM api_keys WHERE project = ? LIMIT ${STEP_ROWS})`,
+  );
+  const updates = db.prepare(
+    `DELETE FROM pending_updates WHERE project = ?1 AND (key, batch, position) IN (
+       SELECT key, batch, position FROM pending_updates
+       WHERE project = ?1 AND received_at < ?2 LIMIT ${STEP_ROWS})`,
+  );
+  const children = db.prepare(
+    `DELETE FROM waiting_children WHERE project = ?1 AND key IN (
+       SELECT key FROM waiting_children WHERE project = ?1 AND received_at < ?2 LIMIT ${STEP_ROWS})`,
+  );
+  const rejections = db.prepare(
+    `DELETE FROM rejections WHERE project = ?1 AND n IN (
+       SELECT n FROM rejections WHERE project = ?1 AND at < ?2 ORDER BY n LIMIT ${STEP_ROWS})`,
+  );
+  const isFull = (statement: StatementSync, ...values: (string | number)[]): boolean =>
+    Number(statement.run(...values).changes) === STEP_ROWS;
+  return {
+    'purge.keys': (project: string): boolean => isFull(keys, project),
+    'purge.updates': (project: string, since: number): boolean =>
+      isFull(updates, project, since) || isFull(children, project, since),
+    'purge.rejections': (project: string, since: number): boolean =>
+      isFull(rejections, project, since),
+  };
+}
+
+type ProjectName = { readonly project: string };
+
+export function purgeReadOperations(db: DatabaseSync) {
+  const projects = rows<ProjectName>(
+    db,
+    `WITH RECURSIVE all_projects (project) AS (
+       SELECT min(project) FROM traces
+       UNION ALL
+       SELECT (SELECT min(project) FROM traces WHERE project > all_projects.project)
+       FROM all_projects WHERE project IS NOT NULL)
+     SELECT project FROM all_projects WHERE project IS NOT NULL`,
+  );
+  const hasExpired = finds(db, 'SELECT 1 FROM traces WHERE project = ? AND updated_at < ? LIMIT 1');
+  const walk = rows<OrphanedBatch & { isWanted: 0 | 1 }>(
+    db,
+    `SELECT seq, project, received_at AS receivedAt,
+       (EXISTS (SELECT 1 FROM batch_traces b WHERE b.batch = seq)
+        OR EXISTS (SELECT 1 FROM pending_updates u WHERE u.project = r.project AND u.batch = seq)
+       ) AS isWanted
+     FROM raw_batches r WHERE seq > ? ORDER BY seq LIMIT ${WALK_ROWS}`,
+  );
+  const withUpdates = rows<ProjectName>(
+    db,
+    'SELECT project FROM pending_updates UNION SELECT project FROM waiting_children',
+  );
+  const withRejections = rows<ProjectName>(db, 'SELECT DISTINCT project FROM rejections');
+  const namesOf = (query: Query<ProjectName>): string[] =>
+    query.all().map(({ project }) => project);
+  return {
+    'purge.projects': (): string[] => namesOf(projects),
+    /** The windows of which traces have expired. */
+    'purge.due': (windows: readonly RetentionWindow[]): RetentionWindow[] =>
+      windows.filter(({ project, since }) => hasExpired(project, since)),
+    /** One step over all batches; finds those that no trace and no pending update points into. */
+    'purge.orphans': (after: number): WalkedPage<OrphanedBatch, number> => {
+      const page = walk.all(after);
+      const found = page
+        .filter(({ isWanted }) => isWanted === 0)
+        .map(({ seq, project, receivedAt }) => ({ seq, project, receivedAt }));
+      return { found, next: page.length < WALK_ROWS ? null : (page.at(-1)?.seq ?? null) };
+    },
+    /** Projects with pending updates, and projects with a log of rejections. */
+    'purge.others': (): { updates: string[]; rejections: string[] } => ({
+      updates: namesOf(withUpdates),
+      rejections: namesOf(withRejections),
+    }),
+  };
+}

@@ -1,0 +1,92 @@
+/** The log of rejections, the history of usage, and the audit log, in the database thread. */
+import type { DatabaseSync } from 'node:sqlite';
+import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
+import { ALL_USAGE } from '../../../src/sqlite/queue/usage-operations.ts';
+import { cell, rows } from '../../../src/sqlite/rows.ts';
+import type {
+  AuditRow,
+  LedgerCheck,
+  Numbered,
+  ProjectRejections,
+  RejectedRow,
+  RejectionRow,
+  UsageHistory,
+  UsedRow,
+} from '../../../src/tenancy/rows.ts';
+import { auditWriting } from './audit-writing.ts';
+
+export function logOperations(db: DatabaseSync) {
+  const newest = cell<number>(db, 'SELECT coalesce(max(n), 0) FROM rejections WHERE project = ?');
+  const insert = db.prepare('INSERT INTO rejections VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)');
+  const trim = db.prepare('DELETE FROM rejections WHERE project = ? AND n <= ?');
+  const isDeleted = deletedProjects(db);
+  const count = db.prepare(
+    `INSERT INTO rejected_hours VALUES (:hour, :project, :key, :code, :count)
+     ON CONFLICT DO UPDATE SET count = count + excluded.count`,
+  );
+  return {
+    /** Keeps the newest `most` rejections of every project; the counts per hour stay. */
+    'rejections.record': (
+      projects: readonly ProjectRejections[],
+      counts: readonly RejectedRow[],
+      most: number,
+    ): void => {
+      for (const { project, rows } of projects) {
+        if (isDeleted(project)) continue;
+        let n = newest(project) ?? 0;
+        for (const { at, key, path, code, reason, item, count } of rows) {
+          insert.run(project, ++n, at, key, path, code, reason, item, count);
+        }
+        trim.run(project, n - most);
+      }
+      for (const row of counts) count.run(row);
+    },
+    'audit.record': auditWriting(db).record,
+  };
+}
+
+export function logReadOperations(db: DatabaseSync) {
+  const rejections = rows<Numbered<RejectionRow>>(
+    db,
+    `SELECT n, at, key, path, code, reason, item, count FROM rejections
+     WHERE project = ? AND n < ? AND at >= ? ORDER BY n DESC LIMIT ?`,
+  );
+  const used = rows<UsedRow>(
+    db,
+    `SELECT hour, project, key, sum(events) AS events, sum(bytes) AS bytes FROM ${ALL_USAGE}
+     WHERE hour >= ?1 AND hour < ?2 AND (?3 IS NULL OR project = ?3) GROUP BY hour, project, key`,
+  );
+  const rejected = rows<RejectedRow>(
+    db,
+    `SELECT hour, project, key, code, count FROM rejected_hours
+     WHERE hour >= ?1 AND hour < ?2 AND (?3 IS NULL OR project = ?3)`,
+  );
+  const audit = rows<Numbered<AuditRow>>(
+    db,
+    `SELECT n, at, actor, address, action, subject, details FROM audit_log
+     WHERE n < ? ORDER BY n DESC LIMIT ?`,
+  );
+  const checks = rows<LedgerCheck>(
+    db,
+    `SELECT project, key, sum(events) AS events, sum(bytes) AS bytes,
+       sum(kept_events) AS keptEvents, sum(kept_bytes) AS keptBytes
+     FROM (
+       SELECT project, key, events, bytes, 0 AS kept_events, 0 AS kept_bytes FROM ${ALL_USAGE}
+       UNION ALL SELECT project, key, 0, 0, usage_events, usage_bytes FROM raw_batches)
+     GROUP BY project, key`,
+  );
+  return {
+    'rejections.list': (
+      project: string,
+      before: number,
+      since: number,
+      limit: number,
+    ): Numbered<RejectionRow>[] => rejections.all(project, before, since, limit),
+    'usage.history': (from: number, to: number, project: string | null): UsageHistory => ({
+      used: used.all(from, to, project),
+      rejected: rejected.all(from, to, project),
+    }),
+    'usage.check': (): LedgerCheck[] => checks.all(),
+    'audit.list': (before: number, limit: number): Numbered<AuditRow>[] => audit.all(before, limit),
+  };
+}

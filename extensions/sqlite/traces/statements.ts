@@ -1,0 +1,283 @@
+import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
+import type { Query } from '../../../src/sqlite/rows.ts';
+import { cell, finds, rows, tuples } from '../../../src/sqlite/rows.ts';
+import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
+import { ROW_COLUMNS } from '../../../src/store/rows/observation-row.ts';
+import type { NumberedRow, ObservationTable } from '../../../src/store/rows/observation-write.ts';
+import { rootKeyOf, sumsOf, sumsToText, TraceState } from '../../../src/store/rows/trace-sums.ts';
+
+/** A row of `observations`. A tuple, because a batch of merged observations reads one for each. */
+export type ObservationCells = [
+  n: number,
+  batch: number,
+  createdAt: number,
+  updatedAt: number,
+  merged: string | null,
+  ...row: ObservationRow,
+];
+
+/** The columns of `ObservationCells`, in its order. */
+export const OBSERVATION_COLUMN_NAMES = [
+  ...['n', 'batch', 'created_at', 'updated_at', 'merged'],
+  ...ROW_COLUMNS.split(', '),
+];
+
+/** The cells before the `ObservationRow`. */
+const CELL = { N: 0, BATCH: 1, CREATED_AT: 2, UPDATED_AT: 3, MERGED: 4, ROW: 5 } as const;
+
+/** The state of a trace. A tuple, because every write reads one for each trace. */
+type TraceCells = readonly [
+  startMs: number | null,
+  startNs: number | null,
+  endMs: number | null,
+  endNs: number | null,
+  root: number | null,
+  name: string | null,
+  status: number | null,
+  observations: number,
+  modelUsage: string | null,
+  otherUsage: string | null,
+  createdAt: number,
+  updatedAt: number,
+];
+
+/** Reads a cell by the values of the statement. */
+type CellQuery<Value> = (...values: SQLInputValue[]) => Value | undefined;
+
+type PendingUpdate = { readonly batch: number; readonly row: string; readonly receivedAt: number };
+
+/** The statements of a writing connection, with the types of their rows. */
+export class Statements implements ObservationTable<number> {
+  readonly #seqOf: CellQuery<number>;
+  readonly #batchId: CellQuery<string>;
+  readonly #insert: StatementSync;
+  readonly #update: StatementSync;
+  readonly #row: Query<ObservationCells>;
+  readonly #rowsOf: Query<ObservationCells>;
+  readonly #rowByNumber: Query<ObservationCells>;
+  readonly #traceNumber: CellQuery<number>;
+  readonly #addTrace: StatementSync;
+  readonly #trace: Query<TraceCells>;
+  readonly #saveTrace: StatementSync;
+  readonly #traceOfRun: CellQuery<number>;
+  readonly #addPending: StatementSync;
+  readonly #anyPending: () => boolean;
+  readonly #pending: Query<PendingUpdate>;
+  readonly #dropPending: StatementSync;
+  readonly #addPair: StatementSync;
+  readonly #copyPairs: StatementSync;
+  readonly #move: StatementSync;
+  readonly #remove: StatementSync;
+  readonly #removePairs: StatementSync;
+  readonly #removeTrace: StatementSync;
+
+  constructor(db: DatabaseSync) {
+    const select = `SELECT ${OBSERVATION_COLUMN_NAMES.join(', ')} FROM observations`;
+    const values = ROW_COLUMNS.split(', ');
+    this.#seqOf = cell(db, 'SELECT seq FROM raw_batches WHERE id = ?');
+    this.#batchId = cell(db, 'SELECT id FROM raw_batches WHERE seq = ?');
+    this.#insert = db.prepare(
+      `INSERT INTO observations (trace, batch, created_at, updated_at, ${ROW_COLUMNS})
+       VALUES (?, ?, ?, ?, ${values.map(() => '?').join(', ')}) ON CONFLICT (trace, key) DO NOTHING`,
+    );
+    this.#update = db.prepare(
+      `UPDATE observations SET batch = ?, created_at = ?, updated_at = ?, merged = ?,
+         ${values.map((column) => `${column} = ?`).join(', ')} WHERE n = ?`,
+    );
+    this.#row = tuples(db, `${select} WHERE trace = ? AND key = ?`);
+    this.#rowsOf = tuples(db, `${select} WHERE trace = ?`);
+    this.#rowByNumber = tuples(db, `${select} WHERE n = ?`);
+    this.#traceNumber = cell(db, 'SELECT n FROM traces WHERE project = ? AND key = ?');
+    this.#addTrace = db.prepare(
+      `INSERT INTO traces (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
+       VALUES (?1, ?2, ?3, ?4, 0, 0, ?4, ?4)`,
+    );
+    this.#trace = tuples(
+      db,
+      `SELECT start_ms, start_ns, end_ms, end_ns, root, name, status, observations, model_usage,
+         other_usage, created_at, updated_at FROM traces WHERE n = ?`,
+    );
+    this.#saveTrace = db.prepare(
+      `UPDATE traces SET at_ms = ?, at_ns = ?, start_ms = ?, start_ns = ?, end_ms = ?, end_ns = ?,
+         root = ?, name = ?, status = ?, observations = ?, model_usage = ?, other_usage = ?,
+         created_at = ?, updated_at = ? WHERE n = ?`,
+    );
+    this.#traceOfRun = cell(
+      db,
+      `SELECT o.trace FROM observations o JOIN traces t ON t.n = o.trace
+       WHERE o.key = ? AND substr(o.key, 1, 1) <> ':' AND t.project = ? ORDER BY o.n DESC LIMIT 1`,
+    );
+    this.#addPending = db.prepare(
+      'INSERT OR IGNORE INTO pending_updates VALUES (?, ?, ?, ?, ?, ?)',
+    );
+    this.#anyPending = finds(db, 'SELECT 1 FROM pending_updates LIMIT 1');
+    this.#pending = rows(
+      db,
+      'SELECT batch, row, received_at AS receivedAt FROM pending_updates WHERE project = ? AND key = ?',
+    );
+    this.#addPair = db.prepare('INSERT OR IGNORE INTO batch_traces VALUES (?, ?)');
+    this.#copyPairs = db.prepare(
+      'INSERT OR IGNORE INTO batch_traces SELECT batch, ?2 FROM batch_traces WHERE trace = ?1',
+    );
+    this.#move = db.prepare(
+      `UPDATE observations SET trace = ?2 WHERE n = ?1
+       AND NOT EXISTS (SELECT 1 FROM observations WHERE trace = ?2 AND key = ?3)`,
+    );
+    this.#remove = db.prepare('DELETE FROM observations WHERE n = ?');
+    this.#removePairs = db.prepare('DELETE FROM batch_traces WHERE trace = ?');
+    this.#removeTrace = db.prepare('DELETE FROM traces WHERE n = ?');
+    this.#dropPending = db.prepare('DELETE FROM pending_updates WHERE project = ? AND key = ?');
+  }
+
+  seqOf(batchId: string): number | undefined {
+    return this.#seqOf(batchId);
+  }
+
+  batchId(seq: number): string {
+    return this.#batchId(seq) ?? '';
+  }
+
+  /** The new row's number; undefined when the observation has a row already. */
+  insert(trace: number, row: ObservationRow, state: RowState<number>): number | undefined {
+    const { changes, lastInsertRowid } = this.#insert.run(
+      trace,
+      state.batch,
+      state.createdAt,
+      state.updatedAt,
+      ...row,
+    );
+    return changes === 0 ? undefined : Number(lastInsertRowid);
+  }
+
+  update(n: number, row: ObservationRow, state: RowState<number>): void {
+    const { batch, createdAt, updatedAt, merged } = state;
+    this.#update.run(batch, createdAt, updatedAt, merged, ...row, n);
+  }
+
+  row(trace: number, key: Key): NumberedRow<number> {
+    const found = this.#row.get(trace, key);
+    if (found === undefined)
+      throw new Error(`trace ${trace} has lost an observation within a transaction`);
+    return splitRow(found);
+  }
+
+  rowsOf(trace: number): NumberedRow<number>[] {
+    return this.#rowsOf.all(trace).map(splitRow);
+  }
+
+  traceNumber(project: string, key: Key): number | undefined {
+    return this.#traceNumber(project, key);
+  }
+
+  addTrace(project: string, key: Key, longId: string | null, at: number): number {
+    return Number(this.#addTrace.run(project, key, longId, at).lastInsertRowid);
+  }
+
+  traceState(n: number): TraceState {
+    const row = this.#trace.get(n);
+    if (row === undefined) throw new Error(`trace ${n} is lost within a transaction`);
+    const [startMs, startNs, endMs, endNs, root, name, status, observations, ...rest] = row;
+    const [modelUsage, otherUsage, createdAt, updatedAt] = rest;
+    const state = new TraceState(n, createdAt);
+    state.seen(updatedAt);
+    state.startMs = startMs;
+    state.startNs = startNs;
+    state.endMs = endMs;
+    state.endNs = endNs;
+    state.name = name;
+    state.status = status;
+    state.count = observations;
+    state.modelUsage = sumsOf(modelUsage);
+    state.otherUsage = sumsOf(otherUsage);
+    state.root = root;
+    const found = root === null ? undefined : this.#rowByNumber.get(root);
+    if (root !== null && found !== undefined) {
+      state.rootKey = rootKeyOf(root, splitRow(found)[1]);
+    }
+    return state;
+  }
+
+  saveTrace(trace: TraceState): void {
+    this.#saveTrace.run(
+      trace.startMs ?? trace.createdAt,
+      trace.startNs ?? 0,
+      trace.startMs,
+      trace.startNs,
+      trace.endMs,
+      trace.endNs,
+      trace.root,
+      trace.name,
+      trace.status,
+      trace.count,
+      sumsToText(trace.modelUsage),
+      sumsToText(trace.otherUsage),
+      trace.createdAt,
+      trace.updatedAt,
+      trace.n,
+    );
+  }
+
+  /** The batch has events of the trace. */
+  addPair(batch: number, trace: number): void {
+    this.#addPair.run(batch, trace);
+  }
+
+  /** Adds the batches of one trace to the other. */
+  copyPairs(from: number, to: number): void {
+    this.#copyPairs.run(from, to);
+  }
+
+  /** Moves an observation to another trace; false if that has one with the same key. */
+  move(n: number, trace: number, key: Key): boolean {
+    return this.#move.run(n, trace, key).changes === 1;
+  }
+
+  remove(n: number): void {
+    this.#remove.run(n);
+  }
+
+  /** Removes a trace without observations. */
+  removeTrace(n: number): void {
+    this.#removePairs.run(n);
+    this.#removeTrace.run(n);
+  }
+
+  /** Run ids are unique in a project; if they are not, the newest run counts. */
+  traceOfRun(project: string, key: Key): number | undefined {
+    return this.#traceOfRun(key, project);
+  }
+
+  hasPending(): boolean {
+    return this.#anyPending();
+  }
+
+  addPending(project: string, row: ObservationRow, state: RowState<number>): void {
+    const [key, , position] = row;
+    const text = JSON.stringify(row.slice(1));
+    this.#addPending.run(project, key, state.batch, position, text, state.createdAt);
+  }
+
+  takePending(project: string, key: Key): [row: ObservationRow, state: RowState<number>][] {
+    const found = this.#pending.all(project, key);
+    if (found.length > 0) this.#dropPending.run(project, key);
+    return found.map(({ batch, row, receivedAt: at }) => [
+      [key, ...(JSON.parse(row) as unknown[])] as ObservationRow,
+      { batch, createdAt: at, updatedAt: at, merged: null },
+    ]);
+  }
+}
+
+export function splitRow(cells: ObservationCells): NumberedRow<number> {
+  // Not a rest pattern, which costs several times as much as the slice.
+  const row = cells.slice(CELL.ROW) as ObservationRow;
+  return [
+    cells[CELL.N],
+    row,
+    {
+      batch: cells[CELL.BATCH],
+      createdAt: cells[CELL.CREATED_AT],
+      updatedAt: cells[CELL.UPDATED_AT],
+      merged: cells[CELL.MERGED],
+    },
+  ];
+}

@@ -1,0 +1,185 @@
+import type { ObservationBatch, SealedBatch } from '../../../src/model/batch.ts';
+import { PermanentError } from '../../../src/model/errors.ts';
+import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../../src/model/observation.ts';
+import type { BatchRecord } from '../../../src/queue/record.ts';
+import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
+import type { Database } from '../../../src/sqlite/database.ts';
+import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
+import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
+import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
+import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
+import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
+import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
+import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
+import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
+import type {
+  Page,
+  StoredObservation,
+  StoredTrace,
+  TraceFilter,
+  TraceStore,
+} from '../../../src/store/store.ts';
+import type { Retention } from '../../../src/tenancy/retention.ts';
+import type { StoreOperations } from '../operations.ts';
+import type { Scope, StoredRow, TraceQuery } from './read-operations.ts';
+import type { WrittenTraces } from './write-operations.ts';
+
+/** The weight of a row in its group: the bytes of a body that take as long to write. */
+const ROW_WEIGHT = 8192;
+/** Rows of one call: a bound on how long a large batch delays other calls. */
+const CALL_ROWS = 200;
+const NO_BYTES = new Uint8Array(0);
+
+type StoreDatabase = Database<StoreOperations>;
+type Queues = Pick<SqliteQueueStorage, 'usage' | 'largeBodies'>;
+
+export function sqliteTraces(
+  database: StoreDatabase,
+  queues: Queues,
+  retention: Retention,
+): TraceStore {
+  // Readers lose an expired trace at once, removed or not.
+  const scopeOf = (project: string): Scope => ({ project, since: retention.since(project) });
+  return {
+    write: (batch) => write(database, queues, batch),
+    listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
+    async getTrace(projectId, traceId) {
+      const row = await database.search('traces.get', [scopeOf(projectId), keyOfId(traceId)]);
+      return row === null ? undefined : traceOf(row);
+    },
+    listObservations: (projectId, traceId, page) =>
+      listObservations(database, scopeOf(projectId), traceId, page),
+    getObservation: (projectId, id, traceId) =>
+      getObservation(database, scopeOf(projectId), id, traceId),
+    async getBatches(projectId, ids) {
+      const records = await database.search('batches.get', [scopeOf(projectId), ids]);
+      return records.map(batchOf);
+    },
+  };
+}
+
+/** Writes a batch in calls of bounded length. After a crash between two calls, repeating the first changes nothing. */
+async function write(
+  database: StoreDatabase,
+  queues: Queues,
+  batch: ObservationBatch,
+): Promise<void> {
+  const { source, observations } = batch;
+  const positions = positionsOf(source);
+  for (let at = 0; at < observations.length; at += CALL_ROWS) {
+    const some = observations.slice(at, at + CALL_ROWS);
+    await writeRows(database, queues, source, rowsOf(source, some, positions));
+  }
+}
+
+async function writeRows(
+  database: StoreDatabase,
+  { usage, largeBodies }: Queues,
+  source: SealedBatch,
+  rows: BatchRows,
+): Promise<void> {
+  const { id: batchId, receivedAt, tenant } = source;
+  const project = tenant.projectId;
+  let parts: WrittenParts | null = null;
+  const call = async (record: BatchRecord | null, usageAt: number): Promise<WrittenTraces> => {
+    const { traces, updates, children, count } = rows;
+    const written = await database.write(
+      'traces.write',
+      [{ project, batchId, receivedAt, traces, updates, children, usageAt, parts }, record],
+      { weight: count * ROW_WEIGHT + (record?.[RECORD.BODY].byteLength ?? 0) },
+    );
+    if (written.state === 'project deleted') throw projectDeleted(project);
+    return written;
+  };
+  // Without the record first: if the batch comes from the store's own queue, the store has it.
+  if ((await call(null, receivedAt)).state === 'written') return;
+  const usageAt = usage.entering(source);
+  try {
+    if (largeBodies.isLarge(source)) {
+      parts = await largeBodies.write(source);
+      if (parts === null) throw projectDeleted(project);
+    }
+    const written = await call(
+      parts === null ? recordOf(source) : recordOf(source, NO_BYTES),
+      usageAt,
+    );
+    const isCounted = written.state === 'written' && written.isCounted;
+    usage.entered(batchId, isCounted ? 'written' : 'known');
+  } catch (error) {
+    usage.entered(batchId, 'failed');
+    throw error;
+  } finally {
+    if (parts !== null) await largeBodies.end(project, parts.numbers);
+  }
+}
+
+function projectDeleted(projectId: string): PermanentError {
+  return new PermanentError('project_deleted', `the project ${projectId} was deleted`);
+}
+
+async function listTraces(
+  database: StoreDatabase,
+  scope: Scope,
+  filter: TraceFilter,
+): Promise<Page<StoredTrace>> {
+  const { limit, cursor, from, to, status, kind, name, query } = filter;
+  const asked: TraceQuery = {
+    limit: limit + 1,
+    before: placeOfCursor(cursor),
+    from: from ?? null,
+    to: to ?? null,
+    status: status === undefined ? null : OBSERVATION_STATUSES.indexOf(status),
+    kind: kind === undefined ? null : OBSERVATION_KINDS.indexOf(kind),
+    name: name ?? null,
+    query: query === undefined || query === '' ? null : query,
+  };
+  return tracePage(await database.search('traces.list', [scope, asked]), limit);
+}
+
+async function listObservations(
+  database: StoreDatabase,
+  scope: Scope,
+  traceId: string,
+  { limit, cursor }: { limit: number; cursor?: string },
+): Promise<Page<StoredObservation>> {
+  const after = placeOfCursor(cursor);
+  const found = await database.search('traces.observations', [
+    scope,
+    keyOfId(traceId),
+    after,
+    limit + 1,
+  ]);
+  const shown = found.slice(0, limit);
+  const last = shown.at(-1);
+  const hasMore = found.length > limit && last !== undefined;
+  return {
+    items: shown.map((stored) => storedOf(scope, stored)),
+    nextCursor: hasMore ? cursorOf(placeOfRow(last.n, last.row)) : null,
+  };
+}
+
+async function getObservation(
+  database: StoreDatabase,
+  scope: Scope,
+  id: string,
+  traceId: string | undefined,
+): Promise<StoredObservation | undefined> {
+  const inTrace = async (trace: string): Promise<StoredObservation | undefined> => {
+    const keys = [keyOfId(trace), observationKey(trace, id)] as const;
+    const stored = await database.search('observations.inTrace', [scope, ...keys]);
+    return stored === null ? undefined : storedOf(scope, stored);
+  };
+  if (traceId !== undefined) return inTrace(traceId);
+  const named = traceInId(id);
+  if (named !== undefined) {
+    const found = await inTrace(named);
+    if (found !== undefined) return found;
+  }
+  const stored = await database.search('observations.anywhere', [scope, keyOfId(id)]);
+  return stored === null ? undefined : storedOf(scope, stored);
+}
+
+function storedOf({ project }: Scope, stored: StoredRow): StoredObservation {
+  const { row, state, traceKey, traceLongId, payload } = stored;
+  return observationOf(project, idOfTrace(traceKey, traceLongId), row, state, payload);
+}

@@ -1,0 +1,60 @@
+/** Writes observations, in the database thread. */
+import type { DatabaseSync } from 'node:sqlite';
+import type { BatchRecord } from '../../../src/queue/record.ts';
+import { keepBatch } from '../../../src/sqlite/queue/append-operations.ts';
+import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
+import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
+import type { TraceRows } from '../../../src/store/rows/observation-write.ts';
+import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
+import { Statements } from './statements.ts';
+import { WaitingChildren } from './waiting-runs.ts';
+
+export type TraceWrite = {
+  readonly project: string;
+  readonly batchId: string;
+  readonly receivedAt: number;
+  readonly traces: readonly TraceRows[];
+  readonly updates: readonly unknown[];
+  readonly children: readonly unknown[];
+  readonly usageAt: number;
+  /** The batch's body, if it is large. */
+  readonly parts: WrittenParts | null;
+};
+
+export type WrittenTraces =
+  | {
+      readonly state: 'written';
+      /** Whether this call counted the batch's usage. */
+      readonly isCounted: boolean;
+    }
+  /** The store does not have the batch, and the call had no record: nothing was written. */
+  | { readonly state: 'needs batch' }
+  /** Nothing was written. */
+  | { readonly state: 'project deleted' };
+
+export function traceOperations(db: DatabaseSync) {
+  const keep = keepBatch(db);
+  const statements = new Statements(db);
+  const waiting = new WaitingChildren(db);
+  const isDeleted = deletedProjects(db);
+  return {
+    /** Without a record the caller expects that the store has the batch. */
+    'traces.write': (
+      { project, batchId, receivedAt, traces, updates, children, usageAt, parts }: TraceWrite,
+      record: BatchRecord | null,
+    ): WrittenTraces => {
+      if (isDeleted(project)) return { state: 'project deleted' };
+      const known = statements.seqOf(batchId);
+      if (known === undefined && record === null) return { state: 'needs batch' };
+      const kept =
+        known === undefined && record !== null ? keep(record, usageAt, parts) : undefined;
+      const batch = known ?? kept?.seq ?? 0;
+      const run = new ObservationWrite(statements, waiting, project, batch, receivedAt);
+      for (const rows of traces) run.writeTrace(rows);
+      run.writeChildren(children);
+      run.writeUpdates(updates);
+      run.finish();
+      return { state: 'written', isCounted: kept?.isCounted === true };
+    },
+  };
+}

@@ -1,0 +1,13 @@
+/** The file of operations of a directory of queues. */
+import type { DatabaseSync } from 'node:sqlite';
+import { QUEUE_GROWING, queueReadOperations, queueWriteOperations } from './operations.ts';
+
+export function writeOperations(db: DatabaseSync) {
+  return queueWriteOperations(db, { keepsBodies: false });
+}
+
+export function readOperations(db: DatabaseSync) {
+  return queueReadOperations(db);
+}
+
+export const growing = QUEUE_GROWING;

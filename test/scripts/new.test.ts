@@ -1,0 +1,110 @@
+import { execFileSync } from 'node:child_process';
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import t from 'tap';
+import { createComponent, finishComponents } from '../../scripts/new.ts';
+
+// Type check, lint and five test files run on a copy of the sources.
+t.setTimeout(300_000);
+
+const COPIED = [
+  ...['src', 'receivers', 'processors', 'exporters', 'connectors', 'extensions', 'test', 'scripts'],
+  ...['bench', 'docs', 'package.json', 'tsconfig.json', 'biome.json'],
+];
+const KINDS = ['receiver', 'processor', 'exporter', 'connector', 'extension'];
+
+/** A copy of the sources without the repository around it. */
+function copyOfSources(): string {
+  const root = t.testdir();
+  for (const path of COPIED) cpSync(path, join(root, path), { recursive: true });
+  symlinkSync(join(process.cwd(), 'node_modules'), join(root, 'node_modules'));
+  return root;
+}
+
+/** Writes the files of docs/component.md: a path in a line of its own, and a block of code below it. */
+function writeTutorial(root: string): string[] {
+  const page = readFileSync('docs/component.md', 'utf8');
+  const blocks = [...page.matchAll(/^`([\w/.-]+\.ts)`\n\n```ts\n([\s\S]*?)```$/gm)];
+  for (const [, path = '', text = ''] of blocks) writeFileSync(join(root, path), text);
+  return blocks.map(([, path = '']) => path);
+}
+
+function run(root: string, command: string, ...args: string[]): string {
+  try {
+    // Without the loaders of the tap that runs this test.
+    const plain = ['-u', 'NODE_OPTIONS', '-u', 'TAP', '-u', 'TAP_CHILD_ID', command, ...args];
+    return execFileSync('env', plain, { cwd: root, encoding: 'utf8', stdio: 'pipe' });
+  } catch (error) {
+    const { stdout = '', stderr = '' } = error as { stdout?: string; stderr?: string };
+    throw new Error(`${command} ${args.join(' ')}\n${stdout}${stderr}`);
+  }
+}
+
+const root = copyOfSources();
+const bin = (name: string) => join(root, 'node_modules/.bin', name);
+const files = new Set(KINDS.flatMap((kind) => createComponent(root, kind, `my_${kind}`)));
+
+t.test('`npm run new` prints the files that it made', async (t) => {
+  const printed = run(root, process.execPath, 'scripts/new.ts', 'processor', 'sampling');
+  t.match(printed, 'processors/sampling/processor.ts\n');
+  for (const line of printed.split('\n')) if (line.endsWith('.ts')) files.add(line);
+});
+
+t.test('the files of the tutorial replace generated ones', async (t) => {
+  const paths = writeTutorial(root);
+  t.equal(paths.length, 4);
+  for (const path of paths) t.ok(files.has(path), path);
+  const lines = paths
+    .filter((path) => !path.startsWith('test/'))
+    .flatMap((path) => readFileSync(join(root, path), 'utf8').trim().split('\n'));
+  t.ok(lines.length <= 65, `a processor of ${lines.length} lines`);
+});
+
+t.test('new components pass the type check and lint', async () => {
+  finishComponents(root, [...files]);
+  run(root, bin('tsc'));
+  run(root, bin('biome'), 'check', ...[...files].filter((file) => file.endsWith('.ts')));
+});
+
+t.test('new components pass their tests and the contract suite', async () => {
+  for (const file of files) {
+    if (file.endsWith('.test.ts')) run(root, process.execPath, file);
+  }
+  // The contract suite has run for the other components.
+  const registry = join(root, 'src/registry.ts');
+  const text = readFileSync(registry, 'utf8');
+  const own =
+    /^(import .* from '\.\.\/\w+\/(my_\w+|sampling)\/|import type|\/\*\*|export|\];| {2}(my[A-Z]|sampling)|$)/;
+  writeFileSync(
+    registry,
+    text
+      .split('\n')
+      .filter((line) => own.test(line))
+      .join('\n'),
+  );
+  run(root, process.execPath, 'test/contract/components.test.ts');
+});
+
+t.test('a wrong kind, a wrong type and a taken type are refused', async (t) => {
+  t.throws(
+    () => createComponent(root, 'filter', 'a'),
+    /^usage: npm run new -- extension\|receiver\|/,
+  );
+  for (const type of ['', 'Filter', 'a-b', '1a', 'a__b', 'a/b', '_a']) {
+    t.throws(() => createComponent(root, 'processor', type), /is not a type/, type);
+  }
+  t.throws(() => createComponent(root, 'processor', 'auth'), /processors\/auth exists already/);
+});
+
+t.test('the registry keeps its order', async (t) => {
+  const other = t.testdir();
+  mkdirSync(join(other, 'src'));
+  cpSync('src/registry.ts', join(other, 'src/registry.ts'));
+  createComponent(other, 'connector', 'a');
+  createComponent(other, 'receiver', 'zzz');
+  const text = readFileSync(join(other, 'src/registry.ts'), 'utf8');
+  const imports = [...text.matchAll(/^import \{.*from '(.*)';$/gm)].map(([, path]) => path);
+  t.same(imports, [...imports].sort());
+  t.match(text, /Connector,\n {2}aConnector,\n {2}\w+Exporter,/);
+  t.match(text, /Receiver,\n {2}zzzReceiver,\n {2}\w+Processor,/);
+});
