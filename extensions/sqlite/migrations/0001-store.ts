@@ -1,13 +1,13 @@
 import type { DatabaseSync } from 'node:sqlite';
 import type { FileMigration } from '../../../src/sqlite/migrate.ts';
-import { queues } from '../../../src/sqlite/queue/migrations/0001-queues.ts';
+import { queueTables } from '../../../src/sqlite/queue/migrations/0001-queues.ts';
 import { finds } from '../../../src/sqlite/rows.ts';
 
 /** The tables of a store: of its queues, of tenancy and its logs, and of traces. */
-export const store: FileMigration = {
+export const storeTables: FileMigration = {
   name: '0001-store',
   apply(db) {
-    queues.apply(db);
+    queueTables.apply(db);
     db.exec(TABLES);
     for (const column of ADDED_COLUMNS) addColumn(db, column);
     db.exec(INDEXES);

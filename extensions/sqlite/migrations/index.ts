@@ -1,5 +1,5 @@
 import type { FileMigration } from '../../../src/sqlite/migrate.ts';
-import { store } from './0001-store.ts';
+import { storeTables } from './0001-store.ts';
 
 /** The migrations of a store, in their order. */
-export const STORE_MIGRATIONS: readonly FileMigration[] = [store];
+export const STORE_MIGRATIONS: readonly FileMigration[] = [storeTables];

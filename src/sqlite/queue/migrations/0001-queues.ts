@@ -1,7 +1,7 @@
 import type { FileMigration } from '../../migrate.ts';
 
 /** The tables of the queues, of large bodies, and of the usage ledger. */
-export const queues: FileMigration = {
+export const queueTables: FileMigration = {
   name: '0001-queues',
   apply: (db) => db.exec(TABLES),
 };
