@@ -27,7 +27,7 @@ const FREE_MS = 26 * 3_600_000;
 const BETWEEN_MS = 5;
 const ROWS = 1000;
 
-export type HousekeepingParts = {
+export type PostgresHousekeepingParts = {
   readonly postgres: Postgres;
   readonly queues: PostgresQueues;
   readonly counters: PostgresCounters;
@@ -39,7 +39,7 @@ export type HousekeepingParts = {
   readonly rejectionsMaxAge: number;
 };
 
-export type Housekeeping = {
+export type PostgresHousekeeping = {
   /** A project was deleted. */
   wake(): void;
   /** Removes all there is to remove now. */
@@ -55,7 +55,7 @@ export type Housekeeping = {
  *   past its time   ─▶ traces ─▶ batches that nothing points into any more, whole partitions
  *   hours over      ─▶ usage summed up
  */
-export function housekeeping(parts: HousekeepingParts): Housekeeping {
+export function postgresHousekeeping(parts: PostgresHousekeepingParts): PostgresHousekeeping {
   const { queues, clock, logger } = parts;
   const keeper = new Keeper(parts);
   const step = inSteps(() => keeper.work());
@@ -88,13 +88,13 @@ export function housekeeping(parts: HousekeepingParts): Housekeeping {
 }
 
 class Keeper {
-  readonly #parts: HousekeepingParts;
+  readonly #parts: PostgresHousekeepingParts;
   readonly #removed: (reason: DropReason) => OnRemoved;
   #expiredAt: number | undefined;
   #partitionedAt: number | undefined;
   #isPatient = true;
 
-  constructor(parts: HousekeepingParts) {
+  constructor(parts: PostgresHousekeepingParts) {
     this.#parts = parts;
     this.#removed = removedCounters(parts.metrics);
   }

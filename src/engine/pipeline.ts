@@ -73,9 +73,8 @@ export function createPipeline(
     get idempotency() {
       return slot.stages.sinks.find(({ exporter }) => exporter.idempotency)?.exporter.idempotency;
     },
-    get storeId() {
-      const { requestSteps } = slot.stages;
-      return requestSteps.find(({ processor }) => processor.storeId)?.processor.storeId;
+    get offers() {
+      return slot.stages.requestSteps.flatMap(({ processor }) => processor.offers ?? []);
     },
     get answerWithin() {
       let least: number | undefined;

@@ -11,7 +11,7 @@ import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, NO_START } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import type { ObservationCells } from './statements.ts';
-import { OBSERVATION_COLUMNS, splitRow } from './statements.ts';
+import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
 
 /** The columns of a `TraceRow`, in its order. */
 const TRACE_COLUMNS = `t.n, t.at_ms, t.at_ns, t.key, t.long_id, t.name, t.status, t.start_ms, t.start_ns,
@@ -99,7 +99,7 @@ function escapeLike(text: string): string {
 /** An observation with the id of its trace. */
 type FoundCells = [traceKey: Key, traceLongId: string | null, ...cells: ObservationCells];
 
-const SELECT_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMNS.map((column) => `o.${column}`).join(', ')}
+const SELECT_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => `o.${column}`).join(', ')}
   FROM observations o JOIN traces t ON t.n = o.trace`;
 
 function oneTraceOperations(db: DatabaseSync) {

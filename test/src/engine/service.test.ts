@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { capability, offer } from '../../../src/component/capability.ts';
+import { capability, findOffer, offer } from '../../../src/component/capability.ts';
 import { HEALTH, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { createService } from '../../../src/engine/service.ts';
 import type { Batch } from '../../../src/model/batch.ts';
@@ -14,6 +14,7 @@ import { recordingLogger } from '../../helper/settings.ts';
 import { aHead, createSink, memoryLedger } from '../../helper/sink.ts';
 
 const auth = { authenticate: () => aTenant() };
+const NAMED = capability<string>('named');
 
 /** A service of one receiver in front of the given processors and exporters, started. */
 async function running(
@@ -142,7 +143,7 @@ t.test('a request is authenticated, permitted and admitted before its body', asy
       receivers: [parts.receiver('in')],
       processors: [
         parts.processor('auth', {
-          storeId: 'sqlite',
+          offers: [offer(NAMED, 'sqlite')],
           authenticate: (head) =>
             aTenant({ permissions: head.path === '/r' ? [] : ['ingest:write'] }),
         }),
@@ -155,7 +156,7 @@ t.test('a request is authenticated, permitted and admitted before its body', asy
   );
   const pipeline = pipelineOf('in');
   t.equal(pipeline.id, 'traces');
-  t.equal(pipeline.storeId, 'sqlite');
+  t.equal(findOffer(pipeline.offers, NAMED), 'sqlite');
   t.equal(pipeline.idempotency, undefined);
   t.same(
     pipeline.branches.map(({ exporterId }) => exporterId),
