@@ -152,7 +152,6 @@ function authenticate(
   permission: Permission,
   fallback: Tenant | undefined,
 ): Promise<Tenant> | Tenant {
-  for (const { processor } of stages.requestSteps) processor.admitUnauthenticated?.(head);
   const step = stages.requestSteps.find(({ processor }) => processor.authenticate !== undefined);
   try {
     const named = step === undefined ? fallback : step.processor.authenticate?.(head);
@@ -172,7 +171,7 @@ function authenticate(
   }
 }
 
-/** Reports a failed authentication to the processors that count them. */
+/** A processor that limits failed authentications may replace the refusal by its own. */
 function unauthenticated(stages: PipelineStages, head: RequestHead, error: unknown): never {
   if (error instanceof Refusal && error.code === 'unauthorized') {
     for (const { processor } of stages.requestSteps) processor.authenticationFailed?.(head);

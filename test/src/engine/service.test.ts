@@ -228,63 +228,66 @@ t.test('releases the admissions of other processors when one refuses', async (t)
   }
 });
 
-t.test('calls processors before authentication, and when it failed', async (t) => {
-  const parts = fakeParts();
-  const log: string[] = [];
-  const { pipelineOf } = await running(
-    t,
-    parts,
-    {
-      receivers: [parts.receiver('in')],
-      processors: [
-        parts.processor('auth', {
-          authenticate(head) {
-            log.push('authenticate');
-            const unauthorized = new Refusal('unauthorized', 'no');
-            if (head.path === '/later') return Promise.reject(unauthorized);
-            if (head.path === '/now') throw unauthorized;
-            if (head.path === '/away') throw new RetryableError('storage_failed', 'away');
-            return aTenant({
-              permissions: head.path === '/r' ? ['traces:read'] : ['ingest:write'],
-            });
-          },
-        }),
-        parts.processor('guard', {
-          admitUnauthenticated({ path }) {
-            log.push('guard');
-            if (path === '/flood') throw new Refusal('rate_limited', 'slower');
-          },
-          authenticationFailed: () => void log.push('failed'),
-          admit({ path }) {
-            if (path === '/full') throw new Refusal('monthly_limit', 'full');
-            return undefined;
-          },
-        }),
-      ],
-      exporters: [parts.exporter('out')],
-    },
-    { traces: 'in > auth guard > out' },
-  );
-  const refused = async (path: string) => {
-    log.length = 0;
-    const tenant = await (async () => pipelineOf('in').admit(aHead({ path })))().then(
-      () => 'admitted',
-      (error: unknown) => (error instanceof Refusal ? error.tenant?.keyId : 'away'),
+t.test(
+  'lets a processor replace the refusal of a failed authentication, and of no other request',
+  async (t) => {
+    const parts = fakeParts();
+    const log: string[] = [];
+    const { pipelineOf } = await running(
+      t,
+      parts,
+      {
+        receivers: [parts.receiver('in')],
+        processors: [
+          parts.processor('auth', {
+            authenticate(head) {
+              log.push('authenticate');
+              const unauthorized = new Refusal('unauthorized', 'no');
+              if (head.path === '/later') return Promise.reject(unauthorized);
+              if (head.path === '/now' || head.path === '/flood') throw unauthorized;
+              if (head.path === '/away') throw new RetryableError('storage_failed', 'away');
+              return aTenant({
+                permissions: head.path === '/r' ? ['traces:read'] : ['ingest:write'],
+              });
+            },
+          }),
+          parts.processor('guard', {
+            authenticationFailed({ path }) {
+              log.push('failed');
+              if (path === '/flood') throw new Refusal('rate_limited', 'slower');
+            },
+            admit({ path }) {
+              if (path === '/full') throw new Refusal('monthly_limit', 'full');
+              return undefined;
+            },
+          }),
+        ],
+        exporters: [parts.exporter('out')],
+      },
+      { traces: 'in > auth guard > out' },
     );
-    return [tenant, ...log];
-  };
-  t.same(await refused('/good'), ['admitted', 'guard', 'authenticate']);
-  t.same(await refused('/flood'), [undefined, 'guard'], 'no key lookup');
-  t.same(await refused('/now'), [undefined, 'guard', 'authenticate', 'failed']);
-  t.same(await refused('/later'), [undefined, 'guard', 'authenticate', 'failed']);
-  t.same(
-    await refused('/away'),
-    ['away', 'guard', 'authenticate'],
-    'an unavailable store is no failed authentication',
-  );
-  t.same(await refused('/r'), ['key_test', 'guard', 'authenticate'], 'nor is a missing permission');
-  t.same(await refused('/full'), ['key_test', 'guard', 'authenticate'], 'the tenant is known');
-});
+    const refused = async (path: string) => {
+      log.length = 0;
+      const tenant = await (async () => pipelineOf('in').admit(aHead({ path })))().then(
+        () => 'admitted',
+        (error: unknown) =>
+          error instanceof Refusal ? (error.tenant?.keyId ?? error.code) : 'away',
+      );
+      return [tenant, ...log];
+    };
+    t.same(await refused('/good'), ['admitted', 'authenticate']);
+    t.same(await refused('/flood'), ['rate_limited', 'authenticate', 'failed']);
+    t.same(await refused('/now'), ['unauthorized', 'authenticate', 'failed']);
+    t.same(await refused('/later'), ['unauthorized', 'authenticate', 'failed']);
+    t.same(
+      await refused('/away'),
+      ['away', 'authenticate'],
+      'a fault of the store is no failed authentication',
+    );
+    t.same(await refused('/r'), ['key_test', 'authenticate'], 'nor is a missing permission');
+    t.same(await refused('/full'), ['key_test', 'authenticate'], 'the refusal names the key');
+  },
+);
 
 t.test('seals with the usage that a processor reserved', async (t) => {
   const parts = fakeParts();
