@@ -216,8 +216,8 @@ const SHARED_NAMES = new Set([
   // Every component folder.
   ...['config', 'factory'],
   ...['createReceiver', 'createProcessor', 'createExporter', 'createConnector', 'createExtension'],
-  // Every module of the SQLite thread, which loads them by name.
-  ...['writeOperations', 'readOperations', 'growing'],
+  // Every file of operations, which the SQLite threads load by its URL.
+  ...['writeOperations', 'readOperations', 'growing', 'migrations'],
   // The typed rows of a statement, once for each driver.
   'rows',
 ]);

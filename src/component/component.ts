@@ -124,9 +124,7 @@ export type RequestProcessor = Component & {
   authenticate?(head: RequestHead): Promise<Tenant> | Tenant;
   /** For the receivers of its pipeline, e.g. the store that holds the tenants it names. */
   readonly offers?: readonly Offer[];
-  /** Called before `authenticate`, at any place in the pipeline. May throw a `Refusal`. */
-  admitUnauthenticated?(head: RequestHead): void;
-  /** Called if the request has no valid credential. */
+  /** Called if the request has no valid credential. May throw a `Refusal` that replaces the 401. */
   authenticationFailed?(head: RequestHead): void;
   /** May throw a `Refusal`; the function it returns is called once, when the request is over. */
   admit?(
