@@ -1,5 +1,5 @@
 import { config } from '../extensions/sqlite/config.ts';
-import { openStore } from '../extensions/sqlite/open-store.ts';
+import { openSqliteStore } from '../extensions/sqlite/open-store.ts';
 import { systemClock } from '../src/component/clock.ts';
 import type { Logger, Metrics } from '../src/component/component.ts';
 import type { Store } from '../src/store/store.ts';
@@ -70,7 +70,7 @@ export async function populateOld(
 }
 
 async function inStore<T>(directory: string, work: (store: Store) => Promise<T>): Promise<T> {
-  const opened = await openStore(
+  const opened = await openSqliteStore(
     { clock: systemClock, logger: SILENT, metrics: UNCOUNTED },
     config.parse({ directory, organization: { retention_days: 'unlimited' } }),
   );

@@ -211,6 +211,35 @@ t.test('every component folder has the same files', async (t) => {
   }
 });
 
+/** Names that several files export by convention. */
+const SHARED_NAMES = new Set([
+  // Every component folder.
+  ...['config', 'factory'],
+  ...['createReceiver', 'createProcessor', 'createExporter', 'createConnector', 'createExtension'],
+  // Every file of operations, which the SQLite threads load by its URL.
+  ...['writeOperations', 'readOperations', 'growing', 'migrations'],
+  // The typed rows of a statement, once for each driver.
+  'rows',
+]);
+
+t.test('an exported name stands for one thing in the whole tree', async (t) => {
+  const files = new Map<string, string[]>();
+  for (const file of SOURCES) {
+    const declared = /^export (?:async )?(?:function\*?|const|let|class|type|interface) (\w+)/gm;
+    const names = new Set([...codeOf(file).matchAll(declared)].map(([, name = '']) => name));
+    for (const name of names) files.set(name, [...(files.get(name) ?? []), file]);
+  }
+  for (const [name, places] of files) {
+    if (!SHARED_NAMES.has(name)) t.equal(places.length, 1, `${name}: ${places.join(', ')}`);
+  }
+  for (const name of SHARED_NAMES) t.ok(files.has(name), `${name} is exported`);
+});
+
+t.test('no file re-exports the names of another', async (t) => {
+  for (const file of SOURCES)
+    t.notMatch(codeOf(file), /^export (?:type )?(?:\{[^}]*\}|\* as \w+|\*) from/m, file);
+});
+
 t.test('docs/errors.md has every error code', async (t) => {
   const known = readFileSync('docs/errors.md', 'utf8');
   const thrown = new Set<string>();

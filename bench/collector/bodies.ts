@@ -2,19 +2,19 @@ import { randomBytes, randomInt } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
 import { encodeTraces } from '../../test/e2e/otlp-messages.ts';
 
-/** Export requests of one shape. */
-export type Shape = {
+/** The size of export requests. */
+export type RequestShape = {
   readonly spans: number;
   readonly attributes: number;
-  /** Of each attribute's value. */
+  /** Bytes of each attribute's value. */
   readonly attributeBytes: number;
   readonly compression: 'gzip' | 'none';
 };
 
 export type Body = { readonly traceId: string; readonly bytes: Buffer };
 
-/** Makes bodies; the spans of each have a trace id of their own. */
-export function bodyMaker(shape: Shape): () => Body {
+/** Returns a function that makes bodies. All spans of a body share a trace id, which no other body has. */
+export function bodyMaker(shape: RequestShape): () => Body {
   const templateId = randomBytes(16);
   const template = encodeTraces({
     resourceSpans: [
@@ -57,8 +57,8 @@ export function bodyMaker(shape: Shape): () => Body {
   };
 }
 
-/** The whole request as it goes over the wire. */
-export function wireRequest(bytes: Buffer, compression: 'gzip' | 'none'): Buffer {
+/** A request with its head, as bytes for a socket. */
+export function httpRequest(bytes: Buffer, compression: 'gzip' | 'none'): Buffer {
   const encoding = compression === 'gzip' ? 'content-encoding: gzip\r\n' : '';
   const head =
     'POST /v1/traces HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-protobuf\r\n' +
@@ -71,7 +71,7 @@ const WORDS = (
   'orders prices contracts and code with tokens tools prompts context memory retrieval latency'
 ).split(' ');
 
-/** Text that compresses about as well as what people and models write. */
+/** Text that compresses about as well as prose. */
 function prose(length: number): string {
   let text = '';
   while (text.length < length)

@@ -5,10 +5,7 @@ import { run } from '../../test/interop/toolchain.ts';
 const ROOT = join(import.meta.dirname, '..', '..');
 const BUILD_MS = 120_000;
 
-/**
- * The entry of the package as users install it, compiled: run from its sources Node would strip their
- * types first, which takes 40 MB.
- */
+/** Compiles the package and returns its entry. Without that, Node strips the types of the sources, which takes 40 MB. */
 export async function builtEntry(): Promise<string> {
   const directory = join(ROOT, 'node_modules', '.cache', 'tracectl-bench');
   mkdirSync(directory, { recursive: true });

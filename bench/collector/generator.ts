@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 /** Sent requests and their answers. */
 export type Answers = {
   readonly acknowledged: number;
-  /** Requests that were answered with something else than 200. */
+  /** Requests with another status than 200. */
   readonly refused: number;
   /** Requests without an answer. */
   readonly broken: number;
@@ -11,19 +11,19 @@ export type Answers = {
   readonly latencies: readonly number[];
 };
 
-export type Load = {
-  /** The next request, whole; undefined when there is none any more. */
+export type RequestLoad = {
+  /** The next request as bytes; undefined after the last one. */
   readonly next: () => { readonly bytes: Buffer; readonly acknowledged?: () => void } | undefined;
   readonly connections: number;
-  /** Requests a second over all connections; undefined: each as soon as the answer before it is in. */
+  /** Requests a second over all connections; undefined sends each request after the previous answer. */
   readonly rate?: number;
 };
 
 /**
- * Sends over keep-alive connections of bare sockets. A request that the rate asks for while every
- * connection waits for its answer is sent as soon as one is free: nothing is left out.
+ * Sends over keep-alive connections of plain sockets. A request that is due while every connection waits for an
+ * answer is sent when the next connection is free, so that none is skipped.
  */
-export async function generate(port: number, load: Load): Promise<Answers> {
+export async function sendLoad(port: number, load: RequestLoad): Promise<Answers> {
   const latencies: number[] = [];
   let refused = 0;
   let broken = 0;
@@ -65,7 +65,7 @@ class Connection {
   #answer: Buffer = Buffer.alloc(0);
   #waiting: PromiseWithResolvers<number> | undefined;
 
-  private constructor(socket: Socket) {
+  constructor(socket: Socket) {
     this.#socket = socket;
     socket.on('data', (chunk: Buffer) => {
       this.#answer = this.#answer.length === 0 ? chunk : Buffer.concat([this.#answer, chunk]);
@@ -100,7 +100,7 @@ class Connection {
   }
 }
 
-/** Of an answer that is here whole. */
+/** The status of a complete answer; undefined until it is complete. */
 function statusOf(answer: Buffer): number | undefined {
   const end = answer.indexOf('\r\n\r\n');
   if (end < 0) return undefined;

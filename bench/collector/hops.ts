@@ -2,13 +2,13 @@ import { join } from 'node:path';
 import { freePorts } from '../../test/e2e/daemon.ts';
 import { collector, type Peer, tracectl } from '../../test/interop/peer.ts';
 
-/** One of the collectors that are compared: takes OTLP/HTTP, keeps it on disk, sends it on. */
-export type Hop = Peer & { readonly port: number };
+/** A compared collector: receives OTLP/HTTP, queues it on disk and forwards it. */
+export type MeasuredHop = Peer & { readonly port: number };
 
 export type HopKind = 'tracectl' | 'collector, fsync' | 'collector';
 
 export type Programs = {
-  /** The Collector. */
+  /** The OpenTelemetry Collector. */
   readonly collector: string;
   /** The compiled entry of tracectl. */
   readonly tracectl: string;
@@ -18,15 +18,15 @@ export type HopOptions = {
   readonly kind: HopKind;
   readonly programs: Programs;
   readonly directory: string;
-  /** Where it sends to. */
+  /** The port of the destination. */
   readonly sinkPort: number;
   readonly compression: 'gzip' | 'none';
 };
 
-/** As many requests may wait in either queue as the largest backlog has. */
+/** Both queues hold the requests of the largest backlog. */
 const QUEUE_SIZE = 100_000;
 
-export async function startHop(options: HopOptions): Promise<Hop> {
+export async function startHop(options: HopOptions): Promise<MeasuredHop> {
   const [port = 0] = await freePorts(1);
   const { kind, programs, directory } = options;
   const peer =

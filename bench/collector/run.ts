@@ -2,12 +2,16 @@ import { parseArgs } from 'node:util';
 import { findToolchain } from '../../test/interop/toolchain.ts';
 import { builtEntry } from './built.ts';
 import type { HopKind, Programs } from './hops.ts';
-import { type Effort, type Row, runBacklog, runKill, runScenario, SCENARIOS } from './scenarios.ts';
+import {
+  type HopEffort,
+  type HopRow,
+  runBacklog,
+  runKill,
+  runScenario,
+  SCENARIOS,
+} from './scenarios.ts';
 
-/**
- * A durable hop, tracectl and the OpenTelemetry Collector side by side. See README.md here for how it is
- * measured.
- */
+/** Compares a durable hop by tracectl and by the OpenTelemetry Collector; README.md describes the method. */
 const KINDS: readonly HopKind[] = ['tracectl', 'collector, fsync', 'collector'];
 
 const { values } = parseArgs({
@@ -24,14 +28,14 @@ const { values } = parseArgs({
 const print = (text: string) => void process.stdout.write(`${text}\n`);
 const toolchain = await findToolchain(print);
 if ('missing' in toolchain) {
-  print(`There is no Collector to compare with: ${toolchain.missing}`);
+  print(`The Collector is not available: ${toolchain.missing}`);
   process.exitCode = 1;
 } else {
   await compareAll({ collector: toolchain.collector, tracectl: await builtEntry() });
 }
 
 async function compareAll(programs: Programs): Promise<void> {
-  const effort: Effort = values.quick
+  const effort: HopEffort = values.quick
     ? { seconds: 4, rounds: 2, backlog: 100_000 }
     : {
         seconds: Number(values.seconds),
@@ -58,7 +62,7 @@ async function compareAll(programs: Programs): Promise<void> {
     show(await runScenario(scenario, KINDS, programs, effort));
   }
   if (wanted('backlog')) {
-    const rows: Row[] = [];
+    const rows: HopRow[] = [];
     for (const kind of KINDS) rows.push(await runBacklog(kind, programs, effort));
     show(rows);
   }
@@ -73,8 +77,8 @@ async function compareAll(programs: Programs): Promise<void> {
   }
 }
 
-/** Rows of one scenario; ours comes first, and `x` says how many times what theirs do ours does. */
-function show(rows: readonly Row[]): void {
+/** Prints the rows of one scenario, tracectl first; `x` is the CPU of a row as a multiple of tracectl's. */
+function show(rows: readonly HopRow[]): void {
   const ours = rows[0]?.cpuPerSpan.median ?? 0;
   for (const row of rows) {
     const { median, low, high } = row.cpuPerSpan;

@@ -1,29 +1,29 @@
 import { quantile } from '../compare.ts';
-import { type Body, bodyMaker, type Shape, wireRequest } from './bodies.ts';
+import { type Body, bodyMaker, httpRequest, type RequestShape } from './bodies.ts';
+import { ComparedHop, pause } from './compared-hop.ts';
 import type { Answers } from './generator.ts';
 import type { HopKind, Programs } from './hops.ts';
-import { pause, Side } from './side.ts';
 
 export type Scenario = {
   readonly name: string;
-  readonly shape: Shape;
-  /** Spans a second; undefined: as many as are taken. */
+  readonly shape: RequestShape;
+  /** Spans a second; undefined is no limit. */
   readonly rate?: number;
   readonly connections: number;
 };
 
-export type Effort = {
+export type HopEffort = {
   readonly seconds: number;
   readonly rounds: number;
   /** Spans of the backlog. */
   readonly backlog: number;
 };
 
-/** One collector in one scenario. */
-export type Row = {
+/** The measurements of one collector in one scenario. */
+export type HopRow = {
   readonly scenario: string;
   readonly kind: HopKind;
-  /** Over all windows: CPU microseconds for a span, taken and delivered. */
+  /** CPU microseconds to accept and deliver a span, over all windows. */
   readonly cpuPerSpan: { readonly median: number; readonly low: number; readonly high: number };
   readonly spansPerSecond: number;
   readonly memory: number;
@@ -35,48 +35,58 @@ export type Row = {
 };
 
 const BATCH = 100;
-const SMALL: Shape = { spans: BATCH, attributes: 10, attributeBytes: 40, compression: 'none' };
-const GZIP: Shape = { ...SMALL, compression: 'gzip' };
-const LARGE: Shape = { spans: BATCH, attributes: 20, attributeBytes: 5000, compression: 'gzip' };
+const SMALL: RequestShape = {
+  spans: BATCH,
+  attributes: 10,
+  attributeBytes: 40,
+  compression: 'none',
+};
+const GZIP: RequestShape = { ...SMALL, compression: 'gzip' };
+const LARGE: RequestShape = {
+  spans: BATCH,
+  attributes: 20,
+  attributeBytes: 5000,
+  compression: 'gzip',
+};
 
-/** By the names of the Collector's testbed, whose generator sends 100 spans a request too. */
+/** The names are those of the Collector's testbed, whose generator also sends 100 spans a request. */
 export const SCENARIOS: readonly Scenario[] = [
   { name: '10,000 spans/s', shape: SMALL, rate: 10_000, connections: 4 },
   { name: '10,000 spans/s, gzip', shape: GZIP, rate: 10_000, connections: 4 },
   { name: '1,000 spans/s, 20 x 5,000 bytes, gzip', shape: LARGE, rate: 1000, connections: 4 },
-  // About what the Collector takes at most on two cores: the same load on all, for memory too.
+  // About the most that the Collector accepts on two cores: the same load for all, also to compare memory.
   { name: '30,000 spans/s, gzip', shape: GZIP, rate: 30_000, connections: 8 },
   { name: 'saturation, gzip', shape: GZIP, connections: 32 },
 ];
 
 const POOL = 64;
 const POOL_LARGE = 8;
-/** At full speed: what compiles code while it runs has seen it by then, as after an hour at low speed. */
+/** Long enough at full speed for V8 to compile the hot code, as it would after an hour at low speed. */
 const WARM_SECONDS = 4;
 
 type Requests = () => Buffer;
 
-/** The same bodies over and over: making one costs more than taking it. */
+/** Repeats a few bodies, because making one costs more than accepting it. */
 function pool({ shape }: Scenario): Requests {
   const make = bodyMaker(shape);
   const size = shape.attributeBytes > 1000 ? POOL_LARGE : POOL;
-  const bodies = Array.from({ length: size }, () => wireRequest(make().bytes, shape.compression));
+  const bodies = Array.from({ length: size }, () => httpRequest(make().bytes, shape.compression));
   let next = 0;
   return () => bodies[next++ % size] ?? Buffer.alloc(0);
 }
 
-/** All kinds in turn, window by window: whatever else the machine does falls on all of them. */
+/** Measures all kinds in turn, window by window, so that other load of the machine affects all of them. */
 export async function runScenario(
   scenario: Scenario,
   kinds: readonly HopKind[],
   programs: Programs,
-  effort: Effort,
-): Promise<Row[]> {
+  effort: HopEffort,
+): Promise<HopRow[]> {
   const requests = pool(scenario);
   const runners: Runner[] = [];
   try {
     for (const kind of kinds) {
-      const side = await Side.start(kind, programs, scenario.shape.compression);
+      const side = await ComparedHop.start(kind, programs, scenario.shape.compression);
       runners.push(new Runner(scenario, side, requests));
     }
     for (const runner of runners) await runner.warmUp();
@@ -91,7 +101,7 @@ export async function runScenario(
 }
 
 class Runner {
-  readonly side: Side;
+  readonly side: ComparedHop;
   readonly #scenario: Scenario;
   readonly #requests: Requests;
   readonly #perSpan: number[] = [];
@@ -101,7 +111,7 @@ class Runner {
   #sending = 0;
   #memory = 0;
 
-  constructor(scenario: Scenario, side: Side, requests: Requests) {
+  constructor(scenario: Scenario, side: ComparedHop, requests: Requests) {
     this.side = side;
     this.#scenario = scenario;
     this.#requests = requests;
@@ -118,7 +128,7 @@ class Runner {
     await this.side.delivered(before + answers.acknowledged * shape.spans);
   }
 
-  /** From the first request to the last delivery. */
+  /** Measures from the first request to the last delivery. */
   async window(seconds: number): Promise<void> {
     const { shape, rate, connections } = this.#scenario;
     const before = (await this.side.report()).spans;
@@ -145,7 +155,7 @@ class Runner {
     this.#memory = Math.max(this.#memory, cost.memory);
   }
 
-  row(): Row {
+  row(): HopRow {
     this.#latencies.sort((a, b) => a - b);
     return {
       scenario: this.#scenario.name,
@@ -161,7 +171,7 @@ class Runner {
   }
 }
 
-function spread(values: readonly number[]): Row['cpuPerSpan'] {
+function spread(values: readonly number[]): HopRow['cpuPerSpan'] {
   const sorted = values.toSorted((a, b) => a - b);
   return {
     median: quantile(sorted, 0.5),
@@ -170,15 +180,19 @@ function spread(values: readonly number[]): Row['cpuPerSpan'] {
   };
 }
 
-/** The destination is away while all of it comes in; then it is back, and all of it drains. */
-export async function runBacklog(kind: HopKind, programs: Programs, effort: Effort): Promise<Row> {
+/** Accepts the whole backlog while the destination refuses it, then drains it. */
+export async function runBacklog(
+  kind: HopKind,
+  programs: Programs,
+  effort: HopEffort,
+): Promise<HopRow> {
   const scenario: Scenario = {
     name: `a backlog of ${effort.backlog} spans`,
     shape: GZIP,
     connections: 8,
   };
   const requests = pool(scenario);
-  const side = await Side.start(kind, programs, 'gzip');
+  const side = await ComparedHop.start(kind, programs, 'gzip');
   try {
     side.tell({ type: 'refuse', refuses: true });
     let left = Math.ceil(effort.backlog / BATCH);
@@ -216,22 +230,22 @@ export async function runBacklog(kind: HopKind, programs: Programs, effort: Effo
 export type KillResult = {
   readonly kind: HopKind;
   readonly kills: number;
-  /** Spans. */
+  /** Acknowledged spans. */
   readonly acknowledged: number;
   readonly delivered: number;
   readonly lost: number;
-  /** Delivered more than once. */
+  /** Spans that were delivered more than once. */
   readonly repeated: number;
 };
 
-/** Killed with -9 under load, again and again, and started again: where is what was acknowledged? */
+/** Kills the collector with -9 under load several times, and counts the acknowledged spans that arrive. */
 export async function runKill(
   kind: HopKind,
   programs: Programs,
   kills: number,
 ): Promise<KillResult> {
   const make = bodyMaker(GZIP);
-  const side = await Side.start(kind, programs, 'gzip');
+  const side = await ComparedHop.start(kind, programs, 'gzip');
   const acknowledged = new Set<string>();
   try {
     side.tell({ type: 'track' });
@@ -243,7 +257,7 @@ export async function runKill(
           if (isOver) return undefined;
           const { bytes, traceId }: Body = make();
           return {
-            bytes: wireRequest(bytes, 'gzip'),
+            bytes: httpRequest(bytes, 'gzip'),
             acknowledged: () => void acknowledged.add(traceId),
           };
         },

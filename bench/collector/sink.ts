@@ -3,13 +3,13 @@ import { gunzipSync } from 'node:zlib';
 import { traceIdsOf } from './spans.ts';
 
 /**
- * The destination, a process of its own: takes every request and counts the spans in it. Bare sockets,
- * because it shares the machine with what is measured. Its parent tells it what to do.
+ * The destination, as a process: accepts every request and counts its spans. It uses plain sockets, because it
+ * shares the machine with the measured processes. Its parent sends it commands.
  */
 export type SinkCommand =
-  /** Answers 503 until told otherwise. */
+  /** Answers 503 while `refuses` is true. */
   | { readonly type: 'refuse'; readonly refuses: boolean }
-  /** Notes trace ids, not only how many spans. */
+  /** Records trace ids in addition to counts. */
   | { readonly type: 'track' }
   | { readonly type: 'report' };
 
@@ -17,7 +17,7 @@ export type SinkReport = {
   readonly port: number;
   readonly spans: number;
   readonly requests: number;
-  /** Trace ids in hex with the spans that came of each; empty while they are not tracked. */
+  /** Trace ids in hex with their numbers of spans; empty without `track`. */
   readonly traces: readonly (readonly [string, number])[];
 };
 
@@ -56,7 +56,7 @@ function report(): void {
 function serve(socket: Socket): void {
   let chunks: Buffer[] = [];
   let length = 0;
-  /** Bytes of the request that is coming in; 0 until its head is here. */
+  /** Bytes of the current request; 0 until its head is complete. */
   let wanted = 0;
   let bodyAt = 0;
   let isGzip = false;

@@ -1,7 +1,4 @@
-/**
- * The trace id of every span of an export request, as a view: walks the protobuf no deeper than that, so
- * that counting is cheap.
- */
+/** The trace id of every span of an export request, as a view. Reads no deeper, so that counting is cheap. */
 export function* traceIdsOf(request: Buffer): Generator<Buffer> {
   for (const resourceSpans of fields(request, 1)) {
     for (const scopeSpans of fields(resourceSpans, 2)) {
@@ -13,7 +10,7 @@ export function* traceIdsOf(request: Buffer): Generator<Buffer> {
   }
 }
 
-/** The fields with this number, at most `limit` of them; all of them are length-delimited. */
+/** The length-delimited fields with this number, at most `limit` of them. */
 function fields(bytes: Buffer, number: number, limit = Number.POSITIVE_INFINITY): Buffer[] {
   const found: Buffer[] = [];
   let at = 0;
@@ -21,7 +18,7 @@ function fields(bytes: Buffer, number: number, limit = Number.POSITIVE_INFINITY)
     let value = 0;
     for (let factor = 1; ; factor *= 128) {
       const byte = bytes[at++];
-      if (byte === undefined) throw new Error('the request is cut off');
+      if (byte === undefined) throw new Error('the request is truncated');
       value += (byte & 127) * factor;
       if (byte < 128) return value;
     }
@@ -45,7 +42,7 @@ function fields(bytes: Buffer, number: number, limit = Number.POSITIVE_INFINITY)
         at += 4;
         break;
       default:
-        throw new Error('no protobuf');
+        throw new Error('the request is not protobuf');
     }
   }
   return found;

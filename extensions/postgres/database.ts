@@ -1,5 +1,5 @@
 import type { SealedBatch } from '../../src/model/batch.ts';
-import { deletedProjects, lockForAccept } from './batches/accept-lock.ts';
+import { findDeletedProjects, lockForAccept } from './batches/accept-lock.ts';
 import { acceptBatches, storeDelivered } from './batches/accepting.ts';
 import { readBatches } from './batches/batches.ts';
 import type { Postgres, PostgresTransaction } from './connection/pool.ts';
@@ -37,7 +37,7 @@ export function storeDatabase(postgres: Postgres, usageTimes: UsageTimes): Store
   const { query, transaction, transactionWithDeadline } = postgres;
   return {
     ...{ query, transaction, transactionWithDeadline, lockForAccept },
-    deletedProjects: (projectIds) => deletedProjects(postgres, projectIds),
+    deletedProjects: (projectIds) => findDeletedProjects(postgres, projectIds),
     async acceptBatches(client, batches) {
       await usageTimes.load(batches);
       return acceptBatches(client, batches, usageTimes.of);

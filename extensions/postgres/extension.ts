@@ -15,8 +15,8 @@ import { assertMigrated, migrate } from './connection/migrate.ts';
 import type { Postgres, PostgresSettings } from './connection/pool.ts';
 import { openPostgres } from './connection/pool.ts';
 import { MIGRATIONS } from './migrations/index.ts';
-import type { OpenStore } from './open-store.ts';
-import { openStore } from './open-store.ts';
+import type { OpenPostgresStore } from './open-store.ts';
+import { openPostgresStore } from './open-store.ts';
 
 /**
  *   start ──▶ pool ──▶ tables up to date ──▶ store, its queues, counters and ledger
@@ -26,7 +26,7 @@ import { openStore } from './open-store.ts';
 export function createExtension(settings: Settings, config: PostgresConfig): Extension {
   const { id, host, metrics, logger } = settings;
   let postgres: Postgres | undefined;
-  let open: OpenStore | undefined;
+  let open: OpenPostgresStore | undefined;
   let closers: (() => void)[] = [];
   const owner = `extension ${id}`;
   const store = deferred(owner, () => open?.store);
@@ -45,7 +45,7 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
       const pool = await openPostgres(connection);
       postgres = pool;
       await prepare(pool, settings, config);
-      const opened = await openStore(pool, connection, settings, config);
+      const opened = await openPostgresStore(pool, connection, settings, config);
       open = opened;
       closers = [
         host.service(HEALTH_REGISTRY).register(id, () => healthOf(pool)),

@@ -33,7 +33,7 @@ const PAUSE_MS = 5;
 /** Rows that one step removes. */
 const STEP = 1000;
 
-export type HousekeepingParts = {
+export type PostgresHousekeepingParts = {
   readonly postgres: Postgres;
   readonly queues: PostgresQueues;
   readonly counters: PostgresCounters;
@@ -45,7 +45,7 @@ export type HousekeepingParts = {
   readonly rejectionsMaxAge: number;
 };
 
-export type Housekeeping = {
+export type PostgresHousekeeping = {
   /** A project was deleted. */
   wake(): void;
   /** Does everything that is due, and removes free batches whatever their age. */
@@ -61,7 +61,7 @@ export type Housekeeping = {
  *   expired         ─▶ traces ─▶ batches without a reference, whole partitions
  *   hours over      ─▶ usage summed up
  */
-export function housekeeping(parts: HousekeepingParts): Housekeeping {
+export function postgresHousekeeping(parts: PostgresHousekeepingParts): PostgresHousekeeping {
   const { queues, clock, logger } = parts;
   const keeper = new Keeper(parts);
   const step = inSteps(() => keeper.work());
@@ -95,14 +95,14 @@ export function housekeeping(parts: HousekeepingParts): Housekeeping {
 
 /** The order of the steps, and when each is due. */
 class Keeper {
-  readonly #parts: HousekeepingParts;
+  readonly #parts: PostgresHousekeepingParts;
   readonly #removed: (reason: DropReason) => OnRemoved;
   #expiredAt: number | undefined;
   #partitionedAt: number | undefined;
   /** Whether free batches have time to go with their day. */
   #waitsForPartitions = true;
 
-  constructor(parts: HousekeepingParts) {
+  constructor(parts: PostgresHousekeepingParts) {
     this.#parts = parts;
     this.#removed = removedCounters(parts.metrics);
   }

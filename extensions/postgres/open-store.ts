@@ -7,7 +7,7 @@ import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import { ensurePartitions } from './batches/partitions.ts';
 import type { Postgres, PostgresSettings } from './connection/pool.ts';
 import { storeDatabase } from './database.ts';
-import { housekeeping } from './housekeeping.ts';
+import { postgresHousekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import { openQueues } from './queue/storage.ts';
@@ -17,25 +17,25 @@ import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
 import { postgresTraces } from './traces/traces.ts';
 
-export type OpenStore = {
+export type OpenPostgresStore = {
   readonly store: Store;
   readonly queues: PostgresQueues;
   readonly ledger: SharedLedger;
   readonly first: FirstProject | undefined;
   close(): Promise<void>;
-  /** Does the whole pending housekeeping now instead of step by step. */
+  /** Does the whole pending postgresHousekeeping now instead of step by step. */
   finish(): Promise<void>;
   /** Ends like a crash: writes nothing more. */
   crash(): Promise<void>;
 };
 
 /** Opens the store in tables that are up to date. `connection`: how notices of other processes are heard. */
-export async function openStore(
+export async function openPostgresStore(
   postgres: Postgres,
   connection: PostgresSettings,
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: TenancyConfig,
-): Promise<OpenStore> {
+): Promise<OpenPostgresStore> {
   const { clock, logger, metrics } = settings;
   const database = storeDatabase(postgres, usageTimes(postgres, clock));
   const counters = postgresCounters(postgres, clock, logger);
@@ -54,7 +54,7 @@ export async function openStore(
     logger.warn({ err: error }, 'Partition of today could not be created yet');
   });
   const queues = await openQueues(database, clock, logger);
-  const keeper = housekeeping({
+  const keeper = postgresHousekeeping({
     ...{ postgres, queues, counters, retention, clock, logger, metrics },
     rejectionsMaxAge: config.rejections.max_age,
   });

@@ -9,8 +9,8 @@ import { STORE } from '../../src/store/store.ts';
 import { BOOTSTRAP, type Bootstrap } from '../../src/tenancy/bootstrap.ts';
 import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import type { SqliteConfig } from './config.ts';
-import type { OpenStore } from './open-store.ts';
-import { openStore } from './open-store.ts';
+import type { OpenSqliteStore } from './open-store.ts';
+import { openSqliteStore } from './open-store.ts';
 
 /**
  *   projects, keys ─┐
@@ -18,7 +18,7 @@ import { openStore } from './open-store.ts';
  *   observations ───┘     one transaction a group
  */
 export function createExtension(settings: Settings, config: SqliteConfig): Extension {
-  let parts: OpenStore | undefined;
+  let parts: OpenSqliteStore | undefined;
   const owner = `extension ${settings.id}`;
   const store = deferred(owner, () => parts?.store);
   const counters = deferred(owner, () => parts?.store.counters);
@@ -31,7 +31,7 @@ export function createExtension(settings: Settings, config: SqliteConfig): Exten
 
   return {
     async start() {
-      parts = await openStore(settings, config);
+      parts = await openSqliteStore(settings, config);
       settings.host.service(HEALTH_REGISTRY).register(settings.id, parts.health);
     },
     async shutdown() {

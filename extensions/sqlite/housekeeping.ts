@@ -25,7 +25,7 @@ const TRUNCATE_MS = 10 * 60_000;
 const BETWEEN_MS = 5;
 const EVERYTHING = Number.MAX_SAFE_INTEGER;
 
-export type HousekeepingParts = {
+export type SqliteHousekeepingParts = {
   readonly database: Database<StoreOperations>;
   readonly queues: SqliteQueueStorage;
   readonly retention: Retention;
@@ -36,7 +36,7 @@ export type HousekeepingParts = {
   readonly rejectionsMaxAge: number;
 };
 
-export type Housekeeping = {
+export type SqliteHousekeeping = {
   /** Called when a project was deleted. */
   wake(): void;
   /** Removes everything that can be removed now. */
@@ -51,7 +51,7 @@ export type Housekeeping = {
  *   deleted project ─▶ traces ─▶ batches, queue entries, dead letters ─▶ answers, keys ─▶ log truncated
  *   retention over  ─▶ traces ─▶ batches that no trace points into any more
  */
-export function housekeeping(parts: HousekeepingParts): Housekeeping {
+export function sqliteHousekeeping(parts: SqliteHousekeepingParts): SqliteHousekeeping {
   const { clock, logger } = parts;
   const remover = new Remover(parts);
   const purging = new Background({
@@ -88,7 +88,7 @@ export function housekeeping(parts: HousekeepingParts): Housekeeping {
 }
 
 class Remover {
-  readonly #parts: HousekeepingParts;
+  readonly #parts: SqliteHousekeepingParts;
   readonly #traces;
   readonly #observations;
   readonly #batches;
@@ -98,7 +98,7 @@ class Remover {
   /** Whether the log may still hold pages of removed data. */
   #isInLog = false;
 
-  constructor(parts: HousekeepingParts) {
+  constructor(parts: SqliteHousekeepingParts) {
     const { metrics } = parts;
     this.#parts = parts;
     this.#traces = metrics.counter(

@@ -11,12 +11,12 @@ import { openTenancy } from '../../src/tenancy/open.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';
 import { threadFile } from '../../src/thread/thread.ts';
 import type { SqliteConfig } from './config.ts';
-import { housekeeping } from './housekeeping.ts';
+import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
-export type OpenStore = {
+export type OpenSqliteStore = {
   readonly store: Store;
   readonly first: FirstProject | undefined;
   /** Whether the disk has room, and how much. */
@@ -29,10 +29,10 @@ export type OpenStore = {
 };
 
 /** Rejects with an `Error` that names the obstacle: the lock, the permissions, the file. */
-export async function openStore(
+export async function openSqliteStore(
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
-): Promise<OpenStore> {
+): Promise<OpenSqliteStore> {
   const { clock, logger } = settings;
   const database = await openDatabase<typeof import('./operations.ts')>({
     directory: config.directory,
@@ -63,9 +63,9 @@ function storeIn(
   tenancy: Tenancy,
   { clock, logger, metrics }: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
-): OpenStore {
+): OpenSqliteStore {
   const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
-  const keeper = housekeeping({
+  const keeper = sqliteHousekeeping({
     database,
     queues,
     retention,

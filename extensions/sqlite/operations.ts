@@ -6,14 +6,13 @@ import {
   queueWriteOperations,
 } from '../../src/sqlite/queue/operations.ts';
 import { purgeOperations, purgeReadOperations } from './batches/purge-operations.ts';
-import { createStoreTables } from './tables.ts';
+import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
 export function writeOperations(db: DatabaseSync) {
-  createStoreTables(db);
   // Overwrites deleted data in its pages too. A store deletes little while it accepts: the cells that it frees
   // are in pages that it writes anyway.
   db.exec('PRAGMA secure_delete = ON');
@@ -35,6 +34,8 @@ export function readOperations(db: DatabaseSync) {
     ...purgeReadOperations(db),
   };
 }
+
+export const migrations = STORE_MIGRATIONS;
 
 export const growing = [
   ...QUEUE_GROWING,

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import { offer } from '../../src/component/capability.ts';
 import type { RequestHead, RequestProcessor, Settings } from '../../src/component/component.ts';
 import type { Tenant } from '../../src/model/batch.ts';
 import { Refusal } from '../../src/model/errors.ts';
@@ -36,7 +37,7 @@ function authenticateByKeys(find: (token: string) => Tenant | undefined): Reques
 }
 
 function authenticateByStore(settings: Settings, config: AuthConfig): RequestProcessor {
-  const storeId = config.store ?? '';
+  const store = settings.host.extension(config.store ?? '', STORE);
   let keys: KeyStore | undefined;
   let cache: KeyCache | undefined;
 
@@ -56,10 +57,10 @@ function authenticateByStore(settings: Settings, config: AuthConfig): RequestPro
   }
 
   return {
-    storeId,
+    offers: [offer(STORE, store)],
     authenticate,
     async start() {
-      keys = settings.host.extension(storeId, STORE).keys;
+      keys = store.keys;
       cache = cacheKeys(keys, settings.clock, config.cache_ttl);
     },
     async shutdown() {

@@ -1,7 +1,6 @@
 import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { nativeProtocol } from '../../src/http/native-protocol.ts';
 import { httpReceiver, projectTenant } from '../../src/http/receiver.ts';
-import { registerReadRoutes } from '../../src/read/routes.ts';
 import type { NativeConfig } from './config.ts';
 
 /**
@@ -12,16 +11,12 @@ export function createReceiver(
   config: NativeConfig,
   pipeline: Pipeline,
 ): Receiver {
-  const fallback = projectTenant(config.project);
+  const path = '/api/v1/observations/batch';
   return httpReceiver(settings, {
     endpoint: config.endpoint,
     listener: config,
     pipeline,
-    fallback,
-    register(listener, serve) {
-      const protocol = nativeProtocol('native');
-      listener.route(serve({ method: 'POST', path: '/api/v1/observations/batch', protocol }));
-      registerReadRoutes(listener, settings, pipeline, fallback);
-    },
+    fallback: projectTenant(config.project),
+    ingestRoutes: [{ method: 'POST', path, protocol: nativeProtocol('native') }],
   });
 }

@@ -1,8 +1,8 @@
 import type { RequestHead } from '../../src/component/component.ts';
 import type { Answer } from '../../src/http/exchange.ts';
 import { refusalHeaders } from '../../src/http/exchange.ts';
-import type { HttpProtocol } from '../../src/http/incoming.ts';
 import { contentEncodingOf, mediaTypeOf } from '../../src/http/media.ts';
+import type { HttpProtocol } from '../../src/http/receiver.ts';
 import type { Encoding, Format, SealedBatch } from '../../src/model/batch.ts';
 import { Refusal } from '../../src/model/errors.ts';
 import { renderExportResponse, renderRpcStatus } from '../../src/model/otlp/response.ts';

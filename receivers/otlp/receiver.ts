@@ -2,7 +2,6 @@ import type { Pipeline, Receiver, Settings } from '../../src/component/component
 import { grpcReceiver } from '../../src/grpc/receiver.ts';
 import { httpReceiver, projectTenant } from '../../src/http/receiver.ts';
 import type { Tenant } from '../../src/model/batch.ts';
-import { registerReadRoutes } from '../../src/read/routes.ts';
 import type { OtlpConfig } from './config.ts';
 import { EXPORT_PATH, otlpGrpcProtocol } from './grpc-protocol.ts';
 import { otlpProtocol } from './protocol.ts';
@@ -51,14 +50,10 @@ function overHttp(
     listener: config,
     pipeline,
     fallback,
-    register(listener, serve) {
-      for (const path of PATHS) {
-        listener.route(serve({ method: 'POST', path, protocol }));
-        const alias = serve({ method: 'POST', path: `${path}/`, protocol });
-        listener.route({ ...alias, hidden: true });
-      }
-      registerReadRoutes(listener, settings, pipeline, fallback);
-    },
+    ingestRoutes: PATHS.flatMap((path) => [
+      { method: 'POST', path, protocol },
+      { method: 'POST', path: `${path}/`, protocol, hidden: true },
+    ]),
   });
 }
 

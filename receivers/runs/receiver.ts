@@ -1,7 +1,6 @@
 import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { nativeProtocol } from '../../src/http/native-protocol.ts';
 import { httpReceiver, projectTenant } from '../../src/http/receiver.ts';
-import { registerReadRoutes } from '../../src/read/routes.ts';
 import type { RunsConfig } from './config.ts';
 import { infoRoute, multipartRoute } from './info.ts';
 
@@ -9,14 +8,13 @@ import { infoRoute, multipartRoute } from './info.ts';
  *   POST  /api/v1/runs        one creation ─┐ wrapped into a batch of one
  *   PATCH /api/v1/runs/:id    one update   ─┤
  *   POST  /api/v1/runs/batch  {post, patch} ┴▶ src/http/ingest.ts ─▶ pipeline ─▶ 202, native envelope
- *   GET   /api/v1/info        what LangSmith's clients ask before they send
+ *   GET   /api/v1/info        what LangSmith's clients request before they send
  */
 export function createReceiver(
   settings: Settings,
   config: RunsConfig,
   pipeline: Pipeline,
 ): Receiver {
-  const fallback = projectTenant(config.project);
   const creation = nativeProtocol('runs', () => ({}));
   const update = nativeProtocol('runs', ({ params }) => ({ pathId: params.id ?? '' }));
   const batch = nativeProtocol('runs');
@@ -24,14 +22,12 @@ export function createReceiver(
     endpoint: config.endpoint,
     listener: config,
     pipeline,
-    fallback,
-    register(listener, serve) {
-      listener.route(serve({ method: 'POST', path: '/api/v1/runs', protocol: creation }));
-      listener.route(serve({ method: 'PATCH', path: '/api/v1/runs/:id', protocol: update }));
-      listener.route(serve({ method: 'POST', path: '/api/v1/runs/batch', protocol: batch }));
-      listener.route(infoRoute);
-      listener.route(multipartRoute);
-      registerReadRoutes(listener, settings, pipeline, fallback);
-    },
+    fallback: projectTenant(config.project),
+    ingestRoutes: [
+      { method: 'POST', path: '/api/v1/runs', protocol: creation },
+      { method: 'PATCH', path: '/api/v1/runs/:id', protocol: update },
+      { method: 'POST', path: '/api/v1/runs/batch', protocol: batch },
+    ],
+    otherRoutes: [infoRoute, multipartRoute],
   });
 }

@@ -107,8 +107,8 @@ export type Pipeline = {
   readonly branches: readonly Branch[];
   /** Undefined if no exporter of the pipeline keeps answers. */
   readonly idempotency: IdempotencyLedger | undefined;
-  /** Id of the store that `auth` names; undefined for fixed keys. */
-  readonly storeId: string | undefined;
+  /** The offers of its processors, e.g. the store that `auth` names; they change with a reload. */
+  readonly offers: readonly Offer[];
   /** The lowest `answerWithin` of its exporters. */
   readonly answerWithin: number | undefined;
 };
@@ -122,11 +122,9 @@ export type Receiver = Component;
 export type RequestProcessor = Component & {
   /** Names the tenant or throws a `Refusal`. The pipeline checks permissions. */
   authenticate?(head: RequestHead): Promise<Tenant> | Tenant;
-  /** The store that holds the tenants, for reading requests. */
-  readonly storeId?: string;
-  /** Called before `authenticate`, at any place in the pipeline. May throw a `Refusal`. */
-  admitUnauthenticated?(head: RequestHead): void;
-  /** Called if the request has no valid credential. */
+  /** For the receivers of its pipeline, e.g. the store that holds the tenants it names. */
+  readonly offers?: readonly Offer[];
+  /** Called if the request has no valid credential. May throw a `Refusal` that replaces the 401. */
   authenticationFailed?(head: RequestHead): void;
   /** May throw a `Refusal`; the function it returns is called once, when the request is over. */
   admit?(

@@ -128,7 +128,6 @@ async function createAll(
     const pipeline = createPipeline(slot, edges.receiver('receiver', id, slot.id), scanner);
     const create = (settings: Settings) => factory.create(settings, config, pipeline);
     const unit = await use(node, () => [slot], create);
-    addStoreDependencies(unit, units, graph.pipelines.get(slot.id));
     if (factory.data?.deliversToEach === true) addDependencies(unit, graph.pipelines.get(slot.id));
   }
   return allStages;
@@ -142,18 +141,6 @@ function none(): readonly PipelineSlot[] {
 function addDependencies(unit: Unit, plan: PipelinePlan | undefined): void {
   for (const node of [...(plan?.processors ?? []), ...(plan?.exporters ?? [])]) {
     unit.dependencies.add(node.key);
-  }
-}
-
-/** A receiver serves reading where its pipeline names a store, so it does not outlive a change of that. */
-function addStoreDependencies(
-  unit: Unit,
-  units: ReadonlyMap<string, Unit>,
-  plan: PipelinePlan | undefined,
-): void {
-  for (const node of plan?.processors ?? []) {
-    if (componentOf<RequestProcessor>(units, node).storeId !== undefined)
-      unit.dependencies.add(node.key);
   }
 }
 

@@ -73,9 +73,8 @@ export function createPipeline(
     get idempotency() {
       return slot.stages.sinks.find(({ exporter }) => exporter.idempotency)?.exporter.idempotency;
     },
-    get storeId() {
-      const { requestSteps } = slot.stages;
-      return requestSteps.find(({ processor }) => processor.storeId)?.processor.storeId;
+    get offers() {
+      return slot.stages.requestSteps.flatMap(({ processor }) => processor.offers ?? []);
     },
     get answerWithin() {
       let least: number | undefined;
@@ -153,7 +152,6 @@ function authenticate(
   permission: Permission,
   fallback: Tenant | undefined,
 ): Promise<Tenant> | Tenant {
-  for (const { processor } of stages.requestSteps) processor.admitUnauthenticated?.(head);
   const step = stages.requestSteps.find(({ processor }) => processor.authenticate !== undefined);
   try {
     const named = step === undefined ? fallback : step.processor.authenticate?.(head);
@@ -170,7 +168,7 @@ function authenticate(
   }
 }
 
-/** Tells those who count failed authentications. */
+/** Processors that limit failed authentications may replace the refusal. */
 function unauthenticated(stages: PipelineStages, head: RequestHead, error: unknown): never {
   if (error instanceof Refusal && error.code === 'unauthorized') {
     for (const { processor } of stages.requestSteps) processor.authenticationFailed?.(head);

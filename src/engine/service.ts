@@ -11,6 +11,7 @@ import { createGrpcListeners, GRPC_LISTENERS } from '../grpc/listener.ts';
 import type { Listeners } from '../http/listener.ts';
 import { createListeners, LISTENERS } from '../http/listener.ts';
 import { createQueues, QUEUE_REGISTRY } from '../queue/registry.ts';
+import { readRoutes } from '../read/routes.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import { createLogger, withFields } from '../telemetry/logger.ts';
 import type { ServiceMetrics } from '../telemetry/metrics.ts';
@@ -132,7 +133,10 @@ function createFrame({
   const health = createHealth(clock);
   const sharesPorts = worker.count > 1;
   const ports: Ports = {
-    http: createListeners({ logger, clock, metrics, limits, sharesPorts }),
+    http: createListeners({
+      ...{ logger, clock, metrics, limits, sharesPorts },
+      common: (shared) => readRoutes({ ...shared, logger }),
+    }),
     grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
   };
   registerProcessMetrics(metrics, clock, version);

@@ -1,7 +1,7 @@
 import type { Pipeline, Receiver, Settings } from '../component/component.ts';
 import type { Protocol } from '../http/ingest.ts';
 import { ingest } from '../http/ingest.ts';
-import { entranceOf } from '../http/receiver.ts';
+import { ingestionOf } from '../http/receiver.ts';
 import type { Tenant } from '../model/batch.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import type { TlsServing } from '../tls/serving.ts';
@@ -33,7 +33,7 @@ export function grpcReceiver(settings: Settings, served: ServedMethod): Receiver
         'Calls that were answered with a refusal, at whatever stage, by code.',
       );
       const { endpoint, path, protocol } = served;
-      const ingestion = { ...entranceOf(settings, served, refusals), protocol };
+      const ingestion = { ...ingestionOf(settings, served, refusals), protocol };
       const { maxBytes = MAX_BODY_BYTES } = protocol;
       tls = await tlsOf(settings, served);
       listener = await settings.host.service(GRPC_LISTENERS).bind(endpoint, {

@@ -19,7 +19,7 @@ import type { ByteReservation, BytesInFlight } from './admission.ts';
 import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize } from './body.ts';
 import type { Answer } from './exchange.ts';
 import type { Preparation, Prepared } from './prepare.ts';
-import type { RejectionLog } from './rejection-log.ts';
+import { logRefusal, logRejections } from './rejection-log.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { requestDeadline } from './request-deadline.ts';
 import type { Scanner } from './scan-pool.ts';
@@ -43,8 +43,6 @@ export type Ingestion = {
   readonly scanner: Scanner;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Undefined where no store keeps it. */
-  readonly rejections: RejectionLog | undefined;
   /** Counts requests that were refused, at whatever stage, by code. */
   readonly refusals: Counter;
 };
@@ -102,7 +100,7 @@ class DeadlinePassed extends Error {}
 
 export async function ingest(incoming: Incoming, ingestion: Ingestion): Promise<void> {
   const { head } = incoming;
-  const { pipeline, clock, logger, rejections } = ingestion;
+  const { pipeline, clock, logger } = ingestion;
   const deadline = requestDeadline(pipeline.answerWithin, clock, () => refuse(work, tooSlow()));
   const work: UnderWay = {
     incoming,
@@ -115,7 +113,7 @@ export async function ingest(incoming: Incoming, ingestion: Ingestion): Promise<
   try {
     const { answer, accepted } = await take(work);
     incoming.answer(answer);
-    if (accepted !== undefined) rejections?.rejected(head, accepted);
+    if (accepted !== undefined) logRejections(pipeline, head, accepted);
   } catch (error) {
     if (error instanceof ClientGone || error instanceof DeadlinePassed) return;
     logFault(error, logger, head);
@@ -137,10 +135,10 @@ function stopIfPassed({ signal }: RequestDeadline): void {
 }
 
 function refuse({ incoming, ingestion, admission }: UnderWay, refusal: Refusal): void {
-  const { refusals, rejections } = ingestion;
+  const { pipeline, refusals } = ingestion;
   incoming.refuse(refusal);
   refusals.add(1, { code: refusal.code });
-  rejections?.refused(incoming.head, admission?.tenant ?? refusal.tenant, refusal);
+  logRefusal(pipeline, incoming.head, admission?.tenant ?? refusal.tenant, refusal);
 }
 
 async function take(work: UnderWay): Promise<Outcome> {

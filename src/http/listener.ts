@@ -1,7 +1,6 @@
 import { isIP } from 'node:net';
 import { capability } from '../component/capability.ts';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
-import { Refusal } from '../model/errors.ts';
 import { addressOf, cannotListen } from '../net/address.ts';
 import type { Endpoint } from '../schema/fields.ts';
 import { parseEndpoint } from '../schema/fields.ts';
@@ -10,34 +9,35 @@ import type { TlsServing } from '../tls/serving.ts';
 import { openTls } from '../tls/serving.ts';
 import type { BytesInFlight } from './admission.ts';
 import { boundBytesInFlight } from './admission.ts';
-import { renderEnvelopeRefusal } from './envelope.ts';
-import type { PathPattern, Route } from './routes.ts';
-import { compilePath, decodeParams, matchPath } from './routes.ts';
+import type { Hold } from './holds.ts';
+import { addRoute, find, finished, holdOf, routesOf } from './holds.ts';
+import type { CommonRoutes, Entrance, Route } from './routes.ts';
 import type { Scanner } from './scan-pool.ts';
 import { createScanner } from './scan-pool.ts';
-import type { Found, HttpServer, ServerLimits } from './server.ts';
+import type { HttpServer, ServerLimits } from './server.ts';
 import { createHttpServer } from './server.ts';
 
 /**
- * The HTTP listeners of the service. Receivers that name one endpoint share one server; each holds its own
+ * The HTTP listeners of the service. Receivers that name one endpoint share one server. Each has its own
  * `Listener` on it, and the server listens while any of them is open.
  */
 export type Listeners = {
   /**
-   * A receiver's part of the server at `endpoint`, which is `host:port`, compared after resolution; port 0
-   * is always a server of its own. Rejects when the endpoint already has other settings.
+   * A receiver's part of the server at `endpoint` (`host:port`, compared after resolution; port 0 is always a
+   * server of its own). With an `entrance`, the listener also serves the common routes. Rejects if the endpoint
+   * already has other settings.
    */
-  bind(endpoint: string, settings: ListenerSettings): Promise<Listener>;
+  bind(endpoint: string, settings: ListenerSettings, entrance?: Entrance): Promise<Listener>;
   /**
-   * For the next graph on a reload: in it a route may be registered again, and serves once it is open,
-   * while the graph before it finishes what it has.
+   * For the next graph on a reload. It may register the same routes again; they serve once they are open, while
+   * the running graph finishes its requests.
    */
   nextGraph(): Listeners;
-  /** What listens now, and what it serves: for the banner at the start. */
+  /** The addresses and routes that are served now, for the banner at the start. */
   served(): { readonly url: string; readonly routes: readonly string[] }[];
   readonly bytesInFlight: BytesInFlight;
   readonly scanner: Scanner;
-  /** Ends what the listeners share; every `Listener` has been closed before. */
+  /** Closes what the listeners share. Every `Listener` is closed before. */
   close(): Promise<void>;
 };
 
@@ -47,28 +47,17 @@ export type ListenerSettings = ServerLimits & { readonly tls?: ServerTls | undef
 export const LISTENERS = capability<Listeners>('listeners');
 
 export type Listener = {
-  /** Registers a route; throws when another receiver of the same graph serves it. */
+  /** Registers a route; throws if another receiver of the same graph serves it. */
   route(route: Route): void;
-  unroute(method: string, path: string): void;
-  /** Begins to serve. Rejects with a clear sentence when the address cannot be bound. */
+  /** Begins to serve. Rejects with a clear sentence if the address cannot be bound. */
   open(): Promise<void>;
   /**
-   * Stops serving. Resolves when the requests under way are answered; at the deadline they are cut. While
-   * other receivers of the graph still serve the address, requests for these routes are answered 503.
+   * Stops serving. Resolves when the requests in progress are answered; at the deadline they are cut. While
+   * other receivers of the graph serve the address, requests for these routes are answered 503.
    */
   close(deadline: AbortSignal): Promise<void>;
   /** `http://127.0.0.1:4318`, with the real port; undefined while not listening. */
   url(): string | undefined;
-};
-
-/** One receiver's hold on a shared server. */
-type Hold = {
-  readonly graph: number;
-  readonly routes: { pattern: PathPattern; route: Route }[];
-  state: 'bound' | 'open' | 'closed';
-  underWay: number;
-  /** Called when the last request under way is done. */
-  idle: (() => void) | undefined;
 };
 
 type Shared = {
@@ -79,7 +68,7 @@ type Shared = {
   settings: ListenerSettings;
   settingsGraph: number;
   listening: Promise<void> | undefined;
-  /** Its settings, as JSON, and what serves them. */
+  /** The TLS settings as JSON, and the server for them. */
   tlsKey: string;
   tls: TlsServing | undefined;
 };
@@ -91,18 +80,23 @@ type Options = {
   readonly limits: { readonly in_flight_bytes: number };
   /** Other processes of this daemon listen on the same ports. */
   readonly sharesPorts?: boolean;
+  /** The routes that a listener serves once, for all receivers on it. */
+  readonly common?: (shared: Pick<Listeners, 'bytesInFlight' | 'scanner'>) => CommonRoutes;
 };
 
+const NO_ROUTES: CommonRoutes = { routes: [], prefers: () => false };
+
 export function createListeners(options: Options): Listeners {
-  const servers = new Servers(options);
   const bytesInFlight = boundBytesInFlight(options.limits.in_flight_bytes);
   const scanner = createScanner();
+  const common = options.common?.({ bytesInFlight, scanner }) ?? NO_ROUTES;
+  const servers = new Servers(options, common);
   const removeGauges = registerGauges(options.metrics, servers, bytesInFlight);
   let graphs = 0;
 
   function ofGraph(graph: number): Listeners {
     return {
-      bind: (endpoint, settings) => servers.bind(endpoint, settings, graph),
+      bind: (endpoint, settings, entrance) => servers.bind(endpoint, settings, graph, entrance),
       nextGraph: () => ofGraph(++graphs),
       served: () => servers.served(),
       bytesInFlight,
@@ -119,7 +113,7 @@ export function createListeners(options: Options): Listeners {
 
 function registerGauges(metrics: Metrics, servers: Servers, held: BytesInFlight): () => void {
   const removers = [
-    metrics.gauge('tracectl_http_in_flight_bytes', 'Bytes held for requests under way.', () => [
+    metrics.gauge('tracectl_http_in_flight_bytes', 'Bytes held for requests in progress.', () => [
       { value: held.held },
     ]),
     metrics.gauge('tracectl_http_connections', 'Open connections of a listener.', () =>
@@ -131,17 +125,24 @@ function registerGauges(metrics: Metrics, servers: Servers, held: BytesInFlight)
   };
 }
 
-/** Every server there is, by the address it was asked to listen on. */
+/** All servers, by their resolved address. */
 class Servers {
   readonly #options: Options;
+  readonly #common: CommonRoutes;
   readonly #shared = new Map<string, Shared>();
   #anonymous = 0;
 
-  constructor(options: Options) {
+  constructor(options: Options, common: CommonRoutes) {
     this.#options = options;
+    this.#common = common;
   }
 
-  async bind(endpoint: string, settings: ListenerSettings, graph: number): Promise<Listener> {
+  async bind(
+    endpoint: string,
+    settings: ListenerSettings,
+    graph: number,
+    entrance: Entrance | undefined,
+  ): Promise<Listener> {
     const parsed = parseEndpoint(endpoint);
     if (parsed === undefined) throw new Error(`${endpoint} is no host:port`);
     const address = await addressOf(parsed.host);
@@ -151,11 +152,10 @@ class Servers {
     if (found !== undefined) assertSameSettings(found, endpoint, settings, graph);
     const entry = found ?? this.#create(endpoint, parsed, address, settings, graph);
     this.#shared.set(key, entry);
-    const hold: Hold = { graph, routes: [], state: 'bound', underWay: 0, idle: undefined };
+    const hold = holdOf(graph, entrance, this.#common);
     entry.holds.push(hold);
     return {
-      route: (route) => addRoute(entry, hold, route),
-      unroute: (method, path) => removeRoute(hold, method, path),
+      route: (route) => addRoute(entry.endpoint, entry.holds, hold, route),
       open: () => open(entry, hold, settings, this.#options),
       close: (deadline) => this.#close(key, entry, hold, deadline),
       url: () => urlOf(entry),
@@ -246,100 +246,6 @@ function keyOf(tls: ServerTls | undefined): string {
   return JSON.stringify(tls ?? null);
 }
 
-const nowhere: Found = {
-  refusal: new Refusal('not_found', 'Nothing is served at this path.'),
-  renderRefusal: renderEnvelopeRefusal,
-};
-
-/** The newest graph first; in it whoever is open; of several that share a route the highest rank. */
-function find(holds: readonly Hold[], method: string, path: string): Found {
-  const candidates = matching(holds, path);
-  const [nearest] = candidates;
-  if (nearest === undefined) return nowhere;
-  const chosen = candidates.find(({ route }) => serves(route.method, method));
-  const { renderRefusal } = (chosen ?? nearest).route;
-  if (chosen === undefined) return { refusal: notAllowed(candidates), renderRefusal };
-  const { hold, route } = chosen;
-  if (hold.state !== 'open') {
-    const refusal = new Refusal('unavailable', 'The service is stopping. Try again.', {
-      retryAfterMs: 1000,
-    });
-    return { refusal, renderRefusal };
-  }
-  const params = decodeParams(chosen.params);
-  if (params === undefined) {
-    const refusal = new Refusal('invalid_request', 'The path has a broken percent escape.');
-    return { refusal, renderRefusal };
-  }
-  hold.underWay++;
-  const done = (): void => {
-    hold.underWay--;
-    if (hold.underWay === 0) hold.idle?.();
-  };
-  return { handler: route.handler, params, renderRefusal, done };
-}
-
-type Candidate = { hold: Hold; route: Route; params: Record<string, string> };
-
-function matching(holds: readonly Hold[], path: string): Candidate[] {
-  const segments = path.split('/');
-  const newestOpen = Math.max(...holds.map(({ graph, state }) => (state === 'open' ? graph : -1)));
-  const candidates: Candidate[] = [];
-  for (const hold of holds) {
-    // A closed hold speaks only while nothing newer has taken over.
-    if (hold.state === 'bound' || hold.graph < newestOpen) continue;
-    for (const { pattern, route } of hold.routes) {
-      const params = matchPath(pattern, path, segments);
-      if (params !== undefined) candidates.push({ hold, route, params });
-    }
-  }
-  return candidates.sort((a, b) => precedence(b) - precedence(a));
-}
-
-/** Open before closed, then a path without parameters before one with, then by rank. */
-function precedence({ hold, route, params }: Candidate): number {
-  const open = hold.state === 'open' ? 1000 : 0;
-  const exact = Object.keys(params).length === 0 ? 100 : 0;
-  return open + exact + (route.sharedRank ?? 0);
-}
-
-function serves(routeMethod: string, method: string): boolean {
-  return routeMethod === method || (routeMethod === 'GET' && method === 'HEAD');
-}
-
-function notAllowed(candidates: readonly Candidate[]): Refusal {
-  const methods = new Set(candidates.map(({ route }) => route.method));
-  if (methods.has('GET')) methods.add('HEAD');
-  const allow = [...methods].sort().join(', ');
-  return new Refusal('method_not_allowed', `This path takes ${allow}.`, { allow });
-}
-
-function addRoute(entry: Shared, hold: Hold, route: Route): void {
-  const taken = entry.holds.some(
-    (other) =>
-      other.graph === hold.graph &&
-      other.state !== 'closed' &&
-      other.routes.some(
-        ({ route: theirs }) =>
-          theirs.method === route.method &&
-          theirs.path === route.path &&
-          (other === hold || theirs.sharedRank === undefined || route.sharedRank === undefined),
-      ),
-  );
-  if (taken) {
-    throw new Error(
-      `${route.method} ${route.path} is already served on ${entry.endpoint}: ` +
-        'two receivers of one type need endpoints of their own',
-    );
-  }
-  hold.routes.push({ pattern: compilePath(route.path), route });
-}
-
-function removeRoute(hold: Hold, method: string, path: string): void {
-  const at = hold.routes.findIndex(({ route }) => route.method === method && route.path === path);
-  if (at !== -1) hold.routes.splice(at, 1);
-}
-
 function assertSameSettings(
   found: Shared,
   endpoint: string,
@@ -364,15 +270,6 @@ function assertSameSettings(
   );
 }
 
-/** Resolves when the hold's requests are answered, or with the deadline. */
-function finished(hold: Hold, deadline: AbortSignal): Promise<void> {
-  if (hold.underWay === 0 || deadline.aborted) return Promise.resolve();
-  const { promise, resolve } = Promise.withResolvers<void>();
-  hold.idle = resolve;
-  deadline.addEventListener('abort', () => resolve(), { once: true });
-  return promise;
-}
-
 function urlOf(entry: Shared): string | undefined {
   const address = entry.server.address();
   if (address === undefined) return undefined;
@@ -382,10 +279,5 @@ function urlOf(entry: Shared): string | undefined {
 
 function servedBy(entry: Shared): { url: string; routes: string[] }[] {
   const url = urlOf(entry);
-  if (url === undefined) return [];
-  const routes = entry.holds
-    .filter(({ state }) => state === 'open')
-    .flatMap((hold) => hold.routes.filter(({ route }) => route.hidden !== true))
-    .map(({ route }) => `${route.method} ${route.path}`);
-  return [{ url, routes: [...new Set(routes)] }];
+  return url === undefined ? [] : [{ url, routes: routesOf(entry.holds) }];
 }

@@ -2,9 +2,9 @@ import type { RequestHead } from '../component/component.ts';
 import type { Encoding, Format } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import { renderEnvelope, renderEnvelopeRefusal } from './envelope.ts';
-import type { HttpProtocol } from './incoming.ts';
 import type { Protocol } from './ingest.ts';
 import { contentEncodingOf, mediaTypeOf } from './media.ts';
+import type { HttpProtocol } from './receiver.ts';
 
 /** Spec 8. */
 const MAX_EVENTS = 1000;

@@ -1,35 +1,37 @@
-import type { Counter, Pipeline, Receiver, Settings } from '../component/component.ts';
+import type { Counter, Receiver, Settings } from '../component/component.ts';
 import type { Tenant } from '../model/batch.ts';
-import { STORE } from '../store/store.ts';
+import { readBody } from './body.ts';
 import type { ListenerConfig } from './config.ts';
 import { listenerSettings } from './config.ts';
-import type { HttpProtocol } from './incoming.ts';
-import { incomingOf } from './incoming.ts';
-import type { Ingestion } from './ingest.ts';
+import type { Exchange, RenderRefusal } from './exchange.ts';
+import { answer } from './exchange.ts';
+import type { Incoming, Ingestion, Protocol } from './ingest.ts';
 import { ingest } from './ingest.ts';
 import type { Listener } from './listener.ts';
 import { LISTENERS } from './listener.ts';
-import { rejectionLog } from './rejection-log.ts';
-import type { Route } from './routes.ts';
+import type { Entrance, Route } from './routes.ts';
 
-/** What an HTTP receiver serves, beside what its listener serves for all of them. */
-export type Served = {
+/** The routes and the pipeline of an HTTP receiver. */
+export type HttpService = Entrance & {
   readonly endpoint: string;
   readonly listener: ListenerConfig;
-  /** Registers the receiver's routes; called once, before the listener opens. */
-  register(listener: Listener, serve: (route: IngestRoute) => Route): void;
-  readonly pipeline: Pipeline;
-  readonly fallback: Tenant | undefined;
+  readonly ingestRoutes: readonly IngestRoute[];
+  /** Routes that are answered without a pipeline. */
+  readonly otherRoutes?: readonly Route[];
 };
 
 export type IngestRoute = {
   readonly method: string;
   readonly path: string;
   readonly protocol: HttpProtocol;
+  readonly hidden?: boolean;
 };
 
-/** A receiver that is routes on a shared listener: it opens with `start` and drains with `shutdown`. */
-export function httpReceiver(settings: Settings, served: Served): Receiver {
+/** A protocol whose refusals have a shape of their own. */
+export type HttpProtocol = Protocol & { readonly renderRefusal: RenderRefusal };
+
+/** A receiver that consists of routes on a shared listener: it opens with `start` and drains with `shutdown`. */
+export function httpReceiver(settings: Settings, service: HttpService): Receiver {
   let listener: Listener | undefined;
   return {
     async start() {
@@ -37,17 +39,16 @@ export function httpReceiver(settings: Settings, served: Served): Receiver {
         'tracectl_http_refusals_total',
         'Requests that were answered with a refusal, at whatever stage, by code.',
       );
-      const entrance = entranceOf(settings, served, refusals);
+      const ingestion = ingestionOf(settings, service, refusals);
       const listeners = settings.host.service(LISTENERS);
-      listener = await listeners.bind(served.endpoint, listenerSettings(served.listener));
-      // From here on the listener is held, and `shutdown` gives it back also when the rest fails.
-      served.register(listener, ({ method, path, protocol }) => {
-        const ingestion: Ingestion = { ...entrance, protocol };
-        const { renderRefusal } = protocol;
-        const handler: Route['handler'] = (exchange) =>
-          ingest(incomingOf(exchange, renderRefusal), ingestion);
-        return { method, path, handler, renderRefusal };
-      });
+      listener = await listeners.bind(
+        service.endpoint,
+        listenerSettings(service.listener),
+        service,
+      );
+      // The listener is bound: `shutdown` releases it, also if the rest of the start fails.
+      for (const route of service.ingestRoutes) listener.route(routeOf(route, ingestion));
+      for (const route of service.otherRoutes ?? []) listener.route(route);
       await listener.open();
     },
     async shutdown(deadline) {
@@ -56,24 +57,35 @@ export function httpReceiver(settings: Settings, served: Served): Receiver {
   };
 }
 
-/** What the requests of a receiver go through, whatever protocol they come in. */
-export function entranceOf(
+/** What all protocols of a receiver share. */
+export function ingestionOf(
   { host, clock, logger }: Settings,
-  { pipeline, fallback }: { pipeline: Pipeline; fallback: Tenant | undefined },
+  { pipeline, fallback }: Entrance,
   refusals: Counter,
 ): Omit<Ingestion, 'protocol'> {
-  const { storeId } = pipeline;
-  const store = storeId === undefined ? undefined : host.extension(storeId, STORE);
   const { bytesInFlight, scanner } = host.service(LISTENERS);
+  return { pipeline, fallback, bytesInFlight, scanner, clock, logger, refusals };
+}
+
+function routeOf({ protocol, ...route }: IngestRoute, shared: Omit<Ingestion, 'protocol'>): Route {
+  const ingestion: Ingestion = { ...shared, protocol };
+  const { renderRefusal } = protocol;
+  const handler: Route['handler'] = (exchange) =>
+    ingest(incomingOf(exchange, renderRefusal), ingestion);
+  return { ...route, handler, renderRefusal };
+}
+
+/** A request over HTTP, as ingestion reads and answers it. */
+export function incomingOf(exchange: Exchange, renderRefusal: RenderRefusal): Incoming {
+  const { head, params } = exchange;
   return {
-    pipeline,
-    fallback,
-    bytesInFlight,
-    scanner,
-    clock,
-    logger,
-    rejections: store === undefined ? undefined : rejectionLog(store.rejections),
-    refusals,
+    head,
+    params,
+    async read(reservation, encoding) {
+      return { body: await readBody(exchange, reservation), encoding };
+    },
+    answer: (reply) => answer(exchange, reply),
+    refuse: (refusal) => answer(exchange, renderRefusal(refusal, head)),
   };
 }
 

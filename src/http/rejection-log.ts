@@ -1,41 +1,50 @@
-import type { RequestHead } from '../component/component.ts';
+import { findOffer } from '../component/capability.ts';
+import type { Pipeline, RequestHead } from '../component/component.ts';
 import type { SealedBatch, Tenant } from '../model/batch.ts';
 import type { Refusal } from '../model/errors.ts';
 import type { Rejection } from '../model/rejection.ts';
+import { STORE } from '../store/store.ts';
 import type { RejectionStore } from '../tenancy/contract.ts';
 
-/**
- * Notes what was refused and why, for the owner of the key: reasons and paths, no payload, no credential.
- * Called after the answer is on its way.
- */
-export type RejectionLog = {
-  /** A request that was refused as a whole; one of nobody known is left out. */
-  refused(head: RequestHead, tenant: Tenant | undefined, refusal: Refusal): void;
-  /** The items that a batch was accepted without. */
-  rejected(head: RequestHead, batch: SealedBatch): void;
-};
-
-/** More rejections than this of one request are noted in groups of the same code and reason. */
+/** More rejections of one request than this are grouped by code and reason. */
 const MAX_SINGLE = 10;
-/** Characters of what a client chose that are kept, so that the log stays small. */
+/** Characters that are kept of values that a client chose, so that the log stays small. */
 const MAX_TEXT = 200;
 
-export function rejectionLog(store: RejectionStore): RejectionLog {
-  return {
-    refused(head, tenant, { code, message }) {
-      // What came without a valid key belongs to no project.
-      if (tenant === undefined || code === 'unauthorized') return;
-      store.record({ ...common(head, tenant), code, reason: message, itemId: null, count: 1 });
-    },
-    rejected(head, batch) {
-      if (batch.rejections.length === 0) return;
-      const entry = common(head, batch.tenant);
-      for (const { first, reason, count } of grouped(batch.rejections)) {
-        const itemId = first.id === undefined ? null : first.id.slice(0, MAX_TEXT);
-        store.record({ ...entry, code: first.code, reason, itemId, count });
-      }
-    },
-  };
+/**
+ * Logs a request that was refused as a whole, for the owner of its key: reason and path, no payload, no
+ * credential. A request without a valid key belongs to no project and is not logged. Without a store there is
+ * no log.
+ */
+export function logRefusal(
+  pipeline: Pick<Pipeline, 'offers'>,
+  head: RequestHead,
+  tenant: Tenant | undefined,
+  { code, message }: Refusal,
+): void {
+  if (tenant === undefined || code === 'unauthorized') return;
+  const entry = common(head, tenant);
+  storeOf(pipeline)?.record({ ...entry, code, reason: message, itemId: null, count: 1 });
+}
+
+/** Logs the rejected items of an accepted batch. Called after the answer is sent. */
+export function logRejections(
+  pipeline: Pick<Pipeline, 'offers'>,
+  head: RequestHead,
+  { rejections, tenant }: SealedBatch,
+): void {
+  if (rejections.length === 0) return;
+  const store = storeOf(pipeline);
+  if (store === undefined) return;
+  const entry = common(head, tenant);
+  for (const { first, reason, count } of grouped(rejections)) {
+    const itemId = first.id === undefined ? null : first.id.slice(0, MAX_TEXT);
+    store.record({ ...entry, code: first.code, reason, itemId, count });
+  }
+}
+
+function storeOf({ offers }: Pick<Pipeline, 'offers'>): RejectionStore | undefined {
+  return findOffer(offers, STORE)?.rejections;
 }
 
 function common(head: RequestHead, { projectId, keyId }: Tenant) {
@@ -44,7 +53,7 @@ function common(head: RequestHead, { projectId, keyId }: Tenant) {
 
 type Group = { readonly first: Rejection; readonly reason: string; count: number };
 
-/** A thousand items that lack the same field differ in their position alone. */
+/** A thousand items without the same field differ only in their position. */
 function grouped(rejections: readonly Rejection[]): Iterable<Group> {
   if (rejections.length <= MAX_SINGLE) {
     return rejections.map((first) => ({ first, reason: first.reason, count: 1 }));

@@ -1,3 +1,5 @@
+import type { Pipeline } from '../component/component.ts';
+import type { Tenant } from '../model/batch.ts';
 import type { Exchange, RenderRefusal } from './exchange.ts';
 
 export type Handler = (exchange: Exchange) => Promise<void> | void;
@@ -5,17 +7,26 @@ export type Handler = (exchange: Exchange) => Promise<void> | void;
 /** A method and path that a receiver serves. */
 export type Route = {
   readonly method: string;
-  /** Segments that begin with `:` match any one segment: `/api/v1/runs/:id`. */
+  /** A segment that begins with `:` matches any one segment: `/api/v1/runs/:id`. */
   readonly path: string;
   readonly renderRefusal: RenderRefusal;
   readonly handler: Handler;
-  /**
-   * Set for a route that several receivers of one listener may register, such as the reading requests:
-   * the highest rank serves it.
-   */
-  readonly sharedRank?: number;
-  /** Served, but not shown to people: another spelling of a path, or one that is only refused well. */
+  /** Served, but not listed for people: another spelling of a path, or one with a helpful refusal only. */
   readonly hidden?: boolean;
+};
+
+/** The pipeline behind a receiver, and the tenant of requests that the pipeline does not authenticate. */
+export type Entrance = { readonly pipeline: Pipeline; readonly fallback: Tenant | undefined };
+
+/** Routes that a listener serves once, for all receivers on it: the reading requests. */
+export type CommonRoutes = {
+  readonly routes: readonly CommonRoute[];
+  /** Whether the requests of a listener with several entrances go through this one first. */
+  prefers(entrance: Entrance): boolean;
+};
+
+export type CommonRoute = Omit<Route, 'handler'> & {
+  readonly handler: (entrance: Entrance) => Handler;
 };
 
 /** The target of a request line, taken apart; undefined when it is malformed. */

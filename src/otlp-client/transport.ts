@@ -16,7 +16,7 @@ export type ClientResponse = {
 };
 
 /** A request in flight. */
-export type PendingRequest = {
+type PendingRequest = {
   /** Rejects if no response arrives: the connection broke, or `abort` was called. */
   readonly response: Promise<ClientResponse>;
   /** Ends the request at any stage, also while it waits for a connection. */

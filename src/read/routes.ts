@@ -1,10 +1,10 @@
-import type { Pipeline, Settings } from '../component/component.ts';
-import type { ByteReservation } from '../http/admission.ts';
+import { findOffer } from '../component/capability.ts';
+import type { Logger } from '../component/component.ts';
 import { renderEnvelopeRefusal } from '../http/envelope.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { answer } from '../http/exchange.ts';
-import type { Listener } from '../http/listener.ts';
-import { LISTENERS } from '../http/listener.ts';
+import type { Listeners } from '../http/listener.ts';
+import type { CommonRoute, CommonRoutes, Entrance } from '../http/routes.ts';
 import type { Tenant } from '../model/batch.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
@@ -17,47 +17,50 @@ import { readPayloads } from './payloads.ts';
 import { flag, one, pageOf, traceFilter } from './query.ts';
 
 /**
- * The reading requests (`traces:read`), on the listener that also ingests. Every one reads for the
- * project of the key it came with, and nothing else.
+ * The reading requests (`traces:read`) of an ingestion listener. A request is authenticated by the pipeline of a
+ * receiver on the listener, and reads the project of its key from the store that the pipeline's `auth` names:
+ *
+ *   GET ─▶ entrance.pipeline.authenticate(head, 'traces:read') ─▶ tenant ─▶ store ─▶ JSON
  */
 type Reading = {
   readonly exchange: Exchange;
   readonly query: URLSearchParams;
   readonly tenant: Tenant;
   readonly store: Store;
-  /** For the bytes of batches that are read. */
+  /** For the bytes of the batches that the request reads. */
   readonly payloads: () => PayloadReader;
 };
 
-/** Bytes an answer of narrow rows may take. */
+type ReadingParts = Pick<Listeners, 'bytesInFlight' | 'scanner'> & { readonly logger: Logger };
+
+/** Bytes reserved for an answer of narrow rows. */
 const NARROW_BYTES = 65_536;
 
-/**
- * Registers the reading requests for this receiver's pipeline. Several receivers of one listener do so;
- * one whose pipeline names a store goes first.
- */
-export function registerReadRoutes(
-  listener: Listener,
-  settings: Settings,
-  pipeline: Pipeline,
-  fallback: Tenant | undefined,
-): void {
-  const get = (path: string, handler: (exchange: Exchange) => Promise<void>): void =>
-    listener.route({
-      method: 'GET',
-      path,
-      handler: (exchange) => guarded(exchange, settings, handler),
-      renderRefusal: renderEnvelopeRefusal,
-      sharedRank: pipeline.storeId === undefined ? 1 : 2,
-    });
-  const reading = (work: (reading: Reading) => Promise<void>) => (exchange: Exchange) =>
-    withStore(exchange, settings, pipeline, fallback, work);
-
-  get('/api/v1/traces', reading(listTraces));
-  get('/api/v1/traces/:trace_id', reading(showTrace));
-  get('/api/v1/observations/:id', reading(showObservation));
-  get('/api/v1/raw-events/:raw_event_id', reading(showRawEvent));
-  get('/api/v1/me', (exchange) => showMe(exchange, settings, pipeline, fallback));
+/** If several receivers share a listener, one whose pipeline has a store comes first. */
+export function readRoutes(parts: ReadingParts): CommonRoutes {
+  const get = (
+    path: string,
+    work: (exchange: Exchange, entrance: Entrance) => Promise<void>,
+  ): CommonRoute => ({
+    method: 'GET',
+    path,
+    handler: (entrance) => (exchange) =>
+      guarded(exchange, parts.logger, () => work(exchange, entrance)),
+    renderRefusal: renderEnvelopeRefusal,
+  });
+  const reading =
+    (work: (reading: Reading) => Promise<void>) => (exchange: Exchange, entrance: Entrance) =>
+      withStore(parts, exchange, entrance, work);
+  return {
+    prefers: (entrance) => storeOf(entrance) !== undefined,
+    routes: [
+      get('/api/v1/traces', reading(listTraces)),
+      get('/api/v1/traces/:trace_id', reading(showTrace)),
+      get('/api/v1/observations/:id', reading(showObservation)),
+      get('/api/v1/raw-events/:raw_event_id', reading(showRawEvent)),
+      get('/api/v1/me', showMe),
+    ],
+  };
 }
 
 async function listTraces({ exchange, query, tenant, store }: Reading): Promise<void> {
@@ -66,7 +69,7 @@ async function listTraces({ exchange, query, tenant, store }: Reading): Promise<
   json(exchange, `{"traces":[${traces}],"next_cursor":${JSON.stringify(page.nextCursor)}}`);
 }
 
-/** Streams: a page holds up to 1,000 observations, whose payloads may be far more than fits in memory. */
+/** Streams: the payloads of a page of 1,000 observations may not fit in memory. */
 async function showTrace(reading: Reading): Promise<void> {
   const { exchange, query, tenant, store } = reading;
   const traceId = exchange.params.trace_id ?? '';
@@ -111,15 +114,10 @@ async function showRawEvent(reading: Reading): Promise<void> {
   json(exchange, `${about.slice(0, -1)},"event":${await payloads.source(batch, position)}}`);
 }
 
-/** Served also where no store is named: then the configuration is all that is known. */
-async function showMe(
-  exchange: Exchange,
-  settings: Settings,
-  pipeline: Pipeline,
-  fallback: Tenant | undefined,
-): Promise<void> {
-  const tenant = await pipeline.authenticate(exchange.head, 'traces:read', fallback);
-  const store = storeOf(settings, pipeline);
+/** Without a store, the answer has what the key itself says. */
+async function showMe(exchange: Exchange, entrance: Entrance): Promise<void> {
+  const tenant = await authenticated(exchange, entrance);
+  const store = storeOf(entrance);
   const [project, keys] =
     store === undefined
       ? [undefined, []]
@@ -138,19 +136,17 @@ async function showMe(
 }
 
 async function withStore(
+  { bytesInFlight, scanner }: ReadingParts,
   exchange: Exchange,
-  settings: Settings,
-  pipeline: Pipeline,
-  fallback: Tenant | undefined,
+  entrance: Entrance,
   work: (reading: Reading) => Promise<void>,
 ): Promise<void> {
-  const tenant = await pipeline.authenticate(exchange.head, 'traces:read', fallback);
-  const store = storeOf(settings, pipeline);
+  const tenant = await authenticated(exchange, entrance);
+  const store = storeOf(entrance);
   if (store === undefined) {
     throw new Refusal('not_found', 'Nothing can be read here: no store is named by auth.');
   }
-  const { bytesInFlight, scanner } = settings.host.service(LISTENERS);
-  const reservation: ByteReservation = bytesInFlight.reserve(NARROW_BYTES);
+  const reservation = bytesInFlight.reserve(NARROW_BYTES);
   const payloads = (): PayloadReader =>
     readPayloads(store.traces, tenant.projectId, scanner, reservation);
   try {
@@ -161,29 +157,35 @@ async function withStore(
   }
 }
 
-function storeOf(settings: Settings, pipeline: Pipeline): Store | undefined {
-  if (pipeline.storeId === undefined) return undefined;
-  return settings.host.extension(pipeline.storeId, STORE);
+function authenticated(
+  { head }: Exchange,
+  { pipeline, fallback }: Entrance,
+): Promise<Tenant> | Tenant {
+  return pipeline.authenticate(head, 'traces:read', fallback);
 }
 
-/** Answers what a reading request throws; a stream that has begun can only be cut. */
+function storeOf({ pipeline }: Entrance): Store | undefined {
+  return findOffer(pipeline.offers, STORE);
+}
+
+/** Answers an error of a reading request. An answer that has begun can only be cut. */
 async function guarded(
   exchange: Exchange,
-  settings: Settings,
-  handler: (exchange: Exchange) => Promise<void>,
+  logger: Logger,
+  work: () => Promise<void>,
 ): Promise<void> {
   try {
-    await handler(exchange);
+    await work();
   } catch (error) {
     if (!(error instanceof Refusal || error instanceof StoreError)) {
-      settings.logger.warn({ err: error, path: exchange.head.path }, 'a reading request failed');
+      logger.warn({ err: error, path: exchange.head.path }, 'Reading request failed');
     }
     if (exchange.response.headersSent) exchange.request.socket.destroy();
     else answer(exchange, renderEnvelopeRefusal(readingRefusal(error)));
   }
 }
 
-/** The one thing a store finds wrong with a reading request is its cursor. */
+/** A store refuses a reading request only for its cursor. */
 function readingRefusal(error: unknown): Refusal {
   if (error instanceof StoreError) return new Refusal('invalid_request', error.message);
   return refusalOf(error);
@@ -197,7 +199,7 @@ async function stream(
   tail: string,
 ): Promise<void> {
   const { response } = exchange;
-  // The first payloads are read before the status goes out: what fails often fails at once.
+  // The first payloads are read before the status is sent: most failures occur here, and get a status.
   const texts = observations[0] === undefined ? {} : await payloads.read(observations[0]);
   response.writeHead(200, { 'content-type': 'application/json' });
   let pending = head;
@@ -211,7 +213,7 @@ async function stream(
   response.end(pending + tail);
 }
 
-/** Resolves when there is room for more; with false when the client is gone. */
+/** Resolves when the socket takes more; with false if the client is gone. */
 function written({ response }: Exchange, text: string): Promise<boolean> {
   if (response.destroyed) return Promise.resolve(false);
   if (response.write(text)) return Promise.resolve(true);

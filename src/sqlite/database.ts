@@ -3,13 +3,14 @@ import type { DiskHealth, OwnedDirectory } from './directory.ts';
 import { openDirectory } from './directory.ts';
 import { keepShrinking, SHRINK, TRUNCATE_LOG } from './maintenance.ts';
 import type {
-  Access,
   Call,
   NameIn,
+  Opening,
   OperationModule,
   Operations,
   OperationsOf,
   OperationTable,
+  ThreadAccess,
   ThreadData,
 } from './operation.ts';
 import type { CallOptions, ThreadClient } from './thread-client.ts';
@@ -75,7 +76,7 @@ export async function openDatabase<Module extends OperationModule>(
   try {
     writer = await startThread(threadData(options, directory, 'write'), directory.reserveWasUsed);
     const reader = await startThread(threadData(options, directory, 'read'));
-    reportDamage(options.logger, directory, writer.corrupt);
+    report(options.logger, directory.databaseFile, writer.opening);
     return database(options, directory, writer, reader);
   } catch (error) {
     await writer?.close();
@@ -158,7 +159,7 @@ function callerOf<Table extends OperationTable>(
 function threadData(
   options: DatabaseOptions,
   directory: OwnedDirectory,
-  access: Access,
+  access: ThreadAccess,
 ): ThreadData {
   return {
     file: directory.databaseFile,
@@ -169,14 +170,11 @@ function threadData(
   };
 }
 
-function reportDamage(
-  logger: Logger,
-  directory: OwnedDirectory,
-  corrupt: string | undefined,
-): void {
+function report(logger: Logger, file: string, { corrupt, migrated }: Opening): void {
+  if (migrated !== undefined) logger.info({ file, ...migrated }, 'Tables migrated');
   if (corrupt === undefined) return;
   logger.error(
-    { file: directory.databaseFile, kept: corrupt },
+    { file, kept: corrupt },
     'Database damaged; set aside, readable rows copied into a new file',
   );
 }

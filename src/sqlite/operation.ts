@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
+import type { FileMigration, MigratedFile } from './migrate.ts';
 
 /**
  * An operation is a function in a database thread that the main thread calls by name. The type of a table of
@@ -19,6 +20,8 @@ export type Operations = {
 
 /** A file of operations. Threads load it by its URL, because functions cannot be sent to a thread. */
 export type OperationModule = {
+  /** The tables that the operations need. */
+  readonly migrations: readonly FileMigration[];
   writeOperations(db: DatabaseSync): OperationTable;
   readOperations(db: DatabaseSync): OperationTable;
   /** Write operations that need room: on a full disk they fail, and the others may use the reserve. */
@@ -34,14 +37,14 @@ export type OperationsOf<Module extends OperationModule> = {
 export type NameIn<Table extends OperationTable> = keyof Table & string;
 
 /** The writing thread has the only connection that may write; each reading thread has a connection of its own. */
-export type Access = 'write' | 'read';
+export type ThreadAccess = 'write' | 'read';
 
 /** One call as it is sent: the operation's name, then its arguments. */
 export type Call = readonly [name: string, ...args: unknown[]];
 
 export type ThreadData = {
   readonly file: string;
-  readonly access: Access;
+  readonly access: ThreadAccess;
   /** The URL of an `OperationModule`. */
   readonly operations: string;
   /** The file that the thread deletes when the disk is full; writing threads only. */
@@ -50,12 +53,26 @@ export type ThreadData = {
   readonly maxPages: number | undefined;
 };
 
-/** Why a call failed. `errcode` is SQLite's extended result code; undefined for any other error. */
-export type Failure = { readonly message: string; readonly errcode: number | undefined };
+/** Why a call, or the opening, failed. */
+export type Failure = {
+  readonly message: string;
+  /** SQLite's extended result code; undefined for any other error. */
+  readonly errcode: number | undefined;
+  /** The file is of a newer version of the program (`NewerDataError`). */
+  readonly isNewer?: boolean;
+};
+
+/** What the opening of a file did to it. */
+export type Opening = {
+  /** Where a damaged file was moved; undefined if the file was sound. */
+  readonly corrupt: string | undefined;
+  /** Undefined if the file was new, or had the newest version. */
+  readonly migrated: MigratedFile | undefined;
+};
 
 /** Messages from a thread. The results of a group are in the order of its calls. */
 export type ThreadMessage =
-  | { readonly type: 'ready'; readonly corrupt: string | undefined }
+  | { readonly type: 'ready'; readonly opening: Opening }
   | { readonly type: 'unusable'; readonly failure: Failure }
   | {
       readonly type: 'done';

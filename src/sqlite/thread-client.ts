@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads';
-import { PermanentError, RetryableError } from '../model/errors.ts';
+import { NewerDataError, PermanentError, RetryableError } from '../model/errors.ts';
 import { threadFile } from '../thread/thread.ts';
-import type { Call, Failure, ThreadData, ThreadMessage } from './operation.ts';
+import type { Call, Failure, Opening, ThreadData, ThreadMessage } from './operation.ts';
 import { isDamage, isFull, isRefusedRow } from './result-code.ts';
 
 /** A group is closed at this weight (about bytes), so that one transaction never delays the next for long. */
@@ -34,8 +34,7 @@ export type CallOptions = {
  */
 export type ThreadClient = {
   call(call: Call, options?: CallOptions): Promise<unknown>;
-  /** Where the thread moved a damaged file; undefined if the file was sound. */
-  readonly corrupt: string | undefined;
+  readonly opening: Opening;
   close(): Promise<void>;
   /** Ends the thread as a crash would. */
   kill(): Promise<void>;
@@ -52,11 +51,10 @@ export async function startThread(
     // A worker refuses some flags of its parent, such as --input-type and --eval.
     execArgv: [],
   });
-  const corrupt = await started(worker);
-  return new GroupingClient(worker, corrupt, onReserveUsed);
+  return new GroupingClient(worker, await started(worker), onReserveUsed);
 }
 
-function started(worker: Worker): Promise<string | undefined> {
+function started(worker: Worker): Promise<Opening> {
   return new Promise((resolve, reject) => {
     const onError = (error: unknown): void => {
       worker.off('error', onError).off('exit', onExit).off('message', onMessage);
@@ -71,14 +69,14 @@ function started(worker: Worker): Promise<string | undefined> {
       if (message.type === 'unusable') onError(errorOf(message.failure));
       if (message.type !== 'ready') return;
       worker.off('error', onError).off('exit', onExit).off('message', onMessage);
-      resolve(message.corrupt);
+      resolve(message.opening);
     };
     worker.on('error', onError).on('exit', onExit).on('message', onMessage);
   });
 }
 
 class GroupingClient implements ThreadClient {
-  readonly corrupt: string | undefined;
+  readonly opening: Opening;
   readonly #worker: Worker;
   readonly #onReserveUsed: () => void;
   #waiting: Waiting[] = [];
@@ -88,8 +86,8 @@ class GroupingClient implements ThreadClient {
   #ended: Error | undefined;
   #closing: PromiseWithResolvers<void> | undefined;
 
-  constructor(worker: Worker, corrupt: string | undefined, onReserveUsed: () => void) {
-    this.corrupt = corrupt;
+  constructor(worker: Worker, opening: Opening, onReserveUsed: () => void) {
+    this.opening = opening;
     this.#worker = worker;
     this.#onReserveUsed = onReserveUsed;
     worker.on('message', (message: ThreadMessage) => {
@@ -188,7 +186,8 @@ class GroupingClient implements ThreadClient {
   }
 }
 
-function errorOf({ message, errcode }: Failure): Error {
+function errorOf({ message, errcode, isNewer }: Failure): Error {
+  if (isNewer === true) return new NewerDataError(message);
   if (errcode === undefined) return new Error(message);
   if (isFull(errcode)) {
     return new RetryableError('disk_full', 'no space is left on the disk', { retryAfterMs: 5000 });

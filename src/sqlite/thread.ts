@@ -9,12 +9,16 @@ import { existsSync, rmSync } from 'node:fs';
 import type { StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
+import { NewerDataError } from '../model/errors.ts';
 import { leftGarbage } from '../thread/idle-memory.ts';
 import { failpoint } from './failpoint.ts';
 import { giveBack, SHRINK, shrinkOperation, TRUNCATE_LOG, truncateLog } from './maintenance.ts';
+import type { MigratedFile } from './migrate.ts';
+import { migrateFile, refuseNewer } from './migrate.ts';
 import type {
   Call,
   Failure,
+  Opening,
   OperationModule,
   OperationTable,
   ThreadData,
@@ -60,7 +64,7 @@ async function serve(): Promise<void> {
     port.postMessage({ type: 'unusable', failure: opened.failure } satisfies ThreadMessage);
     return;
   }
-  const { connection } = opened;
+  const { connection, ...opening } = opened;
   port.on('message', (calls: readonly Call[] | 'close') => {
     if (calls === 'close') {
       close(connection);
@@ -77,53 +81,73 @@ async function serve(): Promise<void> {
     for (const call of calls) freeBytes(call);
     leftGarbage();
   });
-  port.postMessage({ type: 'ready', corrupt: opened.corrupt } satisfies ThreadMessage);
+  port.postMessage({ type: 'ready', opening } satisfies ThreadMessage);
 }
 
-type Opened = { connection: Connection; corrupt: string | undefined } | { failure: Failure };
+type Opened = ({ readonly connection: Connection } & Opening) | { readonly failure: Failure };
 
 function open(module: OperationModule): Opened {
   try {
-    return { connection: connect(module), corrupt: undefined };
+    return { ...connect(module), corrupt: undefined };
   } catch (error) {
     if (data.access === 'read' || !isDamage(errcodeOf(error))) return { failure: failureOf(error) };
   }
   // A start never fails on a damaged file: it is kept beside a new one that gets every readable row.
   try {
-    const corrupt = salvage(data.file, (file) => connect(module, file).db.close());
-    return { connection: connect(module), corrupt };
+    const corrupt = salvage(data.file, (file, version) => create(module, file, version));
+    return { ...connect(module), corrupt };
   } catch (error) {
     return { failure: failureOf(error) };
   }
 }
 
-function connect(module: OperationModule, file = data.file): Connection {
+function connect(module: OperationModule): {
+  connection: Connection;
+  migrated: MigratedFile | undefined;
+} {
   const isWriting = data.access === 'write';
-  const db = new DatabaseSync(file, { readOnly: !isWriting, timeout: 5000 });
+  const db = new DatabaseSync(data.file, { readOnly: !isWriting, timeout: 5000 });
   try {
-    if (isWriting) {
-      db.exec('PRAGMA page_size = 8192');
-      // Lets a file shrink after a backlog; the cost for an append is not measurable.
-      db.exec('PRAGMA auto_vacuum = INCREMENTAL');
-      db.exec('PRAGMA journal_mode = WAL');
-      db.exec('PRAGMA synchronous = FULL');
-      db.exec('PRAGMA wal_autocheckpoint = 1000');
-      if (data.maxPages !== undefined) db.exec(`PRAGMA max_page_count = ${data.maxPages}`);
-    }
+    refuseNewer(db, data.file, module.migrations);
+    if (isWriting) prepareFile(db);
     db.exec('PRAGMA cache_size = -16384');
+    const migrated = isWriting ? migrateFile(db, module.migrations) : undefined;
     const operations = isWriting
       ? { ...module.writeOperations(db), ...ownOperations(db) }
       : module.readOperations(db);
-    return {
+    const connection = {
       db,
       begin: db.prepare(isWriting ? 'BEGIN IMMEDIATE' : 'BEGIN'),
       commit: db.prepare('COMMIT'),
       operations: new Map(Object.entries(operations as Record<string, Operation>)),
       growing: new Set(module.growing),
     };
+    return { connection, migrated };
   } catch (error) {
     db.close();
     throw error;
+  }
+}
+
+/** The settings of a file that only a writing connection may make. */
+function prepareFile(db: DatabaseSync): void {
+  db.exec('PRAGMA page_size = 8192');
+  // Lets a file shrink after a backlog; the cost for an append is not measurable.
+  db.exec('PRAGMA auto_vacuum = INCREMENTAL');
+  db.exec('PRAGMA journal_mode = WAL');
+  db.exec('PRAGMA synchronous = FULL');
+  db.exec('PRAGMA wal_autocheckpoint = 1000');
+  if (data.maxPages !== undefined) db.exec(`PRAGMA max_page_count = ${data.maxPages}`);
+}
+
+/** Creates a file with the tables of a version. */
+function create({ migrations }: OperationModule, file: string, version: number): void {
+  const db = new DatabaseSync(file);
+  try {
+    prepareFile(db);
+    migrateFile(db, migrations, version);
+  } finally {
+    db.close();
   }
 }
 
@@ -270,6 +294,7 @@ function failureOf(error: unknown): Failure {
   return {
     message: error instanceof Error ? error.message : String(error),
     errcode: errcodeOf(error),
+    isNewer: error instanceof NewerDataError,
   };
 }
 

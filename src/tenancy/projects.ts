@@ -41,10 +41,7 @@ export function projectStore(parts: ProjectParts): Projects {
       byRow(by, clock),
     );
     if (row === null) {
-      throw new StoreError(
-        'project_limit',
-        'the plan of the organization allows no further project',
-      );
+      throw new StoreError('project_limit', 'the plan allows no further project');
     }
     return projectOf(row, 0, retention);
   }

@@ -3,6 +3,7 @@ import type { Clock } from '../../src/component/component.ts';
 import type { Listener, Listeners } from '../../src/http/listener.ts';
 import { createListeners } from '../../src/http/listener.ts';
 import type { ServerLimits } from '../../src/http/server.ts';
+import { readRoutes } from '../../src/read/routes.ts';
 import type { RecordingLogger, RecordingMetrics } from './settings.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
 
@@ -26,7 +27,10 @@ export function testListeners(
   const metrics = recordingMetrics();
   const limits = { in_flight_bytes: inFlightBytes };
   return {
-    ...createListeners({ logger, metrics, clock, limits }),
+    ...createListeners({
+      ...{ logger, metrics, clock, limits },
+      common: (shared) => readRoutes({ ...shared, logger }),
+    }),
     logger,
     metrics,
   };

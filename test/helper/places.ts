@@ -3,8 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Test } from 'tap';
 import { config } from '../../extensions/sqlite/config.ts';
-import type { OpenStore } from '../../extensions/sqlite/open-store.ts';
-import { openStore } from '../../extensions/sqlite/open-store.ts';
+import type { OpenSqliteStore } from '../../extensions/sqlite/open-store.ts';
+import { openSqliteStore } from '../../extensions/sqlite/open-store.ts';
 import type { DirectoryStorageOptions } from '../../src/sqlite/queue/directory-storage.ts';
 import { openDirectoryStorage } from '../../src/sqlite/queue/directory-storage.ts';
 import type { QueuePlace } from '../contract/queue.ts';
@@ -26,8 +26,8 @@ export function sqlitePlace(t: Test) {
     clock,
     logger,
     metrics,
-    open: (): Promise<OpenStore> =>
-      openStore({ clock, logger, metrics }, config.parse({ directory, ...SMALL })),
+    open: (): Promise<OpenSqliteStore> =>
+      openSqliteStore({ clock, logger, metrics }, config.parse({ directory, ...SMALL })),
   };
 }
 

@@ -4,12 +4,12 @@ import { migrate } from '../../extensions/postgres/connection/migrate.ts';
 import type { Postgres } from '../../extensions/postgres/connection/pool.ts';
 import { openPostgres } from '../../extensions/postgres/connection/pool.ts';
 import { MIGRATIONS } from '../../extensions/postgres/migrations/index.ts';
-import { type OpenStore, openStore } from '../../extensions/postgres/open-store.ts';
+import { type OpenPostgresStore, openPostgresStore } from '../../extensions/postgres/open-store.ts';
 import { fakeClock } from './clock.ts';
 import type { PostgresDatabases } from './postgres-server.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
 
-export type OpenPostgresPlace = OpenStore & { readonly postgres: Postgres };
+export type OpenPostgresPlace = OpenPostgresStore & { readonly postgres: Postgres };
 
 /** A store in a database of its own, that can be closed, broken off and opened again, also several times. */
 export async function postgresPlace(_t: Test, server: PostgresDatabases, written: object = {}) {
@@ -30,7 +30,12 @@ export async function postgresPlace(_t: Test, server: PostgresDatabases, written
     async open(): Promise<OpenPostgresPlace> {
       const postgres = await openPostgres(connection);
       await migrate(postgres, MIGRATIONS);
-      const store = await openStore(postgres, connection, { clock, logger, metrics }, parsed);
+      const store = await openPostgresStore(
+        postgres,
+        connection,
+        { clock, logger, metrics },
+        parsed,
+      );
       return {
         ...store,
         postgres,

@@ -81,7 +81,7 @@ export function sinkPipeline(
     consume: more.consume ?? ((batch) => sink.consume(batch)),
     branches,
     idempotency: more.idempotency,
-    storeId: more.storeId,
+    offers: more.offers ?? [],
     answerWithin: more.answerWithin,
   };
 }

@@ -2,8 +2,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 
 /**
- * Spans in one form, whoever wrote them: each with its resource, its scope and all its fields; what stands
- * at its default is left out, numbers are text, attributes keep their order.
+ * A span in a form that does not depend on its encoder: with its resource, its scope and all its fields.
+ * Members at their defaults are left out, numbers are text, attributes keep their order.
  */
 export type CanonicalSpan = {
   /** `traceId:spanId`. */
@@ -13,7 +13,7 @@ export type CanonicalSpan = {
 
 type Fields = { readonly [key: string]: unknown };
 
-/** Of an export request in OTLP's JSON form. */
+/** The spans of an export request in OTLP's JSON form. */
 export function canonicalSpans(request: unknown): CanonicalSpan[] {
   return list(fields(request).resourceSpans).flatMap((each) => {
     const { resource, schemaUrl: resourceSchema, scopeSpans } = fields(each);
@@ -30,7 +30,7 @@ export function canonicalSpans(request: unknown): CanonicalSpan[] {
   });
 }
 
-/** Of a file that a Collector's `file` exporter writes: a request a line, the last one perhaps half there. */
+/** The spans of a file that a Collector's `file` exporter writes; its last line may be incomplete. */
 export function spansOfFile(path: string): CanonicalSpan[] {
   if (!existsSync(path)) return [];
   const text = readFileSync(path, 'utf8');
@@ -38,7 +38,7 @@ export function spansOfFile(path: string): CanonicalSpan[] {
   return lines.filter((line) => line !== '').flatMap((line) => canonicalSpans(JSON.parse(line)));
 }
 
-/** Throws, with the first difference, unless both hold the same spans, each of them once. */
+/** Throws with the first difference, unless both have the same spans, each once. */
 export function assertSameSpans(
   actual: readonly CanonicalSpan[],
   expected: readonly CanonicalSpan[],
@@ -75,7 +75,7 @@ function plain(value: unknown): unknown {
   return result;
 }
 
-/** What stands in a value is there, also where it is empty or zero. */
+/** An attribute's value keeps a member that is empty or zero. */
 function anyValue(value: Fields): unknown {
   const [[kind, content] = ['', undefined]] = Object.entries(value);
   switch (kind) {

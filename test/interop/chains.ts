@@ -11,14 +11,14 @@ import { startOtlpServer } from '../helper/otlp-server.ts';
 import { assertSameSpans, type CanonicalSpan, canonicalSpans } from './canonical.ts';
 import { fileCollector, hop, type Lab, otlpReceiver } from './lab.ts';
 import { everyField, withUnknownFields } from './sample.ts';
-import { type Destination, exportSpans, SDK_SPANS, type Transport } from './sdk.ts';
+import { exportSpans, type OtlpEndpoints, SDK_SPANS, type SdkTransport } from './sdk.ts';
 import { run } from './toolchain.ts';
 
 const SEND_PY = fileURLToPath(new URL('./send.py', import.meta.url));
 const PYTHON_MS = 30_000;
 const LOAD_MS = 60_000;
 
-/** Whatever the encoding, the Collector behind us reads every field as it was sent. */
+/** In every encoding, the next Collector reads every field as it was sent. */
 export async function everyFieldOverHttp(lab: Lab): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const ours = await hop(lab, behind.http);
@@ -36,7 +36,7 @@ export async function everyFieldOverHttp(lab: Lab): Promise<void> {
   assertSameSpans(await behind.arrived(expected.length), expected);
 }
 
-/** Fields that nobody knows leave in the bytes they came in, also when the Collector gets them. */
+/** Unknown fields are forwarded as the bytes that arrived, and a Collector accepts them. */
 export async function unknownFields(lab: Lab): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const server = await startOtlpServer({ teardown: (close) => lab.onClose(close) });
@@ -47,7 +47,7 @@ export async function unknownFields(lab: Lab): Promise<void> {
   const toServer = await hop(lab, server.url, { compression: 'none' }, 'to-server');
   await post(toServer.http, bytes, headers);
   const [received] = await server.received(1);
-  if (received?.body.equals(bytes) !== true) throw new Error('other bytes left than came in');
+  if (received?.body.equals(bytes) !== true) throw new Error('the forwarded bytes differ');
   await toServer.peer.end('SIGTERM');
 
   const toCollector = await hop(lab, behind.http);
@@ -61,8 +61,8 @@ export async function unknownFields(lab: Lab): Promise<void> {
   );
 }
 
-/** The SDK sends the same spans to us and to a Collector; what the two chains end with is compared. */
-export async function sdkForJavaScript(lab: Lab, transport: Transport): Promise<void> {
+/** The SDK sends the same spans to tracectl and to a Collector, and both chains must end with equal spans. */
+export async function sdkForJavaScript(lab: Lab, transport: SdkTransport): Promise<void> {
   await throughBoth(lab, (destinations) => exportSpans(transport, destinations));
 }
 
@@ -79,7 +79,7 @@ export async function sdkForPython(
 
 async function throughBoth(
   lab: Lab,
-  exportTo: (destinations: readonly Destination[]) => Promise<void>,
+  exportTo: (destinations: readonly OtlpEndpoints[]) => Promise<void>,
 ): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const reference = await fileCollector(lab, 'reference');
@@ -90,7 +90,7 @@ async function throughBoth(
   assertSameSpans(await behind.arrived(SDK_SPANS), expected);
 }
 
-/** A load of the Collector's own generator: every span once. */
+/** Every span of the Collector's own load generator arrives once. */
 export async function telemetrygenLoad(lab: Lab, transport: 'http' | 'grpc'): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const ours = await hop(lab, behind.http);
@@ -102,7 +102,7 @@ export async function telemetrygenLoad(lab: Lab, transport: 'http' | 'grpc'): Pr
   }
 }
 
-/** Traces of two spans each. */
+/** Sends traces of two spans each. */
 export async function telemetrygen(
   lab: Lab,
   flags: readonly string[],
@@ -110,13 +110,13 @@ export async function telemetrygen(
   traces: number,
 ): Promise<void> {
   const endpoint = address.replace(/^http:\/\//, '');
-  // In batches it drops what comes faster than it sends; one by one it sends all.
+  // With batches it drops spans under load; without, it sends every span.
   const load = ['--traces', String(traces / 2), '--workers', '2', '--rate', '0', '--batch=false'];
   const args = ['traces', '--otlp-insecure', '--otlp-endpoint', endpoint, ...load, ...flags];
   await run(lab.toolchain.telemetrygen, args, { ms: LOAD_MS });
 }
 
-/** Collector ─▶ tracectl ─▶ Collector ─▶ file, with what the first one wrote itself as the reference. */
+/** Collector ─▶ tracectl ─▶ Collector ─▶ file; the reference is a file of the first Collector. */
 export async function betweenCollectors(lab: Lab, transport: 'http' | 'grpc'): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const ours = await hop(lab, behind.http);
@@ -135,7 +135,8 @@ export async function betweenCollectors(lab: Lab, transport: 'http' | 'grpc'): P
   await telemetrygen(lab, ['--otlp-http'], front.http, 5000);
   const count = canonicalSpans(request).length + 10_000;
   const expected = await front.reference(count);
-  if (expected.length !== count) throw new Error(`the first one has ${expected.length} spans`);
+  if (expected.length !== count)
+    throw new Error(`the first Collector has ${expected.length} spans`);
   assertSameSpans(await behind.arrived(count), expected);
   const ids = new Set(canonicalSpans(request).map(({ id }) => id));
   const arrived = behind.spans().filter(({ id }) => ids.has(id));
@@ -192,7 +193,7 @@ async function listedObservations(daemon: Daemon, traceId: string): Promise<stri
   return list(record(json(answer)).observations).map((one) => String(record(one).id));
 }
 
-/** All that was accepted, as the API shows it; only which batches there are has to be looked up. */
+/** All accepted spans from the API; the ids of the batches come from the database. */
 async function rawSpans(daemon: Daemon): Promise<CanonicalSpan[]> {
   const [file = ''] = globSync(join(daemon.directory, 'data', '*.db'));
   const database = new DatabaseSync(file, { readOnly: true });
@@ -211,7 +212,7 @@ async function rawSpans(daemon: Daemon): Promise<CanonicalSpan[]> {
 
 type Front = { readonly http: string; reference(count: number): Promise<CanonicalSpan[]> };
 
-/** A Collector in front of us, which sends what it gets to us and to a file of its own. */
+/** A Collector that sends its spans to tracectl and to a file of its own. */
 async function frontCollector(
   lab: Lab,
   make: (reference: object) => {

@@ -14,12 +14,12 @@ const SPANS = 5;
 const CLIENTS = 4;
 const MAIN = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 const CLI_MS = 20_000;
-/** How long a fault lasts, at least. */
+/** The shortest duration of a fault. */
 const FAULT_MS = 700;
 const FAULT_LIMIT_MS = 8000;
 
-/** Sends small requests until it is stopped, and remembers which were acknowledged. */
-class Sender {
+/** Clients that send small requests until `stop`, and record the acknowledged ones. */
+class LoadClients {
   readonly acknowledged = new Set<string>();
   #isOver = false;
   readonly #clients: Promise<void>[];
@@ -45,7 +45,7 @@ class Sender {
         () => 0,
       );
       if (status === 200) this.acknowledged.add(traceId);
-      // Refused, or nobody there: as a client would, it waits before it goes on.
+      // A client waits longer after a failure.
       await sleep(status === 200 ? 3 : 50);
     }
   }
@@ -57,7 +57,7 @@ const PARTIAL: Fault = {
   body: JSON.stringify({ partialSuccess: { rejectedSpans: '1', errorMessage: 'one is too old' } }),
 };
 
-/** Faults after which nothing was taken over: what was acknowledged arrives, and arrives once. */
+/** Faults during which the destination accepts no span: every acknowledged span arrives exactly once. */
 const CLEAN_FAULTS: readonly (readonly [name: string, fault: Fault])[] = [
   ['is down', 'down'],
   ['answers 429', { status: 429 }],
@@ -70,18 +70,19 @@ const CLEAN_FAULTS: readonly (readonly [name: string, fault: Fault])[] = [
   ['answers 401', { status: 401 }],
 ];
 
-/** The next collector fails in all ways, one after the other, under load. */
+/** The next collector has every fault in turn, under load. */
 export async function faultsOfTheNext(lab: Lab): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const faulty = await faultyHop(lab, behind.http);
   const ours = await hop(lab, faulty.url);
-  const sender = new Sender(ours.http);
+  const sender = new LoadClients(ours.http);
   for (const [name, fault] of CLEAN_FAULTS) {
     const before = sender.acknowledged.size;
     await faulty.set(fault);
     await until(() => fault === 'down' || faulty.met > 0, `a request while it ${name}`);
     await sleep(FAULT_MS);
-    if (sender.acknowledged.size === before) throw new Error(`nothing was taken while it ${name}`);
+    if (sender.acknowledged.size === before)
+      throw new Error(`no request was acknowledged while it ${name}`);
     await faulty.set('none');
     const arrived = behind.spans().length;
     await until(() => behind.spans().length > arrived, `spans after it ${name}`);
@@ -90,43 +91,43 @@ export async function faultsOfTheNext(lab: Lab): Promise<void> {
   const spans = await behind.arrived(acknowledged.size * SPANS);
   assertDelivered(acknowledged, spans, 'once');
 
-  const again = new Sender(ours.http);
+  const again = new LoadClients(ours.http);
   await faulty.set('lost answer');
   await until(() => faulty.met > 3, 'requests whose answer is lost');
   await faulty.set('none');
   const more = await again.stop();
   const all = new Set([...acknowledged, ...more]);
-  await until(() => isDelivered(all, behind.spans()), 'what was acknowledged');
+  await until(() => isDelivered(all, behind.spans()), 'the acknowledged spans');
 }
 
-/** A partial success is not sent again; what it was about is in the dead letter, and can be replayed. */
-export async function partialSuccess(lab: Lab): Promise<void> {
+/** A partial success is not sent again; the dead letter keeps its batch, which can be replayed. */
+export async function partialSuccessToDeadLetter(lab: Lab): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const faulty = await faultyHop(lab, behind.http);
   const ours = await hop(lab, faulty.url);
   await faulty.set(PARTIAL);
-  const sender = new Sender(ours.http);
+  const sender = new LoadClients(ours.http);
   await until(() => sender.acknowledged.size >= 3, 'acknowledgements');
   const acknowledged = await sender.stop();
-  const letters = async () => {
+  const deadLetters = async () => {
     const text = await cli('dead-letter', 'list', '--json', '--config', ours.peer.configPath);
     return (JSON.parse(text) as { dead_letters: { reason: unknown }[] }).dead_letters;
   };
-  await until(async () => (await letters()).length === acknowledged.size, 'the dead letters');
+  await until(async () => (await deadLetters()).length === acknowledged.size, 'the dead letters');
   if (faulty.met !== acknowledged.size) throw new Error(`${faulty.met} requests were sent`);
-  if (!JSON.stringify(await letters()).includes('one is too old')) {
-    throw new Error('the dead letter does not say what the destination said');
+  if (!JSON.stringify(await deadLetters()).includes('one is too old')) {
+    throw new Error('the dead letter has no message of the destination');
   }
   await faulty.set('none');
   await cli('dead-letter', 'replay', '--all', '--config', ours.peer.configPath);
   assertDelivered(acknowledged, await behind.arrived(acknowledged.size * SPANS), 'once');
 }
 
-/** Ours is killed under load, again and again. */
+/** tracectl is killed under load several times. */
 export async function killingOurs(lab: Lab): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const ours = await hop(lab, behind.http);
-  const sender = new Sender(ours.http);
+  const sender = new LoadClients(ours.http);
   for (let kill = 0; kill < 4; kill++) {
     const before = sender.acknowledged.size;
     await until(() => sender.acknowledged.size > before + 20, 'acknowledgements');
@@ -134,13 +135,13 @@ export async function killingOurs(lab: Lab): Promise<void> {
     await ours.peer.start();
   }
   const acknowledged = await sender.stop();
-  await until(() => isDelivered(acknowledged, behind.spans()), 'what was acknowledged');
+  await until(() => isDelivered(acknowledged, behind.spans()), 'the acknowledged spans');
   assertDelivered(acknowledged, behind.spans(), 'at least once');
 }
 
 /**
- * Theirs is killed under load. It sends on before it answers, so that what it acknowledged is out of its
- * hands, and what it did not is still in ours.
+ * The next collector is killed under load. It forwards before it answers, so that tracectl still has every span
+ * that it did not forward.
  */
 export async function killingTheNext(lab: Lab): Promise<void> {
   const server = await startOtlpServer({ teardown: (close) => lab.onClose(close) });
@@ -154,7 +155,7 @@ export async function killingTheNext(lab: Lab): Promise<void> {
     },
   });
   const ours = await hop(lab, `http://127.0.0.1:${http}`);
-  const sender = new Sender(ours.http);
+  const sender = new LoadClients(ours.http);
   for (let kill = 0; kill < 3; kill++) {
     const before = sender.acknowledged.size;
     await until(() => sender.acknowledged.size > before + 20, 'acknowledgements');
@@ -167,10 +168,10 @@ export async function killingTheNext(lab: Lab): Promise<void> {
     server.requests.flatMap((each) =>
       each.spans.map(({ traceId, spanId }) => ({ id: `${traceId}:${spanId}`, content: {} })),
     );
-  await until(() => isDelivered(acknowledged, spans()), 'what was acknowledged');
+  await until(() => isDelivered(acknowledged, spans()), 'the acknowledged spans');
 }
 
-/** A Collector with a persistent queue in front of us: both are killed, and all it took arrives. */
+/** A Collector with a persistent queue before tracectl: both are killed, and every acknowledged span arrives. */
 export async function killingTheFirst(lab: Lab): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const ours = await hop(lab, behind.http);
@@ -192,7 +193,7 @@ export async function killingTheFirst(lab: Lab): Promise<void> {
       telemetry: { metrics: { level: 'none' } },
     },
   });
-  const sender = new Sender(`http://127.0.0.1:${http}`);
+  const sender = new LoadClients(`http://127.0.0.1:${http}`);
   for (const peer of [ours.peer, front, ours.peer]) {
     const before = sender.acknowledged.size;
     await until(() => sender.acknowledged.size > before + 20, 'acknowledgements');
@@ -200,10 +201,10 @@ export async function killingTheFirst(lab: Lab): Promise<void> {
     await peer.start();
   }
   const acknowledged = await sender.stop();
-  await until(() => isDelivered(acknowledged, behind.spans()), 'what was acknowledged');
+  await until(() => isDelivered(acknowledged, behind.spans()), 'the acknowledged spans');
 }
 
-/** What the page says a Collector does with our answers: it tries again after 429 and 503, else it drops. */
+/** As the page says, a Collector retries after 429 and 503, and drops the spans for other statuses. */
 export async function answersToACollector(lab: Lab): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const faulty = await faultyHop(lab, behind.http);
@@ -229,15 +230,18 @@ export async function answersToACollector(lab: Lab): Promise<void> {
     await until(() => faulty.met >= (isKept ? 2 : 1), `a request that is answered ${status}`);
     await sleep(500);
     if (!isKept && !front.output().includes('Dropping data')) {
-      throw new Error(`${status} is not said to drop`);
+      throw new Error(`the Collector does not report dropped spans for ${status}`);
     }
     await faulty.set('none');
     if (isKept) {
       arrived += 4;
-      await until(() => behind.spans().length === arrived, `what was answered ${status} before`);
+      await until(
+        () => behind.spans().length === arrived,
+        `the spans of the requests that were answered ${status}`,
+      );
     } else {
       await sleep(500);
-      if (behind.spans().length !== arrived) throw new Error(`${status} was tried again`);
+      if (behind.spans().length !== arrived) throw new Error(`${status} was retried`);
     }
   }
 }
@@ -267,7 +271,7 @@ function assertDelivered(
   const missing = [...acknowledged].filter((traceId) => counts.get(traceId) !== SPANS);
   if (missing.length > 0) {
     throw new Error(
-      `${missing.length} of ${acknowledged.size} acknowledged requests are not there`,
+      `${missing.length} of ${acknowledged.size} acknowledged requests did not arrive`,
     );
   }
 }
@@ -277,7 +281,7 @@ function isDelivered(acknowledged: ReadonlySet<string>, spans: readonly Canonica
   return [...acknowledged].every((traceId) => counts.get(traceId) === SPANS);
 }
 
-/** Different spans by trace. */
+/** Distinct spans by trace. */
 function countsOf(ids: ReadonlySet<string>): Map<string, number> {
   const counts = new Map<string, number>();
   for (const id of ids) {

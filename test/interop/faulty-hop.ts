@@ -1,16 +1,16 @@
 import { createServer, type IncomingMessage, request, type ServerResponse } from 'node:http';
 import type { AddressInfo, Socket } from 'node:net';
 
-/** What stands between us and the next collector does with each request. */
+/** The treatment of each request between tracectl and the next collector. */
 export type Fault =
   | 'none'
-  /** Nobody listens. */
+  /** The port is closed. */
   | 'down'
-  /** The connection breaks when the request is in. */
+  /** The connection breaks after the request. */
   | 'reset'
-  /** No answer, ever. */
+  /** No answer. */
   | 'hang'
-  /** The request is passed on, and its answer is lost. */
+  /** The request is forwarded, and its answer is lost. */
   | 'lost answer'
   | {
       readonly status: number;
@@ -18,14 +18,14 @@ export type Fault =
       readonly body?: string;
     };
 
-/** A proxy that breaks as it is told; what it passes on it passes on unchanged. */
+/** A proxy with faults. It forwards requests unchanged. */
 export class FaultyHop {
   readonly #target: URL;
   readonly #server = createServer((incoming, answer) => this.#take(incoming, answer));
   readonly #sockets = new Set<Socket>();
   #port = 0;
   #fault: Fault = 'none';
-  /** Requests that met the fault, since it was set. */
+  /** Requests since the fault was set that it affected. */
   met = 0;
 
   constructor(target: string) {

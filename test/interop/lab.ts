@@ -6,7 +6,7 @@ import { type CanonicalSpan, spansOfFile } from './canonical.ts';
 import { collector, type Peer, type PeerConfig, tracectl } from './peer.ts';
 import type { Toolchain } from './toolchain.ts';
 
-/** What one step of the tests starts; all of it is gone when the step is over. */
+/** The processes and files of one step, which `close` ends and removes. */
 export class Lab {
   readonly toolchain: Toolchain;
   readonly directory = mkdtempSync(join(tmpdir(), 'tracectl-interop-'));
@@ -39,7 +39,7 @@ export class Lab {
     return peer;
   }
 
-  /** A directory of its own. */
+  /** Creates a directory for one process. */
   place(name: string): string {
     const path = join(this.directory, name);
     mkdirSync(path, { recursive: true });
@@ -50,7 +50,7 @@ export class Lab {
     this.#closers.push(close);
   }
 
-  /** The last words of everything that ran. */
+  /** The last output of every process. */
   output(): string {
     return this.#peers.map((peer) => `--- ${peer.name}\n${peer.output().slice(-1500)}`).join('\n');
   }
@@ -62,14 +62,14 @@ export class Lab {
   }
 }
 
-/** A Collector that takes OTLP, HTTP and gRPC, and writes what it gets into a file. */
+/** A Collector that writes the OTLP that it gets, over HTTP or gRPC, into a file. */
 export type FileCollector = {
   readonly peer: Peer;
   readonly http: string;
   readonly grpc: string;
-  /** All that is in the file. */
+  /** The spans in the file. */
   spans(): CanonicalSpan[];
-  /** Resolves when so many are, or there are no more to come; then what there is. */
+  /** Resolves with all spans when the file has this many, or after 30 s. */
   arrived(count: number): Promise<CanonicalSpan[]>;
 };
 
@@ -95,10 +95,10 @@ export async function fileCollector(lab: Lab, name: string): Promise<FileCollect
 }
 
 const ARRIVAL_MS = 30_000;
-/** Repetitions would come soon after. */
+/** Repeated spans would arrive within this time. */
 const SETTLE_MS = 300;
 
-/** Asks `look` until it has so many. */
+/** Calls `look` until it returns this many spans. */
 export async function arrived(
   look: () => CanonicalSpan[],
   count: number,
@@ -109,19 +109,19 @@ export async function arrived(
   return look();
 }
 
-export type Hop = {
+export type LabHop = {
   readonly peer: Peer & { readonly configPath: string };
   readonly http: string;
   readonly grpc: string;
 };
 
-/** Ours as a hop with its queue on disk, in front of `endpoint`. */
+/** tracectl as a hop with its queue on disk, before `endpoint`. */
 export async function hop(
   lab: Lab,
   endpoint: string,
   exporter: object = {},
   name = 'tracectl',
-): Promise<Hop> {
+): Promise<LabHop> {
   const [http, grpc] = [await lab.port(), await lab.port()];
   const peer = await lab.tracectl(name, {
     extensions: { file_storage: { directory: join(lab.place(name), 'queue') } },
@@ -152,7 +152,7 @@ export async function hop(
   return { peer, http: `http://127.0.0.1:${http}`, grpc: `127.0.0.1:${grpc}` };
 }
 
-/** Of a Collector. */
+/** The OTLP receiver of a Collector. */
 export function otlpReceiver(http: number, grpc: number): object {
   const at = (port: number) => ({ endpoint: `127.0.0.1:${port}` });
   return { otlp: { protocols: { http: at(http), grpc: at(grpc) } } };

@@ -10,7 +10,7 @@ import { post } from './chains.ts';
 import { arrived, fileCollector, hop, type Lab } from './lab.ts';
 import type { PeerConfig } from './peer.ts';
 import { everyField, smallRequest } from './sample.ts';
-import { type Destination, exportSpans, SDK_SPANS } from './sdk.ts';
+import { exportSpans, type OtlpEndpoints, SDK_SPANS } from './sdk.ts';
 
 const PAGE = fileURLToPath(
   new URL('../../docs/with-the-opentelemetry-collector.md', import.meta.url),
@@ -18,7 +18,7 @@ const PAGE = fileURLToPath(
 const CERTIFICATES = fileURLToPath(new URL('../fixtures/tls/', import.meta.url));
 const PROTOBUF = { 'content-type': 'application/x-protobuf', 'content-encoding': 'gzip' };
 
-/** A configuration of the page, with what is only right on the reader's machines replaced. */
+/** A configuration of the page, with the paths and addresses of the reader's machines replaced. */
 function fragment(name: string, places: Readonly<Record<string, string>>): Tree {
   const blocks = readFileSync(PAGE, 'utf8').matchAll(/<!-- (.+) -->\n```yaml\n([\s\S]*?)```/g);
   const found = [...blocks].find(([, title]) => title === name);
@@ -31,7 +31,7 @@ function fragment(name: string, places: Readonly<Record<string, string>>): Tree 
   return parse(text) as Tree;
 }
 
-/** A Collector that batches by the page fits what we take without being told anything. */
+/** A Collector with the page's batches fits the default limits of tracectl. */
 export async function collectorInFront(lab: Lab): Promise<void> {
   const daemon = await startDaemon(lab, {});
   const [http, grpc] = [await lab.port(), await lab.port()];
@@ -51,7 +51,7 @@ export async function collectorInFront(lab: Lab): Promise<void> {
   await accepted(daemon, 5000);
 }
 
-/** Or we are told to take what it sends; over gRPC too. */
+/** With the page's limits, tracectl accepts larger requests, also over gRPC. */
 export async function largeRequests(lab: Lab): Promise<void> {
   const grpcOfOurs = await lab.port();
   const daemon = await startDaemon(lab, {
@@ -88,7 +88,7 @@ export async function largeRequests(lab: Lab): Promise<void> {
   await accepted(daemon, 8192);
 }
 
-/** The hop of the page, between SDKs over HTTP and gRPC and a Collector. */
+/** The hop of the page between SDKs, over HTTP and gRPC, and a Collector. */
 export async function tracectlInFront(lab: Lab): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const [http, grpc] = [await lab.port(), await lab.port()];
@@ -103,7 +103,7 @@ export async function tracectlInFront(lab: Lab): Promise<void> {
       }),
     ),
   );
-  const ours: Destination = { http: `http://127.0.0.1:${http}`, grpc: `127.0.0.1:${grpc}` };
+  const ours: OtlpEndpoints = { http: `http://127.0.0.1:${http}`, grpc: `127.0.0.1:${grpc}` };
   const request = everyField();
   await post(ours.http, gzipSync(encodeRequest(request)), PROTOBUF);
   const expected = canonicalSpans(request);
@@ -115,7 +115,7 @@ export async function tracectlInFront(lab: Lab): Promise<void> {
   if ((await behind.arrived(all)).length !== all) throw new Error('spans of SDKs are missing');
 }
 
-/** To a Collector that asks for a certificate. */
+/** tracectl to a Collector that asks for a client certificate. */
 export async function tlsToACollector(lab: Lab): Promise<void> {
   const tlsPort = await lab.port();
   const file = await fileCollector(lab, 'file');
@@ -148,11 +148,11 @@ export async function tlsToACollector(lab: Lab): Promise<void> {
   const bare = await hop(lab, `https://127.0.0.1:${tlsPort}`, {}, 'stranger');
   await post(bare.http, gzipSync(encodeRequest(everyField())), PROTOBUF);
   if ((await file.arrived(expected.length)).length !== expected.length) {
-    throw new Error('a stranger was let in');
+    throw new Error('the Collector accepted a client without a certificate');
   }
 }
 
-/** From a Collector that shows one, over HTTP and gRPC: each span comes over both. */
+/** A Collector with a client certificate to tracectl, over HTTP and gRPC: each span arrives over both. */
 export async function tlsFromACollector(lab: Lab): Promise<void> {
   const behind = await fileCollector(lab, 'behind');
   const [http, grpc, front] = [await lab.port(), await lab.port(), await lab.port()];
@@ -231,7 +231,7 @@ async function accepted(daemon: Daemon, spans: number): Promise<void> {
   );
 }
 
-/** Without a port for metrics, of which the machine may have one taken. */
+/** Turns off the metrics server, whose default port may be in use. */
 function quiet(config: Tree): PeerConfig {
   const service = config.service as Tree;
   return { ...config, service: { ...service, telemetry: { metrics: { level: 'none' } } } };

@@ -5,13 +5,13 @@ import { fileURLToPath } from 'node:url';
 import { send } from '../e2e/client.ts';
 import { freePorts } from '../e2e/daemon.ts';
 
-/** A collector as a process of its own, ours or the other one. */
+/** A process: tracectl or the OpenTelemetry Collector. */
 export type Peer = {
   readonly name: string;
   pid(): number;
   start(): Promise<void>;
   end(signal: NodeJS.Signals): Promise<void>;
-  /** The last it wrote. */
+  /** The end of its output. */
   output(): string;
 };
 
@@ -22,13 +22,13 @@ const STOP_MS = 20_000;
 const MAX_OUTPUT = 64 * 1024;
 const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 
-/** Every process that was started and is not known to have ended. */
+/** Every started process whose end is not known. */
 const running = new Set<ChildProcess>();
 process.once('exit', () => {
   for (const child of running) child.kill('SIGKILL');
 });
 
-/** The Collector with this configuration, in this directory; a health check is added. */
+/** The Collector with this configuration and a health check, in this directory. */
 export async function collector(
   binary: string,
   name: string,
@@ -40,7 +40,7 @@ export async function collector(
   return new ChildPeer(name, binary, ['--config', path], directory, `http://127.0.0.1:${health}/`);
 }
 
-/** Ours, from its sources unless another entry is given. */
+/** tracectl, from its sources unless another entry is given. */
 export async function tracectl(
   name: string,
   directory: string,
@@ -49,7 +49,7 @@ export async function tracectl(
 ): Promise<Peer & { readonly configPath: string }> {
   const health = await healthPort();
   const path = writeConfig(name, directory, withHealth(config, health));
-  // Readiness waits for destinations too; alive it is before it listens, which it then says.
+  // Readiness depends on destinations, and liveness comes before the listeners, which the log reports.
   const ready = `http://127.0.0.1:${health}/livez`;
   const args = [entry, 'run', '--config', path];
   const peer = new ChildPeer(name, process.execPath, args, directory, ready, 'is running.');
@@ -84,7 +84,7 @@ class ChildPeer implements Peer {
   readonly #args: readonly string[];
   readonly #directory: string;
   readonly #ready: string;
-  /** What it writes when it listens. */
+  /** Text in the output of a process that listens. */
   readonly #says: string;
   #child: ChildProcess | undefined;
   #ended: Promise<void> = Promise.resolve();

@@ -6,16 +6,16 @@ import * as page from './page.ts';
 import { findPython, findToolchain } from './toolchain.ts';
 
 /**
- * tracectl beside the real OpenTelemetry Collector and SDKs:
+ * Tests tracectl with the real OpenTelemetry Collector and SDKs:
  *
  *   npm run test:interop [-- --only text]
  *
- * Needs Go with its module proxy, unless the Collector was built before; where that is not at hand it says
- * so and ends well. A cold build takes about three minutes on two cores (seven at most), the steps about two.
+ * Needs Go with its module proxy, unless the Collector is built already; without both it prints so and exits
+ * with 0. The first build takes about three minutes on two cores (seven at most), the steps about two.
  */
 type Step = {
   readonly name: string;
-  /** Takes longer: failed. */
+  /** A longer step fails. */
   readonly seconds: number;
   readonly work: (lab: Lab) => Promise<void>;
 };
@@ -44,7 +44,7 @@ function allSteps(python: string | undefined): Step[] {
   const transports = ['http', 'grpc'] as const;
   return [
     step('every field over HTTP: tracectl, Collector, file', chains.everyFieldOverHttp),
-    step('fields that nobody knows', chains.unknownFields),
+    step('unknown fields', chains.unknownFields),
     ...(['http/protobuf', 'http/json', 'grpc'] as const).map((transport) =>
       step(`SDK for JavaScript, ${transport}: tracectl, Collector`, (lab) =>
         chains.sdkForJavaScript(lab, transport),
@@ -66,17 +66,17 @@ function allSteps(python: string | undefined): Step[] {
         chains.intoTheStore(lab, transport),
       ),
     ]),
-    step('the next collector fails in every way', faults.faultsOfTheNext, 90),
-    step('partial success', faults.partialSuccess),
+    step('the next collector has every fault in turn', faults.faultsOfTheNext, 90),
+    step('partial success', faults.partialSuccessToDeadLetter),
     step('tracectl is killed', faults.killingOurs),
     step('the next collector is killed', faults.killingTheNext),
-    step('a collector in front is killed, and so is tracectl', faults.killingTheFirst),
+    step('a collector before tracectl is killed, and tracectl too', faults.killingTheFirst),
     step('the page: a Collector in front', page.collectorInFront),
     step('the page: large requests, gRPC', page.largeRequests),
     step('the page: tracectl in front', page.tracectlInFront),
     step('the page: TLS to a Collector', page.tlsToACollector),
     step('the page: TLS from a Collector', page.tlsFromACollector),
-    step('what a collector in front does with 402, 413, 429 and 503', faults.answersToACollector),
+    step('a collector retries 429 and 503, and drops 402 and 413', faults.answersToACollector),
   ];
 }
 

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { attributesOf, encodeRequest, requestOf, spanOf } from '../helper/otlp-proto.ts';
 
-/** A request that has every field of OTLP's spans, each with something that is easily lost. */
+/** A request with every field of OTLP's spans, and with values that encoders easily lose. */
 export function everyField(): { resourceSpans: object[] } {
   const traceId = hex(16);
   const parent = hex(8);
@@ -106,7 +106,7 @@ export function smallRequest(spans: number): {
   return { traceId, request: { resourceSpans: request.resourceSpans ?? [] } };
 }
 
-/** The same in protobuf, with fields that nobody knows at every level that spans have. */
+/** The request in protobuf, with unknown fields at every level. */
 export function withUnknownFields(request: { resourceSpans: object[] }): Buffer {
   // Field 1900 as text, field 1901 as a number. (1000 is taken: a Collector reads old spans from it.)
   const unknown = Buffer.from([0xe2, 0x76, 3, 0x61, 0x62, 0x63, 0xe8, 0x76, 42]);

@@ -5,16 +5,16 @@ import { OTLPTraceExporter as ProtoExporter } from '@opentelemetry/exporter-trac
 import { resourceFromAttributes } from '@opentelemetry/resources';
 import { BatchSpanProcessor, type SpanExporter, TracerProvider } from '@opentelemetry/sdk-trace';
 
-export type Transport = 'http/protobuf' | 'http/json' | 'grpc';
+export type SdkTransport = 'http/protobuf' | 'http/json' | 'grpc';
 
-export type Destination = { readonly http: string; readonly grpc: string };
+export type OtlpEndpoints = { readonly http: string; readonly grpc: string };
 
-/** Spans of the SDK for JavaScript, exported to all destinations alike. */
+/** The spans that `exportSpans` exports to each destination with the SDK for JavaScript. */
 export const SDK_SPANS = 21;
 
 export async function exportSpans(
-  transport: Transport,
-  destinations: readonly Destination[],
+  transport: SdkTransport,
+  destinations: readonly OtlpEndpoints[],
 ): Promise<void> {
   const provider = new TracerProvider({
     resource: resourceFromAttributes({ 'service.name': 'javascript', ratio: 0.5 }),
@@ -51,7 +51,7 @@ export async function exportSpans(
   await provider.shutdown();
 }
 
-function exporterOf(transport: Transport, { http, grpc }: Destination): SpanExporter {
+function exporterOf(transport: SdkTransport, { http, grpc }: OtlpEndpoints): SpanExporter {
   switch (transport) {
     case 'http/protobuf':
       return new ProtoExporter({ url: `${http}/v1/traces` });

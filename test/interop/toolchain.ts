@@ -14,12 +14,12 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 /**
- * The real thing: the Collector, built by its own builder, and its load generator. What was built once is
- * found again under the user's cache directory, by what it was built from.
+ * The Collector, built by its own builder, and its load generator. A build is kept in the user's cache directory,
+ * under a key of its inputs.
  */
 export type Toolchain = { readonly collector: string; readonly telemetrygen: string };
 
-/** Why there is none. */
+/** The reason why a tool is not available. */
 export type Missing = { readonly missing: string };
 
 const MANIFEST = fileURLToPath(new URL('./collector-builder.yaml', import.meta.url));
@@ -27,11 +27,11 @@ const REQUIREMENTS = fileURLToPath(new URL('./requirements.txt', import.meta.url
 const BUILDER = 'go.opentelemetry.io/collector/cmd/builder@v0.159.0';
 const TELEMETRYGEN =
   'github.com/open-telemetry/opentelemetry-collector-contrib/cmd/telemetrygen@v0.160.0';
-/** What the modules ask for. */
+/** The version that the modules need. */
 const MIN_GO = [1, 25] as const;
 
 const PROBE_MS = 30_000;
-/** For all that is built; on two cores it takes about three minutes. */
+/** For all builds together, which take about three minutes on two cores. */
 const BUILD_MS = 420_000;
 const PYTHON_MS = 120_000;
 
@@ -75,7 +75,7 @@ export async function findToolchain(say: (text: string) => void): Promise<Toolch
 export async function findPython(say: (text: string) => void): Promise<string | Missing> {
   const directory = join(cacheDirectory(), `python-${keyOf(REQUIREMENTS)}`);
   const python = join(directory, 'bin', 'python');
-  // Written last: an environment without it was left half done.
+  // Written last: an environment without it is incomplete.
   const done = join(directory, 'requirements.txt');
   if (existsSync(done)) return python;
   try {
@@ -103,7 +103,7 @@ function keyOf(file: string, ...more: readonly string[]): string {
   return hash.digest('hex').slice(0, 16);
 }
 
-/** Two that build at the same time make the same; the first one stays. */
+/** Concurrent builds are equal; the first one to finish stays. */
 function publish(ready: string, directory: string): void {
   const beside = `${directory}.${process.pid}`;
   cpSync(ready, beside, { recursive: true });
@@ -115,7 +115,7 @@ function publish(ready: string, directory: string): void {
   }
 }
 
-/** What is not at hand for a build; undefined where nothing is missing. */
+/** The first missing requirement of a build; undefined if there is none. */
 async function probe(): Promise<string | undefined> {
   let version: string;
   try {
@@ -139,11 +139,11 @@ async function probe(): Promise<string | undefined> {
 type RunOptions = {
   readonly cwd?: string;
   readonly env?: Readonly<Record<string, string>>;
-  /** After this it is ended. */
+  /** The program is killed after this time. */
   readonly ms: number;
 };
 
-/** Runs a program to its end; rejects with the last it said where that is not a good one. */
+/** Runs a program to its end; rejects with the end of its output if it fails. */
 export function run(
   program: string,
   args: readonly string[],
@@ -154,7 +154,7 @@ export function run(
       cwd: options.cwd,
       env: { ...process.env, ...options.env },
       stdio: ['ignore', 'pipe', 'pipe'],
-      // A group of its own: compilers have children, which must not outlive a time-out.
+      // A process group, so that a time-out also ends the children of a compiler.
       detached: true,
     });
     let output = '';

@@ -21,7 +21,7 @@ export function lockForAccept(projectIds: readonly string[]): Question<ReadonlyS
 }
 
 /** See `StoreDatabase`. */
-export async function deletedProjects(
+export async function findDeletedProjects(
   client: PostgresClient,
   projectIds: readonly string[],
 ): Promise<ReadonlySet<string>> {

@@ -1,5 +1,5 @@
 import { encodeTime } from '../../../src/model/ulid.ts';
-import { codeOf } from '../connection/errors.ts';
+import { sqlStateOf } from '../connection/errors.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
@@ -156,7 +156,7 @@ async function attempt<T>(work: () => Promise<T>): Promise<T | 'later' | 'no rig
     return await work();
   } catch (error) {
     const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
-    const code = cause instanceof Error ? codeOf(cause) : '';
+    const code = cause instanceof Error ? sqlStateOf(cause) : '';
     if (code === NO_RIGHTS) return 'no rights';
     if (RETRY_LATER.includes(code)) return 'later';
     throw error;

@@ -11,7 +11,7 @@ const SQLSTATE = /^[0-9A-Z]{5}$/;
 /** The typed error for a failed query. Every error that does not plainly blame the data is retryable. */
 export function postgresError(error: unknown): Error {
   if (!(error instanceof Error) || isTyped(error)) return error as Error;
-  const code = codeOf(error);
+  const code = sqlStateOf(error);
   if (SQLSTATE.test(code) && DATA_ERRORS.includes(code.slice(0, 2))) {
     return new PermanentError('storage_refused', `Postgres rejected the data (${code})`, {
       cause: error,
@@ -25,7 +25,7 @@ export function postgresError(error: unknown): Error {
 }
 
 /** The SQLSTATE, or the system's code of a connection (`ECONNREFUSED`); empty for an error with neither. */
-export function codeOf(error: Error): string {
+export function sqlStateOf(error: Error): string {
   return 'code' in error && typeof error.code === 'string' ? error.code : '';
 }
 
@@ -62,7 +62,7 @@ const REJECTING: KnownOutages = [
 /** Undefined if the server answered, and its answer concerns the statement only. */
 export function outageOf(error: unknown): Outage | undefined {
   if (!(error instanceof Error) || isTyped(error)) return undefined;
-  const code = codeOf(error);
+  const code = sqlStateOf(error);
   const away = known(AWAY, code);
   if (away !== undefined) return { isAway: true, message: away };
   const rejecting = known(REJECTING, code);
@@ -92,7 +92,7 @@ export function isUsableAfter(error: unknown): boolean {
 
 /** The server answers but accepts no writes; after a failover its data may be out of date. */
 export function isReadOnly(error: unknown): boolean {
-  return error instanceof Error && codeOf(error) === '25006';
+  return error instanceof Error && sqlStateOf(error) === '25006';
 }
 
 /** Whether the error says already what it means for the batch or request. */

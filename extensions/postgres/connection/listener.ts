@@ -2,7 +2,7 @@ import type { Client } from 'pg';
 import type { Clock } from '../../../src/component/component.ts';
 import type { PostgresSettings } from './pool.ts';
 
-export type Listener = {
+export type NoticeListener = {
   /** A notice arrived. */
   onNotice(payload: string): void;
   /** Notices are heard from now on; earlier ones may be lost. Called again after every interruption. */
@@ -24,7 +24,7 @@ export function listen(
   settings: PostgresSettings,
   channel: string,
   clock: Clock,
-  listener: Listener,
+  listener: NoticeListener,
 ): {
   /** Resolves after the first attempt to connect, whatever its outcome. */
   readonly tried: Promise<void>;

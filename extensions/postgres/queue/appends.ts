@@ -6,7 +6,7 @@ import type { PostgresTransaction } from '../connection/pool.ts';
 import { ask, rowsIn } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import { Failed, grouped } from '../grouping.ts';
-import type { KeptAnswer, PostgresIdempotency } from './idempotency.ts';
+import type { AnswerToKeep, PostgresIdempotency } from './idempotency.ts';
 import { ENTER } from './statements.ts';
 
 /**
@@ -27,7 +27,7 @@ const MAX_IN_FLIGHT = 4;
 
 export type Append = {
   readonly batch: SealedBatch;
-  readonly answer: KeptAnswer | undefined;
+  readonly answer: AnswerToKeep | undefined;
   /** Aborted once the client was answered 503. */
   readonly signal: AbortSignal | undefined;
 };

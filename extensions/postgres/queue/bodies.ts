@@ -5,7 +5,7 @@ import type { StoreDatabase } from '../database.ts';
 const CACHE_BYTES = 32 * 1024 * 1024;
 
 /** The batches of leased entries: the newest from memory, the others from the database. */
-export class Bodies {
+export class LeasedBodies {
   readonly #database: Pick<StoreDatabase, 'readBatches'>;
   readonly #cache = bodyCache(CACHE_BYTES);
   /** The `seq` that a batch has in the cache, by batch id. */

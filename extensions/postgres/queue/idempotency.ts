@@ -55,7 +55,7 @@ const KEEP = `
     content_type = excluded.content_type, body = excluded.body, expires_at = excluded.expires_at`;
 
 /** The answer to a request with an `Idempotency-Key`, as the table keeps it. */
-export type KeptAnswer = {
+export type AnswerToKeep = {
   readonly hash: Buffer;
   readonly requestHash: Buffer;
   readonly projectId: string;
@@ -70,7 +70,7 @@ export function keptAnswer(
   { tenant }: SealedBatch,
   answer: KeyedAnswer | undefined,
   now: number,
-): KeptAnswer | undefined {
+): AnswerToKeep | undefined {
   if (answer === undefined) return undefined;
   const { key, requestHash, status, contentType, body } = answer;
   const hash = keyHash(tenant, key);
@@ -80,7 +80,7 @@ export function keptAnswer(
 
 export type PostgresIdempotency = IdempotencyLedger & {
   /** Writes answers in the transaction that makes their batches durable. */
-  keep(client: PostgresTransaction, answers: readonly KeptAnswer[]): Promise<void>;
+  keep(client: PostgresTransaction, answers: readonly AnswerToKeep[]): Promise<void>;
   /** Removes a bounded number of expired answers; resolves with whether there may be more. */
   expireStep(): Promise<boolean>;
 };
@@ -136,7 +136,10 @@ export function postgresIdempotency(
       );
   }
 
-  async function keep(client: PostgresTransaction, answers: readonly KeptAnswer[]): Promise<void> {
+  async function keep(
+    client: PostgresTransaction,
+    answers: readonly AnswerToKeep[],
+  ): Promise<void> {
     for (const { hash, requestHash, projectId, status, contentType, body, expiresAt } of answers) {
       await client.query(KEEP, [
         ...[hash, requestHash, projectId],

@@ -19,10 +19,10 @@ import type { StoreDatabase } from '../database.ts';
 import { Failed, grouped } from '../grouping.ts';
 import type { Append, Appended, EnteredRow } from './appends.ts';
 import { groupedAppends } from './appends.ts';
-import { Bodies } from './bodies.ts';
+import { LeasedBodies } from './bodies.ts';
 import { QueueCounts } from './counts.ts';
 import type { Holder } from './holder.ts';
-import type { KeptAnswer, PostgresIdempotency } from './idempotency.ts';
+import type { AnswerToKeep, PostgresIdempotency } from './idempotency.ts';
 import { keptAnswer } from './idempotency.ts';
 import type { Leased, LeasedRow } from './leases.ts';
 import { HeldLeases, leasedOf } from './leases.ts';
@@ -34,7 +34,7 @@ const FULL_RETRY_MS = 2000;
 const REWRITE_MS = 1000;
 
 /** The parts that all queues of a store share. */
-export type QueueParts = {
+export type PostgresQueueParts = {
   readonly database: StoreDatabase;
   readonly holder: Holder;
   readonly idempotency: PostgresIdempotency;
@@ -62,9 +62,9 @@ type Ended = { readonly branch: string; readonly batchId: string };
 export class PostgresQueue implements SharedQueue {
   readonly idempotency: IdempotencyLedger;
   readonly #name: string;
-  readonly #parts: QueueParts;
+  readonly #parts: PostgresQueueParts;
   readonly #counts: QueueCounts;
-  readonly #bodies: Bodies;
+  readonly #bodies: LeasedBodies;
   readonly #listeners = new Map<string, Set<() => void>>();
   readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
   readonly #leases: HeldLeases;
@@ -79,12 +79,12 @@ export class PostgresQueue implements SharedQueue {
   #maxBytes = 0;
   #isClosed = false;
 
-  constructor(parts: QueueParts, options: QueueOptions, ids: BranchIds) {
+  constructor(parts: PostgresQueueParts, options: QueueOptions, ids: BranchIds) {
     this.idempotency = parts.idempotency;
     this.#name = options.name;
     this.#parts = parts;
     this.#counts = new QueueCounts(parts.database, options.name);
-    this.#bodies = new Bodies(parts.database);
+    this.#bodies = new LeasedBodies(parts.database);
     this.#leases = new HeldLeases(this.#counts);
     const branchIds = () => this.#branches.map((branch) => this.#idOf(branch));
     this.#append = groupedAppends({ ...parts, queue: options.name, branchIds });
@@ -142,7 +142,7 @@ export class PostgresQueue implements SharedQueue {
     }
   }
 
-  async #keepAnswer(answer: KeptAnswer): Promise<void> {
+  async #keepAnswer(answer: AnswerToKeep): Promise<void> {
     const { database, idempotency } = this.#parts;
     await database.transactionWithDeadline(async (client) => {
       const deleted = await ask(client, database.lockForAccept([answer.projectId]));
@@ -411,13 +411,13 @@ export class PostgresQueue implements SharedQueue {
 
   async deadLetters(filter: DeadLetterFilter = {}): Promise<DeadLetter[]> {
     const values = [this.#name, filter.after ?? 0, filter.branch ?? null, filter.limit ?? 100];
-    const found = await rows<sql.DeadLetterRow>(this.#parts.database, sql.DEAD_LETTERS, values);
+    const found = await rows<sql.StoredDeadLetter>(this.#parts.database, sql.DEAD_LETTERS, values);
     return found.map(deadLetterOf);
   }
 
   async replay(ids: readonly number[] | 'all'): Promise<number> {
     const values = [this.#name, ids === 'all' ? null : ids];
-    const replayed = await rows<sql.ReplayedRow>(this.#parts.database, sql.REPLAY, values);
+    const replayed = await rows<sql.ReplayedEntry>(this.#parts.database, sql.REPLAY, values);
     for (const letter of replayed) {
       this.#counts.changeDead(-1, -letter.items);
       if (!letter.waited) this.#counts.changeBytes(letter.bytes);
@@ -504,7 +504,7 @@ export class PostgresQueue implements SharedQueue {
   }
 }
 
-function deadLetterOf(row: sql.DeadLetterRow): DeadLetter {
+function deadLetterOf(row: sql.StoredDeadLetter): DeadLetter {
   const { id, branch, items, bytes, code, message } = row;
   return {
     ...{ id, branch, items, bytes },

@@ -124,7 +124,7 @@ export const DEAD_LETTER = `
   FROM kept`;
 
 /** $1 queue, $2 after this id, $3 branch or null, $4 limit. */
-export type DeadLetterRow = {
+export type StoredDeadLetter = {
   readonly id: number;
   readonly branch: string;
   readonly batch_id: string;
@@ -148,7 +148,7 @@ const NAMED_DEAD_LETTERS = `
   )`;
 
 /** $1 queue, $2 ids or null for all. A row for each dead letter that was replayed. */
-export type ReplayedRow = {
+export type ReplayedEntry = {
   readonly branch: string;
   readonly items: number;
   readonly bytes: number;

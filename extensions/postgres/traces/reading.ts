@@ -20,7 +20,7 @@ import type { Entry } from './snapshot.ts';
 import { bytesOfKey, escapeText, keyOfBytes, textOrNull } from './text.ts';
 
 /** `since`: milliseconds since the epoch. */
-export type Scope = readonly [project: string, since: number];
+export type ScopeValues = readonly [project: string, since: number];
 
 const TRACE_CELLS =
   't.n, t.key, t.long_id, t.at_ms, t.at_ns, t.name, t.status, t.start_ms, t.start_ns, t.end_ms, ' +
@@ -35,7 +35,7 @@ type ListedTrace = Pick<
 /** Newest first. Only the given conditions are in the statement, so that the index by time provides the order. */
 export async function findTraces(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   filter: TraceFilter,
   before: Place | null,
   limit: number,
@@ -84,7 +84,7 @@ function likeAnywhere(text: string): string {
 
 export async function findTrace(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   key: Key,
 ): Promise<TraceRow | undefined> {
   const found = await row<ListedTrace>(
@@ -131,7 +131,7 @@ export type FoundObservation = { readonly place: Place; readonly observation: St
 
 export async function findObservations(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   traceKey: Key,
   after: Place | null,
   limit: number,
@@ -148,7 +148,7 @@ export async function findObservations(
 
 export async function findInTrace(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   traceKey: Key,
   key: Key,
 ): Promise<StoredObservation | undefined> {
@@ -162,7 +162,7 @@ export async function findInTrace(
 
 export async function findAnywhere(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   key: Key,
 ): Promise<StoredObservation | undefined> {
   const found = await row<ReadObservation>(
@@ -174,7 +174,7 @@ export async function findAnywhere(
   return found && foundIn(scope, found).observation;
 }
 
-function foundIn([project]: Scope, found: ReadObservation): FoundObservation {
+function foundIn([project]: ScopeValues, found: ReadObservation): FoundObservation {
   const entry = entryOf(found);
   const trace = idOfTrace(keyOfBytes(found.trace_key), textOrNull(found.trace_long_id));
   return {
@@ -192,7 +192,7 @@ function payloadRefsOf({ row, state }: Entry): PayloadRefs {
 /** Raw batches that were received within the time, or that a trace within the time has events of. */
 export async function findBatches(
   client: PostgresClient,
-  scope: Scope,
+  scope: ScopeValues,
   ids: readonly string[],
 ): Promise<BatchRecord[]> {
   const batches = await rows<BatchRow>(

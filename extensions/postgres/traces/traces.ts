@@ -12,14 +12,14 @@ import type {
 } from '../../../src/store/store.ts';
 import type { StoreDatabase } from '../database.ts';
 import { groupedWrites } from './groups.ts';
-import type { Scope } from './reading.ts';
+import type { ScopeValues } from './reading.ts';
 import * as reading from './reading.ts';
 
 /** Readers find no trace whose newest event is older (milliseconds since the epoch), removed or not. */
 export type RetentionWindows = { since(projectId: string): number };
 
 export function postgresTraces(database: StoreDatabase, retention: RetentionWindows): TraceStore {
-  const scopeOf = (projectId: string): Scope => [projectId, retention.since(projectId)];
+  const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {
     write: groupedWrites(database),
     listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
@@ -39,7 +39,7 @@ export function postgresTraces(database: StoreDatabase, retention: RetentionWind
 
 async function listTraces(
   database: StoreDatabase,
-  scope: Scope,
+  scope: ScopeValues,
   filter: TraceFilter,
 ): Promise<Page<StoredTrace>> {
   const before = placeOfCursor(filter.cursor);
@@ -49,7 +49,7 @@ async function listTraces(
 
 async function listObservations(
   database: StoreDatabase,
-  scope: Scope,
+  scope: ScopeValues,
   traceId: string,
   page: { limit: number; cursor?: string },
 ): Promise<Page<StoredObservation>> {
@@ -67,7 +67,7 @@ async function listObservations(
 
 async function getObservation(
   database: StoreDatabase,
-  scope: Scope,
+  scope: ScopeValues,
   id: string,
   traceId: string | undefined,
 ): Promise<StoredObservation | undefined> {

@@ -11,14 +11,14 @@ import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, NO_START } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import type { ObservationCells } from './statements.ts';
-import { OBSERVATION_COLUMNS, splitRow } from './statements.ts';
+import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
 
 /** The columns of a `TraceRow`, in its order. */
 const TRACE_COLUMNS = `t.n, t.at_ms, t.at_ns, t.key, t.long_id, t.name, t.status, t.start_ms, t.start_ns,
   t.end_ms, t.end_ns, t.observations, t.model_usage, t.other_usage`;
 
 /** The traces that a read sees: of one project, with an event since a time in milliseconds since the epoch. */
-export type Scope = { readonly project: string; readonly since: number };
+export type TraceScope = { readonly project: string; readonly since: number };
 
 export type TraceQuery = {
   readonly limit: number;
@@ -42,7 +42,7 @@ export type StoredRow = {
 
 export function traceReadOperations(db: DatabaseSync) {
   return {
-    'traces.list': (scope: Scope, query: TraceQuery): TraceRow[] => {
+    'traces.list': (scope: TraceScope, query: TraceQuery): TraceRow[] => {
       const { sql, values } = listing(scope, query);
       return tuples<TraceRow>(db, sql).all(...values);
     },
@@ -54,7 +54,7 @@ export function traceReadOperations(db: DatabaseSync) {
 
 /** Newest first. The statement has only the requested conditions, so that the index by time gives the order. */
 function listing(
-  { project, since }: Scope,
+  { project, since }: TraceScope,
   query: TraceQuery,
 ): { sql: string; values: SQLInputValue[] } {
   const where = ['t.project = ?', 't.updated_at >= ?'];
@@ -99,7 +99,7 @@ function escapeLike(text: string): string {
 /** An observation with the id of its trace. */
 type FoundCells = [traceKey: Key, traceLongId: string | null, ...cells: ObservationCells];
 
-const SELECT_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMNS.map((column) => `o.${column}`).join(', ')}
+const SELECT_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => `o.${column}`).join(', ')}
   FROM observations o JOIN traces t ON t.n = o.trace`;
 
 function oneTraceOperations(db: DatabaseSync) {
@@ -117,10 +117,10 @@ function oneTraceOperations(db: DatabaseSync) {
   );
   const stored = storedRow(db);
   return {
-    'traces.get': ({ project, since }: Scope, key: Key): TraceRow | null =>
+    'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
       trace.get(project, since, key) ?? null,
     'traces.observations': (
-      { project, since }: Scope,
+      { project, since }: TraceScope,
       key: Key,
       after: Place | null,
       limit: number,
@@ -147,9 +147,12 @@ function observationOperations(db: DatabaseSync) {
   const orNull = (found: FoundCells | undefined): StoredRow | null =>
     found === undefined ? null : stored(found);
   return {
-    'observations.inTrace': ({ project, since }: Scope, trace: Key, key: Key): StoredRow | null =>
-      orNull(inTrace.get(project, since, trace, key)),
-    'observations.anywhere': ({ project, since }: Scope, key: Key): StoredRow | null =>
+    'observations.inTrace': (
+      { project, since }: TraceScope,
+      trace: Key,
+      key: Key,
+    ): StoredRow | null => orNull(inTrace.get(project, since, trace, key)),
+    'observations.anywhere': ({ project, since }: TraceScope, key: Key): StoredRow | null =>
       orNull(anywhere.get(project, since, key)),
   };
 }
@@ -183,7 +186,7 @@ function batchOperations(db: DatabaseSync) {
   );
   const read = bodyReader(db);
   return {
-    'batches.get': ({ project, since }: Scope, ids: readonly string[]): BatchRecord[] => {
+    'batches.get': ({ project, since }: TraceScope, ids: readonly string[]): BatchRecord[] => {
       const records: BatchRecord[] = [];
       for (const id of ids) {
         const seq = find(project, since, id);

@@ -17,7 +17,7 @@ export type ObservationCells = [
 ];
 
 /** The columns of `ObservationCells`, in its order. */
-export const OBSERVATION_COLUMNS = [
+export const OBSERVATION_COLUMN_NAMES = [
   ...['n', 'batch', 'created_at', 'updated_at', 'merged'],
   ...ROW_COLUMNS.split(', '),
 ];
@@ -72,7 +72,7 @@ export class Statements implements ObservationTable<number> {
   readonly #removeTrace: StatementSync;
 
   constructor(db: DatabaseSync) {
-    const select = `SELECT ${OBSERVATION_COLUMNS.join(', ')} FROM observations`;
+    const select = `SELECT ${OBSERVATION_COLUMN_NAMES.join(', ')} FROM observations`;
     const values = ROW_COLUMNS.split(', ');
     this.#seqOf = cell(db, 'SELECT seq FROM raw_batches WHERE id = ?');
     this.#batchId = cell(db, 'SELECT id FROM raw_batches WHERE seq = ?');

@@ -21,7 +21,7 @@ import type {
 } from '../../../src/store/store.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
-import type { Scope, StoredRow, TraceQuery } from './read-operations.ts';
+import type { StoredRow, TraceQuery, TraceScope } from './read-operations.ts';
 import type { WrittenTraces } from './write-operations.ts';
 
 /** The weight of a row in its group: the bytes of a body that take as long to write. */
@@ -39,7 +39,7 @@ export function sqliteTraces(
   retention: Retention,
 ): TraceStore {
   // Readers lose an expired trace at once, removed or not.
-  const scopeOf = (project: string): Scope => ({ project, since: retention.since(project) });
+  const scopeOf = (project: string): TraceScope => ({ project, since: retention.since(project) });
   return {
     write: (batch) => write(database, queues, batch),
     listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
@@ -119,7 +119,7 @@ function projectDeleted(projectId: string): PermanentError {
 
 async function listTraces(
   database: StoreDatabase,
-  scope: Scope,
+  scope: TraceScope,
   filter: TraceFilter,
 ): Promise<Page<StoredTrace>> {
   const { limit, cursor, from, to, status, kind, name, query } = filter;
@@ -138,7 +138,7 @@ async function listTraces(
 
 async function listObservations(
   database: StoreDatabase,
-  scope: Scope,
+  scope: TraceScope,
   traceId: string,
   { limit, cursor }: { limit: number; cursor?: string },
 ): Promise<Page<StoredObservation>> {
@@ -160,7 +160,7 @@ async function listObservations(
 
 async function getObservation(
   database: StoreDatabase,
-  scope: Scope,
+  scope: TraceScope,
   id: string,
   traceId: string | undefined,
 ): Promise<StoredObservation | undefined> {
@@ -179,7 +179,7 @@ async function getObservation(
   return stored === null ? undefined : storedOf(scope, stored);
 }
 
-function storedOf({ project }: Scope, stored: StoredRow): StoredObservation {
+function storedOf({ project }: TraceScope, stored: StoredRow): StoredObservation {
   const { row, state, traceKey, traceLongId, payload } = stored;
   return observationOf(project, idOfTrace(traceKey, traceLongId), row, state, payload);
 }

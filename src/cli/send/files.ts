@@ -20,7 +20,7 @@ export type FileReading = {
 };
 
 /** Reports what is read. */
-export type ReadProgress = {
+type ReadProgress = {
   /** Bytes of a source, before decompression. */
   bytes(count: number): void;
   line(spans: number): void;

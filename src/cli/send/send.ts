@@ -11,7 +11,7 @@ import { SPANS_PER_TRACE, sampleRequests } from './sample.ts';
 import { type InputSource, inputSourcesOf } from './source.ts';
 import { Stop, watchInterrupts } from './stop.ts';
 import { renderResume, renderSummary, type SendSummary, summaryOf } from './summary.ts';
-import { answered, newTally, type Tally } from './tally.ts';
+import { answeredSpans, newTally, type Tally } from './tally.ts';
 
 /** The parts that one run shares. */
 type Run = {
@@ -34,7 +34,7 @@ export async function runSend(options: SendOptions, terminal: Terminal): Promise
   const tally = newTally();
   const display = new Display(terminal, {
     tally,
-    spans: () => (options.isDryRun ? tally.spans : answered(tally)),
+    spans: () => (options.isDryRun ? tally.spans : answeredSpans(tally)),
     ...lengthOf(options, sources),
     isQuiet: options.isQuiet,
     clock,

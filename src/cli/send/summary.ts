@@ -24,7 +24,7 @@ export type SendSummary = {
   readonly resume: ResumePoint | null;
 };
 
-export type ResumePoint = {
+type ResumePoint = {
   readonly file: string;
   readonly file_number: number;
   readonly line: number;

@@ -39,6 +39,6 @@ export function newTally(): Tally {
 }
 
 /** Spans with a final answer. */
-export function answered({ accepted, rejected, refused }: Tally): number {
+export function answeredSpans({ accepted, rejected, refused }: Tally): number {
   return accepted + rejected + refused;
 }

@@ -63,7 +63,7 @@ function embeddedOf(
   return encodeEmbedded({ ...fields, name: isNameOfSpan ? undefined : name, forms });
 }
 
-/** 32 hex digits, with the dashes of a UUID or without, stay; every other id is hashed. */
+/** Keeps 32 hex digits, with or without the dashes of a UUID; hashes every other id. */
 export function traceIdOf(id: string): string {
   const digits = UUID.test(id) ? id.replaceAll('-', '') : id;
   return /^[0-9a-f]{32}$/i.test(digits) && !isZero(digits)
@@ -71,7 +71,7 @@ export function traceIdOf(id: string): string {
     : hashed('trace', id, 16);
 }
 
-/** 16 hex digits, alone or behind the trace id as OTLP's observations have them, stay. */
+/** Keeps 16 hex digits, also after a trace id as in ids of OTLP observations; hashes every other id. */
 export function spanIdOf(id: string): string {
   const digits = /^[0-9a-f]{32}:([0-9a-f]{16})$/.exec(id)?.[1] ?? id;
   return /^[0-9a-f]{16}$/i.test(digits) && !isZero(digits)
@@ -85,7 +85,7 @@ function isZero(digits: string): boolean {
   return /^0+$/.test(digits);
 }
 
-/** The same for the same id, always: events of one observation, and its children, must meet again. */
+/** The hash depends only on the id, so that events of one observation, and its children, have the same ids. */
 function hashed(what: string, id: string, bytes: number): string {
   return hash('sha256', `${what}\0${id}`, 'hex').slice(0, bytes * 2);
 }
@@ -173,12 +173,12 @@ const MIME_KEYS: Readonly<Partial<Record<PayloadField, string>>> = {
   outputs: 'output.mime_type',
 };
 
-/** The text that a JSON string is; undefined for other JSON, and where the spelling would not come back. */
+/** The content of a JSON string; undefined for other JSON, and if encoding the content gives another spelling. */
 function plainText(json: string): string | undefined {
   if (!json.startsWith('"')) return undefined;
   const text = JSON.parse(json) as string;
-  const comesBack = text !== '' && text.isWellFormed() && JSON.stringify(text) === json;
-  return comesBack ? text : undefined;
+  const isReversible = text !== '' && text.isWellFormed() && JSON.stringify(text) === json;
+  return isReversible ? text : undefined;
 }
 
 function statusOf({ status, operation, error }: Observation): OwnSpan['status'] {

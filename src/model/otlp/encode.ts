@@ -23,12 +23,12 @@ import { WireWriter } from './wire-writer.ts';
  * that tracectl makes are encoded in own-span.ts.
  */
 export type OtlpRequest = { readonly resourceSpans: readonly OtlpResourceSpans[] };
-export type OtlpResourceSpans = {
+type OtlpResourceSpans = {
   readonly resource?: OtlpResource;
   readonly scopeSpans: readonly OtlpScopeSpans[];
   readonly schemaUrl?: string;
 };
-export type OtlpScopeSpans = {
+type OtlpScopeSpans = {
   readonly scope?: OtlpScope;
   readonly spans: readonly OtlpSpan[];
   readonly schemaUrl?: string;

@@ -1,6 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { rows } from '../rows.ts';
-import type { Bodies } from './entry-operations.ts';
+import type { KeptBodies } from './entry-operations.ts';
 import type { BranchItems } from './lookups.ts';
 
 export type DeadLetterRow = {
@@ -28,7 +28,7 @@ export type DroppedLetters = { readonly count: number; readonly items: number };
 
 type Letter = BranchItems & { readonly id: number; readonly seq: number };
 
-export function deadLetterOperations(db: DatabaseSync, bodies: Bodies) {
+export function deadLetterOperations(db: DatabaseSync, bodies: KeptBodies) {
   const add = db.prepare(
     `INSERT INTO dead_letters (branch, seq, items, bytes, code, message, failed_at)
      SELECT branch, seq, ?, bytes, ?, ?, ? FROM queue_pending WHERE branch = ? AND seq = ?`,

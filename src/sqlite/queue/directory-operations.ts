@@ -1,5 +1,6 @@
 /** The file of operations of a directory of queues. */
 import type { DatabaseSync } from 'node:sqlite';
+import { QUEUE_MIGRATIONS } from './migrations/index.ts';
 import { QUEUE_GROWING, queueReadOperations, queueWriteOperations } from './operations.ts';
 
 export function writeOperations(db: DatabaseSync) {
@@ -9,5 +10,7 @@ export function writeOperations(db: DatabaseSync) {
 export function readOperations(db: DatabaseSync) {
   return queueReadOperations(db);
 }
+
+export const migrations = QUEUE_MIGRATIONS;
 
 export const growing = QUEUE_GROWING;

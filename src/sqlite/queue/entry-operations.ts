@@ -44,7 +44,7 @@ export type CheckedPage = {
 };
 
 /** The bodies of a file, and the branches that still need them. */
-export type Bodies = {
+export type KeptBodies = {
   /** Whether the entry waits in one of the branches. */
   waits(branches: readonly number[], seq: number): boolean;
   /** Removes the body if no branch and no dead letter needs it. */
@@ -54,7 +54,7 @@ export type Bodies = {
 };
 
 /** `keepsBodies` in a store, which removes bodies by retention; a directory of queues removes them at once. */
-export function bodiesOf(db: DatabaseSync, keepsBodies: boolean): Bodies {
+export function bodiesOf(db: DatabaseSync, keepsBodies: boolean): KeptBodies {
   const isPending = finds(db, 'SELECT 1 FROM queue_pending WHERE branch = ? AND seq = ?');
   const isDead = finds(db, 'SELECT 1 FROM dead_letters WHERE seq = ? LIMIT 1');
   const branchIds = allBranches(db);
@@ -76,7 +76,7 @@ export function bodiesOf(db: DatabaseSync, keepsBodies: boolean): Bodies {
   };
 }
 
-export function entryOperations(db: DatabaseSync, bodies: Bodies) {
+export function entryOperations(db: DatabaseSync, bodies: KeptBodies) {
   const unpend = db.prepare('DELETE FROM queue_pending WHERE branch = ? AND seq = ?');
   const nack = db.prepare(
     'UPDATE queue_pending SET attempts = ?, due = ? WHERE branch = ? AND seq = ?',
@@ -214,7 +214,7 @@ function checkPage(db: DatabaseSync, read: (seq: number) => ReadBody) {
 }
 
 /** The kept answer to a request with an `Idempotency-Key`. */
-export type KeptAnswer = {
+type KeptAnswer = {
   readonly requestHash: Uint8Array;
   readonly status: number;
   readonly contentType: string;

@@ -10,7 +10,6 @@ import {
 } from './entry-operations.ts';
 import { freeOrphanedParts, partOperations } from './part-operations.ts';
 import { removalOperations, removalReadOperations } from './removal-operations.ts';
-import { QUEUE_TABLES } from './tables.ts';
 import { usageOperations, usageReadOperations } from './usage-operations.ts';
 
 export type QueueOperations = {
@@ -20,7 +19,6 @@ export type QueueOperations = {
 
 /** `keepsBodies`: a store removes a body by retention; a directory of queues when no branch needs it. */
 export function queueWriteOperations(db: DatabaseSync, { keepsBodies }: { keepsBodies: boolean }) {
-  db.exec(QUEUE_TABLES);
   freeOrphanedParts(db);
   const bodies = bodiesOf(db, keepsBodies);
   return {

@@ -38,7 +38,7 @@ const FULL_RETRY_MS = 2000;
 /** The delay until the end of a lease that could not be written is written again. */
 const REWRITE_MS = 1000;
 
-export type QueueParts = {
+export type SqliteQueueParts = {
   readonly database: Database<QueueOperations>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -74,7 +74,7 @@ export class SqliteQueue implements DurableQueue {
   #quarantined: number;
   #isClosed = false;
 
-  constructor(parts: QueueParts, options: QueueOptions, state: QueueState) {
+  constructor(parts: SqliteQueueParts, options: QueueOptions, state: QueueState) {
     this.idempotency = parts.idempotency;
     this.removeProject = parts.removeProject;
     this.#name = options.name;

@@ -3,6 +3,9 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Worker } from '../../component/component.ts';
 import { assertUnused } from '../directory.ts';
+import { fileVersion } from '../migrate.ts';
+import { cell } from '../rows.ts';
+import { QUEUE_MIGRATIONS } from './migrations/index.ts';
 
 /** The name of the files of a directory of queues, without their endings. */
 export const QUEUE_FILES = 'queue';
@@ -62,19 +65,22 @@ function pathOf(directory: string, number: number): string {
   return number === 0 ? directory : join(directory, `worker-${number}`);
 }
 
-/** False only if the file certainly holds no entry and no dead letter: a damaged file is opened. */
+/**
+ * False only if the file certainly holds no entry and no dead letter. A damaged file, or one of a newer version, is
+ * opened.
+ */
 function holdsEntries(file: string): boolean {
   try {
-    const database = new DatabaseSync(file, { readOnly: true });
+    const db = new DatabaseSync(file, { readOnly: true });
     try {
-      const found = database
-        .prepare(
-          'SELECT EXISTS (SELECT 1 FROM queue_pending) OR EXISTS (SELECT 1 FROM dead_letters) AS any',
-        )
-        .get() as { any: number } | undefined;
-      return found?.any !== 0;
+      if (fileVersion(db) > QUEUE_MIGRATIONS.length) return true;
+      const isAny = cell<number>(
+        db,
+        'SELECT EXISTS (SELECT 1 FROM queue_pending) OR EXISTS (SELECT 1 FROM dead_letters)',
+      );
+      return isAny() !== 0;
     } finally {
-      database.close();
+      db.close();
     }
   } catch {
     return true;

@@ -4,8 +4,8 @@ import { DatabaseSync } from 'node:sqlite';
 import type { Test } from 'tap';
 import t from 'tap';
 import { config } from '../../../extensions/sqlite/config.ts';
-import type { OpenStore } from '../../../extensions/sqlite/open-store.ts';
-import { openStore } from '../../../extensions/sqlite/open-store.ts';
+import type { OpenSqliteStore } from '../../../extensions/sqlite/open-store.ts';
+import { openSqliteStore } from '../../../extensions/sqlite/open-store.ts';
 import type { QueueEntry } from '../../../src/queue/queue.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
@@ -149,10 +149,10 @@ t.test('removal goes in steps, between which others are served', async (t) => {
   t.ok(steps >= 5);
 });
 
-async function withConfig(t: Test, more: object): Promise<OpenStore> {
+async function withConfig(t: Test, more: object): Promise<OpenSqliteStore> {
   const { directory, clock, logger, metrics } = sqlitePlace(t);
   const settings = { clock, logger, metrics };
-  const opened = await openStore(settings, config.parse({ directory, ...SMALL, ...more }));
+  const opened = await openSqliteStore(settings, config.parse({ directory, ...SMALL, ...more }));
   t.teardown(opened.close);
   return opened;
 }

@@ -7,6 +7,7 @@ import { scriptRunner } from '../../../processors/quotas/scripts.ts';
 import type { SharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedCounters } from '../../../processors/quotas/shared-counters.ts';
 import { sharedKeyLimits } from '../../../processors/quotas/shared-key-limits.ts';
+import { systemClock } from '../../../src/component/clock.ts';
 import { ulid } from '../../../src/model/ulid.ts';
 import type { QuotaLimits, QuotaVerdict, Reservation } from '../../../src/tenancy/contract.ts';
 import { aTenant } from '../../helper/batches.ts';
@@ -37,7 +38,7 @@ async function replica(t: Test, ledger: MemoryLedger, where: Partial<RedisSettin
     tls: undefined,
     sentinel: undefined,
     cluster: false,
-    clock: realClock,
+    clock: systemClock,
     logger: recordingLogger(),
     ...where,
   });
@@ -51,15 +52,6 @@ async function replica(t: Test, ledger: MemoryLedger, where: Partial<RedisSettin
   });
   return { counters, clock, run, key };
 }
-
-const realClock = {
-  now: () => Date.now(),
-  after(ms: number, callback: () => void) {
-    const timer = setTimeout(callback, ms);
-    timer.unref();
-    return () => clearTimeout(timer);
-  },
-};
 
 const newOrganization = () => `org_${++organizations}`;
 
@@ -413,7 +405,7 @@ t.test('uses the keys of one slot in every script, in a Cluster', async (t) => {
     edge: { requests_per_second: 1, max_in_flight: 1 },
   }).edge;
   const { run, key } = one;
-  const keys = sharedKeyLimits(edge, { run, key, clock: realClock, logger: recordingLogger() });
+  const keys = sharedKeyLimits(edge, { run, key, clock: systemClock, logger: recordingLogger() });
   t.match(await keys.admit('key_a'), { admitted: true });
   t.match(await keys.admit('key_a'), { admitted: false });
   await keys.close();
@@ -452,7 +444,7 @@ t.test('limits the requests of a key over all replicas', async (t) => {
   const limitsOf = async (edge: object) => {
     const config = quotasConfig.parse({ store: 'postgres', counters: 'redis', edge }).edge;
     const { run, key } = await replica(t, memoryLedger());
-    return sharedKeyLimits(config, { run, key, clock: realClock, logger: recordingLogger() });
+    return sharedKeyLimits(config, { run, key, clock: systemClock, logger: recordingLogger() });
   };
 
   t.test('in flight', async (t) => {

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { capability, offer } from '../../../src/component/capability.ts';
+import { capability, findOffer, offer } from '../../../src/component/capability.ts';
 import { HEALTH, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import { createService } from '../../../src/engine/service.ts';
 import type { Batch } from '../../../src/model/batch.ts';
@@ -14,6 +14,7 @@ import { recordingLogger } from '../../helper/settings.ts';
 import { aHead, createSink, memoryLedger } from '../../helper/sink.ts';
 
 const auth = { authenticate: () => aTenant() };
+const NAMED = capability<string>('named');
 
 /** A service of one receiver in front of the given processors and exporters, started. */
 async function running(
@@ -142,7 +143,7 @@ t.test('a request is authenticated, permitted and admitted before its body', asy
       receivers: [parts.receiver('in')],
       processors: [
         parts.processor('auth', {
-          storeId: 'sqlite',
+          offers: [offer(NAMED, 'sqlite')],
           authenticate: (head) =>
             aTenant({ permissions: head.path === '/r' ? [] : ['ingest:write'] }),
         }),
@@ -155,7 +156,7 @@ t.test('a request is authenticated, permitted and admitted before its body', asy
   );
   const pipeline = pipelineOf('in');
   t.equal(pipeline.id, 'traces');
-  t.equal(pipeline.storeId, 'sqlite');
+  t.equal(findOffer(pipeline.offers, NAMED), 'sqlite');
   t.equal(pipeline.idempotency, undefined);
   t.same(
     pipeline.branches.map(({ exporterId }) => exporterId),
@@ -224,59 +225,66 @@ t.test('when one processor refuses, the others get back what they hold', async (
   }
 });
 
-t.test('processors guard authentication and are told when it failed', async (t) => {
-  const parts = fakeParts();
-  const log: string[] = [];
-  const { pipelineOf } = await running(
-    t,
-    parts,
-    {
-      receivers: [parts.receiver('in')],
-      processors: [
-        parts.processor('auth', {
-          authenticate(head) {
-            log.push('authenticate');
-            const unauthorized = new Refusal('unauthorized', 'no');
-            if (head.path === '/later') return Promise.reject(unauthorized);
-            if (head.path === '/now') throw unauthorized;
-            if (head.path === '/away') throw new RetryableError('storage_failed', 'away');
-            return aTenant({
-              permissions: head.path === '/r' ? ['traces:read'] : ['ingest:write'],
-            });
-          },
-        }),
-        parts.processor('guard', {
-          admitUnauthenticated({ path }) {
-            log.push('guard');
-            if (path === '/flood') throw new Refusal('rate_limited', 'slower');
-          },
-          authenticationFailed: () => void log.push('failed'),
-          admit({ path }) {
-            if (path === '/full') throw new Refusal('monthly_limit', 'full');
-            return undefined;
-          },
-        }),
-      ],
-      exporters: [parts.exporter('out')],
-    },
-    { traces: 'in > auth guard > out' },
-  );
-  const refused = async (path: string) => {
-    log.length = 0;
-    const tenant = await (async () => pipelineOf('in').admit(aHead({ path })))().then(
-      () => 'admitted',
-      (error: unknown) => (error instanceof Refusal ? error.tenant?.keyId : 'away'),
+t.test(
+  'a processor replaces the refusal of a failed authentication, and sees no other request',
+  async (t) => {
+    const parts = fakeParts();
+    const log: string[] = [];
+    const { pipelineOf } = await running(
+      t,
+      parts,
+      {
+        receivers: [parts.receiver('in')],
+        processors: [
+          parts.processor('auth', {
+            authenticate(head) {
+              log.push('authenticate');
+              const unauthorized = new Refusal('unauthorized', 'no');
+              if (head.path === '/later') return Promise.reject(unauthorized);
+              if (head.path === '/now' || head.path === '/flood') throw unauthorized;
+              if (head.path === '/away') throw new RetryableError('storage_failed', 'away');
+              return aTenant({
+                permissions: head.path === '/r' ? ['traces:read'] : ['ingest:write'],
+              });
+            },
+          }),
+          parts.processor('guard', {
+            authenticationFailed({ path }) {
+              log.push('failed');
+              if (path === '/flood') throw new Refusal('rate_limited', 'slower');
+            },
+            admit({ path }) {
+              if (path === '/full') throw new Refusal('monthly_limit', 'full');
+              return undefined;
+            },
+          }),
+        ],
+        exporters: [parts.exporter('out')],
+      },
+      { traces: 'in > auth guard > out' },
     );
-    return [tenant, ...log];
-  };
-  t.same(await refused('/good'), ['admitted', 'guard', 'authenticate']);
-  t.same(await refused('/flood'), [undefined, 'guard'], 'no key is looked up');
-  t.same(await refused('/now'), [undefined, 'guard', 'authenticate', 'failed']);
-  t.same(await refused('/later'), [undefined, 'guard', 'authenticate', 'failed']);
-  t.same(await refused('/away'), ['away', 'guard', 'authenticate'], 'a fault is no failed try');
-  t.same(await refused('/r'), ['key_test', 'guard', 'authenticate'], 'nor is a lacking permission');
-  t.same(await refused('/full'), ['key_test', 'guard', 'authenticate'], 'whose it was is known');
-});
+    const refused = async (path: string) => {
+      log.length = 0;
+      const tenant = await (async () => pipelineOf('in').admit(aHead({ path })))().then(
+        () => 'admitted',
+        (error: unknown) =>
+          error instanceof Refusal ? (error.tenant?.keyId ?? error.code) : 'away',
+      );
+      return [tenant, ...log];
+    };
+    t.same(await refused('/good'), ['admitted', 'authenticate']);
+    t.same(await refused('/flood'), ['rate_limited', 'authenticate', 'failed']);
+    t.same(await refused('/now'), ['unauthorized', 'authenticate', 'failed']);
+    t.same(await refused('/later'), ['unauthorized', 'authenticate', 'failed']);
+    t.same(
+      await refused('/away'),
+      ['away', 'authenticate'],
+      'a fault of the store is no failed authentication',
+    );
+    t.same(await refused('/r'), ['key_test', 'authenticate'], 'nor is a missing permission');
+    t.same(await refused('/full'), ['key_test', 'authenticate'], 'the refusal names the key');
+  },
+);
 
 t.test('usage that was reserved is kept as it was reserved', async (t) => {
   const parts = fakeParts();

@@ -2,20 +2,21 @@ import { randomBytes } from 'node:crypto';
 import { gzipSync, zstdCompressSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
+import { offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Labels, Pipeline } from '../../../src/component/component.ts';
-import { incomingOf } from '../../../src/http/incoming.ts';
 import { ingest } from '../../../src/http/ingest.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import { nativeProtocol } from '../../../src/http/native-protocol.ts';
-import { rejectionLog } from '../../../src/http/rejection-log.ts';
+import { incomingOf } from '../../../src/http/receiver.ts';
 import { requestDeadline } from '../../../src/http/request-deadline.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawOf } from '../../../src/model/batch.ts';
 import { PermanentError, Refusal, RetryableError } from '../../../src/model/errors.ts';
 import { indexOf, knownIndexOf } from '../../../src/model/formats.ts';
 import { reject } from '../../../src/model/verbs.ts';
-import type { RejectionEntry } from '../../../src/tenancy/contract.ts';
+import { STORE, type Store } from '../../../src/store/store.ts';
+import type { RejectionEntry, RejectionStore } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeEvent } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import type { TestListeners } from '../../helper/http.ts';
@@ -56,7 +57,10 @@ async function served(
     readTimeout: more.readTimeout ?? USUAL_LIMITS.readTimeout,
   });
   let admissions = 0;
+  const log: RejectionEntry[] = [];
+  const rejections: Partial<RejectionStore> = { record: (entry) => void log.push(entry) };
   const pipeline = sinkPipeline(sink, {
+    offers: [offer(STORE, { rejections } as Store)],
     admit() {
       admissions++;
       return { tenant: aTenant(), release: () => void admissions-- };
@@ -64,7 +68,6 @@ async function served(
     ...more.pipeline?.(sink),
   });
   const protocol = nativeProtocol('native');
-  const log: RejectionEntry[] = [];
   const refusals: string[] = [];
   const ingestion = {
     pipeline,
@@ -74,10 +77,6 @@ async function served(
     scanner: listeners.scanner,
     clock: systemClock,
     logger: listeners.logger,
-    rejections: rejectionLog({
-      record: (entry) => void log.push(entry),
-      list: () => Promise.reject(new Error('not used here')),
-    }),
     refusals: { add: (_amount: number, labels?: Labels) => void refusals.push(labels?.code ?? '') },
   };
   listener.route({

@@ -1,18 +1,24 @@
 import { once } from 'node:events';
 import type { Test } from 'tap';
 import t from 'tap';
+import type { Offer } from '../../../src/component/capability.ts';
+import { offer } from '../../../src/component/capability.ts';
 import { renderEnvelopeRefusal } from '../../../src/http/envelope.ts';
 import type { Exchange } from '../../../src/http/exchange.ts';
 import { answer } from '../../../src/http/exchange.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import type { Route } from '../../../src/http/routes.ts';
 import type { ServerLimits } from '../../../src/http/server.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { STORE } from '../../../src/store/store.ts';
+import { aTenant } from '../../helper/batches.ts';
 import { NO_DEADLINE, testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
+import { createSink, sinkPipeline } from '../../helper/sink.ts';
 import { dial } from '../../helper/wire.ts';
 
 const HOST = 'Host: t\r\n';
 
-/** A route that answers with what it was asked, and says when it was. */
+/** A route of a test; without a handler it never answers. */
 function echo(path: string, more: Partial<Route> = {}): Route {
   return {
     method: 'GET',
@@ -218,25 +224,44 @@ t.test('receivers with the same address share a server, each with its own routes
 });
 
 t.test(
-  'a shared route is served by the highest rank, and by the next when that closes',
+  'reading requests go through a receiver with a store, then through another one',
   async (t) => {
     const listeners = testListeners();
     const probe = await listeners.bind('127.0.0.1:0', USUAL_LIMITS);
     await probe.open();
     const endpoint = `127.0.0.1:${new URL(urlOf(probe)).port}`;
     await probe.close(NO_DEADLINE);
-    const low = await listeners.bind(endpoint, USUAL_LIMITS);
-    const high = await listeners.bind(endpoint, USUAL_LIMITS);
-    t.teardown(() => Promise.all([low, high].map((each) => each.close(AbortSignal.abort()))));
-    const ranked = (sharedRank: number): Route =>
-      echo('/shared', { sharedRank, handler: (exchange) => reply(exchange, String(sharedRank)) });
-    low.route(ranked(1));
-    high.route(ranked(2));
-    await low.open();
-    await high.open();
-    t.equal(await (await fetch(`${urlOf(low)}/shared`)).text(), '2');
-    await high.close(NO_DEADLINE);
-    t.equal(await (await fetch(`${urlOf(low)}/shared`)).text(), '1');
+    const plain = await listeners.bind(endpoint, USUAL_LIMITS);
+    await plain.open();
+    const me = async (): Promise<string | number> => {
+      const answered = await fetch(`http://${endpoint}/api/v1/me`);
+      if (answered.status !== 200) return answered.status;
+      const { project } = (await answered.json()) as { project: { id: string } };
+      return project.id;
+    };
+    t.equal(await me(), 404, 'a listener without an entrance serves no reading requests');
+    const entrance = (projectId: string, offers: readonly Offer[]) => ({
+      pipeline: sinkPipeline(createSink(), { tenant: aTenant({ projectId }), offers }),
+      fallback: undefined,
+    });
+    const bind = (projectId: string, ...offers: Offer[]) =>
+      listeners.bind(endpoint, USUAL_LIMITS, entrance(projectId, offers));
+    const store = { projects: { get: async () => undefined }, keys: { list: async () => [] } };
+    const without = await bind('proj_without');
+    const first = await bind('proj_first', offer(STORE, store as unknown as Store));
+    const second = await bind('proj_second', offer(STORE, store as unknown as Store));
+    const all = [plain, without, first, second];
+    t.teardown(() => Promise.all(all.map((each) => each.close(AbortSignal.abort()))));
+    for (const each of [without, first, second]) await each.open();
+    t.equal(await me(), 'proj_first');
+    await first.close(NO_DEADLINE);
+    t.equal(await me(), 'proj_second');
+    await second.close(NO_DEADLINE);
+    t.equal(await me(), 'proj_without');
+    await without.close(NO_DEADLINE);
+    t.equal(await me(), 503);
+    const answered = await fetch(`http://${endpoint}/api/v1/me`, { method: 'POST' });
+    t.equal(answered.status, 405);
   },
 );
 
@@ -262,10 +287,36 @@ t.test('the next graph takes over a listener without a gap', async (t) => {
   t.equal(await ask('/both'), 'old', 'the next graph is not open yet');
   await after.open();
   t.equal(await ask('/both'), 'new');
-  t.equal(await ask('/gone'), '404', 'the new graph does not serve it');
+  t.equal(await ask('/gone'), 'old', 'until its receiver closes');
   await before.close(NO_DEADLINE);
   t.equal(await ask('/both'), 'new');
+  t.equal(await ask('/gone'), '404');
 });
+
+t.test(
+  'a receiver that a reload keeps serves its routes beside those of the next graph',
+  async (t) => {
+    const listeners = testListeners();
+    const probe = await listeners.bind('127.0.0.1:0', USUAL_LIMITS);
+    await probe.open();
+    const endpoint = `127.0.0.1:${new URL(urlOf(probe)).port}`;
+    await probe.close(NO_DEADLINE);
+    const kept = await listeners.bind(endpoint, USUAL_LIMITS);
+    const leaving = await listeners.bind(endpoint, USUAL_LIMITS);
+    kept.route(hello);
+    const changed = (text: string) =>
+      echo('/changed', { handler: (exchange) => reply(exchange, text) });
+    leaving.route(changed('old'));
+    for (const each of [kept, leaving]) await each.open();
+    const next = await listeners.nextGraph().bind(endpoint, USUAL_LIMITS);
+    next.route(changed('new'));
+    await next.open();
+    await leaving.close(NO_DEADLINE);
+    t.teardown(() => Promise.all([kept, next].map((each) => each.close(AbortSignal.abort()))));
+    t.equal((await fetch(`${urlOf(kept)}/hello/x`)).status, 200);
+    t.equal(await (await fetch(`${urlOf(kept)}/changed`)).text(), 'new');
+  },
+);
 
 t.test(
   'closing lets requests finish, closes idle connections, and cuts at the deadline',

@@ -3,11 +3,9 @@ import type { Test } from 'tap';
 import t from 'tap';
 import { offer } from '../../../src/component/capability.ts';
 import type { Pipeline } from '../../../src/component/component.ts';
-import { LISTENERS } from '../../../src/http/listener.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { Refusal, StoreError } from '../../../src/model/errors.ts';
-import { registerReadRoutes } from '../../../src/read/routes.ts';
 import {
   STORE,
   type Store,
@@ -18,7 +16,6 @@ import {
 import type { ApiKey } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch, nativeEvent, rawBatch } from '../../helper/batches.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
-import { fakeHost, testSettings } from '../../helper/settings.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
 
 /** What the store of a test holds; everything belongs to `proj_test`. */
@@ -65,14 +62,9 @@ async function reading(
 ) {
   const listeners = testListeners(more.inFlightBytes);
   const store = memoryStore(held, more.filters);
-  const host = fakeHost({
-    services: [offer(LISTENERS, listeners)],
-    extensions: { sqlite: [offer(STORE, store)] },
-  });
-  const settings = testSettings('receiver', 'native', { host, logger: listeners.logger });
-  const pipeline = sinkPipeline(createSink(), { storeId: 'sqlite', ...more.pipeline });
-  const listener = await listeners.bind('127.0.0.1:0', USUAL_LIMITS);
-  registerReadRoutes(listener, settings, pipeline, undefined);
+  const pipeline = sinkPipeline(createSink(), { offers: [offer(STORE, store)], ...more.pipeline });
+  const entrance = { pipeline, fallback: undefined };
+  const listener = await listeners.bind('127.0.0.1:0', USUAL_LIMITS, entrance);
   await listener.open();
   t.teardown(async () => {
     await listener.close(AbortSignal.abort());

@@ -1,6 +1,14 @@
 /** A file of operations, for the tests of the threads that run it. */
 import type { DatabaseSync } from 'node:sqlite';
-import { rows } from '../../../src/sqlite/rows.ts';
+import type { FileMigration } from '../../../src/sqlite/migrate.ts';
+import { cell, rows } from '../../../src/sqlite/rows.ts';
+
+export const migrations: readonly FileMigration[] = [
+  {
+    name: '0001-numbers',
+    apply: (db) => db.exec('CREATE TABLE IF NOT EXISTS numbers (value INTEGER PRIMARY KEY) STRICT'),
+  },
+];
 
 export function readOperations(db: DatabaseSync) {
   const all = rows<{ value: number }>(db, 'SELECT value FROM numbers ORDER BY value');
@@ -12,7 +20,6 @@ export function readOperations(db: DatabaseSync) {
 }
 
 export function writeOperations(db: DatabaseSync) {
-  db.exec('CREATE TABLE IF NOT EXISTS numbers (value INTEGER PRIMARY KEY) STRICT');
   const add = db.prepare('INSERT INTO numbers VALUES (?)');
   return {
     add: (value: number): number => {
@@ -26,7 +33,7 @@ export function writeOperations(db: DatabaseSync) {
       add.run(value);
       throw new Error('after writing');
     },
-    pragma: (name: string): unknown => db.prepare(`PRAGMA ${name}`).get()?.[name],
+    pragma: (name: string): number | string | undefined => cell<number>(db, `PRAGMA ${name}`)(),
   };
 }
 

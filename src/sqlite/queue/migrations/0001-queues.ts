@@ -1,5 +1,12 @@
-/** The tables of the queues and of the usage ledger: those of a directory of queues, and part of a store's. */
-export const QUEUE_TABLES = `
+import type { FileMigration } from '../../migrate.ts';
+
+/** The tables of the queues, of large bodies, and of the usage ledger. */
+export const queueTables: FileMigration = {
+  name: '0001-queues',
+  apply: (db) => db.exec(TABLES),
+};
+
+const TABLES = `
   CREATE TABLE IF NOT EXISTS raw_batches (
     seq INTEGER PRIMARY KEY,
     id TEXT NOT NULL UNIQUE,
@@ -83,7 +90,8 @@ export const QUEUE_TABLES = `
     PRIMARY KEY (organization, project, key, hour)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS usage_hours_by_hour ON usage_hours (hour);
-  -- Nothing of these may be written again. Ids are random: they stay, and cost a line each.
+  -- No data of these projects is written again. A project's row stays for good: its id is random, so it never
+  -- comes back.
   CREATE TABLE IF NOT EXISTS deleted_projects (
     project TEXT PRIMARY KEY,
     deleted_at INTEGER NOT NULL,

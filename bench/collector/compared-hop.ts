@@ -4,9 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { treeCpuMicros, treeMemory } from '../process-cost.ts';
-import type { Answers, Load } from './generator.ts';
-import { generate } from './generator.ts';
-import { type Hop, type HopKind, type Programs, startHop } from './hops.ts';
+import type { Answers, RequestLoad } from './generator.ts';
+import { sendLoad } from './generator.ts';
+import { type HopKind, type MeasuredHop, type Programs, startHop } from './hops.ts';
 import type { SinkCommand, SinkReport } from './sink.ts';
 
 const SINK = fileURLToPath(new URL('./sink.ts', import.meta.url));
@@ -15,20 +15,20 @@ const SAMPLE_MS = 100;
 export type Cost = {
   readonly cpuMicros: number;
   readonly seconds: number;
-  /** The most resident memory that was seen, in bytes. */
+  /** The highest resident memory, in bytes. */
   readonly memory: number;
   /** Spans that arrived at the destination in the interval. */
   readonly delivered: number;
 };
 
-/** One collector with a destination of its own. */
-export class Side {
+/** A collector with a destination of its own. */
+export class ComparedHop {
   readonly kind: HopKind;
-  readonly hop: Hop;
+  readonly hop: MeasuredHop;
   readonly #sink: ChildProcess;
   readonly #directory: string;
 
-  private constructor(kind: HopKind, hop: Hop, sink: ChildProcess, directory: string) {
+  constructor(kind: HopKind, hop: MeasuredHop, sink: ChildProcess, directory: string) {
     this.kind = kind;
     this.hop = hop;
     this.#sink = sink;
@@ -39,16 +39,16 @@ export class Side {
     kind: HopKind,
     programs: Programs,
     compression: 'gzip' | 'none',
-  ): Promise<Side> {
+  ): Promise<ComparedHop> {
     const directory = mkdtempSync(join(tmpdir(), 'tracectl-hop-'));
     const sink = fork(SINK, { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
     const { port } = await message(sink);
     const hop = await startHop({ kind, programs, directory, sinkPort: port, compression });
-    return new Side(kind, hop, sink, directory);
+    return new ComparedHop(kind, hop, sink, directory);
   }
 
-  send(load: Load): Promise<Answers> {
-    return generate(this.hop.port, load);
+  send(load: RequestLoad): Promise<Answers> {
+    return sendLoad(this.hop.port, load);
   }
 
   tell(command: SinkCommand): void {
@@ -61,7 +61,7 @@ export class Side {
     return answer;
   }
 
-  /** Resolves when the destination has so many spans in all; gives up after a while without any. */
+  /** Resolves when the destination has this many spans in total, or gets no more for `patienceMs`. */
   async delivered(spans: number, patienceMs = 30_000): Promise<SinkReport> {
     let last = await this.report();
     let changedAt = performance.now();

@@ -1,8 +1,28 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { PROJECT_SETTINGS } from '../../src/tenancy/rows.ts';
+import type { FileMigration } from '../../../src/sqlite/migrate.ts';
+import { queueTables } from '../../../src/sqlite/queue/migrations/0001-queues.ts';
+import { finds } from '../../../src/sqlite/rows.ts';
 
-/** The tables of a store, beside those of its queues. */
-const STORE_TABLES = `
+/** The tables of a store: of its queues, of tenancy and its logs, and of traces. */
+export const storeTables: FileMigration = {
+  name: '0001-store',
+  apply(db) {
+    queueTables.apply(db);
+    db.exec(TABLES);
+    for (const column of ADDED_COLUMNS) addColumn(db, column);
+    db.exec(INDEXES);
+  },
+};
+
+/** Columns of `projects` that the first files do not have. */
+const ADDED_COLUMNS = ['retention_days', 'events_per_month', 'bytes_per_hour'];
+
+function addColumn(db: DatabaseSync, column: string): void {
+  const isThere = finds(db, "SELECT 1 FROM pragma_table_info('projects') WHERE name = ?");
+  if (!isThere(column)) db.exec(`ALTER TABLE projects ADD COLUMN ${column} INTEGER`);
+}
+
+const TABLES = `
   CREATE TABLE IF NOT EXISTS organizations (
     id TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -115,7 +135,7 @@ const STORE_TABLES = `
     merged TEXT,
     UNIQUE (trace, key)
   ) STRICT;
-  -- The id of a span begins with its trace's, which finds it; every other id is found here.
+  -- The key of a span begins with a colon: a lookup finds it by its trace. This index finds every other key.
   CREATE INDEX IF NOT EXISTS observations_by_key ON observations (key)
     WHERE substr(key, 1, 1) <> ':';
   CREATE TABLE IF NOT EXISTS pending_updates (
@@ -127,15 +147,15 @@ const STORE_TABLES = `
     received_at INTEGER NOT NULL,
     PRIMARY KEY (project, key, batch, position)
   ) STRICT, WITHOUT ROWID;
-  -- Which traces a raw batch has events of: it goes when none of them is left.
+  -- The traces that have events of a raw batch: the batch is removed after the last of them.
   CREATE TABLE IF NOT EXISTS batch_traces (
     batch INTEGER NOT NULL,
     trace INTEGER NOT NULL,
     PRIMARY KEY (batch, trace)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS batch_traces_by_trace ON batch_traces (trace);
-  -- Runs that name a parent and no trace, where the parent is not known or stands here itself. Each has a
-  -- row in a trace of its own id, or where its parent's is, and moves when the parent's trace is known.
+  -- Runs that name a parent and no trace, while the trace of the parent is not known. Each has a row in the
+  -- trace of its parent's row, or in a trace with its own id, and moves when the parent's trace is known.
   CREATE TABLE IF NOT EXISTS waiting_children (
     project TEXT NOT NULL,
     key ANY NOT NULL,
@@ -144,19 +164,11 @@ const STORE_TABLES = `
     PRIMARY KEY (project, key)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS waiting_children_by_parent ON waiting_children (project, parent);
-  -- Batches that no trace points into any more, to be removed.
+  -- Batches that no trace points into any more; housekeeping removes them.
   CREATE TABLE IF NOT EXISTS free_batches (seq INTEGER PRIMARY KEY) STRICT;
 `;
 
-export function createStoreTables(db: DatabaseSync): void {
-  db.exec(STORE_TABLES);
-  for (const column of PROJECT_SETTINGS) addColumn(db, column);
-  db.exec(`CREATE INDEX IF NOT EXISTS projects_with_limits ON projects (id)
-    WHERE (events_per_month IS NOT NULL OR bytes_per_hour IS NOT NULL)`);
-}
-
-/** Adds a column that older files lack. */
-function addColumn(db: DatabaseSync, column: string): void {
-  const known = db.prepare("SELECT 1 FROM pragma_table_info('projects') WHERE name = ?");
-  if (known.get(column) === undefined) db.exec(`ALTER TABLE projects ADD COLUMN ${column} INTEGER`);
-}
+const INDEXES = `
+  CREATE INDEX IF NOT EXISTS projects_with_limits ON projects (id)
+    WHERE (events_per_month IS NOT NULL OR bytes_per_hour IS NOT NULL);
+`;

@@ -1,0 +1,5 @@
+import type { FileMigration } from '../../../src/sqlite/migrate.ts';
+import { storeTables } from './0001-store.ts';
+
+/** The migrations of a store, in their order. */
+export const STORE_MIGRATIONS: readonly FileMigration[] = [storeTables];

@@ -1,0 +1,163 @@
+import { Refusal } from '../model/errors.ts';
+import { renderEnvelopeRefusal } from './envelope.ts';
+import type { CommonRoutes, Entrance, PathPattern, Route } from './routes.ts';
+import { compilePath, decodeParams, matchPath } from './routes.ts';
+import type { Found } from './server.ts';
+
+/** One receiver's hold on a shared server. */
+export type Hold = {
+  readonly graph: number;
+  readonly routes: CompiledRoute[];
+  /** The common routes, bound to the receiver's entrance; none without one. */
+  readonly common: readonly CompiledRoute[];
+  /** Of several holds with common routes, whether this one serves them first. */
+  readonly isPreferred: () => boolean;
+  state: 'bound' | 'open' | 'closed';
+  /** Requests in progress. */
+  active: number;
+  /** Called when the last request in progress is answered. */
+  onIdle: (() => void) | undefined;
+};
+
+type CompiledRoute = { readonly pattern: PathPattern; readonly route: Route };
+
+export function holdOf(
+  graph: number,
+  entrance: Entrance | undefined,
+  { routes, prefers }: CommonRoutes,
+): Hold {
+  const common =
+    entrance === undefined
+      ? []
+      : routes.map(({ handler, ...route }) => ({
+          pattern: compilePath(route.path),
+          route: { ...route, handler: handler(entrance) },
+        }));
+  return {
+    graph,
+    routes: [],
+    common,
+    isPreferred: () => entrance !== undefined && prefers(entrance),
+    state: 'bound',
+    active: 0,
+    onIdle: undefined,
+  };
+}
+
+/** Throws if another receiver of the same graph serves the route on this endpoint. */
+export function addRoute(endpoint: string, holds: readonly Hold[], hold: Hold, route: Route): void {
+  const isTaken = holds.some(
+    (other) =>
+      other.graph === hold.graph &&
+      other.state !== 'closed' &&
+      other.routes.some(
+        ({ route: { method, path } }) => method === route.method && path === route.path,
+      ),
+  );
+  if (isTaken) {
+    throw new Error(
+      `${route.method} ${route.path} is already served on ${endpoint}: ` +
+        'two receivers of one type need endpoints of their own',
+    );
+  }
+  hold.routes.push({ pattern: compilePath(route.path), route });
+}
+
+/** The routes of open holds as `POST /path`. */
+export function routesOf(holds: readonly Hold[]): string[] {
+  const open = holds.filter(({ state }) => state === 'open');
+  const all = [...open.flatMap(({ routes }) => routes), ...open.flatMap(({ common }) => common)];
+  const shown = all.filter(({ route }) => route.hidden !== true);
+  return [...new Set(shown.map(({ route }) => `${route.method} ${route.path}`))];
+}
+
+/** Resolves when the hold's requests are answered, or at the deadline. */
+export function finished(hold: Hold, deadline: AbortSignal): Promise<void> {
+  if (hold.active === 0 || deadline.aborted) return Promise.resolve();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  hold.onIdle = resolve;
+  deadline.addEventListener('abort', () => resolve(), { once: true });
+  return promise;
+}
+
+const UNKNOWN_PATH: Found = {
+  refusal: new Refusal('not_found', 'Nothing is served at this path.'),
+  renderRefusal: renderEnvelopeRefusal,
+};
+
+/** The route of a request, or the refusal that answers it. */
+export function find(holds: readonly Hold[], method: string, path: string): Found {
+  const candidates = matching(holds, path);
+  const [nearest] = candidates;
+  if (nearest === undefined) return UNKNOWN_PATH;
+  const chosen = candidates.find(({ route }) => serves(route.method, method));
+  const { renderRefusal } = (chosen ?? nearest).route;
+  if (chosen === undefined) return { refusal: notAllowed(candidates), renderRefusal };
+  const { hold, route } = chosen;
+  if (hold.state !== 'open') {
+    const refusal = new Refusal('unavailable', 'The service is stopping. Try again.', {
+      retryAfterMs: 1000,
+    });
+    return { refusal, renderRefusal };
+  }
+  const params = decodeParams(chosen.params);
+  if (params === undefined) {
+    const refusal = new Refusal('invalid_request', 'The path has an invalid percent escape.');
+    return { refusal, renderRefusal };
+  }
+  hold.active++;
+  const done = (): void => {
+    hold.active--;
+    if (hold.active === 0) hold.onIdle?.();
+  };
+  return { handler: route.handler, params, renderRefusal, done };
+}
+
+type Candidate = {
+  readonly hold: Hold;
+  readonly route: Route;
+  readonly params: Record<string, string>;
+  readonly isCommon: boolean;
+};
+
+/** In the order of precedence. */
+function matching(holds: readonly Hold[], path: string): Candidate[] {
+  const segments = path.split('/');
+  const newestOpen = Math.max(...holds.map(({ graph, state }) => (state === 'open' ? graph : -1)));
+  const candidates: Candidate[] = [];
+  for (const hold of holds) {
+    if (hold.state === 'bound') continue;
+    // A closed hold answers 503 only while no newer graph is open. A receiver that a reload kept is still open.
+    if (hold.state === 'closed' && hold.graph < newestOpen) continue;
+    for (const routes of [hold.routes, hold.common]) {
+      for (const { pattern, route } of routes) {
+        const params = matchPath(pattern, path, segments);
+        if (params === undefined) continue;
+        candidates.push({ hold, route, params, isCommon: routes === hold.common });
+      }
+    }
+  }
+  return candidates.length < 2 ? candidates : candidates.sort(byPrecedence);
+}
+
+/** Open before closed, a path without parameters before one with them, for reading a store, the newest graph. */
+function byPrecedence(a: Candidate, b: Candidate): number {
+  return rank(b) - rank(a) || b.hold.graph - a.hold.graph;
+}
+
+function rank({ hold, params, isCommon }: Candidate): number {
+  const open = hold.state === 'open' ? 4 : 0;
+  const exact = Object.keys(params).length === 0 ? 2 : 0;
+  return open + exact + (isCommon && hold.isPreferred() ? 1 : 0);
+}
+
+function serves(routeMethod: string, method: string): boolean {
+  return routeMethod === method || (routeMethod === 'GET' && method === 'HEAD');
+}
+
+function notAllowed(candidates: readonly Candidate[]): Refusal {
+  const methods = new Set(candidates.map(({ route }) => route.method));
+  if (methods.has('GET')) methods.add('HEAD');
+  const allow = [...methods].sort().join(', ');
+  return new Refusal('method_not_allowed', `This path takes ${allow}.`, { allow });
+}
