@@ -4,8 +4,8 @@ import { serverTls } from '../../src/schema/server-tls.ts';
 import { STORE } from '../../src/store/store.ts';
 
 export const config = z.strictObject({
-  endpoint: endpoint('127.0.0.1:4319').describe('Address and port to listen on'),
-  store: ref(STORE).describe('The store of the projects and keys'),
+  endpoint: endpoint('127.0.0.1:4319').describe('Address to listen on.'),
+  store: ref(STORE).describe('The store of the projects and keys.'),
   token: secret()
     .refine((token) => !token.startsWith('ws_'), {
       error: 'a project key cannot be the admin token; use a separate secret',
@@ -15,9 +15,9 @@ export const config = z.strictObject({
     })
     .default('')
     .describe(
-      'The admin token. If it is absent or empty, the first start creates one in the data directory of the store; a store without a data directory then has no admin API',
+      'The admin token. If it is absent or empty, the first start creates one in the data directory of the store; a store without a data directory then has no admin API.',
     ),
-  tls: serverTls().optional().describe('Serves HTTPS; without it the endpoint serves plain HTTP'),
+  tls: serverTls().optional().describe('Serves https. Default: plain http.'),
 });
 
 export type AdminConfig = z.output<typeof config>;

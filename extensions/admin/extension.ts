@@ -13,6 +13,9 @@ import type { AdminServer } from './server.ts';
 import { createServer } from './server.ts';
 import { keepToken } from './token.ts';
 
+/** The limit on wrong tokens does not delay the right one, so a token withstands guessing by its length. */
+const SHORT_TOKEN = 16;
+
 /**
  *   socket ─▶ fastify ─▶ server.ts  path, method ─▶ credential ─▶ body ─▶ query and body by their schema
  *                          └▶ operations.ts ─▶ src/control/management.ts ─▶ store, audit
@@ -46,6 +49,8 @@ export function createExtension(settings: Settings, config: AdminConfig): Extens
       server = await createServer({ store, access, health: host.service(HEALTH), logger, clock });
       await server.listen(config.endpoint, config.tls, metrics);
       warnOfExposure(settings, config);
+      if (token.token.length < SHORT_TOKEN)
+        logger.warn({}, 'Admin token is shorter than 16 characters');
       // Logs the token's file, never the token.
       logger.info({ url: server.url(), token_file: tokenFile }, 'Serving the admin API');
     },

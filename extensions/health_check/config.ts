@@ -3,13 +3,13 @@ import { endpoint } from '../../src/schema/fields.ts';
 import { serverTls } from '../../src/schema/server-tls.ts';
 
 export const config = z.strictObject({
-  endpoint: endpoint('127.0.0.1:13133').describe('Address and port to listen on'),
+  endpoint: endpoint('127.0.0.1:13133').describe('Address to listen on.'),
   path: z
     .string()
     .startsWith('/')
     .default('/')
-    .describe('An additional path that answers as /readyz does'),
-  tls: serverTls().optional().describe('Serves HTTPS; without it the endpoint serves plain HTTP'),
+    .describe('An additional path that answers as `/readyz` does.'),
+  tls: serverTls().optional().describe('Serves https. Default: plain http.'),
 });
 
 export type HealthCheckConfig = z.output<typeof config>;

@@ -26,7 +26,9 @@ const failedAuthentications = z
       .describe('Addresses to track. The one that failed longest ago is evicted first.'),
   })
   .prefault({})
-  .describe('An address that exceeds these limits is refused (429) before its key is checked.');
+  .describe(
+    'Further requests without a valid key from an address over these limits get 429 instead of 401. Requests with a valid key are not affected.',
+  );
 
 const edge = z
   .strictObject({

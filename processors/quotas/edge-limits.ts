@@ -3,11 +3,13 @@ import { tokenBuckets } from '../../src/component/token-buckets.ts';
 import { clientNetwork } from '../../src/net/network.ts';
 import type { EdgeConfig } from './config.ts';
 
-/** Limits the failed authentications of each network. Requests that do not fail are not limited. */
+/**
+ * Limits the failed authentications of each network. Requests with a valid key are not limited, because clients
+ * behind one proxy share an address.
+ */
 type AddressLimits = {
-  /** Milliseconds that the address has to wait; 0 if it may try. */
-  wait(remoteAddress: string): number;
-  failed(remoteAddress: string): void;
+  /** Counts a failure. Returns 0, or the milliseconds to wait if the network exceeds its limit. */
+  failed(remoteAddress: string): number;
 };
 
 export function addressLimits(
@@ -16,10 +18,7 @@ export function addressLimits(
 ): AddressLimits {
   const { per_minute: perMinute, burst, max_addresses: maxNames } = config;
   const failures = tokenBuckets({ perSecond: perMinute / 60, burst, maxNames }, clock);
-  return {
-    wait: (address) => (failures.size === 0 ? 0 : failures.wait(clientNetwork(address))),
-    failed: (address) => void failures.take(clientNetwork(address)),
-  };
+  return { failed: (address) => failures.take(clientNetwork(address)) };
 }
 
 export type KeyVerdict =

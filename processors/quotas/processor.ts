@@ -10,8 +10,9 @@ import { openingOf } from './opening.ts';
 import { refusals } from './refusals.ts';
 
 /**
- *   address: too many failures? ─▶ (authentication) ─▶ month or hour used up? ─▶ key: rate, in flight
- *        ─▶ body, validation ─▶ reserve the accepted items ─▶ durable? ── yes ─▶ confirmed
+ *   (authentication) ─ failed ─▶ too many failures of the address? ─▶ 429 instead of 401
+ *        └─▶ month or hour used up? ─▶ key: rate, in flight ─▶ body, validation
+ *        ─▶ reserve the accepted items ─▶ durable? ── yes ─▶ confirmed
  *                                  └─ no room for all: refused     └──── no ──▶ cancelled
  */
 export function createProcessor(settings: Settings, config: QuotasConfig): RequestProcessor {
@@ -41,12 +42,9 @@ export function createProcessor(settings: Settings, config: QuotasConfig): Reque
   return {
     start: opening.start,
     shutdown: opening.close,
-    admitUnauthenticated({ remoteAddress }) {
-      const wait = addresses.wait(remoteAddress);
-      if (wait > 0) throw refuse.address(wait);
-    },
     authenticationFailed({ remoteAddress }) {
-      addresses.failed(remoteAddress);
+      const wait = addresses.failed(remoteAddress);
+      if (wait > 0) throw refuse.address(wait);
     },
     admit(head, tenant) {
       const { counters, allowance } = opening.parts();

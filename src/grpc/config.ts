@@ -3,52 +3,56 @@ import { duration } from '../schema/fields.ts';
 import { type ServerTls, serverTls } from '../schema/server-tls.ts';
 import type { GrpcLimits } from './server.ts';
 
-/** More would be lost in the timers of the library. Milliseconds. */
+/** The longest timeout of the library's timers. Milliseconds. */
 const LONGEST = 2 ** 31 - 1;
 
 const serverParameters = z.strictObject({
   max_connection_idle: duration()
     .optional()
-    .describe('A connection without a call for so long is asked to go; never where not given'),
+    .describe('A connection without a call for this time is asked to close. Default: never.'),
   max_connection_age: duration()
     .optional()
-    .describe('A connection of this age is asked to go; never where not given'),
+    .describe('A connection of this age is asked to close. Default: never.'),
   max_connection_age_grace: duration()
     .optional()
-    .describe('How long its calls may take then, before it is cut; without limit where not given'),
-  time: duration('2h').describe('A connection that is silent for so long is sent a ping'),
-  timeout: duration('20s').describe('How long the ping may stay without an answer'),
+    .describe(
+      'Longest time for the calls of such a connection; then it is cut. Default: no limit.',
+    ),
+  time: duration('2h').describe('A connection without traffic for this time gets a ping.'),
+  timeout: duration('20s').describe('Longest wait for the answer to a ping.'),
 });
 
-/** What the gRPC receivers have in common, named as in the Collector where it has a name. */
+/** Fields of all gRPC receivers, with the names of the Collector. */
 export const grpcFields = {
   max_recv_msg_size_mib: z
     .int()
     .min(1)
     .max(25)
     .default(25)
-    .describe('MiB of a message, as sent and inflated; a larger one is refused'),
+    .describe('Largest message in MiB, as sent and inflated; a larger one is refused.'),
   max_concurrent_streams: z
     .int()
     .min(1)
     .max(100_000)
     .default(100)
-    .describe('Calls of one connection at a time; more wait at the client'),
-  read_timeout: duration('60s').describe('How long a message may take to arrive'),
+    .describe('Most concurrent calls of a connection; more wait at the client.'),
+  read_timeout: duration('60s').describe(
+    'Longest time for a message to arrive; then the call ends with `DEADLINE_EXCEEDED`.',
+  ),
   max_connections: z
     .int()
     .min(1)
     .default(10_000)
-    .describe('Connections beyond this are closed as they come'),
+    .describe('Most open connections; more are closed at once.'),
   keepalive: z
     .strictObject({
       server_parameters: serverParameters
         .prefault({})
-        .describe('How connections are looked after, and when they end'),
+        .describe('Pings and lifetime of connections.'),
     })
     .prefault({})
-    .describe('What keeps connections alive'),
-  tls: serverTls().optional().describe('Serves TLS; plain HTTP/2 where it is left out'),
+    .describe('Keepalive of connections.'),
+  tls: serverTls().optional().describe('Serves TLS. Default: plain HTTP/2.'),
 };
 
 export type GrpcListenerConfig = {
@@ -75,6 +79,6 @@ export function grpcLimitsOf(config: GrpcListenerConfig): GrpcLimits {
 }
 
 function bounded(milliseconds: number | undefined): number {
-  // As in the Collector, 0 stands for no limit.
+  // As in the Collector, 0 means no limit.
   return Math.min(milliseconds || LONGEST, LONGEST);
 }

@@ -4,20 +4,20 @@ import type { ServerTls } from '../schema/server-tls.ts';
 import { serverTls } from '../schema/server-tls.ts';
 import type { ListenerSettings } from './listener.ts';
 
-/** What the HTTP receivers have in common; receivers that share an endpoint must agree on it. */
+/** Fields of all HTTP receivers; receivers that share an endpoint must agree on them. */
 export const listenerFields = {
   read_header_timeout: duration('10s').describe(
-    'How long the head of a request may take; then it is answered 408',
+    'Longest time for the head of a request; then it is answered 408.',
   ),
   read_timeout: duration('60s').describe(
-    'How long a request may take in all, body included; then it is answered 408',
+    'Longest time for a whole request with its body; then it is answered 408.',
   ),
   max_connections: z
     .int()
     .min(1)
     .default(10_000)
-    .describe('Connections beyond this are closed as they come'),
-  tls: serverTls().optional().describe('Serves https; plain http where it is left out'),
+    .describe('Most open connections; more are closed at once.'),
+  tls: serverTls().optional().describe('Serves https. Default: plain http.'),
 };
 
 export const projectField = {
@@ -25,7 +25,7 @@ export const projectField = {
     .string()
     .min(1)
     .optional()
-    .describe('The project of what comes in, where the pipeline has no auth processor'),
+    .describe('The project of received data in a pipeline without an `auth` processor.'),
 };
 
 export type ListenerConfig = {

@@ -245,7 +245,8 @@ for (const factory of REGISTRY) {
       t.match(factory.description, /^[A-Z].{10,140}[^.]$/, 'a fragment without a final stop');
       const readme = readFileSync(join(folderOf(factory), 'README.md'), 'utf8');
       for (const [name, field] of Object.entries(jsonSchemaOf(factory).properties ?? {})) {
-        t.ok(typeof field === 'object' && field.description, `${name} has a description`);
+        const { description } = field as { description?: string };
+        t.match(description, /^[A-Z`"].*\.$/s, `${name} is described by sentences`);
         t.match(readme, new RegExp(`\`${name}[.\`]`), `${name} is in the README`);
       }
     });

@@ -1,6 +1,8 @@
 import { globSync, readFileSync } from 'node:fs';
 import t from 'tap';
+import { fieldTable } from '../../scripts/fields.ts';
 import { documents, readmeOf } from '../../scripts/reference.ts';
+import { serviceSchema } from '../../src/config/service-schema.ts';
 import { REGISTRY } from '../../src/registry.ts';
 
 t.test('the generated parts of the documentation are current', async (t) => {
@@ -16,6 +18,16 @@ t.test('every component has a README with its fields', async (t) => {
       '<!-- generated: fields -->',
       readmeOf(factory),
     );
+  }
+});
+
+t.test('every field, at any depth, is described by sentences', async (t) => {
+  for (const schema of [serviceSchema, ...REGISTRY.map(({ config }) => config)]) {
+    for (const row of fieldTable(schema, 'README.md').split('\n')) {
+      if (!row.startsWith('| `')) continue;
+      const meaning = row.split(' | ').at(-1) ?? '';
+      t.match(meaning, /^[A-Z`"].*\.(?: \[Fields\]\(.*\)\.)? \|$/, row);
+    }
   }
 });
 

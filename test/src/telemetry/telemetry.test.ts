@@ -108,7 +108,7 @@ t.test('writes the log to standard error and nothing to standard output', async 
 });
 
 t.test('serves counters, gauges and histograms as text', async (t) => {
-  const metrics = createMetrics();
+  const metrics = createMetrics(fakeClock());
   t.teardown(() => metrics.shutdown());
   const counter = metrics.counter('tracectl_test_items_total', 'Items.');
   counter.add(2, { a: '1', b: '2' });
@@ -137,9 +137,43 @@ t.test('serves counters, gauges and histograms as text', async (t) => {
   t.notMatch(await metrics.text(), 'tracectl_test_size_bytes{store="sqlite"}');
 });
 
+t.test('waits for a gauge that answers later, and shows no value for one that fails', async (t) => {
+  const clock = fakeClock();
+  const metrics = createMetrics(clock);
+  t.teardown(() => metrics.shutdown());
+  const own = labelled(metrics, { store: 'redis' });
+  const name = 'tracectl_test_used';
+  let used = 1;
+  own.gauge(name, 'Used.', async () => {
+    await new Promise(setImmediate);
+    return [{ value: used, labels: { a: 'b' } }];
+  });
+  const stopRejecting = own.gauge(name, 'Used.', () => Promise.reject(new Error('away')));
+  own.gauge(name, 'Used.', () => {
+    throw new Error('away');
+  });
+  t.match(await metrics.text(), 'tracectl_test_used{store="redis",a="b"} 1\n');
+  used = 2;
+  const text = await metrics.text();
+  t.match(text, 'tracectl_test_used{store="redis",a="b"} 2\n', 'no value of an earlier scrape');
+  t.equal(text.match(/^tracectl_test_used\{/gm)?.length, 1);
+  stopRejecting();
+  own.gauge(name, 'Used.', () => new Promise(() => {}));
+  let isServed = false;
+  const served = metrics.text().then((page) => {
+    isServed = true;
+    return page;
+  });
+  clock.advance(1_999);
+  await new Promise(setImmediate);
+  t.notOk(isServed, 'a source has 2 s');
+  clock.advance(1);
+  t.match(await served, 'a="b"} 2\n', 'a source that never answers delays no other');
+});
+
 t.test('exports the metrics of the process', async (t) => {
   const clock = fakeClock();
-  const metrics = createMetrics();
+  const metrics = createMetrics(clock);
   t.teardown(() => metrics.shutdown());
   registerProcessMetrics(metrics, clock, '1.2.3');
   clock.advance(90_000);
@@ -152,7 +186,7 @@ t.test('exports the metrics of the process', async (t) => {
 });
 
 async function serving(t: Test) {
-  const metrics = createMetrics();
+  const metrics = createMetrics(fakeClock());
   metrics.counter('tracectl_test_items_total', 'Items.').add(1);
   const server = await startMetricsServer({
     metrics,
@@ -199,7 +233,7 @@ t.test(
 t.test('warns if the default address is in use, and rejects if a configured one is', async (t) => {
   const taken = await serving(t);
   const endpoint = { host: '127.0.0.1', port: Number(taken.split(':')[1]) };
-  const metrics = createMetrics();
+  const metrics = createMetrics(fakeClock());
   t.teardown(() => metrics.shutdown());
   const logger = recordingLogger();
   await t.rejects(startMetricsServer({ metrics, endpoint, isConfigured: true, logger }), {
@@ -207,7 +241,7 @@ t.test('warns if the default address is in use, and rejects if a configured one 
   });
   const none = await startMetricsServer({ metrics, endpoint, isConfigured: false, logger });
   t.equal(none.address, undefined);
-  t.match(logger.lines, [{ level: 'warn', message: /address is taken/ }]);
+  t.match(logger.lines, [{ level: 'warn', message: /address is in use/ }]);
   await none.close();
 });
 

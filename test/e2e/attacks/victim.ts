@@ -1,0 +1,85 @@
+import { Agent } from 'node:http';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { send } from '../client.ts';
+import type { Daemon } from '../daemon.ts';
+
+/** What a well-behaved client saw. */
+export type VictimReport = {
+  /** Answers by status; 0 counts requests without an answer. */
+  readonly statuses: Readonly<Record<number, number>>;
+  /** Milliseconds of each request, in ascending order. */
+  readonly latencies: readonly number[];
+  /** Milliseconds that 99 % of the requests did not exceed. */
+  readonly p99: number;
+};
+
+export type Victim = {
+  /** Sends for this time and reports on that time only. */
+  watch(ms: number): Promise<VictimReport>;
+  /** Sends while the attack runs, and reports on it. */
+  during(attack: () => Promise<unknown>): Promise<VictimReport>;
+  close(): void;
+};
+
+/** Creates a project of its own for the client, and a key. */
+export async function victimKey(daemon: Daemon, name = 'victim'): Promise<string> {
+  const created = await daemon.cli('projects', 'create', name);
+  if (created.code !== 0) throw new Error(`projects create: ${created.stderr}`);
+  return (await daemon.createKey('--project', name)).token;
+}
+
+/** A well-behaved client: sends one event every `everyMs` on one kept connection, without retries. */
+export function victimOf(daemon: Daemon, key: string, everyMs = 50): Victim {
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  let sent = 0;
+
+  async function sendOne(): Promise<{ status: number; ms: number }> {
+    const id = `victim-${++sent}`;
+    const event = { id, trace_id: id, operation: 'finish', kind: 'span', status: 'ok' };
+    const started = performance.now();
+    const status = await send(daemon.base, {
+      method: 'POST',
+      path: '/api/v1/observations/batch',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
+      body: JSON.stringify({ events: [event] }),
+      agent,
+    }).then(
+      (answer) => answer.status,
+      () => 0,
+    );
+    return { status, ms: performance.now() - started };
+  }
+
+  async function sendUntil(isOver: () => boolean): Promise<VictimReport> {
+    const answers: { status: number; ms: number }[] = [];
+    do {
+      const answer = await sendOne();
+      answers.push(answer);
+      await sleep(Math.max(0, everyMs - answer.ms));
+    } while (!isOver());
+    return reportOf(answers);
+  }
+
+  return {
+    watch(ms) {
+      const end = performance.now() + ms;
+      return sendUntil(() => performance.now() >= end);
+    },
+    async during(attack) {
+      let isOver = false;
+      const attacked = attack().finally(() => {
+        isOver = true;
+      });
+      const [report] = await Promise.all([sendUntil(() => isOver), attacked]);
+      return report;
+    },
+    close: () => agent.destroy(),
+  };
+}
+
+function reportOf(answers: readonly { status: number; ms: number }[]): VictimReport {
+  const statuses: Record<number, number> = {};
+  for (const { status } of answers) statuses[status] = (statuses[status] ?? 0) + 1;
+  const latencies = answers.map(({ ms }) => ms).sort((a, b) => a - b);
+  return { statuses, latencies, p99: latencies[Math.ceil(latencies.length * 0.99) - 1] ?? 0 };
+}
