@@ -18,13 +18,14 @@ import { createPipeline } from './pipeline.ts';
 import type { ComponentEnvironment, Unit } from './units.ts';
 import { createUnit } from './units.ts';
 
-/** A graph made of components. */
+/** The components of a graph. */
 export type Build = {
   readonly graph: Graph;
   /** By key, in the order of their start: extensions first, receivers last. */
   readonly units: ReadonlyMap<string, Unit>;
-  /** Those of `units` that were made for this build; the others run already. */
+  /** The units that were created for this build; the others were kept and run already. */
   readonly fresh: readonly Unit[];
+  /** By pipeline. */
   readonly allStages: ReadonlyMap<string, PipelineStages>;
 };
 
@@ -34,15 +35,15 @@ export type BuildOptions = {
   readonly edges: Edges;
   /** Scans what processors edited. */
   readonly scanner: Pick<Scanner, 'prepare'>;
-  /** Components of the running graph that go on as they are, by key. */
+  /** Components of the running graph that are kept, by key. */
   readonly kept: ReadonlyMap<string, Unit>;
-  /** Chains of the running graph, which go on where none of their components changed. */
+  /** The stages of the running graph; they are kept if none of their components changed. */
   readonly runningStages: ReadonlyMap<string, PipelineStages>;
 };
 
 /**
- * Creates every component that is not kept, in the order of their start; nothing is started. Throws
- * `ComponentError`; what had been created by then is shut down.
+ * Creates every component that is not kept, in the order of their start, and starts none. Throws
+ * `ComponentError` after it has shut down the components that it created.
  */
 export async function build(options: BuildOptions): Promise<Build> {
   const units = new Map<string, Unit>();
@@ -137,7 +138,7 @@ function none(): readonly PipelineSlot[] {
   return [];
 }
 
-/** Who delivers knows the exporters behind it by name: it does not outlive a change among them. */
+/** A component that delivers to each exporter is replaced when one of them changes. */
 function addDependencies(unit: Unit, plan: PipelinePlan | undefined): void {
   for (const node of [...(plan?.processors ?? []), ...(plan?.exporters ?? [])]) {
     unit.dependencies.add(node.key);
@@ -197,6 +198,6 @@ function isSame(a: PipelineStages, b: PipelineStages): boolean {
 
 function componentOf<C extends Component>(units: ReadonlyMap<string, Unit>, node: Node): C {
   const unit = units.get(node.key);
-  if (unit === undefined) throw new Error(`${node.key} is used before it is made`);
+  if (unit === undefined) throw new Error(`${node.key} is used before it is created`);
   return unit.component as C;
 }

@@ -2,21 +2,21 @@ import type { Clock, Counter, Labels, Logger, Metrics } from '../component/compo
 import { PermanentError, Refusal, RetryableError } from '../model/errors.ts';
 import type { Rejection } from '../model/rejection.ts';
 
-/** How a request ended, as seen from its pipeline. */
+/** The outcome of a request in its pipeline. */
 export type RequestOutcome = 'accepted' | 'rejected' | 'refused' | 'failed';
 
-/** Counts what a receiver hands to its pipeline. */
+/** Counts the requests and items that a receiver or connector gives to its pipeline. */
 export type ReceiverEdge = {
-  /** A request was refused on its head alone. */
+  /** A request was refused before its body was read. */
   turnedAway(error: unknown): void;
   accepted(items: number, rejections: readonly Rejection[]): void;
-  /** Nobody took the batch over. */
+  /** The batch was not accepted. */
   refused(items: number, error: unknown): void;
-  /** Requests admitted and not yet over. */
+  /** Admitted requests that are not yet answered. */
   inFlight: number;
 };
 
-/** Counts what goes into a processor and comes out. */
+/** Counts the items that a processor gets and passes on. */
 export type ProcessorEdge = {
   incoming(items: number): void;
   outgoing(items: number): void;
@@ -24,22 +24,22 @@ export type ProcessorEdge = {
   dropped(items: number, reason: string): void;
   /** Items whose bytes it changed. */
   edited(items: number): void;
-  /** It threw where it must not: when told an outcome, or when giving back what it held. */
+  /** It threw in a callback that must not throw: `settle`, or the release of an admission. */
   fault(error: unknown): void;
 };
 
-/** Counts what an exporter or connector took over or not. */
+/** Counts the items that an exporter or connector took over or failed to. */
 export type ExporterEdge = {
   sent(items: number): void;
   failed(items: number, error: unknown): void;
 };
 
-/** Every count on every edge; components need none of their own for this. */
+/** The counters between components, so that components do not count items themselves. */
 export type Edges = {
   receiver(kind: 'receiver' | 'connector', id: string, pipeline: string): ReceiverEdge;
   processor(id: string, pipeline: string): ProcessorEdge;
   exporter(id: string, pipeline: string, kind: 'exporter' | 'connector'): ExporterEdge;
-  /** Requests admitted and not yet over, over all receivers. */
+  /** Admitted requests of all receivers that are not yet answered. */
   inFlight(): number;
 };
 
@@ -47,10 +47,8 @@ export function createEdges(metrics: Metrics, logger: Logger, clock: Clock): Edg
   const faults = createFaultLog(logger, clock);
   const counters = countersOf(metrics);
   const inFlight = new Map<string, { labels: Labels; edge: ReceiverEdge }>();
-  metrics.gauge(
-    'tracectl_receiver_in_flight_requests',
-    'Requests that were admitted and are not over.',
-    () => [...inFlight.values()].map(({ labels, edge }) => ({ value: edge.inFlight, labels })),
+  metrics.gauge('tracectl_receiver_in_flight_requests', 'Admitted requests in progress.', () =>
+    [...inFlight.values()].map(({ labels, edge }) => ({ value: edge.inFlight, labels })),
   );
   return {
     receiver(kind, id, pipeline) {
@@ -85,16 +83,13 @@ function countersOf(metrics: Metrics) {
     ),
     accepted: metrics.counter(
       'tracectl_receiver_accepted_items_total',
-      'Items that the pipeline took over.',
+      'Items whose client reads that they were accepted.',
     ),
     refused: metrics.counter(
       'tracectl_receiver_refused_items_total',
-      'Items of requests that nobody took over.',
+      'Items of requests that were not accepted.',
     ),
-    rejected: metrics.counter(
-      'tracectl_receiver_rejected_items_total',
-      'Items that were rejected one by one, by code.',
-    ),
+    rejected: metrics.counter('tracectl_receiver_rejected_items_total', 'Rejected items, by code.'),
     delivered: metrics.counter(
       'tracectl_connector_delivered_items_total',
       'Items that a connector handed to a pipeline as a whole.',
@@ -109,11 +104,11 @@ function countersOf(metrics: Metrics) {
     ),
     outgoing: metrics.counter(
       'tracectl_processor_outgoing_items_total',
-      'Items that came out of a processor.',
+      'Items that a processor passed on.',
     ),
     dropped: metrics.counter(
       'tracectl_processor_dropped_items_total',
-      'Items that a processor took out as configured, without rejecting them.',
+      'Items that a processor left out without rejecting them, by reason.',
     ),
     edited: metrics.counter(
       'tracectl_processor_edited_items_total',
@@ -195,7 +190,7 @@ function exporterEdge(
   };
 }
 
-/** Counts by one more label; its labels objects are made once, so that counting stays cheap. */
+/** Counts by one more label. Hot path: the labels of each value are made once. */
 function byValue(
   counter: Counter,
   labels: Labels,
@@ -218,15 +213,15 @@ function isExpected(error: unknown): error is RetryableError | PermanentError | 
   );
 }
 
-/** The error's code; `internal` for what no component should throw. */
+/** The error's code; `internal` for an error of a class that no component should throw. */
 export function codeOfError(error: unknown): string {
   return isExpected(error) ? error.code : 'internal';
 }
 
-/** Milliseconds in which a component's unexpected errors make one line. */
+/** Milliseconds in which the unexpected errors of a component are logged as one line. */
 const FAULT_LOG_INTERVAL_MS = 10_000;
 
-/** Errors that nobody declared are faults of ours: they are logged, but never a line for every batch. */
+/** Logs errors of an unexpected class, which are faults of the program, at a bounded rate. */
 function createFaultLog(logger: Logger, clock: Clock) {
   const last = new Map<string, { at: number; suppressed: number }>();
   return (kind: string, id: string, error: unknown): void => {
@@ -240,6 +235,6 @@ function createFaultLog(logger: Logger, clock: Clock) {
     }
     last.set(key, { at: now, suppressed: 0 });
     const suppressed = before?.suppressed ?? 0;
-    logger.error({ component: id, kind, error, suppressed }, 'A component failed unexpectedly.');
+    logger.error({ component: id, kind, err: error, suppressed }, 'Component failed unexpectedly');
   };
 }

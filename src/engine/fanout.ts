@@ -9,7 +9,7 @@ import type { ExporterEdge } from './edges.ts';
 /** An exporter of a pipeline behind its counted edge. */
 export type Sink = Branch & { readonly exporter: Exporter };
 
-/** Wraps an exporter's `consume`, so that what it took over is counted once and for every exporter. */
+/** Counts the items of every `consume` of an exporter. */
 export function createSink(exporterId: string, exporter: Exporter, edge: ExporterEdge): Sink {
   return {
     exporterId,
@@ -30,10 +30,10 @@ export function createSink(exporterId: string, exporter: Exporter, edge: Exporte
 }
 
 /**
- * Resolves when every exporter that is concerned has the batch.
+ * Resolves when every exporter that needs the batch has it.
  *
- *   batch ──▶ with accepted items ───────────────▶ all sinks, side by side
- *         ──▶ none, but an answer to be kept ────▶ the sink with the ledger
+ *   batch ──▶ with items ───────────────────▶ all sinks in parallel
+ *         ──▶ none, but an answer to keep ──▶ the sink with the idempotency ledger
  *         ──▶ none ──▶ done
  */
 export async function fanOut(
@@ -59,18 +59,18 @@ function keepersOf(sinks: readonly Sink[], request: RequestContext | undefined):
 }
 
 /**
- * One error for several. Whoever sent the batch may try again as long as one failure may pass: only when
- * none can, is the whole permanent.
+ * One error for several. It is retryable if one of them is, and permanent only if none can succeed later: the
+ * sender repeats the batch for all exporters.
  */
 export function fold(failures: readonly unknown[]): unknown {
   if (failures.length === 1) return failures[0];
   const cause = new AggregateError(failures, `${failures.length} exporters failed`);
-  const passing = failures.filter(
+  const retryable = failures.filter(
     (failure) => !(failure instanceof PermanentError) && !(failure instanceof Refusal),
   );
-  if (passing.length > 0) {
-    const first = passing.find((failure) => failure instanceof RetryableError);
-    const waits = passing.flatMap((failure) =>
+  if (retryable.length > 0) {
+    const first = retryable.find((failure) => failure instanceof RetryableError);
+    const waits = retryable.flatMap((failure) =>
       failure instanceof RetryableError && failure.retryAfterMs !== undefined
         ? [failure.retryAfterMs]
         : [],

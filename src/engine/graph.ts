@@ -21,7 +21,7 @@ export type ProcessorNode = Node<ProcessorFactory> & { readonly pipelineId: stri
 export type ReceiverNode = Node<ReceiverFactory> & { readonly pipelineId: string };
 
 export type ConnectorNode = Node<ConnectorFactory> & {
-  /** Pipelines it is the receiver of. */
+  /** The pipelines that name it as a receiver. */
   readonly pipelineIds: readonly string[];
 };
 
@@ -33,7 +33,8 @@ export type PipelinePlan = {
 };
 
 /**
- * What is to run, each list in the order of its start: whoever is sent to stands before who sends.
+ * The components to run, each list in the order of its start: receiving components start before those that
+ * send to them.
  *
  *   extensions ─▶ exporters ─▶ processors ─▶ connectors (downstream ones first) ─▶ receivers
  */
@@ -46,12 +47,12 @@ export type Graph = {
   readonly pipelines: ReadonlyMap<string, PipelinePlan>;
 };
 
-/** A configuration that cannot run, in a way that only the whole shows. */
+/** A configuration whose components are valid, but not their connections. */
 export class GraphError extends Error {
   override readonly name = 'GraphError';
 }
 
-/** Plans the graph of a valid configuration; what no pipeline names is left out. Throws `GraphError`. */
+/** Plans the graph of a valid configuration, without components that no pipeline names. Throws `GraphError`. */
 export function planGraph(config: ServiceConfig): Graph {
   const pipelines = new Map(config.service.pipelines.map((each) => [each.id, plan(config, each)]));
   const used = [...pipelines.values()];
@@ -109,7 +110,7 @@ function receiverNodes(config: ServiceConfig): ReceiverNode[] {
       const other = nodes.get(id);
       if (other !== undefined) {
         throw new GraphError(
-          `receiver "${id}" stands in the pipelines "${other.pipelineId}" and "${pipeline.id}": ` +
+          `receiver "${id}" is in the pipelines "${other.pipelineId}" and "${pipeline.id}": ` +
             'a receiver belongs to one pipeline; declare a second one, or fan out to several exporters',
         );
       }
@@ -126,7 +127,7 @@ function receiverNodes(config: ServiceConfig): ReceiverNode[] {
   return [...nodes.values()];
 }
 
-/** Somebody must say whose data it is: a processor that authenticates, or the receiver's `project`. */
+/** The tenant must be known: from a processor that authenticates, or from the receiver's `project`. */
 function checkTenant(
   config: ServiceConfig,
   pipeline: PipelineConfig,
@@ -138,7 +139,7 @@ function checkTenant(
   );
   if (authenticates || hasValue(receiver.config, 'project')) return;
   throw new GraphError(
-    `nobody names the project of what receiver "${receiver.id}" takes in: ` +
+    `the project of the data that receiver "${receiver.id}" receives is unknown: ` +
       `put an "auth" processor into pipeline "${pipeline.id}", or set receivers.${receiver.id}.project`,
   );
 }
@@ -166,7 +167,7 @@ function connectorNodes(config: ServiceConfig): (ConnectorNode & { feeds: string
     });
 }
 
-/** Connectors with those they send to in front of them. Throws where they go round in a circle. */
+/** Sorts connectors so that each comes behind those that it sends to. Throws if they form a cycle. */
 function downstreamFirst(nodes: (ConnectorNode & { feeds: string[] })[]): ConnectorNode[] {
   const ordered: ConnectorNode[] = [];
   let waiting = nodes;
@@ -174,8 +175,8 @@ function downstreamFirst(nodes: (ConnectorNode & { feeds: string[] })[]): Connec
     const ids = new Set(waiting.map(({ declared }) => declared.id));
     const free = waiting.filter(({ feeds }) => !feeds.some((id) => ids.has(id)));
     if (free.length === 0) {
-      const circle = waiting.map(({ declared }) => `"${declared.id}"`).join(', ');
-      throw new GraphError(`the connectors ${circle} feed each other in a circle`);
+      const cycle = waiting.map(({ declared }) => `"${declared.id}"`).join(', ');
+      throw new GraphError(`the connectors ${cycle} feed each other in a cycle`);
     }
     for (const { feeds: _feeds, ...node } of free) ordered.push(node);
     waiting = waiting.filter((node) => !free.includes(node));

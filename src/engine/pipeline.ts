@@ -156,7 +156,10 @@ function authenticate(
   try {
     const named = step === undefined ? fallback : step.processor.authenticate?.(head);
     if (named === undefined) {
-      throw new Refusal('unauthorized', 'Nobody here can say whose data this is.');
+      throw new Refusal(
+        'unauthorized',
+        'The request has no API key and the receiver has no default project.',
+      );
     }
     if (!isPromise(named)) return permitted(named, permission);
     return named.then(
@@ -168,7 +171,7 @@ function authenticate(
   }
 }
 
-/** Processors that limit failed authentications may replace the refusal. */
+/** A processor that limits failed authentications may replace the refusal by its own. */
 function unauthenticated(stages: PipelineStages, head: RequestHead, error: unknown): never {
   if (error instanceof Refusal && error.code === 'unauthorized') {
     for (const { processor } of stages.requestSteps) processor.authenticationFailed?.(head);
@@ -182,13 +185,13 @@ function permitted(tenant: Tenant, permission: Permission): Tenant {
   throw attributed(tenant, new Refusal('forbidden', message));
 }
 
-/** The same error, which now says whose request was refused. */
+/** The same error, with the tenant whose request was refused. */
 function attributed(tenant: Tenant, error: unknown): unknown {
   if (error instanceof Refusal) error.tenant ??= tenant;
   return error;
 }
 
-/** Stays synchronous for as long as no processor has to wait, which is the usual case. */
+/** Hot path: synchronous unless a processor has to wait, which is rare. */
 function admit(
   slot: PipelineSlot,
   edge: ReceiverEdge,
@@ -211,10 +214,10 @@ function admit(
   }
 }
 
-/** What a processor wants called when the request is over. */
+/** A function that a processor returned from `admit`, to be called when the request is answered. */
 type Release = { readonly edge: ProcessorEdge; readonly call: () => void };
 
-/** Asks every processor that admits, in order; when one refuses, the others get back what they hold. */
+/** Asks every processor that admits, in order. If one refuses, the admissions of the others are released. */
 function askAll(
   stages: PipelineStages,
   edge: ReceiverEdge,
@@ -238,7 +241,7 @@ function askAll(
   return admitted(edge, tenant, releases);
 }
 
-/** The same from a processor on that has to wait: `pending` is what it will answer. */
+/** `askAll` from the first processor on that has to wait; `pending` is its answer. */
 async function askRest(
   steps: readonly RequestStep[],
   edge: ReceiverEdge,
@@ -275,7 +278,7 @@ function admitted(edge: ReceiverEdge, tenant: Tenant, releases: Release[]): Admi
   };
 }
 
-/** In reverse order. One that fails must not keep the others from giving back what they hold. */
+/** In reverse order. All are called, also if one throws. */
 function releaseAll(releases: Release[]): void {
   for (let release = releases.pop(); release !== undefined; release = releases.pop()) {
     try {

@@ -8,8 +8,8 @@ import type { Deadline, Unit } from './units.ts';
 import { startDeadline, startUnit, stopUnit } from './units.ts';
 
 /**
- * Components of the running graph that can go on in the next one: declared alike, standing in the same
- * place, and with everything they depend on going on too.
+ * The components of the running graph that the next one keeps: same configuration, same place in the pipelines,
+ * and all of their dependencies are kept, too.
  */
 export function chooseKept(running: Build, next: Graph): Map<string, Unit> {
   const nodes = new Map(allNodes(next).map((node) => [node.key, node]));
@@ -17,13 +17,14 @@ export function chooseKept(running: Build, next: Graph): Map<string, Unit> {
   for (const [key, unit] of running.units) {
     const node = nodes.get(key);
     if (node === undefined || unit.state !== 'started') continue;
-    if (isAlike(unit.node, node) && standsAlike(running.graph, next, node)) kept.set(key, unit);
+    if (hasSameConfig(unit.node, node) && hasSamePlace(running.graph, next, node))
+      kept.set(key, unit);
   }
   dropDependents(kept);
   return kept;
 }
 
-/** Takes out, until nothing changes, whatever depends on something that is not in. */
+/** Removes units with a dependency that is not kept, until no such unit is left. */
 function dropDependents(kept: Map<string, Unit>): void {
   let before: number;
   do {
@@ -44,14 +45,14 @@ function allNodes(graph: Graph): Node[] {
   ];
 }
 
-function isAlike(a: Node, b: Node): boolean {
+function hasSameConfig(a: Node, b: Node): boolean {
   return (
     a.declared.factory === b.declared.factory &&
     isDeepStrictEqual(a.declared.config, b.declared.config)
   );
 }
 
-function standsAlike(running: Graph, next: Graph, node: Node): boolean {
+function hasSamePlace(running: Graph, next: Graph, node: Node): boolean {
   if (node.kind === 'receiver') {
     const before = running.receivers.find(({ key }) => key === node.key);
     return before?.pipelineId === (node as ReceiverNode).pipelineId;
@@ -75,19 +76,19 @@ export type ExchangeOptions = {
   readonly next: Build;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Milliseconds that what leaves may take to stop. */
+  /** Milliseconds that the leaving components may take to stop. */
   readonly timeout: number;
 };
 
 /**
- * Puts the next graph in the place of the running one. Whoever sends in the meantime waits at a gate,
- * so that no request is refused for a reload.
+ * Replaces the running graph by the next one. Until it is done, requests wait at closed
+ * gates, so that a reload refuses none.
  *
- *   receivers of removed pipelines stop ─▶ gates close ─▶ what leaves stops, upstream first
- *     ─▶ what is new starts ─▶ slots lead into the new allStages ─▶ gates open ─▶ old receivers stop
+ *   receivers of removed pipelines stop ─▶ gates close ─▶ leaving components stop, upstream first
+ *     ─▶ new components start ─▶ slots get the new stages ─▶ gates open ─▶ leaving receivers stop
  *
- * Rejects with the `ComponentError` of what could not start: then everything new is stopped again and the
- * gates are still closed. An exchange back to the former graph opens them.
+ * Rejects with the `ComponentError` of a component that could not start. The new components are stopped again
+ * then, and the gates are still closed: an exchange back to the former graph opens them.
  */
 export async function exchange(options: ExchangeOptions): Promise<void> {
   const { running, next, clock, logger, timeout } = options;
@@ -98,7 +99,7 @@ export async function exchange(options: ExchangeOptions): Promise<void> {
   try {
     await stopLeaving(options, leaving, deadline);
     await startAll(next.fresh, deadline, logger);
-    lead(pipelineSlotsOf(running), next.allStages);
+    exchangeStages(pipelineSlotsOf(running), next.allStages);
     const receivers = leaving.filter(isReceiver);
     await Promise.all(receivers.map((unit) => stopUnit(unit, deadline, logger)));
   } finally {
@@ -106,7 +107,7 @@ export async function exchange(options: ExchangeOptions): Promise<void> {
   }
 }
 
-/** Starts components in order; when one fails, those that were started are stopped again. */
+/** Starts components in order. If one fails, all of them are stopped. */
 export async function startAll(
   units: readonly Unit[],
   deadline: Deadline,
@@ -116,7 +117,7 @@ export async function startAll(
     try {
       await startUnit(unit);
     } catch (error) {
-      // The one that failed may hold half of what it opens, and the rest was created: all are stopped.
+      // The failed component may hold some of its resources, and the rest was created.
       for (const each of [...units.slice(0, i + 1).toReversed(), ...units.slice(i + 1)]) {
         await stopUnit(each, deadline, logger);
       }
@@ -125,7 +126,7 @@ export async function startAll(
   }
 }
 
-function lead(
+function exchangeStages(
   slots: readonly PipelineSlot[],
   allStages: ReadonlyMap<string, PipelineStages>,
 ): void {
@@ -133,7 +134,7 @@ function lead(
   openGates(slots);
 }
 
-/** Lets through whoever waits. */
+/** Lets waiting requests and batches pass. */
 export function openGates(slots: readonly PipelineSlot[]): void {
   for (const slot of slots) {
     slot.gate = undefined;
@@ -156,7 +157,7 @@ async function stopLeaving(
     (slot) => next.allStages.get(slot.id) !== slot.stages,
   );
   const connectors = leaving.filter(({ node }) => node.kind === 'connector').toReversed();
-  // A connector that stops finishes what it delivers first: its slots stay open until then.
+  // A connector finishes its deliveries before it stops: its slots stay open until then.
   const fedByLeaving = new Set(connectors.flatMap(({ slots }) => slots.map(({ id }) => id)));
   const closing = changed.filter(({ id }) => next.allStages.has(id));
 
@@ -180,7 +181,7 @@ async function stopLeaving(
   for (const unit of extensions.toReversed()) await stop(unit);
 }
 
-/** How to open the gate of a slot. */
+/** The functions that open closed gates. */
 const gates = new WeakMap<PipelineSlot, () => void>();
 
 async function closeGates(slots: readonly PipelineSlot[], deadline: Deadline): Promise<void> {

@@ -37,11 +37,11 @@ export type ServiceOptions = {
   readonly logger?: Logger;
   readonly clock?: Clock;
   readonly version?: string;
-  /** Which of the daemon's processes it runs in; the only one by default. */
+  /** The daemon's process that this is; by default the only one. */
   readonly worker?: Worker;
-  /** Makes the page that is served of the service's own metrics, e.g. with those of other processes. */
+  /** Extends the service's own metrics page, e.g. by the metrics of other processes. */
   readonly metricsPage?: (own: string) => Promise<string>;
-  /** More offers of the service to its components. */
+  /** Additional offers of the service to its components. */
   readonly offers?: readonly Offer[];
 };
 
@@ -51,34 +51,34 @@ export type ServiceOptions = {
  *   createService ──▶ start ──▶ (reload …) ──▶ shutdown
  */
 export type Service = {
-  /** Starts everything, receivers last. Rejects, with everything stopped again, naming who failed. */
+  /** Starts all components, receivers last. If one fails, all are stopped and the error names it. */
   start(): Promise<void>;
-  /** Stops everything within `service.shutdown_timeout`; a second call waits for the first. */
+  /** Stops all components within `service.shutdown_timeout`; a second call waits for the first. */
   shutdown(): Promise<ShutdownReport>;
   /**
-   * Puts another configuration in place. What did not change goes on running. Rejects when the new graph
-   * cannot be made or started; the old one runs then, unless the error is a `BrokenReloadError`.
+   * Replaces the configuration. Unchanged components keep running. Rejects if the new graph cannot be created or
+   * started; the former one runs then, unless the error is a `BrokenReloadError`.
    */
   reload(config: ServiceConfig): Promise<void>;
-  /** Notes that a configuration was given which cannot even be read: the running one goes on. */
+  /** Reports a new configuration that is invalid: the running one stays, and the metric of reloads shows it. */
   reloadRefused(): void;
   health(verbose: boolean): HealthReport;
   /** Every extension that offers the capability, in the order of their start. */
   offers<T>(wanted: Capability<T>): { readonly id: string; readonly offer: T }[];
-  /** What listens, and what it serves. */
+  /** The addresses and routes that are served. */
   endpoints(): ReturnType<Listeners['served']>;
-  /** Where metrics are served; undefined where they are not. */
+  /** The address of the metrics page; undefined if it is not served. */
   metricsAddress(): string | undefined;
-  /** Everything counted, in Prometheus' text format. */
+  /** The service's own metrics in Prometheus' text format. */
   metricsText(): Promise<string>;
 };
 
-/** A reload failed, and so did going back: the service has been shut down. */
+/** A reload failed and the former configuration could not be restored: the service shuts down. */
 export class BrokenReloadError extends Error {
   override readonly name = 'BrokenReloadError';
 }
 
-/** Creates a service; nothing is opened yet. Throws `GraphError` and `ComponentError`. */
+/** Creates a service without starting it. Throws `GraphError` and `ComponentError`. */
 export async function createService(options: ServiceOptions): Promise<Service> {
   const graph = planGraph(options.config);
   const frame = createFrame(options);
@@ -98,23 +98,23 @@ export async function createService(options: ServiceOptions): Promise<Service> {
   }
 }
 
-/** What outlives every graph. */
+/** The part of a service that survives reloads. */
 type Frame = {
   readonly logger: Logger;
   readonly setLogLevel: (config: ServiceConfig) => void;
   readonly clock: Clock;
   readonly metrics: ServiceMetrics;
-  /** The same, with the page that others see. */
+  /** The same with `metricsPage` applied. */
   readonly servedMetrics: ServiceMetrics;
   readonly health: Health;
   readonly ports: Ports;
   readonly edges: Edges;
   close(): Promise<void>;
-  /** For a graph of its own, whose receivers bind through these listeners. */
+  /** For one graph, whose receivers bind through these listeners. */
   environmentOf(ports: Ports): ComponentEnvironment;
 };
 
-/** Where receivers listen, by transport. */
+/** The listeners of receivers, by transport. */
 type Ports = { readonly http: Listeners; readonly grpc: GrpcListeners };
 
 function createFrame({
@@ -140,7 +140,7 @@ function createFrame({
     grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
   };
   registerProcessMetrics(metrics, clock, version);
-  // The first offer of a capability counts: those that were given replace the service's own.
+  // The first offer of a capability wins: given offers replace the service's own.
   const services = [
     ...(given.offers ?? []),
     offer(HEALTH, health),
@@ -192,7 +192,7 @@ function runService(frame: Frame, config: ServiceConfig, running: Build): Servic
   let reloading: Promise<void> = Promise.resolve();
   frame.metrics.gauge(
     'tracectl_config_reload_success',
-    '1 while the last configuration that was given is the one that runs, else 0.',
+    '1 while the newest configuration runs, 0 after a failed reload.',
     () => [{ value: state.isReloadGood ? 1 : 0 }],
   );
 
@@ -245,6 +245,7 @@ async function start(state: State): Promise<void> {
     deadline.cancel();
   }
   health.enter('running');
+  // The Collector's words, which operators and scripts wait for.
   const ready = 'Everything is ready. Begin running and processing data.';
   logger.info({ pipelines: running.allStages.size }, ready);
 }
@@ -257,7 +258,7 @@ async function shutdown(state: State): Promise<ShutdownReport> {
   const timeout = config.service.shutdown_timeout;
   const report = await stopAll({ units, edges, health, clock, logger, timeout });
   health.enter('stopped');
-  logger.info(report, 'Shut down.');
+  logger.info(report, 'Service shut down');
   await close(state);
   return report;
 }
@@ -278,22 +279,22 @@ async function reload(state: State, next: ServiceConfig): Promise<void> {
     if (failure !== undefined) throw failure;
   } catch (error) {
     state.isReloadGood = false;
-    logger.error({ error }, 'The new configuration could not be put in place.');
+    logger.error({ err: error }, 'Reload failed; new configuration not applied');
     throw error;
   }
   warnOfFixed(config, next, logger);
   frame.setLogLevel(next);
   state.config = next;
   state.isReloadGood = true;
-  logger.info({ pipelines: state.running.allStages.size }, 'Configuration reloaded.');
+  logger.info({ pipelines: state.running.allStages.size }, 'Configuration reloaded');
 }
 
-/** What runs after a reload, and why it is not what was asked for. */
+/** The graph that runs after a reload; `failure` if it is the former one. */
 type Replaced = { readonly build: Build; readonly failure: unknown };
 
 /**
- * Rejects when the next graph cannot be made, with nothing touched. When it cannot be started, the
- * former one is put back; rejects with `BrokenReloadError` when that fails too.
+ * Rejects if the next graph cannot be created; the running one is untouched then. If the next graph cannot be
+ * started, the former one is restored. Rejects with `BrokenReloadError` if that fails, too.
  */
 async function replace(
   frame: Frame,
@@ -319,7 +320,7 @@ async function replace(
     await exchange({ running, next: built, clock, logger, timeout });
     return { build: built, failure: undefined };
   } catch (failure) {
-    logger.warn({ error: failure }, 'Going back to the former configuration.');
+    logger.warn({ err: failure }, 'Restoring the former configuration');
     try {
       const restored = await remake(running.graph);
       await exchange({ running, next: restored, clock, logger, timeout });
@@ -349,7 +350,7 @@ async function openMetrics(
   });
 }
 
-/** Some settings of the service are made once; a reload says so instead of ignoring them silently. */
+/** Warns about changed settings that only a restart applies. */
 function warnOfFixed(before: ServiceConfig, after: ServiceConfig, logger: Logger): void {
   const fixed = ({ service }: ServiceConfig) => ({
     'telemetry.logs.encoding': service.telemetry.logs.encoding,
@@ -360,7 +361,7 @@ function warnOfFixed(before: ServiceConfig, after: ServiceConfig, logger: Logger
   const was = fixed(before);
   for (const [setting, value] of Object.entries(fixed(after))) {
     if (isDeepStrictEqual(value, was[setting as keyof typeof was])) continue;
-    logger.warn({ setting: `service.${setting}` }, 'This setting changes with a restart only.');
+    logger.warn({ setting: `service.${setting}` }, 'Setting changes only with a restart');
   }
 }
 

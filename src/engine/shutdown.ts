@@ -4,11 +4,11 @@ import type { Edges } from './edges.ts';
 import type { Unit } from './units.ts';
 import { describe, startDeadline, stopUnit } from './units.ts';
 
-/** What a shutdown found and left. */
+/** The report of a shutdown. */
 export type ShutdownReport = {
   /** Milliseconds it took. */
   readonly took: number;
-  /** Requests under way when it began: answered, or cut at the deadline without an acknowledgement. */
+  /** Requests in progress when it began: answered, or cut at the deadline without an acknowledgement. */
   readonly inFlight: { readonly finished: number; readonly aborted: number };
   /** Entries and items that wait on disk for the next start. */
   readonly queued: readonly {
@@ -18,14 +18,14 @@ export type ShutdownReport = {
   }[];
   /** Components that did not stop in time. */
   readonly leftBehind: readonly string[];
-  /** Acknowledged items that are gone: none, because nothing is acknowledged before it is durable. */
+  /** Acknowledged items that are lost: none, because items are durable before they are acknowledged. */
   readonly lost: 0;
 };
 
 /**
- * Stops a graph against the stream of data:
+ * Stops a graph in the direction of the data:
  *
- *   receivers (side by side) ─▶ connectors, upstream first ─▶ processors ─▶ exporters ─▶ extensions
+ *   receivers (in parallel) ─▶ connectors, upstream first ─▶ processors ─▶ exporters ─▶ extensions
  */
 export async function stopAll(options: {
   readonly units: readonly Unit[];
@@ -38,7 +38,7 @@ export async function stopAll(options: {
   const { units, edges, health, clock, logger } = options;
   const startedAt = clock.now();
   const deadline = startDeadline(clock, options.timeout);
-  const underWay = edges.inFlight();
+  const inFlight = edges.inFlight();
   const leftBehind: string[] = [];
   const stop = async (unit: Unit) => {
     if (!(await stopUnit(unit, deadline, logger))) leftBehind.push(describe(unit.node));
@@ -46,7 +46,7 @@ export async function stopAll(options: {
   const ofKind = (kind: Unit['node']['kind']) => units.filter(({ node }) => node.kind === kind);
 
   await Promise.all(ofKind('receiver').map(stop));
-  const aborted = Math.min(underWay, edges.inFlight());
+  const aborted = Math.min(inFlight, edges.inFlight());
   const queued = waiting(health);
   for (const unit of ofKind('connector').toReversed()) await stop(unit);
   await Promise.all(ofKind('processor').map(stop));
@@ -55,14 +55,14 @@ export async function stopAll(options: {
   deadline.cancel();
   return {
     took: clock.now() - startedAt,
-    inFlight: { finished: underWay - aborted, aborted },
+    inFlight: { finished: inFlight - aborted, aborted },
     queued,
     leftBehind,
     lost: 0,
   };
 }
 
-/** Queues say in their health what they hold: `queued_entries` and `queued_items`. */
+/** Queues report `queued_entries` and `queued_items` in their health. */
 function waiting(health: Health): ShutdownReport['queued'] {
   return health.report(true).components.flatMap(({ id, details }) => {
     const entries = details?.queued_entries;

@@ -16,33 +16,33 @@ import { labelled } from '../telemetry/metrics.ts';
 import type { Node } from './graph.ts';
 import type { PipelineSlot } from './pipeline.ts';
 
-/** A component in the service, with all that belongs to it. */
+/** A component of the running service. */
 export type Unit<C extends Component = Component> = {
   readonly node: Node;
   readonly component: C;
-  /** Keys of the extensions it asked for, and of what it cannot outlive. */
+  /** Keys of the components whose replacement replaces this one. */
   readonly dependencies: Set<string>;
-  /** Lines it sends into, for receivers and connectors. */
+  /** The pipelines behind it, if it is a receiver or connector. */
   readonly slots: readonly PipelineSlot[];
-  /** Takes back its gauges and its place in the health report. */
+  /** Removes its gauges and its entry in the health report. */
   forget(): void;
   state: 'created' | 'started' | 'stopped';
 };
 
-/** What the service gives to every component. */
+/** The environment of all components of one graph. */
 export type ComponentEnvironment = {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly health: Health;
   readonly worker: Worker;
-  /** What the service itself offers. */
+  /** The offers of the service. */
   readonly services: readonly Offer[];
   /** Extensions by id; filled while the graph is built. */
   readonly extensions: Map<string, Unit<Extension>>;
 };
 
-/** A component that could not be made, started or stopped. The message names it. */
+/** A component could not be created or started. The message names it. */
 export class ComponentError extends Error {
   override readonly name = 'ComponentError';
   readonly componentId: string;
@@ -58,7 +58,7 @@ export function describe(node: Node): string {
   return `${node.kind} "${node.declared.id}"`;
 }
 
-/** Creates one component with settings of its own. Throws `ComponentError`. */
+/** Throws `ComponentError`. */
 export async function createUnit<C extends Component>(
   node: Node,
   environment: ComponentEnvironment,
@@ -99,8 +99,8 @@ export async function startUnit(unit: Unit): Promise<void> {
 }
 
 /**
- * Stops a component once. Never rejects: what it throws is logged, and a component that outlives the
- * deadline is left behind. Resolves with whether it stopped.
+ * Stops a component, once. Resolves with whether it stopped before the deadline. Never rejects: an error is
+ * logged.
  */
 export async function stopUnit(unit: Unit, deadline: Deadline, logger: Logger): Promise<boolean> {
   if (unit.state === 'stopped') return true;
@@ -113,17 +113,17 @@ export async function stopUnit(unit: Unit, deadline: Deadline, logger: Logger): 
       deadline.passed.then(() => false),
     ]);
   } catch (error) {
-    logger.error({ component: declared.id, kind, error }, 'A component failed to shut down.');
+    logger.error({ component: declared.id, kind, err: error }, 'Component failed to shut down');
     isStopped = true;
   }
   if (!isStopped) {
-    logger.error({ component: declared.id, kind }, 'A component did not shut down in time.');
+    logger.error({ component: declared.id, kind }, 'Component did not shut down in time');
   }
   unit.forget();
   return isStopped;
 }
 
-/** The time that stopping may take: components see the signal; those that ignore it are left behind. */
+/** The deadline of a shutdown. A component that ignores the signal is abandoned when `passed` resolves. */
 export type Deadline = {
   readonly signal: AbortSignal;
   /** Resolves a moment after the signal. */
@@ -131,14 +131,14 @@ export type Deadline = {
   cancel(): void;
 };
 
-/** Time after the deadline for components to end what they were told to abort. */
+/** Time after the signal for components to abort their work. */
 const GRACE_MS = 1_000;
 
 export function startDeadline(clock: Clock, ms: number): Deadline {
   const abort = new AbortController();
   const { promise: passed, resolve } = Promise.withResolvers<void>();
   let cancel = clock.after(ms, () => {
-    abort.abort(new Error('the time to shut down is over'));
+    abort.abort(new Error('the shutdown deadline passed'));
     cancel = clock.after(GRACE_MS, resolve);
   });
   return { signal: abort.signal, passed, cancel: () => cancel() };
@@ -174,7 +174,7 @@ function hostFor(
     extension<T>(id: string, wanted: Capability<T>): T {
       const found = environment.extensions.get(id);
       if (found === undefined) {
-        throw new Error(`${describe(node)} needs the extension "${id}", which does not run`);
+        throw new Error(`${describe(node)} needs the extension "${id}", which is not running`);
       }
       dependencies.add(found.node.key);
       const value = findOffer(found.component.offers, wanted);

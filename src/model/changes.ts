@@ -8,8 +8,8 @@ export const DROPPED = 2;
 export const EDITED = 4;
 
 /**
- * What processors did to a received batch. The verbs write it (src/model/verbs.ts), the engine reads it after
- * each processor.
+ * The changes of processors to a received batch. The verbs write them (src/model/verbs.ts), the engine reads them
+ * after each processor.
  */
 export type BatchChanges = {
   /** One byte an item. */

@@ -23,7 +23,7 @@ export class RetryableError extends Error {
   }
 }
 
-/** For a batch whose request was already answered with a failure (`SealedBatch.isGivenUp`). */
+/** For a batch whose request was already answered with a failure (`RequestContext.signal`). */
 export function tooLate(): RetryableError {
   return new RetryableError('too_late', 'the request was already answered with a failure');
 }

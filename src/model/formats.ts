@@ -15,15 +15,15 @@ import { runs } from './runs/format.ts';
 import type { NewParent, Splice, TextVisitor } from './texts.ts';
 
 /**
- * Inflated bytes up to which a body is worked on at once. No step over what a client may put into these takes
- * more than a tenth of a second; what is larger goes to a thread.
+ * Inflated bytes of a body up to which the event loop works on it. No step over any body of this size takes more
+ * than 0.1 s; threads work on larger ones.
  */
 export const SMALL_BODY_BYTES = 524_288;
 
-/** Transferred and inflated bodies alike (spec 8). */
+/** The limit of transferred and of inflated bodies (spec 8). */
 export const MAX_BODY_BYTES = 26_214_400;
 
-/** No limit of ours is above this: a stored body was within the limits when it was accepted. */
+/** For bodies that were within the configured limits when they were accepted. */
 export const STORED_LIMITS = { maxItems: Number.MAX_SAFE_INTEGER, maxDepth: 1024 } as const;
 
 /** One pass over an inflated body; see `FormatModule.scan`. */
@@ -48,7 +48,7 @@ export function knownIndexOf(batch: SealedBatch): BatchIndex | undefined {
   return indexes.get(batch);
 }
 
-/** Spares the batch's readers a scan. */
+/** Saves the batch's readers a scan. */
 export function keepIndex(batch: SealedBatch, index: BatchIndex): void {
   indexes.set(batch, index);
 }
@@ -83,12 +83,12 @@ export function smallIndexOf(batch: SealedBatch, maxBytes: number): BatchIndex |
   }
 }
 
-/** The item's own id, for its result. `position` is that in the body. */
+/** The item's own id, for its result. Positions are those in the body. */
 export function itemId(index: BatchIndex, position: number): string | undefined {
   return moduleOf(index).itemId(index, position);
 }
 
-/** What the items cost that are neither rejected nor dropped. */
+/** The usage of the items that are neither rejected nor dropped. */
 export function measure({ index, changes }: ReceivedBatch): Usage {
   const format = moduleOf(index);
   const marks = changes?.marks;
@@ -122,7 +122,7 @@ export function requestIndexOf(batch: SealedBatch, position: number): number {
   return batch.positions?.[position] ?? position;
 }
 
-/** Position in the body of the item that stood at `requestIndex`; undefined when it was rejected. */
+/** The position in the body of a request's item; undefined if the item was rejected or dropped. */
 export function positionOf(batch: SealedBatch, requestIndex: number): number | undefined {
   if (batch.positions === undefined)
     return requestIndex < batch.requestItems ? requestIndex : undefined;
@@ -130,7 +130,7 @@ export function positionOf(batch: SealedBatch, requestIndex: number): number | u
   return found === -1 ? undefined : found;
 }
 
-/** Every item of the body in the common form, narrow fields alone. Throws where one cannot be read. */
+/** Every item of the body in the common form, without payload fields. Throws if one cannot be read. */
 export function observe(batch: SealedBatch): Observation[] {
   const { observations, failures } = observeEach(batch);
   if (failures[0] !== undefined) throw failures[0].error;
@@ -140,7 +140,7 @@ export function observe(batch: SealedBatch): Observation[] {
 /** An item that cannot be read, by its request position. */
 export type UnreadableItem = { readonly index: number; readonly error: unknown };
 
-/** As `observe`, but an item that cannot be read does not take its siblings with it. */
+/** As `observe`, with the items that cannot be read beside those that can. */
 export function observeEach(batch: SealedBatch): {
   observations: Observation[];
   failures: UnreadableItem[];
@@ -176,7 +176,7 @@ export function sourceEvent(batch: SealedBatch, position: number): string {
   return moduleOf(index).source(index, position);
 }
 
-/** Visits the texts of one item. `position` is that in the body. */
+/** Visits the texts of one item. */
 export function visitTexts(index: BatchIndex, position: number, visitor: TextVisitor): void {
   moduleOf(index).texts(index, position, visitor);
 }
@@ -216,7 +216,7 @@ export function reparent(index: BatchIndex, position: number, parent: NewParent)
   return moduleOf(index).reparent(index, position, parent);
 }
 
-/** The protocol an item came by, as readers see it. */
+/** The protocol of a format, as readers see it. */
 export function sourceOf(format: Format): 'native' | 'runs' | 'otlp' {
   return format === 'native' || format === 'runs' ? format : 'otlp';
 }
@@ -229,7 +229,7 @@ const MODULES: Readonly<Record<BatchIndex['type'], Module>> = {
   otlp_json: otlpJson,
 };
 
-/** An index is only ever read by the module that made it: its `type` says which. */
+/** The module that made the index, by its `type`. */
 function moduleOf(index: BatchIndex): FormatModule<BatchIndex> {
   return MODULES[index.type] as FormatModule<BatchIndex>;
 }

@@ -216,7 +216,7 @@ export function takeEdited({ changes }: ReceivedBatch): number {
   return edited;
 }
 
-/** For the engine, after each processor: the edited bytes, if their index has to be made anew by `adopt`. */
+/** For the engine, after each processor: the edited bytes, to be scanned and adopted; undefined if the index is valid. */
 export function takeEditedBytes({ index, changes }: ReceivedBatch): Buffer | undefined {
   if (changes === undefined) return undefined;
   const { splices, isIndexStale } = changes;

@@ -6,7 +6,14 @@ import {
   MeterProvider,
   MetricReader,
 } from '@opentelemetry/sdk-metrics';
-import type { Counter, Histogram, Labels, Metrics } from '../component/component.ts';
+import type {
+  Counter,
+  GaugePoint,
+  GaugeReader,
+  Histogram,
+  Labels,
+  Metrics,
+} from '../component/component.ts';
 
 /** The metrics of one service, and their rendering for Prometheus. */
 export type ServiceMetrics = Metrics & {
@@ -19,6 +26,8 @@ export type ServiceMetrics = Metrics & {
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const BYTES = Array.from({ length: 18 }, (_, i) => 2 ** (i + 7));
+/** Well below the 10 s that Prometheus gives a scrape by default. */
+const READ_MS = 2_000;
 const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 
 /**
@@ -73,13 +82,14 @@ export function labelled(metrics: Metrics, own: Labels): Metrics {
       return { record: (value, labels) => histogram.record(value, join(labels)) };
     },
     gauge: (name, description, read) =>
-      metrics.gauge(name, description, () =>
-        read().map(({ value, labels }) => ({ value, labels: { ...own, ...labels } })),
-      ),
+      metrics.gauge(name, description, () => {
+        const points = read();
+        const join = (all: readonly GaugePoint[]) =>
+          all.map(({ value, labels }) => ({ value, labels: { ...own, ...labels } }));
+        return points instanceof Promise ? points.then(join) : join(points);
+      }),
   };
 }
-
-type GaugeReader = () => { value: number; labels?: Labels }[];
 
 class PullReader extends MetricReader {
   constructor() {
@@ -139,12 +149,27 @@ function boundaries(name: string, unit: string | undefined): number[] {
 
 function gauge(meter: Meter, name: string, description: string): Set<GaugeReader> {
   const readers = new Set<GaugeReader>();
-  meter.createObservableGauge(name, { description }).addCallback((result) => {
-    for (const read of readers) {
-      for (const { value, labels } of read()) result.observe(value, labels);
-    }
+  meter.createObservableGauge(name, { description }).addCallback(async (result) => {
+    await Promise.all(
+      [...readers].map(async (read) => {
+        for (const { value, labels } of await within(READ_MS, read)) result.observe(value, labels);
+      }),
+    );
   });
   return readers;
+}
+
+/** The points of a gauge; none if its source fails, or does not answer within `ms`, so that the others are served. */
+async function within(ms: number, read: GaugeReader): Promise<readonly GaugePoint[]> {
+  const { promise: late, resolve } = Promise.withResolvers<readonly GaugePoint[]>();
+  const timer = setTimeout(resolve, ms, []);
+  try {
+    return await Promise.race([read(), late]);
+  } catch {
+    return [];
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 function joiner(own: Labels): (labels: Labels | undefined) => Labels {

@@ -12,7 +12,7 @@ import { createSink } from '../../helper/sink.ts';
 const STORE = capability<string>('store');
 const PIPELINES = { 'traces/accept': 'in > auth > queue', 'traces/store': 'queue > work > out' };
 
-/** The usual service in two pipelines; `change` covers parts of it. */
+/** A service of two pipelines; `change` replaces parts of it. */
 function embedded(
   parts: ReturnType<typeof fakeParts>,
   change: {
@@ -47,7 +47,7 @@ async function started(t: { teardown(f: () => unknown): void }, config: ServiceC
   return { service, logger };
 }
 
-t.test('a reload of the same file touches nothing', async (t) => {
+t.test('keeps every component when nothing changed', async (t) => {
   const parts = fakeParts();
   const { service } = await started(t, embedded(parts));
   parts.events.length = 0;
@@ -60,7 +60,7 @@ t.test('a reload of the same file touches nothing', async (t) => {
   t.match(await service.metricsText(), /tracectl_config_reload_success 1/);
 });
 
-t.test('what changed is replaced, what did not goes on running', async (t) => {
+t.test('replaces changed components and keeps the others running', async (t) => {
   const parts = fakeParts();
   const { service } = await started(t, embedded(parts));
   const reload = async (change: Parameters<typeof embedded>[1]) => {
@@ -72,7 +72,7 @@ t.test('what changed is replaced, what did not goes on running', async (t) => {
   t.same(
     await reload({ auth: { keys: 1 }, out: { path: 'b' } }),
     ['shutdown queue', 'shutdown out', 'start out', 'start queue'],
-    'the queue delivers to what is behind it, so it goes with it',
+    'a queue is replaced with the exporters behind it',
   );
   t.same(await reload({}), [
     ...['shutdown queue', 'shutdown auth', 'shutdown out'],
@@ -89,7 +89,7 @@ t.test('what changed is replaced, what did not goes on running', async (t) => {
   ]);
 });
 
-t.test('whoever uses a changed extension is replaced with it', async (t) => {
+t.test('replaces the users of a changed extension', async (t) => {
   const parts = fakeParts();
   const { service } = await started(t, embedded(parts));
   parts.settings.get('out')?.host.extension('store', STORE);
@@ -102,7 +102,7 @@ t.test('whoever uses a changed extension is replaced with it', async (t) => {
   ]);
 });
 
-t.test('requests during a reload wait for it and are not refused', async (t) => {
+t.test('lets requests wait during a reload and refuses none', async (t) => {
   const parts = fakeParts();
   const slow = Promise.withResolvers<void>();
   const arrived = Promise.withResolvers<void>();
@@ -128,7 +128,7 @@ t.test('requests during a reload wait for it and are not refused', async (t) => 
   );
   const [pipeline] = parts.pipelines.get('in') ?? [];
   if (pipeline === undefined) throw new Error('no pipeline');
-  const underWay = pipeline.accept(received(nativeBatch(1)), requestContext());
+  const inFlight = pipeline.accept(received(nativeBatch(1)), requestContext());
   await arrived.promise;
   const reloaded = service.reload(simple((batch) => after.consume(batch), 'after'));
   await new Promise(setImmediate);
@@ -136,12 +136,12 @@ t.test('requests during a reload wait for it and are not refused', async (t) => 
   const waiting = pipeline.accept(received(nativeBatch(1)), requestContext());
   t.same([before.batches.length, after.batches.length], [0, 0]);
   slow.resolve();
-  await Promise.all([underWay, waiting, reloaded]);
+  await Promise.all([inFlight, waiting, reloaded]);
   t.same([before.batches.length, after.batches.length], [1, 1]);
   t.same(parts.events.slice(-2), ['shutdown out', 'start out']);
 });
 
-t.test('a graph that cannot be made or started leaves the old one running', async (t) => {
+t.test('keeps the running graph when the next one cannot be created or started', async (t) => {
   const parts = fakeParts();
   const sink = createSink();
   const config = (out: object, id: unknown, exporter = 'out') =>
@@ -157,7 +157,7 @@ t.test('a graph that cannot be made or started leaves the old one running', asyn
   const [pipeline] = parts.pipelines.get('in') ?? [];
   if (pipeline === undefined) throw new Error('no pipeline');
 
-  await t.rejects(service.reload(config({}, 1, 'nowhere')), { name: 'GraphError' });
+  await t.rejects(service.reload(config({}, 1, 'unknown')), { name: 'GraphError' });
   await pipeline.consume(nativeBatch(1));
   t.match(await service.metricsText(), /tracectl_config_reload_success 0/);
 
@@ -170,13 +170,13 @@ t.test('a graph that cannot be made or started leaves the old one running', asyn
   await pipeline.consume(nativeBatch(1));
   t.equal(sink.batches.length, 2);
   t.ok(service.health(false).ready);
-  t.match(logger.lines.at(-1), { message: 'The new configuration could not be put in place.' });
+  t.match(logger.lines.at(-1), { message: 'Reload failed; new configuration not applied' });
 
   await service.reload(config(good, 3));
   t.match(await service.metricsText(), /tracectl_config_reload_success 1/);
 });
 
-t.test('a service whose way back is blocked too shuts down', async (t) => {
+t.test('shuts down when the former graph cannot be restored either', async (t) => {
   const parts = fakeParts();
   const config = (out: object, id: unknown) =>
     serviceConfig(

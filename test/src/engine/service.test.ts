@@ -38,7 +38,7 @@ async function running(
   return { service, clock, logger, pipelineOf };
 }
 
-/** The value of a point in Prometheus' text, whatever the order of its labels. */
+/** The value of a sample in Prometheus' text, in any order of its labels. */
 function point(text: string, name: string, labels: Record<string, string>): number {
   for (const line of text.split('\n')) {
     const match = /^(\w+)\{(.*)\} (\S+)$/.exec(line);
@@ -50,29 +50,32 @@ function point(text: string, name: string, labels: Record<string, string>): numb
   return 0;
 }
 
-t.test('components start before whoever sends to them, and stop after', async (t) => {
-  const parts = fakeParts();
-  const { service } = await running(
-    t,
-    parts,
-    {
-      extensions: [parts.extension('store'), parts.extension('admin')],
-      receivers: [parts.receiver('in')],
-      processors: [parts.processor('auth', auth)],
-      connectors: [parts.connector('queue')],
-      exporters: [parts.exporter('out'), parts.exporter('unused')],
-    },
-    { 'traces/accept': 'in > auth > queue', 'traces/store': 'queue > > out' },
-  );
-  await service.shutdown();
-  t.same(parts.events, [
-    ...['start store', 'start admin', 'start out', 'start auth', 'start queue', 'start in'],
-    ...['shutdown in', 'shutdown queue', 'shutdown auth', 'shutdown out'],
-    ...['shutdown admin', 'shutdown store'],
-  ]);
-});
+t.test(
+  'starts components before those that send to them, and stops them after those',
+  async (t) => {
+    const parts = fakeParts();
+    const { service } = await running(
+      t,
+      parts,
+      {
+        extensions: [parts.extension('store'), parts.extension('admin')],
+        receivers: [parts.receiver('in')],
+        processors: [parts.processor('auth', auth)],
+        connectors: [parts.connector('queue')],
+        exporters: [parts.exporter('out'), parts.exporter('unused')],
+      },
+      { 'traces/accept': 'in > auth > queue', 'traces/store': 'queue > > out' },
+    );
+    await service.shutdown();
+    t.same(parts.events, [
+      ...['start store', 'start admin', 'start out', 'start auth', 'start queue', 'start in'],
+      ...['shutdown in', 'shutdown queue', 'shutdown auth', 'shutdown out'],
+      ...['shutdown admin', 'shutdown store'],
+    ]);
+  },
+);
 
-t.test('a component that cannot start is named, and the others are stopped again', async (t) => {
+t.test('names a component that cannot start, and stops the others', async (t) => {
   const parts = fakeParts();
   const config = serviceConfig(
     {
@@ -93,7 +96,7 @@ t.test('a component that cannot start is named, and the others are stopped again
   t.same(parts.events, ['start store', 'shutdown out', 'shutdown store', 'shutdown in']);
 });
 
-t.test('a service that never started shuts down all the same', async (t) => {
+t.test('shuts down without a start', async (t) => {
   const parts = fakeParts();
   const config = serviceConfig(
     { receivers: [parts.receiver('in')], exporters: [parts.exporter('out')] },
@@ -105,7 +108,7 @@ t.test('a service that never started shuts down all the same', async (t) => {
   t.same(parts.events, ['shutdown in', 'shutdown out']);
 });
 
-t.test('configurations that only the whole shows to be wrong are refused', async (t) => {
+t.test('refuses pipelines whose components do not fit together', async (t) => {
   const parts = fakeParts();
   const part = {
     receivers: [parts.receiver('in', { tenancy: { hasProject: true } })],
@@ -121,13 +124,13 @@ t.test('configurations that only the whole shows to be wrong are refused', async
         message,
       },
     );
-  await refused({ traces: 'in > > out' }, /nobody names the project .* receivers\.in\.project/);
+  await refused({ traces: 'in > > out' }, /the project of the data .* receivers\.in\.project/);
   await refused({ t1: 'in > auth > out', t2: 'in > auth > out' }, /belongs to one pipeline/);
-  await refused({ t1: 'a > > b', t2: 'b > > a' }, /"a", "b" feed each other in a circle/);
-  await refused({ traces: 'in > auth > nowhere' }, /names "nowhere", which is not declared/);
+  await refused({ t1: 'a > > b', t2: 'b > > a' }, /"a", "b" feed each other in a cycle/);
+  await refused({ traces: 'in > auth > unknown' }, /names "unknown", which is not declared/);
 });
 
-t.test('a request is authenticated, permitted and admitted before its body', async (t) => {
+t.test('authenticates, checks the permission and admits before the body', async (t) => {
   const parts = fakeParts();
   const log: string[] = [];
   const admit = (id: string) => ({
@@ -163,7 +166,7 @@ t.test('a request is authenticated, permitted and admitted before its body', asy
     ['out'],
   );
   const admission = pipeline.admit(aHead());
-  t.notOk(admission instanceof Promise, 'nothing had to wait');
+  t.notOk(admission instanceof Promise, 'synchronous');
   const { tenant, release } = await admission;
   t.equal(tenant.projectId, 'proj_test');
   release();
@@ -173,7 +176,7 @@ t.test('a request is authenticated, permitted and admitted before its body', asy
   t.throws(() => pipeline.authenticate(aHead(), 'traces:read'), { code: 'forbidden' });
 });
 
-t.test('when one processor refuses, the others get back what they hold', async (t) => {
+t.test('releases the admissions of other processors when one refuses', async (t) => {
   for (const waits of [false, true]) {
     const parts = fakeParts();
     const log: string[] = [];
@@ -212,7 +215,7 @@ t.test('when one processor refuses, the others get back what they hold', async (
     await t.rejects(async () => pipelineOf('in').admit(aHead()), refusal);
     t.same(log, ['release b', 'release a']);
     t.match(logger.lines.slice(1), [
-      { message: 'A component failed unexpectedly.', fields: { component: 'a' } },
+      { message: 'Component failed unexpectedly', fields: { component: 'a' } },
     ]);
     const text = await service.metricsText();
     const labels = { receiver: 'in', pipeline: 'traces' };
@@ -226,7 +229,7 @@ t.test('when one processor refuses, the others get back what they hold', async (
 });
 
 t.test(
-  'a processor replaces the refusal of a failed authentication, and sees no other request',
+  'lets a processor replace the refusal of a failed authentication, and of no other request',
   async (t) => {
     const parts = fakeParts();
     const log: string[] = [];
@@ -286,7 +289,7 @@ t.test(
   },
 );
 
-t.test('usage that was reserved is kept as it was reserved', async (t) => {
+t.test('seals with the usage that a processor reserved', async (t) => {
   const parts = fakeParts();
   const usage = { events: 2, bytes: 77, at: 5 };
   const { pipelineOf } = await running(
@@ -309,7 +312,7 @@ t.test('usage that was reserved is kept as it was reserved', async (t) => {
   t.equal(sealed.usage, usage);
 });
 
-t.test('without auth the receiver names the tenant', async (t) => {
+t.test('takes the tenant of the receiver in a pipeline without auth', async (t) => {
   const parts = fakeParts();
   const { pipelineOf } = await running(
     t,
@@ -325,7 +328,7 @@ t.test('without auth the receiver names the tenant', async (t) => {
   t.throws(() => pipelineOf('in').admit(aHead()), { code: 'unauthorized' });
 });
 
-t.test('what was rejected is cut out before the exporters, and told one by one', async (t) => {
+t.test('cuts rejected items out before the exporters, and counts them', async (t) => {
   const parts = fakeParts();
   const sink = createSink();
   const settled: string[] = [];
@@ -369,7 +372,7 @@ t.test('what was rejected is cut out before the exporters, and told one by one',
   t.equal(point(text, 'tracectl_exporter_sent_items_total', { exporter: 'out' }), 2);
 });
 
-t.test('rejected items are out of the body before it is normalized', async (t) => {
+t.test('cuts rejected items out before normalization', async (t) => {
   const parts = fakeParts();
   const seen: Batch[] = [];
   const { pipelineOf } = await running(
@@ -398,7 +401,7 @@ t.test('rejected items are out of the body before it is normalized', async (t) =
   t.equal(sealed.usage.events, 1);
 });
 
-t.test('a batch without accepted items goes only where its answer is kept', async (t) => {
+t.test('passes a batch without items only to the exporter that keeps its answer', async (t) => {
   const parts = fakeParts();
   const queue = createSink();
   const other = createSink();
@@ -435,7 +438,7 @@ t.test('a batch without accepted items goes only where its answer is kept', asyn
   t.same([queue.batches.length, other.batches.length], [1, 0]);
 });
 
-t.test('of several failures the batch may be tried again while one may pass', async (t) => {
+t.test('is retryable if one of several failures is', async (t) => {
   const parts = fakeParts();
   const a = createSink();
   const b = createSink();
@@ -450,7 +453,7 @@ t.test('of several failures the batch may be tried again while one may pass', as
           process: () => {},
           settle: (_batch, outcome) => {
             settled.push(outcome);
-            throw new Error('told too much');
+            throw new Error('must not throw');
           },
         }),
       ],
@@ -466,7 +469,7 @@ t.test('of several failures the batch may be tried again while one may pass', as
     throw new RetryableError('queue_full', 'The queue is full.', { retryAfterMs: 7 });
   });
   await t.rejects(accept(), { name: 'RetryableError', code: 'queue_full', retryAfterMs: 7 });
-  t.equal(b.batches.length, 1, 'the other exporter is not held up');
+  t.equal(b.batches.length, 1, 'the other exporter has it');
   b.behave('permanent');
   await t.rejects(accept(), { name: 'RetryableError', code: 'queue_full' });
   a.behave('permanent');
@@ -476,13 +479,11 @@ t.test('of several failures the batch may be tried again while one may pass', as
   });
   await t.rejects(accept(), { name: 'RetryableError', code: 'internal' });
   t.same(settled, ['failed', 'failed', 'failed', 'failed']);
-  const faults = logger.lines.filter(
-    ({ message }) => message === 'A component failed unexpectedly.',
-  );
+  const faults = logger.lines.filter(({ message }) => message === 'Component failed unexpectedly');
   t.same(
     faults.map(({ fields }) => fields.component),
     ['quotas', 'a'],
-    'one line each',
+    'one line for each component',
   );
   const text = await service.metricsText();
   t.equal(point(text, 'tracectl_receiver_refused_items_total', { receiver: 'in' }), 4);
@@ -493,52 +494,55 @@ t.test('of several failures the batch may be tried again while one may pass', as
   t.equal(point(text, 'tracectl_exporter_sent_items_total', { exporter: 'b' }), 1);
 });
 
-t.test('a queue runs the processors once and delivers to each exporter by itself', async (t) => {
-  const parts = fakeParts();
-  const sink = createSink();
-  const { pipelineOf, service } = await running(
-    t,
-    parts,
-    {
-      receivers: [parts.receiver('in')],
-      connectors: [parts.connector('queue')],
-      processors: [
-        parts.batchProcessor(
-          'normalization',
-          (batch) => observationBatch(rawOf(batch)),
-          'observations',
-        ),
-        parts.batchProcessor('sampler', (batch) =>
-          batch.kind === 'raw' ? batch : { ...batch, observations: batch.observations.slice(1) },
-        ),
-      ],
-      exporters: [
-        parts.exporter('good', { consume: (batch) => sink.consume(batch) }),
-        parts.exporter('bad', { consume: () => Promise.reject(new PermanentError('no', 'no')) }),
-      ],
-    },
-    { 'traces/in': 'in > > queue', 'traces/out': 'queue > normalization sampler > good bad' },
-  );
-  const pipeline = pipelineOf('queue');
-  const batch = nativeBatch(3);
-  const processed = await pipeline.process(batch);
-  t.equal(itemsOf(await pipeline.process(batch, true)), 2, 'a retry is processed, and not counted');
-  const [good, bad] = pipeline.branches;
-  await good?.consume(processed);
-  await t.rejects(Promise.resolve(bad?.consume(processed)), { code: 'no' });
-  t.equal(sink.batches.length, 1);
-  const text = await service.metricsText();
-  t.equal(
-    point(text, 'tracectl_processor_dropped_items_total', {
-      processor: 'sampler',
-      reason: 'left_out',
-    }),
-    1,
-  );
-  t.equal(point(text, 'tracectl_exporter_sent_items_total', { exporter: 'good' }), 2);
-});
+t.test(
+  'lets a queue run the processors once and deliver to each exporter separately',
+  async (t) => {
+    const parts = fakeParts();
+    const sink = createSink();
+    const { pipelineOf, service } = await running(
+      t,
+      parts,
+      {
+        receivers: [parts.receiver('in')],
+        connectors: [parts.connector('queue')],
+        processors: [
+          parts.batchProcessor(
+            'normalization',
+            (batch) => observationBatch(rawOf(batch)),
+            'observations',
+          ),
+          parts.batchProcessor('sampler', (batch) =>
+            batch.kind === 'raw' ? batch : { ...batch, observations: batch.observations.slice(1) },
+          ),
+        ],
+        exporters: [
+          parts.exporter('good', { consume: (batch) => sink.consume(batch) }),
+          parts.exporter('bad', { consume: () => Promise.reject(new PermanentError('no', 'no')) }),
+        ],
+      },
+      { 'traces/in': 'in > > queue', 'traces/out': 'queue > normalization sampler > good bad' },
+    );
+    const pipeline = pipelineOf('queue');
+    const batch = nativeBatch(3);
+    const processed = await pipeline.process(batch);
+    t.equal(itemsOf(await pipeline.process(batch, true)), 2, 'a retry is not counted');
+    const [good, bad] = pipeline.branches;
+    await good?.consume(processed);
+    await t.rejects(Promise.resolve(bad?.consume(processed)), { code: 'no' });
+    t.equal(sink.batches.length, 1);
+    const text = await service.metricsText();
+    t.equal(
+      point(text, 'tracectl_processor_dropped_items_total', {
+        processor: 'sampler',
+        reason: 'left_out',
+      }),
+      1,
+    );
+    t.equal(point(text, 'tracectl_exporter_sent_items_total', { exporter: 'good' }), 2);
+  },
+);
 
-t.test('a shutdown reports what it finished, cut and left on disk', async (t) => {
+t.test('reports finished, aborted and queued work after a shutdown', async (t) => {
   const parts = fakeParts();
   const finishing = Promise.withResolvers<void>();
   const { service, pipelineOf, clock, logger } = await running(
@@ -584,7 +588,7 @@ t.test('a shutdown reports what it finished, cut and left on disk', async (t) =>
   t.equal(service.health(false).ready, true);
   const stopped = service.shutdown();
   await finishing.promise;
-  t.equal(service.health(false).ready, false, 'not ready while receivers still finish');
+  t.equal(service.health(false).ready, false, 'not ready while receivers drain');
   first.release();
   clock.advance(500);
   clock.advance(1000);
@@ -598,14 +602,14 @@ t.test('a shutdown reports what it finished, cut and left on disk', async (t) =>
     logger.lines.map(({ message }) => message),
     [
       'Everything is ready. Begin running and processing data.',
-      'A component did not shut down in time.',
-      'A component failed to shut down.',
-      'Shut down.',
+      'Component did not shut down in time',
+      'Component failed to shut down',
+      'Service shut down',
     ],
   );
 });
 
-t.test('components find extensions and the service by capability', async (t) => {
+t.test('finds offers of extensions and of the service by capability', async (t) => {
   const STORE = capability<{ answer: number }>('store');
   const GIVEN = capability<string>('given');
   const parts = fakeParts();

@@ -67,7 +67,7 @@ const FATE = fc.constantFrom(
   'replace' as const,
 );
 
-t.test('every item is accounted for, whatever processors do', async (t) => {
+t.test('accounts for every item, whatever the processors do', async (t) => {
   const fates = fc.array(fc.array(FATE, { minLength: 4, maxLength: 4 }), {
     minLength: 1,
     maxLength: 3,
@@ -126,7 +126,7 @@ function checkAccounts(text: string, sink: Sink, requested: number): void {
   if (incoming !== sent) throw new Error(`${incoming} came out, ${sent} sent`);
 }
 
-t.test('a batch whose items are all dropped is accepted, and reaches no exporter', async (t) => {
+t.test('accepts a batch whose items are all dropped, and passes it to no exporter', async (t) => {
   const { pipeline, sink, text } = await running(t, [
     (batch) => {
       for (let item = 0; item < batch.requestItems; item++) drop(batch, item, 'test');
@@ -145,7 +145,7 @@ t.test('a batch whose items are all dropped is accepted, and reaches no exporter
 });
 
 t.test(
-  'the next processor and the exporters see the edited bytes, of large bodies too',
+  'passes edited bytes to the next processor and the exporters, of small and large bodies',
   async (t) => {
     const filler = 'x'.repeat(700_000);
     for (const size of ['small', 'large'] as const) {
@@ -188,7 +188,7 @@ t.test(
   },
 );
 
-t.test('masked escapes of a large body are scanned again in place', async (t) => {
+t.test('scans a large body again when masked bytes had escapes', async (t) => {
   const { pipeline } = await running(t, [
     (batch) => {
       const start = batch.index.bytes.indexOf('\\n');
@@ -202,7 +202,7 @@ t.test('masked escapes of a large body are scanned again in place', async (t) =>
   t.equal(batch.index.bytes.length, sealed.body.length, 'answers are rendered from a live index');
 });
 
-t.test('edited bytes that are no valid body fail the request, not the client', async (t) => {
+t.test('answers 503 when a processor makes the body invalid', async (t) => {
   const breaking =
     (hello: string) => (batch: Parameters<NonNullable<RequestProcessor['process']>>[0]) => {
       const range = helloIn(batch.index.bytes, itemRangeOf(batch.index, 0));
@@ -227,7 +227,7 @@ t.test('edited bytes that are no valid body fail the request, not the client', a
   await t.rejects(other.accept(received(nativeBatch(1)), request), full);
 });
 
-t.test('spans are masked without a second copy', async (t) => {
+t.test('masks spans without a copy of the body', async (t) => {
   const { pipeline, text } = await running(t, [
     (batch) => {
       const start = batch.index.bytes.indexOf('hello');

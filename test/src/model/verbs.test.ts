@@ -88,7 +88,7 @@ const VERB = fc.record({
   item: fc.nat(5),
 });
 
-t.test('every order of verbs leaves what they say, in every format', async () => {
+t.test('applies any order of verbs in every format', async () => {
   fc.assert(
     fc.property(
       fc.constantFrom(...FORMATS),
@@ -196,7 +196,7 @@ function checkSealed(sent: SealedBatch, batch: ReceivedBatch, fates: readonly Fa
   }
 }
 
-t.test('an untouched batch is sealed as it was received', async (t) => {
+t.test('seals an untouched batch as it was received', async (t) => {
   const sent = batchOf('native', 2, true);
   const batch = received(sent);
   const sealed = seal(batch, requestContext());
@@ -206,7 +206,7 @@ t.test('an untouched batch is sealed as it was received', async (t) => {
   t.ok([0, 1].every((item) => isOpen(batch, item)));
 });
 
-t.test('the first verdict of an item stays', async (t) => {
+t.test('keeps the first verdict of an item', async (t) => {
   const batch = received(batchOf('native', 2));
   reject(batch, 0, 'missing_field', 'is required', 'events[0].id');
   reject(batch, 0, 'invalid_field', 'later');
@@ -221,7 +221,7 @@ t.test('the first verdict of an item stays', async (t) => {
   t.equal(batch.items, 0);
 });
 
-t.test('a batch without items keeps its rejections and costs nothing', async (t) => {
+t.test('seals a batch without items with its rejections and no usage', async (t) => {
   for (const format of FORMATS) {
     const batch = received(batchOf(format, 2));
     drop(batch, 1, 'test');
@@ -232,7 +232,7 @@ t.test('a batch without items keeps its rejections and costs nothing', async (t)
   }
 });
 
-t.test('usage is measured after edits, also of masked escapes', async (t) => {
+t.test('measures usage after edits, also of masked escapes', async (t) => {
   const text = '{"events":[{"id":"a","inputs":{"x":"\\u0041\\u0042!"}}]}';
   const batch = received(rawBatch('native', Buffer.from(text), 1));
   const before = measure(batch).bytes;
@@ -272,7 +272,7 @@ t.test('a mask with the form of a number leaves a number', async (t) => {
   t.equal(measure(batch).bytes, before - 3);
 });
 
-t.test('bytes that items share are edited for every open item', async (t) => {
+t.test('counts an edit of shared bytes for every open item', async (t) => {
   for (const format of ['otlp_proto', 'otlp_json'] as const) {
     const batch = received(batchOf(format, 3));
     drop(batch, 0, 'test');
@@ -292,7 +292,7 @@ t.test('bytes that items share are edited for every open item', async (t) => {
   }
 });
 
-t.test('what is not in the batch is a fault of the processor', async (t) => {
+t.test('throws for items and bytes that the batch does not have', async (t) => {
   const batch = received(batchOf('native', 2));
   const { length } = batch.index.bytes;
   for (const item of [-1, 2, 0.5, Number.NaN]) {
@@ -318,7 +318,7 @@ t.test('what is not in the batch is a fault of the processor', async (t) => {
   t.throws(() => applyEdits(batch), /overlap/, 'two replacements of the same bytes');
 });
 
-t.test('an edit that adds or removes items is a fault of the processor', async (t) => {
+t.test('throws for an edit that adds or removes items', async (t) => {
   const batch = received(batchOf('native', 2));
   const at = batch.index.bytes.indexOf(',{"id":"o-1"');
   const end = batch.index.bytes.length - 2;

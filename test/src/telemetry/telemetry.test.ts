@@ -159,6 +159,30 @@ t.test('serves counters, gauges and histograms as text', async (t) => {
   t.notMatch(await metrics.text(), 'tracectl_test_size_bytes{store="sqlite"}');
 });
 
+t.test('waits for a gauge that answers later, and shows no value for one that fails', async (t) => {
+  const metrics = createMetrics();
+  t.teardown(() => metrics.shutdown());
+  const own = labelled(metrics, { store: 'redis' });
+  const name = 'tracectl_test_used';
+  let used = 1;
+  own.gauge(name, 'Used.', async () => {
+    await new Promise(setImmediate);
+    return [{ value: used, labels: { a: 'b' } }];
+  });
+  const stopRejecting = own.gauge(name, 'Used.', () => Promise.reject(new Error('away')));
+  own.gauge(name, 'Used.', () => {
+    throw new Error('away');
+  });
+  t.match(await metrics.text(), 'tracectl_test_used{store="redis",a="b"} 1\n');
+  used = 2;
+  const text = await metrics.text();
+  t.match(text, 'tracectl_test_used{store="redis",a="b"} 2\n', 'no value of an earlier scrape');
+  t.equal(text.match(/^tracectl_test_used\{/gm)?.length, 1);
+  stopRejecting();
+  own.gauge(name, 'Used.', () => new Promise(() => {}));
+  t.match(await metrics.text(), 'a="b"} 2\n', 'a source that never answers delays no other');
+});
+
 t.test('exports the metrics of the process', async (t) => {
   const clock = fakeClock();
   const metrics = createMetrics();
