@@ -95,6 +95,28 @@ t.test('the console encoding renders readable lines', async (t) => {
   t.match(lines[1], /error=plain\n$/);
 });
 
+t.test('escapes control characters in every encoding', async (t) => {
+  const hostile = 'a\x1b[31m\x07\x7f\x9b\u2028\u202e\r\nlevel=error';
+  for (const encoding of ['json', 'console'] as const) {
+    const lines: string[] = [];
+    const logger = createLogger({
+      level: 'info',
+      encoding,
+      write: (line) => void lines.push(line),
+    });
+    const cause = new Error(hostile);
+    logger.warn({ id: '\x1b[2J', path: hostile, list: [hostile], [hostile]: 1 }, hostile);
+    logger.warn({ err: new Error(hostile, { cause }), error: hostile }, 'Failed');
+    logger.warn({ error: new Error(hostile, { cause }) }, 'Failed');
+    for (const line of lines) {
+      const text = line.replace(/\n( {4}|$)/g, '');
+      t.notMatch(text, /[\p{Cc}\u2028\u202e]/u, encoding);
+      t.match(line, '\\u001b');
+    }
+    if (encoding === 'json') t.equal(JSON.parse(lines[0] ?? '').path, hostile, 'no text is lost');
+  }
+});
+
 t.test('writes the log to standard error and nothing to standard output', async (t) => {
   const script = `
     import { createLogger } from '${join(process.cwd(), 'src/telemetry/logger.ts')}';
