@@ -15,14 +15,14 @@ import { PAYLOAD_FIELDS } from '../model/observation.ts';
 import type { PayloadTexts } from '../store/observation-json.ts';
 import type { StoredObservation, TraceStore } from '../store/store.ts';
 
-/** Inflated bytes of batches that one reading request keeps at hand. */
+/** Bytes of batches, inflated, that one reading request keeps in memory. */
 const KEPT_BYTES = 16 * 1_048_576;
 
-/** Cuts payload fields out of the raw batches that hold them, for one request. */
+/** Reads payload fields from the raw batches that hold them, for one request. */
 export type PayloadReader = {
-  /** Fields whose batch is gone read as absent. Rejects with a `Refusal` where there is no room in memory. */
+  /** Fields of a removed batch are absent. Rejects with a `Refusal` if the bytes in flight leave no room. */
   read(observation: StoredObservation): Promise<PayloadTexts>;
-  /** Rejects with a `Refusal` where there is no room in memory; undefined where it is gone. */
+  /** Undefined if the batch was removed. Rejects with a `Refusal` if the bytes in flight leave no room. */
   batch(id: string): Promise<SealedBatch | undefined>;
   /** One item of a batch as it was accepted. */
   source(batch: SealedBatch, position: number): Promise<string>;
@@ -34,7 +34,7 @@ export function readPayloads(
   scanner: Scanner,
   reservation: ByteReservation,
 ): PayloadReader {
-  /** Every small batch in it is indexed. */
+  /** Small batches in it have an index. */
   const kept = new LruCache<string, SealedBatch>({
     maxEntries: Infinity,
     maxWeight: KEPT_BYTES,
@@ -52,7 +52,7 @@ export function readPayloads(
     return loaded;
   }
 
-  /** What is let go stays reserved: the next batch takes its place. */
+  /** The bytes of an evicted batch stay reserved for the next one. */
   async function makeRoom(loaded: SealedBatch): Promise<void> {
     const size = loaded.body.length + inflatedSizeHint(loaded.body, loaded.encoding);
     kept.makeRoom(size);
@@ -60,7 +60,7 @@ export function readPayloads(
     if (missing > 0) reservation.grow(missing);
   }
 
-  /** What is large is inflated, scanned and cut up in a thread. */
+  /** A thread inflates and scans large batches and cuts fields out of them. */
   function fieldsOf(
     source: SealedBatch,
     position: number,

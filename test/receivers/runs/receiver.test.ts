@@ -121,7 +121,7 @@ t.test('clients are told what they may send, without a key', async (t) => {
   const multipart = await fetch(`${url}/runs/multipart`, { method: 'POST', body: 'x' });
   t.equal(multipart.status, 404, 'so that clients fall back to /runs/batch');
   await receiver.shutdown(NO_DEADLINE);
-  await t.rejects(fetch(url));
+  await t.rejects(fetch(url), { message: 'fetch failed' });
 });
 
 t.test('a receiver with a project of its own needs no key', async (t) => {
