@@ -113,11 +113,10 @@ export function createReceiver(
     listener: config,
     pipeline,
     fallback: projectTenant(config.project),
-    register(listener, serve) {
-      // An HttpProtocol reads the body and renders the answers; src/http/native-protocol.ts is one.
-      const protocol = nativeProtocol('native');
-      listener.route(serve({ method: 'POST', path: '/api/v1/${type}', protocol }));
-    },
+    // An HttpProtocol reads the body and renders the answers; src/http/native-protocol.ts is one.
+    ingestRoutes: [
+      { method: 'POST', path: '/api/v1/${type}', protocol: nativeProtocol('native') },
+    ],
   });
 }
 `,

@@ -2,13 +2,13 @@ import type { ItemFailure, ObservationBatch } from '../../src/model/batch.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import type { TraceStore } from '../../src/store/store.ts';
 
-/** Writes of one batch at the most: where everything is refused, nobody tries each row. */
-const MOST_WRITES = 1000;
+/** Writes of one batch: if the store rejects every item, not every one is tried on its own. */
+const MAX_WRITES = 1000;
 
 /**
- * Writes a batch. Where the store refuses its data, halves of it are written by themselves, and halves of
- * them, until what is refused stands alone. Resolves with the items that are refused, while all others are
- * stored. Rejects where all are, or where something else fails: writing again changes nothing of what is there.
+ * Writes a batch. If the store rejects its data, halves of it are written, and halves of those, until only the rejected
+ * items remain. Resolves with the rejected items; all others are stored. Rejects if every item is rejected, or for any
+ * other error. Writing stored items again changes nothing.
  */
 export async function writeAllButPoison(
   traces: Pick<TraceStore, 'write'>,
@@ -22,12 +22,12 @@ export async function writeAllButPoison(
     const [from, to] = waiting.pop() ?? [0, 0];
     if (from === to) break;
     const part = observations.slice(from, to);
-    const error = await refusalOf(traces, { ...batch, observations: part });
+    const error = await dataErrorOf(traces, { ...batch, observations: part });
     if (error === undefined) continue;
     last = error;
     const middle = (from + to) >> 1;
-    // The first half comes first, so that what is refused is told in its order.
-    if (middle > from && writes < MOST_WRITES) waiting.push([middle, to], [from, middle]);
+    // The first half is on top, so that the rejected items are in their order.
+    if (middle > from && writes < MAX_WRITES) waiting.push([middle, to], [from, middle]);
     else {
       const { code, message } = error;
       failures.push(...part.map(({ index }) => ({ index, code, message })));
@@ -37,8 +37,8 @@ export async function writeAllButPoison(
   return failures;
 }
 
-/** What the store says against the data; undefined where it has it. */
-async function refusalOf(
+/** The store's error about the data; undefined if it stored them. */
+async function dataErrorOf(
   traces: Pick<TraceStore, 'write'>,
   batch: ObservationBatch,
 ): Promise<PermanentError | undefined> {

@@ -6,9 +6,9 @@ import { writeAllButPoison } from './bisection.ts';
 import type { PostgresExporterConfig } from './config.ts';
 
 /**
- *   observations ──▶ merged into their rows, with the raw batch if it is not there ──▶ done
- *                        │ the data is refused: halves, and halves of them
- *                        └──▶ what can be stored is stored, the rest is named
+ *   observations ──▶ merged into their rows, with the raw batch if it is missing ──▶ done
+ *                        │ data rejected: halves, and halves of those (bisection.ts)
+ *                        └──▶ valid items stored, rejected items named in the error
  */
 export function createExporter(
   settings: Settings,
@@ -26,7 +26,7 @@ export function createExporter(
       const [first] = failures;
       if (first === undefined) return;
       const about = { batch: batch.source.id, items: failures.length, code: first.code };
-      logger.warn(about, 'part of a batch is refused: all else of it is stored');
+      logger.warn(about, 'Items rejected by Postgres; the others are stored');
       throw new PermanentError(first.code, first.message, { failures });
     },
     async shutdown() {

@@ -13,7 +13,7 @@ import type { UsageTimes } from './tenancy/usage.ts';
 export type StoreDatabase = PostgresClient &
   Pick<Postgres, 'transaction' | 'transactionWithDeadline'> & {
     /**
-     * The first statement of a transaction that stores data of these projects: takes the accept lock until its end.
+     * The first statement of a transaction that stores data of the projects: takes the accept lock until its end.
      * Answers the deleted ones among them; the others cannot be deleted before the transaction ends.
      */
     lockForAccept(projectIds: readonly string[]): Question<ReadonlySet<string>>;

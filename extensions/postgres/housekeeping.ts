@@ -12,20 +12,26 @@ import {
   removeProjectStep,
 } from './batches/purge.ts';
 import type { Postgres } from './connection/pool.ts';
+import { rows } from './connection/statement.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import type { PostgresCounters } from './tenancy/counters.ts';
 import { sumUpStep } from './tenancy/usage.ts';
 
-/** How often it is looked for what nobody waits for any more. */
-const EVERY_MS = 5_000;
-/** How often it is looked for what is past its time. */
+/** How often deleted projects and free batches are looked for. */
+const INTERVAL_MS = 5_000;
+/** How often expired data is looked for. */
 const EXPIRE_MS = 60_000;
-/** How often days are made and dropped. */
+/** How often partitions are created and dropped. */
 const PARTITIONS_MS = 3_600_000;
-/** A batch of an expired trace has so long to go with its whole day, which costs next to nothing. */
+/**
+ * After how long a batch of an expired trace is removed row by row. Before that its whole day is usually dropped,
+ * which costs next to nothing.
+ */
 const FREE_MS = 26 * 3_600_000;
-const BETWEEN_MS = 5;
-const ROWS = 1000;
+/** The pause between two steps, for transactions that clients wait for. */
+const PAUSE_MS = 5;
+/** Rows that one step removes. */
+const STEP = 1000;
 
 export type PostgresHousekeepingParts = {
   readonly postgres: Postgres;
@@ -35,24 +41,24 @@ export type PostgresHousekeepingParts = {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
-  /** How long a line of the log of rejections is kept, in milliseconds. */
+  /** How long the log of rejections is kept, in milliseconds. */
   readonly rejectionsMaxAge: number;
 };
 
 export type PostgresHousekeeping = {
   /** A project was deleted. */
   wake(): void;
-  /** Removes all there is to remove now. */
+  /** Does everything that is due, and removes free batches whatever their age. */
   finish(): Promise<void>;
   close(): Promise<void>;
   crash(): void;
 };
 
 /**
- * Takes out what nobody can read any more, in steps. Of all processes one does it at a time:
+ * Removes data that no reader can reach any more, in steps. One process at a time does it:
  *
  *   deleted project ─▶ queue entries, dead letters, answers ─▶ traces, batches ─▶ logs, keys
- *   past its time   ─▶ traces ─▶ batches that nothing points into any more, whole partitions
+ *   expired         ─▶ traces ─▶ batches without a reference, whole partitions
  *   hours over      ─▶ usage summed up
  */
 export function postgresHousekeeping(parts: PostgresHousekeepingParts): PostgresHousekeeping {
@@ -62,9 +68,9 @@ export function postgresHousekeeping(parts: PostgresHousekeepingParts): Postgres
   const background = new Background({
     clock,
     logger,
-    everyMs: EVERY_MS,
-    betweenMs: BETWEEN_MS,
-    failure: 'what nobody needs any more could not be removed yet',
+    everyMs: INTERVAL_MS,
+    betweenMs: PAUSE_MS,
+    failure: 'Housekeeping step failed; it is retried',
     step: async () => {
       let hasMore = false;
       await queues.withAdvisoryLock('housekeeping', async () => {
@@ -87,12 +93,14 @@ export function postgresHousekeeping(parts: PostgresHousekeepingParts): Postgres
   };
 }
 
+/** The order of the steps, and when each is due. */
 class Keeper {
   readonly #parts: PostgresHousekeepingParts;
   readonly #removed: (reason: DropReason) => OnRemoved;
   #expiredAt: number | undefined;
   #partitionedAt: number | undefined;
-  #isPatient = true;
+  /** Whether free batches have time to go with their day. */
+  #waitsForPartitions = true;
 
   constructor(parts: PostgresHousekeepingParts) {
     this.#parts = parts;
@@ -102,12 +110,12 @@ class Keeper {
   expireNow(): void {
     this.#expiredAt = undefined;
     this.#partitionedAt = undefined;
-    this.#isPatient = false;
+    this.#waitsForPartitions = false;
   }
 
   async *work(): Steps {
     const { counters, postgres, clock } = this.#parts;
-    yield* repeat(() => counters.decideOverdue());
+    yield* repeat(() => counters.endOverdue());
     yield* this.#removeDeleted();
     const now = clock.now();
     if (isDue(this.#expiredAt, EXPIRE_MS, now)) {
@@ -116,7 +124,7 @@ class Keeper {
       this.#expiredAt = now;
     }
     if (isDue(this.#partitionedAt, PARTITIONS_MS, now)) {
-      // Noted first: where it fails it does not keep the rest from its turn.
+      // Noted first: a failure must not keep the following steps from running next time.
       this.#partitionedAt = now;
       await ensurePartitions(postgres, now);
       yield;
@@ -129,21 +137,21 @@ class Keeper {
   async *#removeFreeBatches(): Steps {
     const { postgres, clock } = this.#parts;
     const removed = this.#removed('retention');
-    const notedBefore = this.#isPatient ? clock.now() - FREE_MS : Number.MAX_SAFE_INTEGER;
+    const notedBefore = this.#waitsForPartitions ? clock.now() - FREE_MS : Number.MAX_SAFE_INTEGER;
     yield* repeat(() => removeFreeBatchesStep(postgres, notedBefore, removed));
-    if (this.#isPatient) yield* walkBatches(postgres, clock, removed);
+    if (this.#waitsForPartitions) yield* walkBatches(postgres, clock, removed);
     else yield* walkAllBatches(postgres, removed);
-    this.#isPatient = true;
+    this.#waitsForPartitions = true;
   }
 
   async *#removeDeleted(): Steps {
     const { postgres, queues, retention, clock, logger } = this.#parts;
     const removed = this.#removed('project_deleted');
-    const { rows } = await postgres.query(
+    const deleted = await rows<{ project: string }>(
+      postgres,
       'SELECT project FROM deleted_projects WHERE NOT is_purged',
     );
-    for (const row of rows) {
-      const project = String(row.project);
+    for (const { project } of deleted) {
       yield* repeat(() => queues.removeStep(project));
       yield* repeat(() => removeProjectStep(postgres, project, clock.now(), removed));
       yield* repeat(() => this.#deleteStep('rejections', 'project = $1', [project]));
@@ -152,16 +160,16 @@ class Keeper {
         project,
       ]);
       retention.forgetDeleted(project);
-      logger.info({ project }, 'everything that a deleted project held is removed');
+      logger.info({ project }, 'Data of a deleted project removed');
       yield;
     }
   }
 
   async *#expire(): Steps {
     const { postgres, queues, retention, clock, rejectionsMaxAge } = this.#parts;
-    const { rows } = await postgres.query('SELECT id FROM projects');
-    const windows = rows
-      .map(({ id }): [string, number] => [String(id), retention.since(String(id))])
+    const projects = await rows<{ id: string }>(postgres, 'SELECT id FROM projects');
+    const windows = projects
+      .map(({ id }): [string, number] => [id, retention.since(id)])
       .filter(([, since]) => since !== Number.MIN_SAFE_INTEGER);
     for (const [project, since] of windows) {
       yield* repeat(() => queues.expireStep(project, since));
@@ -179,11 +187,11 @@ class Keeper {
     where: string,
     values: readonly unknown[],
   ): Promise<boolean> {
-    const { rows } = await this.#parts.postgres.query(
-      `DELETE FROM ${table} WHERE n IN (SELECT n FROM ${table} WHERE ${where} LIMIT ${ROWS}) RETURNING 1`,
+    const { rows: removed } = await this.#parts.postgres.query(
+      `DELETE FROM ${table} WHERE n IN (SELECT n FROM ${table} WHERE ${where} LIMIT ${STEP}) RETURNING 1`,
       values,
     );
-    return rows.length === ROWS;
+    return removed.length === STEP;
   }
 }
 
@@ -193,10 +201,10 @@ function isDue(last: number | undefined, everyMs: number, now: number): boolean 
 
 function removedCounters(metrics: Metrics): (reason: DropReason) => OnRemoved {
   const names = {
-    traces: 'Traces that were removed, by reason: retention, project_deleted.',
-    observations: 'Observations that were removed with their traces, by reason.',
-    batches: 'Raw batches that were removed, by reason.',
-    bytes: 'Bytes of bodies that were removed, by reason.',
+    traces: 'Removed traces, by reason: retention, project_deleted.',
+    observations: 'Observations removed with their traces, by reason.',
+    batches: 'Removed raw batches, by reason.',
+    bytes: 'Bytes of removed bodies, by reason.',
   };
   const counters = Object.entries(names).map(([name, description]) => {
     const counter = metrics.counter(`tracectl_store_removed_${name}_total`, description);
@@ -207,7 +215,7 @@ function removedCounters(metrics: Metrics): (reason: DropReason) => OnRemoved {
   };
 }
 
-/** Steps until nothing is left. */
+/** Repeats a step until nothing is left. */
 async function* repeat(step: () => Promise<boolean>): Steps {
   while (await step()) yield;
 }

@@ -1,26 +1,26 @@
 import { randomBytes } from 'node:crypto';
-import type { Clock, Logger } from '../../src/component/component.ts';
+import type { Clock } from '../../src/component/component.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
 import { listen } from './connection/listener.ts';
 import type { PostgresSettings } from './connection/pool.ts';
 import type { PostgresClient } from './connection/statement.ts';
 
-type Kind = 'organization' | 'project' | 'key';
+type ChangedKind = 'organization' | 'project' | 'key';
 
-/** Tells the other processes of a change, when its transaction is committed. */
-export type Notify = (client: PostgresClient, kind: Kind, id: string) => Promise<void>;
+/** Notifies the other processes of a change. Postgres sends the notice when the transaction commits. */
+export type Notify = (client: PostgresClient, kind: ChangedKind, id: string) => Promise<void>;
 
 const CHANNEL = 'tracectl';
 
 /**
- * What other processes change: a notice makes them look at it at once. A notice can be missed; then keys are
- * asked for again after their time in the cache, and the rest after the connection is back.
+ * Changes that other processes make: a notice makes this process read them at once. Notices can be lost. Then keys are
+ * read again when their cache entries expire, and everything else when the connection is back.
  */
 export function notices(): {
   readonly notify: Notify;
   /**
-   * From when it resolves nothing is missed that is committed, if Postgres is there. What comes before
-   * `tenancy` is open is taken up then.
+   * If Postgres is available, every change committed after the promise resolves is heard. Notices that arrive before
+   * `tenancy` is open are applied then.
    */
   listen(
     settings: PostgresSettings,
@@ -28,10 +28,10 @@ export function notices(): {
     tenancy: Promise<Tenancy>,
   ): Promise<{ close(): Promise<void> }>;
 } {
-  /** This process needs no notice of its own. */
+  /** Marks the notices of this process, which it ignores. */
   const origin = randomBytes(9).toString('base64url');
 
-  async function take(payload: string, { organization, projects, keys }: Tenancy): Promise<void> {
+  async function apply(payload: string, { organization, projects, keys }: Tenancy): Promise<void> {
     const [from, kind, id = ''] = payload.split(' ');
     if (from === origin) return;
     if (kind === 'key') keys.changed(id);
@@ -39,7 +39,7 @@ export function notices(): {
     if (kind === 'organization') await organization.refresh();
   }
 
-  /** Anything may have changed. */
+  /** After an interruption: any change may have been missed. */
   async function refreshAll({ organization, projects, keys }: Tenancy): Promise<void> {
     keys.changed(undefined);
     await organization.refresh();
@@ -54,32 +54,30 @@ export function notices(): {
       const { logger } = settings;
       let isOpen = false;
       let working = Promise.resolve();
-      const work = (what: (open: Tenancy) => Promise<void>): void => {
+      const inOrder = (work: (open: Tenancy) => Promise<void>): void => {
         working = working
-          .then(async () => what(await tenancy))
-          .catch((error: unknown) => failed(logger, error));
+          .then(async () => work(await tenancy))
+          .catch((error: unknown) => {
+            logger.warn({ err: error }, 'Change of another process could not be read');
+          });
       };
-      const heard = listen(settings, CHANNEL, clock, {
-        onNotice: (payload) => work((open) => take(payload, open)),
+      const listening = listen(settings, CHANNEL, clock, {
+        onNotice: (payload) => inOrder((open) => apply(payload, open)),
         onListening: () => {
-          // The first time nothing has been read yet.
+          // At the start nothing has been read yet.
           if (!isOpen) return;
-          logger.info({}, 'notices of other processes are heard again');
-          work(refreshAll);
+          logger.info({}, 'Notices of other processes are heard again');
+          inOrder(refreshAll);
         },
       });
-      await heard.tried;
+      await listening.tried;
       isOpen = true;
       return {
         async close() {
-          await heard.close();
+          await listening.close();
           await working;
         },
       };
     },
   };
-}
-
-function failed(logger: Logger, error: unknown): void {
-  logger.warn({ error }, 'a change that another process made could not be read');
 }

@@ -1,9 +1,8 @@
 import type { RequestHead } from '../../src/component/component.ts';
 
 /**
- * The API key of a request: `Authorization: Bearer <key>` or `x-api-key: <key>`. Undefined where there is
- * none, where a header is malformed or repeated, and where the two name different keys: which of them
- * was meant is not ours to guess.
+ * The API key of a request: `Authorization: Bearer <key>` or `x-api-key: <key>`. Undefined if there is none, if a
+ * header is malformed or repeated, or if the two headers have different keys: the intended one is unknown.
  */
 export function credentialOf(head: RequestHead): string | undefined {
   const bearer = bearerOf(head.headers.get('authorization'));
@@ -13,11 +12,11 @@ export function credentialOf(head: RequestHead): string | undefined {
   return bearer ?? plain;
 }
 
-/** Undefined where the header is absent, null where it is no single credential. */
+/** Undefined if the header is absent, null if it is not a single credential. */
 function bearerOf(values: readonly string[] | undefined): string | null | undefined {
   if (values === undefined) return undefined;
   if (values.length !== 1) return null;
-  // RFC 9110: the scheme's case does not matter.
+  // RFC 9110: the scheme is case-insensitive.
   return /^bearer +([\x21-\x7e]+)$/i.exec((values[0] ?? '').trim())?.[1] ?? null;
 }
 

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import type { Tenant } from '../../src/model/batch.ts';
 import type { AuthConfig } from './config.ts';
 
-/** Keys of the configuration, compared by their hash: the time it takes says nothing about a token. */
+/** Keys of the configuration, compared by their hash, so that the time reveals nothing about a token. */
 export function fixedKeys(
   keys: NonNullable<AuthConfig['keys']>,
 ): (token: string) => Tenant | undefined {

@@ -3,22 +3,22 @@ import { LruCache } from '../../src/component/lru.ts';
 import type { ApiKey, KeyStore } from '../../src/tenancy/contract.ts';
 
 /**
- * Keys by the hash of their token, so that a known key costs no question to the store.
+ * Keys by the hash of their token, so that a known key needs no query of the store.
  *
- *   find(hash) ─▶ remembered and fresh? ─▶ the key, at once
- *                      └─ no ─▶ one question to the store per hash ─▶ remembered for `ttl`
- *   store.onChange(key) ─▶ forgotten at once
+ *   find(hash) ─▶ cached and fresh? ─▶ the key, synchronously
+ *                      └─ no ─▶ one query of the store per hash ─▶ cached for `ttl`
+ *   store.onChange(key) ─▶ evicted at once
  */
 export type KeyCache = {
-  /** `digest` is the base64 SHA-256 of a token. Rejects when the store does. */
+  /** `digest` is the base64 SHA-256 of a token. Rejects if the store does. */
   find(digest: string): ApiKey | undefined | Promise<ApiKey | undefined>;
   close(): void;
 };
 
 const MAX_ENTRIES = 10_000;
-/** Unknown keys are remembered briefly, so that a misconfigured client does not ask the store each time. */
+/** Unknown keys are cached briefly, so that a misconfigured client does not query the store each time. */
 const UNKNOWN_TTL_MS = 1_000;
-/** A key that changes this often while it is looked up is not remembered. */
+/** A key that changes this often during its lookup is not cached. */
 const MAX_LOOKUPS = 3;
 
 type Entry = { readonly key: ApiKey | undefined; readonly freshUntil: number };
@@ -42,7 +42,7 @@ export function cacheKeys(keys: KeyStore, clock: Clock, ttl: number): KeyCache {
         remember(digest, key);
         return key;
       }
-      // Something changed meanwhile: the answer may be from before a revocation.
+      // A key changed during the lookup: the result may predate a revocation.
       if (i === MAX_LOOKUPS) return key;
     }
   }

@@ -16,7 +16,7 @@ import { cacheKeys } from './key-cache.ts';
  *   head ─▶ one credential? ─▶ checksum ─▶ hash ─▶ cache ─▶ store ─▶ active? ─▶ tenant
  *             └───────────────────┴───────── any "no": the same 401 ────┘
  *
- * Whether the key may do what is asked, the pipeline decides.
+ * The pipeline checks the permissions of the key.
  */
 export function createProcessor(settings: Settings, config: AuthConfig): RequestProcessor {
   if (config.keys !== undefined) return authenticateByKeys(fixedKeys(config.keys));
@@ -69,7 +69,7 @@ function authenticateByStore(settings: Settings, config: AuthConfig): RequestPro
   };
 }
 
-/** One answer for every reason: which of them it was is nobody's business but the key's owner's. */
+/** The same answer for every reason, so that it reveals nothing about a key. */
 function unauthorized(): Refusal {
   return new Refusal('unauthorized', 'The API key is missing or invalid.');
 }

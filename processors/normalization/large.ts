@@ -10,7 +10,7 @@ export type Observed = {
   readonly failures: readonly ItemFailure[];
 };
 
-/** What crosses back: custom fields as text, which one client may make megabytes of. */
+/** The reply of the thread. Custom fields, which may be megabytes, cross as text. */
 export type ObservedLarge = {
   readonly observations: readonly {
     readonly rest: Omit<Observation, 'customFields'>;
@@ -19,9 +19,9 @@ export type ObservedLarge = {
   readonly failures: readonly ItemFailure[];
 };
 
-/** Observes large batches in a thread of its own: a hostile one takes seconds. */
+/** Normalizes large batches in a thread, because a hostile batch takes seconds. */
 export type LargeObserver = {
-  /** Rejects with `RetryableError` when the thread is lost. */
+  /** Rejects with `RetryableError` if the thread ends early. */
   observe(batch: SealedBatch): Promise<Observed>;
   close(): Promise<void>;
 };
@@ -49,7 +49,7 @@ function revived({ rest, customFields }: ObservedLarge['observations'][number]):
     : withCustomFieldsText(rest, customFields);
 }
 
-/** What is told of an accepted item that cannot be read. */
+/** The failure to report for an accepted item that cannot be read. */
 export function itemFailure({ index, error }: UnreadableItem): ItemFailure {
   const message = error instanceof Error ? error.message : String(error);
   const code = error instanceof PermanentError ? error.code : 'unreadable_event';

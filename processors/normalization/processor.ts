@@ -5,11 +5,11 @@ import type { Observed } from './large.ts';
 import { createLargeObserver, itemFailure } from './large.ts';
 
 /**
- * Raw items become observations: narrow fields are decoded, payloads stay in the raw batch, which goes
- * along as the observations' source. Large batches are read in a thread.
+ * Turns raw items into observations: decodes narrow fields and leaves payloads in the raw batch, the source of the
+ * observations. Large batches are normalized in a thread.
  *
  *   raw batch ── its items, one by one ─┬─ observation ─────────────▶ observation batch ─▶ exporters
- *                                       └─ cannot be read: counted, logged, set aside by the queue; its siblings go on
+ *                                       └─ cannot be read: counted, logged, a dead letter of the queue
  */
 export function createProcessor(settings: Settings): BatchProcessor<'raw'> {
   const failedItems = settings.metrics.counter(
@@ -30,7 +30,7 @@ export function createProcessor(settings: Settings): BatchProcessor<'raw'> {
     const [first] = failures;
     settings.logger.warn(
       { batch: source.id, format: source.format, failed: failures.length, ...first },
-      'Items could not be normalized.',
+      'Items could not be normalized',
     );
     return { kind: 'observations', source, observations, failures };
   }

@@ -20,27 +20,30 @@ export function quotaReport(
   allowance: Allowance,
   metrics: Metrics,
 ): QuotaReport {
-  const organizations = new Map<string, () => UsageInForce | undefined>();
+  const organizations = new Map<string, UsageSource>();
   const note = (id: string): void => {
     if (!organizations.has(id))
       organizations.set(
         id,
-        lastRead(() => counters.read(id)),
+        usageSource(() => counters.read(id)),
       );
   };
   note(allowance.organizationId);
-  const usage = () =>
-    [...organizations].flatMap(([organization, read]) => {
-      const used = read();
+  const lastUsage = () =>
+    [...organizations].flatMap(([organization, { last }]) => {
+      const used = last();
       return used === undefined ? [] : [{ organization, ...used }];
     });
   const used = (name: string, description: string, read: (used: UsageInForce) => number) =>
-    metrics.gauge(name, description, () =>
-      usage().map((each) => ({
-        value: read(each),
-        labels: { organization: each.organization },
-      })),
-    );
+    metrics.gauge(name, description, async () => {
+      const points = await Promise.all(
+        [...organizations].map(async ([organization, { now }]) => {
+          const usage = await now();
+          return usage === undefined ? [] : [{ value: read(usage), labels: { organization } }];
+        }),
+      );
+      return points.flat();
+    });
   const limit = (name: string, description: string, read: () => number | null) =>
     metrics.gauge(name, description, () => {
       const value = read();
@@ -70,7 +73,7 @@ export function quotaReport(
   ];
   return {
     note,
-    health: () => healthOf(usage(), allowance),
+    health: () => healthOf(lastUsage(), allowance),
     close() {
       for (const remove of removers) remove();
     },
@@ -115,24 +118,39 @@ function ownDetails({ organization, month, hour }: OrganizationUsage): [string, 
   ];
 }
 
-/** Reports are synchronous: with counters in Redis a report shows the previous read and starts the next one. */
-function lastRead(
-  read: () => UsageInForce | Promise<UsageInForce>,
-): () => UsageInForce | undefined {
-  let last: UsageInForce | undefined;
-  return () => {
-    const answer = read();
-    if (!(answer instanceof Promise)) {
-      last = answer;
-      return last;
+/** The usage of one organization. */
+type UsageSource = {
+  /** Undefined if the counters cannot be read. */
+  now(): Promise<UsageInForce | undefined>;
+  /** Health is synchronous: with counters in Redis it shows the newest read, and starts the next one. */
+  last(): UsageInForce | undefined;
+};
+
+function usageSource(read: () => UsageInForce | Promise<UsageInForce>): UsageSource {
+  let newest: UsageInForce | undefined;
+
+  async function now(): Promise<UsageInForce | undefined> {
+    try {
+      newest = await read();
+      return newest;
+    } catch {
+      return undefined;
     }
-    answer.then(
-      (found) => {
-        last = found;
-      },
-      // The next report retries.
-      () => {},
-    );
-    return last;
+  }
+
+  return {
+    now,
+    last() {
+      const answer = read();
+      if (!(answer instanceof Promise)) return answer;
+      answer.then(
+        (found) => {
+          newest = found;
+        },
+        // The next report retries.
+        () => {},
+      );
+      return newest;
+    },
   };
 }

@@ -191,9 +191,19 @@ if state[2] == server() then return state[1] end
 return false
 `;
 
-/** KEYS state, month, hour; ARGV scope. Answers events and bytes. */
-export const READ = `
-return {redis.call('HGET', KEYS[2], ARGV[1]) or '0', redis.call('HGET', KEYS[3], ARGV[1]) or '0'}
+/**
+ * KEYS state, month, hour
+ * ARGV epoch, scope
+ * Answers {'ok', events, bytes}, or {'epoch'} if the counters were lost or replaced
+ */
+export const READ = `${SERVER}
+local state = redis.call('HMGET', KEYS[1], 'epoch', 'server')
+if state[1] ~= ARGV[1] or state[2] ~= server() then return {'epoch'} end
+return {
+  'ok',
+  redis.call('HGET', KEYS[2], ARGV[2]) or '0',
+  redis.call('HGET', KEYS[3], ARGV[2]) or '0',
+}
 `;
 
 /**

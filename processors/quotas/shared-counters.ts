@@ -70,10 +70,7 @@ export function sharedCounters(options: SharedCountersOptions): SharedCounters {
       else if (answer === 'later') at = Number(detail) * HOUR_MS;
       else return refused(answer === 'month' ? 'monthly_limit' : 'hourly_limit', detail, window);
     }
-    throw new RetryableError(
-      'quota_counters',
-      'The quota counters are being rebuilt. Retry the request.',
-    );
+    throw rebuilding();
   }
 
   return {
@@ -96,14 +93,29 @@ export function sharedCounters(options: SharedCountersOptions): SharedCounters {
     async read(organizationId, projectId = ORGANIZATION) {
       const window = windowAt(clock.now());
       const { state, month, hour } = counterKeys(key, organizationId, window);
-      const [events, bytes] = (await run(READ, [state, month, hour], [projectId])) as string[];
-      return {
-        month: { events: Number(events), resetsAt: window.monthEnd },
-        hour: { bytes: Number(bytes), resetsAt: window.hourEnd },
-      };
+      for (let attempt = 0; attempt < MAX_ATTEMPTS; attempt++) {
+        const epoch = await known.current(organizationId);
+        const answer = (await run(READ, [state, month, hour], [epoch, projectId])) as string[];
+        const [outcome, events, bytes] = answer;
+        if (outcome === 'ok') {
+          return {
+            month: { events: Number(events), resetsAt: window.monthEnd },
+            hour: { bytes: Number(bytes), resetsAt: window.hourEnd },
+          };
+        }
+        known.expire(organizationId, epoch);
+      }
+      throw rebuilding();
     },
     close: () => settlements.close(),
   };
+}
+
+function rebuilding(): RetryableError {
+  return new RetryableError(
+    'quota_counters',
+    'The quota counters are being rebuilt. Retry the request.',
+  );
 }
 
 function reserveArguments(

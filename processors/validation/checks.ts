@@ -24,7 +24,7 @@ export type Problem = {
 /** One rule about one field of one item. An optional field that is null counts as absent. */
 export type Rule = (index: JsonIndex, position: number) => Problem | undefined;
 
-/** Where a field stands, by its path and slot. Several names for one field are decided per item. */
+/** The place of a field: its path and slot. A field with several names has its place per item. */
 export type FieldAt = (index: JsonIndex, position: number) => Named;
 export type Named = { readonly name: string; readonly slot: number };
 
@@ -43,7 +43,7 @@ export function requiredId(field: FieldAt): Rule {
   };
 }
 
-/** An id that need not be there; an empty one counts as absent. */
+/** An optional id; an empty one counts as absent. */
 export function optionalId(field: FieldAt): Rule {
   return (index, position) => {
     const { name, slot } = field(index, position);
@@ -60,10 +60,10 @@ function isIdAt(index: JsonIndex, position: number, slot: number): boolean {
   if (index.bytes[start] !== 0x22) return false;
   const end = endOf(index, position, slot);
   const length = end - start - 2;
-  // No escape is longer than six bytes for each byte it stands for.
+  // An escape has at most six bytes per byte of the id.
   if (length > 6 * MAX_ID_BYTES) return false;
   if (!hasEscapes(index, start, end)) return length > 0 && length <= MAX_ID_BYTES;
-  // The answer will want the item's own id, too: long ones are decoded once.
+  // The answer needs the item's own id, too: it is decoded once.
   if (slot === idSlot(index, position)) return ownId(index, position) !== undefined;
   return isId(stringAt(index, position, slot) ?? '');
 }
@@ -86,7 +86,7 @@ export function requiredMember(field: FieldAt, members: readonly string[]): Rule
     if (typeAt(index, position, slot) !== 'string') return invalid(name, rule);
     const start = startOf(index, position, slot) + 1;
     if (nodeFor(table, index.bytes, start, endOf(index, position, slot) - 1)) return undefined;
-    // It may still be a member that is spelled with escapes; none of them is long.
+    // The member may be spelled with escapes; every member is short.
     const isShort = endOf(index, position, slot) - start <= 128;
     const text = isShort ? stringAt(index, position, slot) : undefined;
     return text !== undefined && members.includes(text) ? undefined : invalid(name, rule);
@@ -114,7 +114,7 @@ export function optionalInstant(name: string, slot: number, epochMs: boolean): R
 export const eventVersion: Rule = (index, position) => {
   if (isSmallInteger(index, position, COMMON.event_version)) return undefined;
   if (!isPresent(index, position, COMMON.event_version)) return undefined;
-  // Nothing longer is decoded only to be refused.
+  // Avoids decoding a long text only to refuse it.
   const isShort = lengthAt(index, position, COMMON.event_version) <= MAX_SPELLING;
   const text = isShort ? textAt(index, position, COMMON.event_version) : undefined;
   if (text !== undefined && parseVersion(text) !== undefined) return undefined;
@@ -141,7 +141,7 @@ export function optionalInteger(name: string, slot: number): Rule {
   };
 }
 
-/** The common case, told without making a string of it: up to 15 digits and nothing else. */
+/** The common case, checked without building a string: only digits, at most 15. */
 function isSmallInteger(index: JsonIndex, position: number, slot: number): boolean {
   const start = startOf(index, position, slot);
   const end = endOf(index, position, slot);

@@ -32,7 +32,7 @@ const PARENT_OBSERVATION_ID: Named = {
 const traceId: Named = { name: 'trace_id', slot: COMMON.trace_id };
 const operation: Named = { name: 'operation', slot: NATIVE.operation };
 const status: Named = { name: 'status', slot: NATIVE.status };
-/** Where neither is sent, `kind` is the one that is missing. */
+/** If neither is sent, the missing field is `kind`. */
 const kindField: FieldAt = (index, position) =>
   kindSlot(index, position) === RUN_TYPE.slot && isPresent(index, position, RUN_TYPE.slot)
     ? RUN_TYPE

@@ -14,7 +14,7 @@ import {
 const traceId: Named = { name: 'trace_id', slot: COMMON.trace_id };
 const parentRunId: Named = { name: 'parent_run_id', slot: RUN.parent_run_id };
 
-/** Rules of a run (spec 2.4): an id, and whatever else is sent in a form that can be read. */
+/** Rules of a run (spec 2.4): an id, and every other sent field in a readable form. */
 export const RUN_RULES: readonly Rule[] = [
   requiredId(itemIdField),
   optionalId(() => traceId),

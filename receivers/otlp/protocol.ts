@@ -10,7 +10,7 @@ import { renderExportResponse, renderRpcStatus } from '../../src/model/otlp/resp
 const PROTOBUF = 'application/x-protobuf';
 const JSON_TYPE = 'application/json';
 
-/** OTLP/HTTP: every answer, errors too, is in the encoding of its request (spec 4.2). */
+/** OTLP/HTTP: every answer, errors included, has the encoding of its request (spec 4.2). */
 export function otlpProtocol(maxSpans: number): HttpProtocol {
   return {
     maxItems: maxSpans,
@@ -37,7 +37,7 @@ function checkHead(head: RequestHead): { format: Format; encoding: Encoding } {
   return { format: type === PROTOBUF ? 'otlp_proto' : 'otlp_json', encoding };
 }
 
-/** Protobuf where the request's type is neither. */
+/** Protobuf if the request has another type. */
 function answerType(head: RequestHead): string {
   return mediaTypeOf(head) === JSON_TYPE ? JSON_TYPE : PROTOBUF;
 }

@@ -7,8 +7,8 @@ import { EXPORT_PATH, otlpGrpcProtocol } from './grpc-protocol.ts';
 import { otlpProtocol } from './protocol.ts';
 
 /**
- * The service's own path, the one that collectors append, and the one that LangSmith's clients use in
- * their OpenTelemetry mode.
+ * The path of this service, the path that collectors append, and the path of LangSmith's clients in their
+ * OpenTelemetry mode.
  */
 const PATHS = ['/api/public/otel/v1/traces', '/v1/traces', '/api/v1/otel/v1/traces'];
 const MIB = 1_048_576;

@@ -4,8 +4,8 @@ import type { Route } from '../../src/http/routes.ts';
 import { Refusal } from '../../src/model/errors.ts';
 
 /**
- * What LangSmith's clients ask first, without a key. Without `use_multipart_endpoint: false` they would
- * send multipart bodies; the sizes keep their batches well within ours.
+ * The answer to the first request of LangSmith's clients, which has no key. Without `use_multipart_endpoint: false`
+ * they send multipart bodies; the sizes keep their batches well within the limits of this receiver.
  */
 const INFO = JSON.stringify({
   version: '0.1.0',
@@ -30,8 +30,8 @@ export const infoRoute: Route = {
 };
 
 /**
- * Multipart bodies are not served, and clients that send them all the same must hear 404: on it they turn
- * to `/runs/batch`, on any other refusal they throw the data away.
+ * Multipart bodies are not served. Clients that send them nevertheless need a 404: then they switch to `/runs/batch`,
+ * while on any other refusal they discard the data.
  */
 export const multipartRoute: Route = {
   method: 'POST',

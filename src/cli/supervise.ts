@@ -59,7 +59,7 @@ export async function supervise(supervision: Supervision): Promise<number> {
   await assertFree(sharedEndpoints(config));
   const logger = createLogger(config.service.telemetry.logs);
   const events = watchProcess(logger);
-  const metrics = createMetrics();
+  const metrics = createMetrics(systemClock);
   const supervisor = createSupervisor({
     ...{ count, clock: systemClock, logger, metrics },
     spawn: (index) => spawnWorker(index, supervision, current.files),

@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline/promises';
 import type { Clock } from '../component/component.ts';
+import { escapeControlsInText } from '../telemetry/control-characters.ts';
 
 /** The streams and signals that a command uses; a test passes its own. */
 export type Terminal = {
@@ -45,8 +46,9 @@ export function processTerminal(): ProcessTerminal {
     onInterrupt,
     env: process.env,
     cwd: process.cwd(),
-    out: (text) => void process.stdout.write(`${text}\n`),
-    err: (text) => void process.stderr.write(`${text}\n`),
+    // Names, ids and messages of clients and servers are in these texts.
+    out: (text) => void process.stdout.write(`${escapeControlsInText(text)}\n`),
+    err: (text) => void process.stderr.write(`${escapeControlsInText(text)}\n`),
     async flush() {
       await Promise.all([written(process.stdout), written(process.stderr)]);
     },
@@ -63,7 +65,7 @@ function written(stream: NodeJS.WriteStream): Promise<void> {
 async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return await lines.question(question);
+    return await lines.question(escapeControlsInText(question));
   } finally {
     lines.close();
   }

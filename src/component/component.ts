@@ -184,16 +184,18 @@ export type Labels = Readonly<Record<string, string>>;
 export type Counter = { add(amount: number, labels?: Labels): void };
 export type Histogram = { record(value: number, labels?: Labels): void };
 
+export type GaugePoint = { readonly value: number; readonly labels?: Labels };
+export type GaugeReader = () => readonly GaugePoint[] | Promise<readonly GaugePoint[]>;
+
 /** The daemon's own metrics; src/telemetry implements them, and docs/metrics.md lists their names. */
 export type Metrics = {
   counter(name: string, description: string): Counter;
   histogram(name: string, description: string, unit?: string): Histogram;
-  /** `read` is called at every scrape. Returns a function that removes the gauge. */
-  gauge(
-    name: string,
-    description: string,
-    read: () => { value: number; labels?: Labels }[],
-  ): () => void;
+  /**
+   * `read` is called at every scrape, which waits for its answer. A read that rejects, or takes too long, shows no
+   * value. Returns a function that removes the gauge.
+   */
+  gauge(name: string, description: string, read: GaugeReader): () => void;
 };
 
 /** The offers of a running service to its components. */

@@ -129,7 +129,7 @@ function createFrame({
   const ownLogger = given.logger === undefined ? createLogger(telemetry.logs) : undefined;
   const root: Logger = given.logger ?? ownLogger ?? createLogger(telemetry.logs);
   const logger = withFields(root, { component: 'service' });
-  const metrics = createMetrics();
+  const metrics = createMetrics(clock);
   const health = createHealth(clock);
   const sharesPorts = worker.count > 1;
   const ports: Ports = {

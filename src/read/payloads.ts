@@ -15,14 +15,14 @@ import { PAYLOAD_FIELDS } from '../model/observation.ts';
 import type { PayloadTexts } from '../store/observation-json.ts';
 import type { StoredObservation, TraceStore } from '../store/store.ts';
 
-/** Bytes of batches, inflated, that one reading request keeps in memory. */
+/** Inflated bytes of batches that one reading request caches. */
 const KEPT_BYTES = 16 * 1_048_576;
 
-/** Reads payload fields from the raw batches that hold them, for one request. */
+/** Cuts payload fields out of raw batches, for one request. */
 export type PayloadReader = {
-  /** Fields of a removed batch are absent. Rejects with a `Refusal` if the bytes in flight leave no room. */
+  /** Fields of an expired batch are absent. Rejects with a `Refusal` if memory is short. */
   read(observation: StoredObservation): Promise<PayloadTexts>;
-  /** Undefined if the batch was removed. Rejects with a `Refusal` if the bytes in flight leave no room. */
+  /** Undefined if the batch has expired. Rejects with a `Refusal` if memory is short. */
   batch(id: string): Promise<SealedBatch | undefined>;
   /** One item of a batch as it was accepted. */
   source(batch: SealedBatch, position: number): Promise<string>;
@@ -52,7 +52,7 @@ export function readPayloads(
     return loaded;
   }
 
-  /** The bytes of an evicted batch stay reserved for the next one. */
+  /** The reservation of an evicted batch remains: the next batch uses it. */
   async function makeRoom(loaded: SealedBatch): Promise<void> {
     const size = loaded.body.length + inflatedSizeHint(loaded.body, loaded.encoding);
     kept.makeRoom(size);
@@ -60,7 +60,7 @@ export function readPayloads(
     if (missing > 0) reservation.grow(missing);
   }
 
-  /** A thread inflates and scans large batches and cuts fields out of them. */
+  /** Large batches are inflated, scanned and cut in a thread. */
   function fieldsOf(
     source: SealedBatch,
     position: number,

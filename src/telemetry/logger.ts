@@ -2,6 +2,7 @@ import type { DestinationStream } from 'pino';
 import { destination as openDestination, pino } from 'pino';
 import type { Logger } from '../component/component.ts';
 import { renderConsole } from './console.ts';
+import { escapeControlsInText } from './control-characters.ts';
 
 export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
 export type LogEncoding = 'console' | 'json';
@@ -40,7 +41,7 @@ const SECRET_TEXTS: readonly [RegExp, string][] = [
 
 export function createLogger(options: LoggerOptions): ServiceLogger {
   const sink = options.write === undefined ? standardError() : { write: options.write, flush() {} };
-  const render = options.encoding === 'console' ? renderConsole : (line: string) => line;
+  const render = options.encoding === 'console' ? renderConsole : escapeControlsInText;
   const stream: DestinationStream = { write: (line) => sink.write(mask(render(line))) };
   const root = pino(
     {

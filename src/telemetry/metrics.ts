@@ -6,7 +6,15 @@ import {
   MeterProvider,
   MetricReader,
 } from '@opentelemetry/sdk-metrics';
-import type { Counter, Histogram, Labels, Metrics } from '../component/component.ts';
+import type {
+  Clock,
+  Counter,
+  GaugePoint,
+  GaugeReader,
+  Histogram,
+  Labels,
+  Metrics,
+} from '../component/component.ts';
 
 /** The metrics of one service, and their rendering for Prometheus. */
 export type ServiceMetrics = Metrics & {
@@ -19,6 +27,8 @@ export type ServiceMetrics = Metrics & {
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 const BYTES = Array.from({ length: 18 }, (_, i) => 2 ** (i + 7));
+/** Well below the 10 s that Prometheus gives a scrape by default. */
+const READ_MS = 2_000;
 const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 
 /**
@@ -27,7 +37,7 @@ const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
  *
  *   add(1, labels) ──▶ cell.value += 1          collect ──▶ observe(cell.value, labels) ──▶ text
  */
-export function createMetrics(): ServiceMetrics {
+export function createMetrics(clock: Clock): ServiceMetrics {
   const reader = new PullReader();
   const provider = new MeterProvider({ readers: [reader] });
   const meter = provider.getMeter('tracectl');
@@ -42,7 +52,7 @@ export function createMetrics(): ServiceMetrics {
     histogram: (name, description, unit) =>
       remember(histograms, name, () => histogram(meter, name, description, unit)),
     gauge(name, description, read) {
-      const readers = remember(gauges, name, () => gauge(meter, name, description));
+      const readers = remember(gauges, name, () => gauge(meter, name, description, clock));
       readers.add(read);
       return () => void readers.delete(read);
     },
@@ -73,13 +83,14 @@ export function labelled(metrics: Metrics, own: Labels): Metrics {
       return { record: (value, labels) => histogram.record(value, join(labels)) };
     },
     gauge: (name, description, read) =>
-      metrics.gauge(name, description, () =>
-        read().map(({ value, labels }) => ({ value, labels: { ...own, ...labels } })),
-      ),
+      metrics.gauge(name, description, () => {
+        const points = read();
+        const join = (all: readonly GaugePoint[]) =>
+          all.map(({ value, labels }) => ({ value, labels: { ...own, ...labels } }));
+        return points instanceof Promise ? points.then(join) : join(points);
+      }),
   };
 }
-
-type GaugeReader = () => { value: number; labels?: Labels }[];
 
 class PullReader extends MetricReader {
   constructor() {
@@ -137,14 +148,29 @@ function boundaries(name: string, unit: string | undefined): number[] {
   return COUNTS;
 }
 
-function gauge(meter: Meter, name: string, description: string): Set<GaugeReader> {
+function gauge(meter: Meter, name: string, description: string, clock: Clock): Set<GaugeReader> {
   const readers = new Set<GaugeReader>();
-  meter.createObservableGauge(name, { description }).addCallback((result) => {
-    for (const read of readers) {
-      for (const { value, labels } of read()) result.observe(value, labels);
-    }
+  meter.createObservableGauge(name, { description }).addCallback(async (result) => {
+    await Promise.all(
+      [...readers].map(async (read) => {
+        for (const { value, labels } of await inTime(read, clock)) result.observe(value, labels);
+      }),
+    );
   });
   return readers;
+}
+
+/** The points of a gauge; none if its source fails or is late, so that the other gauges are served. */
+async function inTime(read: GaugeReader, clock: Clock): Promise<readonly GaugePoint[]> {
+  const { promise: late, resolve } = Promise.withResolvers<readonly GaugePoint[]>();
+  const cancel = clock.after(READ_MS, () => resolve([]));
+  try {
+    return await Promise.race([read(), late]);
+  } catch {
+    return [];
+  } finally {
+    cancel();
+  }
 }
 
 function joiner(own: Labels): (labels: Labels | undefined) => Labels {

@@ -1,20 +1,19 @@
 import { getHeapStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 
-/** Milliseconds after large work, and between two looks, in which V8 may collect by itself. */
+/** Milliseconds after large work, and between two checks, in which V8 may collect on its own. */
 const PAUSE_MS = 2000;
-/** Garbage below this may stay until V8 needs the room. */
+/** Less garbage than this remains until V8 needs the memory. */
 const WORTH_IT = 48 * 1_048_576;
 
 let timer: NodeJS.Timeout | undefined;
-/** Bytes that were still in use after the last collection. */
+/** Bytes in use after the last collection. */
 let kept = 0;
 let collect: (() => void) | undefined;
 
 /**
- * To be called whenever this thread has worked on something that may have been megabytes. V8 collects
- * garbage as it allocates, so a thread that falls idle behind a few huge bodies would keep what they left
- * for as long as nothing else happens.
+ * Call after work on a body that may have had megabytes. V8 collects garbage when it allocates, so a thread that becomes
+ * idle after a few huge bodies would keep their garbage until its next work.
  */
 export function leftGarbage(): void {
   if (timer === undefined) timer = setTimeout(giveBack, PAUSE_MS).unref();
@@ -28,7 +27,7 @@ function giveBack(): void {
   kept = inUse();
 }
 
-/** All garbage of this thread, now. */
+/** Collects all garbage of this thread. */
 export function collectGarbage(): void {
   if (collect === undefined) {
     setFlagsFromString('--expose-gc');

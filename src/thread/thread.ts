@@ -2,17 +2,17 @@ import { parentPort, type Transferable, Worker } from 'node:worker_threads';
 import { leftGarbage } from './idle-memory.ts';
 
 /**
- * One worker thread that answers requests in their order. It starts with the first request and ends when
- * it has had none for a while: what it took for large bodies goes back to the system with it.
+ * A worker thread that answers requests in their order. It starts with the first request and ends after an idle time,
+ * which returns the memory of large bodies to the system.
  */
 export type Thread<Request, Reply> = {
-  /** `transfer` is handed over instead of copied. Rejects with `ThreadLost` when the thread ends early. */
+  /** `transfer` is moved instead of copied. Rejects with `ThreadLost` if the thread ends early. */
   ask(request: Request, transfer?: readonly Transferable[]): Promise<Reply>;
-  /** Ends the thread; whoever waits is rejected. */
+  /** Ends the thread and rejects pending requests. */
   close(): Promise<void>;
 };
 
-/** The thread ended before it had answered: the request may be repeated. */
+/** The thread ended before its answer: the request may be repeated. */
 export class ThreadLost extends Error {
   override readonly name = 'ThreadLost';
 }
@@ -76,7 +76,7 @@ export function createThread<Request, Reply>(
     ask(request, transfer = []) {
       clearTimeout(idle);
       worker ??= start();
-      // The process stays for as long as somebody waits for an answer.
+      // Keeps the process alive while a request is pending.
       worker.ref();
       const id = ++lastId;
       const { promise, resolve, reject } = Promise.withResolvers<Reply>();
@@ -94,10 +94,10 @@ export function createThread<Request, Reply>(
   };
 }
 
-/** What a request is answered with, and the memory that is handed over with it. */
+/** The answer to a request, and the memory that moves with it. */
 export type Reply<T> = { readonly reply: T; readonly transfer?: readonly Transferable[] };
 
-/** To be called once, by the file that is the thread. */
+/** Call once, in the module of the thread. */
 export function answerRequests<Request, T>(
   answer: (request: Request) => Reply<T> | Promise<Reply<T>>,
 ): void {
@@ -112,12 +112,12 @@ export function answerRequests<Request, T>(
   });
 }
 
-/** A file beside the one at `base`: a source as it is run, or what it was compiled to. */
+/** A module next to the one at `base`, as a source or compiled. */
 export function threadFile(base: string, name: string): URL {
   return new URL(`./${name}.${base.endsWith('.ts') ? 'ts' : 'js'}`, base);
 }
 
-/** A byte array that crossed between threads, as the Buffer it was. */
+/** Restores the Buffer of a byte array that crossed between threads. */
 export function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -2,6 +2,8 @@ import { type Capability, findOffer, type Offer } from '../../src/component/capa
 import type {
   Clock,
   ComponentKind,
+  GaugePoint,
+  GaugeReader,
   Host,
   Labels,
   Logger,
@@ -29,9 +31,11 @@ export function recordingLogger(): RecordingLogger {
   return { lines, debug: at('debug'), info: at('info'), warn: at('warn'), error: at('error') };
 }
 
-/** Metrics kept in memory; `value` reads a counter or gauge, 0 where nothing was counted. */
+/** Metrics kept in memory; `value` reads a counter or gauge, 0 if nothing was counted. */
 export type RecordingMetrics = Metrics & {
   value(name: string, labels?: Labels): number;
+  /** Reads a gauge whose source answers later. Undefined if it has no such point. */
+  scraped(name: string, labels?: Labels): Promise<number | undefined>;
   /** Everything a histogram was given. */
   records(name: string): readonly number[];
   names(): readonly string[];
@@ -40,7 +44,7 @@ export type RecordingMetrics = Metrics & {
 export function recordingMetrics(): RecordingMetrics {
   const sums = new Map<string, number>();
   const histograms = new Map<string, number[]>();
-  const gauges = new Map<string, () => { value: number; labels?: Labels }[]>();
+  const gauges = new Map<string, GaugeReader>();
   const names = new Set<string>();
   return {
     counter(name) {
@@ -66,11 +70,20 @@ export function recordingMetrics(): RecordingMetrics {
     value(name, labels) {
       const read = gauges.get(name);
       if (read === undefined) return sums.get(keyOf(name, labels)) ?? 0;
-      return read().find((point) => keyOf(name, point.labels) === keyOf(name, labels))?.value ?? 0;
+      const points = read();
+      if (points instanceof Promise) throw new Error(`${name} is read with \`scraped\``);
+      return pointOf(name, labels, points) ?? 0;
+    },
+    async scraped(name, labels) {
+      return pointOf(name, labels, (await gauges.get(name)?.()) ?? []);
     },
     records: (name) => histograms.get(name) ?? [],
     names: () => [...names],
   };
+}
+
+function pointOf(name: string, labels: Labels | undefined, points: readonly GaugePoint[]) {
+  return points.find((point) => keyOf(name, point.labels) === keyOf(name, labels))?.value;
 }
 
 function keyOf(name: string, labels: Labels = {}): string {

@@ -5,10 +5,10 @@ import type { AnsweredQuery, QueryClass, QueryDriver } from './pipelined-query.t
 import { PipelinedQuery } from './pipelined-query.ts';
 import type { Result } from './statement.ts';
 
-/** What this folder takes from the package `pg`. */
+/** The parts of the package `pg` that this folder uses. */
 export type Driver = QueryDriver & { readonly Pool: new (config: PoolConfig) => Pool };
 
-/** The package as it is imported, as far as it matters here. */
+/** The imported package, before it is checked. */
 export type PgPackage = {
   readonly Pool: new (config: PoolConfig) => Pool;
   readonly Query: unknown;

@@ -1,7 +1,7 @@
 import type { Connection, CustomTypesConfig, QueryResult, Submittable } from 'pg';
 import type { Result, Statement } from './statement.ts';
 
-/** What the driver's client calls on a query while its answer comes in. */
+/** The methods that the driver's client calls on a query while its answer comes in. */
 export type AnsweredQuery = Submittable & {
   handleRowDescription(message: unknown): void;
   handleDataRow(message: unknown): void;
@@ -23,7 +23,7 @@ export type QueryClass = new (
   callback: (error: Error | undefined, result: QueryResult) => void,
 ) => AnsweredQuery;
 
-/** What a pipelined query takes from the driver (driver.ts). */
+/** The parts of the driver that a pipelined query uses (driver.ts). */
 export type QueryDriver = { readonly Query: QueryClass; readonly types: CustomTypesConfig };
 
 type Callback<T> = (error: Error | null | undefined, result?: T) => void;

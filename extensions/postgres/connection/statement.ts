@@ -1,4 +1,7 @@
-/** A row by column, as the driver gives it (types.ts). */
+/**
+ * A row by column, as the driver parses it: `smallint`, `integer` and `bigint` are numbers, `numeric` is text, `bytea`
+ * is a `Buffer`.
+ */
 export type Row = Readonly<Record<string, unknown>>;
 
 export type Result = { readonly rows: readonly Row[] };
@@ -12,8 +15,8 @@ export type PostgresClient = {
 };
 
 /**
- * The rows of a result as the type that its select list has. This is the only place that asserts the type of a row;
- * `T` stands beside the statement that it describes.
+ * The rows of a result as the type that its select list has. No other place asserts the type of a row, so `T`
+ * is always next to the statement that it describes.
  */
 export function rowsIn<T extends Row>(result: Result): readonly T[] {
   return result.rows as readonly T[];

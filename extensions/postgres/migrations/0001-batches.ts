@@ -1,6 +1,6 @@
 /**
- * Batches as they were received, stored once, whoever waits for them. An id begins with its time, so that a
- * range of ids is a span of time: a partition a day (partitions.ts), and one for all else.
+ * Batches as they were received, stored once for all queues and traces. An id begins with its time, so that a range of
+ * ids is a span of time: one partition per day (batches/partitions.ts), and a default one.
  */
 export const batches = {
   name: '0001-batches',
@@ -22,11 +22,11 @@ export const batches = {
       rejections text,
       body bytea NOT NULL
     ) PARTITION BY RANGE (id);
-    -- Bodies come compressed, or are compressed by nobody: a second attempt only costs.
+    -- Most bodies arrive compressed: trying to compress them again only costs CPU.
     ALTER TABLE batches ALTER COLUMN body SET STORAGE EXTERNAL;
     CREATE INDEX batches_by_project ON batches (project, id);
     CREATE TABLE batches_default PARTITION OF batches DEFAULT;
-    -- Those that nothing points into any more, to be looked at.
+    -- Batches whose traces were removed: candidates for removal.
     CREATE TABLE free_batches (id text COLLATE "C" PRIMARY KEY, noted_at bigint NOT NULL);
     CREATE INDEX free_batches_by_time ON free_batches (noted_at);
   `,

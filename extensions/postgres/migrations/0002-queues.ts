@@ -1,6 +1,6 @@
 /**
- * Queues that processes share. A batch stands once in `batches`; here is a narrow row for each branch that
- * waits for it. Times are milliseconds since the epoch.
+ * Queues that processes share. `batches` has each batch once; the queues have a narrow row for each branch in which it
+ * waits. Times are milliseconds since the epoch.
  */
 export const queues = {
   name: '0002-queues',
@@ -11,7 +11,7 @@ export const queues = {
       branch text NOT NULL,
       UNIQUE (queue, branch)
     );
-    -- The processes that hold leases and claims. One that does not renew its row is dead.
+    -- Processes with leases and claims. A process that stops renewing its row counts as dead.
     CREATE TABLE queue_holders (
       id text PRIMARY KEY,
       expires_at bigint NOT NULL
@@ -55,7 +55,7 @@ export const queues = {
       found_at bigint NOT NULL,
       PRIMARY KEY (queue, batch_id)
     );
-    -- Answers kept for an Idempotency-Key; without a status, the claim of a request under way.
+    -- Answers for an Idempotency-Key. A row without a status is the claim of a request in flight.
     CREATE TABLE idempotency (
       hash bytea PRIMARY KEY,
       request_hash bytea NOT NULL,

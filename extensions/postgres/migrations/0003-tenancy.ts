@@ -1,17 +1,18 @@
 import { LOCK } from '../batches/accept-lock.ts';
 
 const FUNCTIONS = `
-    -- Begins a transaction that accepts: of these projects those that are deleted. Until it ends no project
-    -- is deleted and no epoch begins. Each statement of a volatile function sees what was committed before it.
+    -- Begins a transaction that accepts data, and returns the deleted ones among the projects. Until it ends, no
+    -- project is deleted and no epoch begins. The function is volatile, so that its second statement sees the
+    -- deletion that the first one waited for.
     CREATE FUNCTION begin_accepting(projects text[]) RETURNS SETOF text LANGUAGE plpgsql AS $$
       BEGIN
         PERFORM pg_advisory_xact_lock_shared(${LOCK});
         RETURN QUERY SELECT project FROM deleted_projects WHERE project = ANY (projects);
       END $$;
 
-    -- Reserves against limits (null is none), or only looks where batch is null. Answers ok, month, hour
-    -- with o (organization) or p (project); missing where the windows are to be summed up first; later with
-    -- the hour that is in force, where the clock has gone back behind it.
+    -- Reserves usage within the limits (null is none), or only checks them if batch is null. Answers ok; month
+    -- or hour for an exceeded limit, with o (organization) or p (project); missing if the windows must be rebuilt
+    -- first; later, with the hour in force, if the clock went back behind it.
     CREATE FUNCTION reserve_usage(
       batch text, org text, proj text, key_id text, at_month integer, at_hour integer,
       more_events bigint, more_bytes bigint, org_events bigint, org_bytes bigint,
@@ -47,7 +48,8 @@ const FUNCTIONS = `
           (batch, org, proj, key_id, at_month, at_hour, more_events, more_bytes, expires);
       END $$;
 
-    -- Gives back what was not made durable: what the ledger lacks it takes never more.
+    -- Gives back reservations of batches that did not become durable. The empty ledger entry keeps such a batch
+    -- from being entered afterwards.
     CREATE FUNCTION give_back_usage(batches text[]) RETURNS void LANGUAGE plpgsql AS $$
       DECLARE r usage_reservations;
       BEGIN
@@ -68,20 +70,20 @@ const FUNCTIONS = `
 `;
 
 /**
- * Projects, keys, usage and logs. Times are milliseconds since the epoch, hours are counted from there. Texts
- * of clients and users are escaped (extensions/postgres/connection/text.ts).
+ * Projects, keys, usage and logs. Times are milliseconds since the epoch, hours are hours since then. Texts of clients
+ * and users are escaped (tenancy/stored-text.ts).
  */
 export const tenancy = {
   name: '0003-tenancy',
   sql: `
     CREATE TABLE organizations (
       id text PRIMARY KEY,
-      -- There is one; whoever starts second finds it.
+      -- There is one organization: of processes that start together, one creates it.
       one boolean NOT NULL DEFAULT true UNIQUE CHECK (one),
       name text NOT NULL,
       plan text NOT NULL,
       created_at bigint NOT NULL,
-      -- Of the counters that are kept elsewhere; see shared-ledger.ts.
+      -- Of the counters in Redis; see tenancy/shared-ledger.ts.
       epoch bigint NOT NULL DEFAULT 0
     );
     CREATE TABLE projects (
@@ -97,7 +99,7 @@ export const tenancy = {
     CREATE TABLE deleted_projects (
       project text COLLATE "C" PRIMARY KEY,
       deleted_at bigint NOT NULL,
-      -- Everything it held is gone.
+      -- All data of the project is removed.
       is_purged boolean NOT NULL DEFAULT false
     );
     CREATE TABLE api_keys (
@@ -114,7 +116,8 @@ export const tenancy = {
     );
     CREATE INDEX api_keys_by_project ON api_keys (project);
 
-    -- A row a batch, until its hour is over; then a row an hour. Without an organization: never entered.
+    -- A row per batch until its hour is over; then usage_hours has a row per hour. A row without an organization
+    -- keeps its batch from being entered.
     CREATE TABLE usage_ledger (
       batch_id text COLLATE "C" PRIMARY KEY,
       organization text,
@@ -140,7 +143,7 @@ export const tenancy = {
       UNION ALL SELECT organization, project, key, hour, events, bytes FROM usage_ledger
       WHERE organization IS NOT NULL;
 
-    -- What is counted toward limits, where no Redis does it: of the organization (project ''), and of each project.
+    -- Usage that counts toward limits, if no Redis counts it: of the organization (project ''), and of each project.
     CREATE TABLE usage_windows (
       organization text NOT NULL,
       project text NOT NULL,

@@ -1,7 +1,7 @@
 /**
- * Observations, merged over their events, and what their traces sum up; the payloads stay in `batches`. Texts
- * of clients are escaped (traces/cells.ts), and compared byte by byte. Times are milliseconds since the epoch,
- * and nanoseconds within them.
+ * Observations, merged over their events, and the sums of their traces; the payloads stay in `batches`. Texts of
+ * clients are escaped (traces/text.ts), and compared byte by byte. Times are milliseconds since the epoch, and the
+ * nanoseconds within them.
  */
 export const traces = {
   name: '0004-traces',
@@ -18,7 +18,7 @@ export const traces = {
       start_ns integer,
       end_ms bigint,
       end_ns integer,
-      -- The number of the root observation, and what made it the root.
+      -- The number of the root observation, and the cells that rank it.
       root bigint,
       root_has_parent smallint,
       root_ms bigint,
@@ -30,7 +30,7 @@ export const traces = {
       other_usage text,
       created_at bigint NOT NULL,
       updated_at bigint NOT NULL,
-      -- Indexed in place of updated_at: an update within the hour touches no index.
+      -- Indexed instead of updated_at: an update within the hour touches no index.
       updated_hour integer NOT NULL GENERATED ALWAYS AS ((updated_at / 3600000)::integer) STORED,
       UNIQUE (project, key)
     ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
@@ -68,11 +68,11 @@ export const traces = {
       merged text,
       PRIMARY KEY (trace, key)
     ) WITH (fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05);
-    -- The id of a span begins with its trace's, which finds it; every other id is found here.
+    -- A span is found by its trace, whose id its own id begins with; every other id is found by this index.
     CREATE INDEX observations_by_key ON observations (project, key)
       WHERE substr(key, 1, 1) <> '\\x3a'::bytea;
 
-    -- Updates of runs that name no trace, until their run comes.
+    -- Updates that name no trace and whose run has not arrived.
     CREATE TABLE pending_updates (
       project text COLLATE "C" NOT NULL,
       key bytea NOT NULL,
@@ -83,8 +83,8 @@ export const traces = {
       PRIMARY KEY (project, key, batch, position)
     );
     CREATE INDEX pending_updates_by_batch ON pending_updates (batch);
-    -- Runs that name a parent and no trace, where the parent is not known or stands here itself. Each has a
-    -- row in a trace of its own id, or where its parent's is, and moves when the parent's trace is known.
+    -- Runs that name a parent and no trace, while the parent is unknown or is in this table itself. Each has a
+    -- row in a trace of its own id, or in its parent's trace, and moves when the parent's trace is known.
     CREATE TABLE waiting_children (
       project text COLLATE "C" NOT NULL,
       key bytea NOT NULL,
@@ -93,7 +93,7 @@ export const traces = {
       PRIMARY KEY (project, key)
     );
     CREATE INDEX waiting_children_by_parent ON waiting_children (project, parent);
-    -- Which traces a raw batch has events of: it goes when none of them is left.
+    -- The traces that a raw batch has events of. The batch is removed after the last of them.
     CREATE TABLE batch_traces (
       batch text COLLATE "C" NOT NULL,
       trace bigint NOT NULL,
@@ -101,7 +101,7 @@ export const traces = {
     );
     CREATE INDEX batch_traces_by_trace ON batch_traces (trace);
     CREATE INDEX queue_dead_letters_by_batch ON queue_dead_letters (batch_id);
-    -- How far batches were looked through for what nothing points into any more (batch-walk.ts).
+    -- How far the walk for batches without a reference has come (batches/batch-walk.ts).
     CREATE TABLE batch_walk (
       begins_after text COLLATE "C" NOT NULL,
       begun_at bigint NOT NULL,

@@ -2,7 +2,7 @@ import type { QueueStats } from '../../../src/queue/queue.ts';
 import { row, rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 
-/** What waits in one branch, as far as this process knows. */
+/** The backlog of one branch, as far as this process knows. */
 export type BranchCounts = {
   entries: number;
   items: number;

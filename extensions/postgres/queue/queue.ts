@@ -33,7 +33,7 @@ const FULL_RETRY_MS = 2000;
 /** After how long a failed statement about a delivery's outcome is repeated. */
 const REWRITE_MS = 1000;
 
-/** What all queues of a store share. */
+/** The parts that all queues of a store share. */
 export type PostgresQueueParts = {
   readonly database: StoreDatabase;
   readonly holder: Holder;

@@ -12,27 +12,36 @@ import type { Difference } from '../../../src/tenancy/usage.ts';
 import { holdOffAccepting } from '../batches/accept-lock.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
+import { row, rows } from '../connection/statement.ts';
 import { hoursOfMonth, newestTime } from './usage.ts';
 
-/** How long a process has between reserving and settling, before others decide. */
+/** How long after a reservation its process may settle it; then any process ends it. */
 const LEASE_MS = 10 * 60_000;
 const FLUSH_MS = 50;
-const AGAIN_MS = 1_000;
-const ROUNDS = 4;
+const RETRY_MS = 1_000;
+/** Attempts of one reservation: the windows may be missing, or of another hour. */
+const ATTEMPTS = 4;
+/** Reservations that one statement ends. */
 const STEP = 500;
 
 export type PostgresCounters = UsageCounters & {
-  /** Ends what dead processes reserved; resolves with whether there may be more. */
-  decideOverdue(): Promise<boolean>;
+  /** Ends overdue reservations of dead processes; resolves with whether there may be more. */
+  endOverdue(): Promise<boolean>;
   verify(): Promise<Difference[]>;
-  /** Settles what waits. */
+  /** Settles the reservations that wait for it. */
   close(): Promise<void>;
+};
+
+/** The result of the function `reserve_usage` (migrations/0003-tenancy.ts). */
+type ReservationRow = {
+  readonly answer: 'ok' | 'missing' | 'later' | 'month' | 'hour';
+  readonly detail: string | null;
 };
 
 /**
  * Counters that all processes share, without Redis: a round trip and a row lock for every request.
  *
- *   reserve ──▶ windows + reservation ──accepted──▶ the ledger instead of the reservation (accepting.ts)
+ *   reserve ──▶ windows + reservation ──accepted──▶ ledger entry in place of the reservation (accepting.ts)
  *                                     └─failed, or overdue──▶ given back
  */
 export function postgresCounters(
@@ -42,15 +51,16 @@ export function postgresCounters(
 ): PostgresCounters {
   const settling = new Settling(postgres, clock, logger);
 
-  async function ask(
+  async function attempt(
     { batchId, tenant, usage, at }: Reservation,
     limits: QuotaLimits,
     isPeek: boolean,
   ): Promise<QuotaVerdict> {
     const { organizationId, projectId, keyId } = tenant;
     let countsAt = at;
-    for (let round = 0; round < ROUNDS; round++) {
-      const { rows } = await postgres.query(
+    for (let attempts = 0; attempts < ATTEMPTS; attempts++) {
+      const found = await row<ReservationRow>(
+        postgres,
         'SELECT * FROM reserve_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)',
         [
           isPeek ? null : batchId,
@@ -62,22 +72,20 @@ export function postgresCounters(
           clock.now() + LEASE_MS,
         ],
       );
-      const { answer, detail } = rows[0] ?? {};
+      if (found === undefined) break;
+      const { answer, detail } = found;
       if (answer === 'ok') return { admitted: true, at: countsAt };
-      if (answer === 'missing') await sumUp(postgres, organizationId, at);
+      if (answer === 'missing') await rebuildWindows(postgres, organizationId, at);
       else if (answer === 'later') countsAt = Number(detail) * HOUR_MS;
       else return refused(answer === 'month' ? 'monthly_limit' : 'hourly_limit', detail, countsAt);
     }
-    throw new RetryableError(
-      'quota_counters',
-      'The quota counters are being summed up. Try again.',
-    );
+    throw new RetryableError('quota_counters', 'The quota counters are being rebuilt. Try again.');
   }
 
   return {
     peek: (tenant, limits, at) =>
-      // Exhausted means that not one event, or one byte, more has room.
-      ask({ batchId: '', tenant, usage: { events: 1, bytes: 1 }, at }, limits, true),
+      // A limit is exhausted if there is no room for one more event, or one more byte.
+      attempt({ batchId: '', tenant, usage: { events: 1, bytes: 1 }, at }, limits, true),
     async reserve(reservation, limits) {
       const { usage, at } = reservation;
       const scopes = [
@@ -87,7 +95,7 @@ export function postgresCounters(
       for (const [scope, most] of scopes) {
         if (most !== null && usage.bytes > most) return refused('exceeds_hourly_limit', scope, at);
       }
-      return ask(reservation, limits, false);
+      return attempt(reservation, limits, false);
     },
     settle: (reservation, isDurable, isEntered = false) =>
       settling.add(reservation.batchId, isDurable, isEntered),
@@ -95,17 +103,15 @@ export function postgresCounters(
       await settling.flush();
       return read(postgres, clock, organizationId, projectId ?? null);
     },
-    async decideOverdue() {
-      const { rows } = await postgres.query(
+    async endOverdue() {
+      const overdue = await rows<{ batch_id: string }>(
+        postgres,
         `SELECT batch_id FROM usage_reservations WHERE expires_at < $1 ORDER BY expires_at LIMIT ${STEP}`,
         [clock.now()],
       );
-      if (rows.length > 0)
-        await giveBack(
-          postgres,
-          rows.map(({ batch_id }) => String(batch_id)),
-        );
-      return rows.length === STEP;
+      const batchIds = overdue.map(({ batch_id }) => batch_id);
+      if (batchIds.length > 0) await giveBack(postgres, batchIds);
+      return overdue.length === STEP;
     },
     verify: () => verify(postgres),
     close: () => settling.close(),
@@ -114,7 +120,7 @@ export function postgresCounters(
 
 function refused(
   code: Extract<QuotaVerdict, { admitted: false }>['code'],
-  scope: unknown,
+  scope: string | null,
   at: number,
 ): QuotaVerdict {
   const { monthEnd, hourEnd } = windowAt(at);
@@ -122,13 +128,17 @@ function refused(
   return { admitted: false, code, ...(scope === 'p' ? { scope: 'project' } : {}), resetsAt };
 }
 
-/** What is counted in a month and an hour: in the ledger, and reserved. */
+/** All that counts toward the windows: the ledger, and reservations. */
 const COUNTED = `(
   SELECT organization, project, hour, events, bytes FROM all_usage
   UNION ALL SELECT organization, project, hour, events, bytes FROM usage_reservations)`;
 
-/** Begins the windows anew, from the ledger and what is reserved. Nothing is accepted meanwhile. */
-async function sumUp(postgres: Postgres, organizationId: string, at: number): Promise<void> {
+/** Sums the windows up from the ledger and the reservations, while no transaction accepts data. */
+async function rebuildWindows(
+  postgres: Postgres,
+  organizationId: string,
+  at: number,
+): Promise<void> {
   await postgres.transaction(async (client) => {
     await holdOffAccepting(client);
     const countsAt = await newestTime(client, organizationId, at);
@@ -151,34 +161,46 @@ async function read(
   projectId: string | null,
 ): Promise<UsageInForce> {
   const at = await newestTime(client, organizationId, clock.now());
-  const { rows } = await client.query(
-    `SELECT coalesce(sum(events), 0) AS events, coalesce(sum(bytes) FILTER (WHERE hour = $4), 0) AS bytes
+  const used = await row<{ events: number; bytes: number }>(
+    client,
+    `SELECT coalesce(sum(events), 0)::bigint AS events,
+       coalesce(sum(bytes) FILTER (WHERE hour = $4), 0)::bigint AS bytes
      FROM ${COUNTED} counted
      WHERE organization = $1 AND hour >= $2 AND hour < $3 AND ($5::text IS NULL OR project = $5)`,
     [organizationId, ...hoursOfMonth(at), Math.floor(at / HOUR_MS), projectId],
   );
   const { monthEnd, hourEnd } = windowAt(at);
   return {
-    month: { events: Number(rows[0]?.events ?? 0), resetsAt: monthEnd },
-    hour: { bytes: Number(rows[0]?.bytes ?? 0), resetsAt: hourEnd },
+    month: { events: used?.events ?? 0, resetsAt: monthEnd },
+    hour: { bytes: used?.bytes ?? 0, resetsAt: hourEnd },
   };
 }
 
-/** The windows against what they were made of. */
+type CheckedWindow = {
+  /** Empty for the organization's own window. */
+  readonly project: string;
+  readonly events: number;
+  readonly bytes: number;
+  readonly counted_events: number;
+  readonly counted_bytes: number;
+};
+
+/** Compares the windows with the ledger and the reservations that they sum up. */
 async function verify(postgres: Postgres): Promise<Difference[]> {
-  const { rows } = await postgres.query(
+  const windows = await rows<CheckedWindow>(
+    postgres,
     `SELECT w.project, w.events, w.bytes,
-       coalesce(sum(c.events), 0) AS counted_events,
-       coalesce(sum(c.bytes) FILTER (WHERE c.hour = w.hour), 0) AS counted_bytes
+       coalesce(sum(c.events), 0)::bigint AS counted_events,
+       coalesce(sum(c.bytes) FILTER (WHERE c.hour = w.hour), 0)::bigint AS counted_bytes
      FROM usage_windows w LEFT JOIN ${COUNTED} c
        ON c.organization = w.organization AND w.project IN ('', c.project) AND c.hour >= w.month
      GROUP BY w.organization, w.project, w.events, w.bytes, w.hour`,
   );
-  return rows.flatMap((row) => {
-    const of = row.project === '' ? 'the organization' : String(row.project);
+  return windows.flatMap(({ project, events, bytes, counted_events, counted_bytes }) => {
+    const of = project === '' ? 'the organization' : project;
     return [
-      { what: `events of ${of}`, expected: Number(row.counted_events), found: Number(row.events) },
-      { what: `bytes of ${of}`, expected: Number(row.counted_bytes), found: Number(row.bytes) },
+      { what: `events of ${of}`, expected: counted_events, found: events },
+      { what: `bytes of ${of}`, expected: counted_bytes, found: bytes },
     ].filter(({ expected, found }) => expected !== found);
   });
 }
@@ -187,8 +209,8 @@ async function giveBack(client: PostgresClient, batchIds: readonly string[]): Pr
   await client.query('SELECT give_back_usage($1)', [batchIds]);
 }
 
-/** The reservation becomes an entry, where the batch was made durable elsewhere. */
-async function keep(client: PostgresClient, batchIds: readonly string[]): Promise<void> {
+/** Turns reservations into ledger entries, for batches that another store made durable. */
+async function enter(client: PostgresClient, batchIds: readonly string[]): Promise<void> {
   await client.query(
     `WITH kept AS (DELETE FROM usage_reservations WHERE batch_id = ANY ($1) RETURNING *)
      INSERT INTO usage_ledger (batch_id, organization, project, key, hour, events, bytes)
@@ -198,7 +220,7 @@ async function keep(client: PostgresClient, batchIds: readonly string[]): Promis
   );
 }
 
-/** Ends reservations in the background; what fails is tried again. */
+/** Ends reservations in the background, and retries after failures. */
 class Settling {
   readonly #postgres: Postgres;
   readonly #clock: Clock;
@@ -234,7 +256,7 @@ class Settling {
       try {
         while (this.#durable.length > 0) {
           const some = this.#durable.slice(0, STEP);
-          await keep(this.#postgres, some);
+          await enter(this.#postgres, some);
           this.#durable = this.#durable.slice(some.length);
         }
         while (this.#failed.length > 0) {
@@ -243,8 +265,8 @@ class Settling {
           this.#failed = this.#failed.slice(some.length);
         }
       } catch (error) {
-        this.#logger.debug({ error }, 'reservations could not be settled yet');
-        this.#flushLater(AGAIN_MS);
+        this.#logger.debug({ err: error }, 'Reservations could not be settled yet');
+        this.#flushLater(RETRY_MS);
       }
     });
     return this.#working;

@@ -1,14 +1,16 @@
 import type {
   AuditRow,
   LedgerCheck,
+  Numbered,
   RejectedRow,
   RejectionRow,
   TenancyRows,
   UsedRow,
 } from '../../../src/tenancy/rows.ts';
 import type { Postgres } from '../connection/pool.ts';
-import type { PostgresClient, Row } from '../connection/statement.ts';
-import { fromText, toText } from '../connection/text.ts';
+import type { PostgresClient } from '../connection/statement.ts';
+import { rows } from '../connection/statement.ts';
+import { toStored, toStoredText, withText } from './stored-text.ts';
 
 type LogRows = Pick<
   TenancyRows,
@@ -17,8 +19,9 @@ type LogRows = Pick<
 
 const REJECTION_COLUMNS = ['at', 'key', 'path', 'code', 'reason', 'item', 'count'] as const;
 const REJECTED_COLUMNS = ['hour', 'project', 'key', 'code', 'count'] as const;
+const AUDIT_COLUMNS = ['at', 'actor', 'address', 'action', 'subject', 'details'] as const;
 
-/** The log of rejections, the audit log, and usage as it is charted. */
+/** The log of rejections, the audit log, and the history of usage. */
 export function logRows(postgres: Postgres): LogRows {
   return {
     recordRejections: (projects, counts, most) =>
@@ -27,76 +30,82 @@ export function logRows(postgres: Postgres): LogRows {
         await addCounts(client, counts);
       }),
     async rejections(project, before, since, limit) {
-      const { rows } = await postgres.query(
-        `SELECT n, at, key, path, code, reason, item, count FROM rejections
+      const found = await rows<Numbered<RejectionRow>>(
+        postgres,
+        `SELECT n, ${REJECTION_COLUMNS.join(', ')} FROM rejections
          WHERE project = $1 AND n < $2 AND at >= $3 ORDER BY n DESC LIMIT $4`,
-        [toText(project), before, since, limit],
+        [toStoredText(project), before, since, limit],
       );
-      return rows.map((row) => ({ n: Number(row.n), ...rejectionOf(row) }));
+      return found.map(withText);
     },
     recordAudit: (row) => insertAudit(postgres, row),
     async audit(before, limit) {
-      const { rows } = await postgres.query(
-        `SELECT n, at, actor, address, action, subject, details FROM audit_log
+      const found = await rows<Numbered<AuditRow>>(
+        postgres,
+        `SELECT n, ${AUDIT_COLUMNS.join(', ')} FROM audit_log
          WHERE n < $1 ORDER BY n DESC LIMIT $2`,
         [before, limit],
       );
-      return rows.map((row) => ({ n: Number(row.n), ...auditOf(row) }));
+      return found.map(withText);
     },
     async usedAndRejected(from, to, project) {
-      const range = [from, to, project === null ? null : toText(project)];
-      const used = await postgres.query(
-        `SELECT hour, project, key, sum(events) AS events, sum(bytes) AS bytes FROM all_usage
+      const range = [from, to, project === null ? null : toStoredText(project)];
+      const used = await rows<UsedRow>(
+        postgres,
+        `SELECT hour, project, key, sum(events)::bigint AS events, sum(bytes)::bigint AS bytes
+         FROM all_usage
          WHERE hour >= $1 AND hour < $2 AND ($3::text IS NULL OR project = $3)
          GROUP BY hour, project, key`,
         range,
       );
-      const rejected = await postgres.query(
-        `SELECT hour, project, key, code, count FROM rejected_hours
+      const rejected = await rows<RejectedRow>(
+        postgres,
+        `SELECT ${REJECTED_COLUMNS.join(', ')} FROM rejected_hours
          WHERE hour >= $1 AND hour < $2 AND ($3::text IS NULL OR project = $3)`,
         range,
       );
-      return { used: used.rows.map(usedOf), rejected: rejected.rows.map(rejectedOf) };
+      return { used: used.map(withText), rejected: rejected.map(withText) };
     },
     async ledgerChecks() {
-      const { rows } = await postgres.query(
-        `SELECT project, key, sum(events) AS events, sum(bytes) AS bytes,
-           sum(kept_events) AS kept_events, sum(kept_bytes) AS kept_bytes
+      const checks = await rows<LedgerCheck>(
+        postgres,
+        `SELECT project, key, sum(events)::bigint AS events, sum(bytes)::bigint AS bytes,
+           sum(kept_events)::bigint AS "keptEvents", sum(kept_bytes)::bigint AS "keptBytes"
          FROM (
            SELECT project, key, events, bytes, 0 AS kept_events, 0 AS kept_bytes FROM all_usage
            UNION ALL SELECT project, key, 0, 0, usage_events, usage_bytes FROM batches) all_rows
          GROUP BY project, key`,
       );
-      return rows.map(checkOf);
+      return checks.map(withText);
     },
   };
 }
 
-/** Keeps the newest `most`. Nothing of a project that is deleted. */
+/** Keeps the newest `most` entries. A deleted project gets none. */
 async function addRejections(
   client: PostgresClient,
   project: string,
-  rows: readonly RejectionRow[],
+  entries: readonly RejectionRow[],
   most: number,
 ): Promise<void> {
-  const column = (name: keyof RejectionRow) => rows.map((row) => escaped(row[name]));
+  const column = (name: keyof RejectionRow) => entries.map((entry) => toStored(entry[name]));
   await client.query(
-    `INSERT INTO rejections (project, at, key, path, code, reason, item, count)
+    `INSERT INTO rejections (project, ${REJECTION_COLUMNS.join(', ')})
      SELECT $1, g.* FROM unnest($2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[],
        $7::text[], $8::bigint[]) AS g
      WHERE NOT EXISTS (SELECT 1 FROM deleted_projects WHERE project = $1)`,
-    [toText(project), ...REJECTION_COLUMNS.map(column)],
+    [toStoredText(project), ...REJECTION_COLUMNS.map(column)],
   );
   await client.query(
     `DELETE FROM rejections WHERE project = $1 AND n <= (
        SELECT n FROM rejections WHERE project = $1 ORDER BY n DESC OFFSET $2 LIMIT 1)`,
-    [toText(project), most],
+    [toStoredText(project), most],
   );
 }
 
-/** In one order everywhere, so that two processes do not wait for each other. */
+/** In one order for all transactions, so that two processes never deadlock. */
 async function addCounts(client: PostgresClient, counts: readonly RejectedRow[]): Promise<void> {
-  const column = (name: keyof RejectedRow) => counts.map((row) => escaped(row[name]));
+  const column = (name: keyof RejectedRow) => counts.map((row) => toStored(row[name]));
   await client.query(
     `INSERT INTO rejected_hours (hour, project, key, code, count)
      SELECT * FROM unnest($1::integer[], $2::text[], $3::text[], $4::text[], $5::bigint[])
@@ -110,70 +119,7 @@ async function addCounts(client: PostgresClient, counts: readonly RejectedRow[])
 
 export async function insertAudit(client: PostgresClient, row: AuditRow): Promise<void> {
   await client.query(
-    `INSERT INTO audit_log (at, actor, address, action, subject, details)
-     VALUES ($1, $2, $3, $4, $5, $6)`,
-    [row.at, row.actor, row.address, row.action, row.subject, row.details].map(escaped),
+    `INSERT INTO audit_log (${AUDIT_COLUMNS.join(', ')}) VALUES ($1, $2, $3, $4, $5, $6)`,
+    AUDIT_COLUMNS.map((name) => toStored(row[name])),
   );
-}
-
-function escaped(cell: string | number | null): string | number | null {
-  return typeof cell === 'string' ? toText(cell) : cell;
-}
-
-function textOf(cell: unknown): string {
-  return fromText(String(cell));
-}
-
-function rejectionOf({ at, key, path, code, reason, item, count }: Row): RejectionRow {
-  return {
-    at: Number(at),
-    key: textOf(key),
-    path: textOf(path),
-    code: textOf(code),
-    reason: textOf(reason),
-    item: item === null ? null : textOf(item),
-    count: Number(count),
-  };
-}
-
-function auditOf({ at, actor, address, action, subject, details }: Row): AuditRow {
-  return {
-    at: Number(at),
-    actor: textOf(actor),
-    address: address === null ? null : textOf(address),
-    action: textOf(action),
-    subject: textOf(subject),
-    details: textOf(details),
-  };
-}
-
-function usedOf({ hour, project, key, events, bytes }: Row): UsedRow {
-  return {
-    hour: Number(hour),
-    project: textOf(project),
-    key: textOf(key),
-    events: Number(events),
-    bytes: Number(bytes),
-  };
-}
-
-function rejectedOf({ hour, project, key, code, count }: Row): RejectedRow {
-  return {
-    hour: Number(hour),
-    project: textOf(project),
-    key: textOf(key),
-    code: textOf(code),
-    count: Number(count),
-  };
-}
-
-function checkOf({ project, key, events, bytes, kept_events, kept_bytes }: Row): LedgerCheck {
-  return {
-    project: textOf(project),
-    key: textOf(key),
-    events: Number(events),
-    bytes: Number(bytes),
-    keptEvents: Number(kept_events),
-    keptBytes: Number(kept_bytes),
-  };
 }

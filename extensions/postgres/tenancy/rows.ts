@@ -1,5 +1,4 @@
 import { permissionList } from '../../../src/model/permissions.ts';
-import type { PlanName } from '../../../src/tenancy/contract.ts';
 import type {
   AllowedProjects,
   ByRow,
@@ -13,20 +12,24 @@ import type {
 import { PROJECT_SETTINGS } from '../../../src/tenancy/rows.ts';
 import { holdOffAccepting } from '../batches/accept-lock.ts';
 import type { Postgres } from '../connection/pool.ts';
-import type { PostgresClient, Row } from '../connection/statement.ts';
-import { fromText, toText } from '../connection/text.ts';
+import type { PostgresClient } from '../connection/statement.ts';
+import { row, rows } from '../connection/statement.ts';
 import type { Notify } from '../notices.ts';
 import { insertAudit, logRows } from './log-rows.ts';
+import { fromStoredText, toStoredText } from './stored-text.ts';
 
+/** Rows of type `ProjectRow`, with a stored name. */
 const PROJECTS = `
-  SELECT id, organization, name, created_at, retention_days, events_per_month, bytes_per_hour
+  SELECT id, organization, name, created_at AS "createdAt", retention_days AS "retentionDays",
+    events_per_month AS "eventsPerMonth", bytes_per_hour AS "bytesPerHour"
   FROM projects`;
+/** Rows of type `KeyRow`, with a stored name. */
 const KEYS = `
-  SELECT k.id, k.project, p.organization, k.name, k.prefix, k.permissions, k.created_at,
-    k.last_used_at, k.revoked_at
+  SELECT k.id, k.project, p.organization, k.name, k.prefix, k.permissions,
+    k.created_at AS "createdAt", k.last_used_at AS "lastUsedAt", k.revoked_at AS "revokedAt"
   FROM api_keys k JOIN projects p ON p.id = k.project`;
 
-/** Each change is one transaction, its audit entry and the notice for other processes with it. */
+/** Each change is one transaction, with its audit entry and its notice to other processes. */
 export function postgresRows(postgres: Postgres, notify: Notify): TenancyRows {
   return {
     ...organizationRows(postgres, notify),
@@ -42,12 +45,13 @@ function organizationRows(postgres: Postgres, notify: Notify): OrganizationRows 
   return {
     first: ({ organizationId, projectId, name, keyId, hash, prefix, now }) =>
       postgres.transaction(async (client) => {
-        const { rows } = await client.query(
+        const created = await row<{ id: string }>(
+          client,
           `INSERT INTO organizations (id, name, plan, created_at) VALUES ($1, $2, 'scale', $3)
            ON CONFLICT DO NOTHING RETURNING id`,
-          [organizationId, toText(name), now],
+          [organizationId, toStoredText(name), now],
         );
-        if (rows.length === 0) return null;
+        if (created === undefined) return null;
         await insertProject(client, projectId, organizationId, name, now);
         const added = { id: keyId, project: projectId, name, hash, prefix, permissions: 3 };
         return insertKey(client, { ...added, createdAt: now });
@@ -61,7 +65,7 @@ function organizationRows(postgres: Postgres, notify: Notify): OrganizationRows 
         if (tooMany > 0) return { organization: before, tooMany };
         await client.query(
           'UPDATE organizations SET name = coalesce($1, name), plan = coalesce($2, plan)',
-          [name === null ? null : toText(name), plan],
+          [name === null ? null : toStoredText(name), plan],
         );
         const organization = await organizationIn(client);
         const details = { name: name ?? undefined, plan: plan ?? undefined };
@@ -73,28 +77,22 @@ function organizationRows(postgres: Postgres, notify: Notify): OrganizationRows 
 }
 
 async function organizationIn(client: PostgresClient, lock = ''): Promise<OrganizationRow> {
-  const { rows } = await client.query(
-    `SELECT id, name, plan, created_at FROM organizations ${lock}`,
+  const organization = await row<OrganizationRow>(
+    client,
+    `SELECT id, name, plan, created_at AS "createdAt" FROM organizations ${lock}`,
   );
-  const [row] = rows;
-  if (row === undefined) throw new Error('the store has no organization');
-  const { id, name, plan, created_at } = row;
-  return {
-    id: String(id),
-    name: fromText(String(name)),
-    plan: plan as PlanName,
-    createdAt: Number(created_at),
-  };
+  if (organization === undefined) throw new Error('the store has no organization');
+  return withName(organization);
 }
 
-/** Whoever adds or removes projects, or changes the plan, waits here for the others. */
+/** Serializes the changes of projects and of the plan. */
 function lockOrganization(client: PostgresClient): Promise<OrganizationRow> {
   return organizationIn(client, 'FOR NO KEY UPDATE');
 }
 
 async function countProjects(client: PostgresClient): Promise<number> {
-  const { rows } = await client.query('SELECT count(*) AS count FROM projects');
-  return Number(rows[0]?.count);
+  const found = await row<{ count: number }>(client, 'SELECT count(*) AS count FROM projects');
+  return found?.count ?? 0;
 }
 
 type ProjectRows = Pick<
@@ -114,52 +112,55 @@ function projectRows(postgres: Postgres, notify: Notify): ProjectRows {
     createProject: (...values) => createProject(postgres, ...values),
     updateProject: (id, name, settings, by) =>
       postgres.transaction(async (client) => {
-        const row = await updateProject(client, id, name, settings);
-        if (row === null) return null;
+        const updated = await updateProject(client, id, name, settings);
+        if (updated === null) return null;
         const details = { name: name ?? undefined, ...settings };
         await note(client, by, 'project.update', id, details);
         await notify(client, 'project', id);
-        return row;
+        return updated;
       }),
     deleteProject: (id, now, by) =>
       postgres.transaction(async (client) => {
         await lockOrganization(client);
-        const row = await projectIn(client, id);
-        if (row === null) return 'unknown';
+        const project = await projectIn(client, id);
+        if (project === null) return 'unknown';
         if ((await countProjects(client)) <= 1) return 'last';
         await holdOffAccepting(client);
         await client.query('DELETE FROM projects WHERE id = $1', [id]);
         await client.query('INSERT INTO deleted_projects VALUES ($1, $2)', [id, now]);
-        await note(client, by, 'project.delete', id, { name: row.name });
+        await note(client, by, 'project.delete', id, { name: project.name });
         await notify(client, 'project', id);
         return 'deleted';
       }),
     project: (id) => projectIn(postgres, id),
     async projects() {
-      const { rows } = await postgres.query(`${PROJECTS} ORDER BY created_at, n`);
-      return rows.map(projectOf);
+      const found = await rows<ProjectRow>(postgres, `${PROJECTS} ORDER BY created_at, n`);
+      return found.map(withName);
     },
     async limitedProjects() {
-      const { rows } = await postgres.query(
+      const limited = await rows<ProjectRow>(
+        postgres,
         `${PROJECTS} WHERE events_per_month IS NOT NULL OR bytes_per_hour IS NOT NULL`,
       );
-      return rows.map(projectOf);
+      return limited.map(withName);
     },
     async retainedTraces(windows) {
-      const { rows } = await postgres.query(
+      const counts = await rows<{ count: number }>(
+        postgres,
         `SELECT (SELECT count(*) FROM traces t WHERE t.project = w.project AND t.updated_at >= w.since
            AND t.updated_hour >= (greatest(w.since, 0) / 3600000)::integer) AS count
          FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS w (project, since, place)
          ORDER BY place`,
         [windows.map(({ project }) => project), windows.map(({ since }) => since)],
       );
-      return rows.map(({ count }) => Number(count));
+      return counts.map(({ count }) => count);
     },
     async openRemovals() {
-      const { rows } = await postgres.query(
+      const open = await rows<{ project: string }>(
+        postgres,
         'SELECT project FROM deleted_projects WHERE NOT is_purged',
       );
-      return rows.map(({ project }) => String(project));
+      return open.map(({ project }) => project);
     },
   };
 }
@@ -190,7 +191,7 @@ async function insertProject(
 ): Promise<ProjectRow> {
   await client.query(
     'INSERT INTO projects (id, organization, name, created_at) VALUES ($1, $2, $3, $4)',
-    [id, organization, toText(name), now],
+    [id, organization, toStoredText(name), now],
   );
   const own = { retentionDays: null, eventsPerMonth: null, bytesPerHour: null };
   return { id, organization, name, createdAt: now, ...own };
@@ -202,7 +203,7 @@ async function updateProject(
   name: string | null,
   settings: ProjectSettings,
 ): Promise<ProjectRow | null> {
-  const values: (string | number | null)[] = [id, name === null ? null : toText(name)];
+  const values: (string | number | null)[] = [id, name === null ? null : toStoredText(name)];
   const changes = ['name = coalesce($2, name)'];
   for (const column of PROJECT_SETTINGS) {
     const value = settings[column];
@@ -213,24 +214,12 @@ async function updateProject(
 }
 
 async function projectIn(client: PostgresClient, id: string): Promise<ProjectRow | null> {
-  const { rows } = await client.query(`${PROJECTS} WHERE id = $1`, [toText(id)]);
-  return rows[0] === undefined ? null : projectOf(rows[0]);
+  const found = await row<ProjectRow>(client, `${PROJECTS} WHERE id = $1`, [toStoredText(id)]);
+  return found === undefined ? null : withName(found);
 }
 
-function projectOf(row: Row): ProjectRow {
-  return {
-    id: String(row.id),
-    organization: String(row.organization),
-    name: fromText(String(row.name)),
-    createdAt: Number(row.created_at),
-    retentionDays: numberOf(row.retention_days),
-    eventsPerMonth: numberOf(row.events_per_month),
-    bytesPerHour: numberOf(row.bytes_per_hour),
-  };
-}
-
-function numberOf(cell: unknown): number | null {
-  return cell === null ? null : Number(cell);
+function withName<Named extends { readonly name: string }>(stored: Named): Named {
+  return { ...stored, name: fromStoredText(stored.name) };
 }
 
 type KeyRows = Pick<TenancyRows, 'createKey' | 'revokeKey' | 'touchKeys' | 'keys' | 'keyByHash'>;
@@ -239,26 +228,27 @@ function keyRows(postgres: Postgres, notify: Notify): KeyRows {
   return {
     createKey: (added, by) =>
       postgres.transaction(async (client) => {
-        const row = await insertKey(client, added);
-        if (row === null) return null;
-        const { id, project: project_id, name } = row;
-        const permissions = permissionList(row.permissions).join(',');
+        const created = await insertKey(client, added);
+        if (created === null) return null;
+        const { id, project: project_id, name } = created;
+        const permissions = permissionList(created.permissions).join(',');
         await note(client, by, 'key.create', id, { project_id, name, permissions });
         await notify(client, 'key', id);
-        return row;
+        return created;
       }),
     revokeKey: (id, now, by) =>
       postgres.transaction(async (client) => {
-        const { rows } = await client.query(
+        const revoked = await row<{ id: string }>(
+          client,
           'UPDATE api_keys SET revoked_at = $2 WHERE id = $1 AND revoked_at IS NULL RETURNING id',
-          [toText(id), now],
+          [toStoredText(id), now],
         );
-        const row = await keyIn(client, 'k.id', toText(id));
-        if (row === null || rows.length === 0) return row;
-        const { project: project_id, name } = row;
+        const key = await keyIn(client, 'k.id', toStoredText(id));
+        if (key === null || revoked === undefined) return key;
+        const { project: project_id, name } = key;
         await note(client, by, 'key.revoke', id, { project_id, name });
         await notify(client, 'key', id);
-        return row;
+        return key;
       }),
     async touchKeys(uses) {
       await postgres.query(
@@ -268,26 +258,28 @@ function keyRows(postgres: Postgres, notify: Notify): KeyRows {
       );
     },
     async keys(projectId) {
-      const { rows } = await postgres.query(
+      const found = await rows<KeyRow>(
+        postgres,
         `${KEYS} WHERE $1::text IS NULL OR k.project = $1 ORDER BY k.created_at DESC, k.n DESC`,
-        [projectId === null ? null : toText(projectId)],
+        [projectId === null ? null : toStoredText(projectId)],
       );
-      return rows.map(keyOf);
+      return found.map(withName);
     },
     keyByHash: (hash) => keyIn(postgres, 'k.hash', hash),
   };
 }
 
-/** Null where there is no such project. */
+/** Null if the project does not exist. */
 async function insertKey(client: PostgresClient, added: NewKey): Promise<KeyRow | null> {
   const { id, project, name, hash, prefix, permissions, createdAt } = added;
-  const { rows } = await client.query(
+  const created = await row<{ id: string }>(
+    client,
     `INSERT INTO api_keys (id, project, name, hash, prefix, permissions, created_at)
      SELECT $1, p.id, $3, $4, $5, $6, $7 FROM projects p WHERE p.id = $2 FOR KEY SHARE
      RETURNING id`,
-    [id, toText(project), toText(name), hash, prefix, permissions, createdAt],
+    [id, toStoredText(project), toStoredText(name), hash, prefix, permissions, createdAt],
   );
-  return rows.length === 0 ? null : keyIn(client, 'k.id', id);
+  return created === undefined ? null : keyIn(client, 'k.id', id);
 }
 
 async function keyIn(
@@ -295,25 +287,11 @@ async function keyIn(
   column: 'k.id' | 'k.hash',
   value: string | Uint8Array,
 ): Promise<KeyRow | null> {
-  const { rows } = await client.query(`${KEYS} WHERE ${column} = $1`, [value]);
-  return rows[0] === undefined ? null : keyOf(rows[0]);
+  const key = await row<KeyRow>(client, `${KEYS} WHERE ${column} = $1`, [value]);
+  return key === undefined ? null : withName(key);
 }
 
-function keyOf(row: Row): KeyRow {
-  return {
-    id: String(row.id),
-    project: String(row.project),
-    organization: String(row.organization),
-    name: fromText(String(row.name)),
-    prefix: String(row.prefix),
-    permissions: Number(row.permissions),
-    createdAt: Number(row.created_at),
-    lastUsedAt: numberOf(row.last_used_at),
-    revokedAt: numberOf(row.revoked_at),
-  };
-}
-
-/** Notes a change that was made. Details that are undefined are left out. */
+/** Adds an entry to the audit log. Details that are undefined are left out. */
 async function note(
   client: PostgresClient,
   by: ByRow,

@@ -1,4 +1,4 @@
-/** What a working set changes, as statements: one for each kind of change. */
+/** The changes of a working set as statements, one for each kind of change. */
 import type { Statement } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';

@@ -74,7 +74,7 @@ export function hasWaiting(project: string): Question<boolean> {
 
 const KEY_COLUMN: Column<Key> = { name: 'key', type: 'bytea', of: keyParameter };
 
-/** Whether updates or children wait for one of these observations, or one of them waits itself. */
+/** Whether updates or children wait for one of the observations, or one of them waits itself. */
 export async function isWaitedFor(
   client: PostgresTransaction,
   project: string,

@@ -215,7 +215,7 @@ export const TRACE_COLUMNS: readonly (Column<TraceState> & {
   { name: 'updated_at', type: 'bigint', of: ({ updatedAt }) => updatedAt },
 ];
 
-/** What made the root observation the root. */
+/** The cells that rank the root observation. */
 function rootOf({ rootKey }: TraceState) {
   const [hasParent, startMs, startNs] = rootKey ?? [null, null, null];
   return { hasParent, startMs, startNs };

@@ -15,7 +15,7 @@ import { groupedWrites } from './groups.ts';
 import type { ScopeValues } from './reading.ts';
 import * as reading from './reading.ts';
 
-/** What is older (milliseconds since the epoch) is gone for every reader, removed already or not. */
+/** Readers find no trace whose newest event is older (milliseconds since the epoch), removed or not. */
 export type RetentionWindows = { since(projectId: string): number };
 
 export function postgresTraces(database: StoreDatabase, retention: RetentionWindows): TraceStore {

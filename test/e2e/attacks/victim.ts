@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { send } from '../client.ts';
 import type { Daemon } from '../daemon.ts';
 
-/** What a well-behaved client saw. */
+/** The answers that a well-behaved client got. */
 export type VictimReport = {
   /** Answers by status; 0 counts requests without an answer. */
   readonly statuses: Readonly<Record<number, number>>;

@@ -593,8 +593,8 @@ t.test('reports fixed keys as org_local, with and without a store', async (t) =>
     const q = await quotas({ ...place, monthly_events: 2 }, {}, NOON, given);
     const tenant = aTenant({ organizationId: 'org_local' });
     await send(q, received(nativeBatch(2, { receivedAt: clock.now(), tenant })));
-    t.equal(q.settings.metrics.value('tracectl_quota_month_events', local), 2);
-    t.equal(q.settings.metrics.value('tracectl_quota_hour_bytes', local), bytes);
+    t.equal(await q.settings.metrics.scraped('tracectl_quota_month_events', local), 2);
+    t.equal(await q.settings.metrics.scraped('tracectl_quota_hour_bytes', local), bytes);
     t.equal(q.settings.metrics.value('tracectl_quota_month_events_limit'), 2);
     const [report] = q.health.report(true).components;
     const name = 'store' in place ? 'month_events org_local' : 'month_events';
@@ -620,9 +620,15 @@ t.test('reports usage and limits in health and metrics', async (t) => {
       },
     },
   ]);
-  t.equal(q.settings.metrics.value('tracectl_quota_month_events', { organization: 'org_a' }), 2);
+  t.equal(
+    await q.settings.metrics.scraped('tracectl_quota_month_events', { organization: 'org_a' }),
+    2,
+  );
   t.equal(q.settings.metrics.value('tracectl_quota_month_events_limit'), 3);
-  t.equal(q.settings.metrics.value('tracectl_quota_hour_bytes', { organization: 'org_a' }), bytes);
+  t.equal(
+    await q.settings.metrics.scraped('tracectl_quota_hour_bytes', { organization: 'org_a' }),
+    bytes,
+  );
   await send(q, batchAt(q.clock, 1));
   const [report] = q.health.report(true).components;
   t.equal(report?.message, 'The events of this month are used up.');

@@ -25,6 +25,9 @@ const HOUR = 3_600_000;
 /** The middle of the current hour: windows in Redis expire by its own clock. */
 const NOW = Math.floor(Date.now() / HOUR) * HOUR + HOUR / 2;
 
+/** Of the only organization, as in a store. */
+const TENANT = aTenant({ organizationId: 'org_a' });
+
 /** The parts that all replicas share: a Redis, and the plan and the ledger of their store. */
 async function shared(t: Test) {
   const server = await redisServer(t);
@@ -65,8 +68,8 @@ async function shared(t: Test) {
     /** Sends one request, which becomes durable if it is admitted. Resolves with its code. */
     async function send(events: number): Promise<string> {
       try {
-        await processor.admit?.(aHead({ receivedAt: clock.now() }), aTenant());
-        const batch = received(nativeBatch(events, { receivedAt: clock.now() }));
+        await processor.admit?.(aHead({ receivedAt: clock.now() }), TENANT);
+        const batch = received(nativeBatch(events, { receivedAt: clock.now(), tenant: TENANT }));
         const request = requestContext();
         await processor.process?.(batch, request);
         const { id: batchId, tenant } = batch;
@@ -80,7 +83,10 @@ async function shared(t: Test) {
         throw error;
       }
     }
-    return { clock, health, redis, stateOf, send };
+    /** The gauge of the organization's events, as one scrape reads it. */
+    const monthEvents = () =>
+      settings.metrics.scraped('tracectl_quota_month_events', { organization: 'org_a' });
+    return { clock, health, redis, stateOf, send, monthEvents };
   }
   return { server, organization, projects, ledger, replica };
 }
@@ -108,6 +114,22 @@ t.test('applies a changed plan in every replica within 5 s', async (t) => {
   await inSeconds();
   t.equal(await a.send(2), 'ok');
   t.equal(await b.send(1), 'monthly_limit', 'the limit of a project');
+});
+
+t.test('shows the usage of all replicas at the scrape, also after Redis lost it', async (t) => {
+  const { server, replica } = await shared(t);
+  const [a, b] = [await replica(), await replica()];
+  t.equal(await a.monthEvents(), 0, 'the first scrape has a value');
+  for (const sent of [1, 2, 3]) {
+    t.equal(await a.send(1), 'ok');
+    t.same([await a.monthEvents(), await b.monthEvents()], [sent, sent]);
+  }
+  await server.client.call('FLUSHALL');
+  a.clock.advance(1_000);
+  t.equal(await a.monthEvents(), 3, 'from the ledger');
+  await server.kill();
+  await a.stateOf(({ connected }) => !connected);
+  t.equal(await a.monthEvents(), undefined, 'no value while Redis is away');
 });
 
 t.test('refuses every request and is not ready while Redis is away', async (t) => {

@@ -95,6 +95,28 @@ t.test('the console encoding renders readable lines', async (t) => {
   t.match(lines[1], /error=plain\n$/);
 });
 
+t.test('escapes control characters in every encoding', async (t) => {
+  const hostile = 'a\x1b[31m\x07\x7f\x9b\u2028\u202e\r\nlevel=error';
+  for (const encoding of ['json', 'console'] as const) {
+    const lines: string[] = [];
+    const logger = createLogger({
+      level: 'info',
+      encoding,
+      write: (line) => void lines.push(line),
+    });
+    const cause = new Error(hostile);
+    logger.warn({ id: '\x1b[2J', path: hostile, list: [hostile], [hostile]: 1 }, hostile);
+    logger.warn({ err: new Error(hostile, { cause }), error: hostile }, 'Failed');
+    logger.warn({ error: new Error(hostile, { cause }) }, 'Failed');
+    for (const line of lines) {
+      const text = line.replace(/\n( {4}|$)/g, '');
+      t.notMatch(text, /[\p{Cc}\u2028\u202e]/u, encoding);
+      t.match(line, '\\u001b');
+    }
+    if (encoding === 'json') t.equal(JSON.parse(lines[0] ?? '').path, hostile, 'no text is lost');
+  }
+});
+
 t.test('writes the log to standard error and nothing to standard output', async (t) => {
   const script = `
     import { createLogger } from '${join(process.cwd(), 'src/telemetry/logger.ts')}';
@@ -108,7 +130,7 @@ t.test('writes the log to standard error and nothing to standard output', async 
 });
 
 t.test('serves counters, gauges and histograms as text', async (t) => {
-  const metrics = createMetrics();
+  const metrics = createMetrics(fakeClock());
   t.teardown(() => metrics.shutdown());
   const counter = metrics.counter('tracectl_test_items_total', 'Items.');
   counter.add(2, { a: '1', b: '2' });
@@ -137,9 +159,43 @@ t.test('serves counters, gauges and histograms as text', async (t) => {
   t.notMatch(await metrics.text(), 'tracectl_test_size_bytes{store="sqlite"}');
 });
 
+t.test('waits for a gauge that answers later, and shows no value for one that fails', async (t) => {
+  const clock = fakeClock();
+  const metrics = createMetrics(clock);
+  t.teardown(() => metrics.shutdown());
+  const own = labelled(metrics, { store: 'redis' });
+  const name = 'tracectl_test_used';
+  let used = 1;
+  own.gauge(name, 'Used.', async () => {
+    await new Promise(setImmediate);
+    return [{ value: used, labels: { a: 'b' } }];
+  });
+  const stopRejecting = own.gauge(name, 'Used.', () => Promise.reject(new Error('away')));
+  own.gauge(name, 'Used.', () => {
+    throw new Error('away');
+  });
+  t.match(await metrics.text(), 'tracectl_test_used{store="redis",a="b"} 1\n');
+  used = 2;
+  const text = await metrics.text();
+  t.match(text, 'tracectl_test_used{store="redis",a="b"} 2\n', 'no value of an earlier scrape');
+  t.equal(text.match(/^tracectl_test_used\{/gm)?.length, 1);
+  stopRejecting();
+  own.gauge(name, 'Used.', () => new Promise(() => {}));
+  let isServed = false;
+  const served = metrics.text().then((page) => {
+    isServed = true;
+    return page;
+  });
+  clock.advance(1_999);
+  await new Promise(setImmediate);
+  t.notOk(isServed, 'a source has 2 s');
+  clock.advance(1);
+  t.match(await served, 'a="b"} 2\n', 'a source that never answers delays no other');
+});
+
 t.test('exports the metrics of the process', async (t) => {
   const clock = fakeClock();
-  const metrics = createMetrics();
+  const metrics = createMetrics(clock);
   t.teardown(() => metrics.shutdown());
   registerProcessMetrics(metrics, clock, '1.2.3');
   clock.advance(90_000);
@@ -152,7 +208,7 @@ t.test('exports the metrics of the process', async (t) => {
 });
 
 async function serving(t: Test) {
-  const metrics = createMetrics();
+  const metrics = createMetrics(fakeClock());
   metrics.counter('tracectl_test_items_total', 'Items.').add(1);
   const server = await startMetricsServer({
     metrics,
@@ -165,7 +221,7 @@ async function serving(t: Test) {
   return server.address ?? '';
 }
 
-/** What the server answers to bytes of any kind. */
+/** The server's answer to any bytes. */
 function raw(address: string, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(Number(address.split(':')[1]), '127.0.0.1', () => socket.write(bytes));
@@ -199,7 +255,7 @@ t.test(
 t.test('warns if the default address is in use, and rejects if a configured one is', async (t) => {
   const taken = await serving(t);
   const endpoint = { host: '127.0.0.1', port: Number(taken.split(':')[1]) };
-  const metrics = createMetrics();
+  const metrics = createMetrics(fakeClock());
   t.teardown(() => metrics.shutdown());
   const logger = recordingLogger();
   await t.rejects(startMetricsServer({ metrics, endpoint, isConfigured: true, logger }), {
@@ -207,7 +263,7 @@ t.test('warns if the default address is in use, and rejects if a configured one 
   });
   const none = await startMetricsServer({ metrics, endpoint, isConfigured: false, logger });
   t.equal(none.address, undefined);
-  t.match(logger.lines, [{ level: 'warn', message: /address is taken/ }]);
+  t.match(logger.lines, [{ level: 'warn', message: /address is in use/ }]);
   await none.close();
 });
 
