@@ -49,11 +49,11 @@ type Way = {
   readonly name: string;
   readonly write: (batch: ObservationBatch) => Promise<void>;
   readonly atOnce?: number;
-  /** The raw batch stands in Postgres before, as gateways with a `store` leave it. */
+  /** The raw batch is in Postgres before, as gateways with a `store` leave it. */
   readonly isKept?: boolean;
 };
 
-/** What COPY would read as something else. */
+/** Characters with a meaning for COPY. */
 const SPECIAL = /[\\\t\n\r]/;
 let made = 0;
 const closing: (() => Promise<void> | void)[] = [];
@@ -91,7 +91,7 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
     { name: 'the same, and raw batches', write, atOnce: AT_ONCE },
   ];
   const samples = new Map<string, Sample[]>(ways.map(({ name }) => [name, []]));
-  // All connections stand before their CPU is read: one that was idle for long is not there any more.
+  // Opens all connections before their CPU is read: Postgres may have closed idle ones.
   const backends = async (): Promise<readonly number[]> => {
     await Promise.all([1, 2].map(() => postgres.query('SELECT pg_sleep(0.05)')));
     const { rows } = await client.query(
@@ -101,7 +101,7 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
     return rows.map(({ pid }) => Number(pid));
   };
   for (let round = -1; round < rounds; round++) {
-    // The other way round each time, so that what the machine does meanwhile falls on all.
+    // Reverses the order each time, so that noise of the machine affects all alike.
     const turns = round % 2 === 0 ? ways : ways.toReversed();
     for (const { name, write, atOnce = 1, isKept = false } of turns) {
       const batches = Array.from({ length: Math.ceil(total / size) }, () =>
@@ -131,7 +131,7 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
   return samples;
 }
 
-/** Observations of about what an agent's step holds besides its payload. */
+/** Observations with about the fields of an agent's step, without its payload. */
 function batchOf(size: number): Observation[] {
   return Array.from({ length: size }, () => {
     const n = made++;
@@ -172,7 +172,7 @@ async function values(client: pg.Client, entries: readonly Entry[]): Promise<voi
   await client.query(`INSERT INTO ${INTO} VALUES ${places}`, rows.flat());
 }
 
-/** What the driver hands a query that speaks for itself. */
+/** The connection that the driver passes to a query with its own protocol handling. */
 type Wire = {
   query(text: string): void;
   sendCopyFromChunk(chunk: Buffer): void;

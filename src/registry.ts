@@ -13,6 +13,7 @@ import { factory as redisExtension } from '../extensions/redis/factory.ts';
 import { factory as sqliteExtension } from '../extensions/sqlite/factory.ts';
 import { factory as authProcessor } from '../processors/auth/factory.ts';
 import { factory as customFieldsProcessor } from '../processors/custom_fields/factory.ts';
+import { factory as filterProcessor } from '../processors/filter/factory.ts';
 import { factory as normalizationProcessor } from '../processors/normalization/factory.ts';
 import { factory as quotasProcessor } from '../processors/quotas/factory.ts';
 import { factory as validationProcessor } from '../processors/validation/factory.ts';
@@ -39,6 +40,7 @@ export const REGISTRY: Registry = [
   customFieldsProcessor,
   quotasProcessor,
   normalizationProcessor,
+  filterProcessor,
   diskQueueConnector,
   sqliteExporter,
   postgresExporter,

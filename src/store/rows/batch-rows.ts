@@ -43,7 +43,7 @@ export function rowsOf(
   return { traces: [...traces.values()], updates, children, count: observations.length };
 }
 
-/** Where the items of a request stand in its body, where some were cut out. */
+/** Positions of a request's items in its body, if some were cut out. */
 export function positionsOf(source: SealedBatch): Map<number, number> | undefined {
   if (source.positions === undefined) return undefined;
   return new Map(source.positions.map((index, position) => [index, position]));

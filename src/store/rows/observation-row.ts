@@ -74,7 +74,7 @@ export const ROW_COLUMNS =
   'end_ns, model, usage, session, user, error, custom, external';
 export const ROW_LENGTH = 20;
 
-/** What else a row has: its batch, its times, and the winners where they are several. */
+/** The rest of a row: its batch, its times, and the winning events if there are several. */
 export type RowState<B extends BatchRef> = {
   batch: B;
   createdAt: number;

@@ -9,7 +9,7 @@ export type TraceRows = readonly [key: Key, longId: string | null, rows: readonl
 
 export type NumberedRow<B extends BatchRef> = [n: number, row: ObservationRow, state: RowState<B>];
 
-/** What a write asks of a store. Traces and observations have numbers, which grow with their arrival. */
+/** The operations of a store that a write needs. Traces and observations have numbers, which grow in order of arrival. */
 export type ObservationTable<B extends BatchRef> = {
   batchId(batch: B): string;
   /** The new row's number; undefined when the observation has a row already. */
@@ -119,7 +119,7 @@ export class ObservationWrite<B extends BatchRef> {
     }
   }
 
-  /** A run stands where it is already, else where its parent is, else in a trace of its own for now. */
+  /** The trace of a run: where it is already, else that of its parent, else for now a trace of its own. */
   #writeChild(parent: Key, row: ObservationRow): void {
     const [key, longId] = row;
     const own = this.#table.traceOfRun(this.#project, key);
@@ -167,7 +167,7 @@ export class ObservationWrite<B extends BatchRef> {
     }
   }
 
-  /** Updates that name no trace: the run's own row says where it stands; until it comes, they wait. */
+  /** Updates without a trace: the run's own row names it; they are pending until that row arrives. */
   writeUpdates(rows: readonly unknown[]): void {
     for (let at = 0; at < rows.length; at += ROW_LENGTH) {
       const row = rows.slice(at, at + ROW_LENGTH) as ObservationRow;

@@ -7,9 +7,9 @@ import type { ObservationRow } from './observation-row.ts';
 export type Sums = Record<string, number>;
 
 /**
- * What a trace shows of its observations, kept up to date as they change, so that a listing reads one row
- * a trace. Where a change cannot be followed (the earliest start moved later, the root got a parent) the
- * trace is summed up anew.
+ * Sums of a trace over its observations, updated when they change, so that a listing reads one row
+ * per trace. If a change cannot be followed (the earliest start moved later, the root got a parent), the trace is
+ * summed up again.
  */
 export class TraceState {
   readonly n: number;
@@ -89,7 +89,7 @@ export class TraceState {
     for (const name of Object.keys(counts)) {
       const before = Object.hasOwn(sums, name) ? (sums[name] ?? 0) : 0;
       sums[name] = before + sign * (counts[name] ?? 0);
-      // Whether a name without tokens left still stands in another row, only all rows can tell.
+      // Only all rows tell whether a name without tokens is still in another row.
       if (sign === -1 && sums[name] === 0) this.mustRecount = true;
     }
   }

@@ -255,7 +255,7 @@ t.test('accepts only the admin token', async (t) => {
   t.equal((await ask('GET', path, { token: null, headers: lower })).status, 200);
 });
 
-t.test('throttles wrong tokens of an address, and admits the right token meanwhile', async (t) => {
+t.test('throttles wrong tokens of an address, but not the right token', async (t) => {
   const { ask, clock, settings } = await serving(t);
   for (let attempt = 0; attempt < 10; attempt++) {
     t.equal((await ask('GET', '/api/v1/projects', { token: `no${attempt}` })).status, 401);

@@ -64,7 +64,7 @@ const ANYWHERE = [
   '--set=extensions.sqlite.reserve_bytes=0',
 ];
 
-/** What the configurations ask their user for. */
+/** The variables that the configurations require. */
 const NEEDED = {
   SIDECAR_KEY: 'ws_a',
   GATEWAY: 'http://127.0.0.1:4318',
@@ -149,7 +149,7 @@ t.test('init writes a valid file, and never overwrites one', async (t) => {
 });
 
 t.test(
-  'print-config shows what runs, in YAML or JSON, without what came from outside',
+  'print-config shows the configuration in force, in YAML or JSON, without values from outside',
   async (t) => {
     const env = { TRACECTL_DATA: '/somewhere/private' };
     const yaml = await cli(ROOT, ['print-config', '--config', EMBEDDED], env);
@@ -379,7 +379,7 @@ t.test('signals', async (t) => {
     };
     t.same(await outcome(''), [128 + 15, null], 'by a handler, not by the signal');
     const listener = `process.on('SIGTERM', () => setImmediate(() => process.exit(7)));`;
-    t.same(await outcome(listener), [7, null], 'whoever listens decides');
+    t.same(await outcome(listener), [7, null], 'the listener decides');
   });
 
   await t.test('an uncaught exception is logged and exits with 70', async (t) => {

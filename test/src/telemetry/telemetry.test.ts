@@ -221,7 +221,7 @@ async function serving(t: Test) {
   return server.address ?? '';
 }
 
-/** What the server answers to bytes of any kind. */
+/** The server's answer to any bytes. */
 function raw(address: string, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(Number(address.split(':')[1]), '127.0.0.1', () => socket.write(bytes));
