@@ -29,7 +29,7 @@ async function started(t: Test, url: string, more: object = {}) {
   return storage;
 }
 
-t.test('processes that start together make the tables once', async (t) => {
+t.test('creates the tables once if processes start together', async (t) => {
   const url = await server.database();
   await Promise.all([started(t, url), started(t, url), started(t, url)]);
   const later = await started(t, url);
@@ -38,33 +38,30 @@ t.test('processes that start together make the tables once', async (t) => {
   t.equal(queue.stats().branches[0]?.entries, 1);
 });
 
-t.test(
-  'a role that may not change tables works in them, and says when they are missing',
-  async (t) => {
-    const url = await server.database();
-    const none = await extensionOn(url, { migrate: 'off' });
-    await t.rejects(none.start(), /not up to date \(0001-batches, .*migrate: auto/);
-    await none.shutdown(AbortSignal.timeout(1000));
-    await started(t, url);
-    const owner = new pg.Client({ connectionString: url });
-    await owner.connect();
-    await owner.query(`
+t.test('works with a role that may not change tables, and reports missing tables', async (t) => {
+  const url = await server.database();
+  const none = await extensionOn(url, { migrate: 'off' });
+  await t.rejects(none.start(), /not up to date \(0001-batches, .*migrate: auto/);
+  await none.shutdown(AbortSignal.timeout(1000));
+  await started(t, url);
+  const owner = new pg.Client({ connectionString: url });
+  await owner.connect();
+  await owner.query(`
     CREATE ROLE service LOGIN;
     GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO service;
     GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO service;
     REVOKE CREATE ON SCHEMA public FROM PUBLIC;
   `);
-    await owner.end();
-    const service = await started(t, url.replace('test@', 'service@'), { migrate: 'off' });
-    const queue = await service.openQueue(QUEUE);
-    await queue.append(nativeBatch(1));
-    const [entry] = await queue.lease('a', 1, 1e9);
-    if (entry === undefined) throw new Error('nothing was leased');
-    await queue.ack('a', [entry]);
-  },
-);
+  await owner.end();
+  const service = await started(t, url.replace('test@', 'service@'), { migrate: 'off' });
+  const queue = await service.openQueue(QUEUE);
+  await queue.append(nativeBatch(1));
+  const [entry] = await queue.lease('a', 1, 1e9);
+  if (entry === undefined) throw new Error('nothing was leased');
+  await queue.ack('a', [entry]);
+});
 
-t.test('a body that nobody waits for goes, and no other', async (t) => {
+t.test('removes a body that no queue needs, and no other', async (t) => {
   const url = await server.database();
   const storage = await started(t, url);
   const queue = await storage.openQueue(QUEUE);
@@ -84,31 +81,34 @@ t.test('a body that nobody waits for goes, and no other', async (t) => {
   t.equal(await left(), 2, 'one waits, one is dead');
 });
 
-t.test('while Postgres is frozen or away an append is refused soon, and works after', async (t) => {
-  const url = await server.database();
-  const storage = await started(t, url, { connect_timeout: '300ms', query_timeout: '300ms' });
-  const queue = await storage.openQueue(QUEUE);
-  const refused = () =>
-    t.rejects(queue.append(nativeBatch(1)), { name: 'RetryableError', code: 'storage_failed' });
-  const works = async (): Promise<void> => {
-    for (;;) {
-      try {
-        return await queue.append(nativeBatch(1));
-      } catch {
-        await new Promise((resolve) => setTimeout(resolve, 50));
+t.test(
+  'refuses an append soon while Postgres is frozen or away, and accepts it afterwards',
+  async (t) => {
+    const url = await server.database();
+    const storage = await started(t, url, { connect_timeout: '300ms', query_timeout: '300ms' });
+    const queue = await storage.openQueue(QUEUE);
+    const refused = () =>
+      t.rejects(queue.append(nativeBatch(1)), { name: 'RetryableError', code: 'storage_failed' });
+    const works = async (): Promise<void> => {
+      for (;;) {
+        try {
+          return await queue.append(nativeBatch(1));
+        } catch {
+          await new Promise((resolve) => setTimeout(resolve, 50));
+        }
       }
-    }
-  };
-  await queue.append(nativeBatch(1));
-  server.freeze();
-  await refused();
-  server.thaw();
-  await works();
-  await server.kill();
-  await refused();
-  const late = await extensionOn(url, { connect_timeout: '300ms' });
-  await t.rejects(late.start(), { code: 'storage_failed' });
-  await late.shutdown(AbortSignal.timeout(1000));
-  await server.start();
-  await works();
-});
+    };
+    await queue.append(nativeBatch(1));
+    server.freeze();
+    await refused();
+    server.thaw();
+    await works();
+    await server.kill();
+    await refused();
+    const late = await extensionOn(url, { connect_timeout: '300ms' });
+    await t.rejects(late.start(), { code: 'storage_failed' });
+    await late.shutdown(AbortSignal.timeout(1000));
+    await server.start();
+    await works();
+  },
+);

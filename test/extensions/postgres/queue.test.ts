@@ -27,7 +27,7 @@ queueContract(t, async (t) => {
         close: () => storage.close(),
         async crash() {
           storage.crash();
-          // As when the time of the dead process is over.
+          // As if the time of the dead process had passed.
           await postgres.query('UPDATE queue_holders SET expires_at = 0');
         },
       };
@@ -36,7 +36,7 @@ queueContract(t, async (t) => {
 });
 
 t.test(
-  'who comes while an append is slow overtakes it; who was told it failed is not kept',
+  'later appends overtake a slow one, and an append that was reported as failed is not stored',
   async (t) => {
     const postgres = await migrated(await server.database());
     t.teardown(() => postgres.close());

@@ -32,7 +32,7 @@ const T0 = Date.UTC(2026, 0, 15, 12);
 const LATER = Number.MAX_SAFE_INTEGER;
 const TABLES = ['traces', 'observations', 'batch_traces', 'pending_updates', 'waiting_children'];
 
-/** Ids of one process only ever grow; these are of any time. */
+/** Ids of a process only grow; these have any time. */
 let ids = 0;
 function idAt(ms: number): string {
   return encodeTime(ms) + String(ids++).padStart(16, '0');
@@ -42,7 +42,7 @@ function at(ms: number, more: object = {}) {
   return { id: idAt(ms), receivedAt: ms, ...more };
 }
 
-/** The days that have a partition of their own. */
+/** The days with a partition of their own. */
 async function partitionsOf(postgres: Postgres): Promise<string[]> {
   const { rows } = await postgres.query(
     `SELECT relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
@@ -57,7 +57,7 @@ async function all(step: () => Promise<boolean>): Promise<number> {
   return steps;
 }
 
-t.test('traces past their time go, with all that only they needed', async (t) => {
+t.test('removes expired traces with all that only they need', async (t) => {
   const { traces, database, count } = await traceDatabase(t, await server.database());
   const shared = [anObservation({ traceId: 'old' }), anObservation({ traceId: 'kept' })];
   await traces.write(batchWith(shared, at(T0)));
@@ -85,25 +85,22 @@ t.test('traces past their time go, with all that only they needed', async (t) =>
   t.equal(await count('free_batches'), 0);
 });
 
-t.test(
-  'a trace of more rows than a step takes is gone at once, and its rows step by step',
-  async (t) => {
-    const { traces, database, count } = await traceDatabase(t, await server.database());
-    const many = Array.from({ length: 2300 }, (_, i) => anObservation({ id: `o${i}` }));
-    await traces.write(batchWith(many, at(T0)));
-    t.ok(await expireTracesStep(database, P, T0 + 1, T0));
-    t.equal(await traces.getTrace(P, 'trace-1'), undefined);
-    t.equal(await traces.getObservation(P, 'o7'), undefined);
-    const [hidden] = await dueProjects(database, [[P, T0 + 1]]);
-    t.same(hidden?.[0], '', 'the rest is found also after a restart');
-    await traces.write(batchWith([anObservation({ name: 'new' })], at(T0)));
-    t.ok((await all(() => expireTracesStep(database, 'proj_none', 0, T0))) > 2);
-    t.equal(await count('observations'), 1);
-    t.match(await traces.getTrace(P, 'trace-1'), { name: 'new', observationCount: 1 });
-  },
-);
+t.test('hides a trace of many rows at once, and removes its rows in steps', async (t) => {
+  const { traces, database, count } = await traceDatabase(t, await server.database());
+  const many = Array.from({ length: 2300 }, (_, i) => anObservation({ id: `o${i}` }));
+  await traces.write(batchWith(many, at(T0)));
+  t.ok(await expireTracesStep(database, P, T0 + 1, T0));
+  t.equal(await traces.getTrace(P, 'trace-1'), undefined);
+  t.equal(await traces.getObservation(P, 'o7'), undefined);
+  const [hidden] = await dueProjects(database, [[P, T0 + 1]]);
+  t.same(hidden?.[0], '', 'the rest is found also after a restart');
+  await traces.write(batchWith([anObservation({ name: 'new' })], at(T0)));
+  t.ok((await all(() => expireTracesStep(database, 'proj_none', 0, T0))) > 2);
+  t.equal(await count('observations'), 1);
+  t.match(await traces.getTrace(P, 'trace-1'), { name: 'new', observationCount: 1 });
+});
 
-t.test('a trace that is written to while it expires is left, or comes back whole', async (t) => {
+t.test('keeps or restores as a whole a trace that is written to while it expires', async (t) => {
   const { traces, database } = await traceDatabase(t, await server.database());
   for (let round = 0; round < 20; round++) {
     await traces.write(batchWith([anObservation({ id: 'old' })], at(T0)));
@@ -117,7 +114,7 @@ t.test('a trace that is written to while it expires is left, or comes back whole
   }
 });
 
-t.test('what a deleted project held goes, and a write into it is refused', async (t) => {
+t.test('removes the data of a deleted project and refuses writes into it', async (t) => {
   const { traces, database, deleted, count } = await traceDatabase(t, await server.database());
   const runs = [
     anObservation({ traceId: null, id: 'u' }),
@@ -134,7 +131,7 @@ t.test('what a deleted project held goes, and a write into it is refused', async
   t.equal((await traces.getTrace(OTHER.projectId, 'trace-1'))?.observationCount, 1);
 });
 
-t.test('a batch stays while a queue, a dead letter or a trace points into it', async (t) => {
+t.test('keeps a batch while a queue, a dead letter or a trace points into it', async (t) => {
   const { traces, database, count } = await traceDatabase(t, await server.database());
   const clock = fakeClock();
   const queues = await openQueues(database, clock, recordingLogger());
@@ -154,17 +151,17 @@ t.test('a batch stays while a queue, a dead letter or a trace points into it', a
   await traces.write(traced);
   await traces.write(batchWith([anObservation({ traceId: null, id: 'u' })], at(T0 + 5)));
   await removeFreeBatches(database, '', T0);
-  t.equal(await count('batches'), 5, 'those that came a moment ago may be on their way');
+  t.equal(await count('batches'), 5, 'recent batches may be in flight');
   const looked = await removeFreeBatches(database, '', LATER);
   t.equal(await count('batches'), 4);
   t.ok((looked.last ?? '') > traced.source.id);
   t.equal(looked.beforeWaiting, '', 'it is the first');
-  // What is brought again is kept again, and what is here already is held.
+  // A removed batch is stored again when it is appended again.
   await queue.append(free);
   t.equal(await count('batches'), 5);
 });
 
-t.test('a day that nobody needs goes as a whole, and no other', async (t) => {
+t.test('drops an unused day as a whole, and no other', async (t) => {
   const { traces, database, postgres, count } = await traceDatabase(t, await server.database());
   await Promise.all([1, 2, 3].map(() => ensurePartitions(database, T0)));
   t.ok(await ensurePartitions(database, T0), 'they are there already');
@@ -174,14 +171,14 @@ t.test('a day that nobody needs goes as a whole, and no other', async (t) => {
     `SELECT DISTINCT attstorage FROM pg_inherits
      JOIN pg_attribute ON attrelid = inhrelid AND attname = 'body'`,
   );
-  t.same(rows, [{ attstorage: 'e' }], 'bodies are compressed by nobody');
+  t.same(rows, [{ attstorage: 'e' }], 'Postgres does not compress bodies');
   for (const [i, traceId] of ['a', 'b', 'c'].entries()) {
     await traces.write(batchWith([anObservation({ traceId })], at(T0 + i * DAY)));
   }
   await traces.write(batchWith([anObservation({ traceId: 'late' })], at(T0 - 40 * DAY)));
-  t.equal(await count('batches_default'), 1, 'what has no day of its own is not refused');
+  t.equal(await count('batches_default'), 1, 'a batch without a daily partition is accepted');
   for (const day of days.slice(0, 3)) t.equal(await count(day), 1);
-  t.equal(await dropOldPartitions(database, T0 + 9 * DAY), 2, 'the two in which nothing is');
+  t.equal(await dropOldPartitions(database, T0 + 9 * DAY), 2, 'the two empty ones');
   await all(() => expireTracesStep(database, P, T0 + DAY + 1, T0));
   const removed: unknown[] = [];
   const end = Date.UTC(2026, 0, 16);
@@ -193,13 +190,13 @@ t.test('a day that nobody needs goes as a whole, and no other', async (t) => {
   t.equal(body, 1);
   await all(() => removeFreeBatchesStep(database, LATER));
   t.equal(await count('batches'), 1);
-  // Whoever comes too late for its day's partition stands in the default one.
+  // A batch that is too late for its day's partition is in the default one.
   await traces.write(batchWith([anObservation({ traceId: 'a' })], at(T0)));
   t.equal(await count('batches_default'), 1);
   t.ok(await ensurePartitions(database, T0), 'its day stays in the default partition');
 });
 
-t.test('a role without rights on the tables works without partitions', async (t) => {
+t.test('works without partitions for a role without rights on the tables', async (t) => {
   const url = await server.database();
   const { postgres } = await traceDatabase(t, url);
   await postgres.query('CREATE ROLE writer LOGIN');
@@ -216,7 +213,7 @@ t.test('a role without rights on the tables works without partitions', async (t)
   t.equal(await dropOldPartitions(writer, LATER), 0);
 });
 
-/** A trace, a dead letter, a batch that waits, one that went elsewhere, an update that waits for its run. */
+/** A trace, a dead letter, a queued batch, a batch delivered elsewhere, an update without its run. */
 async function fill(
   store: Pick<Store, 'traces' | 'openQueue'>,
   projectId: string,
@@ -237,7 +234,7 @@ async function fill(
   );
 }
 
-t.test('the store removes what a deleted project held, and nothing else', async (t) => {
+t.test('the store removes exactly the data of a deleted project', async (t) => {
   const place = await postgresPlace(t, server);
   const { store, finish, close, postgres } = await place.open();
   t.teardown(close);
@@ -263,7 +260,7 @@ t.test('the store removes what a deleted project held, and nothing else', async 
   t.equal(place.metrics.value('tracectl_store_removed_batches_total', retention), 1, 'acked');
 });
 
-t.test('the store removes what is past its retention, whole days of batches too', async (t) => {
+t.test('the store removes expired data, also whole days of batches', async (t) => {
   const place = await postgresPlace(t, server);
   const { store, finish, close, postgres } = await place.open();
   t.teardown(close);
@@ -288,27 +285,30 @@ t.test('the store removes what is past its retention, whole days of batches too'
   t.equal(place.metrics.value('tracectl_store_removed_batches_total', { reason }), 5);
 });
 
-t.test('batches that left all queues go within seconds, what waits or is dead stays', async (t) => {
-  const { traces, database, count } = await traceDatabase(t, await server.database());
-  const clock = fakeClock();
-  const queues = await openQueues(database, clock, recordingLogger());
-  t.teardown(() => queues.crash());
-  const store = { traces, openQueue: queues.openQueue };
-  await fill(store, P, clock.now());
-  const walk = async () => {
-    clock.set(clock.now() + 11_000);
-    for await (const _ of walkBatches(database, clock, () => {}));
-    return count('batches');
-  };
-  t.equal(await walk(), 4, 'what became nothing is gone');
-  const queue = await store.openQueue({ name: P, branches: ['a'], maxBytes: 1e9 });
-  await queue.append(nativeBatch(1, at(clock.now())));
-  await queue.ack('a', await queue.lease('a', 9, 1e9));
-  t.equal(await walk(), 3, 'the next one begins at what waited');
-  await queue.append(nativeBatch(1, at(clock.now())));
-  await queue.replay('all');
-  await queue.ack('a', await queue.lease('a', 9, 1e9));
-  t.equal(await walk(), 3, 'what was dead stands before all that is looked at');
-  clock.set(clock.now() + DAY);
-  t.equal(await walk(), 2, 'but once a day');
-});
+t.test(
+  'removes batches that left all queues within seconds, and keeps queued and dead ones',
+  async (t) => {
+    const { traces, database, count } = await traceDatabase(t, await server.database());
+    const clock = fakeClock();
+    const queues = await openQueues(database, clock, recordingLogger());
+    t.teardown(() => queues.crash());
+    const store = { traces, openQueue: queues.openQueue };
+    await fill(store, P, clock.now());
+    const walk = async () => {
+      clock.set(clock.now() + 11_000);
+      for await (const _ of walkBatches(database, clock, () => {}));
+      return count('batches');
+    };
+    t.equal(await walk(), 4, 'what became nothing is gone');
+    const queue = await store.openQueue({ name: P, branches: ['a'], maxBytes: 1e9 });
+    await queue.append(nativeBatch(1, at(clock.now())));
+    await queue.ack('a', await queue.lease('a', 9, 1e9));
+    t.equal(await walk(), 3, 'the next one begins at what waited');
+    await queue.append(nativeBatch(1, at(clock.now())));
+    await queue.replay('all');
+    await queue.ack('a', await queue.lease('a', 9, 1e9));
+    t.equal(await walk(), 3, 'a replayed dead letter is before the start of the walk');
+    clock.set(clock.now() + DAY);
+    t.equal(await walk(), 2, 'but once a day');
+  },
+);

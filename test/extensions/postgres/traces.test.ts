@@ -14,7 +14,7 @@ const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const FOREVER = { since: () => Number.MIN_SAFE_INTEGER };
 
-t.test('writers at the same time leave the rows that one after another leaves', async (t) => {
+t.test('concurrent writers leave the rows of sequential ones', async (t) => {
   const place = await traceDatabase(t, await server.database());
   const sqlite = await sqlitePlace(t).open();
   t.teardown(() => sqlite.close());
@@ -26,7 +26,7 @@ t.test('writers at the same time leave the rows that one after another leaves', 
         batchWith(events, { format: 'runs', receivedAt: T0 + i, tenant }),
       );
       for (const batch of batches) await sqlite.store.traces.write(batch);
-      // Twice, as after a crash of whoever delivered them.
+      // Twice, as after a crash of the delivering process.
       const all = [...batches, ...batches.toReversed()];
       await Promise.all(all.map((batch) => place.traces.write(batch)));
       const [together, apart] = await Promise.all(
@@ -38,29 +38,26 @@ t.test('writers at the same time leave the rows that one after another leaves', 
   );
 });
 
-t.test(
-  'many writers of the same traces neither lose an update nor wait for each other',
-  async (t) => {
-    const { traces, postgres } = await traceDatabase(t, await server.database());
-    const names = ['a', 'b', 'c', 'd', 'e'];
-    const writes = Array.from({ length: 40 }, (_, i) => {
-      const order = i % 2 === 0 ? names : names.toReversed();
-      const usage = { input_tokens: 1 };
-      return batchWith(order.map((traceId) => anObservation({ traceId, id: `o${i}`, usage })));
-    });
-    await Promise.all(writes.map((batch) => traces.write(batch)));
-    for (const name of names) {
-      const trace = await traces.getTrace(P, name);
-      t.match(trace, { observationCount: 40, usage: { input_tokens: 40 } });
-    }
-    const { rows } = await postgres.query(
-      'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()',
-    );
-    t.equal(Number(rows[0]?.deadlocks), 0);
-  },
-);
+t.test('many writers of the same traces neither lose updates nor block each other', async (t) => {
+  const { traces, postgres } = await traceDatabase(t, await server.database());
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  const writes = Array.from({ length: 40 }, (_, i) => {
+    const order = i % 2 === 0 ? names : names.toReversed();
+    const usage = { input_tokens: 1 };
+    return batchWith(order.map((traceId) => anObservation({ traceId, id: `o${i}`, usage })));
+  });
+  await Promise.all(writes.map((batch) => traces.write(batch)));
+  for (const name of names) {
+    const trace = await traces.getTrace(P, name);
+    t.match(trace, { observationCount: 40, usage: { input_tokens: 40 } });
+  }
+  const { rows } = await postgres.query(
+    'SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()',
+  );
+  t.equal(Number(rows[0]?.deadlocks), 0);
+});
 
-t.test('what Postgres refuses in text comes back as it was sent, and is found', async (t) => {
+t.test('returns and finds text that Postgres cannot store as it was sent', async (t) => {
   const { traces } = await traceDatabase(t, await server.database());
   const hostile = [
     'nul \0 nul',
@@ -98,7 +95,7 @@ t.test('what Postgres refuses in text comes back as it was sent, and is found', 
   t.same(none.items, [], 'case is ignored of ASCII letters alone, as in SQLite');
 });
 
-t.test('ids of any characters are kept, and found, several at once', async (t) => {
+t.test('keeps and finds ids of any characters', async (t) => {
   const { traces } = await traceDatabase(t, await server.database());
   const alike = [
     'NULL',
@@ -125,7 +122,7 @@ t.test('ids of any characters are kept, and found, several at once', async (t) =
       async (ids, run) => {
         const made = ids.map((id) => anObservation({ id, traceId: `${id}/${run}`, name: id }));
         await traces.write(batchWith(made));
-        // Once more: what stands there is found by its key, and merged.
+        // Again: the write finds the row by its key and merges.
         await traces.write(batchWith(made.map((each) => ({ ...each, model: 'm' }))));
         for (const { id, traceId } of made) {
           const { items } = await traces.listObservations(P, traceId ?? '', { limit: 2 });
@@ -138,7 +135,7 @@ t.test('ids of any characters are kept, and found, several at once', async (t) =
   );
 });
 
-t.test('custom fields of megabytes and deep text are kept', async (t) => {
+t.test('keeps custom fields of megabytes and deeply nested text', async (t) => {
   const { traces } = await traceDatabase(t, await server.database());
   const deep = `${'{"a":'.repeat(512)}1${'}'.repeat(512)}`;
   const customFields = { deep, wide: 'x\0"'.repeat(300_000) };
@@ -146,7 +143,7 @@ t.test('custom fields of megabytes and deep text are kept', async (t) => {
   t.same((await traces.getObservation(P, 'observation-1'))?.customFields, customFields);
 });
 
-t.test('a trace past its time is gone for readers before it is removed', async (t) => {
+t.test('hides an expired trace before it is removed', async (t) => {
   const { traces, since } = await traceDatabase(t, await server.database());
   const old = batchWith([anObservation()], { receivedAt: T0 });
   const young = batchWith([anObservation({ traceId: 'young' })], { receivedAt: T0 + 5 });
@@ -164,7 +161,7 @@ t.test('a trace past its time is gone for readers before it is removed', async (
   );
 });
 
-t.test('a failing transaction leaves nothing behind, and a deadlock is tried again', async (t) => {
+t.test('rolls a failing transaction back, and retries a deadlock', async (t) => {
   const { traces, database, postgres, count } = await traceDatabase(t, await server.database());
   await postgres.query(`
     CREATE SEQUENCE tries;
@@ -184,7 +181,7 @@ t.test('a failing transaction leaves nothing behind, and a deadlock is tried aga
   await t.rejects(other.write(batchWith([anObservation()])), { name: 'RetryableError', code: 'x' });
 });
 
-t.test('of batches that go together, what is refused takes no other with it', async (t) => {
+t.test('refuses only the batch of a group that Postgres refuses', async (t) => {
   const { traces, postgres, deleted, count } = await traceDatabase(t, await server.database());
   await postgres.query("ALTER TABLE observations ADD CHECK (name <> 'poison')");
   deleted.add('proj_gone');
@@ -210,7 +207,7 @@ t.test('of batches that go together, what is refused takes no other with it', as
   t.equal(await count('batches'), 5);
 });
 
-t.test('batches that go together are merged as one after another', async (t) => {
+t.test('merges the batches of a group as if one by one', async (t) => {
   const { traces, postgres } = await traceDatabase(t, await server.database());
   const transactions = async (): Promise<number> => {
     const { rows } = await postgres.query('SELECT pg_current_xact_id()::text AS id');
@@ -236,7 +233,7 @@ t.test('batches that go together are merged as one after another', async (t) => 
   });
 });
 
-/** A family of runs under one root, told in pieces: with and without the trace, creations and updates. */
+/** Runs under one root in pieces: with and without the trace, creations and updates. */
 function someEvents(): fc.Arbitrary<Observation[]> {
   const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
   const event = fc
