@@ -1,5 +1,5 @@
 import { capability } from '../component/capability.ts';
-import type { ObservationBatch, SealedBatch, Tenant } from '../model/batch.ts';
+import type { ObservationBatch, SealedBatch } from '../model/batch.ts';
 import type {
   Instant,
   ObservationError,
