@@ -32,7 +32,7 @@ export type DataKind = ReceivedBatch['kind'] | Batch['kind'];
 export type DurableKind = Batch['kind'];
 
 /** The batch type of a kind: `accepts: ['raw']` gives a component `SealedBatch`. */
-export type BatchOf<Kind extends DataKind> = Extract<ReceivedBatch | Batch, { kind: Kind }>;
+type BatchOf<Kind extends DataKind> = Extract<ReceivedBatch | Batch, { kind: Kind }>;
 
 /**
  * Takes over a batch, which stays read-only: other consumers have the same one. Resolved: another component,
