@@ -8,7 +8,12 @@ import { didYouMean, nearest } from '../../../src/config/did-you-mean.ts';
 import { jsonSchema } from '../../../src/config/json-schema.ts';
 import { formatIssue, type Loaded, loadConfig } from '../../../src/config/load.ts';
 import { toYaml } from '../../../src/config/print.ts';
-import { endpoint, parseByteSize, parseDuration, parseEndpoint } from '../../../src/schema/fields.ts';
+import {
+  endpoint,
+  parseByteSize,
+  parseDuration,
+  parseEndpoint,
+} from '../../../src/schema/fields.ts';
 import { REGISTRY } from './factories.ts';
 
 const GOLDEN = fileURLToPath(new URL('./golden/', import.meta.url));
