@@ -8,6 +8,8 @@ export type Terminal = {
   readonly cwd: string;
   /** Writes a line to stdout: the result, which a program may read. */
   out(text: string): void;
+  /** Stdout is a terminal: a person reads it, and no file or journal keeps it. */
+  readonly isOutShown?: boolean;
   /** Writes a line to stderr: errors, warnings, notes. */
   err(text: string): void;
   /** Asks the user; undefined when stdin or stderr is not a terminal. */
@@ -25,7 +27,7 @@ export type Terminal = {
   readonly clock?: Clock;
 };
 
-export type Screen = {
+type Screen = {
   columns(): number;
   /** Writes the text without a line feed. */
   write(text: string): void;
@@ -41,6 +43,7 @@ export function processTerminal(): ProcessTerminal {
   return {
     ...(hasPerson ? { ask } : {}),
     ...(process.stderr.isTTY === true ? { screen: processScreen() } : {}),
+    isOutShown: process.stdout.isTTY === true,
     // Opened on demand: a process that has touched stdin waits for its end.
     input: () => process.stdin,
     onInterrupt,

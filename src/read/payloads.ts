@@ -34,7 +34,7 @@ export function readPayloads(
   scanner: Scanner,
   reservation: ByteReservation,
 ): PayloadReader {
-  /** Every small batch in it is indexed. */
+  /** Small batches in it have an index. */
   const kept = new LruCache<string, SealedBatch>({
     maxEntries: Infinity,
     maxWeight: KEPT_BYTES,

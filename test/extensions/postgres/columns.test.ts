@@ -2,11 +2,7 @@ import pg from 'pg';
 import t from 'tap';
 import type { Column } from '../../../extensions/postgres/traces/columns.ts';
 import { columnParameters, namesOf, unnest } from '../../../extensions/postgres/traces/columns.ts';
-import {
-  escapeText,
-  keyParameter,
-  unescapeText,
-} from '../../../extensions/postgres/traces/text.ts';
+import { escapeText, keyParameter, textOrNull } from '../../../extensions/postgres/traces/text.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 
 type Item = { readonly key: string; readonly text: string | null; readonly n: number | null };
@@ -29,8 +25,8 @@ t.test('reads the rows of column parameters back as they were written', async (t
       columnParameters(COLUMNS, items),
     );
     return rows.map(({ key, text, n }) => ({
-      key: unescapeText(key.toString()),
-      text: text === null ? null : unescapeText(text),
+      key: String(textOrNull(key.toString())),
+      text: textOrNull(text),
       n: n === null ? null : Number(n),
     }));
   };

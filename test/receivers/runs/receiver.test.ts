@@ -121,7 +121,7 @@ t.test('answers GET /info without a key', async (t) => {
   const multipart = await fetch(`${url}/runs/multipart`, { method: 'POST', body: 'x' });
   t.equal(multipart.status, 404, 'so that clients fall back to /runs/batch');
   await receiver.shutdown(NO_DEADLINE);
-  await t.rejects(fetch(url));
+  await t.rejects(fetch(url), { message: 'fetch failed' });
 });
 
 t.test('needs no key if the receiver has a project', async (t) => {
