@@ -7,7 +7,7 @@ import { CommandError, EXIT } from './exit-status.ts';
 import type { Terminal } from './terminal.ts';
 
 /** The data directory of a daemon with this configuration; undefined when it has none. */
-export function dataDirectoryOf(config: ServiceConfig, cwd: string): string | undefined {
+function dataDirectoryOf(config: ServiceConfig, cwd: string): string | undefined {
   for (const id of config.service.extensions) {
     const extension = config.extensions.get(id);
     const directory = extension?.factory.dataDirectory?.(extension.config);

@@ -27,7 +27,7 @@ export type Terminal = {
   readonly clock?: Clock;
 };
 
-export type Screen = {
+type Screen = {
   columns(): number;
   /** Writes the text without a line feed. */
   write(text: string): void;

@@ -25,7 +25,7 @@ export type Factory =
   | ConnectorFactory
   | ExtensionFactory;
 
-export type Stability = 'development' | 'alpha' | 'beta' | 'stable';
+type Stability = 'development' | 'alpha' | 'beta' | 'stable';
 
 type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
   readonly kind: Kind;
@@ -43,7 +43,7 @@ type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
   readonly placement?: Placement<z.output<Schema>>;
 };
 
-export type Placement<Config> = {
+type Placement<Config> = {
   /**
    * Why the component, as configured, cannot run in several processes (`service.workers`): a clause without
    * a final stop. Undefined if it can.
@@ -166,7 +166,7 @@ export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
   create(settings: Settings, config: z.output<Schema>): Extension | Promise<Extension>;
 };
 
-export type Need = {
+type Need = {
   /** Id of the other extension. */
   readonly extension: string;
   readonly capability: Capability<unknown>;

@@ -31,7 +31,7 @@ export type GrpcListeners = {
 /** Offered by the service to receivers. */
 export const GRPC_LISTENERS = capability<GrpcListeners>('grpc_listeners');
 
-export type GrpcSettings = {
+type GrpcSettings = {
   readonly limits: GrpcLimits;
   readonly methods: readonly GrpcMethod[];
   /**

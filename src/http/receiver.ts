@@ -20,7 +20,7 @@ export type HttpService = Entrance & {
   readonly otherRoutes?: readonly Route[];
 };
 
-export type IngestRoute = {
+type IngestRoute = {
   readonly method: string;
   readonly path: string;
   readonly protocol: HttpProtocol;

@@ -27,7 +27,7 @@ export type CutRequest = {
 
 export type ScanReply = PrepareReply | CutReply;
 
-export type PrepareReply =
+type PrepareReply =
   | {
       readonly type: 'prepared';
       readonly body: Uint8Array;

@@ -49,7 +49,7 @@ export type OtlpIndex = {
 };
 
 /** Rejections of an index by position: for ids and sizes, and for custom fields. */
-export type OtlpVerdicts = {
+type OtlpVerdicts = {
   readonly fields: readonly Rejection[];
   readonly customFields: readonly Rejection[];
 };

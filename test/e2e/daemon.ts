@@ -24,9 +24,9 @@ export type DaemonOptions = {
 
 export type Tree = { [key: string]: unknown };
 
-export type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
+type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
 
-export type Run = {
+type Run = {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;

@@ -2,7 +2,7 @@ import type { BatchRef, EventMark } from './event-rank.ts';
 import { compareMarks, compareVersions } from './event-rank.ts';
 
 /** The fields that events win one by one, in the order of `MergedRow.values`. */
-export const MERGED_FIELDS = [
+const MERGED_FIELDS = [
   'parent',
   'name',
   'kind',

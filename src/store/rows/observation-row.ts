@@ -11,7 +11,7 @@ import type { MergedRow, Value } from './merge.ts';
 import { FIRST_PAYLOAD, marksFromText, marksToText } from './merge.ts';
 
 /** Numbers in the database: append to this list, never reorder it. */
-export const SOURCES = ['native', 'runs', 'otlp'] as const;
+const SOURCES = ['native', 'runs', 'otlp'] as const;
 export type Source = (typeof SOURCES)[number];
 
 /** An id as it is indexed: the id itself, `:…` after the trace's id, or the hash of a long one. */

@@ -4,7 +4,7 @@ import { send } from '../client.ts';
 import type { Daemon } from '../daemon.ts';
 
 /** The answers that a well-behaved client got. */
-export type VictimReport = {
+type VictimReport = {
   /** Answers by status; 0 counts requests without an answer. */
   readonly statuses: Readonly<Record<number, number>>;
   /** Milliseconds of each request, in ascending order. */
