@@ -16,6 +16,7 @@ import { factory as customFieldsProcessor } from '../processors/custom_fields/fa
 import { factory as filterProcessor } from '../processors/filter/factory.ts';
 import { factory as normalizationProcessor } from '../processors/normalization/factory.ts';
 import { factory as quotasProcessor } from '../processors/quotas/factory.ts';
+import { factory as redactionProcessor } from '../processors/redaction/factory.ts';
 import { factory as validationProcessor } from '../processors/validation/factory.ts';
 import { factory as bullmqReceiver } from '../receivers/bullmq/factory.ts';
 import { factory as nativeReceiver } from '../receivers/native/factory.ts';
@@ -36,6 +37,7 @@ export const REGISTRY: Registry = [
   otlpReceiver,
   bullmqReceiver,
   authProcessor,
+  redactionProcessor,
   validationProcessor,
   customFieldsProcessor,
   quotasProcessor,

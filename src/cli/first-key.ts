@@ -25,10 +25,10 @@ export async function placeFirstKey(
   mayPrint: boolean,
   config: ServiceConfig,
   options: ConfigOptions,
-  { cwd }: Terminal,
+  place: Pick<Terminal, 'cwd' | 'env'>,
 ): Promise<PlacedKey> {
   if (mayPrint) return { project, token, file: undefined };
-  const file = join(makeControlDirectory(config, options, cwd), FILE);
+  const file = join(makeControlDirectory(config, options, place), FILE);
   await writePrivateFile(file, `${token}\n`);
   return { project, token, file };
 }

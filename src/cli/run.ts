@@ -160,7 +160,7 @@ class Daemon {
   async #openControl(): Promise<void> {
     const { config, options, terminal, logger } = this.#parts;
     try {
-      const directory = makeControlDirectory(config, options, terminal.cwd);
+      const directory = makeControlDirectory(config, options, terminal);
       this.#control = await startControlServer(directory, this.#handler(), logger);
     } catch (error) {
       logger.warn(

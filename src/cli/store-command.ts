@@ -32,7 +32,7 @@ export async function carryOut(
   const config = loadOrFail(options, terminal);
   const store = storeOf(config, options.store);
   try {
-    const directory = controlDirectoryOf(config, options, terminal.cwd);
+    const directory = controlDirectoryOf(config, options, terminal);
     return await callDaemon(directory, command, { store, ...args });
   } catch (error) {
     if (!(error instanceof NoDaemonError)) throw error;

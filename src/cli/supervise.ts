@@ -167,7 +167,7 @@ class Watcher {
       reload: () => this.#reload(),
     });
     try {
-      const directory = makeControlDirectory(current.config, options, terminal.cwd);
+      const directory = makeControlDirectory(current.config, options, terminal);
       this.#control = await startControlServer(directory, handler, logger);
     } catch (error) {
       logger.warn(
