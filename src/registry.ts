@@ -13,8 +13,10 @@ import { factory as redisExtension } from '../extensions/redis/factory.ts';
 import { factory as sqliteExtension } from '../extensions/sqlite/factory.ts';
 import { factory as authProcessor } from '../processors/auth/factory.ts';
 import { factory as customFieldsProcessor } from '../processors/custom_fields/factory.ts';
+import { factory as filterProcessor } from '../processors/filter/factory.ts';
 import { factory as normalizationProcessor } from '../processors/normalization/factory.ts';
 import { factory as quotasProcessor } from '../processors/quotas/factory.ts';
+import { factory as redactionProcessor } from '../processors/redaction/factory.ts';
 import { factory as validationProcessor } from '../processors/validation/factory.ts';
 import { factory as bullmqReceiver } from '../receivers/bullmq/factory.ts';
 import { factory as nativeReceiver } from '../receivers/native/factory.ts';
@@ -35,10 +37,12 @@ export const REGISTRY: Registry = [
   otlpReceiver,
   bullmqReceiver,
   authProcessor,
+  redactionProcessor,
   validationProcessor,
   customFieldsProcessor,
   quotasProcessor,
   normalizationProcessor,
+  filterProcessor,
   diskQueueConnector,
   sqliteExporter,
   postgresExporter,

@@ -147,6 +147,16 @@ const RESERVED: { what: string; pattern: RegExp; allowed: readonly string[] }[] 
     allowed: [],
   },
   {
+    what: 'members are private by `#`',
+    pattern: /^ {2}(?:private|public) (?!constructor)/m,
+    allowed: [],
+  },
+  {
+    what: 'types of schemas are those of their output',
+    pattern: /\bz\.(?:infer|input)</,
+    allowed: [],
+  },
+  {
     what: 'no code is made from text',
     pattern: /\beval\(|new Function\(/,
     allowed: [],
@@ -233,6 +243,11 @@ t.test('an exported name stands for one thing in the whole tree', async (t) => {
     if (!SHARED_NAMES.has(name)) t.equal(places.length, 1, `${name}: ${places.join(', ')}`);
   }
   for (const name of SHARED_NAMES) t.ok(files.has(name), `${name} is exported`);
+});
+
+t.test('casts through `unknown` are rare', async (t) => {
+  const casts = SOURCES.flatMap((file) => codeOf(file).match(/\bas unknown as\b/g) ?? []);
+  t.ok(casts.length <= 6, `${casts.length} casts`);
 });
 
 t.test('no file re-exports the names of another', async (t) => {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { allowedHosts } from '../../src/schema/allowed-hosts.ts';
 import { endpoint, ref, secret } from '../../src/schema/fields.ts';
 import { serverTls } from '../../src/schema/server-tls.ts';
 import { STORE } from '../../src/store/store.ts';
@@ -17,6 +18,7 @@ export const config = z.strictObject({
     .describe(
       'The admin token. If it is absent or empty, the first start creates one in the data directory of the store; a store without a data directory then has no admin API.',
     ),
+  allowed_hosts: allowedHosts(),
   tls: serverTls().optional().describe('Serves https. Default: plain http.'),
 });
 

@@ -15,7 +15,7 @@ export type Context = {
   readonly clock: Clock;
 };
 
-export type OperationRequest<Query, Body> = {
+type OperationRequest<Query, Body> = {
   /** The `:id` of the path; empty if the path has none. */
   readonly id: string;
   readonly query: Query;

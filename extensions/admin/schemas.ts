@@ -11,7 +11,7 @@ const time = z.iso.datetime().describe('ISO 8601, UTC');
 const count = z.int().nonnegative();
 const limit = count.nullable().describe('Null is unlimited.');
 
-export const MAX_NAME = 200;
+const MAX_NAME = 200;
 const name = z
   .string()
   .refine((text) => isName(text), { error: `must have 1 to ${MAX_NAME} characters` })
@@ -92,7 +92,7 @@ const projects = z.strictObject({ projects: z.array(project) }).meta({ id: 'Proj
 
 const newProject = z.strictObject({ name }).meta({ id: 'NewProject' });
 
-export const MAX_RETENTION_DAYS = 36_500;
+const MAX_RETENTION_DAYS = 36_500;
 const projectChange = z
   .strictObject({
     name: name.optional(),

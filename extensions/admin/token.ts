@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, mkdir, open, rename } from 'node:fs/promises';
+import { type FileHandle, mkdir, open } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writePrivateFile } from '../../src/control/private-file.ts';
 
 const FILE = 'admin-token';
 
@@ -14,7 +15,7 @@ export async function keepToken(directory: string): Promise<KeptToken> {
   if (found !== undefined) return { token: found, file };
   const token = `admin_${randomBytes(32).toString('base64url')}`;
   await mkdir(directory, { recursive: true, mode: 0o700 });
-  await writeToken(file, token);
+  await writePrivateFile(file, `${token}\n`);
   return { token, file };
 }
 
@@ -38,21 +39,6 @@ async function readToken(file: string): Promise<string | undefined> {
   } finally {
     await handle.close();
   }
-}
-
-/** Writes a temporary file and renames it, so that a crash leaves a complete token or none. */
-async function writeToken(file: string, token: string): Promise<void> {
-  const draft = `${file}.new`;
-  const flags = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | constants.O_NOFOLLOW;
-  const handle = await open(draft, flags, 0o600);
-  try {
-    await handle.chmod(0o600);
-    await handle.writeFile(`${token}\n`);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(draft, file);
 }
 
 /** The message for a store without a data directory and a configuration without a token. */

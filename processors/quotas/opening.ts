@@ -21,7 +21,7 @@ import { sharedCounters } from './shared-counters.ts';
 import { sharedKeyLimits } from './shared-key-limits.ts';
 
 /** The parts of the processor that need its extensions. */
-export type Parts = {
+type Parts = {
   readonly counters: UsageCounters;
   readonly keys: KeyLimits;
   readonly allowance: Allowance;

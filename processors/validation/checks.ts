@@ -16,7 +16,7 @@ import { MAX_SPELLING, parseVersion } from '../../src/model/json/version.ts';
 import type { RejectionCode } from '../../src/model/rejection.ts';
 
 /** A broken rule about a field of an item. `reason` continues the field's path and never echoes its value. */
-export type Problem = {
+type Problem = {
   readonly code: RejectionCode;
   readonly field: string;
   readonly reason: string;

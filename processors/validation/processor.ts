@@ -1,5 +1,5 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Clock, RequestProcessor, Settings } from '../../src/component/component.ts';
+import type { RequestProcessor, Settings } from '../../src/component/component.ts';
+import { inTurns } from '../../src/component/turns.ts';
 import type { ReceivedBatch } from '../../src/model/batch.ts';
 import type { JsonIndex } from '../../src/model/batch-index.ts';
 import { SMALL_BODY_BYTES } from '../../src/model/formats.ts';
@@ -29,7 +29,7 @@ export function createProcessor({ clock }: Pick<Settings, 'clock'>): RequestProc
         }
         return undefined;
       }
-      if (index.bytes.length > SMALL_BODY_BYTES) return judgeInTurns(batch, index, clock);
+      if (index.bytes.length > SMALL_BODY_BYTES) return inTurns(judging(batch, index), clock);
       const rules = rulesOf(index);
       for (let item = 0; item < index.count; item++) judge(batch, index, item, rules);
       return undefined;
@@ -37,18 +37,12 @@ export function createProcessor({ clock }: Pick<Settings, 'clock'>): RequestProc
   };
 }
 
-/** Milliseconds of one turn. */
-const TURN_MS = 20;
-
-async function judgeInTurns(batch: ReceivedBatch, index: JsonIndex, clock: Clock): Promise<void> {
+/** Yields after each item. */
+function* judging(batch: ReceivedBatch, index: JsonIndex): Generator<void> {
   const rules = rulesOf(index);
-  let end = clock.now() + TURN_MS;
   for (let item = 0; item < index.count; item++) {
-    if (clock.now() > end) {
-      await nextTurn();
-      end = clock.now() + TURN_MS;
-    }
     judge(batch, index, item, rules);
+    yield;
   }
 }
 

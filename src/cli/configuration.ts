@@ -14,6 +14,8 @@ import type { Terminal } from './terminal.ts';
 export type ConfigOptions = {
   readonly config: readonly string[];
   readonly set: readonly string[];
+  /** `run --print-key`. */
+  readonly printKey?: boolean;
   /** Returns the text of a file; reads the file by default. */
   readonly read?: ReadFile;
 };

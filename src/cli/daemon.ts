@@ -7,7 +7,7 @@ import { CommandError, EXIT } from './exit-status.ts';
 import type { Terminal } from './terminal.ts';
 
 /** The data directory of a daemon with this configuration; undefined when it has none. */
-export function dataDirectoryOf(config: ServiceConfig, cwd: string): string | undefined {
+function dataDirectoryOf(config: ServiceConfig, cwd: string): string | undefined {
   for (const id of config.service.extensions) {
     const extension = config.extensions.get(id);
     const directory = extension?.factory.dataDirectory?.(extension.config);
@@ -16,31 +16,35 @@ export function dataDirectoryOf(config: ServiceConfig, cwd: string): string | un
   return undefined;
 }
 
+/** The place in which a command runs: relative paths start there, and variables fill the configuration. */
+type Place = Pick<Terminal, 'cwd' | 'env'>;
+
 /**
  * The directory of a daemon's control socket: its data directory, or, for a daemon that has none, a
- * directory of this user that is named after the configuration files.
+ * directory of this user that is named after the configuration files and `TRACECTL_PORT_OFFSET`, which the
+ * shipped configurations use to run several daemons from the same files on one machine.
  */
 export function controlDirectoryOf(
   config: ServiceConfig,
   options: ConfigOptions,
-  cwd: string,
+  place: Place,
 ): string {
-  return dataDirectoryOf(config, cwd) ?? directoryInPlace(nameOf(options, cwd));
+  return dataDirectoryOf(config, place.cwd) ?? directoryInPlace(nameOf(options, place));
 }
 
 /** As `controlDirectoryOf`, and creates the directory of a daemon without a data directory. */
 export function makeControlDirectory(
   config: ServiceConfig,
   options: ConfigOptions,
-  cwd: string,
+  place: Place,
 ): string {
-  return dataDirectoryOf(config, cwd) ?? makeDirectoryInPlace(nameOf(options, cwd));
+  return dataDirectoryOf(config, place.cwd) ?? makeDirectoryInPlace(nameOf(options, place));
 }
 
-function nameOf(options: ConfigOptions, cwd: string): string {
-  return filesOf(options)
-    .map((file) => resolve(cwd, file))
-    .join('\n');
+function nameOf(options: ConfigOptions, { cwd, env }: Place): string {
+  const files = filesOf(options).map((file) => resolve(cwd, file));
+  const offset = env.TRACECTL_PORT_OFFSET ?? '';
+  return [...files, ...(offset === '' ? [] : [`+${offset}`])].join('\n');
 }
 
 /** Sends a command to the running daemon. Throws a `CommandError` when no daemon runs. */
@@ -52,7 +56,7 @@ export async function askDaemon(
   args: Readonly<Record<string, unknown>> = {},
 ): Promise<unknown> {
   try {
-    return await callDaemon(controlDirectoryOf(config, options, terminal.cwd), command, args);
+    return await callDaemon(controlDirectoryOf(config, options, terminal), command, args);
   } catch (error) {
     if (!(error instanceof NoDaemonError)) throw error;
     const directory = dataDirectoryOf(config, terminal.cwd);

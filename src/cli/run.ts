@@ -13,6 +13,7 @@ import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
+import { placeFirstKey } from './first-key.ts';
 import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
@@ -24,6 +25,10 @@ import { openChannel, type WorkerChannel, workerCount } from './worker.ts';
 export function addRun(program: Command, terminal: Terminal, end: (status: number) => void) {
   withConfigOptions(program.command('run', { isDefault: false }))
     .description('run the daemon until SIGTERM or SIGINT; SIGHUP reloads the configuration')
+    .option(
+      '--print-key',
+      'print the key of a new store also if stdout is not a terminal (default: a file of mode 0600)',
+    )
     .action(async (options: ConfigOptions) => end(await run(options, terminal)));
 }
 
@@ -109,13 +114,13 @@ class Daemon {
   }
 
   async run(events: Ending): Promise<number> {
-    const { service, options, terminal, logger, channel } = this.#parts;
+    const { service, options, logger, channel } = this.#parts;
     const started = service.start();
     const cut = await Promise.race([started.then(() => undefined), events.cutShort]);
     if (cut !== undefined) return cut;
     this.#watchDeletions();
     if (channel === undefined) {
-      terminal.out(welcome(shownOf(service), service.metricsAddress(), packageVersion()));
+      await this.#welcome();
       await this.#openControl();
     } else {
       const reload = (files: FileTexts) => this.#reload({ ...options, read: readerOf(files) });
@@ -127,6 +132,15 @@ class Daemon {
     const status = await Promise.race(endings);
     logger.info({}, 'Stopping');
     return Promise.race([this.#stop(status), events.cutShort]);
+  }
+
+  async #welcome(): Promise<void> {
+    const { service, config, options, terminal } = this.#parts;
+    const shown = shownOf(service);
+    const mayPrint = options.printKey === true || terminal.isOutShown === true;
+    const key =
+      shown.first && (await placeFirstKey(shown.first, mayPrint, config, options, terminal));
+    terminal.out(welcome(shown, key, service.metricsAddress(), packageVersion()));
   }
 
   /** Subscribes to deletions of projects. Runs again after each reload, because the stores may be others. */
@@ -146,7 +160,7 @@ class Daemon {
   async #openControl(): Promise<void> {
     const { config, options, terminal, logger } = this.#parts;
     try {
-      const directory = makeControlDirectory(config, options, terminal.cwd);
+      const directory = makeControlDirectory(config, options, terminal);
       this.#control = await startControlServer(directory, this.#handler(), logger);
     } catch (error) {
       logger.warn(

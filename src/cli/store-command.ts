@@ -6,10 +6,11 @@ import { STORE_COMMANDS, type StoreCommandName } from '../control/store-commands
 import { storeWork } from '../control/store-work.ts';
 import { createService, type Service } from '../engine/service.ts';
 import { STORE } from '../store/store.ts';
-import { BOOTSTRAP } from '../tenancy/bootstrap.ts';
+import { BOOTSTRAP, type FirstProject } from '../tenancy/bootstrap.ts';
 import { type ConfigOptions, loadOrFail, withConfigOptions } from './configuration.ts';
 import { controlDirectoryOf } from './daemon.ts';
 import { CommandError, EXIT } from './exit-status.ts';
+import { placeFirstKey } from './first-key.ts';
 import type { Terminal } from './terminal.ts';
 
 /** Options of every command about a store. */
@@ -31,12 +32,12 @@ export async function carryOut(
   const config = loadOrFail(options, terminal);
   const store = storeOf(config, options.store);
   try {
-    const directory = controlDirectoryOf(config, options, terminal.cwd);
+    const directory = controlDirectoryOf(config, options, terminal);
     return await callDaemon(directory, command, { store, ...args });
   } catch (error) {
     if (!(error instanceof NoDaemonError)) throw error;
   }
-  return inStore(config, store, command, args, terminal);
+  return inStore({ config, id: store, options, terminal }, command, args);
 }
 
 /** The fields that are not undefined, for the arguments of a command. */
@@ -65,13 +66,18 @@ function storeOf(config: ServiceConfig, wanted: string | undefined): string {
   throw new CommandError(EXIT.usage, `several stores: name one with --store: ${stores.join(', ')}`);
 }
 
+type StorePlace = {
+  readonly config: ServiceConfig;
+  readonly id: string;
+  readonly options: ConfigOptions;
+  readonly terminal: Terminal;
+};
+
 /** Starts only the store's extension, runs the command, and shuts the extension down. */
 async function inStore(
-  config: ServiceConfig,
-  id: string,
+  { config, id, options, terminal }: StorePlace,
   command: StoreCommandName,
   args: Readonly<Record<string, unknown>>,
-  terminal: Terminal,
 ): Promise<unknown> {
   const service = await createService({ config: onlyExtension(config, id) });
   await service.start();
@@ -80,16 +86,27 @@ async function inStore(
     if (store === undefined)
       throw new CommandError(EXIT.failed, `the store ${id} cannot be opened`);
     const first = offerOf(service, BOOTSTRAP, id)?.first;
-    if (first !== undefined) {
-      const { project, token } = first;
-      terminal.err(
-        `The store is new. Created the project ${project.name} (${project.id}) with the key ${token}; it is not shown again.`,
-      );
-    }
+    if (first !== undefined) await sayFirstKey(first, config, options, terminal);
     return await STORE_COMMANDS[command](storeWork(store), args);
   } finally {
     await service.shutdown();
   }
+}
+
+async function sayFirstKey(
+  first: FirstProject,
+  config: ServiceConfig,
+  options: ConfigOptions,
+  terminal: Terminal,
+): Promise<void> {
+  // A terminal has a `screen` on stderr.
+  const mayPrint = terminal.screen !== undefined;
+  const { project, token, file } = await placeFirstKey(first, mayPrint, config, options, terminal);
+  const place =
+    file === undefined ? `the key ${token}; it is not shown again.` : `a key in the file ${file}.`;
+  terminal.err(
+    `The store is new. Created the project ${project.name} (${project.id}) with ${place}`,
+  );
 }
 
 function offerOf<T>(service: Service, wanted: Capability<T>, id: string): T | undefined {

@@ -22,6 +22,7 @@ import { threadFile } from '../thread/thread.ts';
 import { type ConfigOptions, filesOf, loadAgain } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
 import { EXIT } from './exit-status.ts';
+import { placeFirstKey } from './first-key.ts';
 import { packageVersion } from './package-root.ts';
 import { type Ending, watchProcess } from './process-events.ts';
 import type { Terminal } from './terminal.ts';
@@ -59,7 +60,7 @@ export async function supervise(supervision: Supervision): Promise<number> {
   await assertFree(sharedEndpoints(config));
   const logger = createLogger(config.service.telemetry.logs);
   const events = watchProcess(logger);
-  const metrics = createMetrics();
+  const metrics = createMetrics(systemClock);
   const supervisor = createSupervisor({
     ...{ count, clock: systemClock, logger, metrics },
     spawn: (index) => spawnWorker(index, supervision, current.files),
@@ -155,13 +156,18 @@ class Watcher {
 
   async #welcome(): Promise<void> {
     const { service, supervisor, options, terminal, logger, count, current } = this.#parts;
-    terminal.out(welcome(supervisor.shown(), service.metricsAddress(), packageVersion(), count));
+    const shown = supervisor.shown();
+    const mayPrint = options.printKey === true || terminal.isOutShown === true;
+    const key =
+      shown.first &&
+      (await placeFirstKey(shown.first, mayPrint, current.config, options, terminal));
+    terminal.out(welcome(shown, key, service.metricsAddress(), packageVersion(), count));
     const handler = createWorkersHandler({
       workers: supervisor.workers,
       reload: () => this.#reload(),
     });
     try {
-      const directory = makeControlDirectory(current.config, options, terminal.cwd);
+      const directory = makeControlDirectory(current.config, options, terminal);
       this.#control = await startControlServer(directory, handler, logger);
     } catch (error) {
       logger.warn(

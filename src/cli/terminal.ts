@@ -1,5 +1,6 @@
 import { createInterface } from 'node:readline/promises';
 import type { Clock } from '../component/component.ts';
+import { escapeControlsInText } from '../telemetry/control-characters.ts';
 
 /** The streams and signals that a command uses; a test passes its own. */
 export type Terminal = {
@@ -7,6 +8,8 @@ export type Terminal = {
   readonly cwd: string;
   /** Writes a line to stdout: the result, which a program may read. */
   out(text: string): void;
+  /** Stdout is a terminal: a person reads it, and no file or journal keeps it. */
+  readonly isOutShown?: boolean;
   /** Writes a line to stderr: errors, warnings, notes. */
   err(text: string): void;
   /** Asks the user; undefined when stdin or stderr is not a terminal. */
@@ -24,7 +27,7 @@ export type Terminal = {
   readonly clock?: Clock;
 };
 
-export type Screen = {
+type Screen = {
   columns(): number;
   /** Writes the text without a line feed. */
   write(text: string): void;
@@ -40,13 +43,15 @@ export function processTerminal(): ProcessTerminal {
   return {
     ...(hasPerson ? { ask } : {}),
     ...(process.stderr.isTTY === true ? { screen: processScreen() } : {}),
+    isOutShown: process.stdout.isTTY === true,
     // Opened on demand: a process that has touched stdin waits for its end.
     input: () => process.stdin,
     onInterrupt,
     env: process.env,
     cwd: process.cwd(),
-    out: (text) => void process.stdout.write(`${text}\n`),
-    err: (text) => void process.stderr.write(`${text}\n`),
+    // Names, ids and messages of clients and servers are in these texts.
+    out: (text) => void process.stdout.write(`${escapeControlsInText(text)}\n`),
+    err: (text) => void process.stderr.write(`${escapeControlsInText(text)}\n`),
     async flush() {
       await Promise.all([written(process.stdout), written(process.stderr)]);
     },
@@ -63,7 +68,7 @@ function written(stream: NodeJS.WriteStream): Promise<void> {
 async function ask(question: string): Promise<string> {
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   try {
-    return await lines.question(question);
+    return await lines.question(escapeControlsInText(question));
   } finally {
     lines.close();
   }

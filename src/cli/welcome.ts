@@ -2,12 +2,14 @@ import { ADMIN_API } from '../control/admin-api.ts';
 import type { Service } from '../engine/service.ts';
 import type { Shown } from '../supervisor/messages.ts';
 import { BOOTSTRAP } from '../tenancy/bootstrap.ts';
+import { keyInShell, type PlacedKey } from './first-key.ts';
 
 const NATIVE = 'POST /api/v1/observations/batch';
 
 /** The text that a start prints: the endpoints, and on the first start the key and requests to try. */
 export function welcome(
-  { endpoints, managed, first }: Shown,
+  { endpoints, managed }: Shown,
+  key: PlacedKey | undefined,
   metrics: string | undefined,
   version: string,
   workers = 1,
@@ -26,16 +28,20 @@ export function welcome(
     lines.push(`  ${url}  (management API; ${token})`);
   }
   const url = endpoints.find(({ routes }) => routes.includes(NATIVE))?.url;
-  if (first === undefined) {
+  if (key === undefined) {
     lines.push('', 'Manage keys: tracectl keys list|create|revoke, with the same --config.');
   } else {
-    const { project, token } = first;
+    const { project, token, file } = key;
+    const place =
+      file === undefined
+        ? 'this key, which is not shown again'
+        : 'a key, in this file that only this user can read';
     lines.push(
       '',
-      `First start: created the project ${project.name} (${project.id}) and this key, which is not shown again:`,
+      `First start: created the project ${project.name} (${project.id}) and ${place}:`,
       '',
-      `  ${token}`,
-      ...(url === undefined ? [] : firstSteps(reachable(url), token)),
+      `  ${file ?? token}`,
+      ...(url === undefined ? [] : firstSteps(reachable(url), key)),
     );
   }
   return `${lines.join('\n')}\n`;
@@ -57,7 +63,7 @@ function reachable(url: string): string {
   return url.replace(/\/\/(0\.0\.0\.0|\[::\])/, '//127.0.0.1');
 }
 
-function firstSteps(url: string, token: string): string[] {
+function firstSteps(url: string, key: PlacedKey): string[] {
   const event = {
     id: 'hello-1',
     trace_id: 'hello',
@@ -69,14 +75,15 @@ function firstSteps(url: string, token: string): string[] {
     outputs: { text: 'Hello!' },
   };
   const body = JSON.stringify({ events: [event] });
+  const header = `"x-api-key: ${keyInShell(key)}"`;
   return [
     '',
     'Send a first event:',
     '',
-    `  curl -s ${url}/api/v1/observations/batch -H 'x-api-key: ${token}' -H 'content-type: application/json' -d '${body}'`,
+    `  curl -s ${url}/api/v1/observations/batch -H ${header} -H 'content-type: application/json' -d '${body}'`,
     '',
     'Read it back:',
     '',
-    `  curl -s '${url}/api/v1/traces/hello?payloads=true' -H 'x-api-key: ${token}'`,
+    `  curl -s '${url}/api/v1/traces/hello?payloads=true' -H ${header}`,
   ];
 }

@@ -31,7 +31,7 @@ export type WorkerChannel = {
 };
 
 /** Questions of the supervisor that the daemon of a worker answers. */
-export type WorkerWork = {
+type WorkerWork = {
   reload(files: FileTexts): Promise<unknown>;
   readonly control: ControlHandler;
 };

@@ -32,7 +32,7 @@ export type DataKind = ReceivedBatch['kind'] | Batch['kind'];
 export type DurableKind = Batch['kind'];
 
 /** The batch type of a kind: `accepts: ['raw']` gives a component `SealedBatch`. */
-export type BatchOf<Kind extends DataKind> = Extract<ReceivedBatch | Batch, { kind: Kind }>;
+type BatchOf<Kind extends DataKind> = Extract<ReceivedBatch | Batch, { kind: Kind }>;
 
 /**
  * Takes over a batch, which stays read-only: other consumers have the same one. Resolved: another component,
@@ -94,7 +94,7 @@ export type Pipeline = {
   admit(head: RequestHead, fallback?: Tenant): Promise<Admission> | Admission;
   /**
    * Runs the processors, seals the batch and passes it to every exporter. Rejects as `Consumer.consume` does.
-   * Resolves with the sealed batch, which the answer is made of.
+   * Resolves with the sealed batch, from which the answer is rendered.
    */
   accept(batch: ReceivedBatch, request: RequestContext): Promise<SealedBatch>;
   /** For a connector that passes batches straight on: runs the processors and passes the result to every exporter. */

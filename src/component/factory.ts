@@ -25,7 +25,7 @@ export type Factory =
   | ConnectorFactory
   | ExtensionFactory;
 
-export type Stability = 'development' | 'alpha' | 'beta' | 'stable';
+type Stability = 'development' | 'alpha' | 'beta' | 'stable';
 
 type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
   readonly kind: Kind;
@@ -43,7 +43,7 @@ type FactoryBase<Kind extends ComponentKind, Schema extends z.ZodType> = {
   readonly placement?: Placement<z.output<Schema>>;
 };
 
-export type Placement<Config> = {
+type Placement<Config> = {
   /**
    * Why the component, as configured, cannot run in several processes (`service.workers`): a clause without
    * a final stop. Undefined if it can.
@@ -77,10 +77,8 @@ export type ProcessorFactory<
   Accepted extends DurableKind = DurableKind,
 > = FactoryBase<'processor', Schema> & {
   readonly data: {
-    /** It may reject items. */
-    readonly rejects?: boolean;
-    /** In a pipeline, every processor that rejects comes before it. */
-    readonly afterRejecting?: boolean;
+    /** It reserves the usage of a received batch, so every processor that may change the batch comes before it. */
+    readonly reservesUsage?: boolean;
   };
   readonly tenancy?: {
     /** It names the tenant. */
@@ -166,7 +164,7 @@ export type ExtensionFactory<Schema extends z.ZodType = z.ZodType> = FactoryBase
   create(settings: Settings, config: z.output<Schema>): Extension | Promise<Extension>;
 };
 
-export type Need = {
+type Need = {
   /** Id of the other extension. */
   readonly extension: string;
   readonly capability: Capability<unknown>;

@@ -11,7 +11,7 @@ import {
   type ScalarNode,
 } from './tree.ts';
 
-/** Where the values of variables come from. */
+/** The sources of the values of variables. */
 export type VariableSources = {
   readonly env: Readonly<Record<string, string | undefined>>;
   /** The directory that `${file:PATH}` is relative to. */

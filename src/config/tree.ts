@@ -19,7 +19,7 @@ type Placed = {
 
 export type Scalar = string | number | boolean | null;
 export type ScalarNode = Placed & { readonly kind: 'scalar'; readonly value: Scalar };
-export type ListNode = Placed & { readonly kind: 'list'; readonly items: readonly ConfigNode[] };
+type ListNode = Placed & { readonly kind: 'list'; readonly items: readonly ConfigNode[] };
 export type MapEntry = { readonly keyAt: string | undefined; readonly value: ConfigNode };
 export type MapNode = Placed & {
   readonly kind: 'map';

@@ -78,7 +78,7 @@ export type ShownOrganization = {
   readonly usage: ShownUsage;
 };
 
-export type ShownLimits = {
+type ShownLimits = {
   readonly projects: number | null;
   readonly events_per_month: number | null;
   readonly bytes_per_hour: number | null;

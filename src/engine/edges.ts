@@ -2,9 +2,6 @@ import type { Clock, Counter, Labels, Logger, Metrics } from '../component/compo
 import { PermanentError, Refusal, RetryableError } from '../model/errors.ts';
 import type { Rejection } from '../model/rejection.ts';
 
-/** The outcome of a request in its pipeline. */
-export type RequestOutcome = 'accepted' | 'rejected' | 'refused' | 'failed';
-
 /** Counts the requests and items that a receiver or connector gives to its pipeline. */
 export type ReceiverEdge = {
   /** A request was refused before its body was read. */
@@ -214,7 +211,7 @@ function isExpected(error: unknown): error is RetryableError | PermanentError | 
 }
 
 /** The error's code; `internal` for an error of a class that no component should throw. */
-export function codeOfError(error: unknown): string {
+function codeOfError(error: unknown): string {
   return isExpected(error) ? error.code : 'internal';
 }
 

@@ -62,7 +62,7 @@ function keepersOf(sinks: readonly Sink[], request: RequestContext | undefined):
  * One error for several. It is retryable if one of them is, and permanent only if none can succeed later: the
  * sender repeats the batch for all exporters.
  */
-export function fold(failures: readonly unknown[]): unknown {
+function fold(failures: readonly unknown[]): unknown {
   if (failures.length === 1) return failures[0];
   const cause = new AggregateError(failures, `${failures.length} exporters failed`);
   const retryable = failures.filter(

@@ -48,7 +48,7 @@ export type Graph = {
 };
 
 /** A configuration whose components are valid, but not their connections. */
-export class GraphError extends Error {
+class GraphError extends Error {
   override readonly name = 'GraphError';
 }
 

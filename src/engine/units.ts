@@ -43,7 +43,7 @@ export type ComponentEnvironment = {
 };
 
 /** A component could not be created or started. The message names it. */
-export class ComponentError extends Error {
+class ComponentError extends Error {
   override readonly name = 'ComponentError';
   readonly componentId: string;
 
@@ -189,6 +189,6 @@ function hostFor(
   };
 }
 
-export function messageOf(error: unknown): string {
+function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

@@ -1,13 +1,30 @@
+import type { ServerHttp2Stream } from 'node:http2';
 import type { Metadata as MetadataClass, ServerReadableStream, sendUnaryData } from '@grpc/grpc-js';
 import type { Clock, RequestHead } from '../component/component.ts';
 import type { ByteReservation } from '../http/admission.ts';
-import { ClientGone, COPIES } from '../http/body.ts';
+import { ClientGone, COPIES, tooLarge } from '../http/body.ts';
 import type { Incoming, ReceivedBody } from '../http/ingest.ts';
-import { tooLarge } from '../http/too-large.ts';
 import type { Encoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
-import type { Arrival, GrpcLimits, GrpcMethod } from './server.ts';
+import type { GrpcLimits } from './config.ts';
 import { grpcStatusOf } from './status.ts';
+
+/** A method of the server. */
+export type GrpcMethod = {
+  /** `/package.Service/Method`. */
+  readonly path: string;
+  /** Bytes; a larger message is refused before it is read. */
+  readonly maxBytes: number;
+  /** Answers its own failures. */
+  readonly handler: (incoming: Incoming) => Promise<void>;
+};
+
+/** The HTTP/2 stream of a call, with the parts that the library does not pass on. */
+export type Arrival = {
+  readonly stream: ServerHttp2Stream;
+  /** Names and values alternate; a repeated header is repeated here. */
+  readonly rawHeaders: readonly string[];
+};
 
 type CallOptions = {
   readonly arrival: Arrival;
@@ -19,13 +36,13 @@ type CallOptions = {
   readonly clock: Clock;
 };
 
-/** A byte that says whether the message is compressed, and four with its length. */
+/** One byte for the compression flag, and four for the length of the message. */
 const PREFIX_BYTES = 5;
-/** How long a client may go on to send a message that is refused already. Milliseconds. */
+/** Milliseconds for a client to finish a message that was already refused. */
 const LINGER_MS = 1_000;
 const ACCEPTED_ENCODINGS = 'identity,gzip';
 
-/** A call on its way to be ingested. */
+/** A call, as ingestion reads and answers it. */
 export function grpcCall(options: CallOptions): Incoming {
   const { arrival, call, answer, Metadata, method, clock } = options;
   const { stream } = arrival;
@@ -48,14 +65,14 @@ export function grpcCall(options: CallOptions): Incoming {
       if (statusDetails !== undefined) metadata.set('grpc-status-details-bin', statusDetails);
       answer({ code, details, metadata });
       if (stream.readableEnded) return;
-      // Whatever still comes is thrown away, for a moment: then the client is told to stop.
+      // The rest of the message is discarded until the stream is closed, which makes the client stop.
       const cancel = clock.after(LINGER_MS, () => stream.close());
       stream.once('close', cancel);
     },
   };
 }
 
-/** What a client may send, as against what the library would say. */
+/** The supported encodings; the library would announce others. */
 function encodings(Metadata: typeof MetadataClass): MetadataClass {
   const metadata = new Metadata();
   metadata.set('grpc-accept-encoding', ACCEPTED_ENCODINGS);
@@ -78,15 +95,12 @@ function headOf({ stream, rawHeaders }: Arrival, path: string, now: number): Req
     headers,
     remoteAddress: stream.session?.socket.remoteAddress ?? '',
     receivedAt: now,
-    // A message says its size itself, when it comes.
+    // The prefix of the message has its size.
     declaredBytes: undefined,
   };
 }
 
-/**
- * The one message of a call. Its size is known with its first bytes: it is checked, and reserved, before
- * the rest is read.
- */
+/** Reads the one message of a call. Its prefix has its size, which is checked and reserved before the rest arrives. */
 function readMessage(
   { arrival, call, method, limits, clock }: CallOptions,
   reservation: ByteReservation,
@@ -97,7 +111,7 @@ function readMessage(
   const frame = new Frame();
   let message: Buffer | undefined;
 
-  // The library has a listener of its own: this one comes first, to stop a message that is too large.
+  // Runs before the library's own listener, so that a message that is too large is not buffered.
   const onChunk = (chunk: Buffer): void => {
     try {
       if (!frame.take(chunk)) return;
@@ -113,7 +127,7 @@ function readMessage(
   };
   const onEnd = (): void => {
     try {
-      if (message === undefined) throw malformed('The call ended before its message did.');
+      if (message === undefined) throw malformed('The call ended within its message.');
       stop();
       resolve({ body: owned(message), encoding: frame.encoding(encoding) });
     } catch (error) {
@@ -121,7 +135,7 @@ function readMessage(
     }
   };
   const onGone = (): void => {
-    giveUp(new ClientGone('the client left before its message was complete'));
+    giveUp(new ClientGone('the client disconnected before its message was complete'));
   };
   const giveUp = (reason: unknown): void => {
     stop();
@@ -148,12 +162,12 @@ function readMessage(
   return promise;
 }
 
-/** What stands around a message, as its bytes come in. */
+/** The framing of a message, chunk by chunk. */
 class Frame {
   readonly #prefix = Buffer.alloc(PREFIX_BYTES);
   #received = 0;
 
-  /** True when the prefix is complete with this chunk. Throws where a second message follows. */
+  /** True if this chunk completes the prefix. Throws if a second message follows. */
   take(chunk: Buffer): boolean {
     const before = this.#received;
     this.#received += chunk.length;
@@ -171,12 +185,14 @@ class Frame {
     return this.#prefix.readUInt32BE(1);
   }
 
-  /** How the message is compressed, where the call names `encoding`. */
+  /** The compression of the message; `encoding` is that of the call's headers. */
   encoding(encoding: Encoding): Encoding {
     const flag = this.#prefix[0];
     if (flag === 0) return 'identity';
     if (flag === 1 && encoding !== 'identity') return encoding;
-    throw malformed('The message says that it is compressed, and the call does not say how.');
+    throw malformed(
+      'The message is flagged as compressed, but grpc-encoding names no compression.',
+    );
   }
 }
 
@@ -184,7 +200,7 @@ function malformed(message: string): Refusal {
   return new Refusal('invalid_request', message);
 }
 
-/** A small message stands in memory that is shared with others, and must not travel with it. */
+/** Copies a message that shares its memory with others, so that threads get only its own. */
 function owned(message: Buffer): Buffer {
   if (message.buffer.byteLength === message.length + PREFIX_BYTES) return message;
   const copy = Buffer.allocUnsafeSlow(message.length);

@@ -1,7 +1,6 @@
 import { z } from 'zod';
 import { duration } from '../schema/fields.ts';
 import { type ServerTls, serverTls } from '../schema/server-tls.ts';
-import type { GrpcLimits } from './server.ts';
 
 /** The longest timeout of the library's timers. Milliseconds. */
 const LONGEST = 2 ** 31 - 1;
@@ -53,6 +52,18 @@ export const grpcFields = {
     .prefault({})
     .describe('Keepalive of connections.'),
   tls: serverTls().optional().describe('Serves TLS. Default: plain HTTP/2.'),
+};
+
+/** Limits of a listener. Times in milliseconds. */
+export type GrpcLimits = {
+  readonly maxConnections: number;
+  readonly maxConcurrentStreams: number;
+  readonly readTimeout: number;
+  readonly maxConnectionIdle: number;
+  readonly maxConnectionAge: number;
+  readonly maxConnectionAgeGrace: number;
+  readonly keepaliveTime: number;
+  readonly keepaliveTimeout: number;
 };
 
 export type GrpcListenerConfig = {

@@ -5,44 +5,46 @@ import { capability } from '../component/capability.ts';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import { addressOf, cannotListen } from '../net/address.ts';
 import { parseEndpoint } from '../schema/fields.ts';
-import type { GrpcLimits, GrpcMethod, GrpcServer } from './server.ts';
+import type { GrpcMethod } from './call.ts';
+import type { GrpcLimits } from './config.ts';
+import type { GrpcServer } from './server.ts';
 import { createGrpcServer } from './server.ts';
 
 /**
- * The gRPC listeners of the service. A port belongs to one receiver of a graph. It stays bound over a
- * reload: the next graph's receiver takes the connections that come from then on, while the one before
- * asks its own to go and finishes what they have under way.
+ * The gRPC listeners of the service. A port belongs to one receiver of a graph, and stays bound over a reload: the
+ * next graph's receiver serves new connections, while the former one asks its connections to close and finishes
+ * their calls.
  *
  *   port ─▶ newest open hold ─▶ (TLS) ─▶ its gRPC server
  */
 export type GrpcListeners = {
-  /** A receiver's hold on the port at `endpoint`. Rejects where another receiver of the graph has it. */
+  /** A receiver's hold on the port at `endpoint`. Rejects if another receiver of the graph has the port. */
   bind(endpoint: string, settings: GrpcSettings): Promise<GrpcListener>;
   /** For the next graph on a reload. */
   nextGraph(): GrpcListeners;
-  /** What listens now, and what it serves: for the banner at the start. */
+  /** The addresses and methods that are served now, for the banner at the start. */
   served(): { readonly url: string; readonly routes: readonly string[] }[];
-  /** Every `GrpcListener` has been closed before. */
+  /** Every `GrpcListener` is closed before. */
   close(): void;
 };
 
 /** Offered by the service to receivers. */
 export const GRPC_LISTENERS = capability<GrpcListeners>('grpc_listeners');
 
-export type GrpcSettings = {
+type GrpcSettings = {
   readonly limits: GrpcLimits;
   readonly methods: readonly GrpcMethod[];
   /**
-   * Ends TLS in front of the server. It does not listen itself, and takes `h2` as its protocol; whoever
-   * makes it exchanges its certificates.
+   * Terminates TLS in front of the server. It does not listen, and negotiates `h2`; the caller replaces its
+   * certificates.
    */
   readonly tls?: TlsServer;
 };
 
 export type GrpcListener = {
-  /** Begins to serve. Rejects with a clear sentence when the address cannot be bound. */
+  /** Begins to serve. Rejects with a clear sentence if the address cannot be bound. */
   open(): Promise<void>;
-  /** Takes no more calls. Resolves when those under way are answered; at the deadline they are cut. */
+  /** Accepts no more calls. Resolves when the calls in progress are answered; at the deadline they are cut. */
   close(deadline: AbortSignal): Promise<void>;
   /** `http://127.0.0.1:4317`, with the real port; undefined while not listening. */
   url(): string | undefined;
@@ -52,7 +54,7 @@ type Hold = {
   readonly graph: number;
   readonly settings: GrpcSettings;
   readonly sockets: Set<Socket>;
-  /** Set while it takes connections. */
+  /** Set while it accepts connections. */
   server: GrpcServer | undefined;
   isClosed: boolean;
 };
@@ -95,7 +97,7 @@ export function createGrpcListeners(options: Options): GrpcListeners {
     const key = `${address}:${parsed.port}${parsed.port === 0 ? `#${++anonymous}` : ''}`;
     const port = ports.get(key) ?? createPort(endpoint, address, parsed.port);
     if (port.holds.some((hold) => hold.graph === graph && !hold.isClosed)) {
-      throw new Error(`${endpoint} is taken by another receiver: give one another port`);
+      throw new Error(`${endpoint} is in use by another receiver: give one of them another port`);
     }
     ports.set(key, port);
     const hold: Hold = {

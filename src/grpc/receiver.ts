@@ -1,8 +1,8 @@
-import type { Pipeline, Receiver, Settings } from '../component/component.ts';
+import type { Receiver, Settings } from '../component/component.ts';
 import type { Protocol } from '../http/ingest.ts';
 import { ingest } from '../http/ingest.ts';
 import { ingestionOf } from '../http/receiver.ts';
-import type { Tenant } from '../model/batch.ts';
+import type { Entrance } from '../http/routes.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import type { TlsServing } from '../tls/serving.ts';
 import { openTls } from '../tls/serving.ts';
@@ -11,19 +11,17 @@ import { grpcLimitsOf } from './config.ts';
 import type { GrpcListener } from './listener.ts';
 import { GRPC_LISTENERS } from './listener.ts';
 
-/** What a gRPC receiver serves: one method, on a port of its own. */
-export type ServedMethod = {
+/** The method of a gRPC receiver, on a port of its own. */
+export type GrpcService = Entrance & {
   readonly endpoint: string;
   readonly listener: GrpcListenerConfig;
   /** `/package.Service/Method`. */
   readonly path: string;
   readonly protocol: Protocol;
-  readonly pipeline: Pipeline;
-  readonly fallback: Tenant | undefined;
 };
 
-/** A receiver that is a gRPC method: it opens with `start` and drains with `shutdown`. */
-export function grpcReceiver(settings: Settings, served: ServedMethod): Receiver {
+/** A receiver that consists of one gRPC method: it opens with `start` and drains with `shutdown`. */
+export function grpcReceiver(settings: Settings, service: GrpcService): Receiver {
   let listener: GrpcListener | undefined;
   let tls: TlsServing | undefined;
   return {
@@ -32,12 +30,12 @@ export function grpcReceiver(settings: Settings, served: ServedMethod): Receiver
         'tracectl_grpc_refusals_total',
         'Calls that were answered with a refusal, at whatever stage, by code.',
       );
-      const { endpoint, path, protocol } = served;
-      const ingestion = { ...ingestionOf(settings, served, refusals), protocol };
+      const { endpoint, path, protocol } = service;
+      const ingestion = { ...ingestionOf(settings, service, refusals), protocol };
       const { maxBytes = MAX_BODY_BYTES } = protocol;
-      tls = await tlsOf(settings, served);
+      tls = await tlsOf(settings, service);
       listener = await settings.host.service(GRPC_LISTENERS).bind(endpoint, {
-        limits: grpcLimitsOf(served.listener),
+        limits: grpcLimitsOf(service.listener),
         methods: [{ path, maxBytes, handler: (incoming) => ingest(incoming, ingestion) }],
         ...(tls === undefined ? {} : { tls: tls.server }),
       });
@@ -52,7 +50,7 @@ export function grpcReceiver(settings: Settings, served: ServedMethod): Receiver
 
 async function tlsOf(
   { clock, logger, metrics }: Settings,
-  { endpoint, listener: { tls, read_timeout: handshakeTimeout } }: ServedMethod,
+  { endpoint, listener: { tls, read_timeout: handshakeTimeout } }: GrpcService,
 ): Promise<TlsServing | undefined> {
   if (tls === undefined) return undefined;
   const protocols = ['h2'] as const;

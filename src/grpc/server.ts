@@ -2,43 +2,23 @@ import type { Http2Server, ServerHttp2Session, ServerHttp2Stream } from 'node:ht
 import type { Duplex } from 'node:stream';
 import type { handleClientStreamingCall } from '@grpc/grpc-js';
 import type { Clock, Logger } from '../component/component.ts';
-import type { Incoming } from '../http/ingest.ts';
+import type { Arrival, GrpcMethod } from './call.ts';
 import { grpcCall } from './call.ts';
+import type { GrpcLimits } from './config.ts';
 
 /**
- * A gRPC server without a port: it is handed connections, and calls its methods with raw messages.
+ * A gRPC server without a port: it accepts open connections and calls its methods with raw messages.
  *
  *   connection ─▶ @grpc/grpc-js: HTTP/2, method, deadline ─▶ call.ts: head ─▶ handler ─▶ status
  *
- * To the library a method is one that streams, because it calls those with the metadata alone: so the
- * handler decides before a byte of the message is read. On the wire there is no difference.
+ * Methods are registered as client-streaming ones, because the library calls those before it reads the message:
+ * the handler decides on the head first. On the wire they are the same.
  */
 export type GrpcServer = {
-  /** Takes a connection over. */
+  /** Serves the connection from now on. */
   accept(connection: Duplex): void;
-  /** Takes no more calls, and resolves when those under way are answered and the connections closed. */
+  /** Accepts no more calls. Resolves when the calls in progress are answered and the connections closed. */
   drain(): Promise<void>;
-};
-
-export type GrpcMethod = {
-  /** `/package.Service/Method`. */
-  readonly path: string;
-  /** Bytes of a message; one more is refused before it is read. */
-  readonly maxBytes: number;
-  /** Answers its own failures. */
-  readonly handler: (incoming: Incoming) => Promise<void>;
-};
-
-/** Milliseconds, where they are not counts. */
-export type GrpcLimits = {
-  readonly maxConnections: number;
-  readonly maxConcurrentStreams: number;
-  readonly readTimeout: number;
-  readonly maxConnectionIdle: number;
-  readonly maxConnectionAge: number;
-  readonly maxConnectionAgeGrace: number;
-  readonly keepaliveTime: number;
-  readonly keepaliveTimeout: number;
 };
 
 export type GrpcServerOptions = {
@@ -48,25 +28,18 @@ export type GrpcServerOptions = {
   readonly logger: Logger;
 };
 
-/** A call as HTTP/2 knows it: what the library does not hand on. */
-export type Arrival = {
-  readonly stream: ServerHttp2Stream;
-  /** Names and values in turn, also those that came more than once. */
-  readonly rawHeaders: readonly string[];
-};
-
-/** How long a new connection may take until it speaks HTTP/2. Milliseconds. */
+/** Milliseconds for a new connection to begin HTTP/2. */
 const HANDSHAKE_MS = 10_000;
 
-/** The library is loaded with the first server, so that nobody else pays for it. */
+/** Loads the library, so that configurations without gRPC do not. */
 export async function createGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
   const { Server, ServerCredentials, Metadata, setLogVerbosity, logVerbosity } = await import(
     '@grpc/grpc-js'
   );
-  // It would write to standard error what a client can cause.
+  // Else a client could make the library write to standard error.
   setLogVerbosity(logVerbosity.NONE);
   const server = new Server(libraryOptions(options.limits));
-  const underWay = new Set<Promise<void>>();
+  const inProgress = new Set<Promise<void>>();
   const connections = new Map<Duplex, Promise<void>>();
   let arriving: Arrival | undefined;
   let isDraining = false;
@@ -80,10 +53,10 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
       const done = method
         .handler(incoming)
         .catch((error: unknown) => {
-          options.logger.error({ err: error, path: method.path }, 'a call could not be answered');
+          options.logger.error({ err: error, path: method.path }, 'Call could not be answered');
         })
-        .finally(() => underWay.delete(done));
-      underWay.add(done);
+        .finally(() => inProgress.delete(done));
+      inProgress.add(done);
     };
     server.addService(serviceOf(method.path), { call: handle });
   }
@@ -91,9 +64,9 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const http2 = http2ServerOf(server);
   http2.prependListener('stream', (stream: ServerHttp2Stream, headers, _flags, rawHeaders) => {
-    // A stream that breaks may say so more than once, and each would end the process.
+    // A broken stream may emit several errors; each would end the process without a listener.
     stream.on('error', () => {});
-    // A message stays as it was compressed: it is inflated with all others, within their limits.
+    // Hidden from the library, so that it does not inflate messages: ingestion does, within its limits.
     delete headers['grpc-encoding'];
     arriving = { stream, rawHeaders: rawHeaders };
   });
@@ -119,31 +92,31 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
     },
     async drain() {
       isDraining = true;
-      // The library asks every connection to go, and on some versions of Node does not wait for it.
+      // The library asks every connection to close; on some versions of Node it does not wait for that.
       server.tryShutdown(() => {});
-      await Promise.all([...connections.values(), ...underWay]);
+      await Promise.all([...connections.values(), ...inProgress]);
     },
   };
 }
 
 function serviceOf(path: string) {
-  const asItIs = (message: Buffer): Buffer => message;
+  const unchanged = (message: Buffer): Buffer => message;
   return {
     call: {
       path,
       requestStream: true,
       responseStream: false,
-      requestSerialize: asItIs,
-      requestDeserialize: asItIs,
-      responseSerialize: asItIs,
-      responseDeserialize: asItIs,
+      requestSerialize: unchanged,
+      requestDeserialize: unchanged,
+      responseSerialize: unchanged,
+      responseDeserialize: unchanged,
     },
   };
 }
 
 function libraryOptions(limits: GrpcLimits) {
   return {
-    // Sizes are looked at in call.ts, which also reserves them; the library would only answer otherwise.
+    // call.ts checks and reserves message sizes, and answers with its own refusals.
     'grpc.max_receive_message_length': -1,
     'grpc.max_concurrent_streams': limits.maxConcurrentStreams,
     'grpc.max_connection_idle_ms': limits.maxConnectionIdle,
@@ -155,10 +128,11 @@ function libraryOptions(limits: GrpcLimits) {
   };
 }
 
-/** The library has no public way to its HTTP/2 server, without which repeated headers stay unseen. */
+/** The library's HTTP/2 server, which is not public. Only its streams show repeated headers. */
 function http2ServerOf(server: object): Http2Server {
   const { http2Servers } = server as { http2Servers?: Map<Http2Server, unknown> };
   const [http2] = http2Servers?.keys() ?? [];
-  if (http2 === undefined) throw new Error('this version of @grpc/grpc-js is not understood');
+  if (http2 === undefined)
+    throw new Error('this version of @grpc/grpc-js is not supported: it has no http2Servers');
   return http2;
 }

@@ -1,17 +1,17 @@
 import type { Refusal } from '../model/errors.ts';
 import { renderRetryStatus, rpcCode } from '../model/otlp/response.ts';
 
-/** How a call ends that is refused. */
+/** The status of a refused call. */
 export type RefusedStatus = {
   readonly code: number;
   readonly details: string;
-  /** A google.rpc.Status with a RetryInfo, for `grpc-status-details-bin`: when to try again. */
+  /** A google.rpc.Status with a RetryInfo (when to retry), for `grpc-status-details-bin`. */
   readonly statusDetails: Buffer | undefined;
 };
 
-/** Bytes of a status message; it travels in a header. */
+/** Characters of a status message, which is sent in a header. */
 const MAX_DETAILS = 1024;
-/** Where trying again helps: without a RetryInfo a client takes RESOURCE_EXHAUSTED for final. */
+/** Statuses with a retry. Without a RetryInfo, clients treat RESOURCE_EXHAUSTED as final. */
 const RETRYABLE: ReadonlySet<number> = new Set([408, 409, 429, 503]);
 
 export function grpcStatusOf(refusal: Refusal): RefusedStatus {

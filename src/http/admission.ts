@@ -1,24 +1,24 @@
 import { Refusal } from '../model/errors.ts';
 
-/** What one request holds of the bytes in flight. */
+/** The part of the bytes in flight that one request holds. */
 export type ByteReservation = {
-  /** Bytes held now. */
+  /** Bytes. */
   readonly held: number;
-  /** Takes more. Throws a `Refusal` (503) when there is no room; what is held stays held. */
+  /** Reserves more. Throws a `Refusal` (503) if there is no room; the bytes already held stay reserved. */
   grow(bytes: number): void;
-  /** Gives everything back; calling it again does nothing. */
+  /** Releases all bytes; a second call has no effect. */
   release(): void;
 };
 
-/** Bounds the memory of all requests together: whoever holds bytes of a body has reserved them here. */
+/** Bounds the memory of all requests together: a request reserves the bytes of its body here. */
 export type BytesInFlight = {
   readonly limit: number;
   readonly held: number;
-  /** Throws a `Refusal` (503) when there is no room. */
+  /** Throws a `Refusal` (503) if there is no room. */
   reserve(bytes: number): ByteReservation;
 };
 
-/** `limit` in bytes: `service.limits.in_flight_bytes`. */
+/** `limit` is `service.limits.in_flight_bytes`. */
 export function boundBytesInFlight(limit: number): BytesInFlight {
   let total = 0;
 

@@ -1,30 +1,30 @@
 import type { IncomingMessage } from 'node:http';
+import { Refusal } from '../model/errors.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import type { ByteReservation } from './admission.ts';
 import type { Exchange } from './exchange.ts';
-import { tooLarge } from './too-large.ts';
 
-/** The client went away before its body was complete; there is nobody to answer. */
+/** The client disconnected before its body was complete, so it gets no answer. */
 export class ClientGone extends Error {
   override readonly name = 'ClientGone';
 }
 
-/** What a body of unknown length reserves before its first byte. */
+/** Bytes reserved for a body of unknown length before its first byte. */
 export const CHUNKED_RESERVE = 65_536;
 
-/** What a request reserves for each byte of its body: the body, and the queue's copy of it. */
+/** Bytes reserved for each byte of a body: the body, and the queue's copy of it. */
 export const COPIES = 2;
 
-/** Throws the 413 of a body that says itself that it is too large, before any of it is read. */
+/** Throws a `Refusal` (413) if the declared size is above the limit, before the body is read. */
 export function checkDeclaredSize(declaredBytes: number | undefined): void {
   if (declaredBytes !== undefined && declaredBytes > MAX_BODY_BYTES)
     throw tooLarge('body', MAX_BODY_BYTES);
 }
 
 /**
- * The one reader of request bodies. Resolves with the transferred bytes in a Buffer that owns its
- * ArrayBuffer, so that it can be handed to another thread. Counts while it reads: rejects with a `Refusal`
- * one byte past the limit (413) or where the bytes in flight leave no room (503), and with `ClientGone`.
+ * The only reader of request bodies. Resolves with the transferred bytes in a Buffer that owns its ArrayBuffer,
+ * so that a thread can take it over. Rejects with a `Refusal` one byte past the limit (413) or if the bytes in
+ * flight leave no room (503), and with `ClientGone`.
  */
 export function readBody(exchange: Exchange, reservation: ByteReservation): Promise<Buffer> {
   if (exchange.head.declaredBytes === 0) return Promise.resolve(Buffer.alloc(0));
@@ -56,14 +56,14 @@ function collect(
   };
   const onEnd = (): void => {
     stop();
-    // Unused room would be held, and cloned, for the life of the batch.
+    // Unused capacity would be held, and cloned, for the life of the batch.
     resolve(length === buffer.length ? buffer : moved(buffer, length));
   };
   const onGone = (): void => {
     giveUp(new ClientGone('the client left before its body was complete'));
   };
   const giveUp = (reason: unknown): void => {
-    // A connection may still break when the body is complete, and then is not ours any more.
+    // A connection may break after the body is complete: that concerns only the answer.
     if (isOver) return;
     stop();
     moved(buffer, 0);
@@ -75,7 +75,7 @@ function collect(
     request.off('end', onEnd);
     request.off('close', onGone);
   };
-  // A request that breaks off emits both; an `error` without a listener would end the process.
+  // An aborted request emits both; an `error` without a listener would end the process.
   request.on('error', onGone);
   request.on('close', onGone);
   request.on('end', onEnd);
@@ -83,7 +83,7 @@ function collect(
   return promise;
 }
 
-/** Doubles the room, so that a body of n bytes is copied less than twice on the whole. */
+/** Doubles the capacity, so that a body of n bytes is copied less than twice in total. */
 function enlarge(buffer: Buffer, needed: number, reservation: ByteReservation): Buffer {
   const capacity = Math.min(MAX_BODY_BYTES, Math.max(needed, buffer.length * 2));
   reservation.grow((capacity - buffer.length) * COPIES);
@@ -91,9 +91,17 @@ function enlarge(buffer: Buffer, needed: number, reservation: ByteReservation): 
 }
 
 /**
- * The same bytes in room for `capacity`. The room they leave is free at once: left to the collector, the
- * outgrown buffers of many bodies would be several times what is reserved for them.
+ * The same bytes with another capacity. The former memory is free at once: left to the garbage collector, the
+ * outgrown buffers of many bodies would be several times the reserved bytes.
  */
 function moved(buffer: Buffer, capacity: number): Buffer {
   return Buffer.from((buffer.buffer as ArrayBuffer).transfer(capacity));
+}
+
+const MIB = 1_048_576;
+
+/** The refusal of a transferred or inflated body above `maxBytes`, which are whole MiB. */
+export function tooLarge(what: string, maxBytes: number, cause?: unknown): Refusal {
+  const message = `The ${what} exceeds ${maxBytes / MIB} MiB (${maxBytes} bytes).`;
+  return new Refusal('body_too_large', message, cause === undefined ? {} : { cause });
 }

@@ -8,13 +8,13 @@ import type { Answer } from './exchange.ts';
 import { refusalHeaders } from './exchange.ts';
 
 /**
- * The native envelope (spec 2.5) as the native and run endpoints answer it:
- * `{"status","accepted","rejected","results"}`, on an error with `code` and `message`. Written by
- * concatenation: it is on the way of every request and has a thousand items at worst.
+ * The native envelope (spec 2.5), the answer of the native and run endpoints:
+ * `{"status","accepted","rejected","results"}`, with `code` and `message` on an error. Hot path, up to 1,000
+ * items a request: the text is concatenated.
  */
 const JSON_TYPE = 'application/json';
 
-/** 202 with a result per item; 400 `no_event_accepted` where every item was rejected. */
+/** 202 with a result for each item; 400 `no_event_accepted` if every item was rejected. Dropped items are accepted. */
 export function renderEnvelope(batch: SealedBatch, index: BatchIndex): Answer {
   const rejected = batch.rejections.length;
   const accepted = batch.requestItems - rejected;
@@ -30,7 +30,7 @@ export function renderEnvelope(batch: SealedBatch, index: BatchIndex): Answer {
   };
 }
 
-/** A request refused as a whole: nothing accepted, nothing itemized. */
+/** The answer to a request that was refused as a whole: no item has a result. */
 export function renderEnvelopeRefusal(refusal: Refusal, _head?: RequestHead): Answer {
   const reset =
     refusal.hourlyIngestResetAt === undefined
@@ -46,7 +46,7 @@ export function renderEnvelopeRefusal(refusal: Refusal, _head?: RequestHead): An
   };
 }
 
-/** `index` is that of the request as it came: cutting rejected items out of the batch does not move it. */
+/** `index` describes the request before the seal, so item i of the request is item i of the index. */
 function results(batch: SealedBatch, index: BatchIndex): string {
   let text = '';
   let next = 0;

@@ -2,40 +2,40 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, RequestHead } from '../component/component.ts';
 import type { Refusal } from '../model/errors.ts';
 
-/** What goes over the wire for one request. */
+/** The answer to one request. */
 export type Answer = {
   readonly status: number;
   readonly contentType: string;
   readonly body: Buffer | string;
-  /** Further headers, lower-case names. */
+  /** Additional headers, with lower-case names. */
   readonly headers?: Readonly<Record<string, string>>;
 };
 
-/** How the requests of a route are refused: the native envelope, or OTLP's status in the request's encoding. */
+/** Renders a refusal in the shape of a route: the native envelope, or OTLP's status in the request's encoding. */
 export type RenderRefusal = (refusal: Refusal, head: RequestHead) => Answer;
 
-/** One request on its way: its head, and the streams it is read from and answered on. */
+/** One HTTP request in progress: its head, and the streams for its body and its answer. */
 export type Exchange = {
   readonly head: RequestHead;
   /** Decoded parts of the path, e.g. `id` of `/api/v1/runs/:id`. */
   readonly params: Readonly<Record<string, string>>;
-  /** What stands after the `?`, undecoded. */
+  /** The query string, without `?` and not decoded. */
   readonly query: string;
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   /** The client waits for `100 Continue` before it sends the body. */
   readonly expectsContinue: boolean;
-  /** True once the listener stops: the connection is not kept. */
+  /** True once the listener stops: the connection closes after the answer. */
   readonly stopping: () => boolean;
   readonly clock: Clock;
 };
 
-/** Bytes of an unread body that are thrown away, so that its connection may be kept or end cleanly. */
+/** Bytes of an unread body that are discarded, so that its connection is kept or ends cleanly. */
 const DRAIN_BYTES = 65_536;
-/** How long a refused client may take to read its answer while its body is not read. Milliseconds. */
+/** Milliseconds for a refused client to read its answer while its body is not read. */
 const LINGER_MS = 1_000;
 
-/** Answers a request once; later calls, and calls after the client has left, do nothing. */
+/** Answers a request once. Later calls, and calls after the client has disconnected, have no effect. */
 export function answer(exchange: Exchange, reply: Answer): void {
   const { response } = exchange;
   if (response.headersSent || response.destroyed) return;
@@ -45,13 +45,13 @@ export function answer(exchange: Exchange, reply: Answer): void {
   for (const name in reply.headers) headers.push(name, reply.headers[name] ?? '');
   if (!keep || exchange.stopping()) headers.push('connection', 'close');
   response.writeHead(reply.status, headers);
-  // A client that still waits for `100 Continue` has sent nothing that could be in the way.
+  // A client that waits for `100 Continue` has sent no body that would have to be discarded.
   const waits = exchange.expectsContinue && exchange.request.readableFlowing === null;
   if (keep || waits) response.end(body);
   else answerThenClose(exchange, body);
 }
 
-/** Headers that a refusal carries whatever shape its body has. */
+/** The headers of a refusal, whatever the shape of its body. */
 export function refusalHeaders(refusal: Refusal): Record<string, string> {
   const headers: Record<string, string> = {};
   if (refusal.retryAfterMs !== undefined) {
@@ -62,7 +62,7 @@ export function refusalHeaders(refusal: Refusal): Record<string, string> {
   return headers;
 }
 
-/** Node throws a small rest away by itself and goes on with the connection's next request. */
+/** Node discards a small unread rest and continues with the connection's next request. */
 function bodyIsReadOrSmall(exchange: Exchange): boolean {
   if (exchange.request.complete) return true;
   const declared = exchange.head.declaredBytes;
@@ -71,9 +71,9 @@ function bodyIsReadOrSmall(exchange: Exchange): boolean {
 }
 
 /**
- * Closing a connection with unread bytes resets it, and the reset can overtake the answer. So the answer
- * goes out whole, a little of the body is thrown away, and the client gets a moment to read and hang up
- * while the rest waits unread in its own buffers.
+ * Closing a connection with unread bytes resets it, and the reset can overtake the answer. So the answer is sent
+ * whole, a little of the body is discarded, and the client has a moment to read and disconnect while the rest
+ * of its body waits unread in its own buffers.
  */
 function answerThenClose(exchange: Exchange, body: Buffer): void {
   const { request, response } = exchange;

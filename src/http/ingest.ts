@@ -25,14 +25,14 @@ import { requestDeadline } from './request-deadline.ts';
 import type { Scanner } from './scan-pool.ts';
 
 /**
- * The way of one ingestion request, the same for every receiver and transport:
+ * The path of one ingestion request, the same for every receiver and transport:
  *
  *   head ─▶ admit (key, permission, quota) ─▶ type and encoding ─▶ declared size ─▶ reserve bytes
- *        ─▶ body ─▶ idempotency ─▶ inflate and scan ─▶ batch ─▶ consume ─▶ answer
+ *        ─▶ body ─▶ idempotency ─▶ inflate and scan ─▶ ReceivedBatch ─▶ pipeline.accept ─▶ answer
  *
- * Whatever is refused on the way is answered in the protocol's shape, and everything held is given back.
- * Where admit, idempotency and consume together take longer than the pipeline's `answerWithin`, the client
- * is refused at once; what is under way then ends by itself, and only then gives back what it holds.
+ * A refusal at any step is answered in the protocol's shape, and the request releases everything it holds. If
+ * admit, idempotency and accept together take longer than the pipeline's `answerWithin`, the client is answered
+ * 503 at once. The step in progress then finishes on its own and releases what the request holds.
  */
 export type Ingestion = {
   readonly pipeline: Pipeline;
@@ -43,46 +43,46 @@ export type Ingestion = {
   readonly scanner: Scanner;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Counts requests that were refused, at whatever stage, by code. */
+  /** Counts refused requests of every stage, by code. */
   readonly refusals: Counter;
 };
 
-/** A request as its transport brings it: what came with it, how it is read, and how it is answered. */
+/** A request of any transport: its head, the reader of its body, and the ways to answer it. */
 export type Incoming = {
   readonly head: RequestHead;
   /** Decoded parts of the path. */
   readonly params: Readonly<Record<string, string>>;
   /**
-   * Reads the body, in a Buffer that owns its memory, and grows the reservation by what was not known
-   * before. `encoding` is that of the head; the body may say that it is not compressed after all. Rejects
-   * with a `Refusal`, and with `ClientGone`.
+   * Reads the body into a Buffer that owns its memory, and grows the reservation by bytes that the head did not
+   * declare. `encoding` is that of the head; a gRPC message may be uncompressed all the same. Rejects with a
+   * `Refusal`, or with `ClientGone`.
    */
   read(reservation: ByteReservation, encoding: Encoding): Promise<ReceivedBody>;
-  /** Both answer once; later calls, and calls after the client has left, do nothing. */
+  /** Both answer once. Later calls, and calls after the client has disconnected, have no effect. */
   answer(reply: Answer): void;
   refuse(refusal: Refusal): void;
 };
 
 export type ReceivedBody = { readonly body: Buffer; readonly encoding: Encoding };
 
-/** What one wire protocol knows of its requests. */
+/** The rules of one wire protocol. */
 export type Protocol = {
-  /** Content type and encoding; throws a `Refusal` for those it does not take. */
+  /** Content type and encoding. Throws a `Refusal` for unsupported ones. */
   checkHead(head: RequestHead): { format: Format; encoding: Encoding };
-  /** One more item refuses the request. */
+  /** A request with more items is refused. */
   readonly maxItems: number;
-  /** Bytes of an inflated body, where they are fewer than for every request. */
+  /** Limit of the inflated body in bytes, if it is lower than `MAX_BODY_BYTES`. */
   readonly maxBytes?: number;
-  /** Set where the body is one run. */
+  /** Set if the body is one run; `pathId` is its id in the path of an update. */
   singleRun?(incoming: Incoming): { pathId?: string };
-  /** The answer to a request that holds no item at all; throws a `Refusal` where that is an error. */
+  /** The answer to a request without items. Throws a `Refusal` if that is an error. */
   renderEmpty(head: RequestHead): Answer;
   /** `index` describes the request before the seal: it still has rejected and dropped items. */
   renderAccepted(batch: SealedBatch, index: BatchIndex, head: RequestHead): Answer;
 };
 
-/** A request under way, with what it holds until it is answered. */
-type UnderWay = {
+/** A request in progress, with the resources that it holds until it is answered. */
+type RequestInProgress = {
   readonly incoming: Incoming;
   readonly ingestion: Ingestion;
   readonly deadline: RequestDeadline;
@@ -92,17 +92,17 @@ type UnderWay = {
   releaseClaim: (() => void) | undefined;
 };
 
-/** How a request is answered; `accepted` if a component took its batch over. */
+/** The answer to a request; `accepted` is its batch, if it was accepted. */
 type Outcome = { readonly answer: Answer; readonly accepted?: SealedBatch };
 
-/** The deadline passed and the client has its answer: the remaining steps are skipped. */
+/** The deadline passed and the client was answered: the remaining steps are skipped. */
 class DeadlinePassed extends Error {}
 
 export async function ingest(incoming: Incoming, ingestion: Ingestion): Promise<void> {
   const { head } = incoming;
   const { pipeline, clock, logger } = ingestion;
   const deadline = requestDeadline(pipeline.answerWithin, clock, () => refuse(work, tooSlow()));
-  const work: UnderWay = {
+  const work: RequestInProgress = {
     incoming,
     ingestion,
     deadline,
@@ -134,14 +134,14 @@ function stopIfPassed({ signal }: RequestDeadline): void {
   if (signal.aborted) throw new DeadlinePassed('the request was answered when its deadline passed');
 }
 
-function refuse({ incoming, ingestion, admission }: UnderWay, refusal: Refusal): void {
+function refuse({ incoming, ingestion, admission }: RequestInProgress, refusal: Refusal): void {
   const { pipeline, refusals } = ingestion;
   incoming.refuse(refusal);
   refusals.add(1, { code: refusal.code });
   logRefusal(pipeline, incoming.head, admission?.tenant ?? refusal.tenant, refusal);
 }
 
-async function take(work: UnderWay): Promise<Outcome> {
+async function take(work: RequestInProgress): Promise<Outcome> {
   const { incoming, ingestion, deadline } = work;
   const { head } = incoming;
   const { pipeline, protocol } = ingestion;
@@ -205,7 +205,12 @@ function receivedBatch(
 
 /** Passes the batch on and renders its answer once: the answer that is kept is the one that is sent. */
 async function accept(
-  { incoming: { head }, ingestion: { pipeline, protocol }, deadline, reservation }: UnderWay,
+  {
+    incoming: { head },
+    ingestion: { pipeline, protocol },
+    deadline,
+    reservation,
+  }: RequestInProgress,
   batch: ReceivedBatch,
   claim: KeyClaim | undefined,
 ): Promise<Outcome> {
@@ -224,7 +229,7 @@ async function accept(
   return { answer: render(accepted), accepted };
 }
 
-/** Undefined without the header, which then costs nothing. */
+/** Undefined if the request has no such header. */
 function idempotencyKey(head: RequestHead, pipeline: Pipeline): string | undefined {
   const values = head.headers.get('idempotency-key');
   if (values === undefined) return undefined;
@@ -235,7 +240,7 @@ function idempotencyKey(head: RequestHead, pipeline: Pipeline): string | undefin
   if (pipeline.idempotency === undefined) {
     throw new Refusal(
       'invalid_request',
-      'Idempotency-Key cannot be honoured here: nothing behind this endpoint keeps answers.',
+      'Idempotency-Key is not supported here: no component behind this endpoint keeps answers.',
     );
   }
   return key;
@@ -245,7 +250,7 @@ type KeyClaim = Omit<AnswerClaim, 'render'>;
 
 /** The answer to give at once; undefined if this request is the first with its key. */
 async function claimKey(
-  work: UnderWay,
+  work: RequestInProgress,
   tenant: Tenant,
   { key, requestHash }: KeyClaim,
 ): Promise<Answer | undefined> {
@@ -264,7 +269,7 @@ async function claimKey(
     case 'in_progress':
       throw new Refusal(
         'idempotency_in_progress',
-        'A request with this Idempotency-Key is still under way.',
+        'A request with this Idempotency-Key is in progress.',
         { retryAfterMs: 1000 },
       );
     default:
@@ -272,7 +277,7 @@ async function claimKey(
   }
 }
 
-/** SHA-256 over route, content type, encoding and the body as it came. */
+/** SHA-256 over route, content type, encoding and the body as received. */
 function hashRequest(head: RequestHead, body: Buffer): Buffer {
   const parts = [
     head.method,
@@ -280,12 +285,12 @@ function hashRequest(head: RequestHead, body: Buffer): Buffer {
     head.headers.get('content-type')?.join() ?? '',
     (head.headers.get('content-encoding') ?? head.headers.get('grpc-encoding'))?.join() ?? '',
   ];
-  // Hashing the body's own hash keeps the parts apart from it without copying it.
+  // The hash of the body represents the body: parts and body stay distinct without a copy of it.
   parts.push(hash('sha256', body, 'hex'));
   return hash('sha256', JSON.stringify(parts), 'buffer');
 }
 
-/** A reservation for the inflated bytes is taken before they are made, as far as their size is known. */
+/** Reserves the inflated bytes before they exist, as far as their size is known. */
 async function prepareWithin(
   reservation: ByteReservation,
   scanner: Scanner,
@@ -311,12 +316,12 @@ function storable(reply: Answer): StoredAnswer {
   return { status, contentType, body: typeof body === 'string' ? Buffer.from(body) : body };
 }
 
-/** Refusals and what may pass by itself are the pipeline's to count; anything else is a fault of ours. */
+/** The pipeline counts refusals and retryable errors; other errors are faults. */
 function logFault(error: unknown, logger: Logger, head: RequestHead): void {
   if (error instanceof Refusal || error instanceof RetryableError) return;
   if (error instanceof PermanentError) {
-    logger.warn({ code: error.code, path: head.path }, 'a batch can never be accepted');
+    logger.warn({ code: error.code, path: head.path }, 'Batch can never be accepted');
     return;
   }
-  logger.error({ err: error, path: head.path }, 'a request failed');
+  logger.error({ err: error, path: head.path }, 'Request failed');
 }

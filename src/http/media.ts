@@ -1,8 +1,8 @@
 import type { RequestHead } from '../component/component.ts';
 
 /**
- * The media type of a request, lower case and without parameters. Empty where the header is missing,
- * repeated or malformed: none of them is a type that anybody serves.
+ * The media type of a request, lower case and without parameters. Empty, which no route accepts, if the header is
+ * missing, repeated or malformed.
  */
 export function mediaTypeOf(head: RequestHead): string {
   const values = head.headers.get('content-type');
@@ -12,7 +12,7 @@ export function mediaTypeOf(head: RequestHead): string {
   return (end === -1 ? value : value.slice(0, end)).trim().toLowerCase();
 }
 
-/** The content encoding, lower case; `identity` where none is named. Several are joined by commas. */
+/** The content encoding, lower case; `identity` without a header. Several are joined by commas. */
 export function contentEncodingOf(head: RequestHead): string {
   const values = head.headers.get('content-encoding');
   if (values === undefined) return 'identity';

@@ -9,7 +9,7 @@ import type { HttpProtocol } from './receiver.ts';
 /** Spec 8. */
 const MAX_EVENTS = 1000;
 
-/** JSON in, the native envelope out: the native and the run endpoints. */
+/** The protocol of the native and the run endpoints: requests in JSON, answers in the native envelope. */
 export function nativeProtocol(
   format: 'native' | 'runs',
   singleRun?: Protocol['singleRun'],
@@ -19,7 +19,7 @@ export function nativeProtocol(
     checkHead: (head) => checkHead(head, format),
     maxItems: MAX_EVENTS,
     renderEmpty() {
-      throw new Refusal('no_event_accepted', 'The request holds no event.');
+      throw new Refusal('no_event_accepted', 'The request has no events.');
     },
     renderAccepted: renderEnvelope,
     ...(singleRun === undefined ? {} : { singleRun }),

@@ -5,25 +5,25 @@ import { MAX_BODY_BYTES, scan } from '../model/formats.ts';
 import { InflateError, inflateSync } from '../model/inflate.ts';
 import { MAX_JSON_DEPTH } from '../model/json/grammar.ts';
 import { WRAPPED_LEVELS, wrapRun } from '../model/runs/wrap.ts';
-import { tooLarge } from './too-large.ts';
+import { tooLarge } from './body.ts';
 
-/** What is to be made of a received body. */
+/** How to prepare a received body. */
 export type Preparation = {
   readonly format: Format;
   readonly encoding: Encoding;
-  /** One more item is refused. */
+  /** A body with more items is refused. */
   readonly maxItems: number;
-  /** Bytes of the inflated body; one more is refused. 25 MiB where undefined. */
+  /** Limit of the inflated body; undefined: 25 MiB. */
   readonly maxBytes?: number;
-  /** Levels of JSON nesting; undefined for those that a request may have. */
+  /** Limit of JSON nesting; undefined: that of requests. */
   readonly maxDepth?: number;
-  /** A large body is judged by the rules of its format together with the scan. */
+  /** The thread that scans a large OTLP body also applies the format's rules to it. */
   readonly judges?: boolean;
-  /** Set where the body is one run, to be wrapped into a batch; with the id of the path on an update. */
+  /** Set if the body is one run, to be wrapped into a batch; `pathId` is the id in the path of an update. */
   readonly singleRun?: { readonly pathId?: string };
 };
 
-/** The body that is kept, how it is compressed, and where its items stand. */
+/** The body to keep, its compression, and the positions of its items. */
 export type Prepared = {
   readonly body: Buffer;
   readonly encoding: Encoding;
@@ -31,9 +31,9 @@ export type Prepared = {
 };
 
 /**
- * Received bytes → inflated, once and within `maxBytes` bytes → (wrapped) → scanned. Pure and
- * synchronous: it runs on the event loop for small bodies and in a worker for large ones.
- * Throws a `Refusal`: `body_too_large`, or that of the scan.
+ * Received bytes → inflated, once and within `maxBytes` bytes → (wrapped) → scanned. Pure and synchronous: it runs
+ * on the event loop for small bodies and in a thread for large ones. Throws a `Refusal`: `body_too_large`, or that
+ * of the scan.
  */
 export function prepare(
   body: Buffer,
@@ -44,7 +44,7 @@ export function prepare(
   const inflated = inflate(body, encoding, maxBytes);
   if (wanted.singleRun !== undefined) {
     const wrapped = wrapRun(inflated, wanted.singleRun.pathId);
-    // The levels around the run are ours, not the client's.
+    // The wrapper's own levels do not count against the client's limit.
     const limits = { maxItems, maxDepth: MAX_JSON_DEPTH + WRAPPED_LEVELS };
     return { body: wrapped, encoding: 'identity', index: scan(format, wrapped, limits) };
   }

@@ -20,7 +20,7 @@ export type HttpService = Entrance & {
   readonly otherRoutes?: readonly Route[];
 };
 
-export type IngestRoute = {
+type IngestRoute = {
   readonly method: string;
   readonly path: string;
   readonly protocol: HttpProtocol;
@@ -57,7 +57,7 @@ export function httpReceiver(settings: Settings, service: HttpService): Receiver
   };
 }
 
-/** What all protocols of a receiver share. */
+/** The part of an ingestion that all protocols of a receiver share. */
 export function ingestionOf(
   { host, clock, logger }: Settings,
   { pipeline, fallback }: Entrance,

@@ -29,10 +29,10 @@ export type CommonRoute = Omit<Route, 'handler'> & {
   readonly handler: (entrance: Entrance) => Handler;
 };
 
-/** The target of a request line, taken apart; undefined when it is malformed. */
+/** The target of a request line. */
 export type Target = { readonly path: string; readonly query: string };
 
-/** Understands `/path?query` and, as every server must, `http://host/path?query`. */
+/** Parses `/path?query` and, as RFC 9112 requires, `http://host/path?query`; undefined if malformed. */
 export function parseTarget(url: string): Target | undefined {
   if (url.startsWith('/')) return splitQuery(url);
   if (url === '*') return { path: '*', query: '' };
@@ -48,10 +48,10 @@ function splitQuery(url: string): Target {
   return { path: url.slice(0, mark), query: url.slice(mark + 1) };
 }
 
-/** A path pattern, ready to be compared. */
+/** A compiled path pattern. */
 export type PathPattern = {
   readonly path: string;
-  /** Undefined for a path without parameters: it is compared as text. */
+  /** Undefined for a path without parameters, which is compared as text. */
   readonly segments: readonly string[] | undefined;
 };
 
@@ -59,7 +59,7 @@ export function compilePath(path: string): PathPattern {
   return { path, segments: path.includes('/:') ? path.split('/') : undefined };
 }
 
-/** The still encoded parameters when the path matches; an empty segment matches no parameter. */
+/** The encoded parameters if the path matches. An empty segment matches no parameter. */
 export function matchPath(
   pattern: PathPattern,
   path: string,
@@ -78,7 +78,7 @@ export function matchPath(
   return params;
 }
 
-/** Decodes every parameter; undefined when one has a broken escape or is no UTF-8. */
+/** Decodes the parameters; undefined if one has an invalid escape or is not UTF-8. */
 export function decodeParams(params: Record<string, string>): Record<string, string> | undefined {
   const decoded: Record<string, string> = {};
   try {

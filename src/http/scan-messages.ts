@@ -6,7 +6,7 @@ import type { Payload, PayloadField } from '../model/observation.ts';
 import { asBuffer } from '../thread/thread.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 
-/** What the scan pool and its threads say to each other. Buffers arrive as plain byte arrays. */
+/** The messages between the scan pool and its threads. Buffers arrive as plain byte arrays. */
 export type ScanRequest = PrepareRequest | CutRequest;
 
 export type PrepareRequest = {
@@ -15,19 +15,19 @@ export type PrepareRequest = {
   readonly wanted: Preparation;
 };
 
-/** Text of one item of a stored batch, which comes along where the thread has said that it is unknown. */
+/** Asks for the text of one item of a stored batch; `source` is the batch, sent if the thread does not have it. */
 export type CutRequest = {
   readonly type: 'cut';
   readonly batchId: string;
   readonly source?: SealedBatch;
-  /** That of the item in the body. */
+  /** The position of the item in the body. */
   readonly position: number;
   readonly fields: readonly PayloadField[] | 'source';
 };
 
 export type ScanReply = PrepareReply | CutReply;
 
-export type PrepareReply =
+type PrepareReply =
   | {
       readonly type: 'prepared';
       readonly body: Uint8Array;
@@ -44,7 +44,7 @@ export type CutReply =
   | { readonly type: 'payload'; readonly payload: Payload }
   | { readonly type: 'source'; readonly text: string };
 
-/** The memory behind a prepared body, to be handed over instead of copied. */
+/** The memory of a prepared body, to be transferred instead of copied. */
 export function memoryOf(prepared: { body: Uint8Array; index: BatchIndex }): ArrayBuffer[] {
   const found = new Set<ArrayBuffer>();
   for (const value of [prepared.body, ...Object.values(prepared.index)]) {
@@ -53,13 +53,13 @@ export function memoryOf(prepared: { body: Uint8Array; index: BatchIndex }): Arr
   return [...found];
 }
 
-/** What a reply holds; throws the `Refusal` it carries. */
+/** The prepared body of a reply. Throws the reply's `Refusal`. */
 export function preparedOf(reply: ScanReply): Prepared {
   if (reply.type === 'refused') {
     const { code, message, status } = reply.refusal;
     throw new Refusal(code, message, { status });
   }
-  if (reply.type !== 'prepared') throw new Error(`a body was asked for, and ${reply.type} came`);
+  if (reply.type !== 'prepared') throw new Error(`expected a prepared body, got ${reply.type}`);
   const index = { ...reply.index, bytes: asBuffer(reply.index.bytes) };
   return { body: asBuffer(reply.body), encoding: reply.encoding, index };
 }

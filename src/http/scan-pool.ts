@@ -11,18 +11,18 @@ import type { ScanReply, ScanRequest } from './scan-messages.ts';
 import { preparedOf } from './scan-messages.ts';
 
 /**
- * Where bodies are inflated, scanned and cut up: on the event loop while that takes a few milliseconds,
- * else in worker threads, so that nobody's request holds up the others. Reading has a thread of its own.
+ * Inflates and scans bodies and cuts items out of them: small ones on the event loop, in a few milliseconds, large
+ * ones in threads, so that no request delays the others. Reading has a thread of its own.
  */
 export type Scanner = {
   /**
-   * Takes `body` over: a large one's memory moves to the other thread, and comes back in the result.
-   * Throws or rejects with the `Refusal` of what is wrong with the body.
+   * Takes `body` over: the memory of a large one moves to the thread and returns with the result. Throws or
+   * rejects with a `Refusal` if the body is invalid.
    */
   prepare(body: Buffer, wanted: Preparation): Prepared | Promise<Prepared>;
-  /** Payload fields of an item of a large batch as JSON text; `batch` keeps its body. */
+  /** Payload fields of an item of a large batch, as JSON text. The batch keeps its body. */
   payload(batch: SealedBatch, position: number, fields: readonly PayloadField[]): Promise<Payload>;
-  /** An item of a large batch as JSON text, as it was accepted. */
+  /** An item of a large batch as it was accepted, as JSON text. */
   source(batch: SealedBatch, position: number): Promise<string>;
   close(): Promise<void>;
 };
@@ -54,7 +54,7 @@ export function createScanner(): Scanner {
       try {
         return prepare(body, wanted, SMALL_BODY_BYTES);
       } catch (error) {
-        // The size the sender wrote down was too small: several members, no size at all, or a lie.
+        // The declared size is too small: several gzip members, no size at all, or a false one.
         if (error instanceof Refusal && error.code === 'body_too_large')
           return inThread(body, wanted);
         throw error;
@@ -63,12 +63,12 @@ export function createScanner(): Scanner {
     async payload(batch, position, fields) {
       const reply = await cut(batch, position, fields);
       if (reply.type === 'payload') return reply.payload;
-      throw new Error(`a payload was asked for, and ${reply.type} came`);
+      throw new Error(`expected a payload, got ${reply.type}`);
     },
     async source(batch, position) {
       const reply = await cut(batch, position, 'source');
       if (reply.type === 'source') return reply.text;
-      throw new Error(`a source was asked for, and ${reply.type} came`);
+      throw new Error(`expected a source, got ${reply.type}`);
     },
     async close() {
       await Promise.all([writing.close(), reading.close()]);
@@ -89,7 +89,7 @@ async function ask(
   }
 }
 
-/** A Buffer out of Node's shared pool cannot be handed over; it is copied. */
+/** The memory to transfer. A Buffer of Node's shared pool, or of much larger memory, is copied instead. */
 function ownedMemory(body: Buffer): ArrayBuffer[] {
   const memory = body.buffer;
   return memory instanceof ArrayBuffer && body.length * 2 > memory.byteLength ? [memory] : [];

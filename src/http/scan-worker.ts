@@ -16,7 +16,7 @@ import type {
 } from './scan-messages.ts';
 import { memoryOf } from './scan-messages.ts';
 
-/** The threads of src/http/scan-pool.ts: one large body after the other. */
+/** A thread of src/http/scan-pool.ts. It handles one body at a time. */
 answerRequests<ScanRequest, ScanReply>((request) =>
   request.type === 'prepare' ? prepareLarge(request) : { reply: cut(request) },
 );
@@ -28,8 +28,8 @@ function prepareLarge({ body, wanted }: PrepareRequest): Reply<ScanReply> {
     const reply = { type: 'prepared', ...prepared, index } as const;
     return { reply, transfer: memoryOf(reply) };
   } catch (error) {
-    // What a refused body was inflated into is tens of megabytes that V8, which sees a nearly empty heap,
-    // would let pile up.
+    // The inflated bytes of refused bodies are outside of V8's heap, which is nearly empty: V8 would collect them
+    // too late.
     setImmediate(collectGarbage);
     if (!(error instanceof Refusal)) throw error;
     const { code, status, message } = error;
@@ -41,7 +41,7 @@ function withVerdicts(index: BatchIndex): BatchIndex {
   return index.type === 'otlp_proto' || index.type === 'otlp_json' ? judged(index) : index;
 }
 
-/** The batch that was cut from last: a reader goes through its items one after the other. */
+/** The batch of the last request: a reader requests its items one after the other. */
 let kept: SealedBatch | undefined;
 
 function cut({ batchId, source, position, fields }: CutRequest): CutReply {

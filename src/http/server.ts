@@ -12,22 +12,22 @@ import type { Handler } from './routes.ts';
 import { parseTarget } from './routes.ts';
 
 /**
- * One bare node:http server on one address. It knows HTTP and the life of connections; which request goes
- * where it asks `find`. Nothing a client sends may throw out of here.
+ * One node:http server on one address. It handles HTTP and connections; `find` chooses the route of a request.
+ * No request of a client makes it throw.
  *
  *   socket ─▶ Node's strict parser ─▶ head hygiene ─▶ find(method, path) ─▶ handler
- *                  └─ damaged, slow, too long ─▶ 400, 408, 431, and the connection ends
+ *                  └─ malformed, slow, too long ─▶ 400, 408, 431, and the connection ends
  */
 export type HttpServer = {
-  /** Rejects when the address cannot be bound. */
+  /** Rejects if the address cannot be bound. */
   listen(): Promise<void>;
-  /** What was bound: the real port where 0 was asked for. Undefined while not listening. */
+  /** The bound address, with the real port if port 0 was requested. Undefined while not listening. */
   address(): AddressInfo | undefined;
-  /** Stops accepting, closes idle connections, lets the rest finish; what is left at the deadline is cut. */
+  /** Stops accepting and closes idle connections. Other connections finish, or are cut at the deadline. */
   close(deadline: AbortSignal): Promise<void>;
   readonly connections: number;
   limit(limits: ServerLimits): void;
-  /** New connections go through TLS from now on; without one they are plain. */
+  /** From now on new connections use this TLS server; undefined: plain HTTP. */
   secure(tls: TlsServer | undefined): void;
 };
 
@@ -36,11 +36,11 @@ export type ServerLimits = {
   readonly readHeaderTimeout: number;
   /** Milliseconds from the first byte of a request to the end of its body. */
   readonly readTimeout: number;
-  /** Connections beyond this are closed as they come. */
+  /** More connections are closed at once. */
   readonly maxConnections: number;
 };
 
-/** Where a request goes. A `Refusal` says that it goes nowhere, in the shape of the route it missed. */
+/** The route of a request, or a `Refusal` in the shape of the nearest route. */
 export type Found =
   | { handler: Handler; params: Record<string, string>; renderRefusal: RenderRefusal; done(): void }
   | { refusal: Refusal; renderRefusal: RenderRefusal };
@@ -48,7 +48,7 @@ export type Found =
 type ServerOptions = {
   readonly host: string;
   readonly port: number;
-  /** Other processes of this user may listen there too; each connection comes to one of them. */
+  /** Other processes of this user may bind the same port; each connection is accepted by one of them. */
   readonly sharesPort: boolean;
   readonly limits: ServerLimits;
   readonly logger: Logger;
@@ -56,11 +56,11 @@ type ServerOptions = {
   readonly find: (method: string, path: string) => Found;
 };
 
-/** A request under way, and how it is refused when its connection breaks. */
+/** A request in progress, and its route's way to render a refusal. */
 type Pending = { readonly exchange: Exchange; readonly renderRefusal: RenderRefusal };
 
 const MAX_HEADER_BYTES = 16_384;
-/** Often enough that a time-out is at most a fifth late. Milliseconds. */
+/** Milliseconds; short enough that a time-out is at most a fifth late. */
 const CHECK_INTERVAL_MS = 2_000;
 const KEEP_ALIVE_MS = 60_000;
 
@@ -109,7 +109,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
   };
 }
 
-/** The connections of one server, and the exchanges under way on each. */
+/** The connections of one server, and the requests in progress on each. */
 class Connections {
   readonly #options: ServerOptions;
   readonly #sockets = new Map<Socket, Set<Pending>>();
@@ -164,10 +164,10 @@ class Connections {
   }
 
   #handle(exchange: Exchange, handler: Handler, renderRefusal: RenderRefusal): void {
-    // A handler answers its own failures; what gets here is a fault of ours, and still no reason to fall.
+    // Handlers answer their own failures: this is a fault of the program, and the process survives it.
     const failed = (error: unknown): void => {
       const { method, path } = exchange.head;
-      this.#options.logger.error({ err: error, method, path }, 'a request could not be handled');
+      this.#options.logger.error({ err: error, method, path }, 'Request handler failed');
       const refusal = new Refusal('unavailable', 'The request could not be handled. Try again.', {
         retryAfterMs: 5000,
       });
@@ -181,7 +181,7 @@ class Connections {
     }
   }
 
-  /** What is no HTTP, too slow or too long is answered on the bare socket, which then ends. */
+  /** Answers malformed HTTP, slow requests and long heads on the socket, and ends the connection. */
   answerDamaged(error: NodeJS.ErrnoException, socket: Socket): void {
     const underWay = [...(this.#sockets.get(socket) ?? [])];
     const current = underWay.find(({ exchange }) => !exchange.request.complete);
@@ -192,7 +192,7 @@ class Connections {
       return;
     }
     if (answering !== undefined) {
-      // The damage follows a good request: that one still gets its answer, and the damage none.
+      // The malformed bytes follow a valid request, which still gets its answer.
       answering.exchange.response.once('close', () => socket.destroy());
       return;
     }
@@ -201,7 +201,7 @@ class Connections {
     socket.end(rawAnswer(reply), () => socket.destroy());
   }
 
-  /** Closes idle connections; each of the others ends with the answer it waits for. */
+  /** Closes idle connections. Each other connection ends with the answer to its request. */
   drain(): void {
     this.#draining = true;
     for (const [socket, underWay] of this.#sockets) if (underWay.size === 0) socket.destroy();
@@ -249,13 +249,13 @@ function declaredBytes(headers: ReadonlyMap<string, readonly string[]>): number 
 }
 
 /**
- * Two ways to frame a body, or one that we do not read, invite a proxy and us to disagree on where the
- * request ends. The parser refuses the first; this refuses the second.
+ * Request smuggling: a proxy and this server must agree on the end of a request. Node's parser refuses a body
+ * with two framings; this refuses a transfer encoding other than chunked.
  */
 function improperFraming(request: IncomingMessage): Refusal | undefined {
   const coding = request.headers['transfer-encoding'];
   if (coding === undefined || coding.trim().toLowerCase() === 'chunked') return undefined;
-  return new Refusal('invalid_request', 'The only transfer encoding understood is chunked.');
+  return new Refusal('invalid_request', 'The only supported transfer encoding is chunked.');
 }
 
 function badTarget(): Found {

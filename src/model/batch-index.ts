@@ -1,9 +1,9 @@
 import type { Rejection } from './rejection.ts';
 
 /**
- * Where the items of a body stand: byte ranges in typed arrays, found by one pass over the inflated
- * bytes without building strings or objects. An index can be made in a worker thread and handed over
- * (its arrays are transferable), so a large body never holds up the event loop.
+ * The places of the items of a body: byte ranges in typed arrays, found by one pass over the inflated bytes without
+ * building strings or objects. An index can be made in a worker thread and moved (its arrays are transferable), so a
+ * large body never blocks the event loop.
  */
 
 /** An index over a native or runs body. Ranges are [start, end) byte offsets into `bytes`. */
@@ -15,15 +15,15 @@ export type JsonIndex = {
   readonly count: number;
   /**
    * `count` records of `2 * (fields + 1)` numbers: the item's own range, then the range of every field of
-   * the pattern (src/model/native/fields.ts, src/model/runs/fields.ts); 0,0 where a field is absent.
+   * the pattern (src/model/native/fields.ts, src/model/runs/fields.ts); 0,0 for an absent field.
    * A repeated key keeps its last range.
    */
   readonly ranges: Uint32Array;
-  /** Numbers a record has in `ranges`. */
+  /** Numbers per record of `ranges`. */
   readonly stride: number;
   /** Compact JSON length of each of the fields whose size counts; `count * sized` numbers. */
   readonly sizes: Uint32Array;
-  /** For runs: items at positions below this came in `post`, the others in `patch`. */
+  /** For runs: items at positions below this are from `post`, the others from `patch`. */
   readonly posts: number;
 };
 
@@ -40,16 +40,16 @@ export type OtlpIndex = {
   readonly resources: Uint32Array;
   /** Per scope: the range of its ScopeSpans message or object, of its `scope` in it, and its resource's number. */
   readonly scopes: Uint32Array;
-  /** A known field's name is spelled with escapes somewhere (JSON alone): JSON.parse is not to be trusted. */
+  /** A known field's name is spelled with escapes somewhere (only JSON): JSON.parse is not to be trusted. */
   readonly escapedKeys?: boolean;
-  /** An attribute's `key` is not the first member of its object somewhere (JSON alone). */
+  /** An attribute's `key` is not the first member of its object somewhere (only JSON). */
   readonly lateKeys?: boolean;
-  /** What the rules say of its spans, where that was worked out together with the index. */
+  /** The rejections of the rules, if they were computed together with the index. */
   readonly verdicts?: OtlpVerdicts;
 };
 
 /** Rejections of an index by position: for ids and sizes, and for custom fields. */
-export type OtlpVerdicts = {
+type OtlpVerdicts = {
   readonly fields: readonly Rejection[];
   readonly customFields: readonly Rejection[];
 };

@@ -22,7 +22,7 @@ export type Tenant = {
   readonly permissions: readonly Permission[];
 };
 
-/** What the accepted part of a batch costs its organization: items, and payload bytes (spec 8). */
+/** The cost of a batch for its organization: accepted items and their payload bytes (spec 8). */
 export type Usage = { readonly events: number; readonly bytes: number };
 
 /** Usage as the ledger enters it. A queue stores neither `at` nor `epoch`: it has entered the usage. */
@@ -64,9 +64,9 @@ export type ReceivedBatch = BatchHead & {
   readonly index: BatchIndex;
   /** Items that are neither rejected nor dropped. */
   readonly items: number;
-  /** At most one an item, in the order in which processors rejected them. */
+  /** At most one per item, in the order in which processors rejected them. */
   readonly rejections: readonly Rejection[];
-  /** What the verbs did; undefined for an untouched batch. */
+  /** The changes of the verbs; undefined for an unchanged batch. */
   readonly changes: BatchChanges | undefined;
 };
 
@@ -81,9 +81,9 @@ export type SealedBatch = BatchHead & {
   readonly encoding: Encoding;
   /** Items that the body holds. */
   readonly items: number;
-  /** Request positions of these items, ascending; undefined if item i of the body is item i of the request. */
+  /** Request positions of the items, ascending; undefined if item i of the body is item i of the request. */
   readonly positions: readonly number[] | undefined;
-  /** In order of `index`, at most one an item. */
+  /** In order of `index`, at most one per item. */
   readonly rejections: readonly Rejection[];
   readonly usage: LedgerUsage;
 };
@@ -106,7 +106,7 @@ export type ObservationBatch = {
   readonly failures?: readonly ItemFailure[];
 };
 
-/** What exporters, connectors and queues get. */
+/** The input of exporters, connectors and queues. */
 export type Batch = SealedBatch | ObservationBatch;
 
 /** The sealed batch behind any batch. */

@@ -54,7 +54,7 @@ export function isOpen({ changes }: ReceivedBatch, item: number): boolean {
 }
 
 /** Whether an item with these marks is neither rejected nor dropped. */
-export function isOpenMark(mark = 0): boolean {
+function isOpenMark(mark = 0): boolean {
   return (mark & (REJECTED | DROPPED)) === 0;
 }
 

@@ -1,4 +1,5 @@
 import type { Branch, Consumer, Pipeline } from '../component/component.ts';
+import { LruCache } from '../component/lru.ts';
 import type { Batch, SealedBatch } from '../model/batch.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { DeliveryOutcome, DeliveryPolicyOptions } from './delivery-policy.ts';
@@ -287,8 +288,12 @@ type Remembered = { readonly result: Promise<Batch>; readonly bytes: number; lef
  */
 class Processing {
   readonly #process: DeliveryBranch['process'];
-  readonly #results = new Map<number, Remembered>();
-  #bytes = 0;
+  /** By sequence number, oldest first. */
+  readonly #results = new LruCache<number, Remembered>({
+    maxEntries: MAX_REMEMBERED,
+    maxWeight: MAX_REMEMBERED_BYTES,
+    weightOf: ({ bytes }) => bytes,
+  });
   #sharers = 1;
   /** Processed entries, by sequence number, with the number of branches that have not ended them. */
   readonly #processed = new Map<number, number>();
@@ -303,20 +308,17 @@ class Processing {
 
   run(entry: QueueEntry): Promise<Batch> {
     if (this.#sharers === 1 || entry.attempts > 0) return this.#processOnce(entry);
-    const known = this.#results.get(entry.seq);
+    const known = this.#results.peek(entry.seq);
     if (known !== undefined) {
       known.left--;
-      if (known.left === 0) this.#forget(entry.seq, known);
+      if (known.left === 0) this.#results.delete(entry.seq);
       return known.result;
     }
     const result = this.#processOnce(entry);
     // Twice, for the stored body and the inflated body with its index.
     const bytes = 2 * inflatedSizeHint(entry.batch.body, entry.batch.encoding);
-    this.#results.set(entry.seq, { result, bytes, left: this.#sharers - 1 });
-    this.#bytes += bytes;
-    for (const [seq, oldest] of this.#results) {
-      if (this.#results.size <= MAX_REMEMBERED && this.#bytes <= MAX_REMEMBERED_BYTES) break;
-      this.#forget(seq, oldest);
+    if (bytes <= MAX_REMEMBERED_BYTES) {
+      this.#results.set(entry.seq, { result, bytes, left: this.#sharers - 1 });
     }
     return result;
   }
@@ -333,10 +335,5 @@ class Processing {
     const batch = await this.#process(entry.batch, this.#processed.has(entry.seq));
     if (!this.#processed.has(entry.seq)) this.#processed.set(entry.seq, this.#sharers);
     return batch;
-  }
-
-  #forget(seq: number, { bytes }: Remembered): void {
-    this.#results.delete(seq);
-    this.#bytes -= bytes;
   }
 }

@@ -15,14 +15,14 @@ import { PAYLOAD_FIELDS } from '../model/observation.ts';
 import type { PayloadTexts } from '../store/observation-json.ts';
 import type { StoredObservation, TraceStore } from '../store/store.ts';
 
-/** Inflated bytes of batches that one reading request keeps at hand. */
+/** Inflated bytes of batches that one reading request caches. */
 const KEPT_BYTES = 16 * 1_048_576;
 
-/** Cuts payload fields out of the raw batches that hold them, for one request. */
+/** Cuts payload fields out of raw batches, for one request. */
 export type PayloadReader = {
-  /** Fields whose batch is gone read as absent. Rejects with a `Refusal` where there is no room in memory. */
+  /** Fields of an expired batch are absent. Rejects with a `Refusal` if memory is short. */
   read(observation: StoredObservation): Promise<PayloadTexts>;
-  /** Rejects with a `Refusal` where there is no room in memory; undefined where it is gone. */
+  /** Undefined if the batch has expired. Rejects with a `Refusal` if memory is short. */
   batch(id: string): Promise<SealedBatch | undefined>;
   /** One item of a batch as it was accepted. */
   source(batch: SealedBatch, position: number): Promise<string>;
@@ -34,7 +34,7 @@ export function readPayloads(
   scanner: Scanner,
   reservation: ByteReservation,
 ): PayloadReader {
-  /** Every small batch in it is indexed. */
+  /** Small batches in it have an index. */
   const kept = new LruCache<string, SealedBatch>({
     maxEntries: Infinity,
     maxWeight: KEPT_BYTES,
@@ -52,7 +52,7 @@ export function readPayloads(
     return loaded;
   }
 
-  /** What is let go stays reserved: the next batch takes its place. */
+  /** The reservation of an evicted batch remains: the next batch uses it. */
   async function makeRoom(loaded: SealedBatch): Promise<void> {
     const size = loaded.body.length + inflatedSizeHint(loaded.body, loaded.encoding);
     kept.makeRoom(size);
@@ -60,7 +60,7 @@ export function readPayloads(
     if (missing > 0) reservation.grow(missing);
   }
 
-  /** What is large is inflated, scanned and cut up in a thread. */
+  /** Large batches are inflated, scanned and cut in a thread. */
   function fieldsOf(
     source: SealedBatch,
     position: number,

@@ -5,7 +5,7 @@ import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../model/observation.ts
 import type { TraceFilter } from '../store/store.ts';
 
 /** The most items a page holds. */
-export const MAX_PAGE = 1000;
+const MAX_PAGE = 1000;
 const DEFAULT_TRACES = 50;
 
 /** The filter of `GET /api/v1/traces`. Throws a `Refusal` (400) that names the parameter at fault. */
@@ -50,7 +50,7 @@ export function flag(query: URLSearchParams, name: string): boolean {
   throw invalid(name, 'must be true or false');
 }
 
-export function invalid(name: string, what: string): Refusal {
+function invalid(name: string, what: string): Refusal {
   return new Refusal('invalid_request', `The query parameter ${name} ${what}.`);
 }
 

@@ -22,6 +22,17 @@ export function parseEndpoint(text: string): Endpoint | undefined {
   return { host: match[1] ?? (match[2] || '::'), port };
 }
 
+/**
+ * `127.0.0.1:4318+10` as `127.0.0.1:4328`; any other text unchanged. An offset that is empty, as a variable may be,
+ * counts as 0. Port 0 stays, because the system chooses it.
+ */
+function withPortOffset(text: string): string {
+  const match = /^(.*:)(\d{1,5})\+(\d{0,5})$/.exec(text);
+  if (match === null) return text;
+  const port = Number(match[2]);
+  return `${match[1]}${port === 0 ? 0 : port + Number(match[3])}`;
+}
+
 const NANOSECONDS: Readonly<Record<string, number>> = {
   ns: 1,
   us: 1e3,
@@ -70,6 +81,7 @@ export function parseByteSize(text: string): number | undefined {
 const endpointPiece = mark(
   z
     .string()
+    .overwrite(withPortOffset)
     .refine((text) => parseEndpoint(text) !== undefined, {
       error: 'expected host:port, such as 127.0.0.1:4318 or [::1]:4318',
     })
@@ -77,7 +89,7 @@ const endpointPiece = mark(
   { listens: 'http', form: 'host:port' },
 );
 
-/** A `host:port` to listen on, as written; `parseEndpoint` reads it. */
+/** A `host:port`, or `host:port+offset`, to listen on, as a `host:port` that `parseEndpoint` reads. */
 export function endpoint(): typeof endpointPiece;
 export function endpoint(byDefault: string): z.ZodPrefault<typeof endpointPiece>;
 export function endpoint(byDefault?: string) {

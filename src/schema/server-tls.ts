@@ -1,4 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { z } from 'zod';
+import { authoritiesProblem } from './authorities.ts';
+import { SUITE_NAMES } from './cipher-suites.ts';
 import { duration, secret } from './fields.ts';
 import { mark } from './marks.ts';
 
@@ -20,6 +23,13 @@ export function serverTls() {
       max_version: version
         .optional()
         .describe('The newest version of TLS to accept. Default: the newest that Node supports.'),
+      cipher_suites: z
+        .array(z.enum(SUITE_NAMES))
+        .min(1)
+        .optional()
+        .describe(
+          'The cipher suites of TLS 1.2, by their IANA names. Default: all with forward secrecy and authenticated encryption, so none in CBC mode. TLS 1.3 has fixed suites.',
+        ),
       reload_interval: duration('10s').describe(
         'How often the files are checked; new connections get a changed certificate. 0s: never.',
       ),
@@ -40,7 +50,21 @@ export function serverTls() {
         const message = 'is older than min_version';
         context.addIssue({ code: 'custom', path: ['max_version'], message });
       }
+      const problem = tls.client_ca_file && problemOf(tls.client_ca_file);
+      if (problem) context.addIssue({ code: 'custom', path: ['client_ca_file'], message: problem });
     });
   return mark(tls, { page: 'docs/tls.md' });
 }
 export type ServerTls = z.output<ReturnType<typeof serverTls>>;
+
+/** A file that is not on this machine is no problem yet: the start reports it. */
+function problemOf(file: string): string | undefined {
+  let pem: string;
+  try {
+    pem = readFileSync(file, 'utf8');
+  } catch {
+    return undefined;
+  }
+  const problem = authoritiesProblem(pem);
+  return problem && `cannot be used: ${problem}`;
+}

@@ -62,7 +62,7 @@ export type Failure = {
   readonly isNewer?: boolean;
 };
 
-/** What the opening of a file did to it. */
+/** The changes that opening a file made to it. */
 export type Opening = {
   /** Where a damaged file was moved; undefined if the file was sound. */
   readonly corrupt: string | undefined;

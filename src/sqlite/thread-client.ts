@@ -19,7 +19,7 @@ type Waiting = {
 };
 
 export type CallOptions = {
-  /** What the call adds to its group, in bytes or something like it. */
+  /** The weight of the call in its group, roughly in bytes. */
   readonly weight?: number;
   /** Bytes among the arguments that the caller no longer uses: they move to the thread uncopied. */
   readonly moved?: ArrayBuffer;

@@ -1,5 +1,5 @@
 import { capability } from '../component/capability.ts';
-import type { ObservationBatch, SealedBatch, Tenant } from '../model/batch.ts';
+import type { ObservationBatch, SealedBatch } from '../model/batch.ts';
 import type {
   Instant,
   ObservationError,
@@ -126,6 +126,3 @@ export type TraceStore = {
   /** Raw batches of the project by id, without those that the store does not have. */
   getBatches(projectId: string, ids: readonly string[]): Promise<SealedBatch[]>;
 };
-
-/** The store of a tenant's data, for reading requests. */
-export type TenantStore = { readonly tenant: Tenant; readonly store: Store };

@@ -21,7 +21,7 @@ export async function reloadWorkers(
 }
 
 /** Returns the reloaded workers to the configuration before. */
-export async function returnTo(
+async function returnTo(
   former: FileTexts,
   workers: readonly WorkerHandle[],
   logger: Logger,

@@ -1,3 +1,5 @@
+import { escapeControls } from './control-characters.ts';
+
 /**
  * Renders a JSON log line as text:
  *
@@ -18,7 +20,7 @@ export function renderConsole(line: string): string {
     String(message ?? ''),
   ];
   const fields = Object.entries(rest).map(([key, value]) => `${key}=${fieldText(value)}`);
-  return `${[...head, ...fields].join('  ')}${errorText(error)}\n`;
+  return `${escapeControls([...head, ...fields].join('  '))}${errorText(error)}\n`;
 }
 
 function fieldText(value: unknown): string {
@@ -28,17 +30,18 @@ function fieldText(value: unknown): string {
 
 function errorText(error: unknown): string {
   if (error === undefined) return '';
-  if (typeof error !== 'object' || error === null) return `  error=${fieldText(error)}`;
+  if (typeof error !== 'object' || error === null)
+    return `  error=${escapeControls(fieldText(error))}`;
   const { message, code, stack, cause } = error as Record<string, unknown>;
   const said = code === undefined ? String(message) : `${String(code)}: ${String(message)}`;
   const trace = typeof stack === 'string' ? `\n${indent(stack)}` : '';
   const because = cause === undefined ? '' : errorText(cause).replace('  error=', '  cause=');
-  return `  error=${fieldText(said)}${because}${trace}`;
+  return `  error=${escapeControls(fieldText(said))}${because}${trace}`;
 }
 
 function indent(text: string): string {
   return text
     .split('\n')
-    .map((line) => `    ${line}`)
+    .map((line) => `    ${escapeControls(line)}`)
     .join('\n');
 }

@@ -2,9 +2,10 @@ import type { DestinationStream } from 'pino';
 import { destination as openDestination, pino } from 'pino';
 import type { Logger } from '../component/component.ts';
 import { renderConsole } from './console.ts';
+import { escapeControlsInText } from './control-characters.ts';
 
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error';
-export type LogEncoding = 'console' | 'json';
+type LogLevel = 'debug' | 'info' | 'warn' | 'error';
+type LogEncoding = 'console' | 'json';
 
 export type LoggerOptions = {
   readonly level: LogLevel;
@@ -40,7 +41,7 @@ const SECRET_TEXTS: readonly [RegExp, string][] = [
 
 export function createLogger(options: LoggerOptions): ServiceLogger {
   const sink = options.write === undefined ? standardError() : { write: options.write, flush() {} };
-  const render = options.encoding === 'console' ? renderConsole : (line: string) => line;
+  const render = options.encoding === 'console' ? renderConsole : escapeControlsInText;
   const stream: DestinationStream = { write: (line) => sink.write(mask(render(line))) };
   const root = pino(
     {
@@ -104,7 +105,7 @@ function mask(line: string): string {
 }
 
 /** The fields of an error, with its causes; with the stack unless it is one of our own error classes. */
-export function describeError(error: unknown, depth = 0): unknown {
+function describeError(error: unknown, depth = 0): unknown {
   if (!(error instanceof Error)) return String(error);
   const code = 'code' in error && typeof error.code === 'string' ? { code: error.code } : {};
   const isOurs = ['RetryableError', 'PermanentError', 'Refusal'].includes(error.name);

@@ -7,6 +7,7 @@ import {
   MetricReader,
 } from '@opentelemetry/sdk-metrics';
 import type {
+  Clock,
   Counter,
   GaugePoint,
   GaugeReader,
@@ -36,7 +37,7 @@ const COUNTS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
  *
  *   add(1, labels) ──▶ cell.value += 1          collect ──▶ observe(cell.value, labels) ──▶ text
  */
-export function createMetrics(): ServiceMetrics {
+export function createMetrics(clock: Clock): ServiceMetrics {
   const reader = new PullReader();
   const provider = new MeterProvider({ readers: [reader] });
   const meter = provider.getMeter('tracectl');
@@ -51,7 +52,7 @@ export function createMetrics(): ServiceMetrics {
     histogram: (name, description, unit) =>
       remember(histograms, name, () => histogram(meter, name, description, unit)),
     gauge(name, description, read) {
-      const readers = remember(gauges, name, () => gauge(meter, name, description));
+      const readers = remember(gauges, name, () => gauge(meter, name, description, clock));
       readers.add(read);
       return () => void readers.delete(read);
     },
@@ -147,28 +148,28 @@ function boundaries(name: string, unit: string | undefined): number[] {
   return COUNTS;
 }
 
-function gauge(meter: Meter, name: string, description: string): Set<GaugeReader> {
+function gauge(meter: Meter, name: string, description: string, clock: Clock): Set<GaugeReader> {
   const readers = new Set<GaugeReader>();
   meter.createObservableGauge(name, { description }).addCallback(async (result) => {
     await Promise.all(
       [...readers].map(async (read) => {
-        for (const { value, labels } of await within(READ_MS, read)) result.observe(value, labels);
+        for (const { value, labels } of await inTime(read, clock)) result.observe(value, labels);
       }),
     );
   });
   return readers;
 }
 
-/** The points of a gauge; none if its source fails, or does not answer within `ms`, so that the others are served. */
-async function within(ms: number, read: GaugeReader): Promise<readonly GaugePoint[]> {
+/** The points of a gauge; none if its source fails or is late, so that the other gauges are served. */
+async function inTime(read: GaugeReader, clock: Clock): Promise<readonly GaugePoint[]> {
   const { promise: late, resolve } = Promise.withResolvers<readonly GaugePoint[]>();
-  const timer = setTimeout(resolve, ms, []);
+  const cancel = clock.after(READ_MS, () => resolve([]));
   try {
     return await Promise.race([read(), late]);
   } catch {
     return [];
   } finally {
-    clearTimeout(timer);
+    cancel();
   }
 }
 

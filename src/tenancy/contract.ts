@@ -184,12 +184,6 @@ export type AuditStore = {
   }): Promise<{ items: AuditEntry[]; nextCursor: string | null }>;
 };
 
-export type KeyRequest = {
-  readonly projectId: string;
-  readonly name?: string;
-  readonly permissions?: readonly Permission[];
-};
-
 export type Project = {
   /** `proj_…` */
   readonly id: string;

@@ -164,7 +164,7 @@ export function unknownProject(id: string): StoreError {
   return new StoreError('unknown_project', `project ${id} does not exist`);
 }
 
-export function projectOf(row: ProjectRow, retainedTraces: number, retention: Retention): Project {
+function projectOf(row: ProjectRow, retainedTraces: number, retention: Retention): Project {
   const { id, organization: organizationId, name, createdAt } = row;
   const inForce = { days: retention.daysOf(id) };
   const limits = limitsOf(row);

@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises';
 import type { ClientTls } from '../schema/client-tls.ts';
+import { readAuthorities, readFileOf } from './files.ts';
 
 /** The `tls` of a configuration as options of Node's TLS connections. */
 export type ClientTlsOptions = {
@@ -11,13 +11,13 @@ export type ClientTlsOptions = {
   readonly minVersion: 'TLSv1.2' | 'TLSv1.3';
 };
 
-/** Reads the files; rejects if one cannot be read. */
+/** Reads the files; rejects if one cannot be read, or if `ca_file` names no authority. */
 export async function readClientTls(tls: ClientTls): Promise<ClientTlsOptions> {
-  const [ca, cert, key] = await Promise.all(
-    [tls.ca_file, tls.cert_file, tls.key_file].map((path) =>
-      path === undefined ? undefined : readFile(path),
-    ),
-  );
+  const [ca, cert, key] = await Promise.all([
+    readAuthorities(tls.ca_file),
+    readFileOf(tls.cert_file),
+    readFileOf(tls.key_file),
+  ]);
   return {
     ...(ca === undefined ? {} : { ca }),
     ...(cert === undefined ? {} : { cert }),

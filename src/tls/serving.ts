@@ -1,8 +1,10 @@
-import { readFile, stat } from 'node:fs/promises';
+import { stat } from 'node:fs/promises';
 import type { SecureContextOptions, Server } from 'node:tls';
 import { createSecureContext, createServer } from 'node:tls';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
+import { CIPHER_SUITES, DEFAULT_SUITES } from '../schema/cipher-suites.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
+import { readAuthorities, readFileOf, unreadable } from './files.ts';
 
 /** TLS for the connections of a listener. */
 export type TlsServing = {
@@ -98,15 +100,17 @@ async function stateOf(config: ServerTls): Promise<string> {
 
 async function contextOf(config: ServerTls): Promise<SecureContextOptions> {
   const [cert, key, ca] = await Promise.all([
-    config.cert_pem ?? contentOf(config.cert_file),
-    config.key_pem ?? contentOf(config.key_file),
-    contentOf(config.client_ca_file),
+    config.cert_pem ?? readFileOf(config.cert_file),
+    config.key_pem ?? readFileOf(config.key_file),
+    readAuthorities(config.client_ca_file),
   ]);
   const options: SecureContextOptions = {
     ...(cert === undefined ? {} : { cert }),
     ...(key === undefined ? {} : { key }),
     ...(ca === undefined ? {} : { ca }),
     minVersion: `TLSv${config.min_version}`,
+    ciphers: ciphersOf(config),
+    honorCipherOrder: true,
     ...(config.max_version === undefined
       ? {}
       : { maxVersion: `TLSv${config.max_version}` as const }),
@@ -121,13 +125,10 @@ async function contextOf(config: ServerTls): Promise<SecureContextOptions> {
   return options;
 }
 
-async function contentOf(file: string | undefined): Promise<Buffer | undefined> {
-  return file === undefined ? undefined : readFile(file).catch(unreadable(file));
-}
+/** The suites of TLS 1.3 are in the list too: OpenSSL's option covers both versions. */
+const TLS13 = ['TLS_AES_256_GCM_SHA384', 'TLS_CHACHA20_POLY1305_SHA256', 'TLS_AES_128_GCM_SHA256'];
 
-function unreadable(file: string): (cause: unknown) => never {
-  return (cause) => {
-    const reason = cause instanceof Error && 'code' in cause ? cause.code : String(cause);
-    throw new Error(`The TLS file ${file} cannot be read: ${reason}`, { cause });
-  };
+function ciphersOf({ cipher_suites }: ServerTls): string {
+  const suites = cipher_suites ?? DEFAULT_SUITES;
+  return [...TLS13, ...suites.map((name) => CIPHER_SUITES[name])].join(':');
 }

@@ -9,7 +9,7 @@ import type { FakeClock } from '../helper/clock.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
 export type StorePlace = { readonly clock: FakeClock; open(): Promise<OpenStorePlace> };
-export type OpenStorePlace = {
+type OpenStorePlace = {
   readonly store: Store;
   close(): Promise<void>;
   crash(): Promise<void>;
@@ -28,7 +28,7 @@ export function storeContract(t: Test, place: (t: Test) => Promise<StorePlace>):
 }
 
 /** The rules for what is read and written of traces alone. */
-export function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
+function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   const open = opening(place);
   t.test('observations', (t) => {
     observations(t, open);

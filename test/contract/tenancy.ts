@@ -9,7 +9,7 @@ import type { FakeClock } from '../helper/clock.ts';
 
 /** A store under test, whose clock a test owns. */
 export type TenancyPlace = { readonly clock: FakeClock; open(): Promise<OpenTenancyPlace> };
-export type OpenTenancyPlace = {
+type OpenTenancyPlace = {
   readonly store: Store;
   /** Removes at once what is removed in small steps else. */
   finish(): Promise<void>;

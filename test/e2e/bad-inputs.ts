@@ -7,7 +7,7 @@ import { type Answer, eventually, json, record, send, sendRaw } from './client.t
 import { type Daemon, type DaemonOptions, prepareDaemon, startDaemon, total } from './daemon.ts';
 import { hold } from './expectations.ts';
 
-export type Case = {
+type Case = {
   readonly id: string;
   readonly area: string;
   readonly description: string;

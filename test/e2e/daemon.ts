@@ -24,9 +24,9 @@ export type DaemonOptions = {
 
 export type Tree = { [key: string]: unknown };
 
-export type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
+type Exit = { readonly code: number | null; readonly signal: NodeJS.Signals | null };
 
-export type Run = {
+type Run = {
   readonly code: number | null;
   readonly stdout: string;
   readonly stderr: string;
@@ -153,11 +153,15 @@ class ChildDaemon implements Daemon {
   async start(): Promise<void> {
     this.#stdout = '';
     this.#stderr = '';
-    const child = spawn(process.execPath, [ENTRY, 'run', '--config', this.configPath], {
-      cwd: this.directory,
-      env: { ...process.env, ...PLAIN, ...this.#env },
-      stdio: ['ignore', 'pipe', 'pipe'],
-    });
+    const child = spawn(
+      process.execPath,
+      [ENTRY, 'run', '--print-key', '--config', this.configPath],
+      {
+        cwd: this.directory,
+        env: { ...process.env, ...PLAIN, ...this.#env },
+        stdio: ['ignore', 'pipe', 'pipe'],
+      },
+    );
     this.#child = child;
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.#stdout += text;

@@ -28,7 +28,7 @@ export async function hold(word: string, seen: Observed): Promise<void> {
   await check(seen, value);
 }
 
-export function parseWord(word: string): { name: string; value: string } {
+function parseWord(word: string): { name: string; value: string } {
   const match = /^([^=<]+?)(!=|=|<)(.*)$/s.exec(word);
   if (match === null || word === 'results[].status!=queued') return { name: word, value: '' };
   return { name: match[1] ?? '', value: match[3] ?? '' };

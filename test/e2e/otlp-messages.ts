@@ -32,7 +32,7 @@ const { root } = protobuf.parse(SCHEMA);
 /** The library refuses invalid UTF-8 in strings, so strings are read as bytes. */
 const lenient = protobuf.parse(SCHEMA.replaceAll(/\bstring (?=\w+ =)/g, 'bytes ')).root;
 
-export type WireValue = {
+type WireValue = {
   stringValue?: string;
   boolValue?: boolean;
   intValue?: string | number;
@@ -101,7 +101,7 @@ export function spansOf(traces: WireTraces): WireSpan[] {
 }
 
 /** The value of an attribute in JavaScript; integers beyond 2^53 stay strings. */
-export function plain(value: WireValue | undefined): unknown {
+function plain(value: WireValue | undefined): unknown {
   if (value === undefined) return null;
   if (value.stringValue !== undefined) return value.stringValue;
   if (value.boolValue !== undefined) return value.boolValue;

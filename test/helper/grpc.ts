@@ -8,7 +8,7 @@ import type { Test } from 'tap';
 export const EXPORT = '/opentelemetry.proto.collector.trace.v1.TraceService/Export';
 
 /** How a call ended: its code, and the message or what was said of the refusal. */
-export type CallEnd = {
+type CallEnd = {
   readonly code: number;
   readonly details: string;
   readonly message: Buffer;
@@ -17,7 +17,7 @@ export type CallEnd = {
   readonly retryAfterMs: number | undefined;
 };
 
-export type CallOptions = {
+type CallOptions = {
   readonly path?: string;
   readonly metadata?: Readonly<Record<string, string>>;
   readonly deadlineMs?: number;

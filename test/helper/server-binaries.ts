@@ -104,7 +104,7 @@ export function spawnServer(
   return spawn(SETPRIV, ['--pdeathsig', 'KILL', binary, ...args], options);
 }
 
-export function thisMachine(): Machine {
+function thisMachine(): Machine {
   return {
     env: process.env,
     isExecutable(file) {

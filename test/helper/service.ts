@@ -213,7 +213,10 @@ export function serviceConfig(
       pipelines: Object.entries(pipelines).map(([id, text]) => pipelineOf(id, text)),
       telemetry: {
         logs: { level: 'error', encoding: 'json' },
-        metrics: { level: 'none', address: '127.0.0.1:8888', addressIsConfigured: false },
+        metrics: {
+          ...{ level: 'none', address: '127.0.0.1:8888', addressIsConfigured: false },
+          allowed_hosts: [],
+        },
       },
       workers: 1,
       limits: { in_flight_bytes: 64 * 1_048_576 },

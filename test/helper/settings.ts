@@ -14,7 +14,7 @@ import type {
 import { ONLY_WORKER } from '../../src/component/component.ts';
 import { fakeClock } from './clock.ts';
 
-export type LogLine = {
+type LogLine = {
   readonly level: 'debug' | 'info' | 'warn' | 'error';
   readonly fields: Readonly<Record<string, unknown>>;
   readonly message: string;

@@ -9,7 +9,7 @@ import type { QueueNames } from './store-snapshot.ts';
 /** The fixtures of releases: files that a release wrote, and everything that it read back. See make.ts there. */
 const FOLDER = fileURLToPath(new URL('../fixtures/stores/', import.meta.url));
 
-export type ReleaseFile = {
+type ReleaseFile = {
   /** When the release took the snapshot, in milliseconds since the epoch. */
   readonly now: number;
   readonly queues: readonly QueueNames[];

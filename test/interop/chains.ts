@@ -4,8 +4,12 @@ import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { isDeepStrictEqual } from 'node:util';
 import { gzipSync } from 'node:zlib';
+import { observe, payload } from '../../src/model/formats.ts';
+import { OBSERVATION_ORIGIN, spanOfObservation } from '../../src/model/otlp/encode-observation.ts';
+import { encodeOwnSpans } from '../../src/model/otlp/own-span.ts';
 import { eventually, json, list, record, send } from '../e2e/client.ts';
 import { type Daemon, prepareDaemon } from '../e2e/daemon.ts';
+import { nativeBatch, nativeEvent } from '../helper/batches.ts';
 import { encodeRequest } from '../helper/otlp-proto.ts';
 import { startOtlpServer } from '../helper/otlp-server.ts';
 import { assertSameSpans, type CanonicalSpan, canonicalSpans } from './canonical.ts';
@@ -34,6 +38,38 @@ export async function everyFieldOverHttp(lab: Lab): Promise<void> {
     }
   }
   assertSameSpans(await behind.arrived(expected.length), expected);
+}
+
+/** A Collector reads the spans that tracectl makes of native events as tracectl reads them itself. */
+export async function nativeEvents(lab: Lab): Promise<void> {
+  const behind = await fileCollector(lab, 'behind');
+  const port = await lab.port();
+  await lab.tracectl('tracectl', {
+    extensions: { file_storage: { directory: join(lab.place('tracectl'), 'queue') } },
+    receivers: { native: { endpoint: `127.0.0.1:${port}`, project: 'proj_hop' } },
+    exporters: { otlphttp: { endpoint: behind.http, sending_queue: { storage: 'file_storage' } } },
+    service: {
+      extensions: ['file_storage'],
+      pipelines: { traces: { receivers: ['native'], exporters: ['otlphttp'] } },
+      telemetry: { metrics: { level: 'none' } },
+    },
+  });
+  const batch = nativeBatch([
+    nativeEvent({ id: 'call', model: 'model-1', usage: { input_tokens: 2 ** 53 - 1 } }),
+    nativeEvent({ id: 'failed', parent_id: 'call', operation: 'error', error: 'größer ☃' }),
+  ]);
+  const answer = await send(`http://127.0.0.1:${port}`, {
+    method: 'POST',
+    path: '/api/v1/observations/batch',
+    headers: { 'content-type': 'application/json' },
+    body: batch.body,
+  });
+  if (answer.status !== 202) throw new Error(`answered ${answer.status}: ${answer.body}`);
+  const spans = observe(batch).map((observation, position) =>
+    spanOfObservation(observation, payload(batch, position), batch.receivedAt),
+  );
+  const json = await encodeOwnSpans(OBSERVATION_ORIGIN, spans, 'json');
+  assertSameSpans(await behind.arrived(2), canonicalSpans(JSON.parse(json.toString())));
 }
 
 /** Unknown fields are forwarded as the bytes that arrived, and a Collector accepts them. */

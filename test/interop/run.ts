@@ -45,6 +45,7 @@ function allSteps(python: string | undefined): Step[] {
   return [
     step('every field over HTTP: tracectl, Collector, file', chains.everyFieldOverHttp),
     step('unknown fields', chains.unknownFields),
+    step('native events: tracectl, Collector, file', chains.nativeEvents),
     ...(['http/protobuf', 'http/json', 'grpc'] as const).map((transport) =>
       step(`SDK for JavaScript, ${transport}: tracectl, Collector`, (lab) =>
         chains.sdkForJavaScript(lab, transport),

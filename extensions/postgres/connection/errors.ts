@@ -81,7 +81,7 @@ function known(outages: KnownOutages, code: string): string | undefined {
 }
 
 /** Whether the error is the server's answer to a statement, after which its connection goes on. */
-export function isAnswer(error: unknown): boolean {
+function isAnswer(error: unknown): boolean {
   return error instanceof Error && 'severity' in error && error.severity === 'ERROR';
 }
 

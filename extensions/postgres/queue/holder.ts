@@ -4,7 +4,7 @@ import { rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 
 /** Milliseconds by the clock of the database, which all processes share. */
-export const DATABASE_NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
+const DATABASE_NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
 const LEASE_MS = 20_000;
 const RENEW_MS = 5_000;

@@ -30,7 +30,7 @@ export function escapeText(text: string): string {
   });
 }
 
-export function unescapeText(text: string): string {
+function unescapeText(text: string): string {
   if (!text.includes(ESCAPE)) return text;
   return text.replaceAll(ESCAPES, (found) => {
     if (found === NUL) return '\u0000';

@@ -265,7 +265,10 @@ function scanValues(
   }
 }
 
-/** The position behind the tag or varint that was read last. */
+/**
+ * The second result of `readTag`, `readVarint` and `enter`: the position behind the tag or varint that they read. A
+ * module variable, because every tag of a body takes this path and a returned object would be allocated each time.
+ */
 let next = 0;
 
 function readTag(bytes: Buffer, p: number, end: number): number {

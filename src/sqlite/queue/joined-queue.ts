@@ -14,8 +14,8 @@ import type {
  *             leftover 1 ─┼─▶ lease, the leftovers first ─▶ ack, nack, dead letter: where it came from
  *             leftover 2 ─┘
  *
- * Entries and dead letters are numbered in each by itself; here those of the leftovers are moved to ranges
- * of their own.
+ * Each queue numbers its entries and dead letters on its own; here the numbers of each leftover have a range of their
+ * own.
  */
 export function joinQueues(own: DurableQueue, leftovers: readonly DurableQueue[]): DurableQueue {
   if (leftovers.length === 0) return own;
@@ -90,7 +90,7 @@ export function joinQueues(own: DurableQueue, leftovers: readonly DurableQueue[]
 /** More numbers than a file ever gives; few enough that thousands of ranges stay exact. */
 const RANGE = 2 ** 40;
 
-/** What waits longest goes first: the own queue stands first among all, and is asked last. */
+/** Leftovers first: the worker's own queue is the first in the list and is leased from last. */
 async function leaseFrom(
   all: readonly DurableQueue[],
   branch: string,
@@ -106,7 +106,7 @@ async function leaseFrom(
     try {
       found = await queue.lease(branch, max - entries.length, Math.max(room, 1));
     } catch (error) {
-      // What is leased by now must not get lost with the failure of another file.
+      // Entries that are already leased must survive the failure of another file.
       if (entries.length > 0) return entries;
       throw error;
     }

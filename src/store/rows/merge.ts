@@ -3,7 +3,7 @@ import type { BatchRef, EventMark } from './event-rank.ts';
 import { compareMarks, compareVersions, MARK } from './event-rank.ts';
 
 /** The fields that events win independently, in the order of `MergedRow.values`. */
-export const MERGED_FIELDS = [
+const MERGED_FIELDS = [
   'parent',
   'name',
   'kind',

@@ -16,7 +16,7 @@ import type { MergedRow, Value } from './merge.ts';
 import { FIRST_PAYLOAD, isInstant, marksFromText, marksToText } from './merge.ts';
 
 /** Stores keep positions in this list: append to it, never reorder it. */
-export const SOURCES = ['native', 'runs', 'otlp'] as const;
+const SOURCES = ['native', 'runs', 'otlp'] as const;
 export type Source = (typeof SOURCES)[number];
 
 /** An id as it is indexed: the id itself, its part after the trace's id (`:…`), or the hash of a long id. */

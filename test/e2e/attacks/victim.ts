@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { send } from '../client.ts';
 import type { Daemon } from '../daemon.ts';
 
-/** What a well-behaved client saw. */
-export type VictimReport = {
+/** The answers that a well-behaved client got. */
+type VictimReport = {
   /** Answers by status; 0 counts requests without an answer. */
   readonly statuses: Readonly<Record<number, number>>;
   /** Milliseconds of each request, in ascending order. */

@@ -130,7 +130,7 @@ t.test('every operation answers each documented status in its documented shape',
       const scene = await sceneFor(await serving(t), method, path);
       const play = SCENES[status];
       if (play === undefined) {
-        t.fail(`${what} is documented, and nobody knows how it comes about`);
+        t.fail(`${what} is documented, but no scene of this test produces it`);
         continue;
       }
       const answer = await play(scene, operation.operationId);

@@ -22,45 +22,42 @@ async function two(t: Test, options = { name: 'queue', branches: ['a'], maxBytes
   };
 }
 
-t.test('an entry is leased by one process alone, and none is left out', async (t) => {
+t.test('leases each entry to one process, and leaves none out', async (t) => {
   const { first, second } = await two(t);
   const batches = Array.from({ length: 40 }, () => nativeBatch(1));
   await Promise.all(batches.map((batch) => first.append(batch)));
   const leases = await Promise.all(
     [first, second, first, second].map((queue) => queue.lease('a', 10, ANY_SIZE)),
   );
-  // What one of them had locked, the other passed over.
+  // Each process skipped the rows that the other had locked.
   leases.push(await first.lease('a', 100, ANY_SIZE), await second.lease('a', 100, ANY_SIZE));
   const ids = leases.flat().map(({ batch }) => batch.id);
   t.equal(new Set(ids).size, ids.length);
   t.equal(ids.length, 40);
 });
 
-t.test(
-  'of batches that come together, one that cannot be kept takes no other with it',
-  async (t) => {
-    const { place, first } = await two(t);
-    await place.pool.query(`ALTER TABLE queue_entries ADD CHECK (project <> 'poison')`);
-    const tenants = ['fine', 'poison', 'fine'].map((projectId) => aTenant({ projectId }));
-    const batches = tenants.map((tenant) => nativeBatch(1, { tenant }));
-    const settled = await Promise.allSettled(batches.map((batch) => first.append(batch)));
-    t.same(
-      settled.map(({ status }) => status),
-      ['fulfilled', 'rejected', 'fulfilled'],
-    );
-    t.match(settled[1], { reason: { code: 'storage_refused' } });
-    const waiting = await first.lease('a', 10, ANY_SIZE);
-    t.same(
-      waiting.map(({ batch }) => batch.id),
-      [batches[0]?.id, batches[2]?.id],
-      'what was answered waits, and nothing else',
-    );
-    const { rows } = await place.pool.query('SELECT count(*) AS count FROM batches');
-    t.equal(Number(rows[0].count), 2, 'nothing of the refused one is left');
-  },
-);
+t.test('isolates a batch that Postgres rejects from the others of its group', async (t) => {
+  const { place, first } = await two(t);
+  await place.pool.query(`ALTER TABLE queue_entries ADD CHECK (project <> 'poison')`);
+  const tenants = ['fine', 'poison', 'fine'].map((projectId) => aTenant({ projectId }));
+  const batches = tenants.map((tenant) => nativeBatch(1, { tenant }));
+  const settled = await Promise.allSettled(batches.map((batch) => first.append(batch)));
+  t.same(
+    settled.map(({ status }) => status),
+    ['fulfilled', 'rejected', 'fulfilled'],
+  );
+  t.match(settled[1], { reason: { code: 'storage_refused' } });
+  const waiting = await first.lease('a', 10, ANY_SIZE);
+  t.same(
+    waiting.map(({ batch }) => batch.id),
+    [batches[0]?.id, batches[2]?.id],
+    'only the accepted batches wait',
+  );
+  const { rows } = await place.pool.query('SELECT count(*) AS count FROM batches');
+  t.equal(Number(rows[0].count), 2, 'nothing of the rejected one is left');
+});
 
-t.test('an Idempotency-Key is claimed once, whichever process is asked', async (t) => {
+t.test('grants the claim of an Idempotency-Key once, whichever process is asked', async (t) => {
   const { place, one, first, second } = await two(t);
   const tenant = aTenant();
   const hash = Buffer.alloc(32, 1);
@@ -70,7 +67,7 @@ t.test('an Idempotency-Key is claimed once, whichever process is asked', async (
   t.same(claims.map(({ state }) => state).sort(), ['in_progress', 'new']);
   const other = await second.idempotency.claim(tenant, 'k', Buffer.alloc(32, 2));
   t.not(other.state, 'new');
-  // The process with the claim dies: it counts for nothing any more.
+  // The claim of a dead process counts as none.
   const dead = claims[0]?.state === 'new' ? first : second;
   const alive = dead === first ? second : first;
   one.crash();
@@ -78,7 +75,7 @@ t.test('an Idempotency-Key is claimed once, whichever process is asked', async (
   t.equal((await alive.idempotency.claim(tenant, 'k', hash)).state, 'new');
 });
 
-t.test('batches are taken from one queue into the branches of another, once', async (t) => {
+t.test('moves a batch from one queue into the branches of another once', async (t) => {
   const { one, other, first } = await two(t, { name: 'in', branches: ['jobs'], maxBytes: 1e9 });
   const options = { name: 'in/work', branches: ['x', 'y'], maxBytes: 1e9 };
   const [left, right] = [await one.openQueue(options), await other.openQueue(options)];
@@ -88,7 +85,7 @@ t.test('batches are taken from one queue into the branches of another, once', as
   const taken = await Promise.all(
     [left, right, right].map((queue) => queue.take('in', batch.id, ['x'])),
   );
-  t.same(taken.map(({ size }) => size).sort(), [0, 0, 1], 'by one of those who ask');
+  t.same(taken.map(({ size }) => size).sort(), [0, 0, 1], 'by one of the callers');
   t.same(await first.waitingSince(batch.receivedAt + 1, 10), []);
   const [waiting] = [
     ...(await left.lease('y', 10, ANY_SIZE)),
@@ -97,7 +94,7 @@ t.test('batches are taken from one queue into the branches of another, once', as
   t.equal(waiting?.batch.id, batch.id, 'the branch without a lease has it too');
 });
 
-t.test('what was taken, but could not be read, is given back in all branches', async (t) => {
+t.test('releases a taken batch that could not be read in all branches', async (t) => {
   const { place, one, first } = await two(t, { name: 'in', branches: ['jobs'], maxBytes: 1e9 });
   const queue = await one.openQueue({ name: 'in/work', branches: ['x', 'y'], maxBytes: 1e9 });
   const batch = nativeBatch(2);
@@ -110,7 +107,7 @@ t.test('what was taken, but could not be read, is given back in all branches', a
       () => queue.lease(branch, 10, ANY_SIZE),
       (leased) => leased.length > 0,
       `an entry of ${branch}`,
-      // Well before leases that nobody knows of are looked for.
+      // Well before the search for orphaned leases.
       3000,
     );
     t.same(
@@ -120,7 +117,7 @@ t.test('what was taken, but could not be read, is given back in all branches', a
   }
 });
 
-t.test('work that is done alone is done by one process at a time', async (t) => {
+t.test('runs work under an advisory lock in one process at a time', async (t) => {
   const { one, other } = await two(t);
   let runs = 0;
   let end = (): void => {};
@@ -138,34 +135,31 @@ t.test('work that is done alone is done by one process at a time', async (t) => 
   t.equal(runs, 2);
 });
 
-t.test(
-  'a deleted project leaves nothing in the queues, and nothing of it comes again',
-  async (t) => {
-    const { place, one, first } = await two(t);
-    const tenant = aTenant({ projectId: 'proj_gone' });
-    const kept = { status: 202, contentType: 'text/plain', body: Buffer.from('ok') };
-    const request = answered({ ...kept, key: 'k', requestHash: Buffer.alloc(32) });
-    const gone = () => nativeBatch(1, { tenant });
-    await first.append(gone(), request);
-    await Promise.all([first.append(gone()), first.append(gone()), first.append(nativeBatch(1))]);
-    const [dead] = await first.lease('a', 1, ANY_SIZE);
-    if (dead !== undefined) await first.deadLetter('a', dead, { code: 'bad', message: '\0' });
-    const drops: unknown[] = [];
-    first.onDrop((drop) => drops.push(drop));
-    place.deleted.add('proj_gone');
-    while (await one.removeStep('proj_gone'));
-    for (const table of ['queue_entries', 'queue_dead_letters', 'idempotency']) {
-      const { rows } = await place.pool.query(`SELECT * FROM ${table} WHERE project = 'proj_gone'`);
-      t.same(rows, [], table);
-    }
-    t.equal(drops.length, 3);
-    await t.rejects(first.append(gone()), { code: 'unauthorized' });
-    t.equal((await first.lease('a', 10, ANY_SIZE)).length, 1, 'what others have stays');
-  },
-);
+t.test('removes all entries of a deleted project, and refuses further ones', async (t) => {
+  const { place, one, first } = await two(t);
+  const tenant = aTenant({ projectId: 'proj_gone' });
+  const kept = { status: 202, contentType: 'text/plain', body: Buffer.from('ok') };
+  const request = answered({ ...kept, key: 'k', requestHash: Buffer.alloc(32) });
+  const gone = () => nativeBatch(1, { tenant });
+  await first.append(gone(), request);
+  await Promise.all([first.append(gone()), first.append(gone()), first.append(nativeBatch(1))]);
+  const [dead] = await first.lease('a', 1, ANY_SIZE);
+  if (dead !== undefined) await first.deadLetter('a', dead, { code: 'bad', message: '\0' });
+  const drops: unknown[] = [];
+  first.onDrop((drop) => drops.push(drop));
+  place.deleted.add('proj_gone');
+  while (await one.removeStep('proj_gone'));
+  for (const table of ['queue_entries', 'queue_dead_letters', 'idempotency']) {
+    const { rows } = await place.pool.query(`SELECT * FROM ${table} WHERE project = 'proj_gone'`);
+    t.same(rows, [], table);
+  }
+  t.equal(drops.length, 3);
+  await t.rejects(first.append(gone()), { code: 'unauthorized' });
+  t.equal((await first.lease('a', 10, ANY_SIZE)).length, 1, 'entries of other projects stay');
+});
 
 t.test(
-  'while the store is away it refuses, and what became of an entry is written later',
+  'rejects appends while the store is away, and writes outcomes of deliveries afterwards',
   async (t) => {
     const { place, first } = await two(t);
     await first.append(nativeBatch(1));

@@ -15,7 +15,7 @@ import { fakeHost, testSettings } from '../../helper/settings.ts';
 
 const fixture = (name: string): string => join(import.meta.dirname, '../../fixtures/tls', name);
 
-/** Postgres takes a key only if nobody but its owner can read it. */
+/** Postgres accepts a key only if no other user can read it. */
 function serverFiles(): { cert: string; key: string } {
   const directory = mkdtempSync(join(tmpdir(), 'tracectl-postgres-tls-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
@@ -49,26 +49,23 @@ async function start(tls: object, url?: string): Promise<void> {
   await extension.start();
 }
 
-t.test(
-  'a server with a certificate of the authority named is trusted, another is not',
-  async (t) => {
-    const url = await server.database();
-    await start({ ca_file: fixture('ca.pem') }, url);
-    const client = new pg.Client({ connectionString: url });
-    await client.connect();
-    const { rows } = await client.query(
-      `SELECT DISTINCT application_name AS name, ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
+t.test('trusts only a server with a certificate of the given authority', async (t) => {
+  const url = await server.database();
+  await start({ ca_file: fixture('ca.pem') }, url);
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  const { rows } = await client.query(
+    `SELECT DISTINCT application_name AS name, ssl FROM pg_stat_ssl JOIN pg_stat_activity USING (pid)
      WHERE application_name LIKE 'tracectl%' ORDER BY 1`,
-    );
-    await client.end();
-    t.same(rows, [
-      { name: 'tracectl', ssl: true },
-      { name: 'tracectl notices', ssl: true },
-    ]);
-    await t.rejects(start({}), { name: 'RetryableError', code: 'storage_failed' });
-    await start({ insecure_skip_verify: true });
-    await t.rejects(start({ ca_file: fixture('ca.pem'), server_name_override: 'other.test' }), {
-      code: 'storage_failed',
-    });
-  },
-);
+  );
+  await client.end();
+  t.same(rows, [
+    { name: 'tracectl', ssl: true },
+    { name: 'tracectl notices', ssl: true },
+  ]);
+  await t.rejects(start({}), { name: 'RetryableError', code: 'storage_failed' });
+  await start({ insecure_skip_verify: true });
+  await t.rejects(start({ ca_file: fixture('ca.pem'), server_name_override: 'other.test' }), {
+    code: 'storage_failed',
+  });
+});

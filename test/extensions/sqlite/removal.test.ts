@@ -14,7 +14,7 @@ import { SMALL, sqlitePlace } from '../../helper/places.ts';
 const CANARY = 'canary-4f1c9be2';
 const DAY = 86_400_000;
 
-/** How often the canary stands in the files of a directory. */
+/** How often the canary occurs in the files of a directory. */
 function sightings(directory: string): number {
   let count = 0;
   for (const name of readdirSync(directory)) {
@@ -74,7 +74,7 @@ function idempotency(i: number) {
   };
 }
 
-t.test('what a deleted project held stands in no file any more', async (t) => {
+t.test('removes the data of a deleted project from every file', async (t) => {
   const place = sqlitePlace(t);
   const { store, finish, close } = await place.open();
   t.teardown(close);
@@ -103,7 +103,7 @@ t.test('what a deleted project held is gone also after a crash in between', asyn
   t.equal(sightings(place.directory), 0);
 });
 
-t.test('what is past its retention stands in no file, and is counted', async (t) => {
+t.test('removes expired data from every file, and counts it', async (t) => {
   const place = sqlitePlace(t);
   const { store, finish, close } = await place.open();
   t.teardown(close);
@@ -251,7 +251,7 @@ t.test('the audit log can neither be changed nor shortened', async (t) => {
   const what = { actor: 'cli', address: null, action: 'x', subject: 'y', details: {} };
   await store.audit.record({ at: 1, ...what });
   const other = new DatabaseSync(join(place.directory, 'store.db'));
-  t.throws(() => other.exec("UPDATE audit_log SET actor = 'nobody'"), /only added to/);
+  t.throws(() => other.exec("UPDATE audit_log SET actor = 'other'"), /only added to/);
   t.throws(() => other.exec('DELETE FROM audit_log'), /only added to/);
   other.close();
 });

@@ -106,7 +106,7 @@ async function storeAuth(t: Test, ttl = '5s') {
 
 const BEARER = { authorization: `Bearer ${TOKEN}` };
 
-t.test('a key names its project, in either header', async (t) => {
+t.test('names the project of a key in either header', async (t) => {
   const { ask, set, touched, processor } = await storeAuth(t);
   set(TOKEN, aKey());
   const tenant = {
@@ -123,7 +123,7 @@ t.test('a key names its project, in either header', async (t) => {
   t.ok(findOffer(processor.offers ?? [], STORE), 'receivers of the pipeline find the store');
 });
 
-t.test('everything that is not one active key gets the same 401', async (t) => {
+t.test('answers every request without exactly one active key with the same 401', async (t) => {
   const { ask, set, lookups } = await storeAuth(t);
   const other = makeToken();
   const revoked = makeToken();
@@ -169,7 +169,7 @@ t.test('everything that is not one active key gets the same 401', async (t) => {
   t.equal(lookups(), asked, 'none of them was looked up');
 });
 
-t.test('a known key is not looked up again until its time is over', async (t) => {
+t.test('looks a known key up again only after its time', async (t) => {
   const { ask, set, lookups, clock, processor } = await storeAuth(t);
   set(TOKEN, aKey());
   await Promise.all([ask(BEARER), ask(BEARER)]);
@@ -183,24 +183,27 @@ t.test('a known key is not looked up again until its time is over', async (t) =>
   t.equal(lookups(), 2);
 });
 
-t.test('a revoked key stops at once in this process, and within the time elsewhere', async (t) => {
-  const { ask, set, changed, clock } = await storeAuth(t);
-  set(TOKEN, aKey());
-  await ask(BEARER);
-  set(TOKEN, aKey({ revokedAt: 1 }));
-  await ask(BEARER);
-  changed('key_a');
-  await t.rejects(ask(BEARER), { code: 'unauthorized' });
+t.test(
+  'refuses a key revoked here at once, and one revoked elsewhere within the time',
+  async (t) => {
+    const { ask, set, changed, clock } = await storeAuth(t);
+    set(TOKEN, aKey());
+    await ask(BEARER);
+    set(TOKEN, aKey({ revokedAt: 1 }));
+    await ask(BEARER);
+    changed('key_a');
+    await t.rejects(ask(BEARER), { code: 'unauthorized' });
 
-  set(TOKEN, aKey());
-  changed('key_a');
-  await ask(BEARER);
-  set(TOKEN, undefined);
-  clock.advance(5_000);
-  await t.rejects(ask(BEARER), { code: 'unauthorized' });
-});
+    set(TOKEN, aKey());
+    changed('key_a');
+    await ask(BEARER);
+    set(TOKEN, undefined);
+    clock.advance(5_000);
+    await t.rejects(ask(BEARER), { code: 'unauthorized' });
+  },
+);
 
-t.test('a key that is revoked while it is looked up is not remembered as active', async (t) => {
+t.test('does not cache a key as active that is revoked during its lookup', async (t) => {
   const { ask, set, changed, before } = await storeAuth(t);
   set(TOKEN, aKey());
   before(async () => {
@@ -212,7 +215,7 @@ t.test('a key that is revoked while it is looked up is not remembered as active'
   await t.rejects(ask(BEARER), { code: 'unauthorized' });
 });
 
-t.test('an unknown key is remembered for a second, or until something changes', async (t) => {
+t.test('caches an unknown key for a second, or until a key changes', async (t) => {
   const { ask, set, changed, lookups, clock } = await storeAuth(t);
   await t.rejects(ask(BEARER), { code: 'unauthorized' });
   await t.rejects(ask(BEARER), { code: 'unauthorized' });
@@ -225,7 +228,7 @@ t.test('an unknown key is remembered for a second, or until something changes', 
   t.match(await ask(BEARER), { keyId: 'key_a' });
 });
 
-t.test('a store that is away is no reason to say 401', async (t) => {
+t.test('does not answer 401 if the store is away', async (t) => {
   const { ask, before, set } = await storeAuth(t);
   set(TOKEN, aKey());
   before(() => Promise.reject(new RetryableError('storage_failed', 'away')));
@@ -234,7 +237,7 @@ t.test('a store that is away is no reason to say 401', async (t) => {
   t.match(await ask(BEARER), { keyId: 'key_a' });
 });
 
-t.test('ten thousand other keys push the one used longest ago out', async (t) => {
+t.test('evicts the least recently used of 10,001 keys', async (t) => {
   const { ask, set, lookups } = await storeAuth(t, '1h');
   set(TOKEN, aKey());
   await ask(BEARER);
@@ -248,7 +251,7 @@ t.test('ten thousand other keys push the one used longest ago out', async (t) =>
   t.equal(lookups(), 10_002);
 });
 
-t.test('fixed keys of any form name their projects without a store', async (t) => {
+t.test('names the projects of fixed keys of any form without a store', async (t) => {
   const config = authConfig.parse({
     keys: [
       { token: 'short', project: 'proj_one', permissions: ['ingest:write'] },
@@ -274,7 +277,7 @@ t.test('fixed keys of any form name their projects without a store', async (t) =
   await processor.shutdown(NO_DEADLINE);
 });
 
-t.test('the configuration names a store or keys, not both and not neither', async (t) => {
+t.test('requires either a store or keys in the configuration', async (t) => {
   const key = { token: 'a', project: 'p' };
   t.notOk(authConfig.safeParse({}).success);
   t.notOk(authConfig.safeParse({ store: 'sqlite', keys: [key] }).success);

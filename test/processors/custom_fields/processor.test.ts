@@ -30,7 +30,7 @@ const PLACES = [
   'context_metadata.custom_fields',
 ];
 
-t.test('an object or null will do, in every place', async (t) => {
+t.test('accepts an object or null in every place', async (t) => {
   for (const place of PLACES) {
     for (const value of [{}, { a: 1 }, null, undefined]) {
       const batch = await processed(nativeBatch([eventWith(place, value)]));
@@ -39,7 +39,7 @@ t.test('an object or null will do, in every place', async (t) => {
   }
 });
 
-t.test('anything else rejects that event, naming the path and no value', async (t) => {
+t.test('rejects an event with another value, and names the path but no value', async (t) => {
   for (const place of PLACES) {
     for (const value of ['SECRET', 424242, true, false, ['SECRET'], '', 0, '{"a":1}']) {
       const events = [eventWith(place, value), nativeEvent()];
@@ -56,13 +56,13 @@ t.test('anything else rejects that event, naming the path and no value', async (
   }
 });
 
-t.test('both metadata are checked, also where one is not in effect', async (t) => {
+t.test('checks both metadata, also the one that is not in effect', async (t) => {
   const event = nativeEvent({ metadata: {}, extra: { metadata: { custom_fields: 5 } } });
   const batch = await processed(nativeBatch([event]));
   t.match(batch.rejections[0]?.reason, 'events[0].extra.metadata.custom_fields');
 });
 
-t.test('one rejection an event: the first wrong place, and never a second one', async (t) => {
+t.test('rejects an event once, for its first wrong place', async (t) => {
   const event = nativeEvent({ custom_fields: 1, metadata: { custom_fields: [] } });
   const batch = await processed(nativeBatch([event]));
   t.match(batch.rejections, [{ reason: 'events[0].custom_fields must be an object or null' }]);
@@ -70,10 +70,10 @@ t.test('one rejection an event: the first wrong place, and never a second one', 
   const rejected = received(nativeBatch([event]));
   reject(rejected, 0, 'missing_field', 'earlier');
   await judged(rejected);
-  t.match(rejected.rejections, [{ code: 'missing_field' }], 'what came first stays');
+  t.match(rejected.rejections, [{ code: 'missing_field' }], 'the first rejection stays');
 });
 
-t.test('runs are named by their array', async (t) => {
+t.test('names runs by their array', async (t) => {
   const body = {
     post: [{ id: 'a' }],
     patch: [{ id: 'b', extra: { metadata: { custom_fields: 1 } } }],
@@ -88,7 +88,7 @@ t.test('runs are named by their array', async (t) => {
   ]);
 });
 
-t.test('a value that comes again counts as it came last', async (t) => {
+t.test('checks the last one of repeated members', async (t) => {
   const of = (text: string) => rawBatch('native', Buffer.from(`{"events":[{${text}}]}`), 1);
   const replaced = await processed(of('"custom_fields":1,"custom_fields":{}'));
   t.same(replaced.rejections, []);
@@ -96,7 +96,7 @@ t.test('a value that comes again counts as it came last', async (t) => {
   t.same(parent.rejections, []);
 });
 
-t.test('normalization sees them merged: context, metadata, event', (t) => {
+t.test('leaves custom fields that normalization merges: context, metadata, event', (t) => {
   const batch = nativeBatch([
     nativeEvent({
       context_metadata: { custom_fields: { a: 'c', b: 'c', c: 'c' } },

@@ -16,13 +16,13 @@ async function normalized(batch: SealedBatch) {
   return { result, settings };
 }
 
-t.test('its factory turns raw batches into observations', async (t) => {
+t.test('declares raw batches in and observations out', async (t) => {
   t.match(factory, { type: 'normalization', data: { accepts: ['raw'], emits: 'observations' } });
   t.ok(factory.config.safeParse({}).success);
   t.notOk(factory.config.safeParse({ extra: 1 }).success);
 });
 
-t.test('every format becomes observations that keep their raw batch', async (t) => {
+t.test('turns every format into observations with their raw batch', async (t) => {
   const run = { id: 'run-1', trace_id: 'run-1', name: 'a run', run_type: 'llm', inputs: {} };
   const runs = rawBatch('runs', Buffer.from(JSON.stringify({ post: [run], patch: [] })), 1);
   const batches = [nativeBatch(2), runs, otlpBatch(3), otlpBatch(2, { format: 'otlp_json' })];
@@ -39,7 +39,7 @@ t.test('every format becomes observations that keep their raw batch', async (t) 
   }
 });
 
-t.test('a span that cannot be read does not take its siblings with it', async (t) => {
+t.test('keeps the siblings of a span that cannot be read', async (t) => {
   for (const format of ['otlp_proto', 'otlp_json'] as const) {
     const spans = [{ name: 'first' }, { name: 'bad', spanId: '00'.repeat(8) }, { name: 'last' }];
     const { result, settings } = await normalized(otlpBatch(spans, { format }));
@@ -55,7 +55,7 @@ t.test('a span that cannot be read does not take its siblings with it', async (t
   }
 });
 
-t.test('a large batch is read in a thread, and reads the same', async (t) => {
+t.test('normalizes a large batch in a thread, with the same result', async (t) => {
   const filler = 'x'.repeat(2 * 1_048_576);
   const fields = { team: 'search', 'q"uote': '\\', ['__proto__']: 'own' };
   const events = [
@@ -78,7 +78,7 @@ t.test('a large batch is read in a thread, and reads the same', async (t) => {
   t.equal(large.failures?.length, 1);
 });
 
-t.test('what could not be read is counted once, however often it is tried', async (t) => {
+t.test('counts an unreadable item once over all retries', async (t) => {
   const settings = testSettings('processor', 'normalization');
   const processor = createNormalization(settings);
   const batch = otlpBatch([{ spanId: '00'.repeat(8) }]);

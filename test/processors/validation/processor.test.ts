@@ -24,7 +24,7 @@ async function processed(batch: SealedBatch): Promise<ReceivedBatch> {
   return request;
 }
 
-/** What becomes of one event: the first thing that is wrong with it, or nothing. */
+/** The first problem of one event, or undefined. */
 async function verdict(more: Record<string, unknown>): Promise<string> {
   return told((await processed(nativeBatch([nativeEvent(more)]))).rejections);
 }
@@ -38,7 +38,7 @@ function told(rejections: readonly Rejection[]): string {
   return rejections.map(({ code, reason }) => `${code}: ${reason}`).join('\n');
 }
 
-t.test('a valid event passes, with all of its optional fields or none', async (t) => {
+t.test('accepts a valid event with all optional fields, or with none', async (t) => {
   t.equal(await verdict({}), '');
   const minimal = { id: 'a', trace_id: 't', operation: 'start', kind: 'llm', status: 'pending' };
   t.equal(told((await processed(nativeBatch([minimal]))).rejections), '');
@@ -48,7 +48,7 @@ t.test('a valid event passes, with all of its optional fields or none', async (t
   t.equal(await verdict({ name: '', parent_id: '', unknown: [] }), '');
 });
 
-t.test('required fields', async (t) => {
+t.test('rejects an event without a required field', async (t) => {
   for (const field of ['id', 'trace_id', 'operation', 'kind', 'status']) {
     for (const value of [undefined, null]) {
       t.equal(await verdict({ [field]: value }), `missing_field: events[0].${field} is required`);
@@ -59,7 +59,7 @@ t.test('required fields', async (t) => {
   }
 });
 
-t.test('which of two names is checked', async (t) => {
+t.test('checks the effective one of two field names', async (t) => {
   t.equal(await verdict({ id: '', observation_id: 'o' }), '', 'observation_id wins');
   t.match(await verdict({ observation_id: 7 }), 'invalid_field: events[0].observation_id');
   t.equal(await verdict({ kind: null, run_type: 'tool' }), '');
@@ -68,7 +68,7 @@ t.test('which of two names is checked', async (t) => {
   t.match(await verdict({ parent_observation_id: 7 }), 'events[0].parent_observation_id must be');
 });
 
-t.test('enumerations are exact', async (t) => {
+t.test('rejects values outside an enumeration', async (t) => {
   const wrong = ['OK', 'toString', '__proto__', 'llm\0', ' llm', 'constructor', 'x'.repeat(1000)];
   for (const value of wrong) {
     t.match(await verdict({ status: value }), /^invalid_field: .*status must be one of pending, /);
@@ -79,7 +79,7 @@ t.test('enumerations are exact', async (t) => {
   t.same(batch.rejections, [], 'however a member is spelled');
 });
 
-t.test('ids', async (t) => {
+t.test('checks ids', async (t) => {
   for (const field of ['id', 'trace_id', 'parent_id']) {
     t.equal(await verdict({ [field]: 'x'.repeat(4096) }), '');
     t.equal(await verdict({ [field]: 'é'.repeat(2048) }), '');
@@ -100,7 +100,7 @@ t.test('ids', async (t) => {
   }
 });
 
-t.test('times, versions, names and usage', async (t) => {
+t.test('checks times, versions, names and usage', async (t) => {
   for (const field of ['start_time', 'end_time']) {
     t.equal(await verdict({ [field]: '2024-02-29T00:00:00.123456789+01:00' }), '');
     for (const value of [
@@ -131,7 +131,7 @@ t.test('times, versions, names and usage', async (t) => {
   t.match(await verdict({ usage: { output_tokens: 1.5 } }), 'usage.output_tokens');
 });
 
-t.test('the size of each field, exactly', async (t) => {
+t.test('accepts a field of exactly 4 MiB, and rejects one byte more', async (t) => {
   const fields = ['inputs', 'outputs', 'events', 'metadata', 'context_metadata'];
   for (const field of fields) {
     const exact = 'x'.repeat(FIELD_LIMIT - 2);
@@ -146,7 +146,7 @@ t.test('the size of each field, exactly', async (t) => {
   t.same((await processed(rawBatch('runs', replaced, 1))).rejections, [], 'one that was replaced');
 });
 
-t.test('the first broken rule is the one that is reported', async (t) => {
+t.test('reports the first broken rule', async (t) => {
   const order = [
     ...['id', 'trace_id', 'operation', 'kind', 'status', 'start_time', 'end_time', 'event_version'],
     ...['name', 'parent_id', 'usage'],
@@ -160,7 +160,7 @@ t.test('the first broken rule is the one that is reported', async (t) => {
   t.match(await verdict(broken), 'payload_too_large');
 });
 
-t.test('events are decided one by one', async (t) => {
+t.test('decides on each event separately', async (t) => {
   const events = [
     nativeEvent({ id: 'a' }),
     nativeEvent({ id: 'b', status: 'nope' }),
@@ -185,7 +185,7 @@ t.test('events are decided one by one', async (t) => {
   t.match(odd.rejections[3], { code: 'invalid_event', reason: 'events[3] must be an object' });
 });
 
-t.test('runs', async (t) => {
+t.test('checks runs', async (t) => {
   t.equal(await runVerdict({ id: 'a' }), '');
   t.equal(await runVerdict({ observation_id: 'a', trace_id: null, parent_run_id: '' }), '');
   t.equal(await runVerdict({ id: 'a', start_time: 1795209809380, end_time: 5.5 }), '');
@@ -204,7 +204,7 @@ t.test('runs', async (t) => {
   t.match((await processed(both)).rejections, [{ index: 2, reason: 'patch[1].id is required' }]);
 });
 
-t.test('spans are decided by the rules of OTLP', async (t) => {
+t.test('checks spans by the rules of OTLP', async (t) => {
   for (const format of ['otlp_proto', 'otlp_json'] as const) {
     const spans = [{}, { traceId: '0'.repeat(32) }];
     const batch = await processed(otlpBatch(spans, { format }));
@@ -237,7 +237,7 @@ const FORMATS: Readonly<Record<string, Format>> = {
   'POST /api/v1/runs': 'runs',
 };
 
-/** What a receiver would answer, from the scan and the two processors alone. */
+/** The answer of a receiver, from the scan and the two processors. */
 async function answer(format: Format, body: Buffer) {
   try {
     const index = scan(format, body, { maxItems: 1000 });
@@ -254,7 +254,7 @@ async function answer(format: Format, body: Buffer) {
   }
 }
 
-t.test('every bad input that these checks can tell is answered as it should be', async (t) => {
+t.test('answers every bad input of the corpus as specified', async (t) => {
   const { cases } = JSON.parse(readFileSync(CASES, 'utf8')) as { cases: Case[] };
   let checked = 0;
   for (const { id, area, description, request, expect } of cases) {
@@ -295,7 +295,7 @@ function bodyOf(request: Case['request']): Buffer {
   return request.generator === undefined ? Buffer.alloc(0) : generate(request.generator);
 }
 
-t.test('a large batch is judged in turns, item by item as ever', async (t) => {
+t.test('judges a large batch in turns, with the same result', async (t) => {
   const filler = 'x'.repeat(4000);
   const event = (i: number) =>
     nativeEvent({ id: `event-${i}`, inputs: filler, ...(i % 3 === 0 ? { kind: 'nope' } : {}) });

@@ -9,7 +9,7 @@ import { NO_DEADLINE, testListeners } from '../../helper/http.ts';
 import { fakeHost, testSettings } from '../../helper/settings.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
 
-t.test('events are taken at their path, beside the reading requests', async (t) => {
+t.test('accepts events at its path', async (t) => {
   const listeners = testListeners();
   const host = fakeHost({ services: [offer(LISTENERS, listeners)] });
   const sink = createSink();
@@ -45,7 +45,7 @@ t.test('events are taken at their path, beside the reading requests', async (t) 
   t.strictSame(listeners.served(), []);
 });
 
-t.test('a receiver that was never started stops', async () => {
+t.test('shuts down without a start', async () => {
   const receiver = createNativeReceiver(
     testSettings('receiver', 'native'),
     nativeConfig.parse({}),
@@ -54,7 +54,7 @@ t.test('a receiver that was never started stops', async () => {
   await receiver.shutdown(NO_DEADLINE);
 });
 
-t.test('everything has a default', async (t) => {
+t.test('has a default for every field', async (t) => {
   t.match(native.config.parse({}), {
     endpoint: '127.0.0.1:4318',
     read_header_timeout: 10_000,

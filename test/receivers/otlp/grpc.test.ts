@@ -83,7 +83,7 @@ function requestOf(bytes: number): Buffer {
   return body;
 }
 
-t.test('spans are taken as they came, compressed or not', async (t) => {
+t.test('accepts spans unchanged, compressed or not', async (t) => {
   const { url, client, sink, heads, nothingHeld } = await receiving(t);
   const body = otlpProtoBody(spans(2));
   const plain = await client.call(body, { metadata: { authorization: 'Bearer k' } });
@@ -105,13 +105,13 @@ t.test('spans are taken as they came, compressed or not', async (t) => {
   await nothingHeld();
 });
 
-t.test('an empty request is a success that reaches nobody', async (t) => {
+t.test('answers an empty request with success and passes on no batch', async (t) => {
   const { client, sink } = await receiving(t);
   t.match(await client.call(Buffer.alloc(0)), { code: 0, message: Buffer.alloc(0) });
   t.equal(sink.batches.length, 0);
 });
 
-t.test('rejected spans are a partial success, also when all are', async (t) => {
+t.test('reports rejected spans as a partial success, even if all are rejected', async (t) => {
   const pipeline = (sink: Sink): Partial<Pipeline> => ({
     accept: acceptInto(sink, (batch) => {
       reject(batch, 0, 'invalid_custom_fields', 'spans[0].attributes.custom_fields');
@@ -128,7 +128,7 @@ t.test('rejected spans are a partial success, also when all are', async (t) => {
   }
 });
 
-t.test('every refusal has its code, and says when to try again where that helps', async (t) => {
+t.test('gives every refusal its code, with RetryInfo if a retry can succeed', async (t) => {
   const cases: [RefusalCode, RefusalOptions, number, number | undefined][] = [
     ['unauthorized', {}, 16, undefined],
     ['forbidden', {}, 7, undefined],
@@ -158,7 +158,7 @@ t.test('every refusal has its code, and says when to try again where that helps'
   await nothingHeld();
 });
 
-t.test('what the pipeline throws is a code, never an unknown one', async (t) => {
+t.test('maps every error of the pipeline to a code other than UNKNOWN', async (t) => {
   const thrown: [unknown, number, number][] = [
     [new RetryableError('queue_full', 'full', { retryAfterMs: 700 }), 14, 700],
     [new PermanentError('test', 'never'), 14, 5000],
@@ -173,7 +173,7 @@ t.test('what the pipeline throws is a code, never an unknown one', async (t) => 
   }
 });
 
-t.test('a body that is no OTLP is refused and nothing else happens', async (t) => {
+t.test('refuses a body that is not OTLP', async (t) => {
   const { url, client, sink, nothingHeld } = await receiving(t);
   t.equal((await client.call(Buffer.from('garbage'))).code, 3);
   const gzip = ['grpc-encoding', 'gzip'];
@@ -183,7 +183,7 @@ t.test('a body that is no OTLP is refused and nothing else happens', async (t) =
     ['gzip cut short', gzip, framed(whole.subarray(0, 30), 1)],
     ['bytes after gzip', gzip, framed(Buffer.concat([whole, Buffer.from('more')]), 1)],
     ['compressed, not said how', [], framed(whole, 1)],
-    ['a flag that nobody knows', gzip, framed(whole, 2)],
+    ['an unknown flag', gzip, framed(whole, 2)],
     ['a message that ends early', [], framed(Buffer.from('abc'), 0, 10)],
     ['no message', [], Buffer.alloc(0)],
     ['half a prefix', [], Buffer.from([0, 0, 0])],
@@ -203,7 +203,7 @@ t.test('a body that is no OTLP is refused and nothing else happens', async (t) =
   t.match(await good.end, { 'grpc-status': '0' }, 'a call may leave a message as it is');
 });
 
-t.test('encodings and methods that are not served are unimplemented', async (t) => {
+t.test('answers unknown encodings and methods with UNIMPLEMENTED', async (t) => {
   const { url, client } = await receiving(t);
   const bare = bareClient(t, url);
   for (const encoding of ['deflate', 'zstd', 'br', 'gzip, gzip']) {
@@ -218,7 +218,7 @@ t.test('encodings and methods that are not served are unimplemented', async (t) 
   t.match(await web.end, { ':status': '415' });
 });
 
-t.test('a credential that comes twice is seen twice', async (t) => {
+t.test('passes on both values of a repeated credential', async (t) => {
   const { url, heads } = await receiving(t);
   const call = bareClient(t, url).call([
     ...['authorization', 'Bearer a', 'authorization', 'Bearer b'],
@@ -230,7 +230,7 @@ t.test('a credential that comes twice is seen twice', async (t) => {
   t.strictSame(heads[0]?.headers.get('x-api-key'), ['a', 'b']);
 });
 
-t.test('the key is looked at before a byte of the message is read', async (t) => {
+t.test('checks the key before it reads the message', async (t) => {
   const { url, nothingHeld } = await receiving(t, {
     pipeline: () => ({ admit: () => Promise.reject(new Refusal('unauthorized', 'No key.')) }),
   });
@@ -239,7 +239,7 @@ t.test('the key is looked at before a byte of the message is read', async (t) =>
   await nothingHeld();
 });
 
-t.test('a client that goes on to send what was refused is told to stop', async (t) => {
+t.test('resets a stream whose client continues to send a refused message', async (t) => {
   const { url } = await receiving(t, {
     pipeline: () => ({ admit: () => Promise.reject(new Refusal('forbidden', 'No.')) }),
   });
@@ -251,27 +251,30 @@ t.test('a client that goes on to send what was refused is told to stop', async (
   t.equal(call.stream.rstCode, 0, 'without an error, and without the client ending its side');
 });
 
-t.test('spans are taken up to the limit, and one more refuses all', async (t) => {
+t.test('accepts spans up to the limit, and refuses a request with one more', async (t) => {
   const { client, sink } = await receiving(t, { grpc: { max_spans_per_request: 20 } });
   t.equal((await client.call(otlpProtoBody(spans(20)))).code, 0);
   t.match(await client.call(otlpProtoBody(spans(21))), { code: 3, details: /20/ });
   t.equal(sink.batches.length, 1);
 });
 
-t.test('a message is taken up to its size, and one byte more is refused unread', async (t) => {
-  const { url, client, sink, nothingHeld } = await receiving(t, {
-    grpc: { max_recv_msg_size_mib: 1 },
-  });
-  t.equal((await client.call(requestOf(MIB))).code, 0);
-  t.match(await client.call(requestOf(MIB + 1)), { code: 3, details: /exceeds 1 MiB/ });
-  const announced = bareClient(t, url).call();
-  announced.stream.write(framed(Buffer.alloc(0), 0, MIB + 1));
-  t.match(await announced.end, { 'grpc-status': '3' }, 'by its prefix alone');
-  t.equal(sink.batches.length, 1);
-  await nothingHeld();
-});
+t.test(
+  'accepts a message of the largest size, and refuses one byte more without reading it',
+  async (t) => {
+    const { url, client, sink, nothingHeld } = await receiving(t, {
+      grpc: { max_recv_msg_size_mib: 1 },
+    });
+    t.equal((await client.call(requestOf(MIB))).code, 0);
+    t.match(await client.call(requestOf(MIB + 1)), { code: 3, details: /exceeds 1 MiB/ });
+    const announced = bareClient(t, url).call();
+    announced.stream.write(framed(Buffer.alloc(0), 0, MIB + 1));
+    t.match(await announced.end, { 'grpc-status': '3' }, 'by its prefix alone');
+    t.equal(sink.batches.length, 1);
+    await nothingHeld();
+  },
+);
 
-t.test('what a message inflates into is bounded by the same size', async (t) => {
+t.test('bounds the inflated message by the same size', async (t) => {
   const { url, sink, nothingHeld } = await receiving(t, { grpc: { max_recv_msg_size_mib: 1 } });
   const client = grpcClient(t, url, GZIP);
   t.equal((await client.call(requestOf(MIB))).code, 0);
@@ -283,7 +286,7 @@ t.test('what a message inflates into is bounded by the same size', async (t) => 
   await nothingHeld();
 });
 
-t.test('the contract has 25 MiB, also for a bomb', async (t) => {
+t.test('allows 25 MiB, also for a compression bomb', async (t) => {
   const { url, client, sink, nothingHeld } = await receiving(t);
   t.equal((await client.call(requestOf(25 * MIB))).code, 0);
   t.match(await client.call(requestOf(25 * MIB + 1)), { code: 3, details: /25 MiB/ });
@@ -300,7 +303,7 @@ t.test('the contract has 25 MiB, also for a bomb', async (t) => {
   await nothingHeld();
 });
 
-t.test('bytes in flight are bounded by what messages announce', async (t) => {
+t.test('bounds bytes in flight by the announced sizes of messages', async (t) => {
   const { url, client, listeners, nothingHeld } = await receiving(t, { inFlightBytes: 8 * MIB });
   const bare = bareClient(t, url);
   const first = bare.call();
@@ -314,7 +317,7 @@ t.test('bytes in flight are bounded by what messages announce', async (t) => {
   await nothingHeld();
 });
 
-t.test('a message that does not come ends with the deadline for it', async (t) => {
+t.test('ends a call whose message does not arrive within its time', async (t) => {
   const { url, nothingHeld } = await receiving(t, { grpc: { read_timeout: '50ms' } });
   const call = bareClient(t, url).call();
   call.stream.write(framed(Buffer.alloc(10), 0, 1000));
@@ -322,7 +325,7 @@ t.test('a message that does not come ends with the deadline for it', async (t) =
   await nothingHeld();
 });
 
-t.test('a client that leaves gives everything back, at whatever point', async (t) => {
+t.test('releases everything when a client disconnects, at any point', async (t) => {
   const consuming = Promise.withResolvers<void>();
   const finish = Promise.withResolvers<void>();
   const { url, client, nothingHeld, logger } = await receiving(t, {
@@ -349,7 +352,7 @@ t.test('a client that leaves gives everything back, at whatever point', async (t
   t.strictSame(logger.lines, []);
 });
 
-t.test('a deadline of the client ends its call, and what was begun is finished', async (t) => {
+t.test('ends a call at the deadline of its client, and finishes its batch', async (t) => {
   const finish = Promise.withResolvers<void>();
   const { client, sink, nothingHeld } = await receiving(t, {
     pipeline: (sink) => ({
@@ -362,7 +365,7 @@ t.test('a deadline of the client ends its call, and what was begun is finished',
   t.equal(sink.batches.length, 1);
 });
 
-t.test('a hundred calls at a time are all taken', async (t) => {
+t.test('accepts a hundred concurrent calls', async (t) => {
   const { url, sink, nothingHeld } = await receiving(t, { grpc: { max_concurrent_streams: 10 } });
   const clients = [grpcClient(t, url), grpcClient(t, url, GZIP)];
   const ends = await Promise.all(
@@ -377,7 +380,7 @@ t.test('a hundred calls at a time are all taken', async (t) => {
   await nothingHeld();
 });
 
-t.test('a key makes a call safe to repeat', async (t) => {
+t.test('makes a call with an idempotency key repeatable', async (t) => {
   const ledger = memoryLedger();
   const pipeline = (sink: Sink): Partial<Pipeline> => ({
     idempotency: ledger,
@@ -401,7 +404,7 @@ t.test('a key makes a call safe to repeat', async (t) => {
   );
 });
 
-t.test('a stop finishes what is under way, and cuts it at the deadline', async (t) => {
+t.test('finishes calls in flight at a stop, and cuts them at the deadline', async (t) => {
   const arrived: (() => void)[] = [];
   const underWay = () => new Promise<void>((resolve) => arrived.push(resolve));
   const finish = Promise.withResolvers<void>();
@@ -416,7 +419,7 @@ t.test('a stop finishes what is under way, and cuts it at the deadline', async (
   const finished = graceful.client.call(otlpProtoBody(spans(1)));
   await begun;
   const stopped = graceful.receiver.shutdown(NO_DEADLINE);
-  t.equal((await grpcClient(t, graceful.url).call(Buffer.alloc(0))).code, 14, 'nobody listens');
+  t.equal((await grpcClient(t, graceful.url).call(Buffer.alloc(0))).code, 14, 'the port is closed');
   finish.resolve();
   t.equal((await finished).code, 0);
   await stopped;
@@ -439,7 +442,7 @@ t.test('a stop finishes what is under way, and cuts it at the deadline', async (
   t.not((await lost).code, 0, 'not acknowledged');
 });
 
-t.test('whatever comes to the port, the next call is served', async (t) => {
+t.test('serves the next call after any bytes on the port', async (t) => {
   const { url, client, logger, nothingHeld } = await receiving(t);
   const { port, hostname } = new URL(url);
   const speak = (bytes: Buffer | string): Promise<void> =>

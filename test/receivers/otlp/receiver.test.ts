@@ -70,7 +70,7 @@ function isStatus(t: Test, type: string, got: { type: string | null; body: Buffe
   t.strictSame([...got.body.subarray(0, 3)], [0x08, code, 0x12]);
 }
 
-t.test('spans are taken in both encodings, compressed or not, at every path', async (t) => {
+t.test('accepts spans in both encodings, compressed or not, at every path', async (t) => {
   const { post, sink } = await receiving(t);
   const paths = ['/api/public/otel/v1/traces', '/v1/traces', '/api/v1/otel/v1/traces'];
   for (const path of paths.flatMap((each) => [each, `${each}/`])) {
@@ -96,7 +96,7 @@ t.test('spans are taken in both encodings, compressed or not, at every path', as
   ]);
 });
 
-t.test('an empty request is a success that reaches nobody', async (t) => {
+t.test('answers an empty request with success and passes on no batch', async (t) => {
   const { post, sink } = await receiving(t);
   const proto = await post(Buffer.alloc(0), { 'content-type': PROTOBUF });
   t.equal(proto.status, 200);
@@ -109,7 +109,7 @@ t.test('an empty request is a success that reaches nobody', async (t) => {
   t.equal(sink.batches.length, 0);
 });
 
-t.test('rejected spans are a partial success, also when all are', async (t) => {
+t.test('reports rejected spans as a partial success, even if all are rejected', async (t) => {
   const pipeline = (sink: Sink): Partial<Pipeline> => ({
     accept: acceptInto(sink, (batch) => {
       reject(batch, 0, 'invalid_custom_fields', 'spans[0].attributes.custom_fields');
@@ -129,7 +129,7 @@ t.test('rejected spans are a partial success, also when all are', async (t) => {
   }
 });
 
-t.test('1,000 spans are taken and one more is 413, unless more are allowed', async (t) => {
+t.test('accepts 1,000 spans and refuses 1,001 with 413, unless more are allowed', async (t) => {
   const { post, sink } = await receiving(t);
   const larger = await receiving(t, { http: { max_spans_per_request: 8192 } });
   for (const [type, bodyOf] of [
@@ -147,7 +147,7 @@ t.test('1,000 spans are taken and one more is 413, unless more are allowed', asy
   t.equal(sink.batches.length, 2);
 });
 
-t.test('refusals are a status in the encoding of the request', async (t) => {
+t.test('renders refusals as a status in the encoding of the request', async (t) => {
   const { post, sink } = await receiving(t);
   const proto = { 'content-type': PROTOBUF };
   const json = { 'content-type': JSON_TYPE };
@@ -184,7 +184,7 @@ t.test('refusals are a status in the encoding of the request', async (t) => {
   t.equal(sink.batches.length, 0);
 });
 
-t.test('what the pipeline refuses has its status and code', async (t) => {
+t.test('gives a refusal of the pipeline its status and code', async (t) => {
   let failure: Error = new Refusal('unauthorized', 'no');
   const pipeline = (): Partial<Pipeline> => ({
     admit() {
@@ -213,7 +213,7 @@ t.test('what the pipeline refuses has its status and code', async (t) => {
   }
 });
 
-t.test('another method is 405, as a status', async (t) => {
+t.test('answers another method with 405 and a status', async (t) => {
   const { base } = await receiving(t);
   const got = await fetch(`${base}/v1/traces`, { headers: { 'content-type': JSON_TYPE } });
   t.equal(got.status, 405);
@@ -221,7 +221,7 @@ t.test('another method is 405, as a status', async (t) => {
   t.match(await got.json(), { code: 12 });
 });
 
-t.test('a protocol alone means all its defaults, and at least one is named', async (t) => {
+t.test('gives an empty protocol its defaults, and requires at least one', async (t) => {
   t.match(otlpConfig.parse({ protocols: { http: null } }), {
     protocols: { http: { endpoint: '127.0.0.1:4318', max_spans_per_request: 1000 } },
   });

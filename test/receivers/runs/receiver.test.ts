@@ -45,7 +45,7 @@ async function receiving(t: Test, config: object = {}) {
   return { url, send, sink, last, receiver };
 }
 
-t.test('a run is created, updated, and sent in batches', async (t) => {
+t.test('accepts creations, updates and batches of runs', async (t) => {
   const { send, last } = await receiving(t);
   const created = await send('POST', '/runs', { id: 'r1', name: 'chat', run_type: 'llm' });
   t.equal(created.status, 202);
@@ -68,7 +68,7 @@ t.test('a run is created, updated, and sent in batches', async (t) => {
   });
 });
 
-t.test('the id of the path wins, and may hold any character', async (t) => {
+t.test('takes the id from the path, with any character', async (t) => {
   const { send, last } = await receiving(t);
   t.match((await send('PATCH', '/runs/r1', { id: 'r2' })).json, { results: [{ id: 'r1' }] });
   t.match((await send('PATCH', '/runs/a%20%22%C3%A9%2Fb', {})).json, {
@@ -79,7 +79,7 @@ t.test('the id of the path wins, and may hold any character', async (t) => {
   t.equal((await send('PATCH', '/runs/', {})).status, 404);
 });
 
-t.test('bodies of another shape are refused whole', async (t) => {
+t.test('refuses a body of another shape as a whole', async (t) => {
   const { send, sink } = await receiving(t);
   for (const [method, path, body, status, code] of [
     ['POST', '/runs', '{', 400, 'invalid_json'],
@@ -102,7 +102,7 @@ function runs(count: number): object[] {
   return Array.from({ length: count }, (_, i) => ({ id: `r-${i}` }));
 }
 
-t.test('a run may be nested as deep alone as in a batch', async (t) => {
+t.test('allows a single run the same nesting as a run in a batch', async (t) => {
   const { send } = await receiving(t);
   // The run itself and `inputs` are two levels.
   const nested = (depth: number): string =>
@@ -111,7 +111,7 @@ t.test('a run may be nested as deep alone as in a batch', async (t) => {
   t.equal((await send('POST', '/runs', nested(512))).status, 400);
 });
 
-t.test('clients are told what they may send, without a key', async (t) => {
+t.test('answers GET /info without a key', async (t) => {
   const { url, receiver } = await receiving(t);
   const info = (await (await fetch(`${url}/info`)).json()) as Record<string, unknown>;
   t.match(info, {
@@ -121,10 +121,10 @@ t.test('clients are told what they may send, without a key', async (t) => {
   const multipart = await fetch(`${url}/runs/multipart`, { method: 'POST', body: 'x' });
   t.equal(multipart.status, 404, 'so that clients fall back to /runs/batch');
   await receiver.shutdown(NO_DEADLINE);
-  await t.rejects(fetch(url));
+  await t.rejects(fetch(url), { message: 'fetch failed' });
 });
 
-t.test('a receiver with a project of its own needs no key', async (t) => {
+t.test('needs no key if the receiver has a project', async (t) => {
   const { send, last } = await receiving(t, { project: 'proj_local' });
   t.equal((await send('POST', '/runs', { id: 'r1' })).status, 202);
   t.match(last().tenant, { projectId: 'proj_local' });

@@ -1,6 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -56,7 +64,7 @@ const ANYWHERE = [
   '--set=extensions.sqlite.reserve_bytes=0',
 ];
 
-/** What the configurations ask their user for. */
+/** The variables that the configurations require. */
 const NEEDED = {
   SIDECAR_KEY: 'ws_a',
   GATEWAY: 'http://127.0.0.1:4318',
@@ -141,7 +149,7 @@ t.test('init writes a valid file, and never overwrites one', async (t) => {
 });
 
 t.test(
-  'print-config shows what runs, in YAML or JSON, without what came from outside',
+  'print-config shows the configuration in force, in YAML or JSON, without values from outside',
   async (t) => {
     const env = { TRACECTL_DATA: '/somewhere/private' };
     const yaml = await cli(ROOT, ['print-config', '--config', EMBEDDED], env);
@@ -174,7 +182,8 @@ t.test('keys opens the store when no daemon runs', async (t) => {
   t.equal(first.status, 0);
   const { id, token } = JSON.parse(first.out) as { id: string; token: string };
   t.match(token, /^ws_/);
-  t.match(first.err, /The store is new\. Created .*ws_/, 'prints the key of a new store');
+  t.match(first.err, `a key in the file ${join(cwd, 'data', 'first-key')}.`);
+  t.match(readFileSync(join(cwd, 'data', 'first-key'), 'utf8'), /^ws_\w+\n$/);
   const second = await cli(cwd, ['keys', 'create', ...options], env);
   t.match(second, { status: 0, out: /^ws_\w+$/, err: /keep the token/ });
   t.match(await cli(cwd, ['keys', 'revoke', id, ...options], env), { status: 0 });
@@ -224,16 +233,19 @@ t.test('a daemon starts, runs commands and stops', async (t) => {
   writeFileSync(join(cwd, 'tracectl.yaml'), readFileSync(EMBEDDED));
   const daemon = startDaemon(t, cwd);
   await daemon.says(/Read it back:\s+curl .*\n/);
-  const key = /^ {2}(ws_\w+)$/m.exec(daemon.stdout())?.[1] ?? '';
-  t.not(key, '', 'the first start prints a key');
-  t.notMatch(daemon.stderr(), key, 'the log does not contain the key');
+  const file = join(cwd, 'data', 'first-key');
+  t.match(daemon.stdout(), `  ${file}\n`, 'stdout is no terminal: it names the file of the key');
+  t.equal(statSync(file).mode & 0o777, 0o600);
+  const key = readFileSync(file, 'utf8').trim();
+  t.match(key, /^ws_\w+$/);
+  t.notMatch(daemon.stdout() + daemon.stderr(), key, 'no output contains the key');
 
   await t.test('the printed requests send an event and read it back', async (t) => {
     const base = /^ {2}(http:\/\/\S+)$/m.exec(daemon.stdout())?.[1] ?? '';
     const body = / -d '(.*)'$/m.exec(daemon.stdout())?.[1] ?? '';
     const headers = { 'x-api-key': key, 'content-type': 'application/json' };
     const url = `${base}/api/v1/observations/batch`;
-    t.ok(daemon.stdout().includes(`curl -s ${url} -H 'x-api-key: ${key}'`));
+    t.ok(daemon.stdout().includes(`curl -s ${url} -H "x-api-key: $(cat '${file}')"`));
     const sent = await fetch(url, { method: 'POST', headers, body });
     t.equal(sent.status, 202);
     t.match(await sent.json(), { status: 'queued', accepted: 1 });
@@ -279,7 +291,7 @@ t.test('a daemon starts, runs commands and stops', async (t) => {
 
   const again = startDaemon(t, cwd);
   await again.says(/Manage keys: tracectl keys/);
-  t.notMatch(again.stdout(), 'ws_', 'a later start prints no key');
+  t.notMatch(again.stdout(), /first-key|ws_/, 'a later start shows no key');
   const killed = once(again.child, 'exit');
   again.child.kill('SIGINT');
   t.same(await killed, [0, null]);
@@ -367,7 +379,7 @@ t.test('signals', async (t) => {
     };
     t.same(await outcome(''), [128 + 15, null], 'by a handler, not by the signal');
     const listener = `process.on('SIGTERM', () => setImmediate(() => process.exit(7)));`;
-    t.same(await outcome(listener), [7, null], 'whoever listens decides');
+    t.same(await outcome(listener), [7, null], 'the listener decides');
   });
 
   await t.test('an uncaught exception is logged and exits with 70', async (t) => {

@@ -8,7 +8,12 @@ import { didYouMean, nearest } from '../../../src/config/did-you-mean.ts';
 import { jsonSchema } from '../../../src/config/json-schema.ts';
 import { formatIssue, type Loaded, loadConfig } from '../../../src/config/load.ts';
 import { toYaml } from '../../../src/config/print.ts';
-import { parseByteSize, parseDuration, parseEndpoint } from '../../../src/schema/fields.ts';
+import {
+  endpoint,
+  parseByteSize,
+  parseDuration,
+  parseEndpoint,
+} from '../../../src/schema/fields.ts';
 import { REGISTRY } from './factories.ts';
 
 const GOLDEN = fileURLToPath(new URL('./golden/', import.meta.url));
@@ -94,7 +99,12 @@ t.test('loads a valid file with every default', async (t) => {
   t.same(config?.service.extensions, ['sqlite']);
   t.same(config?.service.telemetry, {
     logs: { level: 'info', encoding: 'console' },
-    metrics: { level: 'normal', address: '127.0.0.1:8888', addressIsConfigured: false },
+    metrics: {
+      level: 'normal',
+      address: '127.0.0.1:8888',
+      addressIsConfigured: false,
+      allowed_hosts: [],
+    },
   });
   t.equal(config?.service.shutdown_timeout, 20_000);
 });
@@ -109,6 +119,7 @@ t.test('distinguishes a written address from the default', async (t) => {
   t.match(config?.service.telemetry.metrics, {
     address: '127.0.0.1:9999',
     addressIsConfigured: true,
+    allowed_hosts: [],
   });
 });
 
@@ -412,6 +423,17 @@ t.test('parses durations, sizes and endpoints', async (t) => {
     ['h:-1', undefined],
   ];
   for (const [text, value] of endpoints) t.same(parseEndpoint(text), value, text);
+  const offsets: [string, string | undefined][] = [
+    ['0.0.0.0:4318+10', '0.0.0.0:4328'],
+    ['[::1]:4318+0', '[::1]:4318'],
+    [':4318+', ':4318'],
+    [':0+10', ':0'],
+    [':65525+10', ':65535'],
+    [':65526+10', undefined],
+    [':80+-1', undefined],
+    [':80+1+1', undefined],
+  ];
+  for (const [text, value] of offsets) t.equal(endpoint().safeParse(text).data, value, text);
 });
 
 t.test('suggests the nearest name, and none that is far off', async (t) => {

@@ -8,9 +8,9 @@ import { credentials } from '@grpc/grpc-js';
 import type { Test } from 'tap';
 import t from 'tap';
 import { systemClock } from '../../../src/component/clock.ts';
+import type { GrpcLimits } from '../../../src/grpc/config.ts';
 import type { GrpcListener, GrpcListeners } from '../../../src/grpc/listener.ts';
 import { createGrpcListeners } from '../../../src/grpc/listener.ts';
-import type { GrpcLimits } from '../../../src/grpc/server.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { bareClient, framed, grpcClient } from '../../helper/grpc.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
@@ -67,7 +67,7 @@ function urlOf(listener: GrpcListener): string {
   return listener.url() ?? '';
 }
 
-/** A port that is free now. */
+/** The number of a free port. */
 async function freeEndpoint(): Promise<string> {
   const probe = createServer();
   probe.listen(0, '127.0.0.1');
@@ -83,7 +83,7 @@ function dial(url: string): Socket {
   return connect(Number(port), hostname).on('error', () => {});
 }
 
-t.test('a listener says what it serves, and nothing when it is closed', async (t) => {
+t.test('lists the methods that it serves, and none when it is closed', async (t) => {
   const { listeners, metrics } = listenersFor(t);
   const listener = await opened(t, listeners, '127.0.0.1:0', 'a');
   const url = urlOf(listener);
@@ -99,7 +99,7 @@ t.test('a listener says what it serves, and nothing when it is closed', async (t
   await listener.close(NO_DEADLINE);
 });
 
-t.test('the next graph takes over a port without refusing a call', async (t) => {
+t.test('hands a port over to the next graph without refusing a call', async (t) => {
   const { listeners } = listenersFor(t);
   const endpoint = await freeEndpoint();
   const first = await opened(t, listeners, endpoint, 'first');
@@ -130,7 +130,7 @@ t.test('the next graph takes over a port without refusing a call', async (t) => 
   t.equal(listeners.served().length, 1);
 });
 
-t.test('a graph that could not start leaves the port to the one before', async (t) => {
+t.test('leaves the port to the running graph when the next one cannot start', async (t) => {
   const { listeners } = listenersFor(t);
   const endpoint = await freeEndpoint();
   const first = await opened(t, listeners, endpoint, 'first');
@@ -140,7 +140,7 @@ t.test('a graph that could not start leaves the port to the one before', async (
   t.equal(String(message), 'first');
 });
 
-t.test('a call of the former graph is finished while the next one serves', async (t) => {
+t.test('finishes a call of the former graph while the next one serves', async (t) => {
   const { listeners } = listenersFor(t);
   const endpoint = await freeEndpoint();
   const finish = Promise.withResolvers<void>();
@@ -158,14 +158,14 @@ t.test('a call of the former graph is finished while the next one serves', async
   await closed;
 });
 
-t.test('a port has one receiver of a graph', async (t) => {
+t.test('refuses a second receiver of a graph on one port', async (t) => {
   const { listeners } = listenersFor(t);
   const endpoint = await freeEndpoint();
   await opened(t, listeners, endpoint, 'a');
-  await t.rejects(opened(t, listeners, endpoint, 'b'), /taken by another receiver/);
+  await t.rejects(opened(t, listeners, endpoint, 'b'), /in use by another receiver/);
 });
 
-t.test('an address that cannot be listened on is told as a sentence', async (t) => {
+t.test('reports an address that cannot be bound with a clear sentence', async (t) => {
   const { listeners } = listenersFor(t);
   const taken = createServer().listen(0, '127.0.0.1');
   await once(taken, 'listening');
@@ -177,7 +177,7 @@ t.test('an address that cannot be listened on is told as a sentence', async (t) 
   await t.rejects(opened(t, listeners, 'no-such-host.invalid:4317', 'a'), /host name is unknown/);
 });
 
-t.test('connections beyond the limit are closed as they come', async (t) => {
+t.test('closes connections beyond the limit at once', async (t) => {
   const { listeners } = listenersFor(t);
   const listener = await opened(t, listeners, '127.0.0.1:0', 'a', {
     limits: { maxConnections: 2 },
@@ -187,12 +187,12 @@ t.test('connections beyond the limit are closed as they come', async (t) => {
   await Promise.all([once(first, 'connect'), once(second, 'connect')]);
   const third = dial(urlOf(listener));
   await once(third, 'close');
-  t.notOk(first.destroyed || second.destroyed, 'those before stay');
+  t.notOk(first.destroyed || second.destroyed, 'earlier connections stay');
   first.destroy();
   second.destroy();
 });
 
-t.test('a connection that does not speak HTTP/2 is closed in time', async (t) => {
+t.test('closes a connection without HTTP/2 after 10 s', async (t) => {
   const clock = fakeClock();
   const { listeners } = listenersFor(t, clock);
   const listener = await opened(t, listeners, '127.0.0.1:0', 'a');
@@ -205,16 +205,16 @@ t.test('a connection that does not speak HTTP/2 is closed in time', async (t) =>
   t.equal((await speaks.call(Buffer.alloc(0), { path: PATH })).code, 0, 'others stay');
 });
 
-t.test('an idle connection is asked to go where that is configured', async (t) => {
+t.test('asks an idle connection to close if configured', async (t) => {
   const { listeners } = listenersFor(t);
   const limits = { maxConnectionIdle: 30, keepaliveTime: 10 };
   const listener = await opened(t, listeners, '127.0.0.1:0', 'a', { limits });
   const { session } = bareClient(t, urlOf(listener));
   await once(session, 'goaway');
-  t.pass('without an error, so that a client comes again');
+  t.pass('without an error, so a client reconnects');
 });
 
-t.test('a stop waits for nobody who has no call under way', async (t) => {
+t.test('stops without waiting for connections without a call', async (t) => {
   const { listeners } = listenersFor(t);
   const listener = await opened(t, listeners, '127.0.0.1:0', 'a');
   const idle = grpcClient(t, urlOf(listener));
@@ -225,7 +225,7 @@ t.test('a stop waits for nobody who has no call under way', async (t) => {
   deaf.write('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n');
   await once(deaf, 'data');
   await listener.close(NO_DEADLINE);
-  t.pass('not for those that never spoke, either');
+  t.pass('nor for connections that never began HTTP/2');
   silent.destroy();
   deaf.destroy();
 });
@@ -234,7 +234,7 @@ function pem(name: string): Buffer {
   return readFileSync(new URL(`../../fixtures/tls/${name}`, import.meta.url));
 }
 
-/** The common name of the certificate that a port shows. */
+/** The common name of a port's certificate. */
 async function shown(url: string): Promise<unknown> {
   const ours = { ca: pem('ca.pem'), cert: pem('client.pem'), key: pem('client.key') };
   const { hostname, port } = new URL(url);
@@ -246,7 +246,7 @@ async function shown(url: string): Promise<unknown> {
   return subject.CN;
 }
 
-t.test('TLS ends in front of the server, with client certificates where asked for', async (t) => {
+t.test('serves TLS, with client certificates if configured', async (t) => {
   const { listeners } = listenersFor(t);
   const tls = createTlsServer({
     ...{ cert: pem('server.pem'), key: pem('server.key'), ca: pem('ca.pem') },
@@ -264,7 +264,7 @@ t.test('TLS ends in front of the server, with client certificates where asked fo
   t.equal((await ask(credentials.createInsecure())).code, 14, 'no TLS');
   t.not(await shown(url), 'client');
   tls.setSecureContext({ cert: pem('client.pem'), key: pem('client.key'), ca: pem('ca.pem') });
-  t.equal(await shown(url), 'client', 'another certificate from now on');
+  t.equal(await shown(url), 'client', 'the replaced certificate');
   t.equal((await ask(known)).code, 0);
   await listener.close(NO_DEADLINE);
 });

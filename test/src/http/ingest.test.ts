@@ -34,11 +34,11 @@ type Served = {
   readonly sink: Sink;
   readonly listeners: TestListeners;
   readonly listener: Listener;
-  /** Admissions and bodies that are still held. */
+  /** Admissions and bytes of bodies that are held. */
   held(): { admissions: number; bytes: number };
-  /** What was noted of refusals, oldest first. */
+  /** The log of refusals and rejections, oldest first. */
   readonly log: RejectionEntry[];
-  /** Refusals that were counted, by code. */
+  /** Codes of counted refusals. */
   readonly refusals: string[];
 };
 
@@ -103,7 +103,7 @@ async function served(
 
 function lastOf(sink: Sink): SealedBatch {
   const batch = sink.batches.at(-1);
-  if (batch === undefined) throw new Error('nothing arrived');
+  if (batch === undefined) throw new Error('no batch');
   return rawOf(batch);
 }
 
@@ -149,7 +149,7 @@ function chunked(body: Buffer, size = 65_536): ReadableStream {
   });
 }
 
-t.test('an accepted batch is answered 202 with a result per event', async (t) => {
+t.test('answers an accepted batch 202 with a result for each event', async (t) => {
   const { url, sink, held } = await served(t);
   const { status, json } = await post(url, events(2));
   t.equal(status, 202);
@@ -169,7 +169,7 @@ t.test('an accepted batch is answered 202 with a result per event', async (t) =>
   t.strictSame(held(), NOTHING_HELD);
 });
 
-t.test('compressed bodies are kept as they came', async (t) => {
+t.test('keeps compressed bodies as received', async (t) => {
   const { url, sink } = await served(t);
   for (const [encoding, body] of [
     ['gzip', gzipSync(events(3))],
@@ -183,7 +183,7 @@ t.test('compressed bodies are kept as they came', async (t) => {
   }
 });
 
-t.test('rejected events are itemized; when all are, the answer is 400', async (t) => {
+t.test('lists rejected events, and answers 400 if all are', async (t) => {
   const rejecting = (indexes: readonly number[]) => (sink: Sink) => ({
     accept: acceptInto(sink, (batch) => {
       for (const item of indexes) reject(batch, item, 'missing_field', `events[${item}].kind`);
@@ -207,7 +207,7 @@ t.test('rejected events are itemized; when all are, the answer is 400', async (t
   t.equal((none.json.results as object[]).length, 2);
 });
 
-t.test('what is wrong with a request is answered before it reaches the pipeline', async (t) => {
+t.test('refuses invalid requests before the pipeline', async (t) => {
   const { url, sink, held } = await served(t);
   const cases: [string, number, string, Buffer | string, Record<string, string>][] = [
     ['no JSON', 400, 'invalid_json', '{', {}],
@@ -241,30 +241,33 @@ t.test('what is wrong with a request is answered before it reaches the pipeline'
   t.strictSame(held(), NOTHING_HELD);
 });
 
-t.test('25 MiB are taken and a byte more is 413, declared, chunked and inflated', async (t) => {
-  const { url, sink, held } = await served(t);
-  t.equal((await post(url, padded(MAX))).status, 202, 'declared');
-  t.equal((await post(url, chunked(padded(MAX)))).status, 202, 'chunked');
-  const gzip = { 'content-encoding': 'gzip' };
-  t.equal((await post(url, gzipSync(padded(MAX)), gzip)).status, 202, 'inflated');
-  t.equal(sink.batches.length, 3);
-  for (const batch of sink.batches) t.equal(indexOf(rawOf(batch)).bytes.length, MAX);
-  for (const [what, body, headers] of [
-    ['declared', padded(MAX + 1), {}],
-    ['chunked', chunked(padded(MAX + 1)), {}],
-    ['inflated', gzipSync(padded(MAX + 1)), gzip],
-    ['a bomb', gzipSync(Buffer.alloc(200 * MIB)), gzip],
-    ['a bomb of two members', Buffer.concat([gzipSync(padded(MAX)), gzipSync(' ')]), gzip],
-  ] as const) {
-    const got = await post(url, body, headers);
-    t.equal(got.status, 413, what);
-    t.equal(got.json.code, 'body_too_large');
-  }
-  t.equal(sink.batches.length, 3);
-  t.strictSame(held(), NOTHING_HELD);
-});
+t.test(
+  'accepts 25 MiB and answers 413 to one byte more: declared, chunked and inflated',
+  async (t) => {
+    const { url, sink, held } = await served(t);
+    t.equal((await post(url, padded(MAX))).status, 202, 'declared');
+    t.equal((await post(url, chunked(padded(MAX)))).status, 202, 'chunked');
+    const gzip = { 'content-encoding': 'gzip' };
+    t.equal((await post(url, gzipSync(padded(MAX)), gzip)).status, 202, 'inflated');
+    t.equal(sink.batches.length, 3);
+    for (const batch of sink.batches) t.equal(indexOf(rawOf(batch)).bytes.length, MAX);
+    for (const [what, body, headers] of [
+      ['declared', padded(MAX + 1), {}],
+      ['chunked', chunked(padded(MAX + 1)), {}],
+      ['inflated', gzipSync(padded(MAX + 1)), gzip],
+      ['a bomb', gzipSync(Buffer.alloc(200 * MIB)), gzip],
+      ['a bomb of two members', Buffer.concat([gzipSync(padded(MAX)), gzipSync(' ')]), gzip],
+    ] as const) {
+      const got = await post(url, body, headers);
+      t.equal(got.status, 413, what);
+      t.equal(got.json.code, 'body_too_large');
+    }
+    t.equal(sink.batches.length, 3);
+    t.strictSame(held(), NOTHING_HELD);
+  },
+);
 
-t.test('large bodies are scanned beside the event loop', async (t) => {
+t.test('scans large bodies in a thread', async (t) => {
   const { url, sink } = await served(t);
   const large = JSON.stringify({
     events: [nativeEvent({ inputs: randomBytes(2 * MIB).toString('base64') })],
@@ -277,7 +280,7 @@ t.test('large bodies are scanned beside the event loop', async (t) => {
 });
 
 t.test(
-  'a declared size above the limit is refused before a byte is read, after the key',
+  'refuses a declared size above the limit after authentication and before the body',
   async (t) => {
     const { url, held } = await served(t);
     const wire = await dial(url);
@@ -305,7 +308,7 @@ t.test(
   },
 );
 
-t.test('100 Continue comes after admission', async (t) => {
+t.test('sends 100 Continue after admission', async (t) => {
   const { url } = await served(t);
   const wire = await dial(url);
   const body = events();
@@ -319,7 +322,7 @@ t.test('100 Continue comes after admission', async (t) => {
   wire.close();
 });
 
-t.test('a connection is kept after a refusal whose body is small, and only then', async (t) => {
+t.test('keeps the connection after a refusal only if the unread body is small', async (t) => {
   const { url } = await served(t, {
     pipeline: () => ({
       admit() {
@@ -340,7 +343,7 @@ t.test('a connection is kept after a refusal whose body is small, and only then'
   await wire.ended();
 });
 
-t.test('what the bytes in flight leave no room for is 503, and nothing stays held', async (t) => {
+t.test('answers 503 when the bytes in flight are used up, and releases everything', async (t) => {
   const release = Promise.withResolvers<void>();
   const { url, held, sink } = await served(t, {
     inFlightBytes: 4 * MIB,
@@ -369,7 +372,7 @@ t.test('what the bytes in flight leave no room for is 503, and nothing stays hel
   t.strictSame(held(), NOTHING_HELD);
 });
 
-t.test('a client that leaves in the middle of its body leaves nothing behind', async (t) => {
+t.test('releases everything when a client disconnects within its body', async (t) => {
   const { url, held, sink, listeners } = await served(t);
   for (const framing of ['Content-Length: 1000', 'Transfer-Encoding: chunked']) {
     const wire = await dial(url);
@@ -385,7 +388,7 @@ t.test('a client that leaves in the middle of its body leaves nothing behind', a
   t.strictSame(listeners.logger.lines, []);
 });
 
-t.test('a damaged chunk in the middle of a body is 400 and leaves nothing behind', async (t) => {
+t.test('answers a malformed chunk 400 and releases everything', async (t) => {
   const { url, held } = await served(t);
   const wire = await dial(url);
   wire.send(
@@ -398,7 +401,7 @@ t.test('a damaged chunk in the middle of a body is 400 and leaves nothing behind
   t.strictSame(held(), NOTHING_HELD);
 });
 
-t.test('failures of the pipeline are 503, those of ours are logged', async (t) => {
+t.test('answers failures of the pipeline 503, and logs faults', async (t) => {
   const { url, sink, listeners, held } = await served(t);
   sink.behave(() => {
     throw new RetryableError('queue_full', 'The queue is full.', { retryAfterMs: 3000 });
@@ -408,7 +411,7 @@ t.test('failures of the pipeline are 503, those of ours are logged', async (t) =
   t.equal(full.headers.get('retry-after'), '3');
   t.equal(full.json.message, 'The queue is full.');
   t.strictSame(listeners.logger.lines, []);
-  for (const error of [new PermanentError('never', 'never'), new TypeError('ours')]) {
+  for (const error of [new PermanentError('never', 'never'), new TypeError('fault')]) {
     sink.behave(() => Promise.reject(error));
     t.equal((await post(url, events())).status, 503);
   }
@@ -419,7 +422,7 @@ t.test('failures of the pipeline are 503, those of ours are logged', async (t) =
   t.strictSame(held(), NOTHING_HELD);
 });
 
-t.test('who waits too long is refused; what is under way ends by itself', async (t) => {
+t.test('answers 503 at the deadline, and lets the step in progress finish', async (t) => {
   const stuck = Promise.withResolvers<void>();
   const { url, sink, held, refusals } = await served(t, {
     pipeline: (sink) => ({
@@ -432,15 +435,15 @@ t.test('who waits too long is refused; what is under way ends by itself', async 
   t.equal(headers.get('retry-after'), '1');
   t.match(json, { code: 'unavailable' });
   t.same(refusals, ['unavailable']);
-  t.not(held().bytes, 0, 'the bytes are held as long as somebody has them');
+  t.not(held().bytes, 0, 'the bytes are held until the pipeline has finished');
   stuck.resolve();
   while (held().bytes > 0) await new Promise((resolve) => setImmediate(resolve));
   t.same(held(), NOTHING_HELD);
-  t.equal(sink.requests.at(-1)?.signal.aborted, true, 'a store that is late can see that');
+  t.equal(sink.requests.at(-1)?.signal.aborted, true, 'a slow store can see it');
   t.same(refusals, ['unavailable'], 'refused once');
 });
 
-t.test('who is let in too late goes no further, and the time is one for all', async (t) => {
+t.test('stops after an admission past the deadline, which all steps share', async (t) => {
   const late = Promise.withResolvers<void>();
   let released = 0;
   const { url, sink } = await served(t, {
@@ -455,7 +458,7 @@ t.test('who is let in too late goes no further, and the time is one for all', as
   t.equal((await post(url, events())).status, 503);
   late.resolve();
   while (released === 0) await new Promise((resolve) => setImmediate(resolve));
-  t.same(sink.batches, [], 'nothing of it was handed on');
+  t.same(sink.batches, [], 'no batch reaches the pipeline');
 
   const clock = fakeClock();
   let isAnswered = false;
@@ -472,12 +475,15 @@ t.test('who is let in too late goes no further, and the time is one for all', as
   clock.advance(39);
   t.notOk(isAnswered);
   clock.advance(1);
-  t.ok(isAnswered && deadline.signal.aborted, 'the time of the first step is taken off');
+  t.ok(
+    isAnswered && deadline.signal.aborted,
+    'the second step has the time that the first one left',
+  );
   second.resolve();
   await waitedMore;
 });
 
-t.test('an hourly limit says when it resets', async (t) => {
+t.test('tells when an hourly limit resets', async (t) => {
   const { url } = await served(t, {
     pipeline: () => ({
       admit() {
@@ -495,7 +501,7 @@ t.test('an hourly limit says when it resets', async (t) => {
 });
 
 t.test(
-  'an Idempotency-Key replays, conflicts, waits, and is refused where nothing keeps it',
+  'replays, refuses or delays a repeated Idempotency-Key, and refuses it without a ledger',
   async (t) => {
     const ledger = memoryLedger();
     let gate = Promise.resolve();
@@ -546,7 +552,7 @@ t.test(
   },
 );
 
-t.test('a claim is given back when the request fails', async (t) => {
+t.test('releases the claim of a failed request', async (t) => {
   const ledger = memoryLedger();
   const { url, sink } = await served(t, { pipeline: () => ({ idempotency: ledger }) });
   const key = { 'idempotency-key': 'k' };
@@ -557,7 +563,7 @@ t.test('a claim is given back when the request fails', async (t) => {
   t.equal((await post(url, events(), key)).status, 202);
 });
 
-t.test('what was refused is noted for the key it came with, without what was sent', async (t) => {
+t.test('logs refusals and rejections for the project of the key, without payloads', async (t) => {
   const tenant = aTenant({ keyId: 'key_known' });
   const turnedAway = (code: 'unauthorized' | 'forbidden', known: boolean) => {
     const refusal = new Refusal(code, 'no');
@@ -616,10 +622,10 @@ t.test('what was refused is noted for the key it came with, without what was sen
     refusals: [],
   });
   const many = await post(events(101));
-  t.equal(many.log.length, 2, 'many of a kind are one entry');
+  t.equal(many.log.length, 2, 'rejections of one kind are one entry');
   t.match(many.log, [
     { code: 'invalid_field', reason: 'events[*].kind is wrong', itemId: 'id-0', count: 51 },
     { code: 'missing_field', reason: 'events[*].kind is wrong', itemId: 'id-1', count: 50 },
   ]);
-  t.same(many.refusals, [], 'items that are rejected refuse no request');
+  t.same(many.refusals, [], 'rejected items refuse no request');
 });

@@ -18,7 +18,7 @@ import { aTenant, nativeBatch, nativeEvent, rawBatch } from '../../helper/batche
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
 
-/** What the store of a test holds; everything belongs to `proj_test`. */
+/** The content of a test's store; everything belongs to `proj_test`. */
 type Held = {
   traces?: readonly StoredTrace[];
   observations?: readonly StoredObservation[];

@@ -11,7 +11,7 @@ import { type FakeProcess, fakeProcess } from '../../helper/worker-process.ts';
 
 const CRASH = { signal: 'SIGKILL' };
 const MINUTE = 60_000;
-/** Lets what was answered come to whoever waits for it. */
+/** Lets pending answers reach their callers. */
 const soon = () => new Promise((resolve) => setImmediate(resolve));
 
 function supervised(count: number) {

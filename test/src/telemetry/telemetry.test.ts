@@ -95,6 +95,28 @@ t.test('the console encoding renders readable lines', async (t) => {
   t.match(lines[1], /error=plain\n$/);
 });
 
+t.test('escapes control characters in every encoding', async (t) => {
+  const hostile = 'a\x1b[31m\x07\x7f\x9b\u2028\u202e\r\nlevel=error';
+  for (const encoding of ['json', 'console'] as const) {
+    const lines: string[] = [];
+    const logger = createLogger({
+      level: 'info',
+      encoding,
+      write: (line) => void lines.push(line),
+    });
+    const cause = new Error(hostile);
+    logger.warn({ id: '\x1b[2J', path: hostile, list: [hostile], [hostile]: 1 }, hostile);
+    logger.warn({ err: new Error(hostile, { cause }), error: hostile }, 'Failed');
+    logger.warn({ error: new Error(hostile, { cause }) }, 'Failed');
+    for (const line of lines) {
+      const text = line.replace(/\n( {4}|$)/g, '');
+      t.notMatch(text, /[\p{Cc}\u2028\u202e]/u, encoding);
+      t.match(line, '\\u001b');
+    }
+    if (encoding === 'json') t.equal(JSON.parse(lines[0] ?? '').path, hostile, 'no text is lost');
+  }
+});
+
 t.test('writes the log to standard error and nothing to standard output', async (t) => {
   const script = `
     import { createLogger } from '${join(process.cwd(), 'src/telemetry/logger.ts')}';
@@ -108,7 +130,7 @@ t.test('writes the log to standard error and nothing to standard output', async 
 });
 
 t.test('serves counters, gauges and histograms as text', async (t) => {
-  const metrics = createMetrics();
+  const metrics = createMetrics(fakeClock());
   t.teardown(() => metrics.shutdown());
   const counter = metrics.counter('tracectl_test_items_total', 'Items.');
   counter.add(2, { a: '1', b: '2' });
@@ -138,7 +160,8 @@ t.test('serves counters, gauges and histograms as text', async (t) => {
 });
 
 t.test('waits for a gauge that answers later, and shows no value for one that fails', async (t) => {
-  const metrics = createMetrics();
+  const clock = fakeClock();
+  const metrics = createMetrics(clock);
   t.teardown(() => metrics.shutdown());
   const own = labelled(metrics, { store: 'redis' });
   const name = 'tracectl_test_used';
@@ -158,12 +181,21 @@ t.test('waits for a gauge that answers later, and shows no value for one that fa
   t.equal(text.match(/^tracectl_test_used\{/gm)?.length, 1);
   stopRejecting();
   own.gauge(name, 'Used.', () => new Promise(() => {}));
-  t.match(await metrics.text(), 'a="b"} 2\n', 'a source that never answers delays no other');
+  let isServed = false;
+  const served = metrics.text().then((page) => {
+    isServed = true;
+    return page;
+  });
+  clock.advance(1_999);
+  await new Promise(setImmediate);
+  t.notOk(isServed, 'a source has 2 s');
+  clock.advance(1);
+  t.match(await served, 'a="b"} 2\n', 'a source that never answers delays no other');
 });
 
 t.test('exports the metrics of the process', async (t) => {
   const clock = fakeClock();
-  const metrics = createMetrics();
+  const metrics = createMetrics(clock);
   t.teardown(() => metrics.shutdown());
   registerProcessMetrics(metrics, clock, '1.2.3');
   clock.advance(90_000);
@@ -176,10 +208,11 @@ t.test('exports the metrics of the process', async (t) => {
 });
 
 async function serving(t: Test) {
-  const metrics = createMetrics();
+  const metrics = createMetrics(fakeClock());
   metrics.counter('tracectl_test_items_total', 'Items.').add(1);
   const server = await startMetricsServer({
     metrics,
+    allowedHosts: ['metrics.test'],
     endpoint: LOOPBACK,
     isConfigured: true,
     logger: recordingLogger(),
@@ -189,7 +222,7 @@ async function serving(t: Test) {
   return server.address ?? '';
 }
 
-/** What the server answers to bytes of any kind. */
+/** The server's answer to any bytes. */
 function raw(address: string, bytes: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(Number(address.split(':')[1]), '127.0.0.1', () => socket.write(bytes));
@@ -207,7 +240,8 @@ t.test(
   'only GET and HEAD of /metrics are answered, and nothing that is sent ends the server',
   async (t) => {
     const address = await serving(t);
-    const ask = (line: string) => raw(address, `${line}\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    const ask = (line: string) =>
+      raw(address, `${line}\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
     t.match(await ask('GET // HTTP/1.1'), /^HTTP\/1.1 404/);
     t.match(await ask('GET http://[ HTTP/1.1'), /^HTTP\/1.1 404/);
     t.match(await ask('GET /metricsx HTTP/1.1'), /^HTTP\/1.1 404/);
@@ -220,10 +254,20 @@ t.test(
   },
 );
 
+t.test('refuses a Host or Origin of another site, and accepts allowed_hosts', async (t) => {
+  const address = await serving(t);
+  const ask = (headers: string) =>
+    raw(address, `GET /metrics HTTP/1.1\r\nConnection: close\r\n${headers}\r\n\r\n`);
+  t.match(await ask(`Host: ${address}`), /^HTTP\/1.1 200/);
+  t.match(await ask('Host: metrics.test:8888'), /^HTTP\/1.1 200/);
+  t.match(await ask('Host: evil.test'), /^HTTP\/1.1 403/);
+  t.match(await ask(`Host: ${address}\r\nOrigin: http://evil.test`), /^HTTP\/1.1 403/);
+});
+
 t.test('warns if the default address is in use, and rejects if a configured one is', async (t) => {
   const taken = await serving(t);
   const endpoint = { host: '127.0.0.1', port: Number(taken.split(':')[1]) };
-  const metrics = createMetrics();
+  const metrics = createMetrics(fakeClock());
   t.teardown(() => metrics.shutdown());
   const logger = recordingLogger();
   await t.rejects(startMetricsServer({ metrics, endpoint, isConfigured: true, logger }), {

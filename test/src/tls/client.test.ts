@@ -66,7 +66,7 @@ t.test('refuses a server older than min_version', async (t) => {
 
 t.test('rejects if a file cannot be read', async (t) => {
   const options = readClientTls(clientTls('the server').parse({ ca_file: file('none.pem') }));
-  await t.rejects(options, { code: 'ENOENT' });
+  await t.rejects(options, { code: 'ENOENT', message: /none\.pem cannot be read: ENOENT/ });
 });
 
 t.test('needs cert_file and key_file together', async (t) => {
@@ -79,4 +79,11 @@ t.test('needs cert_file and key_file together', async (t) => {
   t.same(issues({ key_file: 'a' }), [['cert_file', message]]);
   t.equal(issues(OWN), undefined);
   t.equal(issues({}), undefined);
+});
+
+t.test('refuses a ca_file without an authority', async (t) => {
+  const empty = join(t.testdir({ 'ca.pem': '' }), 'ca.pem');
+  await t.rejects(readClientTls(clientTls('the server').parse({ ca_file: empty })), {
+    message: `The TLS file ${empty} cannot be used: it has no certificate`,
+  });
 });

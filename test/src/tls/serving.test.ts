@@ -184,6 +184,51 @@ t.test('a reload turns TLS of a port on and off', async (t) => {
   await listeners.close();
 });
 
+t.test('an empty or damaged client_ca_file keeps the previous authorities', async (t) => {
+  const directory = t.testdir({ 'ca.pem': CA });
+  const file = join(directory, 'ca.pem');
+  const { url, clock, listeners } = await listening(t, { ...SERVER, client_ca_file: file });
+  const pem = CA.toString();
+  let failures = 0;
+  for (const damaged of [
+    '',
+    'nonsense',
+    pem.slice(0, -10),
+    pem.replace(/MII/, '!II'),
+    pem + pem.slice(0, 99),
+  ]) {
+    writeFileSync(file, damaged);
+    await until(() => {
+      clock.advance(10_000);
+      const outcome = { outcome: 'failure' };
+      return (listeners.metrics.value('tracectl_tls_reloads_total', outcome) ?? 0) > failures;
+    });
+    failures = listeners.metrics.value('tracectl_tls_reloads_total', { outcome: 'failure' }) ?? 0;
+    t.equal((await get(url, OWN)).status, 200, 'the old authority is still trusted');
+    await t.rejects(get(url), REFUSED, 'a certificate is still required');
+    const parsed = serverTls().safeParse({ ...SERVER, client_ca_file: file });
+    t.match(parsed.error?.issues, [{ path: ['client_ca_file'], message: /^cannot be used: / }]);
+  }
+  const absent = serverTls().safeParse({ ...SERVER, client_ca_file: join(directory, 'none.pem') });
+  t.ok(absent.success, 'a file of another machine');
+});
+
+t.test('TLS 1.2 has no suite in CBC mode unless cipher_suites names it', async (t) => {
+  const cbc = { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-ECDSA-AES128-SHA' } as const;
+  const gcm = { maxVersion: 'TLSv1.2', ciphers: 'ECDHE-ECDSA-AES128-GCM-SHA256' } as const;
+  const usual = await listening(t, SERVER);
+  t.equal((await get(usual.url, gcm)).status, 200);
+  await t.rejects(get(usual.url, cbc), { message: /handshake failure/i });
+  const old = await listening(t, {
+    ...SERVER,
+    cipher_suites: ['TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA'],
+  });
+  t.equal((await get(old.url, cbc)).status, 200);
+  await t.rejects(get(old.url, gcm), { message: /handshake failure/i });
+  t.equal((await get(old.url, { minVersion: 'TLSv1.3' })).status, 200);
+  t.notOk(serverTls().safeParse({ ...SERVER, cipher_suites: ['NULL-MD5'] }).success);
+});
+
 t.test('names the file that cannot be used', async (t) => {
   const open = (tls: object) =>
     openTls(serverTls().parse(tls), {

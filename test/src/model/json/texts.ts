@@ -19,7 +19,7 @@ const character = fc.oneof(
 export const inside = fc.array(character, { maxLength: 6 }).map((parts) => parts.join(''));
 
 /** Numbers as JSON.stringify writes them. */
-export const canonicalNumber = fc
+const canonicalNumber = fc
   .oneof(fc.integer(), fc.double({ noNaN: true, noDefaultInfinity: true }))
   .map((value) => JSON.stringify(value));
 

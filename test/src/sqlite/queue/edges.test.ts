@@ -40,7 +40,7 @@ function opener(
   return { open, logger };
 }
 
-/** Bytes that do not repeat: what stands in a file is told apart. */
+/** Bytes that do not repeat, so that each body is recognizable in a file. */
 function bigBatch(bytes: number): SealedBatch {
   return nativeBatch(1, { body: randomBytes(bytes) });
 }
@@ -144,7 +144,7 @@ t.test('a disk without any room is drained, and then taken from again', async (t
     );
   }
   t.ok(kept.length > 5 && kept.length < 60, `${kept.length} were taken`);
-  // Somebody else takes every byte that is left.
+  // Another program takes all remaining bytes.
   const filler = join(directory, 'filler');
   t.throws(() => writeFileSync(filler, Buffer.alloc(24 << 20)), { code: 'ENOSPC' });
   const seen: string[] = [];
@@ -197,7 +197,7 @@ function damage(file: string, body: Buffer): void {
   writeFileSync(file, content);
 }
 
-t.test('a damaged entry is set aside, counted, and stops nobody', async (t) => {
+t.test('quarantines and counts a damaged entry without stopping the others', async (t) => {
   const directory = t.testdir({});
   const { open, logger } = opener(t, directory);
   const first = await open();

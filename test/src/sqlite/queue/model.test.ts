@@ -234,7 +234,7 @@ const STEPS = [
   fc.constant(null).map(drop),
   fc.constantFrom(5, 50, 500).map(wait),
 ];
-// Opening anew takes far longer than everything else, so there is less of it.
+// Reopening takes far longer than any other command, so it is rarer.
 const REOPEN = fc.constantFrom('close' as const, 'crash' as const, 'crash' as const).map(reopen);
 const COMMANDS = [...STEPS, ...STEPS, REOPEN];
 const RUNS = Number(process.env.MODEL_RUNS ?? 4);

@@ -92,31 +92,34 @@ t.test('leftovers are shared out among the workers', async (t) => {
   t.same(found.flat().sort(), left.sort());
 });
 
-t.test('what comes meanwhile goes to the own queue, and is delivered after the rest', async (t) => {
-  const { leave, open, directory } = room(t);
-  const [old = ''] = await leave(1);
-  const { storage, queue } = await open({ index: 1, count: 2 });
-  const told = new Promise<void>((resolve) => queue.onAvailable(BRANCH, resolve));
-  const batch = nativeBatch(1);
-  await queue.append(batch);
-  await told;
-  t.equal(queue.stats().branches[0]?.entries, 2);
-  t.equal(queue.stats().branches[0]?.items, 2);
-  const entries = await lease(queue);
-  t.same(
-    entries.map((entry) => entry.batch.id),
-    [old, batch.id],
-  );
-  t.equal(new Set(entries.map(({ seq }) => seq)).size, 2, 'no number stands for two entries');
-  const [first, second] = entries;
-  if (first === undefined || second === undefined) return;
-  await queue.nack(BRANCH, first, 0, 'not yet');
-  await queue.ack(BRANCH, [second]);
-  const [again] = await lease(queue);
-  t.match(again, { attempts: 1, batch: { id: old } });
-  await storage.close();
-  t.ok(existsSync(join(directory, 'queue.db')), 'no file is deleted');
-});
+t.test(
+  'appends to its own queue while leftovers are delivered, and delivers it afterwards',
+  async (t) => {
+    const { leave, open, directory } = room(t);
+    const [old = ''] = await leave(1);
+    const { storage, queue } = await open({ index: 1, count: 2 });
+    const told = new Promise<void>((resolve) => queue.onAvailable(BRANCH, resolve));
+    const batch = nativeBatch(1);
+    await queue.append(batch);
+    await told;
+    t.equal(queue.stats().branches[0]?.entries, 2);
+    t.equal(queue.stats().branches[0]?.items, 2);
+    const entries = await lease(queue);
+    t.same(
+      entries.map((entry) => entry.batch.id),
+      [old, batch.id],
+    );
+    t.equal(new Set(entries.map(({ seq }) => seq)).size, 2, 'no number stands for two entries');
+    const [first, second] = entries;
+    if (first === undefined || second === undefined) return;
+    await queue.nack(BRANCH, first, 0, 'not yet');
+    await queue.ack(BRANCH, [second]);
+    const [again] = await lease(queue);
+    t.match(again, { attempts: 1, batch: { id: old } });
+    await storage.close();
+    t.ok(existsSync(join(directory, 'queue.db')), 'no file is deleted');
+  },
+);
 
 t.test('dead letters of a leftover are listed, replayed and dropped like the own', async (t) => {
   const { leave, open } = room(t);

@@ -1,0 +1,13 @@
+import { defineProcessor } from '../../src/component/factory.ts';
+import { config } from './config.ts';
+import { createProcessor } from './processor.ts';
+
+export const factory = defineProcessor({
+  kind: 'processor',
+  type: 'filter',
+  stability: 'beta',
+  description: 'Drops observations by name, kind, status, scope and attributes',
+  config,
+  data: { accepts: ['received'], emits: 'same' },
+  create: createProcessor,
+});

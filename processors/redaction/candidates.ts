@@ -1,0 +1,89 @@
+/** Bits for the findings of the prefilter at a place. They select the rules that search there. */
+export const Cause = {
+  API_KEY: 1,
+  JWT: 2,
+  PRIVATE_KEY: 4,
+  EMAIL: 8,
+  PHONE: 16,
+  /** A long run of digits, or of digits and capitals: a card, an IBAN, the id of an AWS key. */
+  RUN: 32,
+  /** A name whose value is secret. */
+  NAME: 64,
+  /** The text that a pattern of the configuration starts with. */
+  PATTERN: 128,
+  /** A character that any rule may need is spelled as a JSON escape. */
+  ESCAPE: 255,
+} as const;
+
+/**
+ * A place stands for all of the same cause in the bytes behind it, up to this distance: a body full of `@`
+ * costs no memory for each.
+ */
+export const SPACING = 256;
+
+/** Places in a body at which something may have to be redacted. */
+export class Candidates {
+  /** A place and its cause in one number: `position * 256 + cause`. */
+  #entries = new Float64Array(64);
+  #count = 0;
+  /** Where `has` goes on. */
+  #next = 0;
+  readonly #lastOfCause = new Float64Array(256).fill(-SPACING);
+
+  get count(): number {
+    return this.#count;
+  }
+
+  add(position: number, cause: number): void {
+    if (position - (this.#lastOfCause[cause] ?? 0) < SPACING) return;
+    this.#lastOfCause[cause] = position;
+    if (this.#count === this.#entries.length) {
+      const larger = new Float64Array(this.#count * 2);
+      larger.set(this.#entries);
+      this.#entries = larger;
+    }
+    this.#entries[this.#count++] = position * 256 + cause;
+  }
+
+  /** Puts the places in order, before `within` is asked. */
+  sort(): void {
+    this.#entries.subarray(0, this.#count).sort();
+  }
+
+  /** Places in the bytes [start,end), and places so close before them that they stand for further ones. */
+  *within(start: number, end: number): Generator<{ position: number; cause: number }> {
+    for (let i = this.#firstFrom(start - SPACING); i < this.#count; i++) {
+      const entry = this.#entries[i] ?? 0;
+      const position = Math.floor(entry / 256);
+      if (position >= end) return;
+      yield { position: Math.max(position, start), cause: entry % 256 };
+    }
+  }
+
+  /** The causes of the places in [start,end), joined; 0 without a place. */
+  causesIn(start: number, end: number): number {
+    let causes = 0;
+    for (const { cause } of this.within(start, end)) causes |= cause;
+    return causes;
+  }
+
+  /** Whether there is any. Cheap for ranges in ascending order. */
+  has(start: number, end: number): boolean {
+    const least = (start - SPACING) * 256;
+    if ((this.#entries[this.#next - 1] ?? -1) >= least)
+      this.#next = this.#firstFrom(start - SPACING);
+    while (this.#next < this.#count && (this.#entries[this.#next] ?? 0) < least) this.#next++;
+    return this.#next < this.#count && (this.#entries[this.#next] ?? 0) < end * 256;
+  }
+
+  #firstFrom(position: number): number {
+    let low = 0;
+    let high = this.#count;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#entries[middle] ?? 0) < position * 256) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+}

@@ -1,0 +1,183 @@
+import { type Finding, matchEnd } from './rules/finding.ts';
+import type { SecretNames } from './secret-names.ts';
+import { startsWord } from './secret-names.ts';
+
+/** A secret value in a text, with the group of the name in front of it. */
+export type NamedValue = Finding & {
+  readonly group: number;
+  /** It is a number without quotes, so asterisks would break JSON around it. */
+  readonly isNumber: boolean;
+};
+
+/**
+ * Values behind secret names in a text that may be anything: JSON, code, headers, environment variables, URLs.
+ *
+ *   "password": "hunter2"          members of objects, in either quotes; everything in a list or an object
+ *   token = "abc"                  assignments of a quoted text
+ *   Authorization: Bearer abc      at the start of a line or of a quoted text, up to its end
+ *   … authorization: Bearer abc    anywhere, if an authentication scheme follows
+ *   API_KEY=abc                    in capitals, at the start of a line, or behind `?`, `&` or `;`
+ */
+export function namedValueFinder(names: SecretNames): (text: string) => NamedValue[] {
+  const pattern = new RegExp(`(${names.source})(["'\`]?\\]?)(?:\\s{0,16})(:|=>?)`, 'gi');
+  return (text) => {
+    const found: NamedValue[] = [];
+    pattern.lastIndex = 0;
+    for (let match = pattern.exec(text); match !== null; match = pattern.exec(text)) {
+      const { index } = match;
+      const place = startsWord(text, index) ? placeOf(text, match) : undefined;
+      const name = place && names.match(place.name);
+      const value = place && name && valueBehind(text, place);
+      for (const { start, end, isNumber = false } of value?.parts ?? []) {
+        if (end === start || (isNumber && name?.isExact !== true)) continue;
+        found.push({ start, end, group: name?.group ?? 0, isNumber });
+      }
+      pattern.lastIndex = Math.max(value?.end ?? 0, index + 1);
+    }
+    return found;
+  };
+}
+
+/** A name, what is around it, and where its value may start. */
+type Place = {
+  readonly name: string;
+  /** The character in front of the name; empty at the start of the text. */
+  readonly before: string;
+  /** The quote, bracket or both behind the name. */
+  readonly close: string;
+  readonly separator: ':' | '=';
+  readonly start: number;
+};
+
+type Part = Finding & { readonly isNumber?: boolean };
+type Value = { readonly parts: readonly Part[]; readonly end: number };
+
+const NAME_CHARACTER = /[\p{L}\p{N}_.$/-]/u;
+const MAX_NAME = 128;
+const QUOTE = /^["'`]$/;
+
+function placeOf(text: string, match: RegExpExecArray): Place {
+  const [matched, entry = '', close = '', separator] = match;
+  const { index } = match;
+  let nameStart = index;
+  while (index - nameStart < MAX_NAME && NAME_CHARACTER.test(text[nameStart - 1] ?? ''))
+    nameStart--;
+  return {
+    name: text.slice(nameStart, index + entry.length),
+    before: text[nameStart - 1] ?? '',
+    close,
+    separator: separator === ':' ? ':' : '=',
+    start: index + matched.length,
+  };
+}
+
+function valueBehind(
+  text: string,
+  { name, before, close, separator, start }: Place,
+): Value | undefined {
+  const at = matchEnd(SPACE, text, start) ?? start;
+  if (close !== '') {
+    if (!QUOTE.test(before)) return undefined;
+    return close === before ? memberValue(text, at) : quotedValue(text, at);
+  }
+  const isHead = before === '' || /[\n\r"'`]/.test(before);
+  if (separator === ':') {
+    if (!isHead) return schemeValue(text, start);
+    return headerValue(text, start, QUOTE.test(before) ? before : '');
+  }
+  const isVariable = isHead || /[?&;]/.test(before) || !/\p{Ll}/u.test(name);
+  return quotedValue(text, at) ?? (isVariable ? wordValue(text, start) : undefined);
+}
+
+const SPACE = /\s*/y;
+
+/** A quote that opens a text, with the prefixes that Python has. */
+const OPENING = /(?:[bruf]|br|rb)?(["'`])/iy;
+
+function quotedValue(text: string, start: number): Value | undefined {
+  OPENING.lastIndex = start;
+  const quote = OPENING.exec(text)?.[1];
+  if (quote === undefined) return undefined;
+  const from = OPENING.lastIndex;
+  const end = closingQuote(text, from, quote);
+  return { parts: [{ start: from, end }], end };
+}
+
+/** The end of a quoted text: its line's end if it is cut off. Only a template literal has several lines. */
+function closingQuote(text: string, start: number, quote: string): number {
+  for (let at = start; at < text.length; at++) {
+    const character = text[at];
+    if (character === quote || (character === '\n' && quote !== '`')) return at;
+    if (character === '\\') at++;
+  }
+  return text.length;
+}
+
+const CONSTANT = /(?:true|false|null|none|undefined)\b/iy;
+const NUMBER = /-?[0-9][0-9.eE+-]*/y;
+const BARE_WORD = /[^\s,;}\])]+/y;
+
+/** The value of a member of an object; undefined for constants. */
+function memberValue(text: string, start: number): Value | undefined {
+  if (text[start] === '{' || text[start] === '[') return containerValue(text, start);
+  const quoted = quotedValue(text, start);
+  if (quoted !== undefined) return quoted;
+  if (matchEnd(CONSTANT, text, start) !== undefined) return undefined;
+  const numberEnd = matchEnd(NUMBER, text, start);
+  const end = numberEnd ?? matchEnd(BARE_WORD, text, start);
+  if (end === undefined) return undefined;
+  return { parts: [{ start, end, isNumber: numberEnd !== undefined }], end };
+}
+
+/** Every text and number in a list or an object, except the names of members. */
+function containerValue(text: string, start: number): Value {
+  const parts: Part[] = [];
+  let depth = 0;
+  let at = start;
+  do {
+    const character = text[at] ?? '';
+    if (QUOTE.test(character)) {
+      const end = closingQuote(text, at + 1, character);
+      if (text[matchEnd(SPACE, text, end + 1) ?? end] !== ':') parts.push({ start: at + 1, end });
+      at = end;
+    } else if (/[[{]/.test(character)) {
+      depth++;
+    } else if (/[\]}]/.test(character)) {
+      depth--;
+    } else {
+      const end = matchEnd(NUMBER, text, at);
+      if (end !== undefined) parts.push({ start: at, end, isNumber: true });
+      at = (end ?? at + 1) - 1;
+    }
+    at++;
+  } while (depth > 0 && at < text.length);
+  return { parts, end: Math.min(at, text.length) };
+}
+
+const SCHEME = /[ \t]{0,16}(?:Bearer|Basic|Digest|Token|Api-?Key|Negotiate)[ \t]+/iy;
+const CREDENTIAL = /[^\s"'`,;<>]+/y;
+
+/** The credential behind an authentication scheme. */
+function schemeValue(text: string, start: number): Value | undefined {
+  const from = matchEnd(SCHEME, text, start);
+  const end = from === undefined ? undefined : matchEnd(CREDENTIAL, text, from);
+  if (from === undefined || end === undefined) return undefined;
+  return { parts: [{ start: from, end }], end };
+}
+
+const BLANK = /[ \t]*/y;
+const LINE = { '': /[^\n\r]*/y, '"': /[^\n\r"]*/y, "'": /[^\n\r']*/y, '`': /[^\n\r`]*/y } as const;
+
+/** The rest of the line, or of the quoted text that the name starts. A scheme in front of it stays. */
+function headerValue(text: string, start: number, quote: string): Value | undefined {
+  const from = matchEnd(SCHEME, text, start) ?? matchEnd(BLANK, text, start) ?? start;
+  const end = matchEnd(LINE[quote as keyof typeof LINE], text, from) ?? from;
+  return end > from ? { parts: [{ start: from, end }], end } : undefined;
+}
+
+const WORD = /[^\s"'`&#;<>]+/y;
+
+function wordValue(text: string, start: number): Value | undefined {
+  const end = matchEnd(WORD, text, start);
+  return end === undefined ? undefined : { parts: [{ start, end }], end };
+}

@@ -1,0 +1,178 @@
+import type { ReceivedBatch } from '../../src/model/batch.ts';
+import { itemRangeOf, visitSharedTexts, visitTexts } from '../../src/model/formats.ts';
+import type { TextField, TextVisitor } from '../../src/model/texts.ts';
+import {
+  type EditedRange,
+  isOpen,
+  type MaskedRange,
+  mask,
+  type Replacement,
+  replace,
+  SHARED,
+} from '../../src/model/verbs.ts';
+import { Candidates } from './candidates.ts';
+import type { RedactionConfig } from './config.ts';
+import type { Match } from './match.ts';
+import { CHUNK_BYTES, type Prefilter, prefilter } from './prefilter.ts';
+import { replacementOf } from './replacement.ts';
+import { Search } from './search.ts';
+import type { NameMatch } from './secret-names.ts';
+import { formsOf } from './text-forms.ts';
+import { TextList } from './text-list.ts';
+
+/**
+ * Redacts batches by one configuration.
+ *
+ *   body ── prefilter ── candidates ── items that have some ── their texts ── search ── mask, replace
+ *                            └─ none: the body stays as it is
+ */
+export class Redactor {
+  readonly #search: Search;
+  readonly #fields: ReadonlySet<TextField>;
+  readonly #hashKey: string | undefined;
+  readonly #matched: (rule: string) => void;
+  readonly #prefilters = new Map<ReceivedBatch['format'], Prefilter>();
+
+  /** `matched` is called for every match, with its rule. */
+  constructor(config: RedactionConfig, matched: (rule: string) => void) {
+    this.#matched = matched;
+    this.#search = new Search(config);
+    this.#fields = new Set(config.fields);
+    this.#hashKey = config.hash_key;
+  }
+
+  /** Yields after at most a few milliseconds of work, so that other requests can be served. */
+  *redact(batch: ReceivedBatch): Generator<undefined, void> {
+    const { index } = batch;
+    const candidates = yield* this.#candidatesIn(batch);
+    const { needsEveryText } = this.#search;
+    if (candidates.count === 0 && !needsEveryText) return;
+    for (let item = 0; item < index.count; item++) {
+      const { start, end } = itemRangeOf(index, item);
+      if (!isOpen(batch, item) || !(needsEveryText || candidates.has(start, end))) continue;
+      yield* this.#redactItem(batch, item, candidates);
+    }
+    yield* this.#redactItem(batch, SHARED, candidates);
+  }
+
+  *#candidatesIn({ format, index: { bytes } }: ReceivedBatch): Generator<undefined, Candidates> {
+    const known = this.#prefilters.get(format) ?? prefilter(format, this.#search);
+    this.#prefilters.set(format, known);
+    const candidates = new Candidates();
+    for (let start = 0; start < bytes.length; start += CHUNK_BYTES) {
+      known.scan(bytes, start, Math.min(bytes.length, start + CHUNK_BYTES), candidates);
+      yield;
+    }
+    candidates.sort();
+    return candidates;
+  }
+
+  *#redactItem(
+    batch: ReceivedBatch,
+    item: number,
+    candidates: Candidates,
+  ): Generator<undefined, void> {
+    const { bytes } = batch.index;
+    const { texts, numbers } = this.#visited(batch, item, candidates);
+    mask(batch, numbers);
+    let count = 0;
+    for (const text of texts) {
+      if (text.group !== undefined) {
+        this.#apply(batch, item, [this.#search.wholeText(bytes, text, text.group)]);
+      } else {
+        const isLong = text.end - text.start > LONG_TEXT;
+        for (const matches of this.#search.matches(bytes, text, candidates)) {
+          this.#apply(batch, item, matches);
+          if (isLong) yield;
+        }
+      }
+      if (++count % TEXTS_PER_TURN === 0) yield;
+    }
+  }
+
+  /** The texts of an item that are searched or below secret names, and its secret numbers. */
+  #visited(
+    { format, index }: ReceivedBatch,
+    item: number,
+    candidates: Candidates,
+  ): { readonly texts: TextList; readonly numbers: readonly MaskedRange[] } {
+    const { bytes } = index;
+    const { names, needsEveryText } = this.#search;
+    const isJson = format !== 'otlp_proto';
+    const texts = new TextList();
+    const numbers: MaskedRange[] = [];
+    const secrets = new SecretKeys();
+    const visitor: TextVisitor = {
+      marks: (start, end) => {
+        const spelled = bytes.toString('utf8', start, end);
+        const isEscaped = isJson && spelled.includes('\\');
+        // A key is a text, too: of a map from addresses, for instance.
+        if (needsEveryText || candidates.has(start, end)) {
+          texts.add(start, end, isEscaped, undefined);
+        }
+        const name = isEscaped ? unescaped(bytes, start, end) : spelled;
+        return secrets.enter(start, names.match(name));
+      },
+      text: ({ field, start, end, isEscaped, isMarked, keyStart }) => {
+        if (start === end || !this.#fields.has(field)) return;
+        const group = isMarked ? secrets.groupOf(keyStart) : undefined;
+        if (isMarked || needsEveryText || candidates.has(start, end)) {
+          texts.add(start, end, isEscaped, group);
+        }
+      },
+      scalar: ({ start, end, form }) => {
+        if (!secrets.isNumberSecret) return;
+        this.#matched('keys');
+        numbers.push({ item, start, end, form });
+      },
+    };
+    if (item === SHARED) visitSharedTexts(index, visitor);
+    else visitTexts(index, item, visitor);
+    return { texts, numbers };
+  }
+
+  #apply(batch: ReceivedBatch, item: number, matches: readonly Match[]): void {
+    const masked: EditedRange[] = [];
+    const replaced: Replacement[] = [];
+    for (const match of matches) {
+      const { start, end } = match;
+      this.#matched(match.rule);
+      const bytes = replacementOf(match, this.#hashKey);
+      if (bytes === undefined) masked.push({ item, start, end });
+      else replaced.push({ item, start, end, bytes });
+    }
+    mask(batch, masked);
+    replace(batch, replaced);
+  }
+}
+
+/** Longer texts are searched in several turns. */
+const LONG_TEXT = 4_096;
+const TEXTS_PER_TURN = 64;
+
+/** The secret keys of an item, while it is visited. */
+class SecretKeys {
+  /** By the start of the key; those of group 0 are left out. */
+  readonly #groups = new Map<number, number>();
+  /**
+   * The key that was entered last is an entry of the configuration, without words in front of it: only then is a
+   * number a secret. A `time_to_first_token` is none.
+   */
+  isNumberSecret = false;
+
+  enter(start: number, match: NameMatch | undefined): boolean {
+    this.isNumberSecret = match?.isExact === true;
+    if (match !== undefined && match.group > 0) this.#groups.set(start, match.group);
+    return match !== undefined;
+  }
+
+  /** The group of a text's nearest key, or 0 if only a key around it is a secret name. */
+  groupOf(keyStart: number): number {
+    return this.#groups.get(keyStart) ?? 0;
+  }
+}
+
+function unescaped(bytes: Buffer, start: number, end: number): string {
+  const [form] = formsOf(bytes, start, end, true);
+  return form?.text ?? '';
+}

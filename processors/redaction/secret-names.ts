@@ -1,0 +1,81 @@
+/**
+ * Names whose values are secret, whatever they look like. An entry matches a name that is equal or ends with
+ * it as words: `api_key` matches `apiKey`, `X-Api-Key` and `OPENAI_API_KEY`, `token` matches `access_token` but
+ * neither `tokens` nor `token_count`. The case of ASCII letters does not count.
+ */
+export type SecretNames = {
+  match(name: string): NameMatch | undefined;
+  /** Source of a regular expression for any entry in a text; `startsWord` decides about its start. */
+  readonly source: string;
+  /** The same for UTF-8 bytes read as Latin-1; what is not ASCII may also be a JSON escape. */
+  readonly byteSource: string;
+};
+
+export type NameMatch = {
+  /** Position of the entry's group in the list that was given. */
+  readonly group: number;
+  /** The name is the entry, without words in front of it. */
+  readonly isExact: boolean;
+};
+
+/** Longer names are compared by their end. */
+const MAX_NAME = 256;
+/** Names that are remembered: an application has few, and they occur in every item. */
+const MAX_KNOWN = 2_048;
+
+/** Groups of entries; of several entries that match, the first counts. */
+export function secretNames(groups: readonly (readonly string[])[]): SecretNames {
+  const entries = groups.flatMap((names, group) => names.map((name) => ({ group, name })));
+  const tails = entries.map(({ group, name }) => {
+    return { group, pattern: new RegExp(`(?:${sourceOf(name, quoted)})$`, 'i') };
+  });
+  const known = new Map<string, NameMatch | undefined>();
+  const matchOf = (name: string): NameMatch | undefined => {
+    for (const { group, pattern } of tails) {
+      const start = pattern.exec(name)?.index;
+      if (start !== undefined && startsWord(name, start)) return { group, isExact: start === 0 };
+    }
+    return undefined;
+  };
+  return {
+    match(name) {
+      if (name.length > MAX_NAME) return matchOf(name.slice(-MAX_NAME));
+      if (known.has(name)) return known.get(name);
+      if (known.size === MAX_KNOWN) known.clear();
+      const match = matchOf(name);
+      known.set(name, match);
+      return match;
+    },
+    source: entries.map(({ name }) => sourceOf(name, quoted)).join('|') || NOTHING,
+    byteSource: entries.map(({ name }) => sourceOf(name, byteSourceOf)).join('|') || NOTHING,
+  };
+}
+
+const NOTHING = '(?!)';
+
+/** Between the words of an entry there is a separator, or none as in `apiKey`. */
+function sourceOf(name: string, wordSource: (word: string) => string): string {
+  const words = name.split(/[-_. ]+/).filter((word) => word !== '');
+  return words.map(wordSource).join('[-_. ]?');
+}
+
+function quoted(word: string): string {
+  return word.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
+}
+
+function byteSourceOf(word: string): string {
+  return Array.from(word, (character) => {
+    if (character < '\u0080') return quoted(character);
+    const escapes = Array.from({ length: character.length }, (_, i) => {
+      return `\\\\+u${character.charCodeAt(i).toString(16).padStart(4, '0')}`;
+    });
+    return `(?:${Buffer.from(character).toString('latin1')}|${escapes.join('')})`;
+  }).join('');
+}
+
+/** Whether a word starts at `at`: at the start, behind a separator, or at a capital behind a small letter. */
+export function startsWord(text: string, at: number): boolean {
+  const before = text[at - 1];
+  if (before === undefined || !/[\p{L}\p{N}]/u.test(before)) return true;
+  return /[\p{Ll}\p{N}]/u.test(before) && /\p{Lu}/u.test(text[at] ?? '');
+}

@@ -1,0 +1,39 @@
+import { join } from 'node:path';
+import type { ServiceConfig } from '../config/config.ts';
+import { writePrivateFile } from '../control/private-file.ts';
+import type { FirstProject } from '../tenancy/bootstrap.ts';
+import type { ConfigOptions } from './configuration.ts';
+import { makeControlDirectory } from './daemon.ts';
+import type { Terminal } from './terminal.ts';
+
+const FILE = 'first-key';
+
+/** The project of a new store, and where its key is: in the output, or in a file. */
+export type PlacedKey = {
+  readonly project: FirstProject['project'];
+  readonly token: string;
+  /** Undefined if the output may have the key. */
+  readonly file: string | undefined;
+};
+
+/**
+ * Decides where the key of a new store is shown. Only a person at a terminal reads the output once: a journal, a
+ * container's log or a pipe would keep the key, so it goes to a file that only this user can read.
+ */
+export async function placeFirstKey(
+  { project, token }: FirstProject,
+  mayPrint: boolean,
+  config: ServiceConfig,
+  options: ConfigOptions,
+  place: Pick<Terminal, 'cwd' | 'env'>,
+): Promise<PlacedKey> {
+  if (mayPrint) return { project, token, file: undefined };
+  const file = join(makeControlDirectory(config, options, place), FILE);
+  await writePrivateFile(file, `${token}\n`);
+  return { project, token, file };
+}
+
+/** The key as a word of a POSIX shell. The value of a file stays out of the printed text. */
+export function keyInShell({ token, file }: PlacedKey): string {
+  return file === undefined ? token : `$(cat '${file.replaceAll("'", `'\\''`)}')`;
+}

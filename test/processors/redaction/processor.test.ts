@@ -1,0 +1,276 @@
+import { gunzipSync, gzipSync } from 'node:zlib';
+import fc from 'fast-check';
+import t from 'tap';
+import { config } from '../../../processors/redaction/config.ts';
+import { CHUNK_BYTES } from '../../../processors/redaction/prefilter.ts';
+import { createProcessor } from '../../../processors/redaction/processor.ts';
+import { RULE_NAMES } from '../../../processors/redaction/rules.ts';
+import { observe } from '../../../src/model/formats.ts';
+import { requestContext } from '../../../src/model/request-context.ts';
+import { seal } from '../../../src/model/seal.ts';
+import { applyEdits, takeEdited } from '../../../src/model/verbs.ts';
+import { nativeBatch, nativeEvent, otlpBatch, rawBatch, received } from '../../helper/batches.ts';
+import { decodeRequest, encodeRequest, requestOf } from '../../helper/otlp-proto.ts';
+import { recordingMetrics, testSettings } from '../../helper/settings.ts';
+import { type Fill, FORMATS, filledBody } from './formats.ts';
+import { redacted, redactedBatch } from './redacting.ts';
+import { SECRETS } from './secrets.ts';
+
+const HASH_KEY = '0123456789abcdef';
+
+/** A different text for each place. */
+function numbered(secret: (n: number) => string): { fill: Fill; all: Map<string, string> } {
+  const all = new Map<string, string>();
+  return {
+    all,
+    fill: (place) => {
+      const text = secret(all.size);
+      all.set(text, place);
+      return `<${text}>`;
+    },
+  };
+}
+
+/** Where a text is still found, as it is. */
+function left(body: Buffer, all: ReadonlyMap<string, string>): string[] {
+  return [...all].filter(([text]) => body.includes(text)).map(([, place]) => place);
+}
+
+for (const format of FORMATS) {
+  t.test(`${format}: a secret is redacted in every text and name, by every action`, async (t) => {
+    for (const action of ['mask', 'hash', 'remove']) {
+      const { fill, all } = numbered((n) => `jane${n}@example.com`);
+      const body = filledBody(format, fill);
+      t.same(left(body, new Map([...all].slice(0, 5))), [...all.values()].slice(0, 5));
+      const result = redacted(format, body, { rules: { email: action }, hash_key: HASH_KEY });
+      t.same(left(result, all), [], action);
+      t.equal(result.length === body.length, action === 'mask', 'only a mask keeps the length');
+    }
+  });
+
+  t.test(`${format}: every rule is searched in it`, async () => {
+    for (const rule of RULE_NAMES) {
+      const rules = { phone: 'mask' };
+      fc.assert(
+        fc.property(SECRETS[rule], (secret) => {
+          const json = JSON.stringify(secret).slice(1, -1);
+          const result = redacted(
+            format,
+            filledBody(format, () => ` ${secret} `),
+            { rules },
+          );
+          return !result.includes(secret) && !result.includes(json);
+        }),
+        { numRuns: 10 },
+      );
+    }
+  });
+
+  t.test(`${format}: a body without a match stays as it was sent`, async (t) => {
+    const body = filledBody(format, (place) => `nothing in ${place.replace('token', '')}`);
+    const batch = redactedBatch(format, body);
+    t.ok(batch.body.equals(body));
+    t.equal(batch.changes, undefined, 'no verb was called');
+  });
+}
+
+t.test('a compressed body stays compressed unless something is redacted', async (t) => {
+  const settings = testSettings('processor', 'redaction');
+  const processor = createProcessor(settings, config.parse({}));
+  for (const [name, isRedacted] of [
+    ['chat', false],
+    ['jane@example.com', true],
+  ] as const) {
+    const batch = received(nativeBatch([nativeEvent({ name })], { encoding: 'gzip' }));
+    const before = batch.body;
+    await processor.process?.(batch, requestContext());
+    applyEdits(batch);
+    const sealed = seal(batch, requestContext());
+    t.equal(sealed.encoding, isRedacted ? 'identity' : 'gzip');
+    t.equal(sealed.body === before, !isRedacted);
+    t.equal(sealed.body.includes(name), false);
+  }
+});
+
+t.test('fields selects what is searched', async (t) => {
+  const { fill, all } = numbered((n) => `jane${n}@example.com`);
+  const body = filledBody('native', fill);
+  const result = redacted('native', body, { fields: ['outputs', 'error'] });
+  const redactedPlaces = [...all]
+    .filter(([text]) => !result.includes(text))
+    .map(([, place]) => place);
+  const names = redactedPlaces.filter((place) => place.endsWith(' name'));
+  const texts = redactedPlaces.filter((place) => !place.endsWith(' name'));
+  t.ok(texts.length >= 8 && texts.every((place) => /^(outputs|error)/.test(place)), texts.join());
+  t.ok(names.length > 0, 'names belong to no field');
+});
+
+t.test('ids, times and enumerations stay, and the events can still be read', async (t) => {
+  const ids = {
+    id: 'jane@example.com',
+    trace_id: '4111111111111111',
+    parent_id: 'bob@example.com',
+  };
+  const batch = redactedBatch('native', {
+    events: [nativeEvent({ ...ids, name: 'x@example.com' })],
+  });
+  const [observation] = observe(seal(batch, requestContext()));
+  t.match(observation, { id: ids.id, traceId: ids.trace_id, parentId: ids.parent_id });
+  t.equal(observation?.name, '*************');
+});
+
+t.test('everything below a secret name is redacted, at any depth', async (t) => {
+  const inputs = {
+    password: 'a1',
+    Secret: { list: ['b2', { x: 'c3' }], n: 4 },
+    'x-api-key': ['d5'],
+    tokens: 'keep',
+    token: 12345,
+    time_to_first_token: 0.25,
+  };
+  const result = JSON.parse(redacted('native', { events: [{ inputs }] }).toString());
+  t.same(result.events[0].inputs, {
+    password: '**',
+    Secret: { list: ['**', { x: '**' }], n: 4 },
+    'x-api-key': ['**'],
+    tokens: 'keep',
+    token: 0,
+    time_to_first_token: 0.25,
+  });
+});
+
+t.test(
+  'attributes and entries of lists with a secret key are redacted in both encodings',
+  async (t) => {
+    const secrets = [
+      {
+        key: 'http.request.header.authorization',
+        value: { arrayValue: { values: [{ stringValue: 'Bearer a1' }] } },
+      },
+      {
+        key: 'password',
+        value: { kvlistValue: { values: [{ key: 'x', value: { stringValue: 'b2' } }] } },
+      },
+      {
+        key: 'map',
+        value: { kvlistValue: { values: [{ key: 'apiKey', value: { stringValue: 'c3' } }] } },
+      },
+      { key: 'token', value: { intValue: '12345' } },
+      { key: 'gen_ai.usage.input_tokens', value: { intValue: '77' } },
+    ];
+    const request = requestOf([
+      {
+        traceId: '0af7651916cd43dd8448eb211c80319c',
+        spanId: 'b7ad6b7169203331',
+        attributes: secrets,
+      },
+    ]);
+    const json = redacted('otlp_json', request).toString();
+    const proto = JSON.stringify(decodeRequest(redacted('otlp_proto', encodeRequest(request))));
+    for (const result of [json, proto]) {
+      t.notMatch(result, /Bearer a1|"b2"|"c3"|12345/);
+      t.match(result, /77/);
+    }
+  },
+);
+
+t.test('an attribute whose value comes before its key is redacted in OTLP JSON', async (t) => {
+  const request = JSON.stringify(
+    requestOf([{ traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' }]),
+  ).replace('"spanId"', '"attributes":[{"value":{"stringValue":"a1"},"key":"password"}],"spanId"');
+  t.equal(redacted('otlp_json', request).toString(), request.replace('a1', '**'));
+});
+
+t.test('a secret is found wherever chunks and windows of a long text begin and end', async () => {
+  const filler = 'lorem ipsum dolor sit amet '.repeat(CHUNK_BYTES / 20);
+  const at = fc.oneof(
+    fc.integer({ min: -600, max: 600 }).map((distance) => CHUNK_BYTES + distance),
+    fc.integer({ min: 0, max: filler.length }),
+  );
+  const secret = fc.oneof(...Object.values(SECRETS));
+  fc.assert(
+    fc.property(at, secret, secret, (position, first, second) => {
+      const text = `${filler.slice(0, position)} ${first} x ${second} ${filler.slice(position)}`;
+      const body = redacted('native', { events: [{ inputs: text }] }, { rules: { phone: 'mask' } });
+      const result = JSON.parse(body.toString()).events[0].inputs as string;
+      return !result.includes(first) && !result.includes(second);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+t.test('a key longer than any window is redacted as a whole', async (t) => {
+  const block = `-----BEGIN PRIVATE KEY-----\n${`${'A'.repeat(64)}\n`.repeat(200)}-----END PRIVATE KEY-----`;
+  const text = `${'x '.repeat(5_000)}${block}${' y'.repeat(5_000)}`;
+  const result = JSON.parse(redacted('native', { events: [{ inputs: text }] }).toString());
+  t.match(result.events[0].inputs, /^(x )+\*+( y)+$/);
+});
+
+t.test('counts edited items, and matches by rule', async (t) => {
+  const metrics = recordingMetrics();
+  const settings = { ...testSettings('processor', 'redaction'), metrics };
+  const patterns = [{ name: 'ticket', pattern: 'TCK-[0-9]{6}' }];
+  const processor = createProcessor(settings, config.parse({ patterns }));
+  const inputs = { a: 'x@example.com', b: 'y@example.com and TCK-123456', token: 'z' };
+  const batch = received(nativeBatch([nativeEvent({ inputs }), nativeEvent({})]));
+  await processor.process?.(batch, requestContext());
+  t.equal(takeEdited(batch), 1);
+  const matches = (rule: string) => metrics.value('tracectl_redaction_matches_total', { rule });
+  t.same([matches('email'), matches('ticket'), matches('keys'), matches('jwt')], [2, 1, 1, 0]);
+});
+
+t.test('a shared text that is redacted edits every item', async (t) => {
+  const span = { traceId: '0af7651916cd43dd8448eb211c80319c', spanId: 'b7ad6b7169203331' };
+  const resource = { attributes: [{ key: 'owner', value: { stringValue: 'a@example.com' } }] };
+  const batch = redactedBatch(
+    'otlp_proto',
+    encodeRequest(requestOf([span, span, span], { resource })),
+  );
+  t.equal(takeEdited(batch), 3);
+});
+
+t.test('rejected items are not searched', async (t) => {
+  const batch = received(otlpBatch([{ name: 'a@example.com' }, { name: 'b@example.com' }]));
+  const { drop } = await import('../../../src/model/verbs.ts');
+  drop(batch, 0, 'test');
+  const processor = createProcessor(testSettings('processor', 'redaction'), config.parse({}));
+  await processor.process?.(batch, requestContext());
+  t.equal(takeEdited(batch), 1);
+});
+
+t.test('a large body is searched in turns, and given up when its client has gone', async (t) => {
+  const settings = testSettings('processor', 'redaction');
+  const processor = createProcessor(
+    { ...settings, clock: { ...settings.clock, now: () => performance.now() * 1000 } },
+    config.parse({}),
+  );
+  const events = Array.from({ length: 200 }, (_, i) =>
+    nativeEvent({ inputs: `x${i}@example.com ${'y '.repeat(2_000)}` }),
+  );
+  const batch = received(nativeBatch(events));
+  let turns = 0;
+  const ticker = setInterval(() => turns++, 0);
+  const work = processor.process?.(batch, requestContext());
+  t.ok(work instanceof Promise);
+  await work;
+  clearInterval(ticker);
+  t.ok(turns > 0, 'timers ran in between');
+  t.notMatch(batch.body.toString(), '@example.com');
+
+  const aborted = new AbortController();
+  const gone = processor.process?.(
+    received(nativeBatch(events)),
+    requestContext({ signal: aborted.signal }),
+  );
+  aborted.abort();
+  await t.rejects(Promise.resolve(gone), { code: 'too_late' });
+});
+
+t.test('gzip of a redacted body is not kept', async (t) => {
+  const body = gzipSync(JSON.stringify({ events: [nativeEvent({ name: 'jane@example.com' })] }));
+  const batch = received(rawBatch('native', body, 1, { encoding: 'gzip' }));
+  const processor = createProcessor(testSettings('processor', 'redaction'), config.parse({}));
+  await processor.process?.(batch, requestContext());
+  t.match(gunzipSync(body).toString(), 'jane@example.com');
+  t.notMatch(batch.body.toString('latin1'), 'jane@example.com');
+});
