@@ -27,7 +27,7 @@ export type AdminServer = {
   close(deadline: AbortSignal): Promise<void>;
 };
 
-export type Listening = {
+type Listening = {
   readonly endpoint: string;
   readonly tls?: ServerTls | undefined;
   /** Further names that a `Host` header may have. */
