@@ -3,7 +3,7 @@ import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import type { FlatRows, Key } from '../../../src/store/rows/observation-row.ts';
-import { keyAt, nameOfKey, ROW_LENGTH } from '../../../src/store/rows/observation-row.ts';
+import { nameOfKey, ROW_LENGTH, rowKeyAt } from '../../../src/store/rows/observation-row.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { StoreDatabase } from '../database.ts';
@@ -234,6 +234,6 @@ function addRun(reads: ReadSet, key: Key): void {
 /** Keys in a flat list of rows; `before` cells precede each row, and `at` is the index of its key. */
 function keysOf(rows: FlatRows, before = 0, at = before): Key[] {
   const keys: Key[] = [];
-  for (let i = at; i < rows.length; i += ROW_LENGTH + before) keys.push(keyAt(rows, i));
+  for (let i = at; i < rows.length; i += ROW_LENGTH + before) keys.push(rowKeyAt(rows, i));
   return keys;
 }

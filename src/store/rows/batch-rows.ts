@@ -1,6 +1,6 @@
 import type { ObservationBatch, SealedBatch } from '../../model/batch.ts';
 import { sourceOf } from '../../model/formats.ts';
-import type { Cell, FlatRows, Key } from './observation-row.ts';
+import type { FlatRows, Key, RowCell } from './observation-row.ts';
 import { keyOfId, rowOf } from './observation-row.ts';
 
 /** The events of one trace. */
@@ -27,9 +27,9 @@ export function rowsOf(
   observations: ObservationBatch['observations'],
   positions: Map<number, number> | undefined,
 ): BatchRows {
-  const traces = new Map<string, { key: Key; longId: string | null; rows: Cell[] }>();
-  const updates: Cell[] = [];
-  const children: Cell[] = [];
+  const traces = new Map<string, { key: Key; longId: string | null; rows: RowCell[] }>();
+  const updates: RowCell[] = [];
+  const children: RowCell[] = [];
   const protocol = sourceOf(source.format);
   for (const observation of observations) {
     const { id, traceId, parentId, index } = observation;

@@ -82,10 +82,10 @@ export const ROW_COLUMNS =
   'end_ns, model, usage, session, user, error, custom, external';
 export const ROW_LENGTH = 20;
 
-export type Cell = ObservationRow[number];
+export type RowCell = ObservationRow[number];
 
 /** Rows one after another, without a list for each: they cost least on their way to a thread. */
-export type FlatRows = readonly Cell[];
+export type FlatRows = readonly RowCell[];
 
 /** The row that begins at an index. */
 export function rowAt(rows: FlatRows, at: number): ObservationRow {
@@ -93,7 +93,7 @@ export function rowAt(rows: FlatRows, at: number): ObservationRow {
 }
 
 /** The key at an index. */
-export function keyAt(rows: FlatRows, at: number): Key {
+export function rowKeyAt(rows: FlatRows, at: number): Key {
   return rows[at] as Key;
 }
 

@@ -4,11 +4,11 @@ import { mergeRows } from './merge.ts';
 import type { FlatRows, Key, ObservationRow, RowState } from './observation-row.ts';
 import {
   fromMerged,
-  keyAt,
   nameOfKey,
   ROW,
   ROW_LENGTH,
   rowAt,
+  rowKeyAt,
   toMerged,
 } from './observation-row.ts';
 import { TraceState } from './trace-sums.ts';
@@ -114,7 +114,7 @@ export class ObservationWrite<B extends BatchRef> {
   writeChildren(rows: FlatRows): void {
     const children = new Map<string, { parent: Key; rows: ObservationRow[] }>();
     for (let at = 0; at < rows.length; at += ROW_LENGTH + 1) {
-      const parent = keyAt(rows, at);
+      const parent = rowKeyAt(rows, at);
       const row = rowAt(rows, at + 1);
       const name = nameOfKey(row[ROW.KEY]);
       const known = children.get(name);
