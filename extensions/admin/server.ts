@@ -3,6 +3,7 @@ import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { HealthSource } from '../../src/component/health.ts';
 import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
 import { boundConnections } from '../../src/net/bounded-connections.ts';
+import { clientAddresses } from '../../src/net/client-address.ts';
 import { ownHostCheck } from '../../src/net/own-host.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
 import type { ServerTls } from '../../src/schema/server-tls.ts';
@@ -32,6 +33,8 @@ type Listening = {
   readonly tls?: ServerTls | undefined;
   /** Further names that a `Host` header may have. */
   readonly allowed_hosts: readonly string[];
+  /** CIDR blocks of the proxies whose headers name the client. */
+  readonly trusted_proxies: readonly string[];
 };
 
 export type ServerParts = {
@@ -64,23 +67,30 @@ const HEADERS = {
   'x-frame-options': 'DENY',
 } as const;
 
+/** Node lists only headers that the request has. */
+type HeaderValues = Readonly<Record<string, string[]>>;
+
 export async function createServer(parts: ServerParts): Promise<AdminServer> {
   const app = await createApp(parts);
   const connections = trackConnections(app.server);
   let unsecure = (): void => {};
   let scheme = 'http';
+  let clientOf = clientAddresses([]);
+  const addressOf = ({ ip, raw }: FastifyRequest): string =>
+    plainAddress(clientOf(ip, new Map(Object.entries(raw.headersDistinct as HeaderValues))));
   let refusalOf = ownHostCheck('', []);
   app.addHook('onRequest', async ({ headers }) => {
     const refusal = refusalOf(headers);
     if (refusal !== undefined) throw new ApiError('foreign_site', refusal);
   });
   const served = [...OPERATIONS, documentOperation()];
-  for (const each of served) addOperation(app, each, parts);
+  for (const each of served) addOperation(app, each, parts, addressOf);
   app.setNotFoundHandler((request) => {
     throw nothingServed(request, served);
   });
   return {
-    async listen({ endpoint, tls, allowed_hosts }, metrics) {
+    async listen({ endpoint, tls, allowed_hosts, trusted_proxies }, metrics) {
+      clientOf = clientAddresses(trusted_proxies);
       const { clock, logger } = parts;
       refusalOf = ownHostCheck(parseEndpoint(endpoint)?.host ?? '', allowed_hosts);
       scheme = tls === undefined ? 'http' : 'https';
@@ -143,7 +153,12 @@ async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
   return app;
 }
 
-function addOperation(app: FastifyInstance, each: Operation, parts: ServerParts): void {
+function addOperation(
+  app: FastifyInstance,
+  each: Operation,
+  parts: ServerParts,
+  addressOf: (request: FastifyRequest) => string,
+): void {
   const actors = new WeakMap<FastifyRequest, string>();
   app.route({
     method: each.method,
@@ -169,8 +184,8 @@ function addOperation(app: FastifyInstance, each: Operation, parts: ServerParts)
 }
 
 /** The client's address; an IPv4 address has the same form on an IPv4 and an IPv6 listener. */
-function addressOf({ ip }: FastifyRequest): string {
-  return ip.replace(/^::ffff:(?=\d+\.)/, '');
+function plainAddress(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/, '');
 }
 
 function checkHead({ headers, params }: FastifyRequest, { body }: Operation): void {

@@ -277,6 +277,24 @@ t.test('throttles wrong tokens of an address, but not the right token', async (t
   t.equal((await ask('GET', '/api/v1/projects', { token: 'no' })).status, 401);
 });
 
+t.test('counts and logs the client that a trusted proxy names', async (t) => {
+  for (const [trusted_proxies, client] of [
+    [['127.0.0.0/8'], '198.51.100.1'],
+    [['10.0.0.0/8'], '127.0.0.1'],
+  ] as const) {
+    const { ask, settings } = await serving(t, { config: { trusted_proxies } });
+    const headers = { 'x-forwarded-for': '198.51.100.1' };
+    for (let i = 0; i < 10; i++) await ask('GET', '/api/v1/projects', { token: 'no', headers });
+    const lines = settings.logger.lines.filter(({ level }) => level === 'warn');
+    t.match(lines, [{ fields: { address: client } }]);
+    const blocked = await ask('GET', '/api/v1/projects', { token: 'no' });
+    t.equal(blocked.status, client === '127.0.0.1' ? 429 : 401);
+    await ask('POST', '/api/v1/projects', { body: { name: 'a' }, headers });
+    const { audit } = (await ask('GET', '/api/v1/audit')).json;
+    t.equal(audit[0].address, client);
+  }
+});
+
 t.test('counts the addresses of an IPv6 /64 network as one', async (t) => {
   const clock = fakeClock();
   const access = guardAccess(TOKEN, clock, recordingLogger());
