@@ -82,6 +82,7 @@ export function databaseOf(
   };
   return {
     query,
+    accepting: { query },
     async transaction(work) {
       refuse();
       return postgres.transaction(work);
