@@ -249,7 +249,7 @@ t.test('replaces a connection that breaks under statements sent together', async
   const late = postgres.transaction((client) =>
     client.commit([insert(1), ['SELECT pg_sleep(30)', []]]),
   );
-  await t.rejects(late, { name: 'RetryableError', code: 'storage_failed' });
+  await t.rejects(late, { name: 'RetryableError', code: 'statement_timeout' });
   t.same(await numbers(postgres), []);
 });
 
