@@ -5,6 +5,7 @@ import type { Tenancy, TenancyConfig } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
 import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import { ensurePartitions } from './batches/partitions.ts';
+import type { PostgresConfig } from './config.ts';
 import type { Postgres, PostgresSettings } from './connection/pool.ts';
 import { storeDatabase } from './database.ts';
 import { postgresHousekeeping } from './housekeeping.ts';
@@ -34,9 +35,10 @@ export async function openPostgresStore(
   postgres: Postgres,
   connection: PostgresSettings,
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
-  config: TenancyConfig,
+  config: TenancyConfig & Pick<PostgresConfig, 'group_timeout'>,
 ): Promise<OpenPostgresStore> {
   const { clock, logger, metrics } = settings;
+  const groupTimeout = config.group_timeout;
   const database = storeDatabase(postgres, usageTimes(postgres, clock));
   const counters = postgresCounters(postgres, clock, logger);
   const changes = notices();
@@ -53,7 +55,7 @@ export async function openPostgresStore(
   await ensurePartitions(postgres, clock.now(), 0).catch((error: unknown) => {
     logger.warn({ err: error }, 'Partition of today could not be created yet');
   });
-  const queues = await openQueues(database, clock, logger);
+  const queues = await openQueues(database, clock, logger, groupTimeout);
   const keeper = postgresHousekeeping({
     ...{ postgres, queues, counters, retention, clock, logger, metrics },
     rejectionsMaxAge: config.rejections.max_age,
@@ -61,7 +63,7 @@ export async function openPostgresStore(
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
-    traces: postgresTraces(database, retention),
+    traces: postgresTraces(database, retention, { ms: groupTimeout, clock, logger }),
     openQueue: queues.openQueue,
   };
   return {

@@ -11,6 +11,7 @@ import type {
   TraceStore,
 } from '../../../src/store/store.ts';
 import type { StoreDatabase } from '../database.ts';
+import type { GroupBound } from '../grouping.ts';
 import { groupedWrites } from './groups.ts';
 import type { ScopeValues } from './reading.ts';
 import * as reading from './reading.ts';
@@ -18,10 +19,15 @@ import * as reading from './reading.ts';
 /** Readers find no trace whose newest event is older (milliseconds since the epoch), removed or not. */
 export type RetentionWindows = { since(projectId: string): number };
 
-export function postgresTraces(database: StoreDatabase, retention: RetentionWindows): TraceStore {
+/** `groups`: how long a group of writes may take. */
+export function postgresTraces(
+  database: StoreDatabase,
+  retention: RetentionWindows,
+  groups: Omit<GroupBound, 'name'>,
+): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {
-    write: groupedWrites(database),
+    write: groupedWrites(database, groups),
     listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
     async getTrace(projectId, traceId) {
       const row = await reading.findTrace(database, scopeOf(projectId), keyOfId(traceId));
