@@ -33,6 +33,9 @@ const FULL_RETRY_MS = 2000;
 /** After how long a failed statement about a delivery's outcome is repeated. */
 const REWRITE_MS = 1000;
 
+/** A timer of this process ends at most this much before a due time of the database. */
+const EARLY_MS = 20;
+
 /** The parts that all queues of a store share. */
 export type PostgresQueueParts = {
   readonly database: StoreDatabase;
@@ -163,10 +166,10 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]> {
-    const { database, holder, clock } = this.#parts;
+    const { database, holder } = this.#parts;
     const id = this.#idOf(branch);
     if (!this.#mayBeDue.delete(branch)) return [];
-    const values = [id, max, maxBytes, clock.now(), holder.id];
+    const values = [id, max, maxBytes, holder.id];
     const leasing = rows<LeasedRow>(database, sql.LEASE, values);
     const leased = await leasing.catch((error: unknown) => {
       this.#mayBeDue.add(branch);
@@ -239,9 +242,9 @@ export class PostgresQueue implements SharedQueue {
     return taken;
   }
 
-  async waitingSince(before: number, limit: number, after = ''): Promise<string[]> {
+  async waitingFor(ms: number, limit: number, after = ''): Promise<string[]> {
     const ids = this.#branches.map((branch) => this.#idOf(branch));
-    const values = [ids, before, limit, after];
+    const values = [ids, ms, limit, after];
     const waiting = await rows<{ batch_id: string }>(this.#parts.database, sql.WAITING, values);
     return waiting.map(({ batch_id }) => batch_id);
   }
@@ -363,13 +366,16 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async #release(branch: string, leased: Leased, delayMs: number): Promise<void> {
-    const { database, clock, holder } = this.#parts;
+    const { database, holder } = this.#parts;
     this.#leases.remove(branch, leased.seq);
-    const due = delayMs <= 0 ? 0 : clock.now() + delayMs;
-    const values = [this.#idOf(branch), leased.batchId, leased.attempts + 1, due, holder.id];
+    const delay = Math.max(0, Math.ceil(delayMs));
+    const values = [this.#idOf(branch), leased.batchId, leased.attempts + 1, delay, holder.id];
     await this.#persist(leased, () => database.query(sql.RELEASE, values));
-    if (delayMs <= 0) this.#announce(branch);
-    else this.#after(due - clock.now(), () => this.#announce(branch));
+    if (delay === 0) this.#announce(branch);
+    else {
+      // Twice, because the timer may end a little before the clock of the database says so.
+      for (const ms of [delay, delay + EARLY_MS]) this.#after(ms, () => this.#announce(branch));
+    }
   }
 
   async deadLetter(branch: string, entry: QueueEntry, reason: DeadLetterReason): Promise<void> {

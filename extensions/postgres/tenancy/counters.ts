@@ -10,6 +10,7 @@ import type {
 } from '../../../src/tenancy/contract.ts';
 import type { Difference } from '../../../src/tenancy/usage.ts';
 import { holdOffAccepting } from '../batches/accept-lock.ts';
+import { DATABASE_NOW } from '../connection/database-clock.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
@@ -26,7 +27,7 @@ const STEP = 500;
 
 export type PostgresCounters = UsageCounters & {
   /** Ends overdue reservations of dead processes; resolves with whether there may be more. */
-  endOverdue(): Promise<boolean>;
+  endOverdue(client: PostgresClient): Promise<boolean>;
   verify(): Promise<Difference[]>;
   /** Settles the reservations that wait for it. */
   close(): Promise<void>;
@@ -61,7 +62,8 @@ export function postgresCounters(
     for (let attempts = 0; attempts < ATTEMPTS; attempts++) {
       const found = await row<ReservationRow>(
         postgres,
-        'SELECT * FROM reserve_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)',
+        `SELECT * FROM reserve_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+           ${DATABASE_NOW} + $13::bigint)`,
         [
           isPeek ? null : batchId,
           ...[organizationId, projectId, keyId],
@@ -69,7 +71,7 @@ export function postgresCounters(
           ...[usage.events, usage.bytes],
           ...[limits.eventsPerMonth, limits.bytesPerHour],
           ...[limits.project?.eventsPerMonth ?? null, limits.project?.bytesPerHour ?? null],
-          clock.now() + LEASE_MS,
+          LEASE_MS,
         ],
       );
       if (found === undefined) break;
@@ -103,14 +105,14 @@ export function postgresCounters(
       await settling.flush();
       return read(postgres, clock, organizationId, projectId ?? null);
     },
-    async endOverdue() {
+    async endOverdue(client) {
       const overdue = await rows<{ batch_id: string }>(
-        postgres,
-        `SELECT batch_id FROM usage_reservations WHERE expires_at < $1 ORDER BY expires_at LIMIT ${STEP}`,
-        [clock.now()],
+        client,
+        `SELECT batch_id FROM usage_reservations WHERE expires_at < ${DATABASE_NOW}
+         ORDER BY expires_at LIMIT ${STEP}`,
       );
       const batchIds = overdue.map(({ batch_id }) => batch_id);
-      if (batchIds.length > 0) await giveBack(postgres, batchIds);
+      if (batchIds.length > 0) await giveBack(client, batchIds);
       return overdue.length === STEP;
     },
     verify: () => verify(postgres),
