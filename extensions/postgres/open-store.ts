@@ -5,6 +5,7 @@ import type { Tenancy, TenancyConfig } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
 import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import { ensurePartitions } from './batches/partitions.ts';
+import type { PostgresConfig } from './config.ts';
 import type { NoticeSettings } from './connection/listener.ts';
 import type { PostgresPools } from './connection/pools.ts';
 import { storeDatabase } from './database.ts';
@@ -36,9 +37,10 @@ export async function openPostgresStore(
   pools: PostgresPools,
   connection: NoticeSettings,
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
-  config: TenancyConfig,
+  config: TenancyConfig & Pick<PostgresConfig, 'group_timeout'>,
 ): Promise<OpenPostgresStore> {
   const { clock, logger, metrics } = settings;
+  const groups = { ms: config.group_timeout, clock, logger };
   const database = storeDatabase(pools, usageTimes(pools.accept, clock));
   const counters = postgresCounters(pools, clock, logger);
   const changes = notices();
@@ -55,7 +57,7 @@ export async function openPostgresStore(
   await ensurePartitions(pools.housekeeping, clock.now(), 0).catch((error: unknown) => {
     logger.warn({ err: error }, 'Partition of today could not be created yet');
   });
-  const queues = await openQueues(database, clock, logger);
+  const queues = await openQueues(database, clock, logger, groups.ms);
   const keeper = postgresHousekeeping({
     ...{ postgres: pools.housekeeping, queues, counters, retention, clock, logger, metrics },
     rejectionsMaxAge: config.rejections.max_age,
@@ -64,7 +66,7 @@ export async function openPostgresStore(
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
-    traces: postgresTraces(database, retention, pools.read),
+    traces: postgresTraces(database, retention, groups, pools.read),
     openQueue: queues.openQueue,
   };
   return {

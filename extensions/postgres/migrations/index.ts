@@ -4,7 +4,8 @@ import { queues } from './0002-queues.ts';
 import { tenancy } from './0003-tenancy.ts';
 import { traces } from './0004-traces.ts';
 import { leases } from './0005-leases.ts';
-import { earlySums } from './0006-early-sums.ts';
+import { details } from './0006-details.ts';
+import { earlySums } from './0007-early-sums.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -13,5 +14,6 @@ export const MIGRATIONS: readonly Migration[] = [
   tenancy,
   traces,
   leases,
+  details,
   earlySums,
 ];

@@ -12,6 +12,7 @@ import type {
 } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
+import type { GroupBound } from '../grouping.ts';
 import { groupedWrites } from './groups.ts';
 import type { ScopeValues } from './reading.ts';
 import * as queries from './reading.ts';
@@ -19,15 +20,16 @@ import * as queries from './reading.ts';
 /** Readers find no trace whose newest event is older (milliseconds since the epoch), removed or not. */
 export type RetentionWindows = { since(projectId: string): number };
 
-/** `reading`: the connections for the answers of the read API. */
+/** `groups`: how long a group of writes may take. `reading`: the connections for the answers of the read API. */
 export function postgresTraces(
   database: StoreDatabase,
   retention: RetentionWindows,
+  groups: Omit<GroupBound, 'name'>,
   reading: PostgresClient = database,
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {
-    write: groupedWrites(database),
+    write: groupedWrites(database, groups),
     listTraces: (projectId, filter) => listTraces(reading, scopeOf(projectId), filter),
     async getTrace(projectId, traceId) {
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));

@@ -4,7 +4,7 @@
  * versions sum such a row up as nothing.
  */
 export const earlySums = {
-  name: '0006-early-sums',
+  name: '0007-early-sums',
   sql: `
     CREATE INDEX usage_ledger_unsummed ON usage_ledger (hour, batch_id) WHERE events > 0 OR bytes > 0;
     CREATE OR REPLACE VIEW all_usage AS
