@@ -1,13 +1,13 @@
 import type { BatchIndex } from '../../src/model/batch-index.ts';
-import { TableBuilder } from './anchor-tables.ts';
-import { PAIR_BEFORE_CLOSERS, type Tables } from './byte-scanner.ts';
+import { Bucket, TableBuilder } from './anchor-tables.ts';
+import type { Tables } from './byte-scanner.ts';
 import { Cause } from './candidates.ts';
 import { KEY_PREFIXES } from './rules/api-keys.ts';
 import type { SecretNames } from './secret-names.ts';
 
 /**
  * An anchor is one byte of everything that a rule finds: the separator of an API key's prefix, the `@` of an
- * address, the colon behind a name. The byte scanner finds it by a pair of bytes beside it, and a regular
+ * address, the colon behind a name. The byte scanner finds it by the pair of bytes in front of it, and a regular
  * expression confirms it.
  */
 export type Anchors = {
@@ -23,29 +23,26 @@ export function anchorsOf(type: BatchIndex['type'], causes: number, names: Secre
   if (has(Cause.RUN)) builder.addRuns();
   if (has(Cause.API_KEY)) sources.push(...addKeys(builder));
   if (has(Cause.PRIVATE_KEY)) {
-    builder.addAnchor('-', Kind.KEY);
-    builder.addPair('--', Kind.KEY);
-    sources.push('-(?<=-----)(?=BEGIN )');
+    builder.add(Bucket.OTHER, '-B', 'E', Kind.OTHER);
+    sources.push('E(?<=-----BE)(?=GIN )');
   }
   if (has(Cause.JWT)) {
-    builder.addAnchor('J', Kind.JWT);
-    builder.addPair('ey', Kind.JWT);
+    builder.add(Bucket.OTHER, 'ey', 'J', Kind.OTHER);
     sources.push('J(?<=eyJ)');
   }
   if (has(Cause.EMAIL)) {
-    builder.addAnchor('@', Kind.EMAIL);
-    for (const byte of LOCAL_BYTES) builder.addPair(byte, Kind.EMAIL);
+    for (const byte of LOCAL_BYTES) builder.add(Bucket.EMAIL, byte, '@', Kind.EMAIL);
     sources.push(EMAIL);
   }
   if (has(Cause.NAME)) sources.push(...addNames(builder, type, names));
-  builder.addBehind('\\', 'u0');
+  builder.add(Bucket.CAPITALS, '\\u', '0', Kind.ESCAPE);
   const pattern = new RegExp(sources.join('|') || NOTHING, 'y');
   const escapes = escapesOf(causes);
   return {
     tables: builder.tables,
     confirm(bytes, at) {
-      if (bytes[at] === BACKSLASH) {
-        const isEscape = escapes.has(bytes.toString('latin1', at, at + 6));
+      if (bytes[at] === ZERO && bytes[at - 1] === LETTER_U) {
+        const isEscape = escapes.has(bytes.toString('latin1', at - 2, at + 4));
         return isEscape ? Cause.ESCAPE : undefined;
       }
       if (bytes[at] === PROTO_VALUE && !names.mayEnd(bytes, at)) return undefined;
@@ -57,11 +54,12 @@ export function anchorsOf(type: BatchIndex['type'], causes: number, names: Secre
   };
 }
 
-/** Kinds of anchors whose pair is in front of them. */
-const Kind = { KEY: 4, JWT: 8, EMAIL: 16, NAME: 32 } as const;
+/** Kinds of anchors: a pair is that of certain kinds. */
+const Kind = { KEY: 2, CAPITALS: 4, OTHER: 8, EMAIL: 16, NAME: 32, ESCAPE: 64 } as const;
 
 const NOTHING = '(?!)';
-const BACKSLASH = 0x5c;
+const ZERO = 0x30;
+const LETTER_U = 0x75;
 const AT = 0x40;
 /** The tag of a KeyValue's value: it follows the key in OTLP protobuf. */
 const PROTO_VALUE = 0x12;
@@ -81,27 +79,32 @@ function causeOf(bytes: Buffer, at: number): number {
     case 0x3d: // =
     case PROTO_VALUE:
       return Cause.NAME;
-    case 0x2d: // -
-      return bytes[at - 1] === 0x2d ? Cause.PRIVATE_KEY : Cause.API_KEY;
+    case 0x45: // E
+      return Cause.PRIVATE_KEY;
     default:
       return Cause.API_KEY;
   }
 }
 
-/** A prefix is found by the separator that ends it, or else by its first letter. */
+/** A prefix is found by the separator that ends it, or else by its third character. */
 function addKeys(builder: TableBuilder): string[] {
   const separated = KEY_PREFIXES.filter((prefix) => /[-_]$/.test(prefix));
   const others = KEY_PREFIXES.filter((prefix) => !separated.includes(prefix));
   for (const prefix of separated) {
-    builder.addAnchor(prefix.slice(-1), Kind.KEY);
-    builder.addPair(prefix.slice(-3, -1), Kind.KEY);
+    builder.add(Bucket.KEY, prefix.slice(-3, -1), prefix.slice(-1), Kind.KEY);
   }
-  for (const [first = '', second = '', third] of others) {
-    for (const next of third ?? '0123456789abcdef') builder.addBehind(first, second + next);
+  for (const prefix of others) {
+    const bucket = prefix.startsWith('S') ? Bucket.CAPITALS : Bucket.OTHER;
+    for (const third of prefix[2] ?? '0123456789abcdef') {
+      builder.add(bucket, prefix.slice(0, 2), third, Kind.CAPITALS);
+    }
   }
   return [
     `[-_](?<=${separated.join('|')})(?=[\\w+/-]{10})`,
-    ...others.map((prefix) => prefix.replace('.', '\\.')),
+    ...others.map((prefix) => {
+      const start = prefix.slice(0, 3).replace('.', '\\.');
+      return `[^](?<=${start}${prefix.length === 2 ? '[0-9a-f]' : ''})${prefix.slice(3)}`;
+    }),
   ];
 }
 
@@ -116,9 +119,10 @@ const LOCAL_BYTES = Array.from({ length: 256 }, (_, byte) => String.fromCharCode
 
 /** The colon or equals sign behind a name, and for keys of attributes the byte that OTLP has there. */
 function addNames(builder: TableBuilder, type: BatchIndex['type'], names: SecretNames): string[] {
-  for (const anchor of ':=') builder.addAnchor(anchor, Kind.NAME | PAIR_BEFORE_CLOSERS);
   // A quote may be the escape of its code.
-  for (const end of [...names.byteEnds, '22', '27']) builder.addPair(end, Kind.NAME);
+  for (const end of [...names.byteEnds, '22', '27']) {
+    for (const anchor of ':=') builder.addBeforeClosers(end, anchor, Kind.NAME);
+  }
   const close = '(?:["\'`\\]\\s]|\\\\+(?:u002[27])?){0,16}';
   const text = `[:=](?<=(?i:${names.byteSource})${close}.)`;
   switch (type) {
@@ -126,10 +130,10 @@ function addNames(builder: TableBuilder, type: BatchIndex['type'], names: Secret
     case 'runs':
       return [text];
     case 'otlp_proto':
-      builder.addAnchor(String.fromCharCode(PROTO_VALUE), Kind.NAME);
+      for (const end of names.byteEnds) builder.add(Bucket.NAME, end, '\x12', Kind.NAME);
       return [text, `\\x12(?<=(?i:${names.byteSource}).)`];
     case 'otlp_json':
-      builder.addPair('ey', Kind.NAME);
+      builder.addBeforeClosers('ey', ':', Kind.NAME);
       return [
         text,
         `:(?<="key"\\s{0,8}:)(?=\\s{0,8}"[^"\\\\]{0,256}"(?<=(?i:${names.byteSource})"))`,

@@ -18,8 +18,8 @@ const REACH = 41;
 const LETTER_A = 0x41;
 
 /**
- * Whether the run around `at`, which byte-scanner.ts found, has 13 digits with at most one separator between two, or 15 characters with two
- * capitals and two digits in a row, or with a capital `A`, two more and another `A`.
+ * Whether the run around `at`, which byte-scanner.ts found, has 13 digits with at most one separator between two,
+ * or 15 characters with two capitals and two digits in a row, or with a capital `A`, two more and another `A`.
  */
 export function isLongRun(bytes: Buffer, at: number): boolean {
   let start = at;

@@ -1,30 +1,29 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { TableBuilder } from '../../../processors/redaction/anchor-tables.ts';
-import {
-  createByteScanner,
-  MAX_SCAN_BYTES,
-  PAIR_BEFORE_CLOSERS,
-} from '../../../processors/redaction/byte-scanner.ts';
+import { Bucket, TableBuilder } from '../../../processors/redaction/anchor-tables.ts';
+import { createByteScanner, MAX_SCAN_BYTES } from '../../../processors/redaction/byte-scanner.ts';
 import { Candidates, Cause } from '../../../processors/redaction/candidates.ts';
 import { CHUNK_BYTES, prefilter } from '../../../processors/redaction/prefilter.ts';
 import { secretNames } from '../../../processors/redaction/secret-names.ts';
 
 const KIND = 4;
 const NAME = 8;
+const OTHER = 16;
 
 function tables() {
   const builder = new TableBuilder();
   builder.addRuns();
-  builder.addAnchor('-', KIND);
-  builder.addAnchor('\x12', KIND);
-  builder.addPair('sk', KIND);
-  builder.addPair('8', KIND);
-  builder.addAnchor(':', NAME | PAIR_BEFORE_CLOSERS);
-  builder.addPair('en', NAME);
-  builder.addBehind('A', 'Iz');
+  for (const anchor of '-\x12') {
+    builder.add(Bucket.KEY, 'sk', anchor, KIND);
+    builder.add(Bucket.KEY, '8', anchor, KIND);
+  }
+  builder.addBeforeClosers('en', ':', NAME);
+  builder.add(Bucket.OTHER, 'AI', 'z', OTHER);
   return builder.tables;
 }
+
+/** No finding has two separators in a row. */
+const RUN = /(?:[0-9A-Z]|(?<![ -])[ -]){15,}|[0-9]{13,}/g;
 
 /** The same search, byte by byte. */
 function expected(text: string): { anchors: number[]; runs: number[] } {
@@ -33,9 +32,9 @@ function expected(text: string): { anchors: number[]; runs: number[] } {
     const before = text.slice(0, at);
     const isKey = ['-', '\x12'].includes(text[at] ?? '') && /(?:sk|[\s\S]8)$/.test(before);
     const isName = text[at] === ':' && /en["'`\] \t\n\r\\]*$/.test(before);
-    if (isKey || isName || text.startsWith('AIz', at)) anchors.push(at);
+    if (isKey || isName || text.startsWith('AIz', at - 2)) anchors.push(at);
   }
-  const runs = Array.from(text.matchAll(/[0-9A-Z -]{15,}|[0-9]{13,}/g), ({ index }) => index);
+  const runs = Array.from(text.matchAll(RUN), ({ index }) => index);
   return { anchors, runs };
 }
 
@@ -69,14 +68,60 @@ t.test('the byte scanner finds what a search byte by byte finds', async () => {
       }
       const want = expected(text);
       // Every run is reported somewhere in it, and nothing else is.
-      const areRuns = want.runs.every((start) => {
-        const end = start + (/^[0-9A-Z -]+/.exec(text.slice(start))?.[0].length ?? 0);
+      const areRuns = want.runs.every((within) => {
+        const start = within - (/[0-9A-Z -]*$/.exec(text.slice(0, within))?.[0].length ?? 0);
+        const end = within + (/^[0-9A-Z -]+/.exec(text.slice(within))?.[0].length ?? 0);
         return runs.some((at) => at >= start && at < end);
       });
       return JSON.stringify(anchors) === JSON.stringify(want.anchors) && areRuns;
     }),
     { numRuns: 2_000 },
   );
+});
+
+t.test(
+  'the byte scanner finds the shortest runs at every offset, and across two parts',
+  async (t) => {
+    const scanner = createByteScanner(tables());
+    const runsIn = (text: string, middle: number): number => {
+      const body = Buffer.from(text);
+      let runs = 0;
+      const count = (_at: number, isRun: boolean) => (runs += isRun ? 1 : 0);
+      scanner.scan(body, 0, middle, count);
+      scanner.scan(body, middle, body.length, count);
+      return runs;
+    };
+    const shortest = [
+      '4222222222222',
+      'NO9386011117947',
+      '34-20-10-00-1-AA',
+      'AKIAIOSFODNN7EXAMPLE',
+    ];
+    const tooShort = ['422222222222', 'NO938601111794', '--------------', ' '.repeat(14)];
+    for (let offset = 0; offset < 48; offset++) {
+      const around = (run: string) => `${'"'.repeat(offset)}${run}${'"'.repeat(48)}`;
+      for (const run of shortest) {
+        const missed = [
+          0,
+          offset,
+          offset + 1,
+          offset + 12,
+          offset + run.length,
+          offset + 40,
+        ].filter((middle) => runsIn(around(run), middle) === 0);
+        t.same(missed, [], `${run} at ${offset}`);
+      }
+      for (const run of tooShort)
+        t.equal(runsIn(around(run), offset + 8), 0, `${run} at ${offset}`);
+    }
+  },
+);
+
+t.test('long rows of spaces and hyphens are no runs', async (t) => {
+  const scanner = createByteScanner(tables());
+  for (const row of [' '.repeat(100), `|${'-'.repeat(98)}|`, `a${' '.repeat(98)}b`]) {
+    scanner.scan(Buffer.from(row), 0, row.length, (at) => t.fail(`${row} at ${at}`));
+  }
 });
 
 t.test('the byte scanner takes a part of its greatest size', async (t) => {
