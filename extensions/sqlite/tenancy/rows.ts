@@ -36,12 +36,12 @@ export function sqliteRows(
     recordAudit: (...args) => write('audit.record', args),
     audit: (...args) => search('audit.list', args),
     usedAndRejected: (...args) => search('usage.history', args),
-    ledgerChecks: (progress) => usage.holdStill(() => ledgerChecks(database, progress)),
+    ledgerChecks: (progress) => usage.holdStill(() => checksOf(database, progress)),
   };
 }
 
 /** Batches first: the usage of each of them is in the ledger when the ledger is read. */
-export async function ledgerChecks(
+export async function checksOf(
   database: Pick<Database<StoreOperations>, 'search'>,
   progress: VerifyProgress,
   step = VERIFY_STEP,

@@ -1,5 +1,5 @@
 import t, { type Test } from 'tap';
-import { ledgerChecks } from '../../../extensions/sqlite/tenancy/rows.ts';
+import { checksOf } from '../../../extensions/sqlite/tenancy/rows.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import { HOUR_MS } from '../../../src/model/usage-window.ts';
 import { openDatabase } from '../../../src/sqlite/database.ts';
@@ -29,7 +29,11 @@ async function filled(t: Test, old: number, fresh: number) {
   await append(fresh);
   const rows: number[] = [];
   t.same(await store.usage.verify((read) => rows.push(read)), []);
-  t.equal(rows.at(-1), 2 * (fresh + Math.min(old, 1)) + old + fresh, 'counters and checks read the ledger');
+  t.equal(
+    rows.at(-1),
+    2 * (fresh + Math.min(old, 1)) + old + fresh,
+    'counters and checks read the ledger',
+  );
   await close();
   const database = await openDatabase<typeof import('../../../extensions/sqlite/operations.ts')>({
     ...{ directory: place.directory, name: 'store', createDirectory: false },
@@ -52,7 +56,7 @@ t.test('adds up in steps, at one more and one less than a multiple of a step', a
     [1, [1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 0]],
   ] as const) {
     const noted: number[] = [];
-    const checks = await ledgerChecks(database, (rows) => noted.push(rows), step);
+    const checks = await checksOf(database, (rows) => noted.push(rows), step);
     t.match(checks, [expected], `${step}`);
     t.same(noted, read, `${step}`);
   }
