@@ -9,7 +9,13 @@ import type {
 } from '../component/component.ts';
 import type { Encoding, Format, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
-import { PermanentError, Refusal, RetryableError, refusalOf } from '../model/errors.ts';
+import {
+  PermanentError,
+  Refusal,
+  RepeatedRequest,
+  RetryableError,
+  refusalOf,
+} from '../model/errors.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
@@ -20,6 +26,7 @@ import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize } from './body.t
 import type { Answer } from './exchange.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { logRefusal, logRejections } from './rejection-log.ts';
+import type { Repeats } from './repeats.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { requestDeadline } from './request-deadline.ts';
 import type { Scanner } from './scan-pool.ts';
@@ -41,6 +48,8 @@ export type Ingestion = {
   readonly fallback: Tenant | undefined;
   readonly bytesInFlight: BytesInFlight;
   readonly scanner: Scanner;
+  /** Undefined: a request without an `Idempotency-Key` is accepted as often as it is sent. */
+  readonly repeats: Repeats | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Counts refused requests of every stage, by code. */
@@ -155,8 +164,11 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   work.reservation = reservation;
   const { body, encoding } = await incoming.read(reservation, named.encoding);
 
-  const claim = key === undefined ? undefined : { key, requestHash: hashRequest(head, body) };
-  if (claim !== undefined) {
+  const claim =
+    key === undefined
+      ? implicitClaim(ingestion, head, body)
+      : { key, requestHash: hashRequest(head, body) };
+  if (claim !== undefined && claim.implicitFor === undefined) {
     const earlier = await deadline.wait(claimKey(work, admission.tenant, claim));
     stopIfPassed(deadline);
     if (earlier !== undefined) return { answer: earlier };
@@ -225,8 +237,28 @@ async function accept(
       claim === undefined ? undefined : { ...claim, render: (sealed) => storable(render(sealed)) },
     reserve: (bytes) => reservation?.grow(bytes),
   });
-  const accepted = await deadline.wait(pipeline.accept(batch, request));
-  return { answer: render(accepted), accepted };
+  try {
+    const accepted = await deadline.wait(pipeline.accept(batch, request));
+    return { answer: render(accepted), accepted };
+  } catch (error) {
+    if (error instanceof RepeatedRequest) return { answer: error.answer };
+    throw error;
+  }
+}
+
+/** No header may contain a NUL, so no client can name an implicit key. */
+function implicitClaim(
+  { pipeline, repeats, clock }: Ingestion,
+  head: RequestHead,
+  body: Buffer,
+): KeyClaim | undefined {
+  if (pipeline.recognizesRepeats !== true || !repeats?.admit(clock.now())) return undefined;
+  const requestHash = hashRequest(head, body);
+  return {
+    key: `\0${requestHash.toString('base64')}`,
+    requestHash,
+    implicitFor: repeats.window,
+  };
 }
 
 /** Undefined if the request has no such header. */

@@ -7,15 +7,20 @@ export type StoredAnswer = {
   readonly body: Buffer;
 };
 
-/** The answer to a request with an `Idempotency-Key`. */
+/** The answer to a request with an `Idempotency-Key`, or with an implicit key. */
 export type KeyedAnswer = StoredAnswer & {
   readonly key: string;
   /** SHA-256 over route, content type, encoding and body as received, 32 bytes. */
   readonly requestHash: Buffer;
+  /**
+   * Set if the key is implicit, that is made of the request itself: milliseconds for which the answer is kept. The store
+   * looks for the key when it appends the batch, and throws `RepeatedRequest` if it has an answer.
+   */
+  readonly implicitFor?: number | undefined;
 };
 
 /** The claim of a request on its `Idempotency-Key`. */
-export type AnswerClaim = Pick<KeyedAnswer, 'key' | 'requestHash'> & {
+export type AnswerClaim = Pick<KeyedAnswer, 'key' | 'requestHash' | 'implicitFor'> & {
   /** Renders the answer; called once, when the batch is sealed. */
   render(batch: SealedBatch): StoredAnswer;
 };

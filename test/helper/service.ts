@@ -216,6 +216,7 @@ export function serviceConfig(
         metrics: { level: 'none', address: '127.0.0.1:8888', addressIsConfigured: false },
       },
       workers: 1,
+      repeated_requests: { enabled: true, window: 600_000, max_entries: 1_000_000 },
       limits: { in_flight_bytes: 64 * 1_048_576 },
       shutdown_timeout: shutdownTimeout,
     },

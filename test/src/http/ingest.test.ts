@@ -75,6 +75,7 @@ async function served(
     fallback: undefined,
     bytesInFlight: listeners.bytesInFlight,
     scanner: listeners.scanner,
+    repeats: listeners.repeats,
     clock: systemClock,
     logger: listeners.logger,
     refusals: { add: (_amount: number, labels?: Labels) => void refusals.push(labels?.code ?? '') },

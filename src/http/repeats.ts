@@ -1,0 +1,39 @@
+/**
+ * A client that was answered 503, or not at all, sends the same bytes again, although the first request may have become
+ * durable. Without an `Idempotency-Key`, project, route, type, encoding and body are the key of a request for a window of
+ * time: the second request gets the answer of the first and counts nothing. The store that makes the batch durable looks
+ * for the key in the same transaction, so a repetition that arrives during the first request waits for its commit, and is
+ * recognized after a crash, and by every process that shares the store.
+ */
+export type Repeats = {
+  /** Milliseconds for which a request is remembered. */
+  readonly window: number;
+  /** Whether the next request is remembered: a process remembers a bounded number in a window. */
+  admit(now: number): boolean;
+};
+
+export type RepeatsConfig = {
+  readonly enabled: boolean;
+  readonly window: number;
+  readonly max_entries: number;
+};
+
+export function repeatsOf({
+  enabled,
+  window,
+  max_entries: most,
+}: RepeatsConfig): Repeats | undefined {
+  if (!enabled) return undefined;
+  let since = Number.NEGATIVE_INFINITY;
+  let count = 0;
+  return {
+    window,
+    admit(now) {
+      if (Math.abs(now - since) >= window) {
+        since = now;
+        count = 0;
+      }
+      return ++count <= most;
+    },
+  };
+}
