@@ -22,9 +22,8 @@ import { batchWith } from '../test/helper/trace-database.ts';
 import { cpuMicros } from './process-cost.ts';
 
 /**
- * How observations get into Postgres: rows a second on one connection, a transaction a batch, synced to the
- * disk, and what a row costs in CPU here and in the backend there. The floor is COPY, which can neither merge
- * nor skip what is there.
+ * Writes of observations to Postgres: rows per second, with one transaction per batch that is synced to the disk, and
+ * CPU per row, in this process and in the backends. The floor is COPY, which can neither merge nor skip existing rows.
  *   node bench/postgres.ts [--rounds 7] [--rows 10000]
  */
 const { values: flags } = parseArgs({
@@ -42,18 +41,18 @@ const COLUMNS: readonly Column<Entry>[] = [
 ];
 const INTO = `observations (${namesOf(COLUMNS)})`;
 const PER_TRACE = 5;
-/** As many as a worker delivers at once. */
+/** Deliveries that a worker has in flight. */
 const AT_ONCE = 8;
 
 type Way = {
   readonly name: string;
   readonly write: (batch: ObservationBatch) => Promise<void>;
   readonly atOnce?: number;
-  /** The raw batch is in Postgres before, as gateways with a `store` leave it. */
+  /** The raw batch is in Postgres already, as gateways with a `store` leave it. */
   readonly isKept?: boolean;
 };
 
-/** Characters with a meaning for COPY. */
+/** Characters with a meaning in COPY's text format. */
 const SPECIAL = /[\\\t\n\r]/;
 let made = 0;
 const closing: (() => Promise<void> | void)[] = [];
@@ -64,7 +63,7 @@ try {
   for (const close of closing.reverse()) await close();
 }
 
-/** Of one round: rows a second, and microseconds of CPU a row. */
+/** One round: rows per second, and microseconds of CPU per row. */
 type Sample = { readonly speed: number; readonly client: number; readonly server: number };
 
 async function measure(url: string, size: number): Promise<Map<string, Sample[]>> {
@@ -91,7 +90,7 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
     { name: 'the same, and raw batches', write, atOnce: AT_ONCE },
   ];
   const samples = new Map<string, Sample[]>(ways.map(({ name }) => [name, []]));
-  // Opens all connections before their CPU is read: Postgres may have closed idle ones.
+  // Opens all connections before their CPU is read: the pool closes idle ones.
   const backends = async (): Promise<readonly number[]> => {
     await Promise.all([1, 2].map(() => postgres.query('SELECT pg_sleep(0.05)')));
     const { rows } = await client.query(
@@ -101,7 +100,7 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
     return rows.map(({ pid }) => Number(pid));
   };
   for (let round = -1; round < rounds; round++) {
-    // Reverses the order each time, so that noise of the machine affects all alike.
+    // Reversed every other round, so that other load on the machine affects all rows alike.
     const turns = round % 2 === 0 ? ways : ways.toReversed();
     for (const { name, write, atOnce = 1, isKept = false } of turns) {
       const batches = Array.from({ length: Math.ceil(total / size) }, () =>
@@ -131,7 +130,7 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
   return samples;
 }
 
-/** Observations with about the fields of an agent's step, without its payload. */
+/** Observations with about the narrow fields of an agent's step. */
 function batchOf(size: number): Observation[] {
   return Array.from({ length: size }, () => {
     const n = made++;
@@ -172,11 +171,15 @@ async function values(client: pg.Client, entries: readonly Entry[]): Promise<voi
   await client.query(`INSERT INTO ${INTO} VALUES ${places}`, rows.flat());
 }
 
-/** The connection that the driver passes to a query with its own protocol handling. */
-type Wire = {
-  query(text: string): void;
-  sendCopyFromChunk(chunk: Buffer): void;
-  endCopyFrom(): void;
+/** The methods that the driver calls on a query that copies. */
+type CopyAnswers = {
+  handleCopyInResponse(connection: {
+    sendCopyFromChunk(chunk: Buffer): void;
+    endCopyFrom(): void;
+  }): void;
+  handleCommandComplete(): void;
+  handleError(error: Error): void;
+  handleReadyForQuery(): void;
 };
 
 function copy(client: pg.Client, entries: readonly Entry[]): Promise<void> {
@@ -184,11 +187,11 @@ function copy(client: pg.Client, entries: readonly Entry[]): Promise<void> {
   const text = Buffer.from(rows.join(''));
   return new Promise((resolve, reject) => {
     let failure: Error | undefined;
-    const query = {
-      submit: (wire: Wire) => wire.query(`COPY ${INTO} FROM STDIN`),
-      handleCopyInResponse(wire: Wire) {
-        wire.sendCopyFromChunk(text);
-        wire.endCopyFrom();
+    const query: pg.Submittable & CopyAnswers = {
+      submit: (connection) => connection.query(`COPY ${INTO} FROM STDIN`),
+      handleCopyInResponse(connection) {
+        connection.sendCopyFromChunk(text);
+        connection.endCopyFrom();
       },
       handleCommandComplete() {},
       handleError(error: Error) {
@@ -196,7 +199,7 @@ function copy(client: pg.Client, entries: readonly Entry[]): Promise<void> {
       },
       handleReadyForQuery: () => (failure === undefined ? resolve() : reject(failure)),
     };
-    client.query(query as unknown as pg.Submittable);
+    client.query(query);
   });
 }
 

@@ -13,7 +13,7 @@ const ROWS: Readonly<Record<string, string>> = {
   'src/schema': 'component',
   'src/tls': 'component schema',
   'src/config': 'component schema',
-  'src/telemetry': 'component schema tls',
+  'src/telemetry': 'component net schema tls',
   'src/queue': 'component model',
   'src/tenancy': 'component model schema',
   'src/store': 'component model queue tenancy',

@@ -8,7 +8,7 @@ import { recordingLogger } from '../../test/helper/settings.ts';
 import { treeCpuMicros } from '../process-cost.ts';
 import { Owner } from './owner.ts';
 
-/** CPU of one job, in microseconds: of this process, and of Redis. */
+/** CPU per job in microseconds, in this process and in Redis. */
 export type JobCost = {
   readonly adding: Cost;
   readonly working: Cost;
@@ -54,7 +54,7 @@ export async function jobCost(jobs: number): Promise<JobCost> {
       await over.promise;
       await worker.stop(AbortSignal.timeout(1000));
     };
-    // The first time everything is compiled.
+    // The first round compiles the code.
     await add();
     await work();
     return {

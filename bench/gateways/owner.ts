@@ -1,4 +1,4 @@
-/** Cleans up what a benchmark starts, the last first, as a test does. */
+/** Cleans up after a benchmark, in reverse order, as a test does. */
 export class Owner {
   readonly #cleaning: (() => Promise<void> | void)[] = [];
 

@@ -11,7 +11,7 @@ function pooledRepeats(config: Tree): void {
   Object.assign(config.service as Tree, { repeated_requests: POOLED_REPEATS });
 }
 
-/** A gateway as it is shipped, without a worker: a window holds the way to the acknowledgement. */
+/** A gateway with the shipped configuration and no worker, so that only the path to the acknowledgement is measured. */
 export async function startGateway(): Promise<Server> {
   const owner = new Owner();
   const { gateways, key } = await startCluster(owner, {
@@ -30,19 +30,19 @@ export async function startGateway(): Promise<Server> {
   };
 }
 
-/** Of all requests, from the first to the last span in a row; of gateways, to the last acknowledgement. */
+/** `stored`: from the first request until the last span has its row. `acknowledged`: until the last answer. */
 export type Together = {
   readonly acknowledgedPerSecond: number;
   readonly storedPerSecond: number;
   readonly latency: { readonly p50: number; readonly p99: number };
-  /** CPU microseconds a span, of all processes of a kind together. */
+  /** CPU microseconds per span, summed over all processes of a kind. */
   readonly cpu: Readonly<Record<'gateways' | 'worker' | 'redis' | 'postgres', number>>;
 };
 
 const CONNECTIONS = 32;
 const WARMING = 1000;
 
-/** Gateways, one worker, Redis and Postgres on one machine, with all that it has. */
+/** Gateways, one worker, Redis and Postgres share all cores of one machine. */
 export async function runTogether(
   gateways: number,
   payload: Payload,
@@ -51,7 +51,7 @@ export async function runTogether(
   const owner = new Owner();
   try {
     const cluster = await startCluster(owner, { gateways, workers: 1, gateway: pooledRepeats });
-    // Each as often: a process that has just started spends several times as much.
+    // Every gateway gets as many requests: a process costs several times as much right after its start.
     await send(cluster, payload, WARMING * gateways);
     await cluster.drained();
     const before = cpuOf(cluster);
@@ -81,7 +81,7 @@ export async function runTogether(
   }
 }
 
-/** Each gateway gets its share; resolves with all latencies in milliseconds, ascending. */
+/** Splits the requests evenly over the gateways. Resolves with all latencies in milliseconds, ascending. */
 async function send(cluster: Cluster, payload: Payload, requests: number): Promise<number[]> {
   const { gateways, key } = cluster;
   const share = Math.ceil(requests / gateways.length);

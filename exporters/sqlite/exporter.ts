@@ -3,7 +3,7 @@ import type { Store } from '../../src/store/store.ts';
 import { STORE } from '../../src/store/store.ts';
 import type { SqliteExporterConfig } from './config.ts';
 
-/** observations ──▶ merged into their rows, in one transaction with the raw batch if it is not there */
+/** observations ──▶ merged into their rows, in one transaction with the raw batch if the store lacks it */
 export function createExporter(
   settings: Settings,
   config: SqliteExporterConfig,

@@ -1,6 +1,8 @@
 import { z } from 'zod';
+import { allowedHosts } from '../../src/schema/allowed-hosts.ts';
 import { endpoint, ref, secret } from '../../src/schema/fields.ts';
 import { serverTls } from '../../src/schema/server-tls.ts';
+import { trustedProxies } from '../../src/schema/trusted-proxies.ts';
 import { STORE } from '../../src/store/store.ts';
 
 export const config = z.strictObject({
@@ -17,6 +19,8 @@ export const config = z.strictObject({
     .describe(
       'The admin token. If it is absent or empty, the first start creates one in the data directory of the store; a store without a data directory then has no admin API.',
     ),
+  allowed_hosts: allowedHosts(),
+  trusted_proxies: trustedProxies(),
   tls: serverTls().optional().describe('Serves https. Default: plain http.'),
 });
 

@@ -17,6 +17,7 @@ export const API_CODES = {
   invalid_cursor: { status: 400, meaning: 'The cursor is not from this listing.' },
   unknown_plan: { status: 400, meaning: 'The plan does not exist.' },
   unauthorized: { status: 401, meaning: 'The admin token is missing or wrong.' },
+  foreign_site: { status: 403, meaning: 'Host or Origin names another host.' },
   not_found: { status: 404, meaning: 'The path does not exist.' },
   unknown_project: { status: 404, meaning: 'The project does not exist.' },
   unknown_key: { status: 404, meaning: 'The key does not exist.' },

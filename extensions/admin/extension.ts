@@ -47,7 +47,7 @@ export function createExtension(settings: Settings, config: AdminConfig): Extens
       tokenFile = token.file;
       const access = guardAccess(token.token, clock, logger);
       server = await createServer({ store, access, health: host.service(HEALTH), logger, clock });
-      await server.listen(config.endpoint, config.tls, metrics);
+      await server.listen(config, metrics);
       warnOfExposure(settings, config);
       if (token.token.length < SHORT_TOKEN)
         logger.warn({}, 'Admin token is shorter than 16 characters');

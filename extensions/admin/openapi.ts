@@ -10,7 +10,7 @@ import { SCHEMAS } from './schemas.ts';
 const TITLE = 'tracectl';
 const ABOUT = `Two listeners: management, with the admin token, and ingestion and reading, with the key of a project.
 
-Every management error is \`{"code","message"}\`. Beside the answers listed for each operation: 404 \`not_found\` for a path that is not served, 405 \`method_not_allowed\` with \`Allow\`, 408 \`request_timeout\` and 431 \`headers_too_large\`. HEAD is answered as GET is, without a body. Times are ISO 8601 in UTC.`;
+Every management error is \`{"code","message"}\`. Beside the answers listed for each operation: 403 \`foreign_site\` for a \`Host\` or \`Origin\` of another host, 404 \`not_found\` for a path that is not served, 405 \`method_not_allowed\` with \`Allow\`, 408 \`request_timeout\` and 431 \`headers_too_large\`. HEAD is answered as GET is, without a body. Times are ISO 8601 in UTC.`;
 
 /** The OpenAPI 3.1 document of both listeners, generated from the schemas that validate requests. */
 export function openApiDocument(operations: readonly Operation[]): Json {

@@ -2,6 +2,9 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { HealthSource } from '../../src/component/health.ts';
 import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
+import { boundConnections } from '../../src/net/bounded-connections.ts';
+import { clientAddresses } from '../../src/net/client-address.ts';
+import { ownHostCheck } from '../../src/net/own-host.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
 import type { ServerTls } from '../../src/schema/server-tls.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -19,10 +22,19 @@ import { SCHEMAS } from './schemas.ts';
 
 export type AdminServer = {
   /** Rejects when the address cannot be bound. */
-  listen(endpoint: string, tls: ServerTls | undefined, metrics: Metrics): Promise<void>;
+  listen(config: Listening, metrics: Metrics): Promise<void>;
   url(): string | undefined;
   /** Waits for requests in flight until the deadline, then closes their connections. */
   close(deadline: AbortSignal): Promise<void>;
+};
+
+type Listening = {
+  readonly endpoint: string;
+  readonly tls?: ServerTls | undefined;
+  /** Further names that a `Host` header may have. */
+  readonly allowed_hosts: readonly string[];
+  /** CIDR blocks of the proxies whose headers name the client. */
+  readonly trusted_proxies: readonly string[];
 };
 
 export type ServerParts = {
@@ -36,7 +48,12 @@ export type ServerParts = {
 /** Longest body. */
 const MAX_BODY_BYTES = 64 * 1024;
 const MAX_HEADER_BYTES = 16_384;
-const MAX_CONNECTIONS = 256;
+const BOUNDS = { max: 256, maxPerAddress: 64 };
+/** Longest head of a request, and interval of its check. Milliseconds. */
+const HEAD_MS = 2_000;
+const CHECK_MS = 500;
+/** Closes connections of clients that do not read their answer. */
+const IDLE_MS = 60_000;
 /** Longest id in a path; a longer one is unknown. */
 const MAX_ID_LENGTH = 500;
 
@@ -50,21 +67,35 @@ const HEADERS = {
   'x-frame-options': 'DENY',
 } as const;
 
+/** Node lists only headers that the request has. */
+type HeaderValues = Readonly<Record<string, string[]>>;
+
 export async function createServer(parts: ServerParts): Promise<AdminServer> {
   const app = await createApp(parts);
   const connections = trackConnections(app.server);
   let unsecure = (): void => {};
   let scheme = 'http';
+  let clientOf = clientAddresses([]);
+  const addressOf = ({ ip, raw }: FastifyRequest): string =>
+    plainAddress(clientOf(ip, new Map(Object.entries(raw.headersDistinct as HeaderValues))));
+  let refusalOf = ownHostCheck('', []);
+  app.addHook('onRequest', async ({ headers }) => {
+    const refusal = refusalOf(headers);
+    if (refusal !== undefined) throw new ApiError('foreign_site', refusal);
+  });
   const served = [...OPERATIONS, documentOperation()];
-  for (const each of served) addOperation(app, each, parts);
+  for (const each of served) addOperation(app, each, parts, addressOf);
   app.setNotFoundHandler((request) => {
     throw nothingServed(request, served);
   });
   return {
-    async listen(endpoint, tls, metrics) {
+    async listen({ endpoint, tls, allowed_hosts, trusted_proxies }, metrics) {
+      clientOf = clientAddresses(trusted_proxies);
       const { clock, logger } = parts;
+      refusalOf = ownHostCheck(parseEndpoint(endpoint)?.host ?? '', allowed_hosts);
       scheme = tls === undefined ? 'http' : 'https';
       unsecure = await secureHttp(app.server, tls, { clock, logger, metrics, endpoint });
+      boundConnections(app.server, BOUNDS);
       await listen(app, endpoint);
     },
     url: () => urlOf(app, scheme),
@@ -100,19 +131,18 @@ async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
     bodyLimit: MAX_BODY_BYTES,
     routerOptions: { maxParamLength: MAX_ID_LENGTH },
     requestTimeout: 30_000,
+    connectionTimeout: IDLE_MS,
     keepAliveTimeout: 60_000,
     forceCloseConnections: false,
     return503OnClosing: false,
     http: {
       maxHeaderSize: MAX_HEADER_BYTES,
-      headersTimeout: 10_000,
-      // Interval of the time-out check.
-      connectionsCheckingInterval: 5_000,
+      headersTimeout: HEAD_MS,
+      connectionsCheckingInterval: CHECK_MS,
     },
     frameworkErrors: answer,
     clientErrorHandler: damageAnswer(HEADERS),
   });
-  app.server.maxConnections = MAX_CONNECTIONS;
   app.setErrorHandler(answer);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
@@ -123,7 +153,12 @@ async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
   return app;
 }
 
-function addOperation(app: FastifyInstance, each: Operation, parts: ServerParts): void {
+function addOperation(
+  app: FastifyInstance,
+  each: Operation,
+  parts: ServerParts,
+  addressOf: (request: FastifyRequest) => string,
+): void {
   const actors = new WeakMap<FastifyRequest, string>();
   app.route({
     method: each.method,
@@ -149,8 +184,8 @@ function addOperation(app: FastifyInstance, each: Operation, parts: ServerParts)
 }
 
 /** The client's address; an IPv4 address has the same form on an IPv4 and an IPv6 listener. */
-function addressOf({ ip }: FastifyRequest): string {
-  return ip.replace(/^::ffff:(?=\d+\.)/, '');
+function plainAddress(address: string): string {
+  return address.replace(/^::ffff:(?=\d+\.)/, '');
 }
 
 function checkHead({ headers, params }: FastifyRequest, { body }: Operation): void {

@@ -4,9 +4,17 @@ import type { Extension, Settings } from '../../src/component/component.ts';
 import type { HealthReport, HealthSource } from '../../src/component/health.ts';
 import { HEALTH } from '../../src/component/health.ts';
 import { parseTarget } from '../../src/http/routes.ts';
+import { boundConnections } from '../../src/net/bounded-connections.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
 import { secureHttp } from '../../src/tls/secured.ts';
 import type { HealthCheckConfig } from './config.ts';
+
+/** Longest head of a request, and interval of its check. Milliseconds. */
+const HEAD_MS = 2_000;
+const CHECK_MS = 500;
+/** Closes connections of clients that do not read their answer. */
+const IDLE_MS = 10_000;
+const BOUNDS = { max: 256, maxPerAddress: 32 };
 
 /**
  *   GET /livez            200 while the process answers
@@ -22,11 +30,16 @@ export function createExtension(settings: Settings, config: HealthCheckConfig): 
     offers: [],
     async start() {
       const health = settings.host.service(HEALTH);
-      server = createServer({ requestTimeout: 10_000, headersTimeout: 5_000 });
+      server = createServer({
+        requestTimeout: HEAD_MS,
+        headersTimeout: HEAD_MS,
+        connectionsCheckingInterval: CHECK_MS,
+      });
+      server.timeout = IDLE_MS;
       server.on('request', (request, response) => respond(request, response, health, config));
-      server.maxConnections = 256;
       const { endpoint } = config;
       unsecure = await secureHttp(server, config.tls, { clock, logger, metrics, endpoint });
+      boundConnections(server, BOUNDS);
       await listen(server, endpoint);
       const address = server.address();
       settings.logger.info(

@@ -1,12 +1,14 @@
-import type { Clock } from '../../src/component/component.ts';
+import type { Clock, Logger } from '../../src/component/component.ts';
 import { LruCache } from '../../src/component/lru.ts';
 import type { ApiKey, KeyStore } from '../../src/tenancy/contract.ts';
+import { keyHashes } from './key-hashes.ts';
 
 /**
  * Keys by the hash of their token, so that a known key needs no query of the store.
  *
  *   find(hash) ─▶ cached and fresh? ─▶ the key, synchronously
- *                      └─ no ─▶ one query of the store per hash ─▶ cached for `ttl`
+ *                      └─ no ─▶ among the hashes of all keys? ─ no ─▶ unknown, without a lookup
+ *                                   └─ yes ─▶ one query of the store per hash ─▶ cached for `ttl`
  *   store.onChange(key) ─▶ evicted at once
  */
 export type KeyCache = {
@@ -24,13 +26,15 @@ const MAX_LOOKUPS = 3;
 type Entry = { readonly key: ApiKey | undefined; readonly freshUntil: number };
 
 /** `ttl` in milliseconds. */
-export function cacheKeys(keys: KeyStore, clock: Clock, ttl: number): KeyCache {
+export function cacheKeys(keys: KeyStore, clock: Clock, logger: Logger, ttl: number): KeyCache {
   const entries = new LruCache<string, Entry>({ maxEntries: MAX_ENTRIES });
   const lookups = new Map<string, Promise<ApiKey | undefined>>();
+  const hashes = keyHashes(keys, clock, logger);
   let changes = 0;
 
   const stopListening = keys.onChange((keyId) => {
     changes++;
+    hashes.changed();
     entries.deleteWhere(({ key }) => key === undefined || keyId === undefined || key.id === keyId);
   });
 
@@ -60,12 +64,16 @@ export function cacheKeys(keys: KeyStore, clock: Clock, ttl: number): KeyCache {
         if (clock.now() < entry.freshUntil) return entry.key;
         entries.delete(digest);
       }
+      if (hashes.excludes(digest)) return undefined;
       const running = lookups.get(digest);
       if (running !== undefined) return running;
       const lookup = lookUp(digest).finally(() => lookups.delete(digest));
       lookups.set(digest, lookup);
       return lookup;
     },
-    close: stopListening,
+    close() {
+      stopListening();
+      hashes.close();
+    },
   };
 }

@@ -61,7 +61,7 @@ function authenticateByStore(settings: Settings, config: AuthConfig): RequestPro
     authenticate,
     async start() {
       keys = store.keys;
-      cache = cacheKeys(keys, settings.clock, config.cache_ttl);
+      cache = cacheKeys(keys, settings.clock, settings.logger, config.cache_ttl);
     },
     async shutdown() {
       cache?.close();

@@ -8,6 +8,6 @@ export const factory = defineProcessor({
   stability: 'beta',
   description: 'Rejects events whose custom fields are neither an object nor null',
   config,
-  data: { accepts: ['received'], emits: 'same', rejects: true },
+  data: { accepts: ['received'], emits: 'same' },
   create: createProcessor,
 });

@@ -10,7 +10,7 @@ export const factory = defineProcessor({
   description:
     'Limits the events, bytes and requests of an organization, a key and an address, and counts the accepted ones',
   config,
-  data: { accepts: ['received'], emits: 'same', afterRejecting: true },
+  data: { accepts: ['received'], emits: 'same', reservesUsage: true },
   placement: {
     oneProcess: ({ counters }) =>
       counters === undefined

@@ -4,7 +4,7 @@ import { secret } from '../../src/schema/fields.ts';
 import { re2Pattern } from '../../src/schema/pattern-field.ts';
 
 /** Actions on a match. */
-export const ACTIONS = ['mask', 'hash', 'remove'] as const;
+const ACTIONS = ['mask', 'hash', 'remove'] as const;
 export type Action = (typeof ACTIONS)[number];
 
 /** Names whose values are redacted if the configuration lists none. */

@@ -8,6 +8,6 @@ export const factory = defineProcessor({
   stability: 'beta',
   description: 'Checks the fields, ids, times and sizes of every event, and rejects invalid ones',
   config,
-  data: { accepts: ['received'], emits: 'same', rejects: true },
+  data: { accepts: ['received'], emits: 'same' },
   create: createProcessor,
 });

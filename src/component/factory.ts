@@ -77,10 +77,8 @@ export type ProcessorFactory<
   Accepted extends DurableKind = DurableKind,
 > = FactoryBase<'processor', Schema> & {
   readonly data: {
-    /** It may reject items. */
-    readonly rejects?: boolean;
-    /** In a pipeline, every processor that rejects comes before it. */
-    readonly afterRejecting?: boolean;
+    /** It reserves the usage of a received batch, so every processor that may change the batch comes before it. */
+    readonly reservesUsage?: boolean;
   };
   readonly tenancy?: {
     /** It names the tenant. */

@@ -38,6 +38,7 @@ export type ServiceConfig = {
         readonly address: string;
         /** The file names the address: a failure to bind it is an error, not a warning. */
         readonly addressIsConfigured: boolean;
+        readonly allowed_hosts: readonly string[];
         readonly tls?: ServerTls | undefined;
       };
     };

@@ -300,18 +300,22 @@ function processorsOf(draft: Draft, pipeline: PipelineConfig): Declared<Processo
 function checkOrderOfProcessors(draft: Draft, pipeline: PipelineConfig): void {
   const processors = processorsOf(draft, pipeline);
   for (const [index, { id, factory }] of processors.entries()) {
-    if (factory.data.afterRejecting !== true) continue;
-    const later = processors
-      .slice(index + 1)
-      .filter((other) => other.factory.data.rejects === true);
+    if (factory.data.reservesUsage !== true) continue;
+    const later = processors.slice(index + 1).filter((other) => mayChange(other.factory));
     if (later.length === 0) continue;
     const names = later.map((other) => `"${other.id}"`).join(', ');
     draft.report(
       'error',
       pathOf(pipeline, 'processors', index),
-      `"${id}" must come after every processor that can reject; move it behind ${names}`,
+      `"${id}" must come after every processor that can change a batch; move it behind ${names}`,
     );
   }
+}
+
+/** Whether the processor may reject, drop or edit items of a received batch. */
+function mayChange({ data, tenancy }: ProcessorFactory): boolean {
+  const isOfRequests = data.accepts.some((kind) => kind === 'received');
+  return isOfRequests && data.reservesUsage !== true && tenancy?.authenticates !== true;
 }
 
 /** Every request needs a tenant: a processor names it, or the receiver has a project of its own. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { allowedHosts } from '../schema/allowed-hosts.ts';
 import { byteSize, duration, endpoint } from '../schema/fields.ts';
 import { serverTls } from '../schema/server-tls.ts';
 
@@ -43,6 +44,7 @@ export const serviceSchema = z.strictObject({
             .default('normal')
             .describe('Whether metrics are served.'),
           address: endpoint('127.0.0.1:8888').describe('Address of `/metrics` for Prometheus.'),
+          allowed_hosts: allowedHosts(),
           tls: serverTls().optional().describe('Serves https. Default: plain http.'),
         })
         .prefault({})

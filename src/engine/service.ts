@@ -340,12 +340,14 @@ async function openMetrics(
   logger: Logger,
   clock: Clock,
 ): Promise<MetricsServer | undefined> {
-  const { level, address, addressIsConfigured, tls } = config.service.telemetry.metrics;
+  const { level, address, addressIsConfigured, allowed_hosts, tls } =
+    config.service.telemetry.metrics;
   if (level === 'none') return undefined;
   const endpoint = parseEndpoint(address);
   if (endpoint === undefined) throw new Error(`service.telemetry.metrics.address: ${address}`);
   return startMetricsServer({
     ...{ metrics, endpoint, isConfigured: addressIsConfigured, logger },
+    allowedHosts: allowed_hosts,
     tls: tls === undefined ? undefined : { config: tls, clock },
   });
 }

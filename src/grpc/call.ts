@@ -6,6 +6,7 @@ import { ClientGone, COPIES, tooLarge } from '../http/body.ts';
 import type { Incoming, ReceivedBody } from '../http/ingest.ts';
 import type { Encoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
+import type { clientAddresses } from '../net/client-address.ts';
 import type { GrpcLimits } from './config.ts';
 import { grpcStatusOf } from './status.ts';
 
@@ -34,6 +35,8 @@ type CallOptions = {
   readonly method: GrpcMethod;
   readonly limits: GrpcLimits;
   readonly clock: Clock;
+  /** The client of a peer and the headers of its call. */
+  readonly clientOf: ReturnType<typeof clientAddresses>;
 };
 
 /** One byte for the compression flag, and four for the length of the message. */
@@ -44,11 +47,11 @@ const ACCEPTED_ENCODINGS = 'identity,gzip';
 
 /** A call, as ingestion reads and answers it. */
 export function grpcCall(options: CallOptions): Incoming {
-  const { arrival, call, answer, Metadata, method, clock } = options;
+  const { arrival, call, answer, Metadata, clock } = options;
   const { stream } = arrival;
   let isAnswered = false;
   return {
-    head: headOf(arrival, method.path, clock.now()),
+    head: headOf(options, clock.now()),
     params: {},
     read: (reservation, encoding) => readMessage(options, reservation, encoding),
     answer({ body }) {
@@ -79,7 +82,8 @@ function encodings(Metadata: typeof MetadataClass): MetadataClass {
   return metadata;
 }
 
-function headOf({ stream, rawHeaders }: Arrival, path: string, now: number): RequestHead {
+function headOf({ arrival, method, clientOf }: CallOptions, now: number): RequestHead {
+  const { stream, rawHeaders } = arrival;
   const headers = new Map<string, string[]>();
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? '';
@@ -91,9 +95,9 @@ function headOf({ stream, rawHeaders }: Arrival, path: string, now: number): Req
   return {
     transport: 'grpc',
     method: 'POST',
-    path,
+    path: method.path,
     headers,
-    remoteAddress: stream.session?.socket.remoteAddress ?? '',
+    remoteAddress: clientOf(stream.session?.socket.remoteAddress ?? '', headers),
     receivedAt: now,
     // The prefix of the message has its size.
     declaredBytes: undefined,

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { duration } from '../schema/fields.ts';
 import { type ServerTls, serverTls } from '../schema/server-tls.ts';
+import { trustedProxies } from '../schema/trusted-proxies.ts';
 
 /** The longest timeout of the library's timers. Milliseconds. */
 const LONGEST = 2 ** 31 - 1;
@@ -51,12 +52,15 @@ export const grpcFields = {
     })
     .prefault({})
     .describe('Keepalive of connections.'),
+  trusted_proxies: trustedProxies(),
   tls: serverTls().optional().describe('Serves TLS. Default: plain HTTP/2.'),
 };
 
 /** Limits of a listener. Times in milliseconds. */
 export type GrpcLimits = {
   readonly maxConnections: number;
+  /** CIDR blocks of the proxies whose headers name the client. */
+  readonly trustedProxies?: readonly string[];
   readonly maxConcurrentStreams: number;
   readonly readTimeout: number;
   readonly maxConnectionIdle: number;
@@ -70,6 +74,7 @@ export type GrpcListenerConfig = {
   readonly max_concurrent_streams: number;
   readonly read_timeout: number;
   readonly max_connections: number;
+  readonly trusted_proxies: readonly string[];
   readonly tls?: ServerTls | undefined;
   readonly keepalive: { readonly server_parameters: z.output<typeof serverParameters> };
 };
@@ -79,6 +84,7 @@ export function grpcLimitsOf(config: GrpcListenerConfig): GrpcLimits {
     config.keepalive.server_parameters;
   return {
     maxConnections: config.max_connections,
+    trustedProxies: config.trusted_proxies,
     maxConcurrentStreams: config.max_concurrent_streams,
     readTimeout: config.read_timeout,
     maxConnectionIdle: bounded(max_connection_idle),

@@ -2,6 +2,7 @@ import type { Http2Server, ServerHttp2Session, ServerHttp2Stream } from 'node:ht
 import type { Duplex } from 'node:stream';
 import type { handleClientStreamingCall } from '@grpc/grpc-js';
 import type { Clock, Logger } from '../component/component.ts';
+import { clientAddresses } from '../net/client-address.ts';
 import type { Arrival, GrpcMethod } from './call.ts';
 import { grpcCall } from './call.ts';
 import type { GrpcLimits } from './config.ts';
@@ -38,6 +39,7 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
   );
   // Else a client could make the library write to standard error.
   setLogVerbosity(logVerbosity.NONE);
+  const clientOf = clientAddresses(options.limits.trustedProxies ?? []);
   const server = new Server(libraryOptions(options.limits));
   const inProgress = new Set<Promise<void>>();
   const connections = new Map<Duplex, Promise<void>>();
@@ -49,7 +51,7 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
       const arrival = arriving;
       arriving = undefined;
       if (arrival === undefined) throw new Error('a call arrived without its stream');
-      const incoming = grpcCall({ arrival, call, answer, Metadata, method, ...options });
+      const incoming = grpcCall({ arrival, call, answer, Metadata, method, clientOf, ...options });
       const done = method
         .handler(incoming)
         .catch((error: unknown) => {

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { duration } from '../schema/fields.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 import { serverTls } from '../schema/server-tls.ts';
+import { trustedProxies } from '../schema/trusted-proxies.ts';
 import type { ListenerSettings } from './listener.ts';
 
 /** Fields of all HTTP receivers; receivers that share an endpoint must agree on them. */
@@ -17,6 +18,7 @@ export const listenerFields = {
     .min(1)
     .default(10_000)
     .describe('Most open connections; more are closed at once.'),
+  trusted_proxies: trustedProxies(),
   tls: serverTls().optional().describe('Serves https. Default: plain http.'),
 };
 
@@ -32,6 +34,7 @@ export type ListenerConfig = {
   readonly read_header_timeout: number;
   readonly read_timeout: number;
   readonly max_connections: number;
+  readonly trusted_proxies: readonly string[];
   readonly tls?: ServerTls | undefined;
 };
 
@@ -40,6 +43,7 @@ export function listenerSettings(config: ListenerConfig): ListenerSettings {
     readHeaderTimeout: config.read_header_timeout,
     readTimeout: config.read_timeout,
     maxConnections: config.max_connections,
+    trustedProxies: config.trusted_proxies,
     tls: config.tls,
   };
 }

@@ -271,6 +271,12 @@ function assertSameSettings(
         `${name} is ${found.settings[name]} and ${settings[name]}`,
     );
   }
+  const proxies = ({ trustedProxies = [] }: ListenerSettings): string => trustedProxies.join();
+  if (proxies(found.settings) !== proxies(settings)) {
+    throw new Error(
+      `receivers that share ${endpoint} must agree on their settings: trusted_proxies differs`,
+    );
+  }
   if (keyOf(found.settings.tls) === keyOf(settings.tls)) return;
   throw new Error(
     `receivers that share ${endpoint} must agree on their settings: tls differs, or one has none`,

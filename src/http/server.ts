@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, RequestHead } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
+import { clientAddresses } from '../net/client-address.ts';
 import { tlsGateOf } from '../tls/secured.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';
 import type { Answer, Exchange, RenderRefusal } from './exchange.ts';
@@ -38,6 +39,8 @@ export type ServerLimits = {
   readonly readTimeout: number;
   /** More connections are closed at once. */
   readonly maxConnections: number;
+  /** CIDR blocks of the proxies whose headers name the client. */
+  readonly trustedProxies?: readonly string[];
 };
 
 /** The route of a request, or a `Refusal` in the shape of the nearest route. */
@@ -83,6 +86,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     server.headersTimeout = Math.min(limits.readHeaderTimeout, limits.readTimeout);
     server.requestTimeout = limits.readTimeout;
     server.maxConnections = limits.maxConnections;
+    connections.trust(limits.trustedProxies ?? []);
   };
   limit(options.limits);
   return {
@@ -115,12 +119,18 @@ class Connections {
   readonly #sockets = new Map<Socket, Set<Pending>>();
   #draining = false;
 
+  #clientOf = clientAddresses([]);
+
   constructor(options: ServerOptions) {
     this.#options = options;
   }
 
   get count(): number {
     return this.#sockets.size;
+  }
+
+  trust(proxies: readonly string[]): void {
+    this.#clientOf = clientAddresses(proxies);
   }
 
   track(socket: Socket): void {
@@ -131,7 +141,7 @@ class Connections {
   accept(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
     const target = parseTarget(request.url ?? '');
     const { clock } = this.#options;
-    const head = headOf(request, target?.path ?? '', clock.now());
+    const head = headOf(request, target?.path ?? '', clock.now(), this.#clientOf);
     const found = target === undefined ? badTarget() : this.#options.find(head.method, head.path);
     const exchange: Exchange = {
       head,
@@ -222,7 +232,12 @@ function listen(server: Server, { host, port, sharesPort }: ServerOptions): Prom
   return promise;
 }
 
-function headOf(request: IncomingMessage, path: string, now: number): RequestHead {
+function headOf(
+  request: IncomingMessage,
+  path: string,
+  now: number,
+  clientOf: ReturnType<typeof clientAddresses>,
+): RequestHead {
   const headers = new Map<string, string[]>();
   const raw = request.rawHeaders;
   for (let i = 0; i + 1 < raw.length; i += 2) {
@@ -236,7 +251,7 @@ function headOf(request: IncomingMessage, path: string, now: number): RequestHea
     method: request.method ?? '',
     path,
     headers,
-    remoteAddress: request.socket.remoteAddress ?? '',
+    remoteAddress: clientOf(request.socket.remoteAddress ?? '', headers),
     receivedAt: now,
     declaredBytes: declaredBytes(headers),
   };

@@ -13,7 +13,7 @@ export function re2Pattern() {
 }
 
 /** The reason why a pattern is invalid; undefined if it is valid. */
-export function patternProblem(source: string): string | undefined {
+function patternProblem(source: string): string | undefined {
   try {
     return matchesEmptyText(RE2JS.compile(source))
       ? 'the pattern may match the empty text: let it match at least one character'

@@ -2,6 +2,8 @@ import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Clock, Logger } from '../component/component.ts';
+import { boundConnections } from '../net/bounded-connections.ts';
+import { ownHostCheck } from '../net/own-host.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 import { secureHttp } from '../tls/secured.ts';
 import type { ServiceMetrics } from './metrics.ts';
@@ -14,11 +16,20 @@ export type MetricsServerOptions = {
   readonly isConfigured: boolean;
   /** Serves HTTPS with this certificate. */
   readonly tls?: { readonly config: ServerTls; readonly clock: Clock } | undefined;
+  /** Further names that a `Host` header may have. */
+  readonly allowedHosts?: readonly string[];
   readonly logger: Logger;
 };
 
 /** `address` is the listening address, with the scheme for HTTPS; undefined when the default address was in use. */
 export type MetricsServer = { readonly address: string | undefined; close(): Promise<void> };
+
+/** Longest head of a request, and interval of its check. Milliseconds. */
+const HEAD_MS = 2_000;
+const CHECK_MS = 500;
+/** Closes connections of clients that do not read their answer. */
+const IDLE_MS = 10_000;
+const BOUNDS = { max: 64, maxPerAddress: 16 };
 
 /**
  * Serves `GET /metrics`. The server of the metrics library cannot bind port 0 and answers every method.
@@ -28,16 +39,19 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   const { logger } = options;
   const { host, port } = options.endpoint;
   const address = `${host}:${port}`;
+  const refusalOf = ownHostCheck(host, options.allowedHosts ?? []);
   const server = createServer(
-    { requestTimeout: 10_000, headersTimeout: 5_000 },
+    { requestTimeout: HEAD_MS, headersTimeout: HEAD_MS, connectionsCheckingInterval: CHECK_MS },
     (request, response) => {
+      const refusal = refusalOf(request.headers);
+      if (refusal !== undefined) return refuse(response, 403, {}, refusal);
       answer(options.metrics, request, response).catch((error: unknown) => {
         logger.warn({ err: error }, 'Metrics could not be collected');
         response.destroy();
       });
     },
   );
-  server.maxConnections = 64;
+  server.timeout = IDLE_MS;
   server.on('clientError', (_error, socket) => {
     if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
     else socket.destroy();
@@ -47,6 +61,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     tls === undefined
       ? () => {}
       : await secureHttp(server, tls.config, { ...tls, logger, metrics, endpoint: address });
+  boundConnections(server, BOUNDS);
   try {
     await listen(server, host, port);
   } catch (error) {
@@ -90,9 +105,15 @@ async function answer(
   response.end(request.method === 'HEAD' ? undefined : text);
 }
 
-function refuse(response: ServerResponse, status: number, headers: Record<string, string>): void {
-  response.writeHead(status, { ...headers, 'content-length': 0, connection: 'close' });
-  response.end();
+function refuse(
+  response: ServerResponse,
+  status: number,
+  headers: Record<string, string>,
+  reason = '',
+): void {
+  const length = Buffer.byteLength(reason);
+  response.writeHead(status, { ...headers, 'content-length': length, connection: 'close' });
+  response.end(reason);
 }
 
 function listen(server: Server, host: string, port: number): Promise<void> {

@@ -61,14 +61,14 @@ export function createThread<Request, Reply>(
     void ending?.terminate();
   }
 
-  /** The next request starts a new thread. */
+  /** Rejects the requests of a thread that has ended. The next request starts a new thread. */
   function lose(lost: Worker, cause: unknown): void {
     if (worker !== lost) return;
     worker = undefined;
     const requests = [...waiting.values()];
     waiting.clear();
     for (const { reject } of requests) {
-      reject(new ThreadLost('the thread ended before it had answered', { cause }));
+      reject(new ThreadLost('the thread ended before it answered', { cause }));
     }
   }
 

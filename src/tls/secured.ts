@@ -5,7 +5,8 @@ import type { ServerTls } from '../schema/server-tls.ts';
 import type { TlsParts } from './serving.ts';
 import { openTls } from './serving.ts';
 
-const HANDSHAKE_MS = 10_000;
+/** As the time-out of heads on the management listeners. */
+const HANDSHAKE_MS = 2_000;
 
 /** The handshake in front of an HTTP server. */
 export type TlsGate = {

@@ -31,6 +31,7 @@ import { requestContext } from '../../src/model/request-context.ts';
 import { takeDropped } from '../../src/model/verbs.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import { REGISTRY } from '../../src/registry.ts';
+import { STORE } from '../../src/store/store.ts';
 import { nativeBatch, observationBatch, otlpBatch, received } from '../helper/batches.ts';
 import { type FakeClock, fakeClock } from '../helper/clock.ts';
 import { postgresDatabases } from '../helper/postgres-server.ts';
@@ -148,6 +149,10 @@ async function rigOf(t: Test, factory: Factory): Promise<Rig> {
   };
   const example = exampleOf(factory);
   const extensions = await startExtensions(t, example, settings, directory);
+  for (const { offers } of extensions.values()) {
+    // The store starts its thread for long reads with the first one, and keeps it.
+    await findOffer(offers, STORE)?.keys.activeHashes();
+  }
   const config = factory.config.parse(runnable(example, directory));
   const sink = createSink();
   const pipeline = sinkPipeline(sink);

@@ -104,7 +104,15 @@ function projectsAndKeys(t: Test, open: Open): void {
     const after = await reopen();
     t.same(await after.keys.findByHash(hashToken(token)), key);
     t.equal(await after.keys.findByHash(hashToken(`${token}x`)), undefined);
-    t.same(await after.keys.list(project.id), [key]);
+    const hashes = Buffer.from(await after.keys.activeHashes());
+    t.ok(hashes.includes(hashToken(token)));
+    for (let i = 0; i < 5; i++) await after.keys.create({ projectId: project.id });
+    const all = Buffer.from(await after.keys.activeHashes());
+    t.equal(all.length, hashes.length + 5 * 32);
+    for (let at = 32; at < all.length; at += 32) {
+      t.equal(all.compare(all, at - 32, at, at, at + 32), 1, 'sorted');
+    }
+    t.equal((await after.keys.list(project.id)).length, 6);
   });
 
   t.test('stores the permissions of a key, at least one', async (t) => {
@@ -134,6 +142,7 @@ function projectsAndKeys(t: Test, open: Open): void {
     await t.rejects(store.keys.revoke('key_none'), { name: 'StoreError', code: 'unknown_key' });
     const after = await reopen();
     t.same(await after.keys.findByHash(hashToken(token)), revoked);
+    t.notOk(Buffer.from(await after.keys.activeHashes()).includes(hashToken(token)));
     t.same(await after.keys.list(projectId), [revoked]);
   });
 

@@ -12,10 +12,10 @@ import { nativeBatch } from './batches.ts';
 import { fakeClock } from './clock.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
 
-/** The least that a test of something else needs on its disk. */
+/** Settings for tests of other things than the disk. */
 export const SMALL = { min_free_bytes: 0, reserve_bytes: 0 };
 
-/** A store in SQLite that can be closed, broken off and opened again. */
+/** A store in SQLite that can be closed, crashed and opened again. */
 export function sqlitePlace(t: Test) {
   const directory = t.testdir({});
   const clock = fakeClock();

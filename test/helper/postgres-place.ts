@@ -11,7 +11,7 @@ import { recordingLogger, recordingMetrics } from './settings.ts';
 
 export type OpenPostgresPlace = OpenPostgresStore & { readonly postgres: Postgres };
 
-/** A store in a database of its own, that can be closed, broken off and opened again, also several times. */
+/** A store in a database of its own. A test opens it, closes or crashes it, and opens it again, also in parallel. */
 export async function postgresPlace(_t: Test, server: PostgresDatabases, written: object = {}) {
   const url = await server.database();
   const clock = fakeClock();

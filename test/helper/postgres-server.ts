@@ -8,29 +8,29 @@ import pg from 'pg';
 import { freePort, type Teardown } from './redis-server.ts';
 import { givenServer, serverBinaries, spawnServer } from './server-binaries.ts';
 
-/** A Postgres of a test file's own. */
+/** A Postgres server of one test file. */
 export type PostgresServer = {
-  /** Makes an empty database; its URL. */
+  /** Creates an empty database; resolves with its URL. */
   database(): Promise<string>;
-  /** Ends it as a crash does; `start` brings it back on the same port. */
+  /** Ends it like a crash; `start` brings it back on the same port. */
   kill(): Promise<void>;
   start(): Promise<void>;
-  /** Stops it in its tracks: it holds its connections and says nothing. */
+  /** Stops all its processes: connections stay open and are not answered. */
   freeze(): void;
   thaw(): void;
-  /** Of the server; each connection has a process below it. */
+  /** The pid of the server, whose child processes serve the connections. */
   pid(): number;
   readonly port: number;
-  /** Restarts it, and makes a server with what it has, which follows it; that one ends with the test. */
+  /** Restarts it, and starts a standby on a copy of its data; the standby ends with the test. */
   standby(name: string): Promise<PostgresServer>;
 };
 
 const START_MS = 20_000;
 
-/** Where a test file makes databases of its own, on a server that it does not end. */
+/** A server on which a test file creates databases, and which it does not end. */
 export type PostgresDatabases = Pick<PostgresServer, 'database'>;
 
-/** On the server that the tests are given, or on one that is started for them; dropped with the test. */
+/** On the server given to the tests, or on one that starts for this file. The databases are dropped after the test. */
 export async function postgresDatabases(t: Teardown): Promise<PostgresDatabases> {
   const given = givenServer('postgres');
   if (given === undefined) return postgresServer(t);
@@ -50,7 +50,7 @@ export async function postgresDatabases(t: Teardown): Promise<PostgresDatabases>
   };
 }
 
-/** On a free port in a temporary directory, not synced unless asked for; it ends with the test. */
+/** On a free port in a temporary directory, without syncing by default; it ends with the test. */
 export async function postgresServer(
   t: Teardown,
   settings: readonly string[] = ['fsync=off'],
@@ -68,7 +68,7 @@ export async function postgresServer(
 
 type As = { readonly uid?: number; readonly gid?: number; cwd: string; stdio: 'ignore' };
 
-/** Starts a server on the data that is there. */
+/** Starts a server on existing data. */
 async function serverIn(
   t: Teardown,
   directory: string,
@@ -120,7 +120,7 @@ async function serverIn(
     port,
     async standby(name) {
       const copy = join(directory, name);
-      // Copied while it rests: the tools that copy a running server are not everywhere.
+      // Copied while it is stopped: tools that copy a running server are not installed everywhere.
       await end('SIGINT');
       execFileSync('cp', ['-a', data, copy], as);
       execFileSync('touch', [join(copy, 'standby.signal')], as);
@@ -131,7 +131,7 @@ async function serverIn(
   };
 }
 
-/** The server, and every process that serves a connection. */
+/** Signals the server and every process that serves a connection. */
 function toAll(child: ChildProcess | undefined, signal: NodeJS.Signals): void {
   if (child?.pid === undefined) return;
   const served = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8');

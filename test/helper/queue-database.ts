@@ -13,19 +13,19 @@ import type { Clock } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { recordingLogger } from './settings.ts';
 
-/** The queues of a database, in which a test deletes projects, and lets Postgres go away. */
+/** The queues of a database. A test deletes projects in it, and takes Postgres away. */
 export type QueuePlace = {
   readonly pool: pg.Pool;
   readonly deleted: Set<string>;
-  /** One process more that shares the queues. */
+  /** Adds a process that shares the queues. */
   open(clock: Clock): Promise<PostgresQueues>;
   /** Makes Postgres unreachable. */
   fail(isAway: boolean): void;
-  /** One that goes away before bodies are read. */
+  /** Fails reading bodies only. */
   failReads(isAway: boolean): void;
 };
 
-/** The product's pool, with the tables in place; the caller closes it. */
+/** The product's pool, on migrated tables; the caller closes it. */
 export async function migrated(url: string): Promise<Postgres> {
   const postgres = await openPostgres({
     ...{ url, maxConnections: 8, connectTimeout: 5_000, queryTimeout: 20_000 },

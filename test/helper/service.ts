@@ -213,7 +213,10 @@ export function serviceConfig(
       pipelines: Object.entries(pipelines).map(([id, text]) => pipelineOf(id, text)),
       telemetry: {
         logs: { level: 'error', encoding: 'json' },
-        metrics: { level: 'none', address: '127.0.0.1:8888', addressIsConfigured: false },
+        metrics: {
+          ...{ level: 'none', address: '127.0.0.1:8888', addressIsConfigured: false },
+          allowed_hosts: [],
+        },
       },
       workers: 1,
       repeated_requests: { enabled: true, window: 600_000, max_entries: 1_000_000 },

@@ -77,6 +77,24 @@ async function waitingIn(queue: DurableQueue, branch: string) {
   });
 }
 
+/** Delivers every waiting entry and every dead letter of the queues; resolves with their number. */
+export async function deliverAll(
+  store: QueueStorage,
+  queues: readonly QueueNames[],
+): Promise<number> {
+  let delivered = 0;
+  for (const { name, branches } of queues) {
+    const queue = await store.openQueue({ name, branches, maxBytes: 1e12 });
+    await queue.replay('all');
+    for (const branch of branches) {
+      const entries = await queue.lease(branch, 1000, 1e12);
+      await queue.ack(branch, entries);
+      delivered += entries.length;
+    }
+  }
+  return delivered;
+}
+
 function digest(bytes: Uint8Array): string {
   return `${bytes.byteLength} bytes, sha256 ${createHash('sha256').update(bytes).digest('hex')}`;
 }

@@ -31,6 +31,24 @@ export function storedReleases(): StoredRelease[] {
     });
 }
 
+export type StoredPostgres = ReleaseFile & {
+  readonly name: string;
+  /** Statements that restore the dump into an empty database. */
+  readonly sql: string;
+};
+
+/** The dumps of stores in Postgres. See make-postgres.ts there. */
+export function storedPostgres(): StoredPostgres[] {
+  return globSync(`${FOLDER}*/postgres.json`)
+    .sort()
+    .map((file) => {
+      const folder = join(file, '..');
+      const sql = gunzipSync(readFileSync(join(folder, 'postgres.sql.gz'))).toString();
+      const expected = JSON.parse(readFileSync(file, 'utf8')) as ReleaseFile;
+      return { name: basename(folder), sql, ...expected };
+    });
+}
+
 /** Unpacks a file of a release into a directory of its own; `change` is run in it. */
 export function unpack(t: Test, release: StoredRelease, file: string, change = ''): string {
   const directory = join(t.testdir({}), 'data');

@@ -8,7 +8,7 @@ import type { TraceStore } from '../../src/store/store.ts';
 import { nativeBatch } from './batches.ts';
 import { databaseOf, migrated } from './queue-database.ts';
 
-/** Traces in a database of their own, whose windows and deleted projects a test sets. */
+/** Traces in a database of their own. A test sets retention windows and deletes projects. */
 export type TracePlace = {
   readonly postgres: Postgres;
   readonly database: StoreDatabase;

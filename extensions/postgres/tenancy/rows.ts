@@ -222,7 +222,10 @@ function withName<Named extends { readonly name: string }>(stored: Named): Named
   return { ...stored, name: fromStoredText(stored.name) };
 }
 
-type KeyRows = Pick<TenancyRows, 'createKey' | 'revokeKey' | 'touchKeys' | 'keys' | 'keyByHash'>;
+type KeyRows = Pick<
+  TenancyRows,
+  'createKey' | 'revokeKey' | 'touchKeys' | 'keys' | 'keyByHash' | 'activeKeyHashes'
+>;
 
 function keyRows(postgres: Postgres, notify: Notify): KeyRows {
   return {
@@ -266,6 +269,13 @@ function keyRows(postgres: Postgres, notify: Notify): KeyRows {
       return found.map(withName);
     },
     keyByHash: (hash) => keyIn(postgres, 'k.hash', hash),
+    async activeKeyHashes() {
+      const found = await rows<{ hash: Uint8Array }>(
+        postgres,
+        'SELECT hash FROM api_keys WHERE revoked_at IS NULL ORDER BY hash',
+      );
+      return Buffer.concat(found.map(({ hash }) => hash));
+    },
   };
 }
 

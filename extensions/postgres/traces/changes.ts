@@ -1,4 +1,5 @@
 /** The changes of a working set as statements, one for each kind of change. */
+import { ROW } from '../../../src/store/rows/observation-row.ts';
 import type { Statement } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
@@ -114,11 +115,11 @@ function pendingUpdates(project: string, set: WorkingSet): Statement[] {
        ON CONFLICT DO NOTHING`,
       [
         project,
-        set.addedPending.map(([[key]]) => bytesOfKey(key)),
-        set.addedPending.map(([, state]) => state.batch),
-        set.addedPending.map(([[, , position]]) => position),
-        set.addedPending.map(([row]) => jsonOfRow(row)),
-        set.addedPending.map(([, state]) => state.createdAt),
+        set.addedPending.map(({ row }) => bytesOfKey(row[ROW.KEY])),
+        set.addedPending.map(({ state }) => state.batch),
+        set.addedPending.map(({ row }) => row[ROW.POSITION]),
+        set.addedPending.map(({ row }) => jsonOfRow(row)),
+        set.addedPending.map(({ state }) => state.createdAt),
       ],
     ]);
   }

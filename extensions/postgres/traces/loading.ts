@@ -129,7 +129,7 @@ async function loadPending(
     const state = { batch, createdAt: at, updatedAt: at, merged: null };
     const name = nameOfKey(key);
     const earlier = snapshot.pending.get(name) ?? [];
-    snapshot.pending.set(name, [...earlier, [rowOfJson(key, cells), state]]);
+    snapshot.pending.set(name, [...earlier, { row: rowOfJson(key, cells), state }]);
   }
 }
 

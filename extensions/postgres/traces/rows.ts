@@ -203,9 +203,9 @@ export const TRACE_COLUMNS: readonly (Column<TraceState> & {
   { name: 'end_ms', type: 'bigint', of: ({ endMs }) => endMs },
   { name: 'end_ns', type: 'integer', of: ({ endNs }) => endNs },
   { name: 'root', type: 'bigint', of: ({ root }) => root },
-  { name: 'root_has_parent', type: 'smallint', of: (trace) => rootOf(trace).hasParent },
-  { name: 'root_ms', type: 'bigint', of: (trace) => rootOf(trace).startMs },
-  { name: 'root_ns', type: 'integer', of: (trace) => rootOf(trace).startNs },
+  { name: 'root_has_parent', type: 'smallint', of: ({ rootKey }) => rootKey?.hasParent ?? null },
+  { name: 'root_ms', type: 'bigint', of: ({ rootKey }) => rootKey?.ms ?? null },
+  { name: 'root_ns', type: 'integer', of: ({ rootKey }) => rootKey?.ns ?? null },
   { name: 'name', type: 'text', of: ({ name }) => escaped(name) },
   { name: 'status', type: 'smallint', of: ({ status }) => status },
   { name: 'observations', type: 'integer', of: ({ count }) => count },
@@ -214,12 +214,6 @@ export const TRACE_COLUMNS: readonly (Column<TraceState> & {
   { name: 'created_at', type: 'bigint', of: ({ createdAt }) => createdAt },
   { name: 'updated_at', type: 'bigint', of: ({ updatedAt }) => updatedAt },
 ];
-
-/** The cells that rank the root observation. */
-function rootOf({ rootKey }: TraceState) {
-  const [hasParent, startMs, startNs] = rootKey ?? [null, null, null];
-  return { hasParent, startMs, startNs };
-}
 
 /** A new object each time, because a write changes it. */
 export function traceStateOf(row: TraceTableRow): TraceState {
@@ -232,7 +226,7 @@ export function traceStateOf(row: TraceTableRow): TraceState {
   trace.root = row.root;
   if (row.root !== null) {
     const hasParent = row.root_has_parent === 1 ? 1 : 0;
-    trace.rootKey = [hasParent, row.root_ms ?? 0, row.root_ns ?? 0, row.root];
+    trace.rootKey = { hasParent, ms: row.root_ms ?? 0, ns: row.root_ns ?? 0, n: row.root };
   }
   trace.name = textOrNull(row.name);
   trace.status = row.status;

@@ -1,5 +1,6 @@
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
+import type { EventRow } from '../../../src/store/rows/observation-write.ts';
 import type { TraceTableRow } from './rows.ts';
 
 /** A row of `observations`, as it is in the table or will be. */
@@ -11,7 +12,7 @@ export type Entry = {
   readonly state: RowState<string>;
 };
 
-export type PendingUpdate = readonly [row: ObservationRow, state: RowState<string>];
+export type PendingUpdate = EventRow<string>;
 export type WaitingRun = { readonly key: Key; readonly parent: Key };
 
 /**

@@ -1,5 +1,5 @@
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
-import { nameOfKey } from '../../../src/store/rows/observation-row.ts';
+import { nameOfKey, ROW } from '../../../src/store/rows/observation-row.ts';
 import type {
   NumberedRow,
   ObservationTable,
@@ -124,7 +124,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   row(trace: number, key: Key): NumberedRow<string> {
     const entry = this.#find(trace, key);
     if (entry === null) throw NOT_READ;
-    return [entry.n, entry.row, entry.state];
+    return entry;
   }
 
   rowsOf(trace: number): NumberedRow<string>[] {
@@ -137,7 +137,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
       else entries.delete(entry.n);
     }
     for (const n of this.#removed) entries.delete(n);
-    return [...entries.values()].map(({ n, row, state }) => [n, row, state]);
+    return [...entries.values()];
   }
 
   traceNumber(_project: string, key: Key): number | undefined {
@@ -216,18 +216,18 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   }
 
   addPending(_project: string, row: ObservationRow, state: RowState<string>): void {
-    this.addedPending.push([row, state]);
+    this.addedPending.push({ row, state });
   }
 
-  takePending(_project: string, key: Key): [ObservationRow, RowState<string>][] {
+  takePending(_project: string, key: Key): PendingUpdate[] {
     const name = nameOfKey(key);
-    const added = this.addedPending.filter(([row]) => nameOfKey(row[0]) === name);
+    const added = this.addedPending.filter(({ row }) => nameOfKey(row[ROW.KEY]) === name);
     for (const one of added) this.addedPending.splice(this.addedPending.indexOf(one), 1);
-    if (this.takenPending.some((taken) => nameOfKey(taken) === name)) return added.map(pairOf);
+    if (this.takenPending.some((taken) => nameOfKey(taken) === name)) return added;
     const read =
       this.#snapshot.pending.get(name) ?? this.#absent(() => this.missing.addKey('pending', key));
     if (read.length > 0) this.takenPending.push(key);
-    return [...read, ...added].map(pairOf);
+    return [...read, ...added];
   }
 
   any(): boolean {
@@ -320,8 +320,4 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
 /** Whether a merge stopped because it needs a row that has not been read. */
 export function isNotRead(error: unknown): boolean {
   return error === NOT_READ;
-}
-
-function pairOf([row, state]: PendingUpdate): [ObservationRow, RowState<string>] {
-  return [row, state];
 }

@@ -2,8 +2,8 @@ import type { ObservationBatch, SealedBatch } from '../../../src/model/batch.ts'
 import { PermanentError, RetryableError } from '../../../src/model/errors.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
-import type { Key } from '../../../src/store/rows/observation-row.ts';
-import { nameOfKey, ROW_LENGTH } from '../../../src/store/rows/observation-row.ts';
+import type { FlatRows, Key } from '../../../src/store/rows/observation-row.ts';
+import { nameOfKey, ROW_LENGTH, rowKeyAt } from '../../../src/store/rows/observation-row.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { StoreDatabase } from '../database.ts';
@@ -157,9 +157,7 @@ class Write {
   }
 
   #keys(): Key[] {
-    return this.#parts.flatMap(({ rows }) =>
-      rows.traces.flatMap(([, , ofTrace]) => keysOf(ofTrace)),
-    );
+    return this.#parts.flatMap(({ rows }) => rows.traces.flatMap((trace) => keysOf(trace.rows)));
   }
 
   /** One each, even if a batch is delivered twice at the same time. */
@@ -175,7 +173,7 @@ class Write {
   #names(): TraceName[] {
     const names = new Map<string, TraceName>();
     for (const { source, rows } of this.#parts) {
-      for (const [key, longId] of rows.traces) {
+      for (const { key, longId } of rows.traces) {
         const name = nameOfKey(key);
         if (!names.has(name)) names.set(name, { key, longId, at: source.receivedAt });
       }
@@ -191,7 +189,7 @@ class Write {
   }
 
   #addReads(reads: ReadSet, { traces, updates, children }: BatchRows): void {
-    for (const [key, , rows] of traces) {
+    for (const { key, rows } of traces) {
       const trace = this.#snapshot.numbers.get(nameOfKey(key)) ?? 0;
       for (const own of keysOf(rows)) {
         if (!this.#snapshot.empty.has(trace)) reads.addEntry(trace, own);
@@ -234,8 +232,8 @@ function addRun(reads: ReadSet, key: Key): void {
 }
 
 /** Keys in a flat list of rows; `before` cells precede each row, and `at` is the index of its key. */
-function keysOf(rows: readonly unknown[], before = 0, at = before): Key[] {
+function keysOf(rows: FlatRows, before = 0, at = before): Key[] {
   const keys: Key[] = [];
-  for (let i = at; i < rows.length; i += ROW_LENGTH + before) keys.push(rows[i] as Key);
+  for (let i = at; i < rows.length; i += ROW_LENGTH + before) keys.push(rowKeyAt(rows, i));
   return keys;
 }

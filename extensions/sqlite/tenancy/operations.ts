@@ -231,6 +231,10 @@ export function tenancyReadOperations(db: DatabaseSync) {
     `${KEYS} WHERE ?1 IS NULL OR k.project = ?1 ORDER BY k.created_at DESC, k.rowid DESC`,
   );
   const byHash = rows<KeyRow>(db, `${KEYS} WHERE k.hash = ?`);
+  const active = rows<{ hash: Uint8Array }>(
+    db,
+    'SELECT hash FROM api_keys WHERE revoked_at IS NULL ORDER BY hash',
+  );
   const organization = organizationReading(db);
   const retained = cell<number>(
     db,
@@ -245,6 +249,7 @@ export function tenancyReadOperations(db: DatabaseSync) {
       windows.map(({ project, since }) => retained(project, since) ?? 0),
     'projects.get': (id: string): ProjectRow | null => project.get(id) ?? null,
     'keys.list': (projectId: string | null): KeyRow[] => list.all(projectId),
+    'keys.activeHashes': (): Uint8Array => Buffer.concat(active.all().map(({ hash }) => hash)),
     'keys.findByHash': (hash: Uint8Array): KeyRow | null => byHash.get(hash) ?? null,
   };
 }

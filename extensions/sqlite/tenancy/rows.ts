@@ -21,6 +21,7 @@ export function sqliteRows({ write, read, search }: Database<StoreOperations>): 
     touchKeys: (...args) => write('keys.touch', args, { lazy: true }),
     keys: (...args) => read('keys.list', args),
     keyByHash: (...args) => read('keys.findByHash', args),
+    activeKeyHashes: () => search('keys.activeHashes', []),
     recordRejections: (projects, counts, most, isLast) =>
       write('rejections.record', [projects, counts, most], { lazy: !isLast }),
     rejections: (...args) => search('rejections.list', args),

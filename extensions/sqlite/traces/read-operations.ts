@@ -161,7 +161,7 @@ function observationOperations(db: DatabaseSync) {
 function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
   const batchIdOf = cell<string>(db, 'SELECT id FROM raw_batches WHERE seq = ?');
   return ([traceKey, traceLongId, ...cells]) => {
-    const [n, row, state] = splitRow(cells);
+    const { n, row, state } = splitRow(cells);
     const ids = new Map<number, string | null>();
     const payload = payloadMarks(row, state).map((mark) => {
       if (mark === null) return null;

@@ -3,7 +3,11 @@ import type { Query } from '../../../src/sqlite/rows.ts';
 import { cell, finds, rows, tuples } from '../../../src/sqlite/rows.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { ROW_COLUMNS } from '../../../src/store/rows/observation-row.ts';
-import type { NumberedRow, ObservationTable } from '../../../src/store/rows/observation-write.ts';
+import type {
+  EventRow,
+  NumberedRow,
+  ObservationTable,
+} from '../../../src/store/rows/observation-write.ts';
 import { rootKeyOf, sumsOf, sumsToText, TraceState } from '../../../src/store/rows/trace-sums.ts';
 
 /** A row of `observations`. A tuple, because a batch of merged observations reads one for each. */
@@ -21,6 +25,9 @@ export const OBSERVATION_COLUMN_NAMES = [
   ...['n', 'batch', 'created_at', 'updated_at', 'merged'],
   ...ROW_COLUMNS.split(', '),
 ];
+
+/** A row as `pending_updates` keeps it, as JSON: its key is a column. */
+type CellsWithoutKey = ObservationRow extends [Key, ...infer Cells] ? Cells : never;
 
 /** The cells before the `ObservationRow`. */
 const CELL = { N: 0, BATCH: 1, CREATED_AT: 2, UPDATED_AT: 3, MERGED: 4, ROW: 5 } as const;
@@ -192,7 +199,7 @@ export class Statements implements ObservationTable<number> {
     state.root = root;
     const found = root === null ? undefined : this.#rowByNumber.get(root);
     if (root !== null && found !== undefined) {
-      state.rootKey = rootKeyOf(root, splitRow(found)[1]);
+      state.rootKey = rootKeyOf(root, splitRow(found).row);
     }
     return state;
   }
@@ -257,27 +264,27 @@ export class Statements implements ObservationTable<number> {
     this.#addPending.run(project, key, state.batch, position, text, state.createdAt);
   }
 
-  takePending(project: string, key: Key): [row: ObservationRow, state: RowState<number>][] {
+  takePending(project: string, key: Key): EventRow<number>[] {
     const found = this.#pending.all(project, key);
     if (found.length > 0) this.#dropPending.run(project, key);
-    return found.map(({ batch, row, receivedAt: at }) => [
-      [key, ...(JSON.parse(row) as unknown[])] as ObservationRow,
-      { batch, createdAt: at, updatedAt: at, merged: null },
-    ]);
+    return found.map(({ batch, row, receivedAt: at }) => ({
+      row: [key, ...(JSON.parse(row) as CellsWithoutKey)],
+      state: { batch, createdAt: at, updatedAt: at, merged: null },
+    }));
   }
 }
 
 export function splitRow(cells: ObservationCells): NumberedRow<number> {
   // Not a rest pattern, which costs several times as much as the slice.
   const row = cells.slice(CELL.ROW) as ObservationRow;
-  return [
-    cells[CELL.N],
+  return {
+    n: cells[CELL.N],
     row,
-    {
+    state: {
       batch: cells[CELL.BATCH],
       createdAt: cells[CELL.CREATED_AT],
       updatedAt: cells[CELL.UPDATED_AT],
       merged: cells[CELL.MERGED],
     },
-  ];
+  };
 }

@@ -4,18 +4,15 @@ import type { BatchRecord } from '../../../src/queue/record.ts';
 import { keepBatch } from '../../../src/sqlite/queue/append-operations.ts';
 import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
-import type { TraceRows } from '../../../src/store/rows/observation-write.ts';
+import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import { Statements } from './statements.ts';
 import { WaitingChildren } from './waiting-runs.ts';
 
-export type TraceWrite = {
+export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children'> & {
   readonly project: string;
   readonly batchId: string;
   readonly receivedAt: number;
-  readonly traces: readonly TraceRows[];
-  readonly updates: readonly unknown[];
-  readonly children: readonly unknown[];
   readonly usageAt: number;
   /** The batch's body, if it is large. */
   readonly parts: WrittenParts | null;

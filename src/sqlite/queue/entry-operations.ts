@@ -28,7 +28,7 @@ export type QueueState = {
   readonly lastSeq: number;
 };
 
-export type BranchState = {
+type BranchState = {
   readonly branch: string;
   readonly number: number;
   readonly entries: number;
@@ -36,7 +36,7 @@ export type BranchState = {
 };
 
 /** One page of a check. */
-export type CheckedPage = {
+type CheckedPage = {
   /** Entries that were checked. */
   readonly count: number;
   readonly lastSeq: number;

@@ -21,10 +21,10 @@ export function joinQueues(own: DurableQueue, leftovers: readonly DurableQueue[]
   if (leftovers.length === 0) return own;
   const all = [own, ...leftovers];
 
-  /** The queue that a number is of, and its number there. */
+  /** The queue of a number, and the entry's number in that queue. */
   function homeOf(number: number): [DurableQueue, number] {
     const queue = all[Math.floor(number / RANGE)];
-    if (queue === undefined) throw new Error(`${number} is in no queue`);
+    if (queue === undefined) throw new Error(`no queue has an entry ${number}`);
     return [queue, number % RANGE];
   }
 
@@ -33,11 +33,11 @@ export function joinQueues(own: DurableQueue, leftovers: readonly DurableQueue[]
     return [queue, { ...entry, seq }];
   }
 
-  async function change(what: 'replay' | 'drop', ids: readonly number[] | 'all'): Promise<number> {
+  async function change(verb: 'replay' | 'drop', ids: readonly number[] | 'all'): Promise<number> {
     let changed = 0;
     for (const [index, queue] of all.entries()) {
       const meant = ids === 'all' ? ids : numbersOf(index, ids);
-      if (meant === 'all' || meant.length > 0) changed += await queue[what](meant);
+      if (meant === 'all' || meant.length > 0) changed += await queue[verb](meant);
     }
     return changed;
   }
@@ -87,7 +87,7 @@ export function joinQueues(own: DurableQueue, leftovers: readonly DurableQueue[]
   };
 }
 
-/** More numbers than a file ever gives; few enough that thousands of ranges stay exact. */
+/** More numbers than a file ever uses, and few enough that thousands of ranges are exact integers. */
 const RANGE = 2 ** 40;
 
 /** Leftovers first: the worker's own queue is the first in the list and is leased from last. */
@@ -155,7 +155,7 @@ function together(removers: readonly (() => void)[]): () => void {
   };
 }
 
-/** An answer that a leftover keeps is given again too; new ones are kept by the queue itself. */
+/** Replays answers that a leftover keeps; new answers are kept by the own queue. */
 function joinLedgers(
   own: IdempotencyLedger,
   leftovers: readonly DurableQueue[],

@@ -1,27 +1,35 @@
 import type { ObservationBatch, SealedBatch } from '../../model/batch.ts';
 import { sourceOf } from '../../model/formats.ts';
-import type { Key } from './observation-row.ts';
+import type { FlatRows, Key, RowCell } from './observation-row.ts';
 import { keyOfId, rowOf } from './observation-row.ts';
 
-export type BatchRows = {
-  /** Each with its key, its id where that is long, and its rows. */
-  traces: [key: Key, longId: string | null, rows: unknown[]][];
-  /** Of runs that name neither trace nor parent. */
-  updates: unknown[];
-  /** Of runs that name a parent and no trace; each with its parent's key in front. */
-  children: unknown[];
-  count: number;
+/** The events of one trace. */
+export type TraceRows = {
+  readonly key: Key;
+  /** The trace's id, if the key is its hash. */
+  readonly longId: string | null;
+  readonly rows: FlatRows;
 };
 
-/** Rows by trace, one after another in flat lists, which cost least on their way to a thread. */
+/** The observations of a batch as rows. */
+export type BatchRows = {
+  readonly traces: readonly TraceRows[];
+  /** Rows of runs that name neither a trace nor a parent. */
+  readonly updates: FlatRows;
+  /** Rows of runs that name a parent and no trace, each after its parent's key. */
+  readonly children: FlatRows;
+  readonly count: number;
+};
+
+/** Groups the rows by trace. */
 export function rowsOf(
   source: SealedBatch,
   observations: ObservationBatch['observations'],
   positions: Map<number, number> | undefined,
 ): BatchRows {
-  const traces = new Map<string, [Key, string | null, unknown[]]>();
-  const updates: unknown[] = [];
-  const children: unknown[] = [];
+  const traces = new Map<string, { key: Key; longId: string | null; rows: RowCell[] }>();
+  const updates: RowCell[] = [];
+  const children: RowCell[] = [];
   const protocol = sourceOf(source.format);
   for (const observation of observations) {
     const { id, traceId, parentId, index } = observation;
@@ -32,18 +40,18 @@ export function rowsOf(
       else children.push(keyOfId(parentId), ...row);
       continue;
     }
-    let rows = traces.get(traceId);
-    if (rows === undefined) {
+    let trace = traces.get(traceId);
+    if (trace === undefined) {
       const key = keyOfId(traceId);
-      rows = [key, typeof key === 'string' ? null : traceId, []];
-      traces.set(traceId, rows);
+      trace = { key, longId: typeof key === 'string' ? null : traceId, rows: [] };
+      traces.set(traceId, trace);
     }
-    rows[2].push(...row);
+    trace.rows.push(...row);
   }
   return { traces: [...traces.values()], updates, children, count: observations.length };
 }
 
-/** Positions of a request's items in its body, if some were cut out. */
+/** The positions of the request's items in the body, if some items were cut out; undefined if none was. */
 export function positionsOf(source: SealedBatch): Map<number, number> | undefined {
   if (source.positions === undefined) return undefined;
   return new Map(source.positions.map((index, position) => [index, position]));

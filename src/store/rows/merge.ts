@@ -1,7 +1,8 @@
+import type { Instant } from '../../model/observation.ts';
 import type { BatchRef, EventMark } from './event-rank.ts';
-import { compareMarks, compareVersions } from './event-rank.ts';
+import { compareMarks, compareVersions, MARK } from './event-rank.ts';
 
-/** The fields that events win one by one, in the order of `MergedRow.values`. */
+/** The fields that events win independently, in the order of `MergedRow.values`. */
 const MERGED_FIELDS = [
   'parent',
   'name',
@@ -22,18 +23,22 @@ const MERGED_FIELDS = [
   'metadata',
   'context_metadata',
 ] as const;
-/** From here on a field is a payload: its value is only that an event has it. */
+/** From this index on a field is a payload; its value is 1 if an event has it. */
 export const FIRST_PAYLOAD = 13;
 
-export type Value = string | number | Uint8Array | readonly [ms: number, ns: number] | null;
+export type Value = string | number | Uint8Array | Instant | null;
 
-/** An observation over one event or many. */
+export function isInstant(value: Value | undefined): value is Instant {
+  return typeof value === 'object' && value !== null && 'ms' in value;
+}
+
+/** An observation, merged from one event or many. */
 export type MergedRow<B extends BatchRef> = {
-  /** Null where no event has the field. */
+  /** Null for a field that no event has. */
   readonly values: readonly Value[];
-  /** The event each field comes from; null where the value is. */
+  /** The event of each field; null if the value is null. */
   readonly marks: readonly (EventMark<B> | null)[];
-  /** The event that beats all others; its format is the row's. */
+  /** The event that wins against all others; its format is the format of the row. */
   readonly top: EventMark<B>;
   readonly source: number;
   readonly ended: boolean;
@@ -42,8 +47,8 @@ export type MergedRow<B extends BatchRef> = {
 };
 
 /**
- * Both together: per field the winner, an absent value never. Commutative, associative and idempotent, so
- * that any order and any repetition of events gives the same row.
+ * Takes the winner of each field; an absent value never wins. The operation is commutative, associative and idempotent,
+ * so any order and any repetition of events gives the same row.
  */
 export function mergeRows<B extends BatchRef>(
   a: MergedRow<B>,
@@ -71,7 +76,7 @@ export function mergeRows<B extends BatchRef>(
   };
 }
 
-/** The winners as kept in a row: the distinct events, and per field which of them (`-` for none). */
+/** The winning events as a row keeps them: the distinct events, and for each field the index of one (`-` for none). */
 export function marksToText<B extends BatchRef>(row: MergedRow<B>): string | null {
   const events: EventMark<B>[] = [row.top];
   let fields = '';
@@ -87,7 +92,7 @@ export function marksToText<B extends BatchRef>(row: MergedRow<B>): string | nul
   return events.length === 1 ? null : JSON.stringify([fields, ...events]);
 }
 
-/** The inverse; without a text every field that has a value comes from `top`. */
+/** The inverse of `marksToText`; without a text every field with a value comes from `top`. */
 export function marksFromText<B extends BatchRef>(
   text: string | null,
   top: EventMark<B>,
@@ -99,5 +104,10 @@ export function marksFromText<B extends BatchRef>(
 }
 
 function isSame<B extends BatchRef>(a: EventMark<B>, b: EventMark<B>): boolean {
-  return a[0] === b[0] && a[1] === b[1] && a[3] === b[3] && compareVersions(a[2], b[2]) === 0;
+  return (
+    a[MARK.BATCH] === b[MARK.BATCH] &&
+    a[MARK.POSITION] === b[MARK.POSITION] &&
+    a[MARK.TERMINAL] === b[MARK.TERMINAL] &&
+    compareVersions(a[MARK.VERSION], b[MARK.VERSION]) === 0
+  );
 }

@@ -1,29 +1,37 @@
 import { createHash } from 'node:crypto';
-import type { Observation, ObservationKind, ObservationStatus } from '../../model/observation.ts';
+import type {
+  Instant,
+  Observation,
+  ObservationKind,
+  ObservationStatus,
+} from '../../model/observation.ts';
 import {
   OBSERVATION_KINDS,
   OBSERVATION_STATUSES,
   PAYLOAD_FIELDS,
 } from '../../model/observation.ts';
 import type { BatchRef, EventMark, Version } from './event-rank.ts';
-import { versionOf } from './event-rank.ts';
+import { MARK, versionOf } from './event-rank.ts';
 import type { MergedRow, Value } from './merge.ts';
-import { FIRST_PAYLOAD, marksFromText, marksToText } from './merge.ts';
+import { FIRST_PAYLOAD, isInstant, marksFromText, marksToText } from './merge.ts';
 
-/** Numbers in the database: append to this list, never reorder it. */
+/** Stores keep positions in this list: append to it, never reorder it. */
 const SOURCES = ['native', 'runs', 'otlp'] as const;
 export type Source = (typeof SOURCES)[number];
 
-/** An id as it is indexed: the id itself, `:…` after the trace's id, or the hash of a long one. */
+/** An id as it is indexed: the id itself, its part after the trace's id (`:…`), or the hash of a long id. */
 export type Key = string | Uint8Array;
 
-/** Bits of `flags`: terminal, ended, two of the source, one for each payload field. */
+/** Bits of `flags`: terminal, ended, two bits of the source, one bit for each payload field. */
 const TERMINAL = 1;
 const ENDED = 2;
 const SOURCE_SHIFT = 2;
 const PAYLOAD_SHIFT = 4;
 
-/** A row of `observations` without its number; also how an event travels to where rows are merged. */
+/**
+ * A row of `observations` without its number; also the form in which an event crosses to the thread that merges rows.
+ * A tuple, because every observation becomes one.
+ */
 export type ObservationRow = [
   key: Key,
   longId: string | null,
@@ -74,7 +82,22 @@ export const ROW_COLUMNS =
   'end_ns, model, usage, session, user, error, custom, external';
 export const ROW_LENGTH = 20;
 
-/** The rest of a row: its batch, its times, and the winning events if there are several. */
+export type RowCell = ObservationRow[number];
+
+/** Rows one after another, without a list for each: they cost least on their way to a thread. */
+export type FlatRows = readonly RowCell[];
+
+/** The row that begins at an index. */
+export function rowAt(rows: FlatRows, at: number): ObservationRow {
+  return rows.slice(at, at + ROW_LENGTH) as ObservationRow;
+}
+
+/** The key at an index. */
+export function rowKeyAt(rows: FlatRows, at: number): Key {
+  return rows[at] as Key;
+}
+
+/** The cells of a row that depend on the store, and `merged`: the winning events, if there are several. */
 export type RowState<B extends BatchRef> = {
   batch: B;
   createdAt: number;
@@ -130,18 +153,18 @@ function jsonOf(value: object | null): string | null {
 /** Longer ids are indexed by their hash; bytes and text never compare equal. */
 const LONGEST_KEY = 64;
 
-/** The key of a trace id, or of an observation id where its trace is not known. */
+/** The key of a trace id, or of the id of an observation in an unknown trace. */
 export function keyOfId(id: string): Key {
   if (id.length <= LONGEST_KEY && !id.startsWith(':')) return id;
   return createHash('sha256').update(id).digest();
 }
 
-/** A text that is equal where the key is. */
+/** A text that is equal for equal keys. */
 export function nameOfKey(key: Key): string {
   return typeof key === 'string' ? key : `#${Buffer.from(key).toString('hex')}`;
 }
 
-/** Ids of OTLP spans begin with their trace's id, which the row's trace has already. */
+/** The id of an OTLP span begins with the id of its trace, which the trace's row has, so the key leaves it out. */
 export function observationKey(traceId: string, id: string): Key {
   return isDerived(traceId, id) ? id.slice(traceId.length) : keyOfId(id);
 }
@@ -175,7 +198,7 @@ export function parentFromColumn(
   return parent.startsWith(':') ? traceId + parent : parent;
 }
 
-/** External ids of OTLP spans follow from the row's own: `p` with a parent, `s` without. */
+/** The external ids of an OTLP span follow from the row: `p` with a parent, `s` without. */
 const DERIVED = 's';
 const DERIVED_WITH_PARENT = 'p';
 
@@ -189,7 +212,7 @@ function externalToColumn(observation: Observation, traceId: string): string | n
     : JSON.stringify(external);
 }
 
-/** `derivedExternal` gives the same; compared here field by field, for every span there is. */
+/** Equals a comparison with `derivedExternal`. Hot path, runs for every span: no object is made. */
 function isDerivedExternal(
   external: Readonly<Record<string, string>>,
   traceId: string,
@@ -229,35 +252,28 @@ function derivedExternal(
   return { ...external, parent_span_id: parentId.slice(traceId.length + 1) };
 }
 
-/** A row and its state as something that merges. */
+/** A row and its state in the form that `merge` takes. */
 export function toMerged<B extends BatchRef>(
   row: ObservationRow,
   state: RowState<B>,
 ): MergedRow<B> {
-  const [, , position, version, flags, parent, name, kind, status] = row;
-  const [startMs, startNs, endMs, endNs, model, usage, session, user, error, custom, external] =
-    row.slice(9) as [
-      number | null,
-      number | null,
-      number | null,
-      number | null,
-      ...(string | null)[],
-    ];
-  const top: EventMark<B> = [state.batch, position, version, (flags & TERMINAL) as 0 | 1];
+  const flags = row[ROW.FLAGS];
+  const terminal = (flags & TERMINAL) === 0 ? 0 : 1;
+  const top: EventMark<B> = [state.batch, row[ROW.POSITION], row[ROW.VERSION], terminal];
   const values: Value[] = [
-    parent,
-    name,
-    kind,
-    status,
-    startMs === null ? null : [startMs, startNs ?? 0],
-    endMs === null ? null : [endMs, endNs ?? 0],
-    model ?? null,
-    usage ?? null,
-    session ?? null,
-    user ?? null,
-    error ?? null,
-    custom ?? null,
-    external ?? null,
+    row[ROW.PARENT],
+    row[ROW.NAME],
+    row[ROW.KIND],
+    row[ROW.STATUS],
+    instantOf(row[ROW.START_MS], row[ROW.START_NS]),
+    instantOf(row[ROW.END_MS], row[ROW.END_NS]),
+    row[ROW.MODEL],
+    row[ROW.USAGE],
+    row[ROW.SESSION],
+    row[ROW.USER],
+    row[ROW.ERROR],
+    row[ROW.CUSTOM],
+    row[ROW.EXTERNAL],
   ];
   for (let i = 0; i < PAYLOAD_FIELDS.length; i++) {
     values.push((flags & (1 << (PAYLOAD_SHIFT + i))) === 0 ? null : 1);
@@ -281,34 +297,35 @@ export function payloadMarks<B extends BatchRef>(
   return toMerged(row, state).marks.slice(FIRST_PAYLOAD);
 }
 
-/** The inverse, with the ids that never change. */
+function instantOf(ms: number | null, ns: number | null): Instant | null {
+  return ms === null ? null : { ms, ns: ns ?? 0 };
+}
+
+/** The inverse of `toMerged`, with the ids, which never change. */
 export function fromMerged<B extends BatchRef>(
   merged: MergedRow<B>,
   key: Key,
   longId: string | null,
 ): { row: ObservationRow; state: RowState<B> } {
   const { values, top } = merged;
-  let flags = top[3] | (merged.ended ? ENDED : 0) | (merged.source << SOURCE_SHIFT);
+  let flags = top[MARK.TERMINAL] | (merged.ended ? ENDED : 0) | (merged.source << SOURCE_SHIFT);
   for (let i = 0; i < PAYLOAD_FIELDS.length; i++) {
     if (values[FIRST_PAYLOAD + i] !== null) flags |= 1 << (PAYLOAD_SHIFT + i);
   }
-  const start = values[4] as readonly [number, number] | null;
-  const end = values[5] as readonly [number, number] | null;
+  const [parent, name, kind, status, start, end, ...texts] = values.slice(0, FIRST_PAYLOAD);
   const row = [
-    key,
-    longId,
-    top[1],
-    top[2],
-    flags,
-    ...values.slice(0, 4),
-    start?.[0] ?? null,
-    start?.[1] ?? null,
-    end?.[0] ?? null,
-    end?.[1] ?? null,
-    ...values.slice(6, FIRST_PAYLOAD),
+    ...[key, longId, top[MARK.POSITION], top[MARK.VERSION], flags, parent, name, kind, status],
+    ...[...cellsOf(start), ...cellsOf(end), ...texts],
   ] as ObservationRow;
   const { createdAt, updatedAt } = merged;
-  return { row, state: { batch: top[0], createdAt, updatedAt, merged: marksToText(merged) } };
+  return {
+    row,
+    state: { batch: top[MARK.BATCH], createdAt, updatedAt, merged: marksToText(merged) },
+  };
+}
+
+function cellsOf(value: Value | undefined): readonly [ms: number | null, ns: number | null] {
+  return isInstant(value) ? [value.ms, value.ns] : [null, null];
 }
 
 export function kindOf(number: number | null): ObservationKind | null {

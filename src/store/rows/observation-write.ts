@@ -1,44 +1,59 @@
+import type { TraceRows } from './batch-rows.ts';
 import type { BatchRef } from './event-rank.ts';
 import { mergeRows } from './merge.ts';
-import type { Key, ObservationRow, RowState } from './observation-row.ts';
-import { fromMerged, nameOfKey, ROW_LENGTH, toMerged } from './observation-row.ts';
+import type { FlatRows, Key, ObservationRow, RowState } from './observation-row.ts';
+import {
+  fromMerged,
+  nameOfKey,
+  ROW,
+  ROW_LENGTH,
+  rowAt,
+  rowKeyAt,
+  toMerged,
+} from './observation-row.ts';
 import { TraceState } from './trace-sums.ts';
 
-/** Rows of one write: per trace its key, its id where that is long, and its rows one after another. */
-export type TraceRows = readonly [key: Key, longId: string | null, rows: readonly unknown[]];
+/** An event, or several merged events. */
+export type EventRow<B extends BatchRef> = {
+  readonly row: ObservationRow;
+  readonly state: RowState<B>;
+};
 
-export type NumberedRow<B extends BatchRef> = [n: number, row: ObservationRow, state: RowState<B>];
+/** A row of `observations`. */
+export type NumberedRow<B extends BatchRef> = EventRow<B> & { readonly n: number };
 
-/** The operations of a store that a write needs. Traces and observations have numbers, which grow in order of arrival. */
+/** The operations of a store that a write needs. Traces and observations have numbers in the order of their arrival. */
 export type ObservationTable<B extends BatchRef> = {
   batchId(batch: B): string;
-  /** The new row's number; undefined when the observation has a row already. */
+  /** Returns the number of the new row; undefined if the observation has a row already. */
   insert(trace: number, row: ObservationRow, state: RowState<B>): number | undefined;
   update(n: number, row: ObservationRow, state: RowState<B>): void;
-  /** Throws when it is not there. */
+  /** Throws if the row does not exist. */
   row(trace: number, key: Key): NumberedRow<B>;
   rowsOf(trace: number): NumberedRow<B>[];
   traceNumber(project: string, key: Key): number | undefined;
   addTrace(project: string, key: Key, longId: string | null, at: number): number;
   traceState(n: number): TraceState;
   saveTrace(trace: TraceState): void;
-  /** A trace without observations. */
+  /** Removes a trace without observations. */
   removeTrace(n: number): void;
-  /** Run ids are unique in a project; where they are not, the newest run is meant. */
+  /** Run ids are unique in a project; if they are not, the newest run counts. */
   traceOfRun(project: string, key: Key): number | undefined;
-  /** Puts an observation into another trace; false where that has one of the same key. */
+  /** Moves an observation to another trace; false if that has one with the same key. */
   move(n: number, trace: number, key: Key): boolean;
   remove(n: number): void;
-  /** The batch has events of the trace. */
+  /** Records that the batch has events of the trace. */
   addPair(batch: B, trace: number): void;
-  /** The batches of one trace are the other's, too. */
+  /** Adds the batches of one trace to the other. */
   copyPairs(from: number, to: number): void;
+  /** Whether any update waits for its run. */
   hasPending(): boolean;
   addPending(project: string, row: ObservationRow, state: RowState<B>): void;
-  takePending(project: string, key: Key): [row: ObservationRow, state: RowState<B>][];
+  /** Removes and returns the updates that wait for the run. */
+  takePending(project: string, key: Key): EventRow<B>[];
 };
 
-/** Runs whose trace follows from a parent that has yet to come. */
+/** Runs without a trace whose parent has not arrived. */
 export type WaitingRuns = {
   any(): boolean;
   add(project: string, key: Key, parent: Key, receivedAt: number): void;
@@ -47,7 +62,7 @@ export type WaitingRuns = {
   drop(project: string, key: Key): void;
 };
 
-/** One batch's observations: each trace is read once, and written once at the end. */
+/** Writes the observations of one batch. Reads each trace once, and writes it once, at the end. */
 export class ObservationWrite<B extends BatchRef> {
   readonly #table: ObservationTable<B>;
   readonly #waiting: WaitingRuns;
@@ -72,15 +87,16 @@ export class ObservationWrite<B extends BatchRef> {
     this.#hasWaiting = waiting.any();
   }
 
-  writeTrace([key, longId, rows]: TraceRows): void {
+  writeTrace({ key, longId, rows }: TraceRows): void {
     const trace = this.#traceOf(key, longId);
     trace.seen(this.#state.createdAt);
     for (let at = 0; at < rows.length; at += ROW_LENGTH) {
-      const row = rows.slice(at, at + ROW_LENGTH) as ObservationRow;
-      if (this.#hasWaiting && this.#waiting.has(this.#project, row[0])) {
-        // Its trace is said at last.
-        this.#waiting.drop(this.#project, row[0]);
-        this.#bring(row[0], trace);
+      const row = rowAt(rows, at);
+      const own = row[ROW.KEY];
+      if (this.#hasWaiting && this.#waiting.has(this.#project, own)) {
+        // This event names the trace of a run that waits for its parent.
+        this.#waiting.drop(this.#project, own);
+        this.#bring(own, trace);
       }
       this.#enter(trace, row);
     }
@@ -90,50 +106,52 @@ export class ObservationWrite<B extends BatchRef> {
     const n = this.#table.insert(trace.n, row, this.#state);
     if (n === undefined) this.#mergeInto(trace, row, this.#state);
     else trace.added(n, row);
-    if (this.#hasPending) this.#applyPending(trace, row[0]);
-    if (this.#hasWaiting) this.#settle(trace, row[0]);
+    if (this.#hasPending) this.#applyPending(trace, row[ROW.KEY]);
+    if (this.#hasWaiting) this.#settle(trace, row[ROW.KEY]);
   }
 
-  /** Runs that name no trace but a parent, each with its parent's key in front; parents first. */
-  writeChildren(rows: readonly unknown[]): void {
-    const children = new Map<string, [parent: Key, rows: ObservationRow[]]>();
+  /** Writes runs that name a parent and no trace, each after its parent's key; parents before their children. */
+  writeChildren(rows: FlatRows): void {
+    const children = new Map<string, { parent: Key; rows: ObservationRow[] }>();
     for (let at = 0; at < rows.length; at += ROW_LENGTH + 1) {
-      const row = rows.slice(at + 1, at + 1 + ROW_LENGTH) as ObservationRow;
-      const known = children.get(nameOfKey(row[0]));
-      if (known === undefined) children.set(nameOfKey(row[0]), [rows[at] as Key, [row]]);
-      else known[1].push(row);
+      const parent = rowKeyAt(rows, at);
+      const row = rowAt(rows, at + 1);
+      const name = nameOfKey(row[ROW.KEY]);
+      const known = children.get(name);
+      if (known === undefined) children.set(name, { parent, rows: [row] });
+      else known.rows.push(row);
     }
     for (const name of [...children.keys()]) {
-      const line: string[] = [];
-      for (let next: string | undefined = name; next !== undefined && !line.includes(next); ) {
+      const ancestors: string[] = [];
+      for (let next = name; !ancestors.includes(next); ) {
         const child = children.get(next);
         if (child === undefined) break;
-        line.push(next);
-        next = nameOfKey(child[0]);
+        ancestors.push(next);
+        next = nameOfKey(child.parent);
       }
-      for (const child of line.reverse()) {
-        const [parent, own] = children.get(child) ?? ['', []];
+      for (const child of ancestors.reverse()) {
+        const run = children.get(child);
         children.delete(child);
-        for (const row of own) this.#writeChild(parent, row);
+        for (const row of run?.rows ?? []) this.#writeChild(run?.parent ?? '', row);
       }
     }
   }
 
-  /** The trace of a run: where it is already, else that of its parent, else for now a trace of its own. */
+  /** Writes a run into the trace that has it already, else into its parent's, else into a trace with its own id. */
   #writeChild(parent: Key, row: ObservationRow): void {
-    const [key, longId] = row;
+    const key = row[ROW.KEY];
     const own = this.#table.traceOfRun(this.#project, key);
-    const of = own ?? this.#table.traceOfRun(this.#project, parent);
-    const trace = of === undefined ? this.#traceOf(key, longId) : this.#stateOf(of);
+    const found = own ?? this.#table.traceOfRun(this.#project, parent);
+    const trace = found === undefined ? this.#traceOf(key, row[ROW.LONG_ID]) : this.#stateOf(found);
     trace.seen(this.#state.createdAt);
-    if (own === undefined && (of === undefined || this.#waiting.has(this.#project, parent))) {
+    if (own === undefined && (found === undefined || this.#waiting.has(this.#project, parent))) {
       this.#waiting.add(this.#project, key, parent, this.#state.createdAt);
       this.#hasWaiting = true;
     }
     this.#enter(trace, row);
   }
 
-  /** The children that wait for this run go where it is; unless it waits itself, they have arrived. */
+  /** Moves the children that wait for this run to its trace. They wait no more unless the run itself waits. */
   #settle(trace: TraceState, key: Key): void {
     const project = this.#project;
     const open = [key];
@@ -155,7 +173,7 @@ export class ObservationWrite<B extends BatchRef> {
     const number = this.#table.traceOfRun(this.#project, key);
     if (number === undefined || number === to.n) return;
     const from = this.#stateOf(number);
-    const [n, row, state] = this.#table.row(from.n, key);
+    const { n, row, state } = this.#table.row(from.n, key);
     from.mustRecount = true;
     this.#table.copyPairs(from.n, to.n);
     to.seen(from.createdAt);
@@ -167,11 +185,11 @@ export class ObservationWrite<B extends BatchRef> {
     }
   }
 
-  /** Updates without a trace: the run's own row names it; they are pending until that row arrives. */
-  writeUpdates(rows: readonly unknown[]): void {
+  /** Writes updates that name no trace into the trace of their run; until the run arrives, they wait. */
+  writeUpdates(rows: FlatRows): void {
     for (let at = 0; at < rows.length; at += ROW_LENGTH) {
-      const row = rows.slice(at, at + ROW_LENGTH) as ObservationRow;
-      const n = this.#table.traceOfRun(this.#project, row[0]);
+      const row = rowAt(rows, at);
+      const n = this.#table.traceOfRun(this.#project, row[ROW.KEY]);
       if (n === undefined) {
         this.#table.addPending(this.#project, row, this.#state);
         continue;
@@ -183,7 +201,7 @@ export class ObservationWrite<B extends BatchRef> {
   }
 
   #applyPending(trace: TraceState, key: Key): void {
-    for (const [row, state] of this.#table.takePending(this.#project, key)) {
+    for (const { row, state } of this.#table.takePending(this.#project, key)) {
       this.#table.addPair(state.batch, trace.n);
       trace.seen(state.createdAt);
       this.#mergeInto(trace, row, state);
@@ -191,11 +209,12 @@ export class ObservationWrite<B extends BatchRef> {
   }
 
   #mergeInto(trace: TraceState, event: ObservationRow, state: RowState<B>): void {
-    const [n, before, beforeState] = this.#table.row(trace.n, event[0]);
-    const merged = mergeRows(toMerged(before, beforeState), toMerged(event, state), (batch) =>
+    const found = this.#table.row(trace.n, event[ROW.KEY]);
+    const { n, row: before } = found;
+    const merged = mergeRows(toMerged(before, found.state), toMerged(event, state), (batch) =>
       this.#table.batchId(batch),
     );
-    const after = fromMerged(merged, before[0], before[1]);
+    const after = fromMerged(merged, before[ROW.KEY], before[ROW.LONG_ID]);
     this.#table.update(n, after.row, after.state);
     trace.changed(n, before, after.row);
   }
@@ -219,7 +238,7 @@ export class ObservationWrite<B extends BatchRef> {
   finish(): void {
     for (const trace of this.#traces.values()) {
       const current = trace.mustRecount ? this.#recount(trace) : trace;
-      // Where everything moved to another trace, there is none any more.
+      // A trace whose observations all moved to another trace is removed.
       if (current.count === 0) this.#table.removeTrace(trace.n);
       else this.#table.saveTrace(current);
     }
@@ -228,7 +247,7 @@ export class ObservationWrite<B extends BatchRef> {
   #recount(old: TraceState): TraceState {
     const trace = new TraceState(old.n, old.createdAt);
     trace.seen(old.updatedAt);
-    for (const [n, row] of this.#table.rowsOf(old.n)) trace.added(n, row);
+    for (const { n, row } of this.#table.rowsOf(old.n)) trace.added(n, row);
     return trace;
   }
 }

@@ -2,14 +2,17 @@ import { decodeJsonText } from '../../model/json/decode.ts';
 import type { ObservationKind } from '../../model/observation.ts';
 import { OBSERVATION_KINDS } from '../../model/observation.ts';
 import type { ObservationRow } from './observation-row.ts';
+import { ROW } from './observation-row.ts';
+import type { Place } from './place.ts';
+import { placeOfRow } from './place.ts';
 
 /** Sums of token counts. */
 export type Sums = Record<string, number>;
 
 /**
- * Sums of a trace over its observations, updated when they change, so that a listing reads one row
- * per trace. If a change cannot be followed (the earliest start moved later, the root got a parent), the trace is
- * summed up again.
+ * The sums of a trace over its observations, updated with each change, so that a listing reads one row for each trace.
+ * After a change that a difference cannot express (the earliest start moved later, the root got a parent) the trace
+ * has to be summed up again: `mustRecount`.
  */
 export class TraceState {
   readonly n: number;
@@ -17,7 +20,7 @@ export class TraceState {
   startNs: number | null = null;
   endMs: number | null = null;
   endNs: number | null = null;
-  /** Row number of the root observation, or of the first where there is none. */
+  /** Row number of the root observation, or of the first observation if there is no root. */
   root: number | null = null;
   rootKey: RootKey | null = null;
   name: string | null = null;
@@ -25,7 +28,7 @@ export class TraceState {
   count = 0;
   createdAt: number;
   updatedAt: number;
-  /** Tokens of calls to models, and of everything else: a parent may repeat its children's. */
+  /** Tokens of model calls, and of all other observations: a parent can repeat the tokens of its children. */
   modelUsage: Sums = {};
   otherUsage: Sums = {};
   mustRecount = false;
@@ -51,7 +54,7 @@ export class TraceState {
   changed(n: number, before: ObservationRow, after: ObservationRow): void {
     if (this.#shrinks(before, after)) this.mustRecount = true;
     this.#widen(after);
-    if (before[14] !== after[14] || before[7] !== after[7]) {
+    if (before[ROW.USAGE] !== after[ROW.USAGE] || before[ROW.KIND] !== after[ROW.KIND]) {
       this.#addUsage(before, -1);
       this.#addUsage(after, 1);
     }
@@ -61,35 +64,41 @@ export class TraceState {
   }
 
   #widen(row: ObservationRow): void {
-    if (isEarlier(row[9], row[10], this.startMs, this.startNs)) {
-      this.startMs = row[9];
-      this.startNs = row[10];
+    const startMs = row[ROW.START_MS];
+    const startNs = row[ROW.START_NS];
+    if (isEarlier(startMs, startNs, this.startMs, this.startNs)) {
+      this.startMs = startMs;
+      this.startNs = startNs;
     }
-    if (isLater(row[11], row[12], this.endMs, this.endNs)) {
-      this.endMs = row[11];
-      this.endNs = row[12];
+    const endMs = row[ROW.END_MS];
+    const endNs = row[ROW.END_NS];
+    if (isLater(endMs, endNs, this.endMs, this.endNs)) {
+      this.endMs = endMs;
+      this.endNs = endNs;
     }
   }
 
-  /** The row may have been the one that set a bound, and does so no more. */
+  /** Whether the row set a bound of the trace before, and does not set it after. */
   #shrinks(before: ObservationRow, after: ObservationRow): boolean {
-    const start = isEarlier(before[9], before[10], after[9], after[10]);
-    const end = isLater(before[11], before[12], after[11], after[12]);
+    const [startMs, startNs] = [before[ROW.START_MS], before[ROW.START_NS]];
+    const [endMs, endNs] = [before[ROW.END_MS], before[ROW.END_NS]];
+    const isLaterStart = isEarlier(startMs, startNs, after[ROW.START_MS], after[ROW.START_NS]);
+    const isEarlierEnd = isLater(endMs, endNs, after[ROW.END_MS], after[ROW.END_NS]);
     return (
-      (start && before[9] === this.startMs && before[10] === this.startNs) ||
-      (end && before[11] === this.endMs && before[12] === this.endNs)
+      (isLaterStart && startMs === this.startMs && startNs === this.startNs) ||
+      (isEarlierEnd && endMs === this.endMs && endNs === this.endNs)
     );
   }
 
   #addUsage(row: ObservationRow, sign: 1 | -1): void {
-    const usage = row[14];
+    const usage = row[ROW.USAGE];
     if (usage === null) return;
-    const sums = isModelCall(row[7]) ? this.modelUsage : this.otherUsage;
+    const sums = isModelCall(row[ROW.KIND]) ? this.modelUsage : this.otherUsage;
     const counts = decodeJsonText(usage) as Sums;
     for (const name of Object.keys(counts)) {
       const before = Object.hasOwn(sums, name) ? (sums[name] ?? 0) : 0;
       sums[name] = before + sign * (counts[name] ?? 0);
-      // Only all rows tell whether a name without tokens is still in another row.
+      // Only a recount shows whether another row still has the name.
       if (sign === -1 && sums[name] === 0) this.mustRecount = true;
     }
   }
@@ -102,20 +111,21 @@ export class TraceState {
   #setRoot(n: number, row: ObservationRow): void {
     this.root = n;
     this.rootKey = rootKeyOf(n, row);
-    this.name = row[6];
-    this.status = row[8];
+    this.name = row[ROW.NAME];
+    this.status = row[ROW.STATUS];
   }
 }
 
-/** Roots first, then by start (none comes last), then by arrival. */
-export type RootKey = readonly [hasParent: 0 | 1, startMs: number, startNs: number, n: number];
+/** Orders the candidates for the root: without a parent first, then by start (none is last), then by arrival. */
+type RootKey = Place & { readonly hasParent: 0 | 1 };
 
 export function rootKeyOf(n: number, row: ObservationRow): RootKey {
-  return [row[5] === null ? 0 : 1, row[9] ?? Number.MAX_SAFE_INTEGER, row[10] ?? 0, n];
+  const { ms, ns } = placeOfRow(n, row);
+  return { hasParent: row[ROW.PARENT] === null ? 0 : 1, ms, ns, n };
 }
 
 function compareRoots(a: RootKey, b: RootKey): number {
-  return a[0] - b[0] || a[1] - b[1] || a[2] - b[2] || a[3] - b[3];
+  return a.hasParent - b.hasParent || a.ms - b.ms || a.ns - b.ns || a.n - b.n;
 }
 
 function isEarlier(
@@ -140,6 +150,7 @@ function isLater(
   return ms > thanMs || (ms === thanMs && (ns ?? 0) > (thanNs ?? 0));
 }
 
+/** The kinds of observations whose tokens count first. */
 const CALLS: readonly ObservationKind[] = ['generation', 'llm', 'model', 'embedding'];
 const MODEL_CALLS = new Set(CALLS.map((kind) => OBSERVATION_KINDS.indexOf(kind)));
 
@@ -147,8 +158,8 @@ function isModelCall(kind: number | null): boolean {
   return kind !== null && MODEL_CALLS.has(kind);
 }
 
-export function sumsOf(text: unknown): Sums {
-  return typeof text === 'string' ? (decodeJsonText(text) as Sums) : {};
+export function sumsOf(text: string | null): Sums {
+  return text === null ? {} : (decodeJsonText(text) as Sums);
 }
 
 export function sumsToText(sums: Sums): string | null {

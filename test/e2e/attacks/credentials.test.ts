@@ -61,3 +61,21 @@ t.test('wrong admin tokens from an address do not refuse the right token', async
   t.equal(attacked[429], WAVES * REQUESTS_PER_WAVE - 10);
   t.equal((await ask(right)).status, 200);
 });
+
+t.test('a client behind a trusted proxy does not throttle another one behind it', async (t) => {
+  const trusted_proxies = ['127.0.0.1'];
+  const listener = { trusted_proxies };
+  const daemon = await startDaemon(t, {
+    config: {
+      receivers: { native: listener, runs: listener, otlp: { protocols: { http: listener } } },
+      processors: { quotas: { edge: { failed_authentications: { per_minute: 0.1, burst: 2 } } } },
+    },
+  });
+  const ask = async (client: string): Promise<number> => {
+    const headers = { 'x-api-key': makeToken(), 'x-forwarded-for': client };
+    return (await send(daemon.base, { path: '/api/v1/traces', headers })).status;
+  };
+  const statuses: number[] = [];
+  for (const client of ['1', '1', '1', '2']) statuses.push(await ask(`198.51.100.${client}`));
+  t.same(statuses, [401, 401, 429, 401]);
+});

@@ -24,7 +24,7 @@ async function exporterOn(traces: Pick<TraceStore, 'write'>) {
   return { exporter, logger: settings.logger };
 }
 
-/** Refuses batches with poison in them, and notes what it stored. */
+/** Rejects batches with poison in them, and notes the stored items. */
 function pickyStore(isPoison: (id: string) => boolean) {
   const stored: string[] = [];
   let writes = 0;
@@ -35,7 +35,7 @@ function pickyStore(isPoison: (id: string) => boolean) {
       writes++;
       const refused = observations.find(({ id }) => isPoison(id));
       if (refused !== undefined) {
-        throw new PermanentError('storage_refused', `${refused.id} is refused`);
+        throw new PermanentError('storage_refused', `${refused.id} is rejected`);
       }
       stored.push(...observations.map(({ id }) => id));
     },
@@ -46,7 +46,7 @@ function numbered(count: number): ObservationBatch {
   return batchWith(Array.from({ length: count }, (_, i) => anObservation({ id: `o${i}` })));
 }
 
-t.test('whatever is refused is named, and all else is stored, once', async (t) => {
+t.test('names the rejected items and stores all others once', async (t) => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.boolean(), { minLength: 1, maxLength: 60 }), async (poison) => {
       const traces = pickyStore((id) => poison[Number(id.slice(1))] === true);
@@ -61,7 +61,7 @@ t.test('whatever is refused is named, and all else is stored, once', async (t) =
         failures.map(({ index }) => index),
         places,
       );
-      for (const { index, message } of failures) t.equal(message, `o${index} is refused`);
+      for (const { index, message } of failures) t.equal(message, `o${index} is rejected`);
       const fine = poison.flatMap((isPoison, i) => (isPoison ? [] : [`o${i}`]));
       t.same(traces.stored, fine);
     }),
@@ -69,7 +69,7 @@ t.test('whatever is refused is named, and all else is stored, once', async (t) =
   );
 });
 
-t.test('where everything is refused, not every row is tried', async (t) => {
+t.test('does not try every row if all are rejected', async (t) => {
   const traces = pickyStore((id) => id !== 'o0');
   const failures = await writeAllButPoison(traces, numbered(5000));
   t.ok(traces.writes() < 1100);
@@ -77,7 +77,7 @@ t.test('where everything is refused, not every row is tried', async (t) => {
   t.equal(new Set(failures.map(({ index }) => index)).size, failures.length);
 });
 
-t.test('what may pass is not taken for poison', async (t) => {
+t.test('does not bisect after a retryable error or for a deleted project', async (t) => {
   const error = new RetryableError('storage_failed', 'away');
   const { exporter } = await exporterOn({ write: () => Promise.reject(error) });
   await t.rejects(exporter.consume(numbered(4)), error);
@@ -95,32 +95,29 @@ t.test('what may pass is not taken for poison', async (t) => {
   await t.rejects(exporter.consume(numbered(1)), /not started/);
 });
 
-t.test(
-  'a row that Postgres refuses leaves its neighbours stored, also the second time',
-  async (t) => {
-    const server = await postgresDatabases(t);
-    const { traces, postgres, count } = await traceDatabase(t, await server.database());
-    await postgres.query(`ALTER TABLE observations ADD CHECK (name <> 'poison')`);
-    const { exporter, logger } = await exporterOn(traces);
-    const names = ['a', 'b', 'poison', 'c', 'poison', 'd'];
-    const batch = batchWith(names.map((name, i) => anObservation({ id: `o${i}`, name })));
-    for (let i = 0; i < 2; i++) {
-      await t.rejects(exporter.consume(batch), {
-        ...{ name: 'PermanentError', code: 'storage_refused', message: /23514/ },
-        failures: [{ index: 2 }, { index: 4 }],
-      });
-      const trace = await traces.getTrace(aTenant().projectId, 'trace-1');
-      t.equal(trace?.observationCount, 4);
-      t.equal(await count('batches'), 1);
-    }
-    t.match(logger.lines, [{ level: 'warn', fields: { items: 2, code: 'storage_refused' } }]);
-    // It also fails where a number is larger than the database's.
-    const index = 2 ** 40;
-    const large = batchWith([anObservation({ id: 'x' }), anObservation({ id: 'y' })]);
-    const observations = large.observations.map((one, i) => (i === 0 ? one : { ...one, index }));
-    await t.rejects(exporter.consume({ ...large, observations }), {
-      ...{ name: 'PermanentError', code: 'storage_refused', message: /22003/ },
-      failures: [{ index }],
+t.test('stores the neighbours of a rejected row, also the second time', async (t) => {
+  const server = await postgresDatabases(t);
+  const { traces, postgres, count } = await traceDatabase(t, await server.database());
+  await postgres.query(`ALTER TABLE observations ADD CHECK (name <> 'poison')`);
+  const { exporter, logger } = await exporterOn(traces);
+  const names = ['a', 'b', 'poison', 'c', 'poison', 'd'];
+  const batch = batchWith(names.map((name, i) => anObservation({ id: `o${i}`, name })));
+  for (let i = 0; i < 2; i++) {
+    await t.rejects(exporter.consume(batch), {
+      ...{ name: 'PermanentError', code: 'storage_refused', message: /23514/ },
+      failures: [{ index: 2 }, { index: 4 }],
     });
-  },
-);
+    const trace = await traces.getTrace(aTenant().projectId, 'trace-1');
+    t.equal(trace?.observationCount, 4);
+    t.equal(await count('batches'), 1);
+  }
+  t.match(logger.lines, [{ level: 'warn', fields: { items: 2, code: 'storage_refused' } }]);
+  // A number that exceeds the column's type is rejected, too.
+  const index = 2 ** 40;
+  const large = batchWith([anObservation({ id: 'x' }), anObservation({ id: 'y' })]);
+  const observations = large.observations.map((one, i) => (i === 0 ? one : { ...one, index }));
+  await t.rejects(exporter.consume({ ...large, observations }), {
+    ...{ name: 'PermanentError', code: 'storage_refused', message: /22003/ },
+    failures: [{ index }],
+  });
+});

@@ -247,7 +247,7 @@ t.test('accepts only the admin token', async (t) => {
   t.equal((await ask('GET', path, { token: null, headers: { 'x-api-key': TOKEN } })).status, 401);
   const wire = await dial(url);
   const header = `Authorization: Bearer ${TOKEN}\r\n`;
-  wire.send(`GET ${path} HTTP/1.1\r\nHost: a\r\n${header}${header}\r\n`);
+  wire.send(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n${header}${header}\r\n`);
   t.equal((await wire.answer()).status, 401, 'a repeated header');
   wire.close();
   clock.advance(3_600_000);
@@ -275,6 +275,24 @@ t.test('throttles wrong tokens of an address, but not the right token', async (t
   t.equal((await ask('GET', '/api/v1/projects', { token: 'no' })).status, 429);
   clock.advance(1);
   t.equal((await ask('GET', '/api/v1/projects', { token: 'no' })).status, 401);
+});
+
+t.test('counts and logs the client that a trusted proxy names', async (t) => {
+  for (const [trusted_proxies, client] of [
+    [['127.0.0.0/8'], '198.51.100.1'],
+    [['10.0.0.0/8'], '127.0.0.1'],
+  ] as const) {
+    const { ask, settings } = await serving(t, { config: { trusted_proxies } });
+    const headers = { 'x-forwarded-for': '198.51.100.1' };
+    for (let i = 0; i < 10; i++) await ask('GET', '/api/v1/projects', { token: 'no', headers });
+    const lines = settings.logger.lines.filter(({ level }) => level === 'warn');
+    t.match(lines, [{ fields: { address: client } }]);
+    const blocked = await ask('GET', '/api/v1/projects', { token: 'no' });
+    t.equal(blocked.status, client === '127.0.0.1' ? 429 : 401);
+    await ask('POST', '/api/v1/projects', { body: { name: 'a' }, headers });
+    const { audit } = (await ask('GET', '/api/v1/audit')).json;
+    t.equal(audit[0].address, client);
+  }
 });
 
 t.test('counts the addresses of an IPv6 /64 network as one', async (t) => {
@@ -307,7 +325,9 @@ t.test('warns about a remote endpoint without TLS', async (t) => {
 t.test('refuses a request without a token before it reads the body', async (t) => {
   const { url } = await serving(t);
   const wire = await dial(url);
-  wire.send('POST /api/v1/projects HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n');
+  wire.send(
+    'POST /api/v1/projects HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n',
+  );
   wire.send('Content-Length: 1000\r\n\r\n');
   t.equal((await wire.answer()).status, 401);
 });
@@ -466,20 +486,32 @@ t.test('sends headers that keep browsers from caching, framing and sharing answe
     t.match(headers.get('content-security-policy'), "default-src 'none'");
   }
   const preflight = await ask('OPTIONS', '/api/v1/projects', { headers: origin });
-  t.equal(preflight.status, 405);
+  t.equal(preflight.status, 403);
 });
 
-t.test('ignores the Host header', async (t) => {
-  const { url } = await serving(t);
-  for (const host of ['evil.example', '127.0.0.1:1', '']) {
+t.test('refuses a Host or Origin of another site before the token is read', async (t) => {
+  const { url } = await serving(t, { config: { allowed_hosts: ['admin.test'] } });
+  const own = new URL(url).host;
+  const cases: [string, number][] = [
+    [`Host: ${own}`, 200],
+    ['Host: admin.test', 200],
+    ['Host: evil.test', 403],
+    [`Host: ${own}\r\nOrigin: http://evil.test`, 403],
+    [`Host: ${own}\r\nOrigin: http://${own}`, 200],
+  ];
+  for (const [headers, status] of cases) {
     const wire = await dial(url);
-    wire.send(`GET /api/v1/projects HTTP/1.1\r\nHost: ${host}\r\n`);
-    wire.send(`Authorization: Bearer ${TOKEN}\r\n\r\n`);
+    const authorization = `Authorization: Bearer ${TOKEN}`;
+    wire.send(`GET /api/v1/projects HTTP/1.1\r\n${headers}\r\n${authorization}\r\n\r\n`);
     const answer = await wire.answer();
-    t.equal(answer.status, 200, host);
-    t.notMatch(String(answer.body), 'evil');
+    t.equal(answer.status, status, headers);
+    if (status === 403) t.match(String(answer.body), '"code":"foreign_site"');
     wire.close();
   }
+  const wire = await dial(url);
+  wire.send('GET /unknown HTTP/1.1\r\nHost: evil.test\r\n\r\n');
+  t.equal((await wire.answer()).status, 403, 'also for a path that is not served');
+  wire.close();
 });
 
 t.test('answers invalid HTTP in the same form', async (t) => {
@@ -487,7 +519,7 @@ t.test('answers invalid HTTP in the same form', async (t) => {
   const long = 'x'.repeat(20_000);
   const cases: [string, number, string][] = [
     ['nonsense\r\n\r\n', 400, 'invalid_request'],
-    [`GET / HTTP/1.1\r\nHost: a\r\nX: ${long}\r\n\r\n`, 431, 'headers_too_large'],
+    [`GET / HTTP/1.1\r\nHost: localhost\r\nX: ${long}\r\n\r\n`, 431, 'headers_too_large'],
   ];
   for (const [sent, status, code] of cases) {
     const wire = await dial(url);

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import type { Test } from 'tap';
 import t from 'tap';
 import { config } from '../../../extensions/file_storage/config.ts';
-import { createExtension as fileStorageExtension } from '../../../extensions/file_storage/extension.ts';
+import { createExtension } from '../../../extensions/file_storage/extension.ts';
 import { findOffer, offer } from '../../../src/component/capability.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../../src/component/health.ts';
 import type { QueueEntry } from '../../../src/queue/queue.ts';
@@ -25,17 +25,18 @@ async function started(t: Test, directory = t.testdir({})) {
     host: fakeHost({ services }),
   });
   const parsed = config.parse({ directory, min_free_bytes: 0, reserve_bytes: 0 });
-  const extension = fileStorageExtension(settings, parsed);
+  const extension = createExtension(settings, parsed);
   const storage = findOffer(extension.offers, QUEUE_STORAGE);
   const counters = findOffer(extension.offers, USAGE_COUNTERS);
-  if (storage === undefined || counters === undefined) throw new Error('it offers both');
+  if (storage === undefined || counters === undefined)
+    throw new Error('the extension lacks an offer');
   await extension.start();
   t.teardown(() => extension.shutdown(NEVER));
   const queue = await storage.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
   return { directory, clock, extension, queue, counters };
 }
 
-t.test('what was accepted counts, and counts again after a restart', async (t) => {
+t.test('counts accepted events, also after a restart', async (t) => {
   const { directory, extension, queue, counters } = await started(t);
   const batch = nativeBatch(3, { usage: { events: 3, bytes: 30 } });
   const reservation = { batchId: batch.id, tenant: batch.tenant, usage: batch.usage };
@@ -52,7 +53,7 @@ t.test('what was accepted counts, and counts again after a restart', async (t) =
   t.match(refused, { admitted: false, code: 'monthly_limit' });
 });
 
-t.test('a deleted project leaves the queues, and nothing of it is taken again', async (t) => {
+t.test('removes a deleted project from the queues, and refuses its batches', async (t) => {
   const { directory, clock, queue, extension } = await started(t);
   const tenant = aTenant({ projectId: 'proj_doomed' });
   const inputs = { text: CANARY.repeat(3000) };

@@ -2,6 +2,7 @@ import pg from 'pg';
 import t, { type Test } from 'tap';
 import { config } from '../../../extensions/postgres/config.ts';
 import { factory as postgres } from '../../../extensions/postgres/factory.ts';
+import { MIGRATIONS } from '../../../extensions/postgres/migrations/index.ts';
 import { findOffer, offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Extension } from '../../../src/component/component.ts';
@@ -25,11 +26,11 @@ async function started(t: Test, url: string, more: object = {}) {
   t.teardown(() => extension.shutdown(AbortSignal.timeout(1000)));
   await extension.start();
   const storage = findOffer(extension.offers, QUEUE_STORAGE);
-  if (storage === undefined) throw new Error('it offers no queues');
+  if (storage === undefined) throw new Error('no queues are offered');
   return storage;
 }
 
-t.test('creates the tables once if processes start together', async (t) => {
+t.test('creates the tables once for processes that start together', async (t) => {
   const url = await server.database();
   await Promise.all([started(t, url), started(t, url), started(t, url)]);
   const later = await started(t, url);
@@ -38,30 +39,66 @@ t.test('creates the tables once if processes start together', async (t) => {
   t.equal(queue.stats().branches[0]?.entries, 1);
 });
 
-t.test('works with a role that may not change tables, and reports missing tables', async (t) => {
-  const url = await server.database();
-  const none = await extensionOn(url, { migrate: 'off' });
-  await t.rejects(none.start(), /not up to date \(0001-batches, .*migrate: auto/);
-  await none.shutdown(AbortSignal.timeout(1000));
-  await started(t, url);
-  const owner = new pg.Client({ connectionString: url });
-  await owner.connect();
-  await owner.query(`
+t.test(
+  'works with a role that may not change tables, and reports missing migrations',
+  async (t) => {
+    const url = await server.database();
+    const none = await extensionOn(url, { migrate: 'off' });
+    await t.rejects(none.start(), /not up to date \(0001-batches, .*migrate: auto/);
+    await none.shutdown(AbortSignal.timeout(1000));
+    await started(t, url);
+    const owner = new pg.Client({ connectionString: url });
+    await owner.connect();
+    await owner.query(`
     CREATE ROLE service LOGIN;
     GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO service;
     GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO service;
     REVOKE CREATE ON SCHEMA public FROM PUBLIC;
   `);
-  await owner.end();
-  const service = await started(t, url.replace('test@', 'service@'), { migrate: 'off' });
-  const queue = await service.openQueue(QUEUE);
-  await queue.append(nativeBatch(1));
-  const [entry] = await queue.lease('a', 1, 1e9);
-  if (entry === undefined) throw new Error('nothing was leased');
-  await queue.ack('a', [entry]);
+    await owner.end();
+    const service = await started(t, url.replace('test@', 'service@'), { migrate: 'off' });
+    const queue = await service.openQueue(QUEUE);
+    await queue.append(nativeBatch(1));
+    const [entry] = await queue.lease('a', 1, 1e9);
+    if (entry === undefined) throw new Error('nothing was leased');
+    await queue.ack('a', [entry]);
+  },
+);
+
+t.test('refuses tables of a newer version and changes nothing in them', async (t) => {
+  const url = await server.database();
+  const current = await extensionOn(url);
+  await current.start();
+  await current.shutdown(AbortSignal.timeout(1000));
+  const owner = new pg.Client({ connectionString: url });
+  await owner.connect();
+  t.teardown(() => owner.end());
+  const applied = async () => (await owner.query('SELECT * FROM schema_migrations')).rows;
+  const ofThisVersion = await applied();
+  t.same(
+    ofThisVersion.map(({ name }) => name),
+    MIGRATIONS.map(({ name }) => name),
+  );
+  await owner.query("INSERT INTO schema_migrations (name) VALUES ('0099-later'), ('0098-newer')");
+  // A missing migration must not be applied to tables of another version.
+  await owner.query("DELETE FROM schema_migrations WHERE name = '0004-traces'");
+  const before = await applied();
+  for (const migrate of ['auto', 'off']) {
+    const older = await extensionOn(url, { migrate });
+    await t.rejects(older.start(), {
+      name: 'NewerDataError',
+      code: 'newer_data',
+      message: /newer version .* \(0098-newer, 0099-later\); .* up to 0004-traces\. Start/,
+    });
+    await older.shutdown(AbortSignal.timeout(1000));
+    t.same(await applied(), before, migrate);
+  }
+  await owner.query("DELETE FROM schema_migrations WHERE name LIKE '009%'");
+  await owner.query("INSERT INTO schema_migrations (name) VALUES ('0004-traces')");
+  await started(t, url);
 });
 
-t.test('removes a body that no queue needs, and no other', async (t) => {
+t.test('removes the body of a batch that left all queues, and no other', async (t) => {
   const url = await server.database();
   const storage = await started(t, url);
   const queue = await storage.openQueue(QUEUE);
@@ -78,11 +115,11 @@ t.test('removes a body that no queue needs, and no other', async (t) => {
   for (let i = 0; i < 200 && (await left()) !== 2; i++) {
     await new Promise((resolve) => setTimeout(resolve, 50));
   }
-  t.equal(await left(), 2, 'one waits, one is dead');
+  t.equal(await left(), 2, 'one waits, one is a dead letter');
 });
 
 t.test(
-  'refuses an append soon while Postgres is frozen or away, and accepts it afterwards',
+  'rejects an append soon while Postgres is frozen or away, and accepts the next one after',
   async (t) => {
     const url = await server.database();
     const storage = await started(t, url, { connect_timeout: '300ms', query_timeout: '300ms' });

@@ -22,21 +22,21 @@ async function two(t: Test, options = { name: 'queue', branches: ['a'], maxBytes
   };
 }
 
-t.test('leases each entry to exactly one process', async (t) => {
+t.test('leases each entry to one process, and leaves none out', async (t) => {
   const { first, second } = await two(t);
   const batches = Array.from({ length: 40 }, () => nativeBatch(1));
   await Promise.all(batches.map((batch) => first.append(batch)));
   const leases = await Promise.all(
     [first, second, first, second].map((queue) => queue.lease('a', 10, ANY_SIZE)),
   );
-  // Each process skips entries that the other one has locked.
+  // Each process skipped the rows that the other had locked.
   leases.push(await first.lease('a', 100, ANY_SIZE), await second.lease('a', 100, ANY_SIZE));
   const ids = leases.flat().map(({ batch }) => batch.id);
   t.equal(new Set(ids).size, ids.length);
   t.equal(ids.length, 40);
 });
 
-t.test('refuses only the batch of a group that cannot be stored', async (t) => {
+t.test('isolates a batch that Postgres rejects from the others of its group', async (t) => {
   const { place, first } = await two(t);
   await place.pool.query(`ALTER TABLE queue_entries ADD CHECK (project <> 'poison')`);
   const tenants = ['fine', 'poison', 'fine'].map((projectId) => aTenant({ projectId }));
@@ -51,13 +51,13 @@ t.test('refuses only the batch of a group that cannot be stored', async (t) => {
   t.same(
     waiting.map(({ batch }) => batch.id),
     [batches[0]?.id, batches[2]?.id],
-    'what was answered waits, and nothing else',
+    'only the accepted batches wait',
   );
   const { rows } = await place.pool.query('SELECT count(*) AS count FROM batches');
-  t.equal(Number(rows[0].count), 2, 'nothing of the refused one is left');
+  t.equal(Number(rows[0].count), 2, 'nothing of the rejected one is left');
 });
 
-t.test('claims an Idempotency-Key once over all processes', async (t) => {
+t.test('grants the claim of an Idempotency-Key once, whichever process is asked', async (t) => {
   const { place, one, first, second } = await two(t);
   const tenant = aTenant();
   const hash = Buffer.alloc(32, 1);
@@ -67,7 +67,7 @@ t.test('claims an Idempotency-Key once over all processes', async (t) => {
   t.same(claims.map(({ state }) => state).sort(), ['in_progress', 'new']);
   const other = await second.idempotency.claim(tenant, 'k', Buffer.alloc(32, 2));
   t.not(other.state, 'new');
-  // The process with the claim dies, which releases the claim.
+  // The claim of a dead process counts as none.
   const dead = claims[0]?.state === 'new' ? first : second;
   const alive = dead === first ? second : first;
   one.crash();
@@ -75,7 +75,7 @@ t.test('claims an Idempotency-Key once over all processes', async (t) => {
   t.equal((await alive.idempotency.claim(tenant, 'k', hash)).state, 'new');
 });
 
-t.test('moves batches from one queue into the branches of another, once', async (t) => {
+t.test('moves a batch from one queue into the branches of another once', async (t) => {
   const { one, other, first } = await two(t, { name: 'in', branches: ['jobs'], maxBytes: 1e9 });
   const options = { name: 'in/work', branches: ['x', 'y'], maxBytes: 1e9 };
   const [left, right] = [await one.openQueue(options), await other.openQueue(options)];
@@ -85,7 +85,7 @@ t.test('moves batches from one queue into the branches of another, once', async 
   const taken = await Promise.all(
     [left, right, right].map((queue) => queue.take('in', batch.id, ['x'])),
   );
-  t.same(taken.map(({ size }) => size).sort(), [0, 0, 1], 'by one of those who ask');
+  t.same(taken.map(({ size }) => size).sort(), [0, 0, 1], 'by one of the callers');
   t.same(await first.waitingSince(batch.receivedAt + 1, 10), []);
   const [waiting] = [
     ...(await left.lease('y', 10, ANY_SIZE)),
@@ -94,7 +94,7 @@ t.test('moves batches from one queue into the branches of another, once', async 
   t.equal(waiting?.batch.id, batch.id, 'the branch without a lease has it too');
 });
 
-t.test('returns a taken batch in all branches if it cannot be read', async (t) => {
+t.test('releases a taken batch that could not be read in all branches', async (t) => {
   const { place, one, first } = await two(t, { name: 'in', branches: ['jobs'], maxBytes: 1e9 });
   const queue = await one.openQueue({ name: 'in/work', branches: ['x', 'y'], maxBytes: 1e9 });
   const batch = nativeBatch(2);
@@ -135,7 +135,7 @@ t.test('runs work under an advisory lock in one process at a time', async (t) =>
   t.equal(runs, 2);
 });
 
-t.test('removes a deleted project from the queues and refuses its batches', async (t) => {
+t.test('removes all entries of a deleted project, and refuses further ones', async (t) => {
   const { place, one, first } = await two(t);
   const tenant = aTenant({ projectId: 'proj_gone' });
   const kept = { status: 202, contentType: 'text/plain', body: Buffer.from('ok') };
@@ -155,18 +155,21 @@ t.test('removes a deleted project from the queues and refuses its batches', asyn
   }
   t.equal(drops.length, 3);
   await t.rejects(first.append(gone()), { code: 'unauthorized' });
-  t.equal((await first.lease('a', 10, ANY_SIZE)).length, 1, 'what others have stays');
+  t.equal((await first.lease('a', 10, ANY_SIZE)).length, 1, 'entries of other projects stay');
 });
 
-t.test('refuses while the store is away, and writes outcomes of deliveries later', async (t) => {
-  const { place, first } = await two(t);
-  await first.append(nativeBatch(1));
-  const entries = await first.lease('a', 10, ANY_SIZE);
-  place.fail(true);
-  await t.rejects(first.append(nativeBatch(1)), { code: 'storage_failed' });
-  const acknowledged = first.ack('a', entries);
-  place.fail(false);
-  await acknowledged;
-  const { rows } = await place.pool.query('SELECT * FROM queue_entries');
-  t.same(rows, []);
-});
+t.test(
+  'rejects appends while the store is away, and writes outcomes of deliveries afterwards',
+  async (t) => {
+    const { place, first } = await two(t);
+    await first.append(nativeBatch(1));
+    const entries = await first.lease('a', 10, ANY_SIZE);
+    place.fail(true);
+    await t.rejects(first.append(nativeBatch(1)), { code: 'storage_failed' });
+    const acknowledged = first.ack('a', entries);
+    place.fail(false);
+    await acknowledged;
+    const { rows } = await place.pool.query('SELECT * FROM queue_entries');
+    t.same(rows, []);
+  },
+);

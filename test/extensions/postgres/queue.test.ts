@@ -27,7 +27,7 @@ queueContract(t, async (t) => {
         close: () => storage.close(),
         async crash() {
           storage.crash();
-          // As if the time of the dead process had passed.
+          // As when the leases of the dead process have expired.
           await postgres.query('UPDATE queue_holders SET expires_at = 0');
         },
       };
@@ -36,7 +36,7 @@ queueContract(t, async (t) => {
 });
 
 t.test(
-  'later appends overtake a slow one, and an append that was reported as failed is not stored',
+  'lets an append overtake a slow one, and stores no batch whose client was answered',
   async (t) => {
     const postgres = await migrated(await server.database());
     t.teardown(() => postgres.close());
@@ -58,7 +58,7 @@ t.test(
     t.teardown(() => storage.crash());
     const queue = await storage.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
     const [slow, quick, given, late] = [1, 1, 1, 1].map((events) => nativeBatch(events));
-    if (!slow || !quick || !given || !late) throw new Error('there are four');
+    if (!slow || !quick || !given || !late) throw new Error('four batches were made');
     const kept = async (): Promise<string[]> => {
       const { rows } = await postgres.query('SELECT id FROM batches ORDER BY id');
       return rows.map(({ id }) => String(id));
@@ -68,7 +68,7 @@ t.test(
     await begun(1);
     const second = queue.append(quick);
     clock.advance(99);
-    t.equal(gates.length, 1, 'it goes with the next group');
+    t.equal(gates.length, 1, 'it waits for the next group');
     clock.advance(1);
     await begun(2);
     gates[1]?.();
@@ -83,7 +83,7 @@ t.test(
     await t.rejects(third, { name: 'RetryableError', code: 'too_late' });
     const passed = requestContext({ signal: AbortSignal.abort() });
     await t.rejects(queue.append(late, passed), { code: 'too_late' });
-    t.equal(gates.length, 3, 'nothing was begun for it');
+    t.equal(gates.length, 3, 'no transaction was begun for it');
     gates[0]?.();
     await first;
     t.same(await kept(), [slow.id, quick.id].sort());

@@ -32,7 +32,7 @@ const T0 = Date.UTC(2026, 0, 15, 12);
 const LATER = Number.MAX_SAFE_INTEGER;
 const TABLES = ['traces', 'observations', 'batch_traces', 'pending_updates', 'waiting_children'];
 
-/** Ids of a process only grow; these have any time. */
+/** Ids that a process makes only grow; these have any time. */
 let ids = 0;
 function idAt(ms: number): string {
   return encodeTime(ms) + String(ids++).padStart(16, '0');
@@ -42,7 +42,7 @@ function at(ms: number, more: object = {}) {
   return { id: idAt(ms), receivedAt: ms, ...more };
 }
 
-/** The days with a partition of their own. */
+/** The days that have a partition of their own. */
 async function partitionsOf(postgres: Postgres): Promise<string[]> {
   const { rows } = await postgres.query(
     `SELECT relname FROM pg_inherits JOIN pg_class c ON c.oid = inhrelid
@@ -57,7 +57,7 @@ async function all(step: () => Promise<boolean>): Promise<number> {
   return steps;
 }
 
-t.test('removes expired traces with all that only they need', async (t) => {
+t.test('removes expired traces and the batches that only they refer to', async (t) => {
   const { traces, database, count } = await traceDatabase(t, await server.database());
   const shared = [anObservation({ traceId: 'old' }), anObservation({ traceId: 'kept' })];
   await traces.write(batchWith(shared, at(T0)));
@@ -77,30 +77,33 @@ t.test('removes expired traces with all that only they need', async (t) => {
   t.equal((await traces.getTrace(P, 'kept'))?.observationCount, 1);
   t.equal((await traces.listTraces(OTHER.projectId, { limit: 9 })).items.length, 2);
   t.same(await Promise.all(TABLES.map(count)), [3, 3, 4, 0, 0]);
-  t.notOk(await removeFreeBatchesStep(database, T0, note), 'not before its time');
+  t.notOk(await removeFreeBatchesStep(database, T0, note), 'not before the time given');
   t.equal(await count('batches'), 6);
   await all(() => removeFreeBatchesStep(database, T0 + 1, note));
-  t.equal(await count('batches'), 3, 'those that a kept trace has events of stay');
+  t.equal(await count('batches'), 3, 'batches that a kept trace has events of stay');
   t.equal(removed.batches, 3);
   t.equal(await count('free_batches'), 0);
 });
 
-t.test('hides a trace of many rows at once, and removes its rows in steps', async (t) => {
-  const { traces, database, count } = await traceDatabase(t, await server.database());
-  const many = Array.from({ length: 2300 }, (_, i) => anObservation({ id: `o${i}` }));
-  await traces.write(batchWith(many, at(T0)));
-  t.ok(await expireTracesStep(database, P, T0 + 1, T0));
-  t.equal(await traces.getTrace(P, 'trace-1'), undefined);
-  t.equal(await traces.getObservation(P, 'o7'), undefined);
-  const [hidden] = await dueProjects(database, [[P, T0 + 1]]);
-  t.same(hidden?.[0], '', 'the rest is found also after a restart');
-  await traces.write(batchWith([anObservation({ name: 'new' })], at(T0)));
-  t.ok((await all(() => expireTracesStep(database, 'proj_none', 0, T0))) > 2);
-  t.equal(await count('observations'), 1);
-  t.match(await traces.getTrace(P, 'trace-1'), { name: 'new', observationCount: 1 });
-});
+t.test(
+  'hides a trace with more rows than a step removes at once, and removes the rows in steps',
+  async (t) => {
+    const { traces, database, count } = await traceDatabase(t, await server.database());
+    const many = Array.from({ length: 2300 }, (_, i) => anObservation({ id: `o${i}` }));
+    await traces.write(batchWith(many, at(T0)));
+    t.ok(await expireTracesStep(database, P, T0 + 1, T0));
+    t.equal(await traces.getTrace(P, 'trace-1'), undefined);
+    t.equal(await traces.getObservation(P, 'o7'), undefined);
+    const [hidden] = await dueProjects(database, [[P, T0 + 1]]);
+    t.same(hidden?.[0], '', 'the rest is found after a restart, too');
+    await traces.write(batchWith([anObservation({ name: 'new' })], at(T0)));
+    t.ok((await all(() => expireTracesStep(database, 'proj_none', 0, T0))) > 2);
+    t.equal(await count('observations'), 1);
+    t.match(await traces.getTrace(P, 'trace-1'), { name: 'new', observationCount: 1 });
+  },
+);
 
-t.test('keeps or restores as a whole a trace that is written to while it expires', async (t) => {
+t.test('keeps or recreates a trace that is written to while it expires', async (t) => {
   const { traces, database } = await traceDatabase(t, await server.database());
   for (let round = 0; round < 20; round++) {
     await traces.write(batchWith([anObservation({ id: 'old' })], at(T0)));
@@ -114,7 +117,7 @@ t.test('keeps or restores as a whole a trace that is written to while it expires
   }
 });
 
-t.test('removes the data of a deleted project and refuses writes into it', async (t) => {
+t.test('removes the traces of a deleted project, and rejects writes into it', async (t) => {
   const { traces, database, deleted, count } = await traceDatabase(t, await server.database());
   const runs = [
     anObservation({ traceId: null, id: 'u' }),
@@ -131,7 +134,7 @@ t.test('removes the data of a deleted project and refuses writes into it', async
   t.equal((await traces.getTrace(OTHER.projectId, 'trace-1'))?.observationCount, 1);
 });
 
-t.test('keeps a batch while a queue, a dead letter or a trace points into it', async (t) => {
+t.test('keeps a batch while a queue, a dead letter or a trace refers to it', async (t) => {
   const { traces, database, count } = await traceDatabase(t, await server.database());
   const clock = fakeClock();
   const queues = await openQueues(database, clock, recordingLogger());
@@ -151,20 +154,20 @@ t.test('keeps a batch while a queue, a dead letter or a trace points into it', a
   await traces.write(traced);
   await traces.write(batchWith([anObservation({ traceId: null, id: 'u' })], at(T0 + 5)));
   await removeFreeBatches(database, '', T0);
-  t.equal(await count('batches'), 5, 'recent batches may be in flight');
+  t.equal(await count('batches'), 5, 'batches received since may be on their way into a queue');
   const looked = await removeFreeBatches(database, '', LATER);
   t.equal(await count('batches'), 4);
   t.ok((looked.last ?? '') > traced.source.id);
-  t.equal(looked.beforeWaiting, '', 'it is the first');
-  // A removed batch is stored again when it is appended again.
+  t.equal(looked.beforeWaiting, '', 'the waiting batch is the first');
+  // A removed batch can be stored again.
   await queue.append(free);
   t.equal(await count('batches'), 5);
 });
 
-t.test('drops an unused day as a whole, and no other', async (t) => {
+t.test('drops the partition of a day without references, and no other', async (t) => {
   const { traces, database, postgres, count } = await traceDatabase(t, await server.database());
   await Promise.all([1, 2, 3].map(() => ensurePartitions(database, T0)));
-  t.ok(await ensurePartitions(database, T0), 'they are there already');
+  t.ok(await ensurePartitions(database, T0), 'they exist already');
   const days = ['15', '16', '17', '18', '19'].map((day) => `batches_202601${day}`);
   t.same(await partitionsOf(postgres), days);
   const { rows } = await postgres.query(
@@ -176,7 +179,7 @@ t.test('drops an unused day as a whole, and no other', async (t) => {
     await traces.write(batchWith([anObservation({ traceId })], at(T0 + i * DAY)));
   }
   await traces.write(batchWith([anObservation({ traceId: 'late' })], at(T0 - 40 * DAY)));
-  t.equal(await count('batches_default'), 1, 'a batch without a daily partition is accepted');
+  t.equal(await count('batches_default'), 1, 'a batch of a day without a partition is stored');
   for (const day of days.slice(0, 3)) t.equal(await count(day), 1);
   t.equal(await dropOldPartitions(database, T0 + 9 * DAY), 2, 'the two empty ones');
   await all(() => expireTracesStep(database, P, T0 + DAY + 1, T0));
@@ -190,13 +193,16 @@ t.test('drops an unused day as a whole, and no other', async (t) => {
   t.equal(body, 1);
   await all(() => removeFreeBatchesStep(database, LATER));
   t.equal(await count('batches'), 1);
-  // A batch that is too late for its day's partition is in the default one.
+  // A batch of a dropped day goes into the default partition.
   await traces.write(batchWith([anObservation({ traceId: 'a' })], at(T0)));
   t.equal(await count('batches_default'), 1);
-  t.ok(await ensurePartitions(database, T0), 'its day stays in the default partition');
+  t.ok(
+    await ensurePartitions(database, T0),
+    'its day has no partition, because the default one has a row of it',
+  );
 });
 
-t.test('works without partitions for a role without rights on the tables', async (t) => {
+t.test('creates and drops no partitions with a role that does not own the tables', async (t) => {
   const url = await server.database();
   const { postgres } = await traceDatabase(t, url);
   await postgres.query('CREATE ROLE writer LOGIN');
@@ -213,7 +219,7 @@ t.test('works without partitions for a role without rights on the tables', async
   t.equal(await dropOldPartitions(writer, LATER), 0);
 });
 
-/** A trace, a dead letter, a queued batch, a batch delivered elsewhere, an update without its run. */
+/** A trace, a dead letter, a batch that waits, an acknowledged one, and an update that waits for its run. */
 async function fill(
   store: Pick<Store, 'traces' | 'openQueue'>,
   projectId: string,
@@ -221,11 +227,11 @@ async function fill(
 ): Promise<void> {
   const tenant = aTenant({ projectId });
   const queue = await store.openQueue({ name: projectId, branches: ['a'], maxBytes: 1e9 });
-  for (const end of ['dead', 'acked', 'waiting']) {
+  for (const end of ['dead', 'the acknowledged one', 'waiting']) {
     await queue.append(nativeBatch(1, at(ms, { tenant })));
     const [entry] = end === 'waiting' ? [] : await queue.lease('a', 1, 1e9);
     if (entry === undefined) continue;
-    if (end === 'acked') await queue.ack('a', [entry]);
+    if (end === 'the acknowledged one') await queue.ack('a', [entry]);
     else await queue.deadLetter('a', entry, { code: 'x', message: 'x' });
   }
   await store.traces.write(batchWith([anObservation()], at(ms, { tenant })));
@@ -234,7 +240,7 @@ async function fill(
   );
 }
 
-t.test('the store removes exactly the data of a deleted project', async (t) => {
+t.test('removes all data of a deleted project, and no other', async (t) => {
   const place = await postgresPlace(t, server);
   const { store, finish, close, postgres } = await place.open();
   t.teardown(close);
@@ -257,10 +263,14 @@ t.test('the store removes exactly the data of a deleted project', async (t) => {
   t.equal(place.metrics.value('tracectl_store_removed_batches_total', { reason }), 5);
   t.equal(place.metrics.value('tracectl_store_removed_observations_total', { reason }), 1);
   const retention = { reason: 'retention' };
-  t.equal(place.metrics.value('tracectl_store_removed_batches_total', retention), 1, 'acked');
+  t.equal(
+    place.metrics.value('tracectl_store_removed_batches_total', retention),
+    1,
+    'the acknowledged one',
+  );
 });
 
-t.test('the store removes expired data, also whole days of batches', async (t) => {
+t.test('removes data past its retention, and whole partitions of batches', async (t) => {
   const place = await postgresPlace(t, server);
   const { store, finish, close, postgres } = await place.open();
   t.teardown(close);
@@ -278,7 +288,7 @@ t.test('the store removes expired data, also whole days of batches', async (t) =
   }
   t.notOk(
     before.some((name) => after.includes(name)),
-    'no day of then is left',
+    'no partition of that time is left',
   );
   const reason = 'retention';
   t.equal(place.metrics.value('tracectl_store_removed_traces_total', { reason }), 1);
@@ -286,7 +296,7 @@ t.test('the store removes expired data, also whole days of batches', async (t) =
 });
 
 t.test(
-  'removes batches that left all queues within seconds, and keeps queued and dead ones',
+  'removes batches that left all queues within seconds, and keeps waiting and dead ones',
   async (t) => {
     const { traces, database, count } = await traceDatabase(t, await server.database());
     const clock = fakeClock();
@@ -299,16 +309,16 @@ t.test(
       for await (const _ of walkBatches(database, clock, () => {}));
       return count('batches');
     };
-    t.equal(await walk(), 4, 'what became nothing is gone');
+    t.equal(await walk(), 4, 'the batch without a reference is gone');
     const queue = await store.openQueue({ name: P, branches: ['a'], maxBytes: 1e9 });
     await queue.append(nativeBatch(1, at(clock.now())));
     await queue.ack('a', await queue.lease('a', 9, 1e9));
-    t.equal(await walk(), 3, 'the next one begins at what waited');
+    t.equal(await walk(), 3, 'the next walk begins at the first waiting batch');
     await queue.append(nativeBatch(1, at(clock.now())));
     await queue.replay('all');
     await queue.ack('a', await queue.lease('a', 9, 1e9));
-    t.equal(await walk(), 3, 'a replayed dead letter is before the start of the walk');
+    t.equal(await walk(), 3, 'the replayed dead letter is before the place where the walk begins');
     clock.set(clock.now() + DAY);
-    t.equal(await walk(), 2, 'but once a day');
+    t.equal(await walk(), 2, 'the daily walk over all batches finds it');
   },
 );

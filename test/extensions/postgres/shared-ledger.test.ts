@@ -11,7 +11,7 @@ import { postgresDatabases } from '../../helper/postgres-server.ts';
 const server = await postgresDatabases(t);
 const QUEUE = { name: 'q', branches: ['a'], maxBytes: 1e9 };
 
-/** A store with a queue, and batches of its first project with reservations in other counters. */
+/** A store with a queue, and batches of its first project whose usage was reserved in counters outside. */
 async function opened(t: Test) {
   const place = await postgresPlace(t, server);
   const open = await place.open();
@@ -29,24 +29,24 @@ async function opened(t: Test) {
   });
   const events = async (): Promise<number> =>
     (await store.counters.read(organizationId)).month.events;
-  /** Begins the epoch after the newest one. */
+  /** Begins a new epoch behind the newest. */
   const begin = async (): Promise<LedgerSums> => {
     const newest = await ledger.newestEpoch(organizationId);
     const sums = await ledger.beginEpoch(organizationId, place.clock.now(), newest);
-    if (sums === undefined) throw new Error('another process began an epoch');
+    if (sums === undefined) throw new Error('another epoch was begun');
     return sums;
   };
   return { place, open, store, ledger, postgres, queue, organizationId, batch, events, begin };
 }
 
-t.test('refuses and does not store a batch whose counters were lost', async (t) => {
+t.test('refuses a batch reserved in lost counters, and keeps nothing of it', async (t) => {
   const { ledger, postgres, queue, organizationId, batch, events, begin, place } = await opened(t);
   const first = await begin();
   await queue.append(batch({ epoch: first.epoch }));
   const second = await begin();
   t.equal(second.epoch, first.epoch + 1);
   const none = await ledger.beginEpoch(organizationId, place.clock.now(), first.epoch);
-  t.equal(none, undefined, 'another epoch has begun since');
+  t.equal(none, undefined, 'a newer epoch has begun');
   t.equal(await ledger.newestEpoch(organizationId), second.epoch);
   t.same(
     second.projects.map((sums) => [sums.events, sums.bytes]),
@@ -67,7 +67,7 @@ t.test('refuses and does not store a batch whose counters were lost', async (t) 
   t.equal(await events(), 4);
 });
 
-t.test('refuses only the batches of a group whose counters were lost', async (t) => {
+t.test('refuses only the batches of a group that were reserved in lost counters', async (t) => {
   const { queue, batch, events, begin } = await opened(t);
   const { epoch } = await begin();
   const epochs = [epoch, epoch - 1, epoch, epoch - 1, epoch];
@@ -82,7 +82,7 @@ t.test('refuses only the batches of a group whose counters were lost', async (t)
   t.equal(queue.stats().branches[0]?.entries, 3);
 });
 
-t.test('a new epoch waits for running appends, and its sums include them', async (t) => {
+t.test('begins an epoch after transactions that accept, and sums up their entries', async (t) => {
   const { postgres, organizationId, batch, begin, place } = await opened(t);
   const { tenant, id } = batch();
   let isBegun = false;
@@ -112,7 +112,7 @@ t.test('a new epoch waits for running appends, and its sums include them', async
   );
 });
 
-t.test('a discarded batch cannot be re-added', async (t) => {
+t.test('refuses a batch that was decided to be lost', async (t) => {
   const { ledger, queue, organizationId, batch, events, begin, place } = await opened(t);
   const { epoch } = await begin();
   const [kept, lost] = [batch({ epoch }), batch({ epoch })];
@@ -121,7 +121,7 @@ t.test('a discarded batch cannot be re-added', async (t) => {
   await t.rejects(queue.append(lost), { code: 'quota_counters' });
   t.equal(await events(), 2);
   t.same([...(await ledger.decide(organizationId, [kept.id, lost.id]))], [kept.id], 'again');
-  // A batch that became durable without the ledger counts once.
+  // Another store made it durable without the ledger: it counts, once.
   const { tenant } = lost;
   const usage = { events: 2, bytes: 20 };
   const entry = { batchId: lost.id, tenant, usage, at: place.clock.now() };
@@ -130,7 +130,7 @@ t.test('a discarded batch cannot be re-added', async (t) => {
   t.equal(await events(), 4);
 });
 
-t.test('counters in the store: returns the reservations of a dead process', async (t) => {
+t.test('gives back overdue reservations of a dead process', async (t) => {
   const { store, open, organizationId, batch, place } = await opened(t);
   const limits = { eventsPerMonth: 5, bytesPerHour: null };
   const reserve = async (usage: { events: number; bytes: number }) => {
@@ -139,15 +139,15 @@ t.test('counters in the store: returns the reservations of a dead process', asyn
     return (await store.counters.reserve(reservation, limits)).admitted;
   };
   t.ok(await reserve({ events: 4, bytes: 1 }));
-  t.notOk(await reserve({ events: 2, bytes: 1 }), 'it holds its place');
+  t.notOk(await reserve({ events: 2, bytes: 1 }), 'the reservation counts');
   place.clock.set(place.clock.now() + 11 * 60_000);
   await open.finish();
-  t.ok(await reserve({ events: 5, bytes: 1 }), 'and no longer');
+  t.ok(await reserve({ events: 5, bytes: 1 }), 'it is given back');
   t.same(await store.usage.verify(), []);
   t.equal((await store.counters.read(organizationId)).month.events, 5);
 });
 
-t.test('other processes see a change, even if its notice was lost', async (t) => {
+t.test('shows changes of one process to the others, even if the notice is lost', async (t) => {
   const place = await postgresPlace(t, server);
   const [one, other] = [await place.open(), await place.open()];
   t.teardown(() => Promise.all([one.close(), other.close()]));

@@ -49,7 +49,7 @@ async function start(tls: object, url?: string): Promise<void> {
   await extension.start();
 }
 
-t.test('trusts a server with a certificate of the named authority, and no other', async (t) => {
+t.test('trusts only a server with a certificate of the given authority', async (t) => {
   const url = await server.database();
   await start({ ca_file: fixture('ca.pem') }, url);
   const client = new pg.Client({ connectionString: url });

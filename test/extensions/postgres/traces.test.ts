@@ -14,7 +14,7 @@ const P = aTenant().projectId;
 const T0 = Date.UTC(2026, 0, 15, 12);
 const FOREVER = { since: () => Number.MIN_SAFE_INTEGER };
 
-t.test('concurrent writers leave the rows of sequential ones', async (t) => {
+t.test('leaves the same rows after concurrent writes as after sequential ones', async (t) => {
   const place = await traceDatabase(t, await server.database());
   const sqlite = await sqlitePlace(t).open();
   t.teardown(() => sqlite.close());
@@ -32,13 +32,13 @@ t.test('concurrent writers leave the rows of sequential ones', async (t) => {
       const [together, apart] = await Promise.all(
         [place.traces, sqlite.store.traces].map((traces) => everything(traces, tenant.projectId)),
       );
-      if (!t.same(together, apart)) throw new Error('the order shows');
+      if (!t.same(together, apart)) throw new Error('the order of writes shows');
     }),
     { numRuns: 30, endOnFailure: true },
   );
 });
 
-t.test('many writers of the same traces neither lose updates nor block each other', async (t) => {
+t.test('loses no update and has no deadlock with many writers of the same traces', async (t) => {
   const { traces, postgres } = await traceDatabase(t, await server.database());
   const names = ['a', 'b', 'c', 'd', 'e'];
   const writes = Array.from({ length: 40 }, (_, i) => {
@@ -92,7 +92,7 @@ t.test('returns and finds text that Postgres cannot store as it was sent', async
     }
   }
   const none = await traces.listTraces(P, { limit: 9, query: 'É' });
-  t.same(none.items, [], 'case is ignored of ASCII letters alone, as in SQLite');
+  t.same(none.items, [], 'only the case of ASCII letters is ignored, as in SQLite');
 });
 
 t.test('keeps and finds ids of any characters', async (t) => {
@@ -122,7 +122,7 @@ t.test('keeps and finds ids of any characters', async (t) => {
       async (ids, run) => {
         const made = ids.map((id) => anObservation({ id, traceId: `${id}/${run}`, name: id }));
         await traces.write(batchWith(made));
-        // Again: the write finds the row by its key and merges.
+        // The second write finds the rows by their keys and merges.
         await traces.write(batchWith(made.map((each) => ({ ...each, model: 'm' }))));
         for (const { id, traceId } of made) {
           const { items } = await traces.listObservations(P, traceId ?? '', { limit: 2 });
@@ -135,7 +135,7 @@ t.test('keeps and finds ids of any characters', async (t) => {
   );
 });
 
-t.test('keeps custom fields of megabytes and deeply nested text', async (t) => {
+t.test('keeps custom fields of megabytes and deep text', async (t) => {
   const { traces } = await traceDatabase(t, await server.database());
   const deep = `${'{"a":'.repeat(512)}1${'}'.repeat(512)}`;
   const customFields = { deep, wide: 'x\0"'.repeat(300_000) };
@@ -143,7 +143,7 @@ t.test('keeps custom fields of megabytes and deeply nested text', async (t) => {
   t.same((await traces.getObservation(P, 'observation-1'))?.customFields, customFields);
 });
 
-t.test('hides an expired trace before it is removed', async (t) => {
+t.test('hides an expired trace from readers before it is removed', async (t) => {
   const { traces, since } = await traceDatabase(t, await server.database());
   const old = batchWith([anObservation()], { receivedAt: T0 });
   const young = batchWith([anObservation({ traceId: 'young' })], { receivedAt: T0 + 5 });
@@ -161,7 +161,7 @@ t.test('hides an expired trace before it is removed', async (t) => {
   );
 });
 
-t.test('rolls a failing transaction back, and retries a deadlock', async (t) => {
+t.test('keeps nothing of a failed transaction, and retries after a deadlock', async (t) => {
   const { traces, database, postgres, count } = await traceDatabase(t, await server.database());
   await postgres.query(`
     CREATE SEQUENCE tries;
@@ -181,7 +181,7 @@ t.test('rolls a failing transaction back, and retries a deadlock', async (t) => 
   await t.rejects(other.write(batchWith([anObservation()])), { name: 'RetryableError', code: 'x' });
 });
 
-t.test('refuses only the batch of a group that Postgres refuses', async (t) => {
+t.test('isolates rejected batches from the others of their group', async (t) => {
   const { traces, postgres, deleted, count } = await traceDatabase(t, await server.database());
   await postgres.query("ALTER TABLE observations ADD CHECK (name <> 'poison')");
   deleted.add('proj_gone');
@@ -207,7 +207,7 @@ t.test('refuses only the batch of a group that Postgres refuses', async (t) => {
   t.equal(await count('batches'), 5);
 });
 
-t.test('merges the batches of a group as if one by one', async (t) => {
+t.test('merges batches of one transaction like batches of several', async (t) => {
   const { traces, postgres } = await traceDatabase(t, await server.database());
   const transactions = async (): Promise<number> => {
     const { rows } = await postgres.query('SELECT pg_current_xact_id()::text AS id');
@@ -224,7 +224,7 @@ t.test('merges the batches of a group as if one by one', async (t) => {
       ),
     ),
   );
-  t.ok((await transactions()) - before < 32, 'in fewer transactions than batches');
+  t.ok((await transactions()) - before < 32, 'fewer transactions than batches');
   t.equal((await traces.getObservation(P, 'same', 'trace-1'))?.name, 'name 31');
   const sum = (31 * 32) / 2;
   t.match(await traces.getTrace(P, 'trace-1'), {
@@ -233,7 +233,7 @@ t.test('merges the batches of a group as if one by one', async (t) => {
   });
 });
 
-/** Runs under one root in pieces: with and without the trace, creations and updates. */
+/** Events of a family of runs under one root: creations with and without the trace, and updates. */
 function someEvents(): fc.Arbitrary<Observation[]> {
   const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
   const event = fc
@@ -253,8 +253,8 @@ function someEvents(): fc.Arbitrary<Observation[]> {
       const startTime = { ms: T0 + run * 10 + shift, ns: run };
       const known = { ...rest, id, startTime, endTime: null };
       if (how === 'update') return anObservation({ ...known, traceId: null });
-      const isSaid = how === 'with trace' || run === 0;
-      return anObservation({ ...known, parentId, traceId: isSaid ? 'T' : null });
+      const namesTrace = how === 'with trace' || run === 0;
+      return anObservation({ ...known, parentId, traceId: namesTrace ? 'T' : null });
     });
   return fc.array(event, { minLength: 1, maxLength: 4 });
 }

@@ -6,13 +6,11 @@ import { config } from '../../../extensions/sqlite/config.ts';
 import { STORE_MIGRATIONS } from '../../../extensions/sqlite/migrations/index.ts';
 import { openSqliteStore } from '../../../extensions/sqlite/open-store.ts';
 import { openDirectoryStorage } from '../../../src/sqlite/queue/directory-storage.ts';
-import type { Store } from '../../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { SMALL } from '../../helper/places.ts';
 import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
-import type { QueueNames } from '../../helper/store-snapshot.ts';
-import { storeSnapshot } from '../../helper/store-snapshot.ts';
+import { deliverAll, storeSnapshot } from '../../helper/store-snapshot.ts';
 import { schemaOf, storedReleases, unpack } from '../../helper/stored-releases.ts';
 
 const PROJECT_COLUMNS = ['retention_days', 'events_per_month', 'bytes_per_hour'];
@@ -24,21 +22,6 @@ async function open(t: Test, directory: string, now: number) {
   );
   t.teardown(() => opened.close());
   return opened;
-}
-
-/** Delivers every waiting entry and every dead letter of the queues; resolves with their number. */
-async function deliverAll(store: Store, queues: readonly QueueNames[]): Promise<number> {
-  let delivered = 0;
-  for (const { name, branches } of queues) {
-    const queue = await store.openQueue({ name, branches, maxBytes: 1e12 });
-    await queue.replay('all');
-    for (const branch of branches) {
-      const entries = await queue.lease(branch, 1000, 1e12);
-      await queue.ack(branch, entries);
-      delivered += entries.length;
-    }
-  }
-  return delivered;
 }
 
 for (const release of storedReleases()) {

@@ -8,7 +8,7 @@ import type { OpenSqliteStore } from '../../../extensions/sqlite/open-store.ts';
 import { openSqliteStore } from '../../../extensions/sqlite/open-store.ts';
 import type { QueueEntry } from '../../../src/queue/queue.ts';
 import type { Store } from '../../../src/store/store.ts';
-import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
+import { anObservation, answered, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { SMALL, sqlitePlace } from '../../helper/places.ts';
 
 const CANARY = 'canary-4f1c9be2';
@@ -24,7 +24,7 @@ function sightings(directory: string): number {
   return count;
 }
 
-/** Traces of every size, a queue, dead letters, rejections and answers, all with the canary. */
+/** Writes traces of every size, a queue, dead letters, rejections and answers, all with the canary. */
 async function fill(
   store: Store,
   projectId: string,
@@ -33,15 +33,14 @@ async function fill(
   const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
   const tenant = aTenant({ projectId });
   for (let i = 0; i < 60; i++) {
-    // One is so large that it is written in parts.
+    // One body is so large that it is written in parts.
     const times = i === 30 ? 200_000 : i % 10 === 0 ? 4000 : 1 + i;
     const inputs = { text: `${CANARY} `.repeat(times) };
     const source = nativeBatch([{ id: `o${i}`, trace_id: `t${i % 20}`, inputs }], {
       tenant,
       receivedAt: receivedAt + i,
-      ...(i % 2 === 0 ? {} : idempotency(i)),
     });
-    await queue.append(source);
+    await queue.append(source, i % 2 === 0 ? undefined : answered(keyedAnswer(i)));
     const observation = anObservation({
       ...{
         id: `${CANARY}-${i}`,
@@ -52,7 +51,7 @@ async function fill(
       ...{ customFields: { where: CANARY, more: `${i} `.repeat(i * 20) + CANARY } },
     });
     await store.traces.write({ kind: 'observations', source, observations: [observation] });
-    // Merged a second time, so that rows are written over.
+    // A second merge overwrites the row.
     const later = { ...observation, name: `${CANARY} ${i}`, version: '1' };
     await store.traces.write({ kind: 'observations', source, observations: [later] });
     store.rejections.record({
@@ -62,16 +61,14 @@ async function fill(
   }
   const [dead, ...others] = await queue.lease('a', 40, 1e9);
   await queue.deadLetter('a', dead as QueueEntry, { code: 'bad', message: CANARY });
-  // Some stay leased, and more wait.
+  // Some entries stay leased, and others wait.
   await queue.ack('a', others.slice(0, 20));
   return others.slice(20);
 }
 
-function idempotency(i: number) {
+function keyedAnswer(i: number) {
   const answer = { status: 202, contentType: 'application/json', body: Buffer.from(CANARY) };
-  return {
-    idempotency: { key: `k${i}`, requestHash: Buffer.alloc(32, i), answer: () => answer },
-  };
+  return { key: `k${i}`, requestHash: Buffer.alloc(32, i), ...answer };
 }
 
 t.test('removes the data of a deleted project from every file', async (t) => {
@@ -82,14 +79,14 @@ t.test('removes the data of a deleted project from every file', async (t) => {
   await store.keys.create({ projectId: project.id, name: `${CANARY} key` });
   await fill(store, project.id, place.clock.now());
   await store.usage.history({ from: 0, to: 1, by: 'day' });
-  t.ok(sightings(place.directory) > 100, 'it can be seen before');
+  t.ok(sightings(place.directory) > 100, 'the files hold it before');
   await store.projects.delete(project.id);
   await finish();
   t.equal(sightings(place.directory), 0);
   t.ok(place.metrics.value('tracectl_store_removed_batches_total', { reason: 'project_deleted' }));
 });
 
-t.test('what a deleted project held is gone also after a crash in between', async (t) => {
+t.test('removes the data of a deleted project after a crash in between', async (t) => {
   const place = sqlitePlace(t);
   let opened = await place.open();
   t.teardown(() => opened.close());
@@ -122,7 +119,7 @@ t.test('removes expired data from every file, and counts it', async (t) => {
   t.ok(place.metrics.value('tracectl_store_removed_bytes_total', { reason }) > 100_000);
 });
 
-t.test('removal goes in steps, between which others are served', async (t) => {
+t.test('removes in bounded steps, and serves other calls between them', async (t) => {
   const place = sqlitePlace(t);
   const { store, close } = await place.open();
   t.teardown(close);
@@ -157,7 +154,7 @@ async function withConfig(t: Test, more: object): Promise<OpenSqliteStore> {
   return opened;
 }
 
-t.test('plans and the organization are what the configuration says', async (t) => {
+t.test('takes the limits of plans and of the organization from the configuration', async (t) => {
   const { store } = await withConfig(t, {
     plans: { scale: { projects: 2, bytes_per_hour: 'unlimited' } },
     organization: { events_per_month: 7, retention_days: 'unlimited' },
@@ -180,7 +177,7 @@ t.test('plans and the organization are what the configuration says', async (t) =
   }
 });
 
-t.test('the log of rejections is bounded for each project, the counts are whole', async (t) => {
+t.test('bounds the log of rejections for each project, and counts all rejections', async (t) => {
   const { store } = await withConfig(t, { rejections: { max_entries: 10 } });
   const entry = (projectId: string, i: number) => ({
     ...{ at: i, projectId, keyId: 'k', path: '/x', code: 'invalid_event' as const },
@@ -198,7 +195,7 @@ t.test('the log of rejections is bounded for each project, the counts are whole'
   );
 });
 
-t.test('a ledger that was tampered with is found out', async (t) => {
+t.test('usage verify finds a changed ledger', async (t) => {
   const place = sqlitePlace(t);
   let opened = await place.open();
   t.teardown(() => opened.close());
@@ -223,7 +220,7 @@ t.test('a ledger that was tampered with is found out', async (t) => {
 });
 
 t.test(
-  'a project that goes while a large body of it is written takes all its parts along',
+  'deletes the parts of a large body if its project is deleted during the write',
   async (t) => {
     const place = sqlitePlace(t);
     const opened = await place.open();
@@ -240,23 +237,23 @@ t.test(
     t.same(queue.stats().bytes, 0);
     t.same(await queue.lease('a', 10, 1e9), []);
     await opened.close();
-    t.equal(sightings(place.directory), 0, 'not a byte is left');
+    t.equal(sightings(place.directory), 0, 'no byte is left');
   },
 );
 
-t.test('the audit log can neither be changed nor shortened', async (t) => {
+t.test('refuses to change or delete entries of the audit log', async (t) => {
   const place = sqlitePlace(t);
   const { store, close } = await place.open();
   t.teardown(close);
-  const what = { actor: 'cli', address: null, action: 'x', subject: 'y', details: {} };
-  await store.audit.record({ at: 1, ...what });
+  const entry = { actor: 'cli', address: null, action: 'x', subject: 'y', details: {} };
+  await store.audit.record({ at: 1, ...entry });
   const other = new DatabaseSync(join(place.directory, 'store.db'));
   t.throws(() => other.exec("UPDATE audit_log SET actor = 'other'"), /only added to/);
   t.throws(() => other.exec('DELETE FROM audit_log'), /only added to/);
   other.close();
 });
 
-t.test('what is looked up while requests wait is found by an index', async (t) => {
+t.test('lookups that a request waits for use an index', async (t) => {
   const place = sqlitePlace(t);
   const { close } = await place.open();
   t.teardown(close);

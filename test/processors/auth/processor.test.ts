@@ -37,6 +37,9 @@ function memoryKeys(): {
   set(token: string, key: ApiKey | undefined): void;
   changed(keyId: string): void;
   lookups(): number;
+  hashReads(): number;
+  /** Makes the store list the hashes of these tokens, after the wait. */
+  list(tokens: string[], wait?: () => Promise<void>): void;
   touched: string[];
   before(wait: () => Promise<void>): void;
 } {
@@ -44,6 +47,10 @@ function memoryKeys(): {
   const listeners = new Set<(keyId: string) => void>();
   const touched: string[] = [];
   let lookups = 0;
+  let hashReads = 0;
+  /** The active tokens; undefined: the store cannot list hashes, and each key is looked up. */
+  let active: (() => string[]) | undefined;
+  let waitForHashes = async (): Promise<void> => {};
   let wait = async (): Promise<void> => {};
   const unused = (): never => {
     throw new Error('not used here');
@@ -51,6 +58,11 @@ function memoryKeys(): {
   return {
     touched,
     lookups: () => lookups,
+    hashReads: () => hashReads,
+    list(tokens, wait = async () => {}) {
+      active = () => tokens;
+      waitForHashes = wait;
+    },
     before(next) {
       wait = next;
     },
@@ -66,6 +78,15 @@ function memoryKeys(): {
       create: unused,
       list: unused,
       revoke: unused,
+      async activeHashes() {
+        hashReads++;
+        if (active === undefined) throw new RetryableError('storage_failed', 'no hashes');
+        const found = active();
+        await waitForHashes();
+        return Buffer.concat(
+          found.map((token) => hash('sha256', token, 'buffer')).sort(Buffer.compare),
+        );
+      },
       async findByHash(digest) {
         lookups++;
         const found = held.get(digest.toString('base64'));
@@ -101,8 +122,11 @@ async function storeAuth(t: Test, ttl = '5s') {
   t.teardown(() => processor.shutdown(NO_DEADLINE));
   const ask = async (headers: Record<string, string | readonly string[]>) =>
     processor.authenticate?.(headWith(headers));
-  return { ...memory, clock, processor, ask };
+  return { ...memory, clock, processor, ask, settings };
 }
+
+/** Resolves when the background work that needs no time is done. */
+const settled = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 const BEARER = { authorization: `Bearer ${TOKEN}` };
 
@@ -249,6 +273,71 @@ t.test('evicts the least recently used of 10,001 keys', async (t) => {
   t.equal(lookups(), 10_001);
   await ask(BEARER);
   t.equal(lookups(), 10_002);
+});
+
+t.test('looks up no unknown key once the hashes of all keys are read', async (t) => {
+  const { ask, set, list, changed, lookups, clock } = await storeAuth(t);
+  const tokens = [TOKEN, ...Array.from({ length: 99 }, makeToken)];
+  for (const [i, token] of tokens.entries()) set(token, aKey({ id: `key_${i}` }));
+  list(tokens);
+  changed('key_0');
+  await settled();
+  for (let i = 0; i < 1_000; i++) {
+    await t.rejects(ask({ 'x-api-key': makeToken() }), { code: 'unauthorized' });
+  }
+  t.equal(lookups(), 0, 'unknown keys');
+  for (const token of tokens) await ask({ 'x-api-key': token });
+  t.equal(lookups(), 100, 'each known key once');
+
+  const created = makeToken();
+  set(created, aKey({ id: 'key_new' }));
+  list([...tokens, created]);
+  await t.rejects(ask({ 'x-api-key': created }), { code: 'unauthorized' }, 'its notice was lost');
+  clock.advance(30_000);
+  await settled();
+  t.match(await ask({ 'x-api-key': created }), { keyId: 'key_new' });
+});
+
+t.test('looks a key up while the hashes are read again', async (t) => {
+  const { ask, set, list, changed, hashReads } = await storeAuth(t);
+  const other = makeToken();
+  list([other]);
+  changed('key_b');
+  await settled();
+  await t.rejects(ask(BEARER), { code: 'unauthorized' });
+  // A change during a read makes its answer stale.
+  const reading = Promise.withResolvers<void>();
+  list([other], () => reading.promise);
+  changed('key_b');
+  await settled();
+  set(TOKEN, aKey());
+  const before = hashReads();
+  list([other, TOKEN]);
+  changed('key_a');
+  t.match(await ask(BEARER), { keyId: 'key_a' });
+  reading.resolve();
+  await settled();
+  t.equal(hashReads(), before + 1, 'the stale answer is read again');
+  t.match(await ask(BEARER), { keyId: 'key_a' });
+});
+
+t.test('reads the hashes again a second after a failure, and says so once', async (t) => {
+  const { set, list, ask, hashReads, clock, lookups, settings } = await storeAuth(t);
+  await settled();
+  t.equal(hashReads(), 1);
+  clock.advance(1_000);
+  await settled();
+  t.equal(hashReads(), 2);
+  set(TOKEN, aKey());
+  list([TOKEN]);
+  clock.advance(999);
+  await settled();
+  t.equal(hashReads(), 2);
+  clock.advance(1);
+  await settled();
+  await t.rejects(ask({ 'x-api-key': makeToken() }), { code: 'unauthorized' });
+  t.equal(lookups(), 0);
+  t.match(settings.logger.lines, [{ level: 'warn', message: /Hashes of keys/ }]);
 });
 
 t.test('names the projects of fixed keys of any form without a store', async (t) => {

@@ -7,12 +7,14 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import pg from 'pg';
 import type { Test } from 'tap';
 import t from 'tap';
 import { runCli } from '../../../src/cli/program.ts';
 import type { Terminal } from '../../../src/cli/terminal.ts';
 import { openDirectoryStorage } from '../../../src/sqlite/queue/directory-storage.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
 // A start of several workers forks whole processes.
@@ -98,6 +100,38 @@ t.test('one worker and several refuse queues of a newer version', async (t) => {
   const several = spawn(process.execPath, argv, { cwd, stdio: 'ignore' });
   t.same(await once(several, 'close'), [65, null]);
 });
+
+t.test('run and every store command refuse Postgres tables of a newer version', async (t) => {
+  const server = await postgresDatabases(t);
+  const url = await server.database();
+  const cwd = workDirectory(t);
+  writeFileSync(join(cwd, 'tracectl.yaml'), postgresConfig(url));
+  t.match(await cli(cwd, ['keys', 'list'], {}), { status: 0 });
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  await client.query("INSERT INTO schema_migrations (name) VALUES ('9999-newer')");
+  await client.end();
+  const refused = {
+    status: 65,
+    err: /A newer version of tracectl changed the tables in Postgres \(9999-newer\)/,
+  };
+  t.match(await cli(cwd, ['run'], {}), refused, 'run');
+  t.match(await cli(cwd, ['run', '--set=extensions.postgres.migrate=off'], {}), refused, 'off');
+  t.match(await cli(cwd, ['keys', 'list'], {}), refused, 'keys list');
+});
+
+function postgresConfig(url: string): string {
+  return `
+extensions: {postgres: {url: "${url}"}}
+receivers: {native: {endpoint: "127.0.0.1:0"}}
+processors: {auth: {store: postgres}, normalization: null}
+exporters: {postgres: null}
+service:
+  extensions: [postgres]
+  pipelines: {traces: {receivers: [native], processors: [auth, normalization], exporters: [postgres]}}
+  telemetry: {logs: {level: error}, metrics: {level: none}}
+`;
+}
 
 function queueConfig(directory: string, port: number): string {
   return `

@@ -78,14 +78,14 @@ export const REGISTRY: Registry = [
     ...common,
     kind: 'processor',
     type: 'validation',
-    data: { accepts: ['received'], emits: 'same', rejects: true },
+    data: { accepts: ['received'], emits: 'same' },
     config: z.strictObject({ rate: z.number().min(0).max(1).default(1) }),
   }),
   defineProcessor({
     ...common,
     kind: 'processor',
     type: 'quotas',
-    data: { accepts: ['received'], emits: 'same', afterRejecting: true },
+    data: { accepts: ['received'], emits: 'same', reservesUsage: true },
     config: z.strictObject({}),
   }),
   defineProcessor({

@@ -99,7 +99,12 @@ t.test('loads a valid file with every default', async (t) => {
   t.same(config?.service.extensions, ['sqlite']);
   t.same(config?.service.telemetry, {
     logs: { level: 'info', encoding: 'console' },
-    metrics: { level: 'normal', address: '127.0.0.1:8888', addressIsConfigured: false },
+    metrics: {
+      level: 'normal',
+      address: '127.0.0.1:8888',
+      addressIsConfigured: false,
+      allowed_hosts: [],
+    },
   });
   t.equal(config?.service.shutdown_timeout, 20_000);
 });
@@ -114,6 +119,7 @@ t.test('distinguishes a written address from the default', async (t) => {
   t.match(config?.service.telemetry.metrics, {
     address: '127.0.0.1:9999',
     addressIsConfigured: true,
+    allowed_hosts: [],
   });
 });
 

@@ -212,6 +212,7 @@ async function serving(t: Test) {
   metrics.counter('tracectl_test_items_total', 'Items.').add(1);
   const server = await startMetricsServer({
     metrics,
+    allowedHosts: ['metrics.test'],
     endpoint: LOOPBACK,
     isConfigured: true,
     logger: recordingLogger(),
@@ -239,7 +240,8 @@ t.test(
   'only GET and HEAD of /metrics are answered, and nothing that is sent ends the server',
   async (t) => {
     const address = await serving(t);
-    const ask = (line: string) => raw(address, `${line}\r\nHost: x\r\nConnection: close\r\n\r\n`);
+    const ask = (line: string) =>
+      raw(address, `${line}\r\nHost: localhost\r\nConnection: close\r\n\r\n`);
     t.match(await ask('GET // HTTP/1.1'), /^HTTP\/1.1 404/);
     t.match(await ask('GET http://[ HTTP/1.1'), /^HTTP\/1.1 404/);
     t.match(await ask('GET /metricsx HTTP/1.1'), /^HTTP\/1.1 404/);
@@ -251,6 +253,16 @@ t.test(
     t.match(answer, 'tracectl_test_items_total 1\n');
   },
 );
+
+t.test('refuses a Host or Origin of another site, and accepts allowed_hosts', async (t) => {
+  const address = await serving(t);
+  const ask = (headers: string) =>
+    raw(address, `GET /metrics HTTP/1.1\r\nConnection: close\r\n${headers}\r\n\r\n`);
+  t.match(await ask(`Host: ${address}`), /^HTTP\/1.1 200/);
+  t.match(await ask('Host: metrics.test:8888'), /^HTTP\/1.1 200/);
+  t.match(await ask('Host: evil.test'), /^HTTP\/1.1 403/);
+  t.match(await ask(`Host: ${address}\r\nOrigin: http://evil.test`), /^HTTP\/1.1 403/);
+});
 
 t.test('warns if the default address is in use, and rejects if a configured one is', async (t) => {
   const taken = await serving(t);

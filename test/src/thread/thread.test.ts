@@ -1,25 +1,36 @@
+import { mock } from 'node:test';
 import t from 'tap';
 import { createThread, ThreadLost, threadFile } from '../../../src/thread/thread.ts';
 
 const file = new URL('../../helper/echo-thread.ts', import.meta.url);
 
-t.test('answers in order, and starts a new thread after an idle time', async (t) => {
-  const thread = createThread<unknown, unknown>(file, 1);
+t.test('answers in order', async (t) => {
+  const thread = createThread<unknown, unknown>(file);
   t.teardown(() => thread.close());
   t.same(await Promise.all([thread.ask(1), thread.ask({ two: 2 }), thread.ask('3')]), [
     1,
     { two: 2 },
     '3',
   ]);
-  await new Promise((resolve) => setTimeout(resolve, 20));
-  t.equal(await thread.ask('again'), 'again');
+});
+
+t.test('ends an idle thread, and starts a new one for the next request', async (t) => {
+  mock.timers.enable({ apis: ['setTimeout'] });
+  t.teardown(() => mock.timers.reset());
+  const thread = createThread<unknown, unknown>(file, 1000);
+  t.teardown(() => thread.close());
+  const first = await thread.ask('thread id');
+  mock.timers.tick(999);
+  t.equal(await thread.ask('thread id'), first, 'still the same thread');
+  mock.timers.tick(1000);
+  t.not(await thread.ask('thread id'), first);
 });
 
 t.test('rejects only the request that failed', async (t) => {
   const thread = createThread<unknown, unknown>(file);
   t.teardown(() => thread.close());
   const [failed, answered] = await Promise.allSettled([thread.ask('fail'), thread.ask(1)]);
-  t.match(failed, { status: 'rejected', reason: { message: /as told/ } });
+  t.match(failed, { status: 'rejected', reason: { message: /as requested/ } });
   t.match(answered, { status: 'fulfilled', value: 1 });
 });
 

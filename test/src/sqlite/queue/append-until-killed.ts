@@ -1,4 +1,4 @@
-/** Appends and acknowledges until a crash point kills it; says what it knows. Run by crash.test.ts. */
+/** Appends and delivers until a crash point kills it, and prints the state of each batch. Run by crash.test.ts. */
 import { systemClock } from '../../../../src/component/clock.ts';
 import { openDirectoryStorage } from '../../../../src/sqlite/queue/directory-storage.ts';
 import { WHOLE_BYTES } from '../../../../src/sqlite/queue/large-bodies.ts';
@@ -19,9 +19,9 @@ for (let round = 0; round < 20; round++) {
   const batches = [nativeBatch(1), nativeBatch(2), ...large];
   for (const batch of batches) process.stdout.write(`sent ${batch.id}\n`);
   await Promise.all(batches.map((batch) => queue.append(batch)));
-  for (const batch of batches) process.stdout.write(`kept ${batch.id}\n`);
+  for (const batch of batches) process.stdout.write(`acknowledged ${batch.id}\n`);
   const entries = await queue.lease('a', 1, 1e9);
-  for (const { batch } of entries) process.stdout.write(`took ${batch.id}\n`);
+  for (const { batch } of entries) process.stdout.write(`leased ${batch.id}\n`);
   await queue.ack('a', entries);
-  for (const { batch } of entries) process.stdout.write(`done ${batch.id}\n`);
+  for (const { batch } of entries) process.stdout.write(`finished ${batch.id}\n`);
 }

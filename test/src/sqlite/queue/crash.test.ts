@@ -11,25 +11,25 @@ import { recordingLogger } from '../../../helper/settings.ts';
 const run = promisify(execFile);
 const PROGRAM = join(import.meta.dirname, 'append-until-killed.ts');
 
-/** Which passings of a point kill: for parts, each of a body's three, and the next body's second. */
+/** The passes of a point at which the program is killed; of parts each of a body's three, and one of the next body. */
 const NTH: Record<string, readonly number[]> = { before_ack: [1, 3], after_part: [1, 2, 3, 5] };
 
-/** Runs the program until the crash point kills it; the ids it named, by what it said of them. */
+/** Runs the program until the crash point kills it. Resolves with the ids that it printed, by their state. */
 async function killedAt(point: string, directory: string): Promise<Map<string, string[]>> {
   const env = { ...process.env, TRACECTL_FAILPOINT: point };
   const ended = await run(process.execPath, [PROGRAM, directory], { env }).catch(
     (error: { signal?: string; stdout?: string }) => error,
   );
-  t.match(ended, { signal: 'SIGKILL' }, `${point} kills`);
-  const said = new Map<string, string[]>();
+  t.match(ended, { signal: 'SIGKILL' }, `killed at ${point}`);
+  const printed = new Map<string, string[]>();
   for (const line of (ended.stdout ?? '').trim().split('\n')) {
     const [word = '', id = ''] = line.split(' ');
-    said.set(word, [...(said.get(word) ?? []), id]);
+    printed.set(word, [...(printed.get(word) ?? []), id]);
   }
-  return said;
+  return printed;
 }
 
-/** Parts of bodies that no batch has, and parts that wait to be removed. */
+/** The number of parts without a batch, and of parts that wait for the sweep. */
 function unclaimed(directory: string): number[] {
   const database = new DatabaseSync(join(directory, 'queue.db'), { readOnly: true });
   const count = (sql: string) => Number(database.prepare(sql).get()?.count);
@@ -43,11 +43,11 @@ function unclaimed(directory: string): number[] {
 
 for (const point of ['before_append', 'after_append', 'after_commit', 'before_ack', 'after_part']) {
   t.test(
-    `a crash at ${point} loses nothing that was kept and brings back nothing done`,
+    `a crash at ${point} loses no acknowledged batch, and repeats no finished delivery`,
     async (t) => {
       for (const nth of NTH[point] ?? [3, 4, 9]) {
         const directory = t.testdir({});
-        const said = await killedAt(`${point}:exit@${nth}`, directory);
+        const printed = await killedAt(`${point}:exit@${nth}`, directory);
         const storage = await openDirectoryStorage({
           directory,
           createDirectory: true,
@@ -60,26 +60,27 @@ for (const point of ['before_append', 'after_append', 'after_commit', 'before_ac
         const queue = await storage.openQueue(options);
         const batches = (await leaseAll(queue, 'a')).map(({ batch }) => batch);
         const found = batches.map(({ id }) => id);
-        // A large one is in when its last part is, after those that were sent with it.
+        // A large body is appended with its last part, after the batches that were sent with it.
         const small = batches.filter(({ body }) => body.length < 1e6).map(({ id }) => id);
-        const { sent = [], kept = [], took = [], done = [] } = Object.fromEntries(said);
-        const lost = kept.filter((id) => !found.includes(id) && !took.includes(id));
-        t.same(lost, [], 'nothing that was kept is lost');
+        const { sent = [], acknowledged = [] } = Object.fromEntries(printed);
+        const { leased = [], finished = [] } = Object.fromEntries(printed);
+        const lost = acknowledged.filter((id) => !found.includes(id) && !leased.includes(id));
+        t.same(lost, [], 'no acknowledged batch is lost');
         t.same(
-          found.filter((id) => done.includes(id)),
+          found.filter((id) => finished.includes(id)),
           [],
-          'nothing that was done comes back',
+          'no finished delivery is repeated',
         );
         t.same(
           found.filter((id) => !sent.includes(id)),
           [],
-          'nothing is made up',
+          'every batch was sent',
         );
-        t.equal(new Set(found).size, found.length, 'nothing is there twice');
+        t.equal(new Set(found).size, found.length, 'no batch is there twice');
         t.same(small, small.toSorted(), 'in order');
         t.same(await queue.verify(), { entries: found.length, quarantined: 0 });
         await storage.tidy();
-        t.same(unclaimed(directory), [0, 0], 'no part is left without its batch');
+        t.same(unclaimed(directory), [0, 0], 'every part has a batch');
         await storage.close();
       }
     },

@@ -40,23 +40,23 @@ function opener(
   return { open, logger };
 }
 
-/** Bytes that do not repeat, so that each body is recognizable in a file. */
+/** Random bytes, so that each body can be found in a file. */
 function bigBatch(bytes: number): SealedBatch {
   return nativeBatch(1, { body: randomBytes(bytes) });
 }
 
-t.test('the directory and its files are for their owner alone', async (t) => {
+t.test('only the owner can read the directory and its files', async (t) => {
   const directory = join(t.testdir({}), 'deep', 'data');
   const { open } = opener(t, directory, { reserveBytes: 1 << 20 });
   const storage = await open();
   await (await storage.openQueue(OPTIONS)).append(nativeBatch(1));
   t.equal(statSync(directory).mode & 0o777, 0o700);
   const files = readdirSync(directory).filter((file) => !file.endsWith('.new'));
-  t.ok(files.includes('queue.db-wal'), 'the log too');
+  t.ok(files.includes('queue.db-wal'), 'also the log');
   for (const file of files) t.equal(statSync(join(directory, file)).mode & 0o077, 0, file);
 });
 
-t.test('a second owner is refused and told who the first is, until that one ends', async (t) => {
+t.test('refuses a second owner with the pid of the first, until that ends', async (t) => {
   const { open } = opener(t, t.testdir({}));
   const first = await open();
   const queue = await first.openQueue(OPTIONS);
@@ -71,14 +71,14 @@ t.test('a second owner is refused and told who the first is, until that one ends
   t.equal((await leaseAll(await second.openQueue(OPTIONS), 'a')).length, 1);
 });
 
-t.test('a directory that cannot be used is named', async (t) => {
+t.test('names a directory that cannot be used', async (t) => {
   const directory = t.testdir({ file: 'text' });
   await t.rejects(opener(t, join(directory, 'file')).open(), {
     message: /^data directory .*file cannot be used/,
   });
 });
 
-t.test('what is full refuses to grow, can be emptied, and then takes again', async (t) => {
+t.test('a full file refuses appends, can be emptied, and accepts again', async (t) => {
   const { open } = opener(t, t.testdir({}), { maxPages: 150 });
   const queue = await (await open()).openQueue(OPTIONS);
   const kept: string[] = [];
@@ -93,7 +93,7 @@ t.test('what is full refuses to grow, can be emptied, and then takes again', asy
   t.ok(kept.length > 5 && refused.length > 5, `${kept.length} kept, ${refused.length} refused`);
   for (const error of refused) t.match(error, { name: 'RetryableError', code: 'disk_full' });
   const size = queue.stats().bytes;
-  t.equal(size, kept.length * 40_000, 'what was refused is not counted');
+  t.equal(size, kept.length * 40_000, 'refused bodies are not counted');
   const entries = await leaseAll(queue, 'a');
   t.same(
     entries.map(({ batch }) => batch.id),
@@ -103,7 +103,7 @@ t.test('what is full refuses to grow, can be emptied, and then takes again', asy
   for (let i = 0; i < kept.length; i++) await queue.append(bigBatch(40_000));
 });
 
-t.test('of a group that does not fit only what does not fit fails', async (t) => {
+t.test('rejects only the calls of a group that need room on a full disk', async (t) => {
   const { open } = opener(t, t.testdir({}), { maxPages: 60 });
   const queue = await (await open()).openQueue(OPTIONS);
   await queue.append(bigBatch(1000));
@@ -119,13 +119,13 @@ t.test('of a group that does not fit only what does not fit fails', async (t) =>
   t.same(queue.stats().branches[0]?.entries, 0);
 });
 
-t.test('a disk without any room is drained, and then taken from again', async (t) => {
+t.test('a queue on a full disk is drained, and accepts again', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'tracectl-full-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   try {
     execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', directory], { stdio: 'pipe' });
   } catch {
-    t.comment('no file system of a fixed size can be mounted here');
+    t.comment('the test may not mount a file system of a fixed size');
     return;
   }
   t.teardown(() => execFileSync('umount', ['-l', directory]));
@@ -143,7 +143,7 @@ t.test('a disk without any room is drained, and then taken from again', async (t
       (error: unknown) => t.match(error, { code: 'disk_full' }),
     );
   }
-  t.ok(kept.length > 5 && kept.length < 60, `${kept.length} were taken`);
+  t.ok(kept.length > 5 && kept.length < 60, `${kept.length} were accepted`);
   // Another program takes all remaining bytes.
   const filler = join(directory, 'filler');
   t.throws(() => writeFileSync(filler, Buffer.alloc(24 << 20)), { code: 'ENOSPC' });
@@ -154,23 +154,23 @@ t.test('a disk without any room is drained, and then taken from again', async (t
     seen.push(...entries.map(({ batch }) => batch.id));
     await queue.ack('a', entries);
   }
-  t.same(seen, kept, 'all that was taken is delivered');
+  t.same(seen, kept, 'every accepted batch is delivered');
   t.equal(queue.stats().bytes, 0);
   rmSync(filler);
-  const taken = async (): Promise<boolean> =>
+  const isAccepted = (): Promise<boolean> =>
     queue.append(bigBatch(500_000)).then(
       () => true,
       () => false,
     );
-  while (!(await taken())) await sleep(50);
-  t.ok(isReserved(), 'there is a reserve again');
+  while (!(await isAccepted())) await sleep(50);
+  t.ok(isReserved(), 'the reserve is restored');
   await storage.close();
   const check = new DatabaseSync(join(directory, 'queue.db'));
   t.same(check.prepare('PRAGMA integrity_check').get(), { integrity_check: 'ok' });
   check.close();
 });
 
-t.test('too little free space refuses before the disk is full', async (t) => {
+t.test('refuses appends below the minimum of free space', async (t) => {
   const logger = recordingLogger();
   const storage = await openDirectoryStorage({
     directory: t.testdir({}),
@@ -186,10 +186,10 @@ t.test('too little free space refuses before the disk is full', async (t) => {
   t.match(logger.lines, [{ level: 'warn', message: /^Disk space below/ }]);
 });
 
-/** Writes over the bytes of a body inside the file, as a bad disk would. */
+/** Overwrites bytes of a body in the file, as a bad disk does. */
 function damage(file: string, body: Buffer): void {
   const content = readFileSync(file);
-  // A page that was split keeps a stale copy behind its cells.
+  // A page that SQLite split keeps a stale copy behind its cells.
   const part = body.subarray(100, 200);
   let at = content.indexOf(part);
   if (at === -1) throw new Error('the body is not in the file');
@@ -224,7 +224,7 @@ t.test('quarantines and counts a damaged entry without stopping the others', asy
   t.match(third.stats(), { quarantined: 1, branches: [{ entries: 2 }] }, 'also after a restart');
 });
 
-t.test('verify finds damage before anybody leases it', async (t) => {
+t.test('verify quarantines a damaged entry before a lease meets it', async (t) => {
   const directory = t.testdir({});
   const { open } = opener(t, directory);
   const first = await open();
@@ -239,7 +239,7 @@ t.test('verify finds damage before anybody leases it', async (t) => {
   t.equal((await leaseAll(queue, 'a')).length, 2);
 });
 
-/** Rows of a table that only large bodies have. */
+/** The number of rows of a table. */
 function rowsOf(directory: string, table: string): number {
   const database = new DatabaseSync(join(directory, 'queue.db'), { readOnly: true });
   const count = Number(database.prepare(`SELECT count(*) AS count FROM ${table}`).get()?.count);
@@ -248,7 +248,7 @@ function rowsOf(directory: string, table: string): number {
 }
 
 t.test(
-  'a body in parts comes back as it was, and goes with its last acknowledgement',
+  'reads a body in parts back unchanged, and deletes its parts after the last acknowledgement',
   async (t) => {
     const directory = t.testdir({});
     const { open } = opener(t, directory);
@@ -262,9 +262,9 @@ t.test(
     t.match(before.stats(), { bytes, branches: [{ entries: 14 }] });
     const again = batches[1] as SealedBatch;
     await before.append(again);
-    t.match(before.stats(), { bytes }, 'what is here already is not kept twice');
+    t.match(before.stats(), { bytes }, 'a repeated append is not stored again');
     await first.tidy();
-    t.equal(rowsOf(directory, 'body_parts'), 3 + 3 + 4, 'nor are its parts');
+    t.equal(rowsOf(directory, 'body_parts'), 3 + 3 + 4, 'neither are its parts');
     await first.crash();
 
     const second = await open();
@@ -284,7 +284,7 @@ t.test(
   },
 );
 
-t.test('what calls of one group share is taken by all of them', async (t) => {
+t.test('two queues of a file accept the same body in one group', async (t) => {
   const { open } = opener(t, t.testdir({}));
   const storage = await open();
   const first = await storage.openQueue(OPTIONS);
@@ -298,7 +298,7 @@ t.test('what calls of one group share is taken by all of them', async (t) => {
   t.equal((await leaseAll(second, 'a')).length, 1);
 });
 
-t.test('a large body that does not fit leaves nothing behind', async (t) => {
+t.test('deletes the parts of a large body that does not fit', async (t) => {
   const directory = t.testdir({});
   const { open } = opener(t, directory, { maxPages: 500 });
   const storage = await open();
@@ -311,7 +311,7 @@ t.test('a large body that does not fit leaves nothing behind', async (t) => {
   t.equal((await leaseAll(queue, 'a')).length, 1);
 });
 
-t.test('a missing part is damage', async (t) => {
+t.test('quarantines a batch with a missing part', async (t) => {
   const directory = t.testdir({});
   const { open } = opener(t, directory);
   const first = await open();
@@ -324,12 +324,12 @@ t.test('a missing part is damage', async (t) => {
   t.same(await queue.verify(), { entries: 1, quarantined: 1 });
 });
 
-t.test('a start never fails on a damaged file: what can be read is kept', async (t) => {
-  for (const [what, spoil] of Object.entries<(content: Buffer) => Buffer>({
-    'a header of nonsense': (content) => content.fill(0xaa, 0, 100),
+t.test('starts with a damaged file, and keeps its readable entries', async (t) => {
+  for (const [damaged, spoil] of Object.entries<(content: Buffer) => Buffer>({
+    'an overwritten header': (content) => content.fill(0xaa, 0, 100),
     'an empty page in the middle': (content) => content.fill(0, 8192 * 30, 8192 * 32),
     'a file that ends early': (content) => content.subarray(0, 8192 * 40 + 77),
-    'a schema of nonsense': (content) => content.fill(0xaa, 100, 8192),
+    'an overwritten schema': (content) => content.fill(0xaa, 100, 8192),
   })) {
     const directory = t.testdir({});
     const { open, logger } = opener(t, directory);
@@ -348,11 +348,14 @@ t.test('a start never fails on a damaged file: what can be read is kept', async 
     t.equal(
       (await leaseAll(queue, 'a')).length,
       1,
-      `${what}: it works, with ${entries.length} entries`,
+      `${damaged}: it works, with ${entries.length} entries`,
     );
     const moved = readdirSync(directory).some((name) => name.startsWith('queue.db.corrupt-'));
-    const told = logger.lines.some(({ level }) => level === 'error');
-    t.ok(moved ? told : entries.length > 0, `${what}: ${moved ? 'set aside' : 'used as it is'}`);
+    const isLogged = logger.lines.some(({ level }) => level === 'error');
+    t.ok(
+      moved ? isLogged : entries.length > 0,
+      `${damaged}: ${moved ? 'set aside' : 'used unchanged'}`,
+    );
     await storage.close();
   }
 });

@@ -7,8 +7,8 @@ import { nativeBatch } from '../../../helper/batches.ts';
 import { directoryQueues, storeQueues } from '../../../helper/places.ts';
 
 /**
- * The queue against a model of a few lines: whatever is done to it, in whatever order, also when it is
- * broken off in between, both must say the same.
+ * Compares the queue with a model of a few lines: after any operations in any order, with closings and crashes between
+ * them, both must be in the same state.
  */
 const BRANCHES = ['a', 'b'];
 const OPTIONS = { name: 'queue', branches: BRANCHES, maxBytes: 1e9 };
@@ -18,7 +18,7 @@ type Item = {
   readonly id: string;
   readonly items: number;
   readonly bytes: number;
-  /** Per branch: waiting (with its due time and attempts), leased, dead, or gone. */
+  /** By branch: waiting (with its due time and attempts), leased, a dead letter, or gone. */
   readonly state: Record<string, State>;
 };
 type State =
@@ -73,7 +73,7 @@ class Real {
 
   take(branch: string, item: Item): QueueEntry {
     const entry = this.leased.get(branch + item.id);
-    if (entry === undefined) throw new Error('the model has a lease that the queue has not');
+    if (entry === undefined) throw new Error('the model has a lease that the queue does not have');
     this.leased.delete(branch + item.id);
     return entry;
   }
@@ -109,7 +109,7 @@ const lease = (branch: Branch, max: number): Command =>
     same(
       entries.map(({ batch, attempts }) => [batch.id, attempts]),
       expected.map((item) => [item.id, model.attempts(item, branch)]),
-      'what is leased',
+      'the leased entries',
     );
     for (const [i, item] of expected.entries()) {
       item.state[branch] = { is: 'leased', due: 0, attempts: model.attempts(item, branch) };
@@ -149,7 +149,7 @@ const replay = (): Command =>
     const dead = BRANCHES.flatMap((branch) =>
       model.in(branch, 'dead').map((item) => ({ item, branch })),
     );
-    same(await queue.replay('all'), dead.length, 'how many are replayed');
+    same(await queue.replay('all'), dead.length, 'the number of replayed letters');
     for (const { item, branch } of dead)
       item.state[branch] = { is: 'waiting', due: 0, attempts: 0 };
   });
@@ -163,7 +163,7 @@ const drop = (): Command =>
         dead++;
       }
     }
-    same(await queue.drop('all'), dead, 'how many are dropped');
+    same(await queue.drop('all'), dead, 'the number of dropped letters');
   });
 
 const wait = (ms: number): Command =>
@@ -206,10 +206,10 @@ function compare(model: Model, queue: DurableQueue): void {
   same(stats.quarantined, 0, 'quarantined');
 }
 
-/** fast-check wants an error to shrink by. */
-function same(found: unknown, expected: unknown, what: string): void {
+/** Throws, because fast-check shrinks by errors. */
+function same(found: unknown, expected: unknown, name: string): void {
   if (JSON.stringify(found) === JSON.stringify(expected)) return;
-  throw new Error(`${what}: ${JSON.stringify(found)} instead of ${JSON.stringify(expected)}`);
+  throw new Error(`${name}: ${JSON.stringify(found)} instead of ${JSON.stringify(expected)}`);
 }
 
 function pick<T>(list: readonly T[], which: number): T | undefined {
@@ -234,7 +234,7 @@ const STEPS = [
   fc.constant(null).map(drop),
   fc.constantFrom(5, 50, 500).map(wait),
 ];
-// Reopening takes far longer than any other command, so it is rarer.
+// Reopening takes far longer than the other commands, so it is rarer.
 const REOPEN = fc.constantFrom('close' as const, 'crash' as const, 'crash' as const).map(reopen);
 const COMMANDS = [...STEPS, ...STEPS, REOPEN];
 const RUNS = Number(process.env.MODEL_RUNS ?? 4);
@@ -244,7 +244,7 @@ async function matchesModel(t: Test, place: (t: Test) => Promise<QueuePlace>): P
     fc.commands(COMMANDS, { maxCommands: 50, size: '+1' }),
     async (commands) => {
       let real: Real | undefined;
-      await t.test('one history', async (t) => {
+      await t.test('a history of commands', async (t) => {
         const at = await place(t);
         const open = await at.open();
         const made = new Real(at, open, await open.storage.openQueue(OPTIONS));
@@ -252,11 +252,11 @@ async function matchesModel(t: Test, place: (t: Test) => Promise<QueuePlace>): P
         t.teardown(() => made.open.close());
         await fc.asyncModelRun(() => ({ model: new Model(at.clock.now()), real: made }), commands);
       });
-      if (real === undefined) throw new Error('nothing was run');
+      if (real === undefined) throw new Error('no command was run');
     },
   );
   await fc.assert(property, { numRuns: RUNS, endOnFailure: true });
 }
 
-t.test('a queue in a store behaves as its model', (t) => matchesModel(t, storeQueues));
-t.test('a queue in a directory behaves as its model', (t) => matchesModel(t, directoryQueues));
+t.test('a queue in a store behaves like its model', (t) => matchesModel(t, storeQueues));
+t.test('a queue in a directory behaves like its model', (t) => matchesModel(t, directoryQueues));

@@ -8,7 +8,7 @@ import { answered, aTenant, nativeBatch } from '../../../helper/batches.ts';
 import { fakeClock } from '../../../helper/clock.ts';
 import { recordingLogger } from '../../../helper/settings.ts';
 
-/** One directory of queues, as daemons with this or that number of workers find and leave it. */
+/** A directory of queues that daemons with different numbers of workers use one after the other. */
 
 const BRANCH = 'a';
 const OPTIONS = { name: 'queue', branches: [BRANCH], maxBytes: 1e9 };
@@ -26,7 +26,7 @@ function room(t: Test) {
   };
   const all = (count: number) =>
     Promise.all(Array.from({ length: count }, (_, i) => open({ index: i + 1, count })));
-  /** Leaves one batch behind in each worker's queue. */
+  /** Leaves a batch in the queue of each worker. */
   async function leave(count: number): Promise<string[]> {
     return Promise.all(
       (await all(count)).map(async ({ storage, queue }) => {
@@ -37,7 +37,7 @@ function room(t: Test) {
       }),
     );
   }
-  /** Starts all workers, takes what they find, and stops them. */
+  /** Starts all workers, delivers every entry, and stops them. */
   async function deliver(count: number): Promise<string[][]> {
     return Promise.all(
       (await all(count)).map(async ({ storage, queue }) => {
@@ -55,18 +55,18 @@ function lease(queue: DurableQueue): Promise<QueueEntry[]> {
   return queue.lease(BRANCH, 1000, 1e9);
 }
 
-t.test('each of several workers keeps its queue in a directory of its own', async (t) => {
+t.test('each of several workers has its queue in a directory of its own', async (t) => {
   const { directory, leave, deliver } = room(t);
   const left = await leave(2);
   t.same(readdirSync(directory).sort(), ['worker-1', 'worker-2']);
   t.same(
     await deliver(2),
     left.map((id) => [id]),
-    'the next start finds what each left',
+    'the next start finds the batch of each',
   );
 });
 
-t.test('with another number of workers nothing that waits is left behind', async (t) => {
+t.test('another number of workers delivers every waiting entry once', async (t) => {
   for (const [before, after] of [
     [1, 2],
     [2, 1],
@@ -76,12 +76,12 @@ t.test('with another number of workers nothing that waits is left behind', async
       const left = await leave(before);
       const found = await deliver(after);
       t.same(found.flat().sort(), left.sort());
-      t.same((await deliver(after)).flat(), [], 'and nothing comes twice');
+      t.same((await deliver(after)).flat(), [], 'no entry is delivered twice');
     });
   }
 });
 
-t.test('leftovers are shared out among the workers', async (t) => {
+t.test('divides leftovers among the workers', async (t) => {
   const { leave, deliver } = room(t);
   const left = await leave(4);
   const found = await deliver(2);
@@ -98,10 +98,10 @@ t.test(
     const { leave, open, directory } = room(t);
     const [old = ''] = await leave(1);
     const { storage, queue } = await open({ index: 1, count: 2 });
-    const told = new Promise<void>((resolve) => queue.onAvailable(BRANCH, resolve));
+    const available = new Promise<void>((resolve) => queue.onAvailable(BRANCH, resolve));
     const batch = nativeBatch(1);
     await queue.append(batch);
-    await told;
+    await available;
     t.equal(queue.stats().branches[0]?.entries, 2);
     t.equal(queue.stats().branches[0]?.items, 2);
     const entries = await lease(queue);
@@ -109,7 +109,7 @@ t.test(
       entries.map((entry) => entry.batch.id),
       [old, batch.id],
     );
-    t.equal(new Set(entries.map(({ seq }) => seq)).size, 2, 'no number stands for two entries');
+    t.equal(new Set(entries.map(({ seq }) => seq)).size, 2, 'two entries have two numbers');
     const [first, second] = entries;
     if (first === undefined || second === undefined) return;
     await queue.nack(BRANCH, first, 0, 'not yet');
@@ -121,7 +121,7 @@ t.test(
   },
 );
 
-t.test('dead letters of a leftover are listed, replayed and dropped like the own', async (t) => {
+t.test('lists, replays and drops dead letters of a leftover like its own', async (t) => {
   const { leave, open } = room(t);
   await leave(1);
   const { storage, queue } = await open({ index: 1, count: 2 });
@@ -138,12 +138,12 @@ t.test('dead letters of a leftover are listed, replayed and dropped like the own
   t.same(
     (await queue.deadLetters({ limit: 1, after: (ids[2] ?? 0) - 1 })).map(({ id }) => id),
     [ids[2]],
-    'found by its number',
+    'finds a letter by its number',
   );
   t.same(
     (await queue.deadLetters({ limit: 2, after: ids[0] ?? 0 })).map(({ id }) => id),
     ids.slice(1),
-    'page by page',
+    'in pages',
   );
   t.equal(await queue.replay([ids[2] ?? 0]), 1);
   t.equal((await lease(queue)).length, 1);
@@ -152,7 +152,7 @@ t.test('dead letters of a leftover are listed, replayed and dropped like the own
   await storage.close();
 });
 
-t.test('a dead letter alone keeps a leftover in reach', async (t) => {
+t.test('opens a leftover that holds only a dead letter', async (t) => {
   const { leave, open, deliver } = room(t);
   await leave(1);
   const { storage, queue } = await open({ index: 1, count: 1 });
@@ -168,7 +168,7 @@ t.test('a dead letter alone keeps a leftover in reach', async (t) => {
   t.equal((await deliver(2)).flat().length, 1);
 });
 
-t.test('an answer that a leftover keeps is given again', async (t) => {
+t.test('replays an answer that a leftover keeps', async (t) => {
   const { open } = room(t);
   const hash = Buffer.alloc(32, 7);
   const answer = { status: 200, contentType: 'application/json', body: Buffer.from('{}') };
@@ -181,13 +181,13 @@ t.test('an answer that a leftover keeps is given again', async (t) => {
   t.match(await claim('k'), { state: 'replay', answer: { status: 200 } });
   const other = await claim('other');
   t.equal(other.state, 'new');
-  t.equal((await claim('other')).state, 'in_progress', 'held until it is released');
+  t.equal((await claim('other')).state, 'in_progress', 'until it is released');
   if (other.state === 'new') other.release();
   t.equal((await claim('other')).state, 'new');
   await storage.close();
 });
 
-t.test('a leftover in which nothing waits is left alone', async (t) => {
+t.test('does not open an empty leftover', async (t) => {
   const { leave, deliver, logger, open } = room(t);
   await leave(2);
   await deliver(2);
@@ -197,7 +197,7 @@ t.test('a leftover in which nothing waits is left alone', async (t) => {
   await storage.close();
 });
 
-t.test('a directory that daemons with other numbers of workers use is refused', async (t) => {
+t.test('refuses a directory that a daemon with another number of workers uses', async (t) => {
   const { open } = room(t);
   const alone = await open({ index: 1, count: 1 });
   await t.rejects(open({ index: 1, count: 2 }), /in use by another tracectl/);
@@ -208,7 +208,7 @@ t.test('a directory that daemons with other numbers of workers use is refused', 
   await second.storage.close();
 });
 
-t.test('a directory that should be there, and is not, is named', async (t) => {
+t.test('names a directory that does not exist and must not be created', async (t) => {
   const { open, directory } = room(t);
   const missing = join(directory, 'missing');
   await t.rejects(open({ index: 1, count: 2 }, missing, false), /data directory .*missing cannot/);

@@ -1,0 +1,144 @@
+import { randomBytes, randomInt } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import { gunzipSync, zstdDecompressSync } from 'node:zlib';
+
+/** A secret that a test sends, and the parts of it that no store may hold. */
+export type Canary = { readonly text: string; readonly needles: readonly string[] };
+
+/** The secrets of one item, by rule, and one below a secret name. */
+export type CanarySet = Readonly<Record<CanaryRule, Canary>> & { readonly named: Canary };
+
+type CanaryRule = keyof typeof CANARIES;
+
+const ALPHANUMERIC = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789';
+
+function characters(alphabet: string, length: number): string {
+  return Array.from({ length }, () => alphabet[randomInt(alphabet.length)]).join('');
+}
+
+/** A generator for each built-in rule; the keys are the names of the rules. */
+export const CANARIES = {
+  api_keys: () => whole(`sk-proj-x7Q${characters(ALPHANUMERIC, 60)}`),
+  cloud_keys: () => whole(`AKIA${characters('ABCDEFGHIJKLMNOPQRSTUVWXYZ234567', 16)}`),
+  jwt: () => {
+    const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+    const payload = part({ sub: randomBytes(12).toString('hex') });
+    const signature = randomBytes(32).toString('base64url');
+    const text = `${part({ alg: 'HS256', typ: 'JWT' })}.${payload}.${signature}`;
+    return { text, needles: [payload, signature] };
+  },
+  private_keys: () => {
+    const lines = Array.from({ length: 3 }, () => randomBytes(48).toString('base64'));
+    const text = ['-----BEGIN PRIVATE KEY-----', ...lines, '-----END PRIVATE KEY-----'].join('\n');
+    return { text, needles: lines };
+  },
+  credit_cards: () => whole(withLuhn(`411111${characters('0123456789', 9)}`)),
+  email: () => {
+    const user = `canary.${randomBytes(8).toString('hex')}`;
+    return { text: `${user}@leak.example`, needles: [user] };
+  },
+  iban: () => whole(withMod97(characters('123456789', 18))),
+  phone: () => {
+    const digits = characters('23456789', 7);
+    return {
+      text: `+1 415 ${digits.slice(0, 3)} ${digits.slice(3)}`,
+      needles: [`415 ${digits.slice(0, 3)} ${digits.slice(3)}`],
+    };
+  },
+} as const satisfies Readonly<Record<string, () => Canary>>;
+
+export function canarySet(): CanarySet {
+  const made = Object.entries(CANARIES).map(([rule, make]) => [rule, make()] as const);
+  const named = whole(`hunter-${randomBytes(10).toString('hex')}`);
+  return { ...Object.fromEntries(made), named } as CanarySet;
+}
+
+function whole(text: string): Canary {
+  return { text, needles: [text] };
+}
+
+function withLuhn(digits: string): string {
+  const sum = [...digits].reduceRight((total, digit, i) => {
+    const isDoubled = (digits.length - i) % 2 === 1;
+    const value = Number(digit) * (isDoubled ? 2 : 1);
+    return total + (value > 9 ? value - 9 : value);
+  }, 0);
+  return digits + String((10 - (sum % 10)) % 10);
+}
+
+/** A German IBAN for 18 digits: the check digits of the number with DE00 at the end. */
+function withMod97(digits: string): string {
+  const check = 98n - (BigInt(`${digits}131400`) % 97n);
+  return `DE${String(check).padStart(2, '0')}${digits}`;
+}
+
+/** Bytes in which secrets are searched for, with the place that they are from. */
+export type Hay = { readonly where: string; readonly bytes: Buffer };
+
+/** Every secret that is in a place, as `rule in place`. */
+export function sightings(hays: Iterable<Hay>, sets: readonly CanarySet[]): Set<string> {
+  const found = new Set<string>();
+  const needles = sets.flatMap((set, i) =>
+    Object.entries(set).flatMap(([rule, { needles }]) =>
+      needles.map((needle) => ({ rule, set: i, bytes: Buffer.from(needle) })),
+    ),
+  );
+  for (const { where, bytes } of hays) {
+    for (const { rule, set, bytes: needle } of needles) {
+      if (bytes.includes(needle)) found.add(`${rule} of set ${set} in ${where}`);
+    }
+  }
+  return found;
+}
+
+/** A value of a database or file, and its inflated form if it is compressed. */
+export function* haysOf(where: string, value: unknown): Generator<Hay> {
+  if (value === null || value === undefined) return;
+  if (!(value instanceof Uint8Array)) {
+    yield { where, bytes: Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)) };
+    return;
+  }
+  const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  yield { where, bytes };
+  const inflated = inflate(bytes);
+  if (inflated !== undefined) yield { where: `${where} (inflated)`, bytes: inflated };
+}
+
+function inflate(bytes: Buffer): Buffer | undefined {
+  try {
+    if (bytes[0] === 0x1f && bytes[1] === 0x8b) return gunzipSync(bytes);
+    if (bytes.subarray(0, 4).equals(Buffer.from('28b52ffd', 'hex')))
+      return zstdDecompressSync(bytes);
+  } catch {
+    // A compressed file that is still open has no end.
+  }
+  return undefined;
+}
+
+/** Every file of a directory as it is, and every cell of its databases. */
+export function* haysOfDirectory(directory: string): Generator<Hay> {
+  for (const entry of readdirSync(directory, { recursive: true, withFileTypes: true })) {
+    if (!entry.isFile()) continue;
+    const path = join(entry.parentPath, entry.name);
+    yield* haysOf(path, readFileSync(path));
+    if (!path.endsWith('.db')) continue;
+    const database = new DatabaseSync(path, { readOnly: true });
+    try {
+      const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
+      for (const { name } of tables) {
+        for (const row of database.prepare(`SELECT * FROM "${String(name)}"`).iterate()) {
+          for (const [column, cell] of Object.entries(row)) {
+            yield* haysOf(
+              `${path} ${String(name)}.${column}`,
+              typeof cell === 'bigint' ? String(cell) : cell,
+            );
+          }
+        }
+      }
+    } finally {
+      database.close();
+    }
+  }
+}

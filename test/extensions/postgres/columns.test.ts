@@ -1,0 +1,49 @@
+import pg from 'pg';
+import t from 'tap';
+import type { Column } from '../../../extensions/postgres/traces/columns.ts';
+import { columnParameters, namesOf, unnest } from '../../../extensions/postgres/traces/columns.ts';
+import { escapeText, keyParameter, textOrNull } from '../../../extensions/postgres/traces/text.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
+
+type Item = { readonly key: string; readonly text: string | null; readonly n: number | null };
+
+const COLUMNS: readonly Column<Item>[] = [
+  { name: 'key', type: 'bytea', of: ({ key }) => keyParameter(key) },
+  { name: 'text', type: 'text', of: ({ text }) => text && escapeText(text) },
+  { name: 'n', type: 'bigint', of: ({ n }) => n },
+];
+
+const server = await postgresDatabases(t);
+
+t.test('reads the rows of column parameters back as they were written', async (t) => {
+  const client = new pg.Client({ connectionString: await server.database() });
+  await client.connect();
+  t.teardown(() => client.end());
+  const readBack = async (items: readonly Item[]): Promise<Item[]> => {
+    const { rows } = await client.query(
+      `SELECT * FROM ${unnest(COLUMNS, 1)} AS g (${namesOf(COLUMNS)})`,
+      columnParameters(COLUMNS, items),
+    );
+    return rows.map(({ key, text, n }) => ({
+      key: String(textOrNull(key.toString())),
+      text: textOrNull(text),
+      n: n === null ? null : Number(n),
+    }));
+  };
+  const item = (key: string, text: string | null, n: number | null): Item => ({ key, text, n });
+  const lists: Record<string, Item[]> = {
+    'no row': [],
+    'one empty text': [item('a', '', 1)],
+    'several empty texts': [item('a', '', 1), item('b', '', 2)],
+    'a column of nulls': [item('a', null, null), item('b', null, null)],
+    'nulls between values': [item('a', null, 1), item('b', 'b', null), item('c', '', 0)],
+    'texts like separators and nulls': [
+      item('NULL', '\u0001\u0005', 1),
+      item('null', '\u0001\u0006', 2),
+      item('a,b', 'NULL', 3),
+      item('{"}', '{}', Number.MAX_SAFE_INTEGER),
+    ],
+    'texts that Postgres rejects': [item('\0', 'a\0b', 1), item('\ud800', '\udfff', -1)],
+  };
+  for (const [name, items] of Object.entries(lists)) t.same(await readBack(items), items, name);
+});

@@ -1,0 +1,88 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import t, { type Test } from 'tap';
+import { boundConnections } from '../../../src/net/bounded-connections.ts';
+import { until } from '../../helper/until.ts';
+import { dial } from '../../helper/wire.ts';
+
+async function serving(t: Test, max: number, maxPerAddress: number) {
+  let held = 0;
+  const server = createServer((request, response) => {
+    // `/held` answers when its connection ends.
+    if (request.url === '/held') held++;
+    else response.end('ok');
+  });
+  boundConnections(server, { max, maxPerAddress });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  t.teardown(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  return { url, held: () => held };
+}
+
+const get = (path: string) => `GET ${path} HTTP/1.1\r\nHost: t\r\n\r\n`;
+
+for (const [max, maxPerAddress] of [
+  [8, 2],
+  [2, 8],
+] as const) {
+  t.test(
+    `at ${max} in all and ${maxPerAddress} of an address, drops the oldest idle one`,
+    async (t) => {
+      const { url } = await serving(t, max, maxPerAddress);
+      const first = await dial(url);
+      const second = await dial(url);
+      second.send(get('/'));
+      t.equal((await second.answer()).status, 200, 'both have a place');
+      const third = await dial(url);
+      await first.ended();
+      third.send(get('/'));
+      t.equal((await third.answer()).status, 200);
+      second.send(get('/'));
+      t.equal((await second.answer()).status, 200, 'the newer one stayed open');
+      second.close();
+      third.close();
+    },
+  );
+}
+
+t.test('closes a new connection if all others wait for an answer', async (t) => {
+  const { url, held } = await serving(t, 8, 2);
+  const busy = [await dial(url), await dial(url)];
+  for (const wire of busy) wire.send(get('/held'));
+  await until(() => held() === 2);
+  await (await dial(url)).ended();
+  t.notOk(
+    busy.some(({ socket }) => socket.destroyed),
+    'the busy ones stay open',
+  );
+  for (const wire of busy) wire.close();
+  await until(async () => {
+    const wire = await dial(url);
+    wire.send(get('/'));
+    const status = await wire.answer().then(
+      (answer) => answer.status,
+      () => 0,
+    );
+    wire.close();
+    return status === 200;
+  });
+});
+
+t.test('drops a connection that never sent a request before an older one that did', async (t) => {
+  const { url } = await serving(t, 8, 2);
+  const used = await dial(url);
+  used.send(get('/'));
+  await used.answer();
+  const silent = await dial(url);
+  const third = await dial(url);
+  await silent.ended();
+  used.send(get('/'));
+  t.equal((await used.answer()).status, 200);
+  used.close();
+  third.close();
+});
