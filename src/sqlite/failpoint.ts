@@ -1,6 +1,6 @@
 /**
  * Points at which a crash test kills the process, as `kill -9` does: `TRACECTL_FAILPOINT=<name>:exit`, or
- * `<name>:exit@<n>` for the n-th pass. README.md lists the names. Without the variable a point costs one comparison.
+ * `<name>:exit@<n>` for the n-th pass. queue/README.md lists the names. Without the variable a point costs one comparison.
  */
 const armed = parse(process.env.TRACECTL_FAILPOINT);
 let passed = 0;

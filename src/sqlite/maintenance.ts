@@ -19,12 +19,12 @@ export function shrinkOperation(db: DatabaseSync): () => boolean {
   return () => {
     const free = Number(freePages.get()?.freelist_count);
     if (free <= KEPT_PAGES) return false;
-    giveBack(db);
+    returnPages(db);
     return free > KEPT_PAGES + STEP_PAGES;
   };
 }
 
-export function giveBack(db: DatabaseSync): void {
+export function returnPages(db: DatabaseSync): void {
   db.exec(`PRAGMA incremental_vacuum(${STEP_PAGES})`);
 }
 

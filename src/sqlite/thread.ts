@@ -10,9 +10,9 @@ import type { StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
 import { NewerDataError } from '../model/errors.ts';
-import { leftGarbage } from '../thread/idle-memory.ts';
+import { scheduleCollection } from '../thread/idle-memory.ts';
 import { failpoint } from './failpoint.ts';
-import { giveBack, SHRINK, shrinkOperation, TRUNCATE_LOG, truncateLog } from './maintenance.ts';
+import { returnPages, SHRINK, shrinkOperation, TRUNCATE_LOG, truncateLog } from './maintenance.ts';
 import type { MigratedFile } from './migrate.ts';
 import { migrateFile, refuseNewer } from './migrate.ts';
 import type {
@@ -79,7 +79,7 @@ async function serve(): Promise<void> {
     // This thread uses a result no more, so its bytes move instead of being copied.
     port.postMessage(answer, data.access === 'read' ? ownedBuffers(outcome.results) : []);
     for (const call of calls) freeBytes(call);
-    leftGarbage();
+    scheduleCollection();
   });
   port.postMessage({ type: 'ready', opening } satisfies ThreadMessage);
 }
@@ -163,12 +163,12 @@ function runGroup(connection: Connection, calls: readonly Call[]): Outcome {
   } catch (error) {
     const failure = failureOf(error);
     if (isFull(failure.errcode)) {
-      giveUpReserve();
+      releaseReserve();
       return drain(connection, calls);
     }
     if (primaryCode(failure.errcode) === SQLITE_IOERR) return allFailed(calls, failure);
     if (calls.length === 1) return allFailed(calls, failure);
-    return eachAlone(connection, calls);
+    return oneByOne(connection, calls);
   }
 }
 
@@ -207,8 +207,8 @@ function run(connection: Connection, call: Call): unknown {
   return operation(...args);
 }
 
-/** The disk is full. SQLite needs room in its log even to delete, and the reserve's deletion makes some. */
-function giveUpReserve(): void {
+/** Deletes the reserve of a full disk, because SQLite needs room in its log even to delete. */
+function releaseReserve(): void {
   if (data.reserve === undefined) return;
   rmSync(data.reserve, { force: true });
   reserveUsed = true;
@@ -238,7 +238,7 @@ function drain(connection: Connection, calls: readonly Call[]): Outcome {
 
 function shrink(connection: Connection): void {
   try {
-    giveBack(connection.db);
+    returnPages(connection.db);
   } catch (error) {
     if (isSyncFailure(errcodeOf(error))) broken = failureOf(error);
   }
@@ -255,7 +255,8 @@ function checkpoint(connection: Connection, mode: 'RESTART' | 'TRUNCATE'): void 
   }
 }
 
-function eachAlone(connection: Connection, calls: readonly Call[]): Outcome {
+/** Runs each call in a transaction of its own. */
+function oneByOne(connection: Connection, calls: readonly Call[]): Outcome {
   const results = new Array<unknown>(calls.length);
   const failures = new Array<Failure | undefined>(calls.length);
   for (const [i, call] of calls.entries()) {
@@ -298,6 +299,7 @@ function failureOf(error: unknown): Failure {
   };
 }
 
+/** The buffers of the bytes in a result that a message can move. */
 function ownedBuffers(results: readonly unknown[]): ArrayBuffer[] {
   const buffers = new Set<ArrayBuffer>();
   const visit = (value: unknown): void => {

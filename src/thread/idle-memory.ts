@@ -15,11 +15,11 @@ let collect: (() => void) | undefined;
  * Call after work on a body that may have had megabytes. V8 collects garbage when it allocates, so a thread that becomes
  * idle after a few huge bodies would keep their garbage until its next work.
  */
-export function leftGarbage(): void {
-  if (timer === undefined) timer = setTimeout(giveBack, PAUSE_MS).unref();
+export function scheduleCollection(): void {
+  if (timer === undefined) timer = setTimeout(collectIfLarge, PAUSE_MS).unref();
 }
 
-function giveBack(): void {
+function collectIfLarge(): void {
   timer = undefined;
   kept = Math.min(kept, inUse());
   if (inUse() < kept + WORTH_IT) return;

@@ -1,5 +1,5 @@
 import { parentPort, type Transferable, Worker } from 'node:worker_threads';
-import { leftGarbage } from './idle-memory.ts';
+import { scheduleCollection } from './idle-memory.ts';
 
 /**
  * A worker thread that answers requests in their order. It starts with the first request and ends after an idle time,
@@ -46,7 +46,7 @@ export function createThread<Request, Reply>(
   function settle(answered: Answered<Reply>): void {
     const request = waiting.get(answered.id);
     waiting.delete(answered.id);
-    leftGarbage();
+    scheduleCollection();
     if (waiting.size === 0) {
       worker?.unref();
       idle = setTimeout(rest, idleMs).unref();

@@ -49,10 +49,18 @@ export const CANARIES = {
   },
 } as const satisfies Readonly<Record<string, () => Canary>>;
 
+/** A set with another secret below a secret name, which tells the fields of an item apart. */
+export function withOwnName(set: CanarySet): CanarySet {
+  return { ...set, named: namedCanary() };
+}
+
 export function canarySet(): CanarySet {
   const made = Object.entries(CANARIES).map(([rule, make]) => [rule, make()] as const);
-  const named = whole(`hunter-${randomBytes(10).toString('hex')}`);
-  return { ...Object.fromEntries(made), named } as CanarySet;
+  return { ...Object.fromEntries(made), named: namedCanary() } as CanarySet;
+}
+
+function namedCanary(): Canary {
+  return whole(`hunter-${randomBytes(10).toString('hex')}`);
 }
 
 function whole(text: string): Canary {
@@ -80,14 +88,18 @@ export type Hay = { readonly where: string; readonly bytes: Buffer };
 /** Every secret that is in a place, as `rule in place`. */
 export function sightings(hays: Iterable<Hay>, sets: readonly CanarySet[]): Set<string> {
   const found = new Set<string>();
-  const needles = sets.flatMap((set, i) =>
-    Object.entries(set).flatMap(([rule, { needles }]) =>
-      needles.map((needle) => ({ rule, set: i, bytes: Buffer.from(needle) })),
-    ),
-  );
+  // Sets share canaries; each text is searched for once.
+  const needles = new Map<string, string>();
+  for (const [i, set] of sets.entries()) {
+    for (const [rule, canary] of Object.entries(set)) {
+      for (const needle of canary.needles) {
+        if (!needles.has(needle)) needles.set(needle, `${rule} of set ${i}`);
+      }
+    }
+  }
   for (const { where, bytes } of hays) {
-    for (const { rule, set, bytes: needle } of needles) {
-      if (bytes.includes(needle)) found.add(`${rule} of set ${set} in ${where}`);
+    for (const [needle, label] of needles) {
+      if (bytes.includes(needle)) found.add(`${label} in ${where}`);
     }
   }
   return found;

@@ -14,6 +14,7 @@ import {
   haysOf,
   haysOfDirectory,
   sightings,
+  withOwnName,
 } from './canaries.ts';
 import { type Answer, eventually } from './client.ts';
 import { redisValues, sql, startCluster } from './cluster.ts';
@@ -24,7 +25,7 @@ import { treeAt } from './shipped.ts';
  * Sends secrets in every field of every format, and searches everything that the daemons keep, write, forward and
  * answer. The same run without redaction proves that the search finds them.
  */
-t.setTimeout(240_000);
+t.setTimeout(300_000);
 
 const PROCESSOR = { rules: { phone: 'mask' } };
 
@@ -60,9 +61,10 @@ function fieldsOf(set: () => CanarySet) {
 }
 
 function collector(): { set: () => CanarySet; made: CanarySet[] } {
+  const shared = canarySet();
   const made: CanarySet[] = [];
   const set = () => {
-    const next = canarySet();
+    const next = withOwnName(shared);
     made.push(next);
     return next;
   };

@@ -6,6 +6,7 @@ import { openDatabase } from '../database.ts';
 import type { DiskHealth } from '../directory.ts';
 import { ensureDirectory } from '../directory.ts';
 import { joinQueues } from './joined-queue.ts';
+import type { SqliteQueueStorage } from './storage.ts';
 import { queueStorage } from './storage.ts';
 import type { UsageLedger } from './usage-ledger.ts';
 import { QUEUE_FILES, workerDirectories } from './worker-directories.ts';
@@ -65,9 +66,13 @@ async function openOne(options: DirectoryStorageOptions): Promise<DirectoryStora
     name: QUEUE_FILES,
     operations: threadFile(import.meta.url, 'directory-operations'),
   });
-  const queues = await queueStorage(database, options.clock, options.logger, {
-    removesProjects: true,
-  });
+  let queues: SqliteQueueStorage;
+  try {
+    queues = await queueStorage(database, options.clock, options.logger, { removesProjects: true });
+  } catch (error) {
+    await database.close();
+    throw error;
+  }
   return {
     openQueue: queues.openQueue,
     usage: queues.usage,
