@@ -38,7 +38,7 @@ function memoryKeys(): {
   changed(keyId: string): void;
   lookups(): number;
   hashReads(): number;
-  /** Makes the store list the hashes of these tokens, after the wait. */
+  /** Makes the store list the hashes of the tokens, after the wait. */
   list(tokens: string[], wait?: () => Promise<void>): void;
   touched: string[];
   before(wait: () => Promise<void>): void;
