@@ -26,6 +26,7 @@ const hundredRuns = pooled(runs(100), 64);
 
 /** Nothing takes the batches out of the queue, so that a window holds the accepting alone. */
 const accepting = () => startAccepting();
+const redacting = () => startAccepting({ redacts: true });
 const overGrpc = () => startAccepting({ overGrpc: true });
 const whole = () => startTracectl({});
 const senders = 1000;
@@ -80,6 +81,18 @@ const rows: readonly Comparison[] = [
     target: 1.05,
     subject: { start: accepting, payload: light },
     floor: { start: () => startAccepting({ isOpen: true }), payload: light },
+  },
+  {
+    name: `redaction: accept with against without, no match, ${light.name}`,
+    target: 1.15,
+    subject: { start: redacting, payload: light },
+    floor: { start: accepting, payload: light },
+  },
+  {
+    name: `redaction: accept with against without, no match, ${heavy.name}`,
+    target: 1.25,
+    subject: { start: redacting, payload: heavy },
+    floor: { start: accepting, payload: heavy },
   },
   {
     name: `10,000 projects with 100,000 keys against 1 with 1,000; 1,000 send, ${light.name}`,

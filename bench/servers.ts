@@ -71,6 +71,7 @@ export async function startAccepting(options: AcceptingOptions = {}): Promise<Se
       });
       if (options.isOpen === true) removeGuards(config);
       if (options.overGrpc === true) serveGrpc(config);
+      if (options.redacts === true) addRedaction(config);
     },
   });
   const keys = await filled(join(daemon.directory, 'data'), options);
@@ -102,6 +103,8 @@ export type AcceptingOptions = {
   readonly isOpen?: boolean;
   /** Beside HTTP. */
   readonly overGrpc?: boolean;
+  /** With the processor `redaction` as it is by default. */
+  readonly redacts?: boolean;
   readonly population?: Population;
   /** So many observations are past their time when it starts. */
   readonly expired?: number;
@@ -118,6 +121,14 @@ function removeGuards(config: Tree): void {
 function serveGrpc(config: Tree): void {
   const { receivers } = config as Record<string, Record<string, Tree>>;
   Object.assign(receivers?.otlp?.protocols ?? {}, { grpc: { endpoint: '127.0.0.1:0' } });
+}
+
+function addRedaction(config: Tree): void {
+  const { processors, service } = config as Record<string, Record<string, Tree>>;
+  Object.assign(processors ?? {}, { redaction: {} });
+  const accept = service?.pipelines?.['traces/accept'] as Tree;
+  const [auth, ...others] = accept.processors as string[];
+  accept.processors = [auth, 'redaction', ...others];
 }
 
 function lockDatabases(directory: string): DatabaseSync[] {

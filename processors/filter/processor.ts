@@ -1,7 +1,7 @@
 import type { RequestProcessor, Settings } from '../../src/component/component.ts';
 import { inTurns } from '../../src/component/turns.ts';
 import type { ReceivedBatch } from '../../src/model/batch.ts';
-import { reparent, SMALL_BODY_BYTES } from '../../src/model/formats.ts';
+import { reparent } from '../../src/model/formats.ts';
 import { drop, isOpen, replace } from '../../src/model/verbs.ts';
 import { decisionOf, type Facts } from './conditions.ts';
 import type { FilterConfig } from './config.ts';
@@ -23,10 +23,7 @@ export function createProcessor(
     async start() {},
     async shutdown() {},
     process(batch) {
-      const steps = filtering(batch, keeps);
-      if (batch.index.bytes.length > SMALL_BODY_BYTES) return inTurns(steps, clock);
-      for (const _ of steps);
-      return undefined;
+      return inTurns(filtering(batch, keeps), clock);
     },
   };
 }

@@ -1,45 +1,44 @@
 import { type Candidates, Cause } from './candidates.ts';
 
 /**
- * Finds long runs of digits and capitals: what a card, an IBAN or the id of an AWS key looks like from afar. A
- * run has at least 13 bytes and so covers a multiple of 8: one byte in eight is looked at. If the run has
- * separators, it is longer than 16 bytes and covers two, and separators that are 8 bytes apart occur in none.
+ * Finds long runs of digits and capitals: a card, an IBAN or the id of an AWS key looks like one from afar. A run
+ * has at least 13 bytes, so it covers four bytes at a multiple of 8 and four bytes beside them.
+ *
+ *   every second word of four bytes ─▶ no small letter in it and in a neighbour ─▶ the run around it ─▶ candidate
  */
 export function findRuns(bytes: Buffer, start: number, end: number, candidates: Candidates): void {
-  for (let at = nextRun(bytes, start, end); at < end; at = nextRun(bytes, at + 1, end)) {
-    if (isCandidate(bytes, at)) candidates.add(at, Cause.RUN);
+  const shift = bytes.byteOffset & 3;
+  const words = new Int32Array(bytes.buffer, bytes.byteOffset - shift, (bytes.length + shift) >> 2);
+  const last = Math.min(words.length, (end + shift + 3) >> 2);
+  let word = nextWord(words, ((start + shift) >> 2) & ~1, last);
+  for (; word < last; word = nextWord(words, word + 2, last)) {
+    const at = 4 * word - shift;
+    if (isCandidate(bytes, Math.max(0, at))) candidates.add(Math.max(start, at), Cause.RUN);
   }
 }
 
 /**
- * The next multiple of 8 with a digit or capital that may be in such a run; `end` if there is none. Nothing is
- * called within the loop: V8 would load the buffer's address again for each byte, which takes three times as long.
+ * The next word that may be in a run; `end` if there is none. Nothing is called within the loop: V8 would load
+ * the array's address again for each word, which takes three times as long.
  */
-function nextRun(bytes: Buffer, start: number, end: number): number {
-  const limit = bytes.length - FAR;
-  const last = end < limit ? end : limit;
-  let at = (start + 7) & ~7;
-  for (; at < last; at += 8) {
-    const kind = KIND[bytes[at] as number];
-    if (kind === 0 || kind === SEPARATOR) continue;
-    // The body's first bytes have too few in front of them for the check below.
-    if (at < FAR) break;
-    // Of 13 bytes in a row that include this one, three are 3, 6 or 9 bytes away from it.
-    let near = 0;
-    if (isRun(bytes, at - 3)) {
-      near++;
-      if (isRun(bytes, at - 6)) near += isRun(bytes, at - FAR) ? 2 : 1;
-    }
-    if (isRun(bytes, at + 3)) {
-      near++;
-      if (isRun(bytes, at + 6)) near += isRun(bytes, at + FAR) ? 2 : 1;
-    }
-    if (near >= 3) break;
+function nextWord(words: Int32Array, start: number, end: number): number {
+  for (let i = start; i < end; i += 2) {
+    const word = words[i] as number;
+    if (((word ^ (word << 1)) & ONE_OF_TWO) !== ONE_OF_TWO) continue;
+    const before = words[i - 1] ?? 0;
+    if (((before ^ (before << 1)) & ONE_OF_TWO) === ONE_OF_TWO) return i;
+    const behind = words[i + 1] ?? 0;
+    if (((behind ^ (behind << 1)) & ONE_OF_TWO) === ONE_OF_TWO) return i;
   }
-  return at < end ? at : end;
+  return end;
 }
 
-const FAR = 9;
+/**
+ * The bytes 0x20 to 0x5f, which are digits, capitals and punctuation, have one of the bits 0x20 and 0x40. Small
+ * letters have both.
+ */
+const ONE_OF_TWO = 0x40404040;
+
 const DIGIT = 1;
 const CAPITAL = 2;
 const SEPARATOR = 3;
@@ -48,10 +47,6 @@ const KIND = new Uint8Array(256);
 for (const c of Buffer.from('0123456789')) KIND[c] = DIGIT;
 for (const c of Buffer.from('ABCDEFGHIJKLMNOPQRSTUVWXYZ')) KIND[c] = CAPITAL;
 for (const c of Buffer.from(' -')) KIND[c] = SEPARATOR;
-
-function isRun(bytes: Buffer, at: number): boolean {
-  return KIND[bytes[at] as number] !== 0;
-}
 
 /** Digits of the shortest card. */
 const CARD_DIGITS = 13;
@@ -67,9 +62,9 @@ const LETTER_A = 0x41;
  */
 function isCandidate(bytes: Buffer, at: number): boolean {
   let start = at;
-  while (start > 0 && at - start < REACH && isRun(bytes, start - 1)) start--;
-  let end = at + 1;
-  while (end < bytes.length && end - at <= REACH && isRun(bytes, end)) end++;
+  while (start > 0 && at - start < REACH && KIND[bytes[start - 1] as number] !== 0) start--;
+  let end = at;
+  while (end < bytes.length && end - at <= REACH && KIND[bytes[end] as number] !== 0) end++;
   if (end - start < CARD_DIGITS) return false;
   let digits = 0;
   for (let i = start; i < end; i++) {

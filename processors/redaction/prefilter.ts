@@ -43,7 +43,7 @@ export function prefilter(
 ): Prefilter {
   const sources = anchorSources(type, causes, names.byteSource);
   const anchors =
-    sources.length === 0 ? undefined : new RegExp([UNUSED, ...sources].join('|'), 'g');
+    sources.length === 0 ? undefined : new RegExp([...sources, UNUSED].join('|'), 'g');
   const escapes = escapesOf(causes);
   return {
     scan(bytes, start, end, candidates) {
@@ -120,11 +120,12 @@ const UNUSED = '\\x01(?!)';
 
 function anchorSources(type: BatchIndex['type'], causes: number, names: string): string[] {
   const sources: string[] = [];
+  // The most frequent bytes first: an alternative that fails costs about a nanosecond.
+  if ((causes & Cause.NAME) !== 0) sources.push(...nameAnchors(type, names));
   if ((causes & Cause.API_KEY) !== 0) sources.push(...keyAnchors());
   if ((causes & Cause.PRIVATE_KEY) !== 0) sources.push('-(?<=-----)(?=BEGIN )');
   if ((causes & Cause.JWT) !== 0) sources.push('J(?<=eyJ)');
   if ((causes & Cause.EMAIL) !== 0) sources.push(EMAIL);
-  if ((causes & Cause.NAME) !== 0) sources.push(...nameAnchors(type, names));
   return sources;
 }
 
@@ -150,7 +151,7 @@ function nameAnchors(type: BatchIndex['type'], names: string): string[] {
     case 'runs':
       return [text];
     case 'otlp_proto':
-      return [text, `\\x12(?<=(?i:${names}).)`];
+      return [`\\x12(?<=(?i:${names}).)`, text];
     case 'otlp_json':
       return [text, `:(?<="key"\\s{0,8}:)(?=\\s{0,8}"[^"\\\\]{0,256}"(?<=(?i:${names})"))`];
   }

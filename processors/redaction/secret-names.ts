@@ -7,7 +7,7 @@ export type SecretNames = {
   match(name: string): NameMatch | undefined;
   /** Source of a regular expression for any entry in a text; `startsWord` decides about its start. */
   readonly source: string;
-  /** The same for UTF-8 bytes read as Latin-1; what is not ASCII may also be a JSON escape. */
+  /** The ends of names as UTF-8 bytes read as Latin-1; what is not ASCII may also be a JSON escape. */
   readonly byteSource: string;
 };
 
@@ -47,16 +47,35 @@ export function secretNames(groups: readonly (readonly string[])[]): SecretNames
       return match;
     },
     source: entries.map(({ name }) => sourceOf(name, quoted)).join('|') || NOTHING,
-    byteSource: entries.map(({ name }) => sourceOf(name, byteSourceOf)).join('|') || NOTHING,
+    byteSource: tailsSource(entries.map(({ name }) => name)) || NOTHING,
   };
 }
 
 const NOTHING = '(?!)';
 
+/**
+ * A lookbehind tries one alternative after the other, from their ends: entries that end with another one are left
+ * out, and the others are grouped by their last letter.
+ */
+function tailsSource(names: readonly string[]): string {
+  const sources = [...new Set(names.map((name) => sourceOf(name, byteSourceOf)))];
+  const shortest = sources.filter((source) => {
+    return !sources.some((other) => other !== source && source.endsWith(`${SEPARATOR}${other}`));
+  });
+  const byLast = Map.groupBy(shortest, (source) => /[A-Za-z]$/.exec(source)?.[0] ?? '');
+  const groups = Array.from(byLast, ([last, group]) => {
+    const heads = group.map((source) => source.slice(0, source.length - last.length));
+    return `(?:${heads.join('|')})${last}`;
+  });
+  return groups.join('|');
+}
+
+const SEPARATOR = '[-_. ]?';
+
 /** Between the words of an entry there is a separator, or none as in `apiKey`. */
 function sourceOf(name: string, wordSource: (word: string) => string): string {
   const words = name.split(/[-_. ]+/).filter((word) => word !== '');
-  return words.map(wordSource).join('[-_. ]?');
+  return words.map(wordSource).join(SEPARATOR);
 }
 
 function quoted(word: string): string {

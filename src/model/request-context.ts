@@ -47,7 +47,7 @@ export type RequestContext = {
 };
 
 /** The signal of a request without a deadline. */
-export const NEVER_ABORTED = new AbortController().signal;
+export const NEVER_ABORTED: AbortSignal = new AbortController().signal;
 
 /** Without a deadline, a claim and a bound on memory, unless they are given. */
 export function requestContext(

@@ -102,10 +102,9 @@ export function mask(batch: ReceivedBatch, ranges: readonly MaskedRange[]): void
   const { bytes, type } = batch.index;
   const changes = changesOf(batch);
   const isJson = type !== 'otlp_proto';
+  noteEdits(batch, changes, ranges);
   for (const range of ranges) {
-    const { item, text, form } = range;
-    checkRange(batch, range.start, range.end);
-    noteEdit(batch, changes, item);
+    const { text, form } = range;
     if (form !== undefined) {
       // Compact JSON has no white space, which fills up a shorter number.
       changes.isIndexStale ||= isJson;
@@ -128,11 +127,8 @@ export function mask(batch: ReceivedBatch, ranges: readonly MaskedRange[]): void
 export function replace(batch: ReceivedBatch, replacements: readonly Replacement[]): void {
   if (replacements.length === 0) return;
   const changes = changesOf(batch);
-  for (const replacement of replacements) {
-    checkRange(batch, replacement.start, replacement.end);
-    noteEdit(batch, changes, replacement.item);
-    changes.splices.push(replacement);
-  }
+  noteEdits(batch, changes, replacements);
+  for (const replacement of replacements) changes.splices.push(replacement);
 }
 
 /** False if another verb closed the item before. */
@@ -147,12 +143,23 @@ function close(batch: ReceivedBatch, item: number, mark: number): boolean {
   return true;
 }
 
-function noteEdit(batch: ReceivedBatch, changes: BatchChanges, item: number): void {
-  if (item !== SHARED) {
-    checkItem(batch, item);
-    markEdited(changes, item);
-    return;
+/** Marks the items of the ranges as edited. A shared range marks every item, once for all shared ranges. */
+function noteEdits(
+  batch: ReceivedBatch,
+  changes: BatchChanges,
+  ranges: readonly EditedRange[],
+): void {
+  let hasShared = false;
+  for (const { item, start, end } of ranges) {
+    checkRange(batch, start, end);
+    if (item === SHARED) {
+      hasShared = true;
+    } else {
+      checkItem(batch, item);
+      markEdited(changes, item);
+    }
   }
+  if (!hasShared) return;
   for (let each = 0; each < batch.requestItems; each++) markEdited(changes, each);
 }
 

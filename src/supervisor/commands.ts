@@ -36,7 +36,7 @@ async function deadLetters(workers: readonly WorkerHandle[], request: ControlReq
   const { ids } = rest;
   if (ids === 'all') return changeAll(workers, request);
   throw unknownQueue(
-    'several workers have queues: say which with --queue, as the list shows them, e.g. worker-1/otlphttp',
+    'several workers have queues: name one with --queue, as the list shows it, e.g. worker-1/otlphttp',
   );
 }
 

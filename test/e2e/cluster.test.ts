@@ -116,6 +116,7 @@ t.test('every replica refuses a revoked key, also when the notice is lost', asyn
   const unheard = await newKey();
   t.equal((await post({ base: there.base, key: unheard.token }, events(1))).status, 202);
   let isCut = true;
+  let cuts = 0;
   const cutting = (async () => {
     while (isCut) {
       await sql(
@@ -123,10 +124,15 @@ t.test('every replica refuses a revoked key, also when the notice is lost', asyn
         `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
          WHERE application_name = 'tracectl notices'`,
       );
+      cuts++;
       await sleep(100);
     }
   })();
-  await sleep(300);
+  await eventually(
+    async () => cuts,
+    (count) => count >= 3,
+    'cut connections',
+  );
   await admin(cluster, here, 'DELETE', `/api/v1/keys/${unheard.id}`);
   await refused(unheard.token, 5000);
   isCut = false;
@@ -143,19 +149,30 @@ t.test('deleting a project under load leaves only its usage', async (t) => {
   const { token } = record(json(await admin(cluster, gateway, 'POST', path, { name: 'k' })));
   const canary = 'canary-of-a-deleted-project';
   let accepted = 0;
+  let refusals = 0;
   let isOver = false;
   const client = async (): Promise<void> => {
     while (!isOver) {
       const { base } = cluster.target();
       const { status } = await post({ base, key: String(token) }, events(5, canary));
       if (status === 202) accepted += 5;
+      else refusals++;
     }
   };
   const clients = Promise.all([client(), client(), client(), client()]);
-  await sleep(1000);
+  await eventually(
+    async () => accepted,
+    (count) => count >= 50,
+    'load on the project',
+  );
   const deleted = await admin(cluster, gateway, 'DELETE', `/api/v1/projects/${project}`);
   t.equal(deleted.status, 204);
-  await sleep(500);
+  const refusedBefore = refusals;
+  await eventually(
+    async () => refusals,
+    (count) => count > refusedBefore + 20,
+    'refused requests',
+  );
   isOver = true;
   await clients;
   t.ok(accepted > 0);

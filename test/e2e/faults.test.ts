@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto';
 import { chownSync, mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import t, { type Test } from 'tap';
 import type { PostgresServer } from '../helper/postgres-server.ts';
 import type { Relay } from '../helper/relay.ts';
@@ -382,7 +381,11 @@ t.test('Postgres fails over under load: nothing answered is lost, nothing restar
   // The old one goes on to answer those that are connected, and takes nothing.
   await sql(adminOf(first), 'ALTER SYSTEM SET default_transaction_read_only = on');
   await sql(adminOf(first), 'SELECT pg_reload_conf()');
-  await sleep(500);
+  await eventually(
+    () => sql(adminOf(first), 'SHOW default_transaction_read_only'),
+    ([row]) => row?.default_transaction_read_only === 'on',
+    'the read-only mode',
+  );
   await sql(adminOf(second), 'SELECT pg_promote()');
   postgresRelay.pointAt(second.port);
   await answers(50);

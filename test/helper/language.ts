@@ -68,12 +68,17 @@ type Prose = { readonly line: number; readonly text: string; readonly startsSent
 function markdownProse(text: string): Prose[] {
   let isCode = false;
   let isExample = false;
+  let before = '';
   return text.split('\n').flatMap((raw, i) => {
     if (/^\s*```/.test(raw)) isCode = !isCode;
     // The table of the rules themselves has texts to avoid.
     isExample = raw.startsWith('|') && (isExample || raw.startsWith('| instead of |'));
+    const startsSentence = before === '' || /[.:]$/.test(before);
+    before = raw.trim();
     if (isCode || isExample) return [];
-    return [{ line: i + 1, text: raw.replace(/`[^`]*`/g, '`'), startsSentence: false }];
+    return [
+      { line: i + 1, text: raw.replace(/`[^`]*`/g, '`').replaceAll('**', ''), startsSentence },
+    ];
   });
 }
 

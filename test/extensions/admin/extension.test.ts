@@ -632,5 +632,5 @@ t.test('a stop closes idle connections and the listener', async (t) => {
   const { admin, ask, url } = await serving(t);
   await ask('GET', '/api/v1/projects');
   await admin.shutdown(NO_DEADLINE);
-  await t.rejects(dial(url));
+  await t.rejects(dial(url), { code: 'ECONNREFUSED' });
 });

@@ -80,7 +80,7 @@ t.test('survives malformed targets, and stops without waiting for idle connectio
   t.equal((await fetch(`${url}/livez`)).status, 200);
   await extension.shutdown(NO_DEADLINE);
   await wire.ended();
-  await t.rejects(dial(url));
+  await t.rejects(dial(url), { code: 'ECONNREFUSED' });
 });
 
 t.test('rejects the start if the address is in use', async (t) => {

@@ -233,6 +233,7 @@ t.test('has committed the last statements when they are answered', async (t) => 
       await client.commit([insert(4)]);
       throw new Error('too late');
     }),
+    { message: 'too late' },
   );
   t.same(await numbers(postgres), [1, 2, 3, 4]);
 });
