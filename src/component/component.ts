@@ -107,11 +107,6 @@ export type Pipeline = {
   readonly branches: readonly Branch[];
   /** Undefined if no exporter of the pipeline keeps answers. */
   readonly idempotency: IdempotencyLedger | undefined;
-  /**
-   * Whether its only exporter keeps answers with their batch, and so recognizes a repeated request. With several exporters
-   * a repetition has to reach those that failed.
-   */
-  readonly recognizesRepeats?: boolean;
   /** The offers of its processors, e.g. the store that `auth` names; they change with a reload. */
   readonly offers: readonly Offer[];
   /** The lowest `answerWithin` of its exporters. */

@@ -80,12 +80,12 @@ export const serviceSchema = z.strictObject({
         .min(1)
         .default(1_000_000)
         .describe(
-          'Requests that a process looks up and remembers in one window. Further requests are accepted as often as they are sent.',
+          'Requests that a process looks up and remembers in one window, a project at most as many as are left for others. Further requests are accepted as often as they are sent.',
         ),
     })
     .prefault({})
     .describe(
-      'Recognizes a retry without `Idempotency-Key`: the same project, path, type and bytes. Needs a pipeline whose only exporter is a durable queue.',
+      'Recognizes a retry without `Idempotency-Key`: the same project, path, type and bytes. Needs a pipeline with a durable queue among its exporters.',
     ),
   shutdown_timeout: duration('20s').describe('Deadline of a stop.'),
 });

@@ -73,10 +73,6 @@ export function createPipeline(
     get idempotency() {
       return slot.stages.sinks.find(({ exporter }) => exporter.idempotency)?.exporter.idempotency;
     },
-    get recognizesRepeats() {
-      const [only, ...others] = slot.stages.sinks;
-      return others.length === 0 && only?.exporter.idempotency !== undefined;
-    },
     get offers() {
       return slot.stages.requestSteps.flatMap(({ processor }) => processor.offers ?? []);
     },

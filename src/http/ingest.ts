@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto';
+import { createHash, hash } from 'node:crypto';
 import type {
   Admission,
   Clock,
@@ -166,9 +166,9 @@ async function take(work: RequestInProgress): Promise<Outcome> {
 
   const claim =
     key === undefined
-      ? implicitClaim(ingestion, head, body)
+      ? implicitClaim(ingestion, admission.tenant, head, body)
       : { key, requestHash: hashRequest(head, body) };
-  if (claim !== undefined && claim.implicitFor === undefined) {
+  if (claim !== undefined && claim.isUnclaimed !== true) {
     const earlier = await deadline.wait(claimKey(work, admission.tenant, claim));
     stopIfPassed(deadline);
     if (earlier !== undefined) return { answer: earlier };
@@ -246,18 +246,24 @@ async function accept(
   }
 }
 
-/** No header may contain a NUL, so no client can name an implicit key. */
+/**
+ * The key that a request has without an `Idempotency-Key`. No header may contain a NUL, so no client can name it. A single
+ * exporter looks for the key when it appends the batch; several would each take the batch before one of them looks.
+ */
 function implicitClaim(
   { pipeline, repeats, clock }: Ingestion,
+  { projectId }: Tenant,
   head: RequestHead,
   body: Buffer,
 ): KeyClaim | undefined {
-  if (pipeline.recognizesRepeats !== true || !repeats?.admit(clock.now())) return undefined;
+  if (pipeline.idempotency === undefined) return undefined;
+  if (!repeats?.admit(projectId, clock.now())) return undefined;
   const requestHash = hashRequest(head, body);
   return {
     key: `\0${requestHash.toString('base64')}`,
     requestHash,
-    implicitFor: repeats.window,
+    keptFor: repeats.window,
+    isUnclaimed: pipeline.branches.length === 1,
   };
 }
 
@@ -278,13 +284,16 @@ function idempotencyKey(head: RequestHead, pipeline: Pipeline): string | undefin
   return key;
 }
 
+/** The time of a gzip header that has none. */
+const NO_TIME = Buffer.alloc(4);
+
 type KeyClaim = Omit<AnswerClaim, 'render'>;
 
 /** The answer to give at once; undefined if this request is the first with its key. */
 async function claimKey(
   work: RequestInProgress,
   tenant: Tenant,
-  { key, requestHash }: KeyClaim,
+  { key, requestHash, keptFor }: KeyClaim,
 ): Promise<Answer | undefined> {
   const claimed = await work.ingestion.pipeline.idempotency?.claim(tenant, key, requestHash);
   switch (claimed?.state) {
@@ -299,6 +308,10 @@ async function claimKey(
         'This Idempotency-Key was used for another request.',
       );
     case 'in_progress':
+      if (keptFor !== undefined) {
+        const message = 'The same request is in progress. Try again.';
+        throw new Refusal('unavailable', message, { retryAfterMs: 1000 });
+      }
       throw new Refusal(
         'idempotency_in_progress',
         'A request with this Idempotency-Key is in progress.',
@@ -318,8 +331,22 @@ function hashRequest(head: RequestHead, body: Buffer): Buffer {
     (head.headers.get('content-encoding') ?? head.headers.get('grpc-encoding'))?.join() ?? '',
   ];
   // The hash of the body represents the body: parts and body stay distinct without a copy of it.
-  parts.push(hash('sha256', body, 'hex'));
+  parts.push(hashBody(body));
   return hash('sha256', JSON.stringify(parts), 'buffer');
+}
+
+/**
+ * The time in the header of a gzip body counts as 0. The OTLP exporter of Python compresses each retry anew, and writes the
+ * present time there.
+ */
+function hashBody(body: Buffer): string {
+  const hasTime = body.length >= 8 && body.readUInt16BE(0) === 0x1f8b && body.readInt32LE(4) !== 0;
+  if (!hasTime) return hash('sha256', body, 'hex');
+  return createHash('sha256')
+    .update(body.subarray(0, 4))
+    .update(NO_TIME)
+    .update(body.subarray(8))
+    .digest('hex');
 }
 
 /** Reserves the inflated bytes before they exist, as far as their size is known. */

@@ -3,13 +3,17 @@
  * durable. Without an `Idempotency-Key`, project, route, type, encoding and body are the key of a request for a window of
  * time: the second request gets the answer of the first and counts nothing. The store that makes the batch durable looks
  * for the key in the same transaction, so a repetition that arrives during the first request waits for its commit, and is
- * recognized after a crash, and by every process that shares the store.
+ * recognized after a crash, and by every process that shares the store. In a pipeline with several exporters the key is
+ * claimed before any of them has the batch, as an `Idempotency-Key` is.
  */
 export type Repeats = {
   /** Milliseconds for which a request is remembered. */
   readonly window: number;
-  /** Whether the next request is remembered: a process remembers a bounded number in a window. */
-  admit(now: number): boolean;
+  /**
+   * Whether the next request of a project is remembered. A process remembers a bounded number in a window, and a project at
+   * most as many as are left for others: alone half of them, and no project takes them all.
+   */
+  admit(project: string, now: number): boolean;
 };
 
 export type RepeatsConfig = {
@@ -25,15 +29,21 @@ export function repeatsOf({
 }: RepeatsConfig): Repeats | undefined {
   if (!enabled) return undefined;
   let since = Number.NEGATIVE_INFINITY;
-  let count = 0;
+  let free = most;
+  const byProject = new Map<string, number>();
   return {
     window,
-    admit(now) {
+    admit(project, now) {
       if (Math.abs(now - since) >= window) {
         since = now;
-        count = 0;
+        free = most;
+        byProject.clear();
       }
-      return ++count <= most;
+      const count = byProject.get(project) ?? 0;
+      if (count >= free) return false;
+      byProject.set(project, count + 1);
+      free--;
+      return true;
     },
   };
 }

@@ -12,15 +12,17 @@ export type KeyedAnswer = StoredAnswer & {
   readonly key: string;
   /** SHA-256 over route, content type, encoding and body as received, 32 bytes. */
   readonly requestHash: Buffer;
+  /** Milliseconds for which the answer is kept, if the key is implicit, that is made of the request itself. */
+  readonly keptFor?: number | undefined;
   /**
-   * Set if the key is implicit, that is made of the request itself: milliseconds for which the answer is kept. The store
-   * looks for the key when it appends the batch, and throws `RepeatedRequest` if it has an answer.
+   * The key is implicit and was not claimed: the store looks for it when it appends the batch, and throws
+   * `RepeatedRequest` if it has an answer.
    */
-  readonly implicitFor?: number | undefined;
+  readonly isUnclaimed?: boolean | undefined;
 };
 
-/** The claim of a request on its `Idempotency-Key`. */
-export type AnswerClaim = Pick<KeyedAnswer, 'key' | 'requestHash' | 'implicitFor'> & {
+/** The claim of a request on its `Idempotency-Key`, or on its implicit key. */
+export type AnswerClaim = Pick<KeyedAnswer, 'key' | 'requestHash' | 'keptFor' | 'isUnclaimed'> & {
   /** Renders the answer; called once, when the batch is sealed. */
   render(batch: SealedBatch): StoredAnswer;
 };

@@ -322,9 +322,15 @@ export function queueContract(t: Test, place: (t: Test) => Promise<QueuePlace>):
     const asked = (key: string, body = '{"ok":2}') =>
       answered({
         ...{ ...answer, body: Buffer.from(body), key: `\0${key}` },
-        ...{ requestHash, implicitFor: 600_000 },
+        ...{ requestHash, keptFor: 600_000, isUnclaimed: true },
       });
-    const first = answered({ ...answer, key: '\0a', requestHash, implicitFor: 600_000 });
+    const first = answered({
+      ...answer,
+      key: '\0a',
+      requestHash,
+      keptFor: 600_000,
+      isUnclaimed: true,
+    });
     await queue.append(nativeBatch(1), first);
     await t.rejects(queue.append(nativeBatch(1), asked('a')), { name: 'RepeatedRequest', answer });
     const both = await Promise.allSettled([
@@ -348,6 +354,23 @@ export function queueContract(t: Test, place: (t: Test) => Promise<QueuePlace>):
       name: 'RepeatedRequest',
       answer: { ...answer, body: Buffer.from('{"ok":3}') },
     });
+  });
+
+  t.test('keeps the answer to a claimed implicit key for its time', async (t) => {
+    const { queue, clock } = await open(t);
+    const answer = { status: 202, contentType: 'application/json', body: Buffer.from('{"ok":1}') };
+    const requestHash = Buffer.alloc(32, 1);
+    const batch = nativeBatch(1);
+    const claim = () => queue.idempotency.claim(batch.tenant, '\0a', requestHash);
+    const first = await claim();
+    t.equal(first.state, 'new');
+    const request = answered({ ...answer, key: '\0a', requestHash, keptFor: 600_000 });
+    await queue.append(batch, request);
+    if (first.state === 'new') first.release();
+    clock.advance(599_999);
+    t.same(await claim(), { state: 'replay', answer });
+    clock.advance(1);
+    t.equal((await claim()).state, 'new');
   });
 
   t.test(

@@ -1,6 +1,8 @@
 import t from 'tap';
+import { startOtlpServer } from '../helper/otlp-server.ts';
 import { json } from './client.ts';
-import { type Daemon, startDaemon, total } from './daemon.ts';
+import { type Daemon, startDaemon, type Tree, total } from './daemon.ts';
+import { treeAt } from './shipped.ts';
 
 /** Retries of clients that send no `Idempotency-Key`, against the real daemon. */
 
@@ -58,12 +60,45 @@ t.test('answers a repeated request with the first answer and counts it once', as
 t.test('recognizes at most max_entries requests of a window, and none if disabled', async (t) => {
   for (const [settings, expected] of [
     [{ enabled: false }, 4],
-    [{ max_entries: 3 }, 3],
-    [{ max_entries: 4 }, 2],
+    [{ max_entries: 6 }, 3],
+    [{ max_entries: 7 }, 2],
   ] as const) {
     const daemon = await startDaemon(t, { config: { service: { repeated_requests: settings } } });
     for (const id of ['a', 'a', 'b', 'b']) await post(daemon, NATIVE, event(id));
     t.equal(await counted(daemon), expected, JSON.stringify(settings));
     await daemon.remove();
+  }
+});
+
+t.test('repeats a request to every exporter until all have it, and counts it once', async (t) => {
+  const destination = await startOtlpServer(t);
+  const daemon = await startDaemon(t, {
+    edit(config) {
+      config.exporters = {
+        ...(config.exporters as Tree),
+        otlphttp: {
+          endpoint: destination.url,
+          retry_on_failure: { enabled: false },
+          sending_queue: { enabled: false },
+        },
+      };
+      treeAt(config, 'service', 'pipelines', 'traces/accept').exporters = [
+        'disk_queue',
+        'otlphttp',
+      ];
+    },
+  });
+  for (const headers of [{}, { 'idempotency-key': 'k' }]) {
+    const before = { counted: await counted(daemon), received: destination.requests.length };
+    const send = () => post(daemon, NATIVE, event(`several-${JSON.stringify(headers)}`), headers);
+    destination.next({ status: 503 });
+    t.equal((await send()).status, 503);
+    t.equal(await counted(daemon), before.counted, 'nothing was counted');
+    const first = await send();
+    t.equal(first.status, 202);
+    t.equal(destination.requests.length, before.received + 2, 'the exporter that failed has it');
+    t.same(json(await send()), json(first));
+    t.equal(destination.requests.length, before.received + 2, 'a repetition is not exported');
+    t.equal(await counted(daemon), before.counted + 1);
   }
 });

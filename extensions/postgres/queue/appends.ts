@@ -130,8 +130,8 @@ async function storeGroup(
   const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
   const deleted = await ask(client, database.lockForAccept(projects));
   const stored = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
-  const implicit = stored.flatMap(({ answer }) => (isImplicit(answer) ? [answer] : []));
-  const earlier = await idempotency.keepNew(client, implicit);
+  const unclaimed = stored.flatMap(({ answer }) => (isUnclaimed(answer) ? [answer] : []));
+  const earlier = await idempotency.keepNew(client, unclaimed);
   const repeats = (answer: AnswerToKeep | undefined) => answer && earlier.get(answer);
   const kept = stored.filter(({ answer }) => repeats(answer) === undefined);
   const given = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
@@ -139,12 +139,14 @@ async function storeGroup(
     given.length > 0 ? await database.acceptBatches(client, given) : new Set<string>();
   const batches = given.filter(({ id }) => !refused.has(id));
   const isRefused = ({ batch }: Append) => refused.has(batch.id);
-  const withKey = kept.filter((call) => !isRefused(call) && !isImplicit(call.answer));
+  const claimed = kept.filter((call) => !isRefused(call) && !isUnclaimed(call.answer));
   await idempotency.keep(
     client,
-    withKey.flatMap(({ answer }) => answer ?? []),
+    claimed.flatMap(({ answer }) => answer ?? []),
   );
-  const lost = kept.filter(isRefused).flatMap(({ answer }) => (isImplicit(answer) ? [answer] : []));
+  const lost = kept
+    .filter(isRefused)
+    .flatMap(({ answer }) => (isUnclaimed(answer) ? [answer] : []));
   await idempotency.forget(client, lost);
   const voided = new Set(lost.map(({ hash }) => hash.toString('latin1')));
   // The last moment at which the transaction can still be rolled back.
@@ -165,8 +167,8 @@ async function storeGroup(
   });
 }
 
-function isImplicit(answer: AnswerToKeep | undefined): answer is AnswerToKeep {
-  return answer?.implicitAt !== undefined;
+function isUnclaimed(answer: AnswerToKeep | undefined): answer is AnswerToKeep {
+  return answer?.looksFrom !== undefined;
 }
 
 async function enterAndCommit(

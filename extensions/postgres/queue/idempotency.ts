@@ -55,7 +55,7 @@ const KEEP = `
     content_type = excluded.content_type, body = excluded.body, expires_at = excluded.expires_at`;
 
 /**
- * Keeps answers with implicit keys, unless the key has an answer already. In the order of the hashes, so that
+ * Keeps answers whose keys were not claimed, unless the key has an answer already. In the order of the hashes, so that
  * transactions that share keys wait for each other and do not deadlock. Returns the hashes that are new.
  */
 const KEEP_NEW = `
@@ -82,8 +82,8 @@ export type AnswerToKeep = {
   readonly contentType: string;
   readonly body: Buffer;
   readonly expiresAt: number;
-  /** Set if the key is implicit: the time at which earlier answers count. */
-  readonly implicitAt: number | undefined;
+  /** Set if the key was not claimed: earlier answers count that expire after this time. */
+  readonly looksFrom: number | undefined;
 };
 
 /** Undefined if the request carried no key. */
@@ -93,11 +93,11 @@ export function keptAnswer(
   now: number,
 ): AnswerToKeep | undefined {
   if (answer === undefined) return undefined;
-  const { key, requestHash, status, contentType, body, implicitFor } = answer;
+  const { key, requestHash, status, contentType, body, keptFor, isUnclaimed } = answer;
   return {
     ...{ hash: keyHash(tenant, key), requestHash, projectId: tenant.projectId },
-    ...{ status, contentType, body, expiresAt: now + (implicitFor ?? KEPT_MS) },
-    implicitAt: implicitFor === undefined ? undefined : now,
+    ...{ status, contentType, body, expiresAt: now + (keptFor ?? KEPT_MS) },
+    looksFrom: isUnclaimed === true ? now : undefined,
   };
 }
 
@@ -105,7 +105,7 @@ export type PostgresIdempotency = IdempotencyLedger & {
   /** Writes answers in the transaction that makes their batches durable. */
   keep(client: PostgresTransaction, answers: readonly AnswerToKeep[]): Promise<void>;
   /**
-   * Keeps the answers with implicit keys. Resolves with the earlier answers of the others, whose batches are not to be
+   * Keeps the answers whose keys were not claimed. Resolves with the earlier answers of the others, whose batches are not to be
    * stored. Waits for a transaction in flight that keeps the same key.
    */
   keepNew(
@@ -220,7 +220,7 @@ async function keepNew(
     firsts.map(({ contentType }) => contentType),
     firsts.map(({ body }) => body),
     firsts.map(({ expiresAt }) => expiresAt),
-    one.implicitAt,
+    one.looksFrom,
   ]);
   // Of several requests of one group the first is new, and its answer is the earlier one of the others.
   for (const [first, ...others] of alike.values()) {

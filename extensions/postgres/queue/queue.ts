@@ -116,8 +116,7 @@ export class PostgresQueue implements SharedQueue {
   async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
     const answer = keptAnswer(batch, request?.answer, this.#parts.clock.now());
     if (itemsOf(batch) === 0) {
-      // With an implicit key nothing was counted, so a repetition may be judged again.
-      if (answer !== undefined && answer.implicitAt === undefined) await this.#keepAnswer(answer);
+      if (answer !== undefined) await this.#keepAnswer(answer);
       return;
     }
     const size = batch.body.byteLength;

@@ -19,7 +19,7 @@ export type AnswerRecord = {
   readonly project: string;
 };
 
-/** The answer to an earlier request with the same implicit key: nothing was appended. */
+/** The answer to an earlier request with the same key: nothing was appended. */
 export type EarlierAnswer = Pick<AnswerRecord, 'status' | 'contentType' | 'body'>;
 
 /** An append of a batch that the file has already. */
@@ -44,8 +44,8 @@ export function appendOperations(db: DatabaseSync) {
   return {
     /**
      * Returns the number of the new entry: an object for each request costs a measurable part of the accept path. Null
-     * if the project was deleted. `bytes` is the size of the body, which is in `parts` if it is large. `implicitAt` is the
-     * present time if the key of the answer is implicit.
+     * if the project was deleted. `bytes` is the size of the body, which is in `parts` if it is large. `looksFrom` is the
+     * present time if the key of the answer was not claimed.
      */
     'queue.append': (
       branches: readonly number[],
@@ -54,11 +54,11 @@ export function appendOperations(db: DatabaseSync) {
       usageAt: number,
       bytes: number,
       parts: WrittenParts | null,
-      implicitAt: number | null,
+      looksFrom: number | null,
     ): number | KnownEntry | EarlierAnswer | null => {
       if (isDeleted(record[RECORD.PROJECT])) return null;
-      if (answer !== null && implicitAt !== null) {
-        const earlier = earlierAnswer.get(answer.hash, implicitAt);
+      if (answer !== null && looksFrom !== null) {
+        const earlier = earlierAnswer.get(answer.hash, looksFrom);
         if (earlier !== undefined) return earlier;
       }
       const { seq, isNew } = keep(record, usageAt, parts);

@@ -16,14 +16,14 @@ export function answerRecord(
   now: number,
 ): AnswerRecord | null {
   if (answer === undefined) return null;
-  const { key, requestHash, status, contentType, body, implicitFor } = answer;
+  const { key, requestHash, status, contentType, body, keptFor } = answer;
   return {
     hash: keyHash(batch.tenant, key),
     requestHash: new Uint8Array(requestHash),
     status,
     contentType,
     body: new Uint8Array(body),
-    expiresAt: now + (implicitFor ?? KEPT_MS),
+    expiresAt: now + (keptFor ?? KEPT_MS),
     project: batch.tenant.projectId,
   };
 }

@@ -111,10 +111,9 @@ export class SqliteQueue implements DurableQueue {
   async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
     const now = this.#clock.now();
     const answer = answerRecord(batch, request?.answer, now);
-    const isImplicit = request?.answer?.implicitFor !== undefined;
+    const looksFrom = request?.answer?.isUnclaimed === true ? now : null;
     if (batch.items === 0) {
-      // Nothing was counted, so a repetition may be judged again.
-      if (answer !== null && !isImplicit) await this.#database.write('queue.remember', [answer]);
+      if (answer !== null) await this.#database.write('queue.remember', [answer]);
       return;
     }
     const size = batch.body.byteLength;
@@ -128,7 +127,7 @@ export class SqliteQueue implements DurableQueue {
       const record = parts === null ? recordOf(batch) : recordOf(batch, NO_BYTES);
       const appended = await this.#database.write(
         'queue.append',
-        [this.#targetNumbers, answer, record, usageAt, size, parts, isImplicit ? now : null],
+        [this.#targetNumbers, answer, record, usageAt, size, parts, looksFrom],
         { weight: record[RECORD.BODY].byteLength + ENTRY_WEIGHT },
       );
       if (appended === null) throw projectDeleted();
