@@ -1,4 +1,4 @@
-import { createHash, hash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type {
   Admission,
   Clock,
@@ -19,7 +19,7 @@ import {
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
-import { requestContext } from '../model/request-context.ts';
+import { requestContext, wholeAnswer, wholeBatchOf } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
 import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize } from './body.ts';
@@ -27,6 +27,7 @@ import type { Answer } from './exchange.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { logRefusal, logRejections } from './rejection-log.ts';
 import type { Repeats } from './repeats.ts';
+import { tagOf } from './repeats.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { requestDeadline } from './request-deadline.ts';
 import type { Scanner } from './scan-pool.ts';
@@ -167,7 +168,7 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   const claim =
     key === undefined
       ? implicitClaim(ingestion, admission.tenant, head, body)
-      : { key, requestHash: hashRequest(head, body) };
+      : { key, requestHash: hashRequest(head, hash('sha256', body, 'hex')) };
   if (claim !== undefined && claim.isUnclaimed !== true) {
     const earlier = await deadline.wait(claimKey(work, admission.tenant, claim));
     stopIfPassed(deadline);
@@ -227,22 +228,31 @@ async function accept(
   claim: KeyClaim | undefined,
 ): Promise<Outcome> {
   let rendered: Answer | undefined;
+  let ownSeal: SealedBatch | undefined;
   const render = (sealed: SealedBatch): Answer => {
     rendered ??= protocol.renderAccepted(sealed, batch.index, head);
     return rendered;
   };
+  const renderKept = (sealed: SealedBatch): StoredAnswer => {
+    ownSeal = sealed;
+    const isWhole = claim?.isUnclaimed === true && sealed.rejections.length === 0;
+    return isWhole ? wholeAnswer(sealed.id) : storable(render(sealed));
+  };
   const request = requestContext({
     signal: deadline.signal,
-    claim:
-      claim === undefined ? undefined : { ...claim, render: (sealed) => storable(render(sealed)) },
+    claim: claim === undefined ? undefined : { ...claim, render: renderKept },
     reserve: (bytes) => reservation?.grow(bytes),
   });
   try {
     const accepted = await deadline.wait(pipeline.accept(batch, request));
     return { answer: render(accepted), accepted };
   } catch (error) {
-    if (error instanceof RepeatedRequest) return { answer: error.answer };
-    throw error;
+    if (!(error instanceof RepeatedRequest)) throw error;
+    const id = wholeBatchOf(error.answer);
+    if (id === undefined || ownSeal === undefined) return { answer: error.answer };
+    // A limit may have rejected items of the repetition; the first request had none.
+    const first = { ...ownSeal, id, items: batch.requestItems, rejections: [] };
+    return { answer: protocol.renderAccepted(first, batch.index, head) };
   }
 }
 
@@ -258,7 +268,7 @@ function implicitClaim(
 ): KeyClaim | undefined {
   if (pipeline.idempotency === undefined) return undefined;
   if (!repeats?.admit(projectId, clock.now())) return undefined;
-  const requestHash = hashRequest(head, body);
+  const requestHash = hashRequest(head, tagOf(body));
   return {
     key: `\0${requestHash.toString('base64')}`,
     requestHash,
@@ -283,9 +293,6 @@ function idempotencyKey(head: RequestHead, pipeline: Pipeline): string | undefin
   }
   return key;
 }
-
-/** The time of a gzip header that has none. */
-const NO_TIME = Buffer.alloc(4);
 
 type KeyClaim = Omit<AnswerClaim, 'render'>;
 
@@ -322,8 +329,8 @@ async function claimKey(
   }
 }
 
-/** SHA-256 over route, content type, encoding and the body as received. */
-function hashRequest(head: RequestHead, body: Buffer): Buffer {
+/** SHA-256 over route, content type, encoding and the hash of the body as received. */
+function hashRequest(head: RequestHead, bodyHash: string): Buffer {
   const parts = [
     head.method,
     head.path,
@@ -331,22 +338,8 @@ function hashRequest(head: RequestHead, body: Buffer): Buffer {
     (head.headers.get('content-encoding') ?? head.headers.get('grpc-encoding'))?.join() ?? '',
   ];
   // The hash of the body represents the body: parts and body stay distinct without a copy of it.
-  parts.push(hashBody(body));
+  parts.push(bodyHash);
   return hash('sha256', JSON.stringify(parts), 'buffer');
-}
-
-/**
- * The time in the header of a gzip body counts as 0. The OTLP exporter of Python compresses each retry anew, and writes the
- * present time there.
- */
-function hashBody(body: Buffer): string {
-  const hasTime = body.length >= 8 && body.readUInt16BE(0) === 0x1f8b && body.readInt32LE(4) !== 0;
-  if (!hasTime) return hash('sha256', body, 'hex');
-  return createHash('sha256')
-    .update(body.subarray(0, 4))
-    .update(NO_TIME)
-    .update(body.subarray(8))
-    .digest('hex');
 }
 
 /** Reserves the inflated bytes before they exist, as far as their size is known. */

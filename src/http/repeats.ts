@@ -1,3 +1,5 @@
+import { createCipheriv } from 'node:crypto';
+
 /**
  * A client that was answered 503, or not at all, sends the same bytes again, although the first request may have become
  * durable. Without an `Idempotency-Key`, project, route, type, encoding and body are the key of a request for a window of
@@ -46,4 +48,29 @@ export function repeatsOf({
       return true;
     },
   };
+}
+
+/** All processes recognize each other's requests, so the key is a constant. */
+const KEY = Buffer.from('repeated request');
+const NONCE = Buffer.alloc(12);
+/** The time of a gzip header that has none. */
+const NO_TIME = Buffer.alloc(4);
+
+/**
+ * 128 bits that tell bodies of one project apart: the tag of AES-GCM, which takes an eighth of the time of SHA-256. Bodies
+ * with the same tag can be made on purpose; their client then loses the second one, and no other client is concerned.
+ *
+ * The time in the header of a gzip body counts as 0: the OTLP exporter of Python compresses each retry again, and writes
+ * the present time there.
+ */
+export function tagOf(body: Buffer): string {
+  const cipher = createCipheriv('aes-128-gcm', KEY, NONCE);
+  const hasTime = body.length >= 8 && body.readUInt16BE(0) === 0x1f8b && body.readInt32LE(4) !== 0;
+  if (hasTime) {
+    cipher.setAAD(body.subarray(0, 4));
+    cipher.setAAD(NO_TIME);
+    cipher.setAAD(body.subarray(8));
+  } else cipher.setAAD(body);
+  cipher.final();
+  return cipher.getAuthTag().toString('hex');
 }
