@@ -126,7 +126,7 @@ function createFrame({
   metricsPage = async (own) => own,
   ...given
 }: ServiceOptions): Frame {
-  const { telemetry, limits } = config.service;
+  const { telemetry, limits, repeated_requests: repeats } = config.service;
   const ownLogger = given.logger === undefined ? createLogger(telemetry.logs) : undefined;
   const root: Logger = given.logger ?? ownLogger ?? createLogger(telemetry.logs);
   const logger = withFields(root, { component: 'service' });
@@ -135,7 +135,7 @@ function createFrame({
   const sharesPorts = worker.count > 1;
   const ports: Ports = {
     http: createListeners({
-      ...{ logger, clock, metrics, limits, sharesPorts },
+      ...{ logger, clock, metrics, limits, repeats, sharesPorts },
       common: (shared) => readRoutes({ ...shared, logger }),
     }),
     grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
@@ -360,6 +360,7 @@ function warnOfFixed(before: ServiceConfig, after: ServiceConfig, logger: Logger
     'telemetry.logs.encoding': service.telemetry.logs.encoding,
     'telemetry.metrics': service.telemetry.metrics,
     limits: service.limits,
+    repeated_requests: service.repeated_requests,
     workers: service.workers,
   });
   const was = fixed(before);

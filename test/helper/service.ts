@@ -225,6 +225,7 @@ export function serviceConfig(
         client_reserve: 0.125,
         requests_per_key: 1024,
       },
+      repeated_requests: { enabled: true, window: 600_000, max_entries: 1_000_000 },
       shutdown_timeout: shutdownTimeout,
     },
   };
