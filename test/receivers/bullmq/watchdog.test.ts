@@ -82,7 +82,7 @@ t.test('needs no Redis to find a hang', async (t) => {
   t.same(ended, ['stalled']);
 });
 
-t.test('progress starts the time anew, jobs in flight do not', async (t) => {
+t.test('counts the time from the last progress, not from the last job', async (t) => {
   const { start, pass, ended, progress } = rig();
   start();
   await pass(PROGRESS_MS - CHECK_MS);
