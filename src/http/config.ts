@@ -13,6 +13,9 @@ export const listenerFields = {
   read_timeout: duration('60s').describe(
     'Longest time for a whole request with its body; then it is answered 408.',
   ),
+  write_timeout: duration('30s').describe(
+    'Longest time in which a client takes no byte of its answer; then its connection is cut.',
+  ),
   max_connections: z
     .int()
     .min(1)
@@ -33,6 +36,7 @@ export const projectField = {
 export type ListenerConfig = {
   readonly read_header_timeout: number;
   readonly read_timeout: number;
+  readonly write_timeout: number;
   readonly max_connections: number;
   readonly trusted_proxies: readonly string[];
   readonly tls?: ServerTls | undefined;
@@ -42,6 +46,7 @@ export function listenerSettings(config: ListenerConfig): ListenerSettings {
   return {
     readHeaderTimeout: config.read_header_timeout,
     readTimeout: config.read_timeout,
+    writeTimeout: config.write_timeout,
     maxConnections: config.max_connections,
     trustedProxies: config.trusted_proxies,
     tls: config.tls,
