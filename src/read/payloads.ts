@@ -41,6 +41,8 @@ export function readPayloads(
     weightOf: sizeOf,
   });
 
+  let reserved = 0;
+
   async function batch(id: string): Promise<SealedBatch | undefined> {
     const found = kept.get(id);
     if (found !== undefined) return found;
@@ -56,8 +58,10 @@ export function readPayloads(
   async function makeRoom(loaded: SealedBatch): Promise<void> {
     const size = loaded.body.length + inflatedSizeHint(loaded.body, loaded.encoding);
     kept.makeRoom(size);
-    const missing = kept.weight + size - reservation.held;
-    if (missing > 0) reservation.grow(missing);
+    const missing = kept.weight + size - reserved;
+    if (missing <= 0) return;
+    reservation.grow(missing);
+    reserved += missing;
   }
 
   /** Large batches are inflated, scanned and cut in a thread. */

@@ -22,6 +22,7 @@ import {
   defineReceiver,
 } from '../../src/component/factory.ts';
 import type { Declared, PipelineConfig, ServiceConfig } from '../../src/config/config.ts';
+import { READ_LIMITS } from './http.ts';
 
 /** Components for tests of the engine: they note what happens to them in `events`. */
 export type FakeParts = {
@@ -219,7 +220,7 @@ export function serviceConfig(
         },
       },
       workers: 1,
-      limits: { in_flight_bytes: 64 * 1_048_576 },
+      limits: { in_flight_bytes: 64 * 1_048_576, ...READ_LIMITS },
       shutdown_timeout: shutdownTimeout,
     },
   };
