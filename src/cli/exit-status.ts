@@ -12,6 +12,8 @@ export const EXIT = {
   unavailable: 69,
   /** A fault of the program itself. */
   fault: 70,
+  /** Work of the process came to a standstill; only a restart helps. */
+  stalled: 75,
   /** The configuration is not valid. */
   configuration: 78,
 } as const;

@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { offer } from '../component/capability.ts';
+import { PROCESS_END } from '../component/process-end.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { type FileTexts, keepingReader, readerOf } from '../config/file-texts.ts';
 import { createControlHandler } from '../control/commands.ts';
@@ -77,7 +78,10 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
       config: partOf(config, channel),
       logger,
       version: packageVersion(),
-      offers: [offer(QUEUE_REGISTRY, queues)],
+      offers: [
+        offer(QUEUE_REGISTRY, queues),
+        offer(PROCESS_END, { end: (reason) => events.fail(EXIT[reason]) }),
+      ],
       ...(channel === undefined ? {} : { worker: channel.worker }),
     });
     const daemon = new Daemon({ service, config, queues, logger, options, terminal, channel });

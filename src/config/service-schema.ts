@@ -90,6 +90,25 @@ export const serviceSchema = z.strictObject({
       page_time: duration('10s').describe(
         'Time after which a page of a reading answer ends with the items found so far, and with a cursor.',
       ),
+      client_share: z
+        .number()
+        .gt(0)
+        .max(1)
+        .default(0.25)
+        .describe(
+          'Part of `in_flight_bytes` that a key, a project and an address may each hold while others want it. Beyond it, requests wait and then get 503.',
+        ),
+      client_reserve: z
+        .number()
+        .min(0)
+        .lt(1)
+        .default(0.125)
+        .describe('Part of `in_flight_bytes` that only clients within their shares use.'),
+      requests_per_key: z
+        .int()
+        .min(1)
+        .default(1024)
+        .describe('Most requests of a key in progress; more are refused with 503.'),
     })
     .prefault({})
     .describe('Limits of a process as a whole.'),

@@ -5,6 +5,7 @@ import type { Clock, Extension, Logger, Worker } from '../component/component.ts
 import { ONLY_WORKER } from '../component/component.ts';
 import type { Health, HealthReport } from '../component/health.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../component/health.ts';
+import { PROCESS_END } from '../component/process-end.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import type { GrpcListeners } from '../grpc/listener.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../grpc/listener.ts';
@@ -148,6 +149,7 @@ function createFrame({
     offer(HEALTH, health),
     offer(HEALTH_REGISTRY, health),
     offer(QUEUE_REGISTRY, createQueues()),
+    offer(PROCESS_END, { end() {} }),
   ];
   return {
     logger,

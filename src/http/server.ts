@@ -6,6 +6,7 @@ import type { Clock, Logger, RequestHead } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
 import { clientAddresses } from '../net/client-address.ts';
 import { tlsGateOf } from '../tls/secured.ts';
+import type { BodyRate } from './body-pace.ts';
 import type { Pending } from './connection-requests.ts';
 import { ConnectionRequests } from './connection-requests.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';
@@ -41,6 +42,7 @@ export type ServerLimits = {
   readonly readTimeout: number;
   /** Milliseconds in which a client takes no byte of an answer; then its connection is cut. */
   readonly writeTimeout: number;
+  readonly bodyRate: BodyRate;
   /** More connections are closed at once. */
   readonly maxConnections: number;
   /** CIDR blocks of the proxies whose headers name the client. */
@@ -96,7 +98,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     server.requestTimeout = limits.readTimeout;
     server.timeout = limits.writeTimeout;
     server.maxConnections = limits.maxConnections;
-    connections.trust(limits.trustedProxies ?? []);
+    connections.limit(limits);
   };
   limit(options.limits);
   return {
@@ -130,17 +132,20 @@ class Connections {
   #draining = false;
 
   #clientOf = clientAddresses([]);
+  #bodyRate: BodyRate;
 
   constructor(options: ServerOptions) {
     this.#options = options;
+    this.#bodyRate = options.limits.bodyRate;
   }
 
   get count(): number {
     return this.#sockets.size;
   }
 
-  trust(proxies: readonly string[]): void {
-    this.#clientOf = clientAddresses(proxies);
+  limit({ trustedProxies = [], bodyRate }: ServerLimits): void {
+    this.#clientOf = clientAddresses(trustedProxies);
+    this.#bodyRate = bodyRate;
   }
 
   track(socket: Socket): void {
@@ -162,6 +167,7 @@ class Connections {
       expectsContinue,
       stopping: () => this.#draining,
       clock,
+      bodyRate: this.#bodyRate,
     };
     const { renderRefusal } = found;
     const pending: Pending = { exchange, renderRefusal };

@@ -1,11 +1,19 @@
-import type { ByteReservation } from '../http/admission.ts';
 import { Refusal } from '../model/errors.ts';
+
+/** The part of the budget that one reading request holds. */
+export type ReadReservation = {
+  /** Bytes. */
+  readonly held: number;
+  /** Throws a `Refusal` (503) if there is no room; the bytes already held stay reserved. */
+  grow(bytes: number): void;
+  release(): void;
+};
 
 /** Bounds the memory of all reading requests together. It is apart from the budget of ingestion. */
 export type ReadBudget = {
   readonly held: number;
   /** An empty reservation, which grows. */
-  reserve(projectId: string): ByteReservation;
+  reserve(projectId: string): ReadReservation;
 };
 
 /** A project holds at most seven eighths of the budget, so that another project's narrow read always has room. */

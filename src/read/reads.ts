@@ -1,7 +1,7 @@
 import type { Metrics } from '../component/component.ts';
-import type { ByteReservation } from '../http/admission.ts';
 import type { Tenant } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
+import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
 import { fairTurns } from './turns.ts';
 
@@ -38,7 +38,7 @@ export type Reads = {
 export type Read = {
   readonly signal: AbortSignal;
   /** For raw batches, which a read loads beside its working memory. */
-  readonly reservation: ByteReservation;
+  readonly reservation: ReadReservation;
   /** Reserves this many bytes for texts, as far as the working memory has no room. Throws a `Refusal` (503). */
   hold(bytes: number): void;
   /** Every use of a store goes through here. Rejects with the signal's reason once the client is gone. */

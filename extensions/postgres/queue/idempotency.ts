@@ -111,7 +111,7 @@ export function postgresIdempotency(
     const nonce = ulid(clock.now());
     try {
       const values = [hash, requestHash, tenant.projectId, nonce, holder.id, clock.now()];
-      const found = await row<ClaimRow>(database, CLAIM, values);
+      const found = await row<ClaimRow>(database.accepting, CLAIM, values);
       if (found?.claimed === true) {
         return { state: 'new', release: () => release(hash, nonce, free) };
       }
