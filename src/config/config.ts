@@ -46,6 +46,11 @@ export type ServiceConfig = {
     /** Number of worker processes; `auto` is one per core. */
     readonly workers: number | 'auto';
     readonly limits: ServiceSection['limits'];
+    readonly repeated_requests: {
+      readonly enabled: boolean;
+      readonly window: number;
+      readonly max_entries: number;
+    };
     /** Milliseconds. */
     readonly shutdown_timeout: number;
   };

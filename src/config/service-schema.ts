@@ -112,6 +112,25 @@ export const serviceSchema = z.strictObject({
     })
     .prefault({})
     .describe('Limits of a process as a whole.'),
+  repeated_requests: z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .default(true)
+        .describe('Whether a repeated request gets the first answer and counts nothing.'),
+      window: duration('10m').describe('How long a request is remembered.'),
+      max_entries: z
+        .int()
+        .min(1)
+        .default(1_000_000)
+        .describe(
+          'Requests that a process looks up and remembers in one window, a project at most as many as are left for others. Further requests are accepted as often as they are sent.',
+        ),
+    })
+    .prefault({})
+    .describe(
+      'Recognizes a retry without `Idempotency-Key`: the same project, path, type and bytes. Needs a pipeline with a durable queue among its exporters.',
+    ),
   shutdown_timeout: duration('20s').describe('Deadline of a stop.'),
 });
 

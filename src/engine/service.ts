@@ -127,7 +127,7 @@ function createFrame({
   metricsPage = async (own) => own,
   ...given
 }: ServiceOptions): Frame {
-  const { telemetry, limits } = config.service;
+  const { telemetry, limits, repeated_requests: repeats } = config.service;
   const ownLogger = given.logger === undefined ? createLogger(telemetry.logs) : undefined;
   const root: Logger = given.logger ?? ownLogger ?? createLogger(telemetry.logs);
   const logger = withFields(root, { component: 'service' });
@@ -137,7 +137,7 @@ function createFrame({
   const reads = createReads(limits, metrics);
   const ports: Ports = {
     http: createListeners({
-      ...{ logger, clock, metrics, limits, sharesPorts },
+      ...{ logger, clock, metrics, limits, repeats, sharesPorts },
       common: ({ scanner }) => readRoutes({ reads, scanner, logger }),
     }),
     grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
@@ -363,6 +363,7 @@ function warnOfFixed(before: ServiceConfig, after: ServiceConfig, logger: Logger
     'telemetry.logs.encoding': service.telemetry.logs.encoding,
     'telemetry.metrics': service.telemetry.metrics,
     limits: service.limits,
+    repeated_requests: service.repeated_requests,
     workers: service.workers,
   });
   const was = fixed(before);

@@ -227,6 +227,7 @@ export function serviceConfig(
         requests_per_key: 1024,
         ...READ_LIMITS,
       },
+      repeated_requests: { enabled: true, window: 600_000, max_entries: 1_000_000 },
       shutdown_timeout: shutdownTimeout,
     },
   };
