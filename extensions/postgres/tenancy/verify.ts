@@ -25,7 +25,7 @@ type Source = {
   readonly from: string;
   readonly place: readonly string[];
   readonly first: readonly (string | number)[];
-  /** What the sums are grouped by. */
+  /** The columns that the sums are grouped by. */
   readonly by: readonly string[];
   readonly events: string;
   readonly bytes: string;

@@ -90,7 +90,7 @@ export function logReadOperations(db: DatabaseSync) {
       used: used.all(from, to, project),
       rejected: rejected.all(from, to, project),
     }),
-    /** What the batches behind `after` count, and where the next page begins; null at the end. */
+    /** Usage of the batches behind `after`, and where the next page begins; null at the end. */
     'usage.kept': (after: number, step: number): KeptPage => {
       const found = kept.all(after, step);
       const totals = new LedgerTotals();

@@ -10,7 +10,7 @@ const BEGINNING: UsagePlace = { batchId: '' };
 
 /**
  * All usage of a file, page by page. The pages are read one after another, so no usage may move from the ledger to the
- * sums by hour meanwhile (`UsageLedger.holdStill`).
+ * sums by hour until the last one (`UsageLedger.holdStill`).
  */
 export async function readUsage(
   database: Pick<Database<QueueOperations>, 'search'>,
