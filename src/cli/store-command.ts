@@ -23,13 +23,13 @@ export function withStoreOptions(command: Command): Command {
 }
 
 /** How a command that may take long is repeated until its answer is complete. */
-export type Turns = {
+export type CommandRepeats = {
   /** Arguments for a daemon, in addition to those of the command. */
   readonly args: Readonly<Record<string, unknown>>;
   readonly isComplete: (answer: unknown) => boolean;
 };
 
-const ONE_TURN: Turns = { args: {}, isComplete: () => true };
+const NO_REPEATS: CommandRepeats = { args: {}, isComplete: () => true };
 
 /** Runs a command in the running daemon, so that its caches are current, or else in the store itself. */
 export async function carryOut(
@@ -37,15 +37,15 @@ export async function carryOut(
   args: Readonly<Record<string, unknown>>,
   options: StoreOptions,
   terminal: Terminal,
-  turns = ONE_TURN,
+  repeats = NO_REPEATS,
 ): Promise<unknown> {
   const config = loadOrFail(options, terminal);
   const store = storeOf(config, options.store);
   try {
     const directory = controlDirectoryOf(config, options, terminal);
     for (;;) {
-      const answer = await callDaemon(directory, command, { store, ...args, ...turns.args });
-      if (turns.isComplete(answer)) return answer;
+      const answer = await callDaemon(directory, command, { store, ...args, ...repeats.args });
+      if (repeats.isComplete(answer)) return answer;
     }
   } catch (error) {
     if (!(error instanceof NoDaemonError)) throw error;

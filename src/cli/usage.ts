@@ -5,11 +5,11 @@ import type { ShownHistory } from '../control/usage-range.ts';
 import type { UsageDifference, Verification } from '../control/usage-verify.ts';
 import { EXIT } from './exit-status.ts';
 import {
+  type CommandRepeats,
   carryOut,
   given,
   print,
   type StoreOptions,
-  type Turns,
   withStoreOptions,
 } from './store-command.ts';
 import { table, visible } from './table.ts';
@@ -90,8 +90,11 @@ async function verify(options: StoreOptions, terminal: Terminal): Promise<number
     terminal.err(`${verification.rows.toLocaleString('en')} rows read so far`);
     return false;
   };
-  const turns: Turns = { args: { run: randomUUID(), wait_ms: VERIFY_WAIT_MS }, isComplete };
-  const answer = await carryOut('usage.verify', {}, options, terminal, turns);
+  const repeats: CommandRepeats = {
+    args: { run: randomUUID(), wait_ms: VERIFY_WAIT_MS },
+    isComplete,
+  };
+  const answer = await carryOut('usage.verify', {}, options, terminal, repeats);
   const { differences } = answer as { differences: readonly UsageDifference[] };
   print({ differences }, options, terminal, () =>
     differences.length === 0
