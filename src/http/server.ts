@@ -161,6 +161,8 @@ class Connections {
   }
 
   accept(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    const requests = this.#sockets.get(request.socket);
+    if (requests?.hasRoom() !== true) return;
     const target = parseTarget(request.url ?? '');
     const { clock } = this.#options;
     const head = headOf(request, target?.path ?? '', clock.now(), (headers) =>
@@ -180,8 +182,10 @@ class Connections {
     };
     const { renderRefusal } = found;
     const pending: Pending = { exchange, renderRefusal };
-    const requests = this.#enter(pending, 'done' in found ? found.done : undefined);
-    if (requests === undefined) return;
+    requests.enter(pending, () => {
+      if ('done' in found) found.done();
+      if (this.#draining && requests.size === 0) request.socket.destroySoon();
+    });
     const refusal = 'refusal' in found ? found.refusal : improperFraming(request);
     if (refusal !== undefined) {
       if (refusal.status === 400) response.shouldKeepAlive = false;
@@ -191,21 +195,6 @@ class Connections {
       if (found.oneAtATime) requests.afterEarlier(pending, handle);
       else handle();
     }
-  }
-
-  /** The requests of its connection; undefined if the connection is closed. */
-  #enter(pending: Pending, done: (() => void) | undefined): ConnectionRequests | undefined {
-    const { socket } = pending.exchange.request;
-    const requests = this.#sockets.get(socket);
-    if (requests === undefined || socket.destroyed) {
-      done?.();
-      return undefined;
-    }
-    requests.enter(pending, () => {
-      done?.();
-      if (this.#draining && requests.size === 0) socket.destroySoon();
-    });
-    return requests;
   }
 
   /** Called after a time without progress on the socket. An idle connection ends, and one whose client does not read. */
