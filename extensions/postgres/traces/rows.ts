@@ -2,7 +2,7 @@
 import { versionOf } from '../../../src/store/rows/event-rank.ts';
 import type { Key, ObservationRow } from '../../../src/store/rows/observation-row.ts';
 import { ROW } from '../../../src/store/rows/observation-row.ts';
-import { sumsOf, sumsToText, TraceState } from '../../../src/store/rows/trace-sums.ts';
+import { sumsOf, sumsToText, WrittenTrace } from '../../../src/store/rows/trace-sums.ts';
 import type { Column } from './columns.ts';
 import type { Entry } from './snapshot.ts';
 import {
@@ -197,7 +197,7 @@ export type TraceTableRow = {
 };
 
 /** The columns that change with the observations of a trace, and its number. */
-export const TRACE_COLUMNS: readonly (Column<TraceState> & {
+export const TRACE_COLUMNS: readonly (Column<WrittenTrace> & {
   readonly name: keyof TraceTableRow;
 })[] = [
   { name: 'n', type: 'bigint', of: ({ n }) => n },
@@ -221,8 +221,8 @@ export const TRACE_COLUMNS: readonly (Column<TraceState> & {
 ];
 
 /** A new object each time, because a write changes it. */
-export function traceStateOf(row: TraceTableRow): TraceState {
-  const trace = new TraceState(row.n, row.created_at);
+export function traceStateOf(row: TraceTableRow): WrittenTrace {
+  const trace = new WrittenTrace(row.n, row.created_at);
   trace.seen(row.updated_at);
   trace.startMs = row.start_ms;
   trace.startNs = row.start_ns;
@@ -242,7 +242,7 @@ export function traceStateOf(row: TraceTableRow): TraceState {
 }
 
 /** Whether two states of one trace are equal in the table. */
-export function isSameTrace(a: TraceState, b: TraceState): boolean {
+export function isSameTrace(a: WrittenTrace, b: WrittenTrace): boolean {
   return hasSameCells(TRACE_COLUMNS, a, b);
 }
 

@@ -85,7 +85,20 @@ async function writeRows(
     const { traces, updates, children, count } = rows;
     const written = await database.write(
       'traces.write',
-      [{ project, batchId, receivedAt, traces, updates, children, usageAt, parts }, record],
+      [
+        {
+          project,
+          keyId: tenant.keyId,
+          batchId,
+          receivedAt,
+          traces,
+          updates,
+          children,
+          usageAt,
+          parts,
+        },
+        record,
+      ],
       { weight: count * ROW_WEIGHT + (record?.[RECORD.BODY].byteLength ?? 0) },
     );
     if (written.state === 'project deleted') throw projectDeleted(project);

@@ -11,6 +11,7 @@ import { WaitingChildren } from './waiting-runs.ts';
 
 export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children'> & {
   readonly project: string;
+  readonly keyId: string;
   readonly batchId: string;
   readonly receivedAt: number;
   readonly usageAt: number;
@@ -37,7 +38,17 @@ export function traceOperations(db: DatabaseSync) {
   return {
     /** Without a record the caller expects that the store has the batch. */
     'traces.write': (
-      { project, batchId, receivedAt, traces, updates, children, usageAt, parts }: TraceWrite,
+      {
+        project,
+        keyId,
+        batchId,
+        receivedAt,
+        traces,
+        updates,
+        children,
+        usageAt,
+        parts,
+      }: TraceWrite,
       record: BatchRecord | null,
     ): WrittenTraces => {
       if (isDeleted(project)) return { state: 'project deleted' };
@@ -46,7 +57,7 @@ export function traceOperations(db: DatabaseSync) {
       const kept =
         known === undefined && record !== null ? keep(record, usageAt, parts) : undefined;
       const batch = known ?? kept?.seq ?? 0;
-      const run = new ObservationWrite(statements, waiting, project, batch, receivedAt);
+      const run = new ObservationWrite(statements, waiting, { project, keyId, batch, receivedAt });
       for (const rows of traces) run.writeTrace(rows);
       run.writeChildren(children);
       run.writeUpdates(updates);
