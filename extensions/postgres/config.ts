@@ -78,6 +78,9 @@ export const config = z.strictObject({
   organization: organization.describe(
     "Limits of this organization, each in place of its plan's limit.",
   ),
+  stale_after: duration('24h').describe(
+    'A trace without an end is `interrupted` instead of `running` if its newest time is older. An end that arrives later ends it.',
+  ),
   rejections,
   tls: clientTls('Postgres')
     .optional()

@@ -14,6 +14,7 @@ import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import { openQueues } from './queue/storage.ts';
 import { postgresCounters } from './tenancy/counters.ts';
+import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
@@ -36,7 +37,7 @@ export async function openPostgresStore(
   pools: PostgresPools,
   connection: NoticeSettings,
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
-  config: TenancyConfig & Pick<PostgresConfig, 'group_timeout'>,
+  config: TenancyConfig & Pick<PostgresConfig, 'group_timeout' | 'stale_after'>,
 ): Promise<OpenPostgresStore> {
   const { clock, logger, metrics } = settings;
   const groups = { ms: config.group_timeout, clock, logger };
@@ -61,10 +62,14 @@ export async function openPostgresStore(
     ...{ postgres: pools.housekeeping, queues, counters, retention, clock, logger, metrics },
     rejectionsMaxAge: config.rejections.max_age,
   });
+  const sums = ledgerSums(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
-    traces: postgresTraces(database, retention, groups, pools.read),
+    traces: postgresTraces(database, retention, groups, {
+      client: pools.read,
+      staleBefore: () => clock.now() - config.stale_after,
+    }),
     openQueue: queues.openQueue,
   };
   return {
@@ -72,16 +77,21 @@ export async function openPostgresStore(
     queues,
     ledger: sharedLedger(pools, clock),
     first: tenancy.first,
-    finish: () => keeper.finish(),
+    async finish() {
+      await sums.finish();
+      await keeper.finish();
+    },
     async close() {
       await listening.close();
       await keeper.close();
+      await sums.close();
       await counters.close();
       await tenancy.close();
       await queues.close();
     },
     async crash() {
       keeper.crash();
+      sums.stop();
       tenancy.crash();
       queues.crash();
       await listening.close();

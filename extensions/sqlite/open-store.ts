@@ -78,7 +78,7 @@ function storeIn(
   const store: Store = {
     projects,
     keys,
-    traces: sqliteTraces(database, queues, retention),
+    traces: sqliteTraces(database, queues, retention, () => clock.now() - config.stale_after),
     organization,
     usage,
     counters: queues.usage,

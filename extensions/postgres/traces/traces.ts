@@ -1,6 +1,7 @@
 import { batchOf } from '../../../src/queue/record.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
-import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
+import { pageOfRows } from '../../../src/store/rows/page.ts';
+import { placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import type {
@@ -20,20 +21,27 @@ import * as queries from './reading.ts';
 /** Readers find no trace whose newest event is older (milliseconds since the epoch), removed or not. */
 export type RetentionWindows = { since(projectId: string): number };
 
-/** `groups`: how long a group of writes may take. `reading`: the connections for the answers of the read API. */
+/** The connections for the answers of the read API, and the time before which a trace without an end is interrupted. */
+export type Reading = { readonly client: PostgresClient; staleBefore(): number };
+
+/** `groups`: how long a group of writes may take. */
 export function postgresTraces(
   database: StoreDatabase,
   retention: RetentionWindows,
   groups: Omit<GroupBound, 'name'>,
-  reading: PostgresClient = database,
+  { client: reading, staleBefore }: Reading,
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {
     write: groupedWrites(database, groups),
-    listTraces: (projectId, filter) => listTraces(reading, scopeOf(projectId), filter),
+    async listTraces(projectId, filter) {
+      const before = placeOfCursor(filter.cursor);
+      const found = await queries.findTraces(reading, scopeOf(projectId), filter, before);
+      return tracePage(found, staleBefore());
+    },
     async getTrace(projectId, traceId) {
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));
-      return row === undefined ? undefined : traceOf(row);
+      return row === undefined ? undefined : traceOf(row, staleBefore());
     },
     listObservations: (projectId, traceId, page) =>
       listObservations(reading, scopeOf(projectId), traceId, page),
@@ -45,16 +53,6 @@ export function postgresTraces(
   };
 }
 
-async function listTraces(
-  reading: PostgresClient,
-  scope: ScopeValues,
-  filter: TraceFilter,
-): Promise<Page<StoredTrace>> {
-  const before = placeOfCursor(filter.cursor);
-  const rows = await queries.findTraces(reading, scope, filter, before, filter.limit + 1);
-  return tracePage(rows, filter.limit);
-}
-
 async function listObservations(
   reading: PostgresClient,
   scope: ScopeValues,
@@ -63,14 +61,12 @@ async function listObservations(
 ): Promise<Page<StoredObservation>> {
   const after = placeOfCursor(page.cursor);
   const key = keyOfId(traceId);
-  const found = await queries.findObservations(reading, scope, key, after, page.limit + 1);
-  const items = found.slice(0, page.limit);
-  const last = items.at(-1);
-  const more = found.length > page.limit && last !== undefined;
-  return {
-    items: items.map(({ observation }) => observation),
-    nextCursor: more ? cursorOf(last.place) : null,
-  };
+  const found = await queries.findObservations(reading, scope, key, after, page.limit);
+  return pageOfRows(
+    found,
+    ({ place }) => place,
+    ({ observation }) => observation,
+  );
 }
 
 async function getObservation(

@@ -5,8 +5,8 @@ import type {
   ObservationTable,
   WaitingRuns,
 } from '../../../src/store/rows/observation-write.ts';
-import { WrittenTrace } from '../../../src/store/rows/trace-sums.ts';
-import { isSameRow, isSameTrace, traceStateOf } from './rows.ts';
+import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
+import { isSameRow, isSameTrace, writtenTraceOf } from './rows.ts';
 import type { Entry, PendingUpdate, Snapshot, WaitingRun } from './snapshot.ts';
 import { placeName, ReadSet } from './snapshot.ts';
 
@@ -90,10 +90,19 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     return { inserted, changed, removed };
   }
 
-  changedTraces(): WrittenTrace[] {
+  /** Those whose row or observations changed. */
+  changedTraces({ inserted, changed, removed }: Changes): WrittenTrace[] {
+    const touched = new Set([
+      ...[...inserted, ...removed].map(({ trace }) => trace),
+      ...changed.flatMap(({ before, now }) => [before.trace, now.trace]),
+    ]);
     return [...this.saved.values()].filter((now) => {
       const before = this.#snapshot.traces.get(now.n);
-      return before === undefined || !isSameTrace(traceStateOf(before), now);
+      return (
+        before === undefined ||
+        touched.has(now.n) ||
+        !isSameTrace(writtenTraceOf(before), now)
+      );
     });
   }
 
@@ -162,7 +171,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     const at = this.#snapshot.empty.get(n) ?? this.newTraces.get(n)?.at;
     if (at !== undefined) return new WrittenTrace(n, at);
     const cells = this.#snapshot.traces.get(n);
-    if (cells !== undefined) return traceStateOf(cells);
+    if (cells !== undefined) return writtenTraceOf(cells);
     this.missing.traces.add(n);
     throw NOT_READ;
   }

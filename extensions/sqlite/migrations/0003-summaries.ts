@@ -8,7 +8,7 @@ export const summaries: FileMigration = {
   name: '0003-summaries',
   apply(db) {
     for (const column of COLUMNS) db.exec(`ALTER TABLE traces ADD COLUMN ${column}`);
-    db.exec('CREATE INDEX stale_traces ON traces (n) WHERE is_stale = 1');
+    db.exec('CREATE INDEX stale_traces ON traces (n) WHERE stale_changes > 0');
   },
 };
 
@@ -31,6 +31,6 @@ const COLUMNS = [
   'is_skewed INTEGER',
   // Members without a column of their own, as JSON.
   'facts TEXT',
-  // 1 until the background makes the summary. Traces of earlier versions have none.
-  'is_stale INTEGER NOT NULL DEFAULT 1',
+  // Changes since the summary was made; 1 for the traces of earlier versions, which have none.
+  'stale_changes INTEGER NOT NULL DEFAULT 1',
 ];

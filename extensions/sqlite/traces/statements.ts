@@ -100,10 +100,12 @@ export class Statements implements ObservationTable<number> {
       db,
       'SELECT observations, created_at, updated_at, key_id FROM traces WHERE n = ?',
     );
-    this.#saveState = db.prepare(`UPDATE traces SET ${assignments(STATE_COLUMNS)} WHERE n = ?`);
+    this.#saveState = db.prepare(
+      `UPDATE traces SET ${assignments(STATE_COLUMNS)}, stale_changes = stale_changes + 1 WHERE n = ?`,
+    );
     this.#saveTrace = db.prepare(
       `UPDATE traces SET ${assignments(STATE_COLUMNS)}, ${assignments(SUMMARY_COLUMNS)},
-         model_usage = NULL, other_usage = NULL WHERE n = ?`,
+         stale_changes = 0, model_usage = NULL, other_usage = NULL WHERE n = ?`,
     );
     this.#traceOfRun = cell(
       db,

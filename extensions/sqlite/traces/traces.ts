@@ -9,9 +9,10 @@ import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
-import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
+import { pageOfRows } from '../../../src/store/rows/page.ts';
+import { placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
-import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
+import { isSearch, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import type {
   Page,
   StoredObservation,
@@ -37,15 +38,20 @@ export function sqliteTraces(
   database: StoreDatabase,
   queues: Queues,
   retention: Retention,
+  staleBefore: () => number,
 ): TraceStore {
   // Readers lose an expired trace at once, removed or not.
   const scopeOf = (project: string): TraceScope => ({ project, since: retention.since(project) });
   return {
     write: (batch) => write(database, queues, batch),
-    listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
+    async listTraces(projectId, filter) {
+      const asked = traceQuery(filter);
+      const found = await database.search('traces.list', [scopeOf(projectId), asked]);
+      return tracePage(found, staleBefore());
+    },
     async getTrace(projectId, traceId) {
       const row = await database.search('traces.get', [scopeOf(projectId), keyOfId(traceId)]);
-      return row === null ? undefined : traceOf(row);
+      return row === null ? undefined : traceOf(row, staleBefore());
     },
     listObservations: (projectId, traceId, page) =>
       listObservations(database, scopeOf(projectId), traceId, page),
@@ -130,14 +136,11 @@ function projectDeleted(projectId: string): PermanentError {
   return new PermanentError('project_deleted', `the project ${projectId} was deleted`);
 }
 
-async function listTraces(
-  database: StoreDatabase,
-  scope: TraceScope,
-  filter: TraceFilter,
-): Promise<Page<StoredTrace>> {
+function traceQuery(filter: TraceFilter): TraceQuery {
   const { limit, cursor, from, to, status, kind, name, query } = filter;
-  const asked: TraceQuery = {
-    limit: limit + 1,
+  return {
+    isSearch: isSearch(filter),
+    limit,
     before: placeOfCursor(cursor),
     from: from ?? null,
     to: to ?? null,
@@ -146,7 +149,6 @@ async function listTraces(
     name: name ?? null,
     query: query === undefined || query === '' ? null : query,
   };
-  return tracePage(await database.search('traces.list', [scope, asked]), limit);
 }
 
 async function listObservations(
@@ -160,15 +162,13 @@ async function listObservations(
     scope,
     keyOfId(traceId),
     after,
-    limit + 1,
+    limit,
   ]);
-  const shown = found.slice(0, limit);
-  const last = shown.at(-1);
-  const hasMore = found.length > limit && last !== undefined;
-  return {
-    items: shown.map((stored) => storedOf(scope, stored)),
-    nextCursor: hasMore ? cursorOf(placeOfRow(last.n, last.row)) : null,
-  };
+  return pageOfRows(
+    found,
+    ({ n, row }) => placeOfRow(n, row),
+    (stored) => storedOf(scope, stored),
+  );
 }
 
 async function getObservation(

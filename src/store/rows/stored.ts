@@ -65,6 +65,9 @@ export const TRACE_ROW_COLUMNS = [
   ...['is_skewed', 'facts'],
 ] as const;
 
+/** Indexes of the cells of a `TraceRow` that clients fill. */
+export const TRACE = { NAME: 5, MODEL_USAGE: 12, OTHER_USAGE: 13 } as const;
+
 /** The event of each payload field, in the order of the fields; null if no event has the field. */
 export type PayloadRefs = readonly (EventRef | null)[];
 

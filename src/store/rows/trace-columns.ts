@@ -14,13 +14,15 @@ export type TraceColumn<Trace> = {
   readonly of: (trace: Trace) => string | number | null;
 };
 
-/** The columns of `traces` that every write of a trace sets. A trace without a summary gets one in the background. */
+/**
+ * The columns of `traces` that every write of a trace sets. Beside them, `stale_changes` counts the writes since the summary was
+ * made; the background makes the missing ones.
+ */
 export const STATE_COLUMNS = [
   { name: 'observations', type: 'integer', of: ({ count }) => count },
   { name: 'created_at', type: 'bigint', of: ({ createdAt }) => createdAt },
   { name: 'updated_at', type: 'bigint', of: ({ updatedAt }) => updatedAt },
   { name: 'key_id', type: 'text', of: ({ keyId }) => keyId },
-  { name: 'is_stale', type: 'integer', of: (trace) => (isSummarized(trace) ? 0 : 1) },
 ] as const satisfies readonly TraceColumn<WrittenTrace>[];
 
 /** The columns that a summary sets. Both stores name them so. */

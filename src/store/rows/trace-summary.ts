@@ -1,5 +1,6 @@
 import type { ObservationDetails } from '../../model/details.ts';
 import { MAX_TAGS } from '../../model/details.ts';
+import { cutText } from '../../model/narrow-limits.ts';
 import { decodeJsonText } from '../../model/json/decode.ts';
 import { OBSERVATION_STATUSES } from '../../model/observation.ts';
 import type { Key, ObservationRow } from './observation-row.ts';
@@ -74,15 +75,15 @@ export function summarize(rows: readonly SummedRow[], receivedAt: number): Trace
     latency: latencyOf(times),
     ttft: ttftOf(ordered, times),
     root: root.n,
-    name: row[ROW.NAME],
+    name: cutText(row[ROW.NAME]),
     status: row[ROW.STATUS],
     source: sourceNumberOf(row[ROW.FLAGS]),
     isEnded: isEnded(row[ROW.FLAGS]),
     newestMs: newestOf(rows),
     count: rows.length,
     errors: rows.filter((one) => isFailed(one.row)).length,
-    session: firstOf(ordered, (one) => one.row[ROW.SESSION]),
-    user: firstOf(ordered, (one) => one.row[ROW.USER]),
+    session: cutText(firstOf(ordered, (one) => one.row[ROW.SESSION])),
+    user: cutText(firstOf(ordered, (one) => one.row[ROW.USER])),
     environment: firstOf(ordered, ({ details }) => details?.environment),
     release: firstOf(ordered, ({ details }) => details?.release),
     facts: factsOf(ordered),
@@ -218,7 +219,7 @@ function newestOf(rows: readonly SummedRow[]): number | null {
 
 function factsOf(ordered: readonly Seen[]): TraceFacts {
   const { usage, cost } = traceTotals(ordered.map(nodeOf));
-  const models = distinct(ordered.map(({ row }) => row[ROW.MODEL])).slice(0, MAX_MODELS);
+  const models = distinct(ordered.map(({ row }) => cutText(row[ROW.MODEL]))).slice(0, MAX_MODELS);
   const tags = distinct(ordered.flatMap(({ details }) => details?.tags ?? [])).slice(0, MAX_TAGS);
   const custom = customOf(ordered);
   return {
@@ -243,7 +244,7 @@ function customOf(ordered: readonly Seen[]): Record<string, string> | null {
     if (custom === null) continue;
     const own = decodeJsonText(custom) as Record<string, string>;
     for (const [key, value] of Object.entries(own)) {
-      if (!all.has(key) && all.size < MAX_CUSTOM_FIELDS) all.set(key, value);
+      if (!all.has(key) && all.size < MAX_CUSTOM_FIELDS) all.set(key, cutText(value));
     }
   }
   return all.size === 0 ? null : Object.fromEntries(all);
