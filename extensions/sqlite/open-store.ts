@@ -14,6 +14,7 @@ import type { SqliteConfig } from './config.ts';
 import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { sqliteRows } from './tenancy/rows.ts';
+import { summarizing } from './traces/summarizing.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
 export type OpenSqliteStore = {
@@ -74,11 +75,15 @@ function storeIn(
     metrics,
     rejectionsMaxAge: config.rejections.max_age,
   });
+  const summaries = summarizing(database, clock, logger);
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     projects,
     keys,
-    traces: sqliteTraces(database, queues, retention, () => clock.now() - config.stale_after),
+    traces: sqliteTraces({
+      ...{ database, queues, retention, summaries },
+      staleBefore: () => clock.now() - config.stale_after,
+    }),
     organization,
     usage,
     counters: queues.usage,
@@ -93,14 +98,17 @@ function storeIn(
     async finish() {
       await queues.tidy();
       await keeper.finish();
+      await summaries.finish();
     },
     async close() {
+      await summaries.close();
       await keeper.close();
       await queues.close();
       await tenancy.close();
       await database.close();
     },
     async crash() {
+      summaries.crash();
       keeper.crash();
       queues.crash();
       tenancy.crash();

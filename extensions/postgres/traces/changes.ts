@@ -1,14 +1,16 @@
 /** The changes of a working set as statements, one for each kind of change. */
+
+import { ROW } from '../../../src/store/rows/observation-row.ts';
 import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
 import { isSummarized } from '../../../src/store/rows/trace-columns.ts';
 import type { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
-import { ROW } from '../../../src/store/rows/observation-row.ts';
 import type { Statement } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
 import {
   jsonOfRow,
   OBSERVATION_COLUMNS,
+  SUMMARY_ONLY_COLUMNS,
   TRACE_STATE_COLUMNS,
   TRACE_SUMMARY_COLUMNS,
 } from './rows.ts';
@@ -91,7 +93,7 @@ const SAVE = `
     SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)}
     ON CONFLICT DO NOTHING
   )
-  UPDATE traces t SET ${assignments(TRACE_SUMMARY_COLUMNS.filter(({ name }) => name !== 'n'))},
+  UPDATE traces t SET ${assignments(withoutNumber(TRACE_SUMMARY_COLUMNS))},
     stale_changes = 0, model_usage = NULL, other_usage = NULL
   FROM ${unnest(TRACE_SUMMARY_COLUMNS, FIRST_TRACE)}
     AS g (${namesOf(TRACE_SUMMARY_COLUMNS)}) WHERE t.n = g.n`;
@@ -113,8 +115,20 @@ function save(
   ];
 }
 
+/** Saves the summary that the background made. $1 is the count of changes that it is up to. */
+const SAVE_SUMMARY = `
+  UPDATE traces t SET ${assignments(withoutNumber(SUMMARY_ONLY_COLUMNS))},
+    stale_changes = 0, model_usage = NULL, other_usage = NULL
+  FROM ${unnest(SUMMARY_ONLY_COLUMNS, 2)} AS g (${namesOf(SUMMARY_ONLY_COLUMNS)})
+  WHERE t.n = g.n AND t.stale_changes = $1`;
+
+/** Without effect if the trace changed since it was summarized. */
+export function saveSummary(changes: number, trace: SummarizedTrace): Statement {
+  return [SAVE_SUMMARY, [changes, ...columnParameters(SUMMARY_ONLY_COLUMNS, [trace])]];
+}
+
 const SAVE_STATES = `
-  UPDATE traces t SET ${assignments(TRACE_STATE_COLUMNS.filter(({ name }) => name !== 'n'))},
+  UPDATE traces t SET ${assignments(withoutNumber(TRACE_STATE_COLUMNS))},
     stale_changes = t.stale_changes + 1
   FROM ${unnest(TRACE_STATE_COLUMNS, 1)} AS g (${namesOf(TRACE_STATE_COLUMNS)}) WHERE t.n = g.n`;
 
@@ -122,6 +136,10 @@ const SAVE_STATES = `
 function saveStates(traces: readonly WrittenTrace[]): Statement[] {
   if (traces.length === 0) return [];
   return [[SAVE_STATES, columnParameters(TRACE_STATE_COLUMNS, traces)]];
+}
+
+function withoutNumber<Item>(columns: readonly Column<Item>[]): readonly Column<Item>[] {
+  return columns.filter(({ name }) => name !== 'n');
 }
 
 function assignments<Item>(columns: readonly Column<Item>[]): string {

@@ -200,11 +200,15 @@ export const TRACE_STATE_COLUMNS: readonly Column<WrittenTrace>[] = [
   ...STATE_COLUMNS.map((column) => columnOf<WrittenTrace>(column)),
 ];
 
-/** The same, and the columns of a summary. */
-export const TRACE_SUMMARY_COLUMNS: readonly Column<SummarizedTrace>[] = [
+/** The number of a trace, and the columns of its summary. */
+export const SUMMARY_ONLY_COLUMNS: readonly Column<SummarizedTrace>[] = [
   { name: 'n', type: 'bigint', of: ({ n }) => n },
-  ...STATE_COLUMNS.map((column) => columnOf<SummarizedTrace>(column)),
   ...SUMMARY_COLUMNS.map((column) => columnOf<SummarizedTrace>(column)),
+];
+
+export const TRACE_SUMMARY_COLUMNS: readonly Column<SummarizedTrace>[] = [
+  ...SUMMARY_ONLY_COLUMNS,
+  ...STATE_COLUMNS.map((column) => columnOf<SummarizedTrace>(column)),
 ];
 
 function columnOf<Trace>({ name, type, of }: TraceColumn<Trace>): Column<Trace> {

@@ -4,13 +4,7 @@ import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import type {
-  Page,
-  StoredObservation,
-  StoredTrace,
-  TraceFilter,
-  TraceStore,
-} from '../../../src/store/store.ts';
+import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import type { GroupBound } from '../grouping.ts';
@@ -29,7 +23,7 @@ export function postgresTraces(
   database: StoreDatabase,
   retention: RetentionWindows,
   groups: Omit<GroupBound, 'name'>,
-  { client: reading, staleBefore }: Reading,
+  { client: reading, staleBefore }: Reading = { client: database, staleBefore: () => 0 },
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {

@@ -99,9 +99,7 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     return [...this.saved.values()].filter((now) => {
       const before = this.#snapshot.traces.get(now.n);
       return (
-        before === undefined ||
-        touched.has(now.n) ||
-        !isSameTrace(writtenTraceOf(before), now)
+        before === undefined || touched.has(now.n) || !isSameTrace(writtenTraceOf(before), now)
       );
     });
   }

@@ -19,8 +19,11 @@ import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, NO_START } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
+import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { SEARCHED_TRACES } from '../../../src/store/rows/trace-page.ts';
+import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
 
@@ -61,6 +64,7 @@ export function traceReadOperations(db: DatabaseSync) {
       return { ...takeRows(listedTraces(found), query.limit, rowBytes), end };
     },
     ...oneTraceOperations(db),
+    ...summaryOperations(db),
     ...observationOperations(db),
     ...batchOperations(db),
   };
@@ -188,6 +192,43 @@ function oneTraceOperations(db: DatabaseSync) {
       const { ms, ns, n } = after ?? FIRST_PLACE;
       const found = page.iterate(project, since, key, ms, ns, n, limit + 1);
       return takeRows(listed(found), limit, ({ row }) => rowBytes(row));
+    },
+  };
+}
+
+/** The columns of a summarized trace, and the count of changes that they are up to. */
+export type TraceSummaryCells = {
+  readonly n: number;
+  readonly changes: number;
+  readonly cells: readonly (string | number | null)[];
+};
+
+function summaryOperations(db: DatabaseSync) {
+  const next = cell<number>(
+    db,
+    'SELECT n FROM traces INDEXED BY stale_traces WHERE stale_changes > 0 AND n > ? ORDER BY n LIMIT 1',
+  );
+  const state = tuples<[changes: number, updatedAt: number, createdAt: number]>(
+    db,
+    'SELECT stale_changes, updated_at, created_at FROM traces WHERE n = ? AND stale_changes > 0',
+  );
+  const observations = tuples<ObservationCells>(
+    db,
+    `SELECT ${OBSERVATION_COLUMN_NAMES.join(', ')} FROM observations WHERE trace = ?`,
+  );
+  return {
+    /** The first stale trace behind a number. */
+    'traces.nextStale': (after: number): number | null => next(after) ?? null,
+    /** Null if the trace is not stale any more, or is gone. */
+    'traces.summarize': (n: number): TraceSummaryCells | null => {
+      const found = state.get(n);
+      // The changes are read before the observations: rows that are written in between count as changes.
+      const rows = found === undefined ? [] : observations.all(n).map(splitRow);
+      if (found === undefined || rows.length === 0) return null;
+      const [changes, updatedAt, createdAt] = found;
+      const trace = new WrittenTrace(n, createdAt);
+      trace.summary = summarize(rows, updatedAt);
+      return { n, changes, cells: summaryCells(trace) };
     },
   };
 }

@@ -10,9 +10,9 @@ import type {
 } from '../../../src/store/rows/observation-write.ts';
 import type { TraceColumn } from '../../../src/store/rows/trace-columns.ts';
 import {
-  isSummarized,
   STATE_COLUMNS,
   SUMMARY_COLUMNS,
+  summaryCells,
 } from '../../../src/store/rows/trace-columns.ts';
 import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 
@@ -190,12 +190,10 @@ export class Statements implements ObservationTable<number> {
   }
 
   saveTrace(trace: WrittenTrace): void {
-    const cells = STATE_COLUMNS.map(({ of }) => of(trace));
-    if (isSummarized(trace)) {
-      this.#saveTrace.run(...cells, ...SUMMARY_COLUMNS.map(({ of }) => of(trace)), trace.n);
-    } else {
-      this.#saveState.run(...cells, trace.n);
-    }
+    const state = STATE_COLUMNS.map(({ of }) => of(trace));
+    const summary = summaryCells(trace);
+    if (summary.length > 0) this.#saveTrace.run(...state, ...summary, trace.n);
+    else this.#saveState.run(...state, trace.n);
   }
 
   /** The batch has events of the trace. */
@@ -248,7 +246,7 @@ export class Statements implements ObservationTable<number> {
   }
 }
 
-function assignments(columns: readonly Pick<TraceColumn<never>, 'name'>[]): string {
+export function assignments(columns: readonly Pick<TraceColumn<never>, 'name'>[]): string {
   return columns.map(({ name }) => `${name} = ?`).join(', ');
 }
 

@@ -254,7 +254,9 @@ export class ObservationWrite<B extends BatchRef> {
     return state;
   }
 
-  finish(): void {
+  /** Returns whether every trace has its summary. */
+  finish(): boolean {
+    let isSummarized = true;
     for (const trace of this.#traces.values()) {
       // A trace whose observations all moved to another trace is removed.
       if (trace.count === 0) {
@@ -264,8 +266,11 @@ export class ObservationWrite<B extends BatchRef> {
       if (trace.count <= MAX_SUMMARIZED) {
         const rows = this.#fresh.get(trace.n) ?? this.#table.rowsOf(trace.n);
         trace.summary = summarize(rows, trace.updatedAt);
+      } else {
+        isSummarized = false;
       }
       this.#table.saveTrace(trace);
     }
+    return isSummarized;
   }
 }

@@ -4,6 +4,11 @@ import type { WrittenTrace } from './written-trace.ts';
 /** A trace whose summary is known. */
 export type SummarizedTrace = WrittenTrace & { readonly summary: TraceSummary };
 
+/** The cells of `SUMMARY_COLUMNS`; none without a summary. */
+export function summaryCells(trace: WrittenTrace): (string | number | null)[] {
+  return isSummarized(trace) ? SUMMARY_COLUMNS.map(({ of }) => of(trace)) : [];
+}
+
 export function isSummarized(trace: WrittenTrace): trace is SummarizedTrace {
   return trace.summary !== undefined;
 }

@@ -1,7 +1,7 @@
 import type { ObservationDetails } from '../../model/details.ts';
 import { MAX_TAGS } from '../../model/details.ts';
-import { cutText } from '../../model/narrow-limits.ts';
 import { decodeJsonText } from '../../model/json/decode.ts';
+import { cutText } from '../../model/narrow-limits.ts';
 import { OBSERVATION_STATUSES } from '../../model/observation.ts';
 import type { Key, ObservationRow } from './observation-row.ts';
 import {
@@ -261,8 +261,14 @@ function nodeOf({ row, details }: Seen): UsageNode {
     model: row[ROW.MODEL],
     scope: details?.scope ?? null,
     usage: usage === null ? null : (decodeJsonText(usage) as Record<string, number>),
-    cost: details?.cost ?? null,
+    cost: nodeCostOf(details),
   };
+}
+
+function nodeCostOf(details: ObservationDetails | null): NodeCost | null {
+  if (details?.cost === undefined) return null;
+  const { input, output, total } = details.cost;
+  return { input, output, total };
 }
 
 /** The name of the parent's key; see `parentToColumn`. */
