@@ -16,8 +16,8 @@ type StaleTrace = {
 };
 
 /**
- * Makes the summaries that writes leave out: of large traces, and of those that an earlier version stored. A trace that changes
- * meanwhile stays for the next round. Each round looks at each trace once.
+ * Makes the summaries that writes leave out: of large traces, and of those that an earlier version stored. A trace that changes in between
+ * stays for the next round. Each round looks at each trace once.
  */
 export async function* summarizeStale(client: PostgresClient): Steps {
   let after = 0;

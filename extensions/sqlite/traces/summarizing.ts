@@ -20,7 +20,7 @@ export type Summarizing = {
 
 /**
  * Makes the summaries that writes leave out: of large traces, and of those that an earlier version stored. A reading thread
- * reads the observations; a trace that changed meanwhile stays for the next round.
+ * reads the observations; a trace that changed since stays for the next round.
  */
 export function summarizing(
   database: Database<StoreOperations>,

@@ -16,7 +16,7 @@ import { placeOfRow } from './place.ts';
 import type { NodeCost, UsageNode } from './trace-totals.ts';
 import { traceTotals } from './trace-totals.ts';
 
-/** What a trace's row says of its observations. It depends on their rows only, so any order of arrival gives the same. */
+/** The summary of a trace's observations. It depends on their rows only, so any order of arrival gives the same. */
 export type TraceSummary = {
   readonly startMs: number | null;
   readonly startNs: number | null;

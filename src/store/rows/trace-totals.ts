@@ -56,7 +56,7 @@ export function traceTotals(nodes: readonly UsageNode[]): TraceTotals {
   };
 }
 
-/** What a node and its descendants amount to. */
+/** The sum over a node and its descendants. */
 type Sum = {
   /** By kind, without `total_tokens`. */
   readonly kinds: Readonly<Record<string, number>>;
