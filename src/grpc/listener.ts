@@ -4,6 +4,9 @@ import type { Server as TlsServer } from 'node:tls';
 import { capability } from '../component/capability.ts';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import { addressOf, cannotListen } from '../net/address.ts';
+import { addressesIn } from '../net/client-address.ts';
+import type { ConnectionBounds } from '../net/connection-places.ts';
+import { ConnectionPlaces } from '../net/connection-places.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import type { GrpcMethod } from './call.ts';
 import type { GrpcLimits } from './config.ts';
@@ -54,6 +57,7 @@ type Hold = {
   readonly graph: number;
   readonly settings: GrpcSettings;
   readonly sockets: Set<Socket>;
+  readonly places: ConnectionPlaces;
   /** Set while it accepts connections. */
   server: GrpcServer | undefined;
   isClosed: boolean;
@@ -104,6 +108,7 @@ export function createGrpcListeners(options: Options): GrpcListeners {
       graph,
       settings,
       sockets: new Set(),
+      places: new ConnectionPlaces(boundsOf(settings.limits)),
       server: undefined,
       isClosed: false,
     };
@@ -140,6 +145,7 @@ function createPort(endpoint: string, address: string, number: number): Port {
       socket.destroy();
       return;
     }
+    if (!hold.places.enter(socket)) return;
     hold.sockets.add(socket);
     socket.once('close', () => hold.sockets.delete(socket));
     const { tls } = hold.settings;
@@ -155,7 +161,8 @@ function newestOpen({ holds }: Port): Hold | undefined {
 
 async function open(port: Port, hold: Hold, options: Options): Promise<void> {
   const { clock, logger, sharesPorts: reusePort = false } = options;
-  const server = await createGrpcServer({ ...hold.settings, clock, logger });
+  const occupy: ConnectionPlaces['occupy'] = (peer) => hold.places.occupy(peer);
+  const server = await createGrpcServer({ ...hold.settings, clock, logger, occupy });
   port.listening ??= listen(port, reusePort);
   try {
     await port.listening;
@@ -163,12 +170,20 @@ async function open(port: Port, hold: Hold, options: Options): Promise<void> {
     port.listening = undefined;
     throw cannotListen(port.endpoint, error);
   }
-  port.listener.maxConnections = hold.settings.limits.maxConnections;
   hold.settings.tls?.on('secureConnection', (connection) => {
     connection.on('error', () => {});
     server.accept(connection);
   });
   hold.server = server;
+}
+
+function boundsOf({
+  maxConnections,
+  maxConnectionsPerAddress,
+  trustedProxies = [],
+}: GrpcLimits): ConnectionBounds {
+  const isShared = addressesIn(trustedProxies);
+  return { max: maxConnections, maxPerAddress: maxConnectionsPerAddress, isShared };
 }
 
 function listen({ listener, address, number }: Port, reusePort: boolean): Promise<void> {

@@ -15,7 +15,7 @@ export const FIRST_BYTES = 16_384;
 const LARGEST_STEP = 1_048_576;
 
 /** Bytes reserved for each byte of a body: the body, and the queue's copy of it. */
-export const COPIES = 2;
+export const COPIES = 3;
 
 /** Bytes of the largest body that the reservation can hold. */
 export function largestBody({ most }: ByteReservation): number {

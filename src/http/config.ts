@@ -14,6 +14,24 @@ export const bodyRateFields = {
   body_rate_period: duration('5s').describe('Length of the periods of `body_min_rate`.'),
 };
 
+/** Bounds of the connections of a listener, over HTTP and gRPC. */
+export const connectionFields = {
+  max_connections: z
+    .int()
+    .min(1)
+    .default(10_000)
+    .describe(
+      'Most open connections. A new one beyond them replaces the one that is idle for the longest time; if all are busy, it is closed.',
+    ),
+  max_connections_per_address: z
+    .int()
+    .min(1)
+    .default(2_500)
+    .describe(
+      'Most open connections of an IPv4 address or an IPv6 /64, with the same rule. Not for `trusted_proxies`.',
+    ),
+};
+
 export type BodyRateConfig = {
   readonly body_min_rate: number;
   readonly body_rate_period: number;
@@ -32,11 +50,7 @@ export const listenerFields = {
     'Longest time for a whole request with its body; then it is answered 408.',
   ),
   ...bodyRateFields,
-  max_connections: z
-    .int()
-    .min(1)
-    .default(10_000)
-    .describe('Most open connections; more are closed at once.'),
+  ...connectionFields,
   trusted_proxies: trustedProxies(),
   tls: serverTls().optional().describe('Serves https. Default: plain http.'),
 };
@@ -53,6 +67,7 @@ export type ListenerConfig = BodyRateConfig & {
   readonly read_header_timeout: number;
   readonly read_timeout: number;
   readonly max_connections: number;
+  readonly max_connections_per_address: number;
   readonly trusted_proxies: readonly string[];
   readonly tls?: ServerTls | undefined;
 };
@@ -63,6 +78,7 @@ export function listenerSettings(config: ListenerConfig): ListenerSettings {
     readTimeout: config.read_timeout,
     bodyRate: bodyRateOf(config),
     maxConnections: config.max_connections,
+    maxConnectionsPerAddress: config.max_connections_per_address,
     trustedProxies: config.trusted_proxies,
     tls: config.tls,
   };

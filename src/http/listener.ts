@@ -265,6 +265,13 @@ function keyOf(tls: ServerTls | undefined): string {
   return JSON.stringify(tls ?? null);
 }
 
+const SHARED_NUMBERS = [
+  'readHeaderTimeout',
+  'readTimeout',
+  'maxConnections',
+  'maxConnectionsPerAddress',
+] as const;
+
 function assertSameSettings(
   found: Shared,
   endpoint: string,
@@ -276,7 +283,7 @@ function assertSameSettings(
     found.settingsGraph = graph;
     return;
   }
-  for (const name of ['readHeaderTimeout', 'readTimeout', 'maxConnections'] as const) {
+  for (const name of SHARED_NUMBERS) {
     if (found.settings[name] === settings[name]) continue;
     throw new Error(
       `receivers that share ${endpoint} must agree on their settings: ` +

@@ -4,7 +4,9 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, RequestHead } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
-import { clientAddresses } from '../net/client-address.ts';
+import { addressesIn, clientAddresses } from '../net/client-address.ts';
+import type { ConnectionBounds } from '../net/connection-places.ts';
+import { ConnectionPlaces } from '../net/connection-places.ts';
 import { tlsGateOf } from '../tls/secured.ts';
 import type { BodyRate } from './body-pace.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';
@@ -39,8 +41,10 @@ export type ServerLimits = {
   /** Milliseconds from the first byte of a request to the end of its body. */
   readonly readTimeout: number;
   readonly bodyRate: BodyRate;
-  /** More connections are closed at once. */
+  /** At the bounds, a new connection replaces an idle one; if all are busy, it is closed. */
   readonly maxConnections: number;
+  /** Does not hold for trusted proxies. */
+  readonly maxConnectionsPerAddress: number;
   /** CIDR blocks of the proxies whose headers name the client. */
   readonly trustedProxies?: readonly string[];
 };
@@ -81,13 +85,16 @@ export function createHttpServer(options: ServerOptions): HttpServer {
   });
   const connections = new Connections(options);
   const gate = tlsGateOf(server, (socket) => connections.track(socket));
+  // Before the gate, which begins the TLS handshake.
+  server.prependListener('connection', (socket: Socket) => {
+    connections.places.enter(socket);
+  });
   server.on('request', (request, response) => connections.accept(request, response, false));
   server.on('checkContinue', (request, response) => connections.accept(request, response, true));
   server.on('clientError', (error, socket) => connections.answerDamaged(error, socket as Socket));
   const limit = (limits: ServerLimits): void => {
     server.headersTimeout = Math.min(limits.readHeaderTimeout, limits.readTimeout);
     server.requestTimeout = limits.readTimeout;
-    server.maxConnections = limits.maxConnections;
     connections.limit(limits);
   };
   limit(options.limits);
@@ -117,6 +124,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
 
 /** The connections of one server, and the requests in progress on each. */
 class Connections {
+  readonly places: ConnectionPlaces;
   readonly #options: ServerOptions;
   readonly #sockets = new Map<Socket, Set<Pending>>();
   #draining = false;
@@ -127,15 +135,17 @@ class Connections {
   constructor(options: ServerOptions) {
     this.#options = options;
     this.#bodyRate = options.limits.bodyRate;
+    this.places = new ConnectionPlaces(boundsOf(options.limits));
   }
 
   get count(): number {
     return this.#sockets.size;
   }
 
-  limit({ trustedProxies = [], bodyRate }: ServerLimits): void {
-    this.#clientOf = clientAddresses(trustedProxies);
-    this.#bodyRate = bodyRate;
+  limit(limits: ServerLimits): void {
+    this.#clientOf = clientAddresses(limits.trustedProxies ?? []);
+    this.#bodyRate = limits.bodyRate;
+    this.places.limit(boundsOf(limits));
   }
 
   track(socket: Socket): void {
@@ -172,8 +182,10 @@ class Connections {
     const { request, response } = pending.exchange;
     const underWay = this.#sockets.get(request.socket);
     underWay?.add(pending);
+    const leavePlace = this.places.occupy(request.socket);
     response.once('close', () => {
       underWay?.delete(pending);
+      leavePlace();
       done?.();
       if (this.#draining && underWay?.size === 0) request.socket.destroySoon();
     });
@@ -226,6 +238,15 @@ class Connections {
   cut(): void {
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
+}
+
+function boundsOf({
+  maxConnections,
+  maxConnectionsPerAddress,
+  trustedProxies = [],
+}: ServerLimits): ConnectionBounds {
+  const isShared = addressesIn(trustedProxies);
+  return { max: maxConnections, maxPerAddress: maxConnectionsPerAddress, isShared };
 }
 
 function listen(server: Server, { host, port, sharesPort }: ServerOptions): Promise<void> {

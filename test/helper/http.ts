@@ -12,6 +12,7 @@ export const USUAL_LIMITS: ServerLimits = {
   readTimeout: 60_000,
   bodyRate: { bytesPerSecond: 16_384, period: 5_000 },
   maxConnections: 100,
+  maxConnectionsPerAddress: 100,
 };
 
 /** Listeners as the engine makes them, and what they log and count. */
