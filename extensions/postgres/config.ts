@@ -67,6 +67,11 @@ export const config = z.strictObject({
     .describe(
       'With `auto` a start migrates the tables, one process at a time. With `off` it only checks them, for a role that may not change tables.',
     ),
+  group_timeout: duration('30s')
+    .refine((ms) => ms >= 100, { error: 'expected at least 100ms' })
+    .describe(
+      'Longest run of a group: calls that share statements, such as appends, takes and acknowledgements. Then the group is abandoned, its calls are retried, and later calls proceed. Keep it above the time-outs of two statements.',
+    ),
   plans: plans.describe(
     'Limits of each plan. A new organization has the plan `scale`. All processes need the same.',
   ),

@@ -5,6 +5,7 @@ import type { Tenancy, TenancyConfig } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
 import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import { ensurePartitions } from './batches/partitions.ts';
+import type { PostgresConfig } from './config.ts';
 import type { NoticeSettings } from './connection/listener.ts';
 import type { PostgresPools } from './connection/pools.ts';
 import { storeDatabase } from './database.ts';
@@ -13,6 +14,7 @@ import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import { openQueues } from './queue/storage.ts';
 import { postgresCounters } from './tenancy/counters.ts';
+import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
@@ -35,9 +37,10 @@ export async function openPostgresStore(
   pools: PostgresPools,
   connection: NoticeSettings,
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
-  config: TenancyConfig,
+  config: TenancyConfig & Pick<PostgresConfig, 'group_timeout'>,
 ): Promise<OpenPostgresStore> {
   const { clock, logger, metrics } = settings;
+  const groups = { ms: config.group_timeout, clock, logger };
   const database = storeDatabase(pools, usageTimes(pools.accept, clock));
   const counters = postgresCounters(pools, clock, logger);
   const changes = notices();
@@ -54,15 +57,16 @@ export async function openPostgresStore(
   await ensurePartitions(pools.housekeeping, clock.now(), 0).catch((error: unknown) => {
     logger.warn({ err: error }, 'Partition of today could not be created yet');
   });
-  const queues = await openQueues(database, clock, logger);
+  const queues = await openQueues(database, clock, logger, groups.ms);
   const keeper = postgresHousekeeping({
     ...{ postgres: pools.housekeeping, queues, counters, retention, clock, logger, metrics },
     rejectionsMaxAge: config.rejections.max_age,
   });
+  const sums = ledgerSums(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
-    traces: postgresTraces(database, retention, pools.read),
+    traces: postgresTraces(database, retention, groups, pools.read),
     openQueue: queues.openQueue,
   };
   return {
@@ -70,16 +74,21 @@ export async function openPostgresStore(
     queues,
     ledger: sharedLedger(pools, clock),
     first: tenancy.first,
-    finish: () => keeper.finish(),
+    async finish() {
+      await sums.finish();
+      await keeper.finish();
+    },
     async close() {
       await listening.close();
       await keeper.close();
+      await sums.close();
       await counters.close();
       await tenancy.close();
       await queues.close();
     },
     async crash() {
       keeper.crash();
+      sums.stop();
       tenancy.crash();
       queues.crash();
       await listening.close();

@@ -4,7 +4,7 @@ import type { Server as TlsServer } from 'node:tls';
 import { capability } from '../component/capability.ts';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import { addressOf, cannotListen } from '../net/address.ts';
-import { addressesIn } from '../net/client-address.ts';
+import { trustedPeers } from '../net/client-address.ts';
 import type { ConnectionBounds } from '../net/connection-places.ts';
 import { ConnectionPlaces } from '../net/connection-places.ts';
 import { parseEndpoint } from '../schema/fields.ts';
@@ -182,7 +182,7 @@ function boundsOf({
   maxConnectionsPerAddress,
   trustedProxies = [],
 }: GrpcLimits): ConnectionBounds {
-  const isShared = addressesIn(trustedProxies);
+  const isShared = trustedPeers(trustedProxies);
   return { max: maxConnections, maxPerAddress: maxConnectionsPerAddress, isShared };
 }
 

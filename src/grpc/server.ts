@@ -8,7 +8,7 @@ import type { Duplex } from 'node:stream';
 import type { handleClientStreamingCall } from '@grpc/grpc-js';
 import type { Clock, Logger } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
-import { addressesIn, clientAddresses } from '../net/client-address.ts';
+import { clientAddresses, trustedPeers } from '../net/client-address.ts';
 import type { ConnectionPlaces } from '../net/connection-places.ts';
 import type { Arrival, GrpcMethod } from './call.ts';
 import { grpcCall } from './call.ts';
@@ -147,7 +147,7 @@ function libraryListener(http2: Http2Server): StreamListener {
 }
 
 function streamBounds({ maxStreams, maxStreamsPerAddress, trustedProxies = [] }: GrpcLimits) {
-  const isShared = addressesIn(trustedProxies);
+  const isShared = trustedPeers(trustedProxies);
   return { max: maxStreams, maxPerAddress: maxStreamsPerAddress, isShared };
 }
 

@@ -12,7 +12,7 @@ export function clientAddresses(
   trusted: readonly string[],
 ): (peer: string, headers: Headers) => string {
   if (trusted.length === 0) return (peer) => peer;
-  const isTrusted = addressesIn(trusted);
+  const isTrusted = trustedPeers(trusted);
 
   function lastUntrusted(elements: readonly (string | undefined)[]): string | undefined {
     for (let i = elements.length - 1; i >= 0; i--) {
@@ -34,12 +34,12 @@ export function clientAddresses(
 }
 
 /** Returns a function that is true for addresses in the CIDR blocks. */
-export function addressesIn(blocks: readonly string[]): (address: string) => boolean {
-  const list = blockList(blocks);
+export function trustedPeers(blocks: readonly string[]): (address: string) => boolean {
+  const proxies = blockList(blocks);
   return (address) => {
     const plain = plainAddress(address);
     const family = isIP(plain);
-    return family !== 0 && list.check(plain, family === 6 ? 'ipv6' : 'ipv4');
+    return family !== 0 && proxies.check(plain, family === 6 ? 'ipv6' : 'ipv4');
   };
 }
 

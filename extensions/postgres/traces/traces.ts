@@ -1,6 +1,7 @@
 import { batchOf } from '../../../src/queue/record.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
-import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
+import { pageOfRows } from '../../../src/store/rows/page.ts';
+import { placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import type {
@@ -12,6 +13,7 @@ import type {
 } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
+import type { GroupBound } from '../grouping.ts';
 import { groupedWrites } from './groups.ts';
 import type { ScopeValues } from './reading.ts';
 import * as queries from './reading.ts';
@@ -19,15 +21,16 @@ import * as queries from './reading.ts';
 /** Readers find no trace whose newest event is older (milliseconds since the epoch), removed or not. */
 export type RetentionWindows = { since(projectId: string): number };
 
-/** `reading`: the connections for the answers of the read API. */
+/** `groups`: how long a group of writes may take. `reading`: the connections for the answers of the read API. */
 export function postgresTraces(
   database: StoreDatabase,
   retention: RetentionWindows,
+  groups: Omit<GroupBound, 'name'>,
   reading: PostgresClient = database,
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {
-    write: groupedWrites(database),
+    write: groupedWrites(database, groups),
     listTraces: (projectId, filter) => listTraces(reading, scopeOf(projectId), filter),
     async getTrace(projectId, traceId) {
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));
@@ -49,8 +52,7 @@ async function listTraces(
   filter: TraceFilter,
 ): Promise<Page<StoredTrace>> {
   const before = placeOfCursor(filter.cursor);
-  const rows = await queries.findTraces(reading, scope, filter, before, filter.limit + 1);
-  return tracePage(rows, filter.limit);
+  return tracePage(await queries.findTraces(reading, scope, filter, before));
 }
 
 async function listObservations(
@@ -61,14 +63,12 @@ async function listObservations(
 ): Promise<Page<StoredObservation>> {
   const after = placeOfCursor(page.cursor);
   const key = keyOfId(traceId);
-  const found = await queries.findObservations(reading, scope, key, after, page.limit + 1);
-  const items = found.slice(0, page.limit);
-  const last = items.at(-1);
-  const more = found.length > page.limit && last !== undefined;
-  return {
-    items: items.map(({ observation }) => observation),
-    nextCursor: more ? cursorOf(last.place) : null,
-  };
+  const found = await queries.findObservations(reading, scope, key, after, page.limit);
+  return pageOfRows(
+    found,
+    ({ place }) => place,
+    ({ observation }) => observation,
+  );
 }
 
 async function getObservation(
