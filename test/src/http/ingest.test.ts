@@ -417,6 +417,14 @@ t.test('reserves bytes as they arrive, whatever size a request declares', async 
   t.strictSame(held(), NOTHING_HELD);
 });
 
+t.test('accepts the largest body, compressed or not, with the default limit', async (t) => {
+  const { url, held } = await served(t, { inFlightBytes: 96 * MIB });
+  t.equal((await post(url, padded(MAX))).status, 202);
+  const stored = gzipSync(padded(MAX - 65_536), { level: 0 });
+  t.equal((await post(url, stored, { 'content-encoding': 'gzip' })).status, 202, 'incompressible');
+  t.strictSame(held(), NOTHING_HELD);
+});
+
 t.test('refuses a body that can never fit before it is read', async (t) => {
   const most = 3.5 * MIB;
   // An eighth is a reserve.
