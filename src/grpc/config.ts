@@ -2,9 +2,10 @@ import { z } from 'zod';
 import type { BodyRate } from '../http/body-pace.ts';
 import type { BodyRateConfig } from '../http/config.ts';
 import { bodyRateFields, bodyRateOf, connectionFields } from '../http/config.ts';
+import type { ProxySettings } from '../net/proxy-gate.ts';
 import { duration } from '../schema/fields.ts';
 import { type ServerTls, serverTls } from '../schema/server-tls.ts';
-import { trustedProxies } from '../schema/trusted-proxies.ts';
+import { proxyProtocol, trustedProxies } from '../schema/trusted-proxies.ts';
 
 /** The longest timeout of the library's timers. Milliseconds. */
 const LONGEST = 2 ** 31 - 1;
@@ -65,17 +66,16 @@ export const grpcFields = {
     .prefault({})
     .describe('Keepalive of connections.'),
   trusted_proxies: trustedProxies(),
+  proxy_protocol: proxyProtocol(),
   tls: serverTls().optional().describe('Serves TLS. Default: plain HTTP/2.'),
 };
 
 /** Limits of a listener. Times in milliseconds. */
-export type GrpcLimits = {
+export type GrpcLimits = ProxySettings & {
   readonly maxConnections: number;
   readonly maxConnectionsPerAddress: number;
   readonly maxStreams: number;
   readonly maxStreamsPerAddress: number;
-  /** CIDR blocks of the proxies whose headers name the client. */
-  readonly trustedProxies?: readonly string[];
   readonly maxConcurrentStreams: number;
   readonly readTimeout: number;
   readonly bodyRate: BodyRate;
@@ -94,6 +94,7 @@ export type GrpcListenerConfig = BodyRateConfig & {
   readonly max_streams: number;
   readonly max_streams_per_address: number;
   readonly trusted_proxies: readonly string[];
+  readonly proxy_protocol: boolean;
   readonly tls?: ServerTls | undefined;
   readonly keepalive: { readonly server_parameters: z.output<typeof serverParameters> };
 };
@@ -107,6 +108,7 @@ export function grpcLimitsOf(config: GrpcListenerConfig): GrpcLimits {
     maxStreams: config.max_streams,
     maxStreamsPerAddress: config.max_streams_per_address,
     trustedProxies: config.trusted_proxies,
+    proxyProtocol: config.proxy_protocol,
     maxConcurrentStreams: config.max_concurrent_streams,
     readTimeout: config.read_timeout,
     bodyRate: bodyRateOf(config),

@@ -7,6 +7,7 @@ import { addressOf, cannotListen } from '../net/address.ts';
 import { trustedPeers } from '../net/client-address.ts';
 import type { ConnectionBounds } from '../net/connection-places.ts';
 import { ConnectionPlaces } from '../net/connection-places.ts';
+import { ProxyGate } from '../net/proxy-gate.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import type { GrpcMethod } from './call.ts';
 import type { GrpcLimits } from './config.ts';
@@ -58,6 +59,7 @@ type Hold = {
   readonly settings: GrpcSettings;
   readonly sockets: Set<Socket>;
   readonly places: ConnectionPlaces;
+  readonly proxies: ProxyGate;
   /** Set while it accepts connections. */
   server: GrpcServer | undefined;
   isClosed: boolean;
@@ -109,6 +111,7 @@ export function createGrpcListeners(options: Options): GrpcListeners {
       settings,
       sockets: new Set(),
       places: new ConnectionPlaces(boundsOf(settings.limits)),
+      proxies: new ProxyGate({ ...options, endpoint }, settings.limits),
       server: undefined,
       isClosed: false,
     };
@@ -145,12 +148,14 @@ function createPort(endpoint: string, address: string, number: number): Port {
       socket.destroy();
       return;
     }
-    if (!hold.places.enter(socket)) return;
     hold.sockets.add(socket);
     socket.once('close', () => hold.sockets.delete(socket));
-    const { tls } = hold.settings;
-    if (tls === undefined) hold.server.accept(socket);
-    else tls.emit('connection', socket);
+    const { server, places, proxies, settings } = hold;
+    proxies.accept(socket, () => {
+      if (!places.enter(socket, proxies.clientOf(socket))) return;
+      if (settings.tls === undefined) server.accept(socket);
+      else settings.tls.emit('connection', socket);
+    });
   });
   return port;
 }
@@ -161,8 +166,12 @@ function newestOpen({ holds }: Port): Hold | undefined {
 
 async function open(port: Port, hold: Hold, options: Options): Promise<void> {
   const { clock, logger, sharesPorts: reusePort = false } = options;
-  const occupy: ConnectionPlaces['occupy'] = (peer) => hold.places.occupy(peer);
-  const server = await createGrpcServer({ ...hold.settings, clock, logger, occupy });
+  const server = await createGrpcServer({
+    ...hold.settings,
+    ...{ clock, logger },
+    peerOf: (peer) => hold.proxies.clientOf(peer),
+    occupy: (peer) => hold.places.occupy(peer),
+  });
   port.listening ??= listen(port, reusePort);
   try {
     await port.listening;

@@ -4,6 +4,7 @@ import type {
   ServerHttp2Session,
   ServerHttp2Stream,
 } from 'node:http2';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { handleClientStreamingCall } from '@grpc/grpc-js';
 import type { Clock, Logger } from '../component/component.ts';
@@ -39,6 +40,8 @@ export type GrpcServerOptions = {
   readonly logger: Logger;
   /** Marks the connection of a peer as busy until the returned function is called. */
   readonly occupy: ConnectionPlaces['occupy'];
+  /** The client that a proxy named for the connection, or the peer. */
+  readonly peerOf: (socket: Pick<Socket, 'remoteAddress' | 'remotePort'>) => string;
 };
 
 /** Milliseconds for a new connection to finish its TLS handshake, and then to begin HTTP/2. */
@@ -155,10 +158,10 @@ function streamBounds({ maxStreams, maxStreamsPerAddress, trustedProxies = [] }:
 function enter(
   { session }: ServerHttp2Stream,
   places: StreamPlaces,
-  { occupy }: GrpcServerOptions,
+  { occupy, peerOf }: GrpcServerOptions,
 ): (() => void) | undefined {
   const { remoteAddress, remotePort } = session?.socket ?? {};
-  const leave = places.enter(remoteAddress ?? '');
+  const leave = places.enter(peerOf({ remoteAddress, remotePort }));
   if (leave === undefined) return undefined;
   const idle = occupy({ remoteAddress, remotePort });
   return () => {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { byteSize, duration } from '../schema/fields.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 import { serverTls } from '../schema/server-tls.ts';
-import { trustedProxies } from '../schema/trusted-proxies.ts';
+import { proxyProtocol, trustedProxies } from '../schema/trusted-proxies.ts';
 import type { BodyRate } from './body-pace.ts';
 import type { ListenerSettings } from './listener.ts';
 
@@ -55,6 +55,7 @@ export const listenerFields = {
   ...bodyRateFields,
   ...connectionFields,
   trusted_proxies: trustedProxies(),
+  proxy_protocol: proxyProtocol(),
   tls: serverTls().optional().describe('Serves https. Default: plain http.'),
 };
 
@@ -73,6 +74,7 @@ export type ListenerConfig = BodyRateConfig & {
   readonly max_connections: number;
   readonly max_connections_per_address: number;
   readonly trusted_proxies: readonly string[];
+  readonly proxy_protocol: boolean;
   readonly tls?: ServerTls | undefined;
 };
 
@@ -85,6 +87,7 @@ export function listenerSettings(config: ListenerConfig): ListenerSettings {
     maxConnections: config.max_connections,
     maxConnectionsPerAddress: config.max_connections_per_address,
     trustedProxies: config.trusted_proxies,
+    proxyProtocol: config.proxy_protocol,
     tls: config.tls,
   };
 }

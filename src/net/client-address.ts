@@ -33,7 +33,7 @@ export function clientAddresses(
   };
 }
 
-/** Returns a function that is true for addresses in the CIDR blocks. */
+/** Whether an address is in one of the CIDR blocks. */
 export function trustedPeers(blocks: readonly string[]): (address: string) => boolean {
   const proxies = blockList(blocks);
   return (address) => {

@@ -42,11 +42,13 @@ export class ConnectionPlaces {
     this.#bounds = bounds;
   }
 
-  /** Gives the connection a place, or destroys it and returns false. To be called before its TLS handshake. */
-  enter(socket: Socket): boolean {
-    const { remoteAddress = '' } = socket;
-    const network = clientNetwork(remoteAddress);
-    if (!this.#hasPlace(network, this.#bounds.isShared?.(remoteAddress) === true)) {
+  /**
+   * Gives the connection of this client a place, or destroys it and returns false. To be called before its TLS
+   * handshake.
+   */
+  enter(socket: Socket, address: string): boolean {
+    const network = clientNetwork(address);
+    if (!this.#hasPlace(network, this.#bounds.isShared?.(address) === true)) {
       socket.destroy();
       return false;
     }
