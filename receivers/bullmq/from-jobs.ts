@@ -160,7 +160,10 @@ class JobDelivery {
       return Math.max(...delays);
     } catch (error) {
       // The wait is logged.
-      if (error instanceof WaitTimeout) return this.#config.initial_interval;
+      if (error instanceof WaitTimeout) {
+        this.#progress.abandoned();
+        return this.#config.initial_interval;
+      }
       this.#progress.made();
       logger.warn({ err: error, batch: batch.id }, 'Job failed; retried');
       return this.#config.initial_interval;

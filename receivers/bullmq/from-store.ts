@@ -149,7 +149,10 @@ async function runJob(
     return undefined;
   } catch (error) {
     // The wait is logged. The store has the batch: in the branches of the exporters, or in the queue of the gateways.
-    if (error instanceof WaitTimeout) return RETRY_MS;
+    if (error instanceof WaitTimeout) {
+      progress.abandoned();
+      return RETRY_MS;
+    }
     progress.made();
     logger.warn({ err: error, batch: batchId }, 'Batch could not be read from the store; retried');
     return RETRY_MS;
