@@ -226,7 +226,8 @@ class JobDelivery {
       });
       const delay = await this.#save(name, batch, outcome);
       if (delay === undefined) done.add(name);
-      if (outcome.kind !== 'retry' || !outcome.isTimeout) this.#progress.made();
+      if (outcome.kind === 'retry' && outcome.isTimeout) this.#progress.abandoned();
+      else this.#progress.made();
       return delay;
     });
     // If every exporter rests, no attempt awaits the processed batch.

@@ -30,6 +30,8 @@ export type WatchdogOptions = {
   readonly stallTimeout: number;
   readonly progressTimeout: number;
   readonly deliveryTimeout: number;
+  /** Longest wait before a retry. */
+  readonly retryInterval: number;
   readonly progress: Progress;
   readonly waits: Waits;
   readonly processEnd: ProcessEnd;
@@ -51,7 +53,7 @@ export type Watchdog = {
 
 const CHECKS_PER_TIMEOUT = 6;
 const AFTER_OUTAGE_MS = 6000;
-/** A worker whose last job was abandoned counts as idle after this long without a job. */
+/** Work that was abandoned, and is not retried this long after its retry was due, went to another worker. */
 const IDLE_MS = 10_000;
 /** Longest lasting waits in a log line. */
 const LOGGED_WAITS = 5;
@@ -191,10 +193,12 @@ function watchForHang(options: WatchdogOptions): HangWatch {
     return clock.now() - Math.max(idleAt, progress.lastAt);
   }
 
-  /** Between an abandoned job and its retry nothing is in flight, and yet the worker has work. */
+  /** Between abandoned work and its retry nothing is in flight, and yet the worker has work. */
   function isIdle(): boolean {
     const { abandonedAt } = progress;
-    return abandonedAt === undefined || clock.now() - abandonedAt >= IDLE_MS;
+    return (
+      abandonedAt === undefined || clock.now() - abandonedAt >= options.retryInterval + IDLE_MS
+    );
   }
 
   function end(): void {

@@ -121,6 +121,21 @@ t.test('jobs that are abandoned and retried in turn are no progress', async (t) 
   t.same(ended, ['stalled']);
 });
 
+t.test('deliveries that are abandoned and taken again are no progress', async (t) => {
+  const { state, pass, ended, progress } = rig();
+  progress.taken();
+  state.delivering = 1;
+  await pass(DELIVERY_MS - CHECK_MS);
+  progress.abandoned();
+  state.delivering = 0;
+  await pass(CHECK_MS - 1000);
+  progress.taken();
+  state.delivering = 1;
+  t.same(ended, []);
+  await pass(1000);
+  t.same(ended, ['stalled']);
+});
+
 t.test('is idle 10 s after an abandoned job that does not return', async (t) => {
   for (const [pauseMs, expected] of [
     [10_000, []],
