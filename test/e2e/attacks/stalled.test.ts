@@ -18,10 +18,10 @@ type HealthPage = {
   }[];
 };
 
-/** `oldest_age_seconds` of the component `bullmq`. */
-async function oldestAge(daemon: Daemon): Promise<unknown> {
+/** `oldest_age_seconds` of the component, in the process of a daemon that has it. */
+async function oldestAge(daemon: Daemon, component = 'bullmq'): Promise<unknown> {
   const page = json(await send(daemon.health, { path: '/readyz?verbose' })) as HealthPage;
-  return page.components.find(({ id }) => id === 'bullmq')?.details['oldest_age_seconds'];
+  return page.components.find(({ id }) => id === component)?.details['oldest_age_seconds'];
 }
 
 t.test('a worker whose deliveries never end is restarted, and its batches arrive', async (t) => {
@@ -54,22 +54,26 @@ t.test('a worker whose deliveries never end is restarted, and its batches arrive
   const report = await victim.during(() =>
     eventually(
       async () => worker.stderr(),
-      (log) => /"code":75/.test(log) && /Worker ended; restarting it/.test(log),
+      (log) => /Worker ended; restarting it .*code=75/.test(log),
       'a worker that ended with status 75',
       60_000,
     ),
   );
   t.same(Object.keys(report.statuses), ['202'], 'the gateway accepts everything');
-  t.match(worker.stderr(), /Worker makes no progress/);
-  t.match(worker.stderr(), /"wait":"delivery to traces\/store\/otlphttp"/, 'the wait is named');
+  t.match(worker.stderr(), /makes no progress.*delivery to traces\/store\/otlphttp/);
   t.ok(worker.running(), 'the daemon runs on');
-  t.type(await oldestAge(worker), 'number', 'health has the age of the oldest batch');
+  await eventually(
+    () => Promise.all([1, 2].map((index) => oldestAge(worker, `worker-${index}/bullmq`))),
+    (ages) => ages.some((age) => typeof age === 'number'),
+    'the age of the oldest batch in the health of a worker',
+    30_000,
+  );
   destination.always(ACCEPTED);
   await cluster.drained();
   t.equal(await oldestAge(gateway), null);
 });
 
-t.test('a gateway accepts while Redis is frozen, and its batches arrive afterwards', async (t) => {
+t.test('every batch that was accepted around a freeze of Redis arrives', async (t) => {
   const cluster = await startCluster(t, { gateways: 1, workers: 2 });
   const { redis } = cluster;
   const gateway = at(cluster.gateways, 0);
@@ -78,12 +82,17 @@ t.test('a gateway accepts while Redis is frozen, and its batches arrive afterwar
   t.teardown(() => redis.thaw());
   await victim.watch(1000);
   redis.freeze();
-  const report = await victim.watch(8000);
-  const waited = await oldestAge(gateway);
+  const frozen = await victim.watch(8000);
   redis.thaw();
-  const statuses = Object.keys(report.statuses).filter((status) => status !== '503');
-  t.same(statuses, ['202'], 'refused requests are refused within their deadline, with 503');
-  t.type(waited, 'number', 'health of the gateway shows that batches wait');
+  const statuses = Object.keys(frozen.statuses).filter(
+    (status) => !['202', '503'].includes(status),
+  );
+  t.same(statuses, [], 'every request is answered');
+  await eventually(
+    () => victim.watch(500),
+    ({ statuses }) => Object.keys(statuses).join() === '202',
+    'a gateway that accepts again',
+  );
   await cluster.drained();
   t.ok([...cluster.workers, gateway].every((daemon) => daemon.running()));
 });
