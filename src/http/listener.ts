@@ -272,6 +272,14 @@ function keyOf(tls: ServerTls | undefined): string {
   return JSON.stringify(tls ?? null);
 }
 
+const SHARED_NUMBERS = [
+  'readHeaderTimeout',
+  'readTimeout',
+  'writeTimeout',
+  'maxConnections',
+  'maxConnectionsPerAddress',
+] as const;
+
 function assertSameSettings(
   found: Shared,
   endpoint: string,
@@ -283,12 +291,7 @@ function assertSameSettings(
     found.settingsGraph = graph;
     return;
   }
-  for (const name of [
-    'readHeaderTimeout',
-    'readTimeout',
-    'writeTimeout',
-    'maxConnections',
-  ] as const) {
+  for (const name of SHARED_NUMBERS) {
     if (found.settings[name] === settings[name]) continue;
     throw new Error(
       `receivers that share ${endpoint} must agree on their settings: ` +
@@ -301,10 +304,12 @@ function assertSameSettings(
         'body_min_rate or body_rate_period differs',
     );
   }
-  const proxies = ({ trustedProxies = [] }: ListenerSettings): string => trustedProxies.join();
+  const proxies = ({ trustedProxies = [], proxyProtocol = false }: ListenerSettings): string =>
+    JSON.stringify([trustedProxies, proxyProtocol]);
   if (proxies(found.settings) !== proxies(settings)) {
     throw new Error(
-      `receivers that share ${endpoint} must agree on their settings: trusted_proxies differs`,
+      `receivers that share ${endpoint} must agree on their settings: ` +
+        'trusted_proxies or proxy_protocol differs',
     );
   }
   if (keyOf(found.settings.tls) === keyOf(settings.tls)) return;

@@ -4,7 +4,11 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, RequestHead } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
-import { clientAddresses } from '../net/client-address.ts';
+import { clientAddresses, trustedPeers } from '../net/client-address.ts';
+import type { ConnectionBounds } from '../net/connection-places.ts';
+import { ConnectionPlaces } from '../net/connection-places.ts';
+import type { ProxySettings } from '../net/proxy-gate.ts';
+import { ProxyGate } from '../net/proxy-gate.ts';
 import { tlsGateOf } from '../tls/secured.ts';
 import type { BodyRate } from './body-pace.ts';
 import type { Pending } from './connection-requests.ts';
@@ -35,7 +39,7 @@ export type HttpServer = {
   secure(tls: TlsServer | undefined): void;
 };
 
-export type ServerLimits = {
+export type ServerLimits = ProxySettings & {
   /** Milliseconds from the first byte of a request to the end of its head. */
   readonly readHeaderTimeout: number;
   /** Milliseconds from the first byte of a request to the end of its body. */
@@ -43,10 +47,10 @@ export type ServerLimits = {
   /** Milliseconds in which a client takes no byte of an answer; then its connection is cut. */
   readonly writeTimeout: number;
   readonly bodyRate: BodyRate;
-  /** More connections are closed at once. */
+  /** At the bounds, a new connection replaces an idle one; if all are busy, it is closed. */
   readonly maxConnections: number;
-  /** CIDR blocks of the proxies whose headers name the client. */
-  readonly trustedProxies?: readonly string[];
+  /** Does not hold for trusted proxies. */
+  readonly maxConnectionsPerAddress: number;
 };
 
 /** The route of a request, or a `Refusal` in the shape of the nearest route. */
@@ -87,8 +91,15 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     keepAliveTimeout: KEEP_ALIVE_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
   });
-  const connections = new Connections(options);
+  const { clock, logger, host, port } = options;
+  const proxies = new ProxyGate({ clock, logger, endpoint: `${host}:${port}` });
+  const connections = new Connections(options, proxies);
   const gate = tlsGateOf(server, (socket) => connections.track(socket));
+  // After the header of a proxy, and before the gate begins the TLS handshake.
+  server.prependListener('connection', (socket: Socket) => {
+    connections.places.enter(socket, proxies.clientOf(socket));
+  });
+  proxies.guard(server);
   server.on('request', (request, response) => connections.accept(request, response, false));
   server.on('checkContinue', (request, response) => connections.accept(request, response, true));
   server.on('clientError', (error, socket) => connections.answerDamaged(error, socket as Socket));
@@ -97,8 +108,8 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     server.headersTimeout = Math.min(limits.readHeaderTimeout, limits.readTimeout);
     server.requestTimeout = limits.readTimeout;
     server.timeout = limits.writeTimeout;
-    server.maxConnections = limits.maxConnections;
     connections.limit(limits);
+    proxies.use(limits);
   };
   limit(options.limits);
   return {
@@ -110,6 +121,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     async close(deadline) {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       const cut = (): void => connections.cut();
+      proxies.close();
       gate.close();
       connections.drain();
       if (deadline.aborted) cut();
@@ -127,25 +139,30 @@ export function createHttpServer(options: ServerOptions): HttpServer {
 
 /** The connections of one server, and the requests in progress on each. */
 class Connections {
+  readonly places: ConnectionPlaces;
   readonly #options: ServerOptions;
+  readonly #proxies: ProxyGate;
   readonly #sockets = new Map<Socket, ConnectionRequests>();
   #draining = false;
 
   #clientOf = clientAddresses([]);
   #bodyRate: BodyRate;
 
-  constructor(options: ServerOptions) {
+  constructor(options: ServerOptions, proxies: ProxyGate) {
     this.#options = options;
+    this.#proxies = proxies;
     this.#bodyRate = options.limits.bodyRate;
+    this.places = new ConnectionPlaces(boundsOf(options.limits));
   }
 
   get count(): number {
     return this.#sockets.size;
   }
 
-  limit({ trustedProxies = [], bodyRate }: ServerLimits): void {
-    this.#clientOf = clientAddresses(trustedProxies);
-    this.#bodyRate = bodyRate;
+  limit(limits: ServerLimits): void {
+    this.#clientOf = clientAddresses(limits.trustedProxies ?? []);
+    this.#bodyRate = limits.bodyRate;
+    this.places.limit(boundsOf(limits));
   }
 
   track(socket: Socket): void {
@@ -154,9 +171,13 @@ class Connections {
   }
 
   accept(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    const requests = this.#sockets.get(request.socket);
+    if (requests?.hasRoom() !== true) return;
     const target = parseTarget(request.url ?? '');
     const { clock } = this.#options;
-    const head = headOf(request, target?.path ?? '', clock.now(), this.#clientOf);
+    const head = headOf(request, target?.path ?? '', clock.now(), (headers) =>
+      this.#clientOf(this.#proxies.clientOf(request.socket), headers),
+    );
     const found = target === undefined ? badTarget() : this.#options.find(head.method, head.path);
     const exchange: Exchange = {
       head,
@@ -171,8 +192,12 @@ class Connections {
     };
     const { renderRefusal } = found;
     const pending: Pending = { exchange, renderRefusal };
-    const requests = this.#enter(pending, 'done' in found ? found.done : undefined);
-    if (requests === undefined) return;
+    const leavePlace = this.places.occupy(request.socket);
+    requests.enter(pending, () => {
+      if ('done' in found) found.done();
+      leavePlace();
+      if (this.#draining && requests.size === 0) request.socket.destroySoon();
+    });
     const refusal = 'refusal' in found ? found.refusal : improperFraming(request);
     if (refusal !== undefined) {
       if (refusal.status === 400) response.shouldKeepAlive = false;
@@ -182,21 +207,6 @@ class Connections {
       if (found.oneAtATime) requests.afterEarlier(pending, handle);
       else handle();
     }
-  }
-
-  /** The requests of its connection; undefined if the connection is closed. */
-  #enter(pending: Pending, done: (() => void) | undefined): ConnectionRequests | undefined {
-    const { socket } = pending.exchange.request;
-    const requests = this.#sockets.get(socket);
-    if (requests === undefined || socket.destroyed) {
-      done?.();
-      return undefined;
-    }
-    requests.enter(pending, () => {
-      done?.();
-      if (this.#draining && requests.size === 0) socket.destroySoon();
-    });
-    return requests;
   }
 
   /** Called after a time without progress on the socket. An idle connection ends, and one whose client does not read. */
@@ -255,6 +265,15 @@ class Connections {
   }
 }
 
+function boundsOf({
+  maxConnections,
+  maxConnectionsPerAddress,
+  trustedProxies = [],
+}: ServerLimits): ConnectionBounds {
+  const isShared = trustedPeers(trustedProxies);
+  return { max: maxConnections, maxPerAddress: maxConnectionsPerAddress, isShared };
+}
+
 function listen(server: Server, { host, port, sharesPort }: ServerOptions): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   server.once('error', reject);
@@ -269,7 +288,7 @@ function headOf(
   request: IncomingMessage,
   path: string,
   now: number,
-  clientOf: ReturnType<typeof clientAddresses>,
+  clientOf: (headers: ReadonlyMap<string, readonly string[]>) => string,
 ): RequestHead {
   const headers = new Map<string, string[]>();
   const raw = request.rawHeaders;
@@ -284,7 +303,7 @@ function headOf(
     method: request.method ?? '',
     path,
     headers,
-    remoteAddress: clientOf(request.socket.remoteAddress ?? '', headers),
+    remoteAddress: clientOf(headers),
     receivedAt: now,
     declaredBytes: declaredBytes(headers),
   };
