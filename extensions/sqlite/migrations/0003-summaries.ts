@@ -4,7 +4,7 @@ import type { FileMigration } from '../../../src/sqlite/migrate.ts';
  * The summary of a trace's observations (`src/store/rows/trace-summary.ts`). The traces of earlier versions get theirs in the
  * background; `model_usage` and `other_usage` are read until then, and are not written any more.
  */
-export const summaries: FileMigration = {
+export const summaryColumns: FileMigration = {
   name: '0003-summaries',
   apply(db) {
     for (const column of COLUMNS) db.exec(`ALTER TABLE traces ADD COLUMN ${column}`);
