@@ -265,7 +265,8 @@ export class ObservationWrite<B extends BatchRef> {
       }
       if (trace.count <= MAX_SUMMARIZED) {
         const rows = this.#fresh.get(trace.n) ?? this.#table.rowsOf(trace.n);
-        trace.summary = summarize(rows, trace.updatedAt);
+        // A working set that has yet to read the rows gives none; the merge runs again.
+        if (rows.length > 0) trace.summary = summarize(rows, trace.updatedAt);
       } else {
         isSummarized = false;
       }
