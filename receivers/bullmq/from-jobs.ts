@@ -174,6 +174,7 @@ class JobDelivery {
     targets: readonly Target[],
     done: Set<string>,
   ): Promise<number[]> {
+    const startedAt = this.#settings.clock.now();
     const failures = job.attemptsStarted - 1;
     const processed = this.#pipeline.process(batch, failures > 0);
     const delays = targets.map(async ({ name, branch, policy }) => {
@@ -183,6 +184,7 @@ class JobDelivery {
         batchId: batch.id,
         failures,
         process: () => processed,
+        isHeld: () => this.#isHeld(job, startedAt),
         consumer: branch,
       });
       const delay = await this.#save(name, batch, outcome);
@@ -194,6 +196,13 @@ class JobDelivery {
     return (await Promise.all(delays)).filter((delay) => delay !== undefined);
   }
 
+  /** After a freeze the lock may have expired, and another worker may have the job. */
+  async #isHeld(job: Job, startedAt: number): Promise<boolean> {
+    const { lock_duration: lockDuration } = this.#config;
+    if (Math.abs(this.#settings.clock.now() - startedAt) < lockDuration / 2) return true;
+    return this.#queue.jobs.extendLock(job.id ?? '', job.token ?? '', lockDuration);
+  }
+
   /** Resolves with the delay of a retry; undefined if the exporter is done with the batch. */
   async #save(
     name: string,
@@ -202,6 +211,7 @@ class JobDelivery {
   ): Promise<number | undefined> {
     switch (outcome.kind) {
       case 'ack':
+      case 'lost':
         return undefined;
       case 'retry':
         return outcome.afterMs;

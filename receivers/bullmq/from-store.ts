@@ -2,7 +2,7 @@ import type { Job } from 'bullmq';
 import { pointerIn } from '../../src/bullmq/job-data.ts';
 import { openJobQueue } from '../../src/bullmq/job-queue.ts';
 import { storedQueueName, workQueueName } from '../../src/bullmq/names.ts';
-import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
+import type { Clock, Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { QueueDelivery } from '../../src/queue/delivery.ts';
 import { deliveryBranches, startDelivery } from '../../src/queue/delivery.ts';
@@ -18,7 +18,7 @@ import { startWorker } from './worker.ts';
 
 type Config = BullmqReceiverConfig & { readonly store: string };
 
-/** Milliseconds until a job is retried after the store failed. */
+/** Milliseconds after which a job returns to its queue, after the store failed. */
 const RETRY_MS = 2000;
 
 /**
@@ -128,8 +128,24 @@ async function runJob(
     return undefined;
   } catch (error) {
     logger.warn({ err: error, batch: batchId }, 'Batch could not be read from the store; retried');
-    return RETRY_MS;
+    // The job is held during the pause, so that a worker whose store is away takes no further one.
+    await pause(settings.clock, RETRY_MS, stopping);
+    return 0;
   }
+}
+
+/** Resolves after `ms`, or when the receiver stops. */
+async function pause(clock: Clock, ms: number, stopping: AbortSignal): Promise<void> {
+  if (stopping.aborted) return;
+  await new Promise<void>((resolve) => {
+    const end = (): void => {
+      cancel();
+      stopping.removeEventListener('abort', end);
+      resolve();
+    };
+    const cancel = clock.after(ms, end);
+    stopping.addEventListener('abort', end);
+  });
 }
 
 /** Resolves when a branch has room, or when the receiver stops. */

@@ -15,9 +15,9 @@ type WorkerOptions = {
   readonly clock: Clock;
   readonly logger: Logger;
   /** The queue, over another connection than the worker's. */
-  readonly jobs: Pick<JobQueue, 'waiting' | 'giveBack'>;
+  readonly jobs: Pick<JobQueue, 'waiting' | 'delay' | 'giveBack'>;
   /**
-   * Resolves with the milliseconds until the job is due again, undefined if it is done. Rejects with a
+   * Resolves with the milliseconds until the job is due again, 0 if it is due at once, undefined if it is done. Rejects with a
    * `PermanentError` if the job is invalid.
    */
   readonly work: (job: Job) => Promise<number | undefined>;
@@ -57,7 +57,7 @@ type ConnectedWorker = { readonly worker: Worker; readonly connection: RedisClie
  * scripts and locks, is replaced.
  */
 export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
-  const { DelayedError, UnrecoverableError, Worker } = await import('bullmq');
+  const { DelayedError, UnrecoverableError, WaitingError, Worker } = await import('bullmq');
   const { redis, jobs, clock, logger } = options;
   /** Running jobs with their lock tokens. */
   const running = new Map<Job, string | undefined>();
@@ -89,8 +89,12 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
       const delay = await options.work(job);
       if (delay === undefined) return;
       // Delayed instead of failed, so that the job does not use up an attempt.
-      await job.moveToDelayed(clock.now() + delay, token);
-      throw new DelayedError();
+      if (delay > 0) {
+        await jobs.delay(job.id ?? '', token, delay, clock.now());
+        throw new DelayedError();
+      }
+      await jobs.giveBack(job.id ?? '', token);
+      throw new WaitingError();
     } catch (error) {
       if (error instanceof PermanentError) throw new UnrecoverableError(error.message);
       throw error;

@@ -18,6 +18,14 @@ export type JobQueue = {
   count(): Promise<number>;
   /** Jobs that wait for a worker. */
   waiting(): Promise<number>;
+  /** Extends the lock of a job by milliseconds. Resolves with false if the token no longer holds it. */
+  extendLock(jobId: string, token: string, ms: number): Promise<boolean>;
+  /**
+   * Returns a job to the queue, due after `ms`, from the worker that holds it with this token. Workers compare the due
+   * time with their own clocks, so it counts from the clock of Redis or from `now`, the clock of this process, whichever
+   * is behind: a process whose clock is ahead holds no job up.
+   */
+  delay(jobId: string, token: string | undefined, ms: number, now: number): Promise<void>;
   /** Returns a job to the queue, from the worker that holds it with this token. */
   giveBack(jobId: string, token: string | undefined): Promise<void>;
   readonly bull: Queue;
@@ -91,6 +99,17 @@ export async function openJobQueue(redis: RedisConnection, name: string): Promis
       refuseWhenDisconnected(redis);
       return redis.run(() => bull.getJobCountByTypes('waiting', 'prioritized'));
     },
+    extendLock: async (jobId, token, ms) => {
+      refuseWhenDisconnected(redis);
+      return (await redis.run(() => bull.backend.extendLock(jobId, token, ms))) === 1;
+    },
+    delay: async (jobId, token, ms, now) => {
+      refuseWhenDisconnected(redis);
+      const from = Math.min(now, await timeOf(redis));
+      await redis.run(() =>
+        bull.backend.moveToDelayed(jobId, from, ms, token, { skipAttempt: true }),
+      );
+    },
     giveBack: async (jobId, token) => {
       refuseWhenDisconnected(redis);
       await redis.run(async () => (await bull.getJob(jobId))?.moveToWait(token));
@@ -105,6 +124,12 @@ export async function openJobQueue(redis: RedisConnection, name: string): Promis
 function refuseWhenDisconnected(redis: RedisConnection): void {
   if (redis.state().connected) return;
   throw new RetryableError('redis_failed', 'Redis cannot be reached', { retryAfterMs: 1000 });
+}
+
+/** Milliseconds since the epoch by the clock of Redis. */
+async function timeOf(redis: RedisConnection): Promise<number> {
+  const [seconds, micros] = await redis.run((client) => client.time());
+  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
 }
 
 /** Ignores errors that the redis extension reports, and errors without a consequence. */

@@ -23,13 +23,17 @@ export type DeliveryOutcome =
   | { readonly kind: 'ack' }
   | { readonly kind: 'retry'; readonly afterMs: number; readonly reason: string }
   | { readonly kind: 'dead_letter'; readonly reason: DeadLetterReason }
-  | { readonly kind: 'discard'; readonly reason: DropReason };
+  | { readonly kind: 'discard'; readonly reason: DropReason }
+  /** Another process has the batch; nothing was delivered. */
+  | { readonly kind: 'lost' };
 
 type DeliveryAttempt = {
   readonly batchId: string;
   /** Attempts that failed before this one. */
   readonly failures: number;
   readonly process: () => Promise<Batch>;
+  /** Whether this process still may deliver the batch. */
+  readonly isHeld: () => Promise<boolean>;
   readonly consumer: Consumer;
 };
 
@@ -69,13 +73,21 @@ export class DeliveryPolicy {
   /** Makes one attempt; never rejects. */
   async attempt(attempt: DeliveryAttempt): Promise<DeliveryOutcome> {
     try {
-      const failures = await deliverBatch(await attempt.process(), attempt.consumer);
+      const batch = await attempt.process();
+      if (!(await attempt.isHeld())) return this.#lost(attempt);
+      const failures = await deliverBatch(batch, attempt.consumer);
       this.#failuresInRow = 0;
       this.#restUntil = 0;
       return failures.length === 0 ? { kind: 'ack' } : this.#undeliverableItems(attempt, failures);
     } catch (error) {
       return this.#failed(attempt, error);
     }
+  }
+
+  #lost({ batchId }: DeliveryAttempt): DeliveryOutcome {
+    const fields = { branch: this.#branch, batch: batchId };
+    this.#options.logger.info(fields, 'Lease lost; another process delivers the batch');
+    return { kind: 'lost' };
   }
 
   /** The entry's other items are delivered. A replay of the entry writes their rows again, unchanged. */

@@ -1,11 +1,15 @@
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import { ulid } from '../../../src/model/ulid.ts';
 import { DATABASE_NOW } from '../connection/database-clock.ts';
-import { rows } from '../connection/statement.ts';
+import { row, rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 
 const LEASE_MS = 20_000;
 const RENEW_MS = 5_000;
+/** After a renewal the leases are in force for this long, with a margin for a process that runs slowly. */
+const SURE_MS = LEASE_MS / 2;
+/** After an outage of the database, in which no process could renew its row, all have this long to do so. */
+const GRACE_MS = 10_000;
 
 /**
  * This process among those that share the queues. Its leases and claims bear its id. If it stops renewing its row,
@@ -13,6 +17,15 @@ const RENEW_MS = 5_000;
  */
 export type Holder = {
   readonly id: string;
+  /** Grows when the leases of this process are lost: another process has released them. */
+  term(): number;
+  /**
+   * Resolves when the leases of the current term are in force. Renews the row first if the last renewal is long ago,
+   * as after a freeze. Rejects if the database is away.
+   */
+  confirm(): Promise<void>;
+  /** The listener is called when a term ends. */
+  onLost(listener: () => void): void;
   /** Releases the leases of dead processes. */
   reap(): Promise<void>;
   /** Releases the leases of this process. */
@@ -20,6 +33,12 @@ export type Holder = {
   /** Ends without releasing anything. */
   crash(): void;
 };
+
+/** $1 id. Answers whether the row is new: then another process has released the leases, if there were any. */
+const RENEW = `
+  INSERT INTO queue_holders (id, expires_at) VALUES ($1, ${DATABASE_NOW} + ${LEASE_MS})
+  ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at
+  RETURNING xmax = 0 AS is_new`;
 
 export async function becomeHolder(
   database: StoreDatabase,
@@ -29,13 +48,35 @@ export async function becomeHolder(
   const id = ulid(clock.now());
   let cancel = (): void => {};
   let isClosed = false;
+  let term = 0;
+  let renewedAt: number | undefined;
+  let reapsFrom = 0;
+  let confirming: Promise<void> | undefined;
+  const listeners: (() => void)[] = [];
 
   async function renew(): Promise<void> {
-    await database.query(
-      `INSERT INTO queue_holders (id, expires_at) VALUES ($1, ${DATABASE_NOW} + ${LEASE_MS})
-       ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at`,
-      [id],
-    );
+    const asked = clock.now();
+    const renewed = await row<{ is_new: boolean }>(database, RENEW, [id]);
+    const isFirst = renewedAt === undefined;
+    if (since(renewedAt ?? asked) >= LEASE_MS) reapsFrom = clock.now() + GRACE_MS;
+    renewedAt = asked;
+    if (isFirst || renewed?.is_new !== true) return;
+    term++;
+    logger.warn({}, 'Leases of this process were lost; its batches are delivered by others');
+    for (const listener of listeners) listener();
+  }
+
+  const since = (time: number): number => Math.abs(clock.now() - time);
+  const isSure = (): boolean => renewedAt !== undefined && since(renewedAt) < SURE_MS;
+
+  async function confirm(): Promise<void> {
+    // Again, if the process was frozen while it waited for the answer.
+    while (!isSure()) {
+      confirming ??= renew().finally(() => {
+        confirming = undefined;
+      });
+      await confirming;
+    }
   }
 
   async function reap(): Promise<void> {
@@ -53,7 +94,7 @@ export async function becomeHolder(
   async function beat(): Promise<void> {
     try {
       await renew();
-      await reap();
+      if (clock.now() >= reapsFrom) await reap();
     } catch (error) {
       logger.warn({ err: error }, 'Leases of this process could not be renewed');
     }
@@ -71,6 +112,9 @@ export async function becomeHolder(
 
   return {
     id,
+    term: () => term,
+    confirm,
+    onLost: (listener) => void listeners.push(listener),
     reap,
     crash,
     async close() {
