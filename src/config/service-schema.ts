@@ -65,6 +65,25 @@ export const serviceSchema = z.strictObject({
       in_flight_bytes: byteSize('96MiB').describe(
         'Bytes of requests in memory at once, over all receivers of a process. A request beyond it is refused with 503.',
       ),
+      client_share: z
+        .number()
+        .gt(0)
+        .max(1)
+        .default(0.25)
+        .describe(
+          'Part of `in_flight_bytes` that a key, a project and an address may each hold while others want it. Beyond it, requests wait and then get 503.',
+        ),
+      client_reserve: z
+        .number()
+        .min(0)
+        .lt(1)
+        .default(0.125)
+        .describe('Part of `in_flight_bytes` that only clients within their shares use.'),
+      requests_per_key: z
+        .int()
+        .min(1)
+        .default(1024)
+        .describe('Most requests of a key in progress; more are refused with 503.'),
     })
     .prefault({})
     .describe('Limits of a process as a whole.'),

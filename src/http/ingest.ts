@@ -16,7 +16,8 @@ import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
 import { requestContext } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
-import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize } from './body.ts';
+import { clientOf } from './admission.ts';
+import { ClientGone, COPIES, checkDeclaredSize, FIRST_BYTES, largestBody } from './body.ts';
 import type { Answer } from './exchange.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { logRefusal, logRejections } from './rejection-log.ts';
@@ -27,8 +28,9 @@ import type { Scanner } from './scan-pool.ts';
 /**
  * The path of one ingestion request, the same for every receiver and transport:
  *
- *   head ─▶ admit (key, permission, quota) ─▶ type and encoding ─▶ declared size ─▶ reserve bytes
- *        ─▶ body ─▶ idempotency ─▶ inflate and scan ─▶ ReceivedBatch ─▶ pipeline.accept ─▶ answer
+ *   head ─▶ admit (key, permission, quota) ─▶ type and encoding ─▶ declared size ─▶ first bytes reserved
+ *        ─▶ body, reserved as it arrives ─▶ idempotency ─▶ inflate and scan ─▶ ReceivedBatch
+ *        ─▶ pipeline.accept ─▶ answer
  *
  * A refusal at any step is answered in the protocol's shape, and the request releases everything it holds. If
  * admit, idempotency and accept together take longer than the pipeline's `answerWithin`, the client is answered
@@ -53,8 +55,7 @@ export type Incoming = {
   /** Decoded parts of the path. */
   readonly params: Readonly<Record<string, string>>;
   /**
-   * Reads the body into a Buffer that owns its memory, and grows the reservation by bytes that the head did not
-   * declare. `encoding` is that of the head; a gRPC message may be uncompressed all the same. Rejects with a
+   * Reads the body into a Buffer that owns its memory, and reserves its bytes as they arrive. `encoding` is that of the head; a gRPC message may be uncompressed all the same. Rejects with a
    * `Refusal`, or with `ClientGone`.
    */
   read(reservation: ByteReservation, encoding: Encoding): Promise<ReceivedBody>;
@@ -150,9 +151,15 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   stopIfPassed(deadline);
   const named = protocol.checkHead(head);
   const key = idempotencyKey(head, pipeline);
-  checkDeclaredSize(head.declaredBytes);
-  const reservation = ingestion.bytesInFlight.reserve(firstReserve(head));
+  const reservation = ingestion.bytesInFlight.open(
+    clientOf(head, admission.tenant, ingestion.fallback),
+  );
   work.reservation = reservation;
+  checkDeclaredSize(head.declaredBytes, largestBody(reservation));
+  const first = reservation.obtain(
+    Math.min(head.declaredBytes ?? FIRST_BYTES, FIRST_BYTES) * COPIES,
+  );
+  if (first !== undefined) await first;
   const { body, encoding } = await incoming.read(reservation, named.encoding);
 
   const claim = key === undefined ? undefined : { key, requestHash: hashRequest(head, body) };
@@ -300,15 +307,12 @@ async function prepareWithin(
   const inflates = wanted.encoding !== 'identity' || wanted.singleRun !== undefined;
   if (!inflates) return scanner.prepare(body, wanted);
   const expected = Math.min(inflatedSizeHint(body, wanted.encoding), MAX_BODY_BYTES);
-  reservation.grow(expected);
+  const waiting = reservation.obtain(expected);
+  if (waiting !== undefined) await waiting;
   const prepared = await scanner.prepare(body, wanted);
   const more = prepared.index.bytes.length - expected;
   if (more > 0) reservation.grow(more);
   return prepared;
-}
-
-function firstReserve(head: RequestHead): number {
-  return head.declaredBytes === undefined ? CHUNKED_RESERVE : head.declaredBytes * COPIES;
 }
 
 function storable(reply: Answer): StoredAnswer {

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import { capability } from '../component/capability.ts';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import { addressOf, cannotListen } from '../net/address.ts';
@@ -7,7 +8,7 @@ import { parseEndpoint } from '../schema/fields.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 import type { TlsServing } from '../tls/serving.ts';
 import { openTls } from '../tls/serving.ts';
-import type { BytesInFlight } from './admission.ts';
+import type { BudgetSettings, BytesInFlight } from './admission.ts';
 import { boundBytesInFlight } from './admission.ts';
 import type { Hold } from './holds.ts';
 import { addRoute, find, finished, holdOf, routesOf } from './holds.ts';
@@ -73,11 +74,19 @@ type Shared = {
   tls: TlsServing | undefined;
 };
 
+/** `service.limits`. */
+export type InFlightLimits = {
+  readonly in_flight_bytes: number;
+  readonly client_share: number;
+  readonly client_reserve: number;
+  readonly requests_per_key: number;
+};
+
 type Options = {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly metrics: Metrics;
-  readonly limits: { readonly in_flight_bytes: number };
+  readonly limits: InFlightLimits;
   /** Other processes of this daemon listen on the same ports. */
   readonly sharesPorts?: boolean;
   /** The routes that a listener serves once, for all receivers on it. */
@@ -87,7 +96,7 @@ type Options = {
 const NO_ROUTES: CommonRoutes = { routes: [], prefers: () => false };
 
 export function createListeners(options: Options): Listeners {
-  const bytesInFlight = boundBytesInFlight(options.limits.in_flight_bytes);
+  const bytesInFlight = boundBytesInFlight(budgetSettings(options));
   const scanner = createScanner();
   const common = options.common?.({ bytesInFlight, scanner }) ?? NO_ROUTES;
   const servers = new Servers(options, common);
@@ -109,6 +118,16 @@ export function createListeners(options: Options): Listeners {
   }
 
   return ofGraph(graphs);
+}
+
+function budgetSettings({ limits, clock }: Options): BudgetSettings {
+  return {
+    limit: limits.in_flight_bytes,
+    share: limits.client_share,
+    reserve: limits.client_reserve,
+    requestsPerKey: limits.requests_per_key,
+    clock,
+  };
 }
 
 function registerGauges(metrics: Metrics, servers: Servers, held: BytesInFlight): () => void {
@@ -262,6 +281,12 @@ function assertSameSettings(
     throw new Error(
       `receivers that share ${endpoint} must agree on their settings: ` +
         `${name} is ${found.settings[name]} and ${settings[name]}`,
+    );
+  }
+  if (!isDeepStrictEqual(found.settings.bodyRate, settings.bodyRate)) {
+    throw new Error(
+      `receivers that share ${endpoint} must agree on their settings: ` +
+        'body_min_rate or body_rate_period differs',
     );
   }
   const proxies = ({ trustedProxies = [] }: ListenerSettings): string => trustedProxies.join();

@@ -83,6 +83,7 @@ export const REFUSAL_STATUS = {
   not_found: 404,
   method_not_allowed: 405,
   request_timeout: 408,
+  query_timeout: 504,
   unavailable: 503,
 } as const;
 export type RefusalCode = keyof typeof REFUSAL_STATUS;
@@ -124,6 +125,10 @@ export class Refusal extends Error {
 /** The refusal that answers a client for any error of a pipeline; unknown errors become a 503. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
+  // A repetition takes as long: no `Retry-After`.
+  if (error instanceof RetryableError && error.code === 'query_timeout') {
+    return new Refusal('query_timeout', error.message, { cause: error });
+  }
   if (error instanceof RetryableError) {
     return new Refusal('unavailable', error.message, {
       retryAfterMs: error.retryAfterMs ?? 1000,

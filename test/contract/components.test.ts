@@ -115,7 +115,12 @@ async function rigOf(t: Test, factory: Factory): Promise<Rig> {
     logger,
     clock,
     metrics,
-    limits: { in_flight_bytes: 64 * 1_048_576 },
+    limits: {
+      in_flight_bytes: 64 * 1_048_576,
+      client_share: 0.25,
+      client_reserve: 0.125,
+      requests_per_key: 1024,
+    },
   });
   t.teardown(() => listeners.close());
   const health = createHealth(clock);

@@ -89,6 +89,7 @@ export function databaseOf(
   };
   return {
     query,
+    accepting: { query },
     async transaction(work) {
       refuse();
       return postgres.transaction(work);

@@ -5,6 +5,7 @@ import { RetryableError, tooLate } from '../../../src/model/errors.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import { ask, rowsIn } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
+import type { GroupBound } from '../grouping.ts';
 import { Failed, grouped } from '../grouping.ts';
 import type { AnswerToKeep, PostgresIdempotency } from './idempotency.ts';
 import { ENTER } from './statements.ts';
@@ -49,6 +50,7 @@ export type AppendParts = {
   readonly idempotency: PostgresIdempotency;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly bound: GroupBound;
   /** Ids of the branches that a batch enters; a reload of the configuration changes them. */
   readonly branchIds: () => readonly number[];
 };
@@ -56,7 +58,11 @@ export type AppendParts = {
 /** Batches that are appended at the same time share a transaction. */
 export function groupedAppends(parts: AppendParts): (call: Append) => Promise<Appended> {
   return grouped(
-    { ...GROUP, slow: { clock: parts.clock, afterMs: SLOW_MS, most: MAX_IN_FLIGHT } },
+    {
+      ...GROUP,
+      slow: { clock: parts.clock, afterMs: SLOW_MS, most: MAX_IN_FLIGHT },
+      bound: parts.bound,
+    },
     ({ batch }) => batch.body.byteLength,
     (calls) => appendGroup(parts, calls),
   );

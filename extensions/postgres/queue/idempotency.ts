@@ -115,7 +115,7 @@ export function postgresIdempotency(
     try {
       await holder.confirm();
       const values = [hash, requestHash, tenant.projectId, nonce, holder.id, clock.now()];
-      const found = await row<ClaimRow>(database, CLAIM, values);
+      const found = await row<ClaimRow>(database.accepting, CLAIM, values);
       if (found?.claimed === true) {
         return { state: 'new', release: () => release(hash, nonce, free) };
       }

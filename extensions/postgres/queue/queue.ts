@@ -43,6 +43,8 @@ export type PostgresQueueParts = {
   readonly idempotency: PostgresIdempotency;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Milliseconds after which a group of calls is abandoned. */
+  readonly groupTimeout: number;
 };
 
 /** Ids of the branches of a queue, by name. */
@@ -91,16 +93,21 @@ export class PostgresQueue implements SharedQueue {
     this.#leases = new HeldLeases(this.#counts);
     parts.holder.onLost(() => this.#leases.lose());
     const branchIds = () => this.#branches.map((branch) => this.#idOf(branch));
-    this.#append = groupedAppends({ ...parts, queue: options.name, branchIds });
+    const { clock, logger, groupTimeout: ms } = parts;
+    const bound = (work: string) => ({ name: `${work} in ${options.name}`, ms, clock, logger });
+    this.#append = groupedAppends({
+      ...{ ...parts, queue: options.name, branchIds },
+      bound: bound('append'),
+    });
     this.#end = grouped(
-      { count: 1000, weight: 1000 },
+      { count: 1000, weight: 1000, bound: bound('acknowledge') },
       () => 1,
-      (calls) => this.#endGroup(calls),
+      (calls, abandoned) => this.#endGroup(calls, abandoned),
     );
     this.#take = grouped(
-      { count: 64, weight: 64 },
+      { count: 64, weight: 64, bound: bound('take') },
       () => 1,
-      (calls) => this.#takeGroup(calls),
+      (calls, abandoned) => this.#takeGroup(calls, abandoned),
     );
     this.reconfigure(options, ids);
   }
@@ -207,7 +214,10 @@ export class PostgresQueue implements SharedQueue {
     return this.#take({ from, batchId, branches });
   }
 
-  async #takeGroup(calls: readonly Take[]): Promise<readonly (Taken | Failed)[]> {
+  async #takeGroup(
+    calls: readonly Take[],
+    abandoned: AbortSignal,
+  ): Promise<readonly (Taken | Failed)[]> {
     const taken = new Map<string, Taken | Failed>();
     const alike = Map.groupBy(calls, ({ from, branches }) => JSON.stringify([from, branches]));
     for (const group of alike.values()) {
@@ -215,9 +225,8 @@ export class PostgresQueue implements SharedQueue {
       if (first === undefined) continue;
       const ids = group.map(({ batchId }) => batchId);
       try {
-        for (const [id, entries] of await this.#takeAlike(first.from, ids, first.branches)) {
-          taken.set(id, entries);
-        }
+        const found = await this.#takeAlike(first.from, ids, first.branches, abandoned);
+        for (const [id, entries] of found) taken.set(id, entries);
       } catch (failure) {
         // Other parts of the group keep what they took.
         for (const id of ids) taken.set(id, new Failed(failure));
@@ -235,6 +244,7 @@ export class PostgresQueue implements SharedQueue {
     from: string,
     batchIds: readonly string[],
     branches: readonly string[],
+    abandoned: AbortSignal,
   ): Promise<Map<string, Map<string, QueueEntry>>> {
     const { database, holder } = this.#parts;
     const values = [
@@ -245,6 +255,8 @@ export class PostgresQueue implements SharedQueue {
       holder.id,
     ];
     const moved = await this.#inTerm(() => rows<sql.TakenRow>(database, sql.TAKE, values));
+    // No caller works on these leases. As this process does not know them, the search for orphans releases them.
+    abandoned.throwIfAborted();
     const leases: Lease[] = [];
     const sizes = new Map(moved.map(({ batch_id, bytes }) => [batch_id, bytes]));
     for (const size of sizes.values()) this.#counts.changeBytes(size);
@@ -256,7 +268,7 @@ export class PostgresQueue implements SharedQueue {
       else this.#announce(branch);
     }
     const taken = new Map<string, Map<string, QueueEntry>>();
-    for (const { branch, entry } of await this.#withBodies(leases)) {
+    for (const { branch, entry } of await this.#withBodies(leases, abandoned)) {
       const entries = taken.get(entry.batch.id) ?? new Map<string, QueueEntry>();
       taken.set(entry.batch.id, entries.set(branch, entry));
     }
@@ -271,11 +283,12 @@ export class PostgresQueue implements SharedQueue {
   }
 
   /**
-   * Notes the leases and reads their batches. Entries whose body is missing end here. If reading fails, all leases
-   * are released: no caller works on them.
+   * Notes the leases and reads their batches. Entries whose body is missing end here. If reading fails or was
+   * abandoned, all leases are released: no caller works on them.
    */
   async #withBodies(
     leases: readonly Lease[],
+    abandoned?: AbortSignal,
   ): Promise<{ readonly branch: string; readonly entry: QueueEntry }[]> {
     for (const { branch, leased } of leases) this.#leases.add(branch, leased);
     try {
@@ -289,6 +302,7 @@ export class PostgresQueue implements SharedQueue {
           entries.push({ branch, entry: { seq, batch, attempts } });
         }
       }
+      abandoned?.throwIfAborted();
       return entries;
     } catch (error) {
       const held = leases.filter(({ branch, leased }) => this.#leases.find(branch, leased.seq));
@@ -358,13 +372,19 @@ export class PostgresQueue implements SharedQueue {
     if (isLast) this.#batchLeft(batchId, bytes);
   }
 
-  async #endGroup(calls: readonly Ended[]): Promise<readonly { readonly isLast: boolean }[]> {
+  async #endGroup(
+    calls: readonly Ended[],
+    abandoned: AbortSignal,
+  ): Promise<readonly { readonly isLast: boolean }[]> {
     const last = new Set<string>();
     const allBranches = [...this.#ids.values()];
     for (const [branch, ended] of Map.groupBy(calls, (call) => call.branch)) {
       const ids = ended.map(({ batchId }) => batchId);
       const values = [this.#idOf(branch), ids, allBranches, this.#parts.holder.id];
-      for (const entry of await rows<sql.EndedRow>(this.#parts.database, sql.END, values)) {
+      const found = await rows<sql.EndedRow>(this.#parts.database, sql.END, values);
+      // The next refresh of the counts sees that the entries ended.
+      abandoned.throwIfAborted();
+      for (const entry of found) {
         this.#counts.left(branch, entry.items, entry.oldest ?? undefined);
         if (!entry.waits) last.add(`${branch}\n${entry.batch_id}`);
       }

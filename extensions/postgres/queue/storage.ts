@@ -18,6 +18,8 @@ const REFRESH_MS = 5000;
 /** The pause after a refresh is at least this multiple of the time that the refresh took. */
 const REFRESH_REST = 20;
 const LONGEST_REST_MS = 15_000;
+/** Far above the time-outs of single statements, of which a group has several. */
+const GROUP_TIMEOUT_MS = 15_000;
 const EXPIRE_ANSWERS_MS = 10 * 60_000;
 
 export type PostgresQueues = SharedQueueStorage & {
@@ -38,12 +40,13 @@ export async function openQueues(
   database: StoreDatabase,
   clock: Clock,
   logger: Logger,
+  groupTimeout = GROUP_TIMEOUT_MS,
 ): Promise<PostgresQueues> {
   const queues = new Map<string, PostgresQueue>();
   const holder = await becomeHolder(database, clock, logger);
   const idempotency = postgresIdempotency(database, holder, clock, logger);
   const leases = workLeases(database, clock, logger);
-  const parts = { database, holder, idempotency, clock, logger };
+  const parts = { database, holder, idempotency, clock, logger, groupTimeout };
   const releaseOrphans = orphanSearch(database, holder.id, (branch, seq) =>
     [...queues.values()].some((queue) => queue.holds(branch, seq)),
   );

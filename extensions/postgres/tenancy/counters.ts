@@ -12,6 +12,7 @@ import type { Difference } from '../../../src/tenancy/usage.ts';
 import { holdOffAccepting } from '../batches/accept-lock.ts';
 import { DATABASE_NOW } from '../connection/database-clock.ts';
 import type { Postgres } from '../connection/pool.ts';
+import type { PostgresPools } from '../connection/pools.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { hoursOfMonth, newestTime } from './usage.ts';
@@ -46,11 +47,11 @@ type ReservationRow = {
  *                                     └─failed, or overdue──▶ given back
  */
 export function postgresCounters(
-  postgres: Postgres,
+  pools: PostgresPools,
   clock: Clock,
   logger: Logger,
 ): PostgresCounters {
-  const settling = new Settling(postgres, clock, logger);
+  const settling = new Settling(pools.write, clock, logger);
 
   async function attempt(
     { batchId, tenant, usage, at }: Reservation,
@@ -61,7 +62,7 @@ export function postgresCounters(
     let countsAt = at;
     for (let attempts = 0; attempts < ATTEMPTS; attempts++) {
       const found = await row<ReservationRow>(
-        postgres,
+        pools.accept,
         `SELECT * FROM reserve_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
            ${DATABASE_NOW} + $13::bigint)`,
         [
@@ -77,7 +78,7 @@ export function postgresCounters(
       if (found === undefined) break;
       const { answer, detail } = found;
       if (answer === 'ok') return { admitted: true, at: countsAt };
-      if (answer === 'missing') await rebuildWindows(postgres, organizationId, at);
+      if (answer === 'missing') await rebuildWindows(pools.rebuild, organizationId, at);
       else if (answer === 'later') countsAt = Number(detail) * HOUR_MS;
       else return refused(answer === 'month' ? 'monthly_limit' : 'hourly_limit', detail, countsAt);
     }
@@ -103,7 +104,7 @@ export function postgresCounters(
       settling.add(reservation.batchId, isDurable, isEntered),
     async read(organizationId, projectId) {
       await settling.flush();
-      return read(postgres, clock, organizationId, projectId ?? null);
+      return read(pools.read, clock, organizationId, projectId ?? null);
     },
     async endOverdue(client) {
       const overdue = await rows<{ batch_id: string }>(
@@ -115,7 +116,7 @@ export function postgresCounters(
       if (batchIds.length > 0) await giveBack(client, batchIds);
       return overdue.length === STEP;
     },
-    verify: () => verify(postgres),
+    verify: () => verify(pools.verify),
     close: () => settling.close(),
   };
 }

@@ -122,7 +122,9 @@ t.test(
   'rejects an append soon while Postgres is frozen or away, and accepts the next one after',
   async (t) => {
     const url = await server.database();
-    const storage = await started(t, url, { connect_timeout: '300ms', query_timeout: '300ms' });
+    const storage = await started(t, url, {
+      ...{ connect_timeout: '300ms', timeouts: { accept: '300ms' } },
+    });
     const queue = await storage.openQueue(QUEUE);
     const refused = () =>
       t.rejects(queue.append(nativeBatch(1)), { name: 'RetryableError', code: 'storage_failed' });
