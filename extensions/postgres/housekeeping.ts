@@ -15,7 +15,7 @@ import type { Postgres } from './connection/pool.ts';
 import { rows } from './connection/statement.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import type { PostgresCounters } from './tenancy/counters.ts';
-import { sumUpStep } from './tenancy/usage.ts';
+import { sumUpStep } from './tenancy/ledger-sums.ts';
 import { leasedSteps, workLeases } from './work-leases.ts';
 
 /** How often deleted projects and free batches are looked for. */

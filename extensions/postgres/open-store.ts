@@ -14,6 +14,7 @@ import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import { openQueues } from './queue/storage.ts';
 import { postgresCounters } from './tenancy/counters.ts';
+import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
@@ -61,6 +62,7 @@ export async function openPostgresStore(
     ...{ postgres: pools.housekeeping, queues, counters, retention, clock, logger, metrics },
     rejectionsMaxAge: config.rejections.max_age,
   });
+  const sums = ledgerSums(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
@@ -72,16 +74,21 @@ export async function openPostgresStore(
     queues,
     ledger: sharedLedger(pools, clock),
     first: tenancy.first,
-    finish: () => keeper.finish(),
+    async finish() {
+      await sums.finish();
+      await keeper.finish();
+    },
     async close() {
       await listening.close();
       await keeper.close();
+      await sums.close();
       await counters.close();
       await tenancy.close();
       await queues.close();
     },
     async crash() {
       keeper.crash();
+      sums.stop();
       tenancy.crash();
       queues.crash();
       await listening.close();

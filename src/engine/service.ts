@@ -12,6 +12,7 @@ import { createGrpcListeners, GRPC_LISTENERS } from '../grpc/listener.ts';
 import type { Listeners } from '../http/listener.ts';
 import { createListeners, LISTENERS } from '../http/listener.ts';
 import { createQueues, QUEUE_REGISTRY } from '../queue/registry.ts';
+import { createReads } from '../read/reads.ts';
 import { readRoutes } from '../read/routes.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import { createLogger, withFields } from '../telemetry/logger.ts';
@@ -126,17 +127,18 @@ function createFrame({
   metricsPage = async (own) => own,
   ...given
 }: ServiceOptions): Frame {
-  const { telemetry, limits } = config.service;
+  const { telemetry, limits, repeated_requests: repeats } = config.service;
   const ownLogger = given.logger === undefined ? createLogger(telemetry.logs) : undefined;
   const root: Logger = given.logger ?? ownLogger ?? createLogger(telemetry.logs);
   const logger = withFields(root, { component: 'service' });
   const metrics = createMetrics(clock);
   const health = createHealth(clock);
   const sharesPorts = worker.count > 1;
+  const reads = createReads(limits, metrics);
   const ports: Ports = {
     http: createListeners({
-      ...{ logger, clock, metrics, limits, sharesPorts },
-      common: (shared) => readRoutes({ ...shared, logger }),
+      ...{ logger, clock, metrics, limits, repeats, sharesPorts },
+      common: ({ scanner }) => readRoutes({ reads, scanner, logger }),
     }),
     grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
   };
@@ -164,6 +166,7 @@ function createFrame({
     async close() {
       ports.grpc.close();
       await ports.http.close();
+      reads.close();
       await metrics.shutdown();
       ownLogger?.flush();
     },
@@ -360,6 +363,7 @@ function warnOfFixed(before: ServiceConfig, after: ServiceConfig, logger: Logger
     'telemetry.logs.encoding': service.telemetry.logs.encoding,
     'telemetry.metrics': service.telemetry.metrics,
     limits: service.limits,
+    repeated_requests: service.repeated_requests,
     workers: service.workers,
   });
   const was = fixed(before);

@@ -9,11 +9,17 @@ import type {
 } from '../component/component.ts';
 import type { Encoding, Format, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
-import { PermanentError, Refusal, RetryableError, refusalOf } from '../model/errors.ts';
+import {
+  PermanentError,
+  Refusal,
+  RepeatedRequest,
+  RetryableError,
+  refusalOf,
+} from '../model/errors.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
-import { requestContext } from '../model/request-context.ts';
+import { requestContext, wholeAnswer, wholeBatchOf } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
 import { clientOf } from './admission.ts';
@@ -21,6 +27,8 @@ import { ClientGone, COPIES, checkDeclaredSize, FIRST_BYTES, largestBody } from 
 import type { Answer } from './exchange.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { logRefusal, logRejections } from './rejection-log.ts';
+import type { Repeats } from './repeats.ts';
+import { tagOf } from './repeats.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { requestDeadline } from './request-deadline.ts';
 import type { Scanner } from './scan-pool.ts';
@@ -43,6 +51,8 @@ export type Ingestion = {
   readonly fallback: Tenant | undefined;
   readonly bytesInFlight: BytesInFlight;
   readonly scanner: Scanner;
+  /** Undefined: a request without an `Idempotency-Key` is accepted as often as it is sent. */
+  readonly repeats: Repeats | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Counts refused requests of every stage, by code. */
@@ -162,8 +172,11 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   if (first !== undefined) await first;
   const { body, encoding } = await incoming.read(reservation, named.encoding);
 
-  const claim = key === undefined ? undefined : { key, requestHash: hashRequest(head, body) };
-  if (claim !== undefined) {
+  const claim =
+    key === undefined
+      ? implicitClaim(ingestion, admission.tenant, head, body)
+      : { key, requestHash: hashRequest(head, hash('sha256', body, 'hex')) };
+  if (claim !== undefined && claim.isUnclaimed !== true) {
     const earlier = await deadline.wait(claimKey(work, admission.tenant, claim));
     stopIfPassed(deadline);
     if (earlier !== undefined) return { answer: earlier };
@@ -222,18 +235,53 @@ async function accept(
   claim: KeyClaim | undefined,
 ): Promise<Outcome> {
   let rendered: Answer | undefined;
+  let ownSeal: SealedBatch | undefined;
   const render = (sealed: SealedBatch): Answer => {
     rendered ??= protocol.renderAccepted(sealed, batch.index, head);
     return rendered;
   };
+  const renderKept = (sealed: SealedBatch): StoredAnswer => {
+    ownSeal = sealed;
+    const isWhole = claim?.isUnclaimed === true && sealed.rejections.length === 0;
+    return isWhole ? wholeAnswer(sealed.id) : storable(render(sealed));
+  };
   const request = requestContext({
     signal: deadline.signal,
-    claim:
-      claim === undefined ? undefined : { ...claim, render: (sealed) => storable(render(sealed)) },
+    claim: claim === undefined ? undefined : { ...claim, render: renderKept },
     reserve: (bytes) => reservation?.grow(bytes),
   });
-  const accepted = await deadline.wait(pipeline.accept(batch, request));
-  return { answer: render(accepted), accepted };
+  try {
+    const accepted = await deadline.wait(pipeline.accept(batch, request));
+    return { answer: render(accepted), accepted };
+  } catch (error) {
+    if (!(error instanceof RepeatedRequest)) throw error;
+    const id = wholeBatchOf(error.answer);
+    if (id === undefined || ownSeal === undefined) return { answer: error.answer };
+    // A limit may have rejected items of the repetition; the first request had none.
+    const first = { ...ownSeal, id, items: batch.requestItems, rejections: [] };
+    return { answer: protocol.renderAccepted(first, batch.index, head) };
+  }
+}
+
+/**
+ * The key that a request has without an `Idempotency-Key`. No header may contain a NUL, so no client can name it. A single
+ * exporter looks for the key when it appends the batch; several would each take the batch before one of them looks.
+ */
+function implicitClaim(
+  { pipeline, repeats, clock }: Ingestion,
+  { projectId }: Tenant,
+  head: RequestHead,
+  body: Buffer,
+): KeyClaim | undefined {
+  if (pipeline.idempotency === undefined) return undefined;
+  if (!repeats?.admit(projectId, clock.now())) return undefined;
+  const requestHash = hashRequest(head, tagOf(body));
+  return {
+    key: `\0${requestHash.toString('base64')}`,
+    requestHash,
+    keptFor: repeats.window,
+    isUnclaimed: pipeline.branches.length === 1,
+  };
 }
 
 /** Undefined if the request has no such header. */
@@ -259,7 +307,7 @@ type KeyClaim = Omit<AnswerClaim, 'render'>;
 async function claimKey(
   work: RequestInProgress,
   tenant: Tenant,
-  { key, requestHash }: KeyClaim,
+  { key, requestHash, keptFor }: KeyClaim,
 ): Promise<Answer | undefined> {
   const claimed = await work.ingestion.pipeline.idempotency?.claim(tenant, key, requestHash);
   switch (claimed?.state) {
@@ -274,6 +322,10 @@ async function claimKey(
         'This Idempotency-Key was used for another request.',
       );
     case 'in_progress':
+      if (keptFor !== undefined) {
+        const message = 'The same request is in progress. Try again.';
+        throw new Refusal('unavailable', message, { retryAfterMs: 1000 });
+      }
       throw new Refusal(
         'idempotency_in_progress',
         'A request with this Idempotency-Key is in progress.',
@@ -284,8 +336,8 @@ async function claimKey(
   }
 }
 
-/** SHA-256 over route, content type, encoding and the body as received. */
-function hashRequest(head: RequestHead, body: Buffer): Buffer {
+/** SHA-256 over route, content type, encoding and the hash of the body as received. */
+function hashRequest(head: RequestHead, bodyHash: string): Buffer {
   const parts = [
     head.method,
     head.path,
@@ -293,7 +345,7 @@ function hashRequest(head: RequestHead, body: Buffer): Buffer {
     (head.headers.get('content-encoding') ?? head.headers.get('grpc-encoding'))?.join() ?? '',
   ];
   // The hash of the body represents the body: parts and body stay distinct without a copy of it.
-  parts.push(hash('sha256', body, 'hex'));
+  parts.push(bodyHash);
   return hash('sha256', JSON.stringify(parts), 'buffer');
 }
 

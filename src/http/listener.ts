@@ -12,6 +12,8 @@ import type { BudgetSettings, BytesInFlight } from './admission.ts';
 import { boundBytesInFlight } from './admission.ts';
 import type { Hold } from './holds.ts';
 import { addRoute, find, finished, holdOf, routesOf } from './holds.ts';
+import type { Repeats, RepeatsConfig } from './repeats.ts';
+import { repeatsOf } from './repeats.ts';
 import type { CommonRoutes, Entrance, Route } from './routes.ts';
 import type { Scanner } from './scan-pool.ts';
 import { createScanner } from './scan-pool.ts';
@@ -37,6 +39,7 @@ export type Listeners = {
   /** The addresses and routes that are served now, for the banner at the start. */
   served(): { readonly url: string; readonly routes: readonly string[] }[];
   readonly bytesInFlight: BytesInFlight;
+  readonly repeats: Repeats | undefined;
   readonly scanner: Scanner;
   /** Closes what the listeners share. Every `Listener` is closed before. */
   close(): Promise<void>;
@@ -87,6 +90,8 @@ type Options = {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly limits: InFlightLimits;
+  /** Undefined: repeated requests are not recognized. */
+  readonly repeats?: RepeatsConfig;
   /** Other processes of this daemon listen on the same ports. */
   readonly sharesPorts?: boolean;
   /** The routes that a listener serves once, for all receivers on it. */
@@ -98,6 +103,7 @@ const NO_ROUTES: CommonRoutes = { routes: [], prefers: () => false };
 export function createListeners(options: Options): Listeners {
   const bytesInFlight = boundBytesInFlight(budgetSettings(options));
   const scanner = createScanner();
+  const repeats = options.repeats && repeatsOf(options.repeats);
   const common = options.common?.({ bytesInFlight, scanner }) ?? NO_ROUTES;
   const servers = new Servers(options, common);
   const removeGauges = registerGauges(options.metrics, servers, bytesInFlight);
@@ -110,6 +116,7 @@ export function createListeners(options: Options): Listeners {
       served: () => servers.served(),
       bytesInFlight,
       scanner,
+      repeats,
       async close() {
         removeGauges();
         await scanner.close();
@@ -276,7 +283,12 @@ function assertSameSettings(
     found.settingsGraph = graph;
     return;
   }
-  for (const name of ['readHeaderTimeout', 'readTimeout', 'maxConnections'] as const) {
+  for (const name of [
+    'readHeaderTimeout',
+    'readTimeout',
+    'writeTimeout',
+    'maxConnections',
+  ] as const) {
     if (found.settings[name] === settings[name]) continue;
     throw new Error(
       `receivers that share ${endpoint} must agree on their settings: ` +

@@ -1,4 +1,5 @@
 import type { ItemFailure, Tenant } from './batch.ts';
+import type { StoredAnswer } from './request-context.ts';
 
 /**
  * The class of an error decides what happens to its batch. A rejected `consume` means that no component took
@@ -26,6 +27,17 @@ export class RetryableError extends Error {
 /** For a batch whose request was already answered with a failure (`RequestContext.signal`). */
 export function tooLate(): RetryableError {
   return new RetryableError('too_late', 'the request was already answered with a failure');
+}
+
+/** A request that was accepted before: the store appended and counted nothing, and its client gets the first answer. */
+export class RepeatedRequest extends Error {
+  override readonly name = 'RepeatedRequest';
+  readonly answer: StoredAnswer;
+
+  constructor(answer: StoredAnswer) {
+    super('the same request was accepted before');
+    this.answer = answer;
+  }
 }
 
 /** The same batch will never succeed here: it belongs in the dead letter, not in a retry. */

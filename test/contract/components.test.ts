@@ -22,6 +22,7 @@ import type {
   ProcessorFactory,
 } from '../../src/component/factory.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/component/health.ts';
+import { PROCESS_END } from '../../src/component/process-end.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../src/grpc/listener.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
 import type { Batch, SealedBatch } from '../../src/model/batch.ts';
@@ -129,6 +130,7 @@ async function rigOf(t: Test, factory: Factory): Promise<Rig> {
     offer(GRPC_LISTENERS, createGrpcListeners({ logger, clock, metrics })),
     offer(HEALTH, health),
     offer(HEALTH_REGISTRY, health),
+    offer(PROCESS_END, { end() {} }),
     offer(QUEUE_REGISTRY, createQueues()),
   ];
   const host: Host = {

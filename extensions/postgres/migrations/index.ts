@@ -5,6 +5,15 @@ import { tenancy } from './0003-tenancy.ts';
 import { traces } from './0004-traces.ts';
 import { leases } from './0005-leases.ts';
 import { details } from './0006-details.ts';
+import { earlySums } from './0007-early-sums.ts';
 
 /** In the order they are applied. */
-export const MIGRATIONS: readonly Migration[] = [batches, queues, tenancy, traces, leases, details];
+export const MIGRATIONS: readonly Migration[] = [
+  batches,
+  queues,
+  tenancy,
+  traces,
+  leases,
+  details,
+  earlySums,
+];

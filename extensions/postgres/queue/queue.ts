@@ -1,7 +1,7 @@
 import type { Clock, IdempotencyLedger, Logger } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
-import { Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { Refusal, RepeatedRequest, RetryableError } from '../../../src/model/errors.ts';
 import type { RequestContext } from '../../../src/model/request-context.ts';
 import type {
   DeadLetter,
@@ -145,6 +145,7 @@ export class PostgresQueue implements SharedQueue {
           'The quota counters were lost before the batch was stored. Try again.',
         );
       }
+      if ('earlier' in appended) throw new RepeatedRequest(appended.earlier);
       if (request !== undefined) request.isUsageEntered = true;
       this.#entered(batch, appended.entered, size);
     } catch (error) {
@@ -280,6 +281,11 @@ export class PostgresQueue implements SharedQueue {
     const values = [ids, ms, limit, after];
     const waiting = await rows<{ batch_id: string }>(this.#parts.database, sql.WAITING, values);
     return waiting.map(({ batch_id }) => batch_id);
+  }
+
+  async oldestIn(from: string): Promise<number | undefined> {
+    const found = await row<{ oldest: number }>(this.#parts.database, sql.OLDEST, [from]);
+    return found?.oldest;
   }
 
   /**

@@ -8,13 +8,16 @@ import type {
   UsageCounters,
   UsageInForce,
 } from '../../../src/tenancy/contract.ts';
+import type { RebuildWatch } from '../../../src/tenancy/rebuild-watch.ts';
+import { rebuildWatch } from '../../../src/tenancy/rebuild-watch.ts';
 import type { Difference } from '../../../src/tenancy/usage.ts';
-import { holdOffAccepting } from '../batches/accept-lock.ts';
 import { DATABASE_NOW } from '../connection/database-clock.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresPools } from '../connection/pools.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
+import type { Rebuilding } from './rebuilding.ts';
+import { rebuilding } from './rebuilding.ts';
 import { hoursOfMonth, newestTime } from './usage.ts';
 
 /** How long after a reservation its process may settle it; then any process ends it. */
@@ -52,6 +55,8 @@ export function postgresCounters(
   logger: Logger,
 ): PostgresCounters {
   const settling = new Settling(pools.write, clock, logger);
+  const watch = rebuildWatch(clock, logger);
+  const rebuildOnce = windowRebuilds(rebuilding(pools.rebuild), watch);
 
   async function attempt(
     { batchId, tenant, usage, at }: Reservation,
@@ -78,7 +83,7 @@ export function postgresCounters(
       if (found === undefined) break;
       const { answer, detail } = found;
       if (answer === 'ok') return { admitted: true, at: countsAt };
-      if (answer === 'missing') await rebuildWindows(pools.rebuild, organizationId, at);
+      if (answer === 'missing') await rebuildOnce(organizationId, at);
       else if (answer === 'later') countsAt = Number(detail) * HOUR_MS;
       else return refused(answer === 'month' ? 'monthly_limit' : 'hourly_limit', detail, countsAt);
     }
@@ -117,7 +122,10 @@ export function postgresCounters(
       return overdue.length === STEP;
     },
     verify: () => verify(pools.verify),
-    close: () => settling.close(),
+    async close() {
+      watch.close();
+      await settling.close();
+    },
   };
 }
 
@@ -136,14 +144,30 @@ const COUNTED = `(
   SELECT organization, project, hour, events, bytes FROM all_usage
   UNION ALL SELECT organization, project, hour, events, bytes FROM usage_reservations)`;
 
-/** Sums the windows up from the ledger and the reservations, while no transaction accepts data. */
+/** Callers share the rebuild in progress. */
+function windowRebuilds(
+  rebuild: Rebuilding,
+  watch: RebuildWatch,
+): (organizationId: string, at: number) => Promise<void> {
+  const inProgress = new Map<string, Promise<void>>();
+  return (organizationId, at) => {
+    const known = inProgress.get(organizationId);
+    if (known !== undefined) return known;
+    const work = watch
+      .attempt(() => rebuildWindows(rebuild, organizationId, at))
+      .finally(() => inProgress.delete(organizationId));
+    inProgress.set(organizationId, work);
+    return work;
+  };
+}
+
+/** Sums the windows up from the ledger and the reservations. */
 async function rebuildWindows(
-  postgres: Postgres,
+  rebuild: Rebuilding,
   organizationId: string,
   at: number,
 ): Promise<void> {
-  await postgres.transaction(async (client) => {
-    await holdOffAccepting(client);
+  await rebuild(async (client) => {
     const countsAt = await newestTime(client, organizationId, at);
     await client.query(
       `INSERT INTO usage_windows (organization, project, month, events, hour, bytes)

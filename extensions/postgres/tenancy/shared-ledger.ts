@@ -1,16 +1,17 @@
 import type { Clock } from '../../../src/component/component.ts';
 import { HOUR_MS } from '../../../src/model/usage-window.ts';
 import type { SharedLedger } from '../../../src/tenancy/shared-ledger.ts';
-import { holdOffAccepting } from '../batches/accept-lock.ts';
 import type { PostgresPools } from '../connection/pools.ts';
 import { row, rows } from '../connection/statement.ts';
+import { rebuilding } from './rebuilding.ts';
 import { hoursOfMonth, newestTime, recordUsage } from './usage.ts';
 
 /** The usage ledger, for counters that are in Redis. */
 export function sharedLedger(
-  { accept, write, rebuild }: PostgresPools,
+  { accept, write, ...pools }: PostgresPools,
   clock: Clock,
 ): SharedLedger {
+  const rebuild = rebuilding(pools.rebuild);
   return {
     async newestEpoch(organizationId) {
       const organization = await row<{ epoch: number }>(
@@ -21,8 +22,7 @@ export function sharedLedger(
       return organization?.epoch ?? 0;
     },
     beginEpoch: (organizationId, at, newest) =>
-      rebuild.transaction(async (client) => {
-        await holdOffAccepting(client);
+      rebuild(async (client) => {
         const begun = await row<{ epoch: number }>(
           client,
           'UPDATE organizations SET epoch = epoch + 1 WHERE id = $1 AND epoch = $2 RETURNING epoch',

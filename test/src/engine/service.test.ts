@@ -173,7 +173,7 @@ t.test('authenticates, checks the permission and admits before the body', async 
   release();
   t.same(log, ['admit first', 'admit second', 'release second', 'release first']);
   t.throws(() => pipeline.admit(aHead({ path: '/r' })), { name: 'Refusal', code: 'forbidden' });
-  t.throws(() => pipeline.authenticate(aHead(), 'traces:read'), { code: 'forbidden' });
+  t.throws(() => pipeline.admitRead(aHead()), { code: 'forbidden' });
 });
 
 t.test('releases the admissions of other processors when one refuses', async (t) => {
@@ -438,6 +438,69 @@ t.test('passes a batch without items only to the exporter that keeps its answer'
   t.same([queue.batches.length, other.batches.length], [1, 0]);
 });
 
+t.test(
+  'gives an answer to keep to its keeper when every other exporter has the batch',
+  async (t) => {
+    const parts = fakeParts();
+    const queue = createSink();
+    const other = createSink();
+    const keptBefore: number[] = [];
+    const { pipelineOf } = await running(
+      t,
+      parts,
+      {
+        receivers: [parts.receiver('in')],
+        exporters: [
+          parts.exporter('queue', {
+            consume: (batch, request) => queue.consume(batch, request),
+            idempotency: memoryLedger(),
+          }),
+          parts.exporter('other', {
+            consume(batch, request) {
+              keptBefore.push(queue.batches.length);
+              if (request !== undefined) request.isUsageEntered = true;
+              return other.consume(batch, request);
+            },
+          }),
+        ],
+      },
+      { traces: 'in > > queue other' },
+    );
+    const claim = {
+      key: 'k',
+      requestHash: Buffer.alloc(32),
+      render: () => ({ status: 202, contentType: 'application/json', body: Buffer.from('{}') }),
+    };
+    const accept = (given: Partial<typeof claim> & { keptFor?: number } = {}) => {
+      const request = requestContext({ claim: { ...claim, ...given } });
+      return pipelineOf('in')
+        .accept(received(nativeBatch(1)), request)
+        .then(() => request);
+    };
+    for (const given of [{}, { key: '\0k', keptFor: 600_000 }]) {
+      other.behave('retryable');
+      await t.rejects(accept(given), { code: 'test_retryable' });
+      t.same([queue.batches.length, other.batches.length], [0, 0], 'no answer is kept');
+      other.behave('ok');
+      const request = await accept(given);
+      t.same([queue.batches.length, other.batches.length], [1, 1]);
+      t.ok(queue.requests.at(-1)?.answer);
+      t.notOk(other.requests.at(-1)?.answer, 'only the keeper gets the answer');
+      t.equal(request.isUsageEntered, true);
+      queue.batches.length = 0;
+      other.batches.length = 0;
+    }
+    t.same(keptBefore, [0, 0, 0, 0]);
+    const none = received(nativeBatch(1));
+    reject(none, 0, 'invalid_event', 'events[0]');
+    await pipelineOf('in').accept(
+      none,
+      requestContext({ claim: { ...claim, key: '\0k', keptFor: 600_000 } }),
+    );
+    t.equal(queue.batches.length, 0, 'an implicit key keeps no answer without items');
+  },
+);
+
 t.test('is retryable if one of several failures is', async (t) => {
   const parts = fakeParts();
   const a = createSink();
@@ -581,8 +644,7 @@ t.test('reports finished, aborted and queued work after a shutdown', async (t) =
     ?.host.service(HEALTH_REGISTRY)
     .register('other', () => ({}));
   const pipeline = pipelineOf('in');
-  const done = await pipeline.authenticate(aHead(), 'ingest:write', aTenant());
-  t.ok(done);
+  t.ok(await pipeline.admitRead(aHead(), aTenant()), 'a read is not counted');
   const first = await pipeline.admit(aHead(), aTenant());
   await pipeline.admit(aHead(), aTenant());
   t.equal(service.health(false).ready, true);

@@ -10,6 +10,8 @@ import { ingest } from '../../../src/http/ingest.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import { nativeProtocol } from '../../../src/http/native-protocol.ts';
 import { incomingOf } from '../../../src/http/receiver.ts';
+import type { Repeats } from '../../../src/http/repeats.ts';
+import { repeatsOf } from '../../../src/http/repeats.ts';
 import { requestDeadline } from '../../../src/http/request-deadline.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawOf } from '../../../src/model/batch.ts';
@@ -48,6 +50,7 @@ async function served(
   more: {
     pipeline?: (sink: Sink) => Partial<Pipeline>;
     inFlightBytes?: number;
+    repeats?: Repeats | undefined;
     readTimeout?: number;
     bodyRate?: BodyRate;
   } = {},
@@ -78,6 +81,7 @@ async function served(
     fallback: undefined,
     bytesInFlight: listeners.bytesInFlight,
     scanner: listeners.scanner,
+    repeats: more.repeats,
     clock: systemClock,
     logger: listeners.logger,
     refusals: { add: (_amount: number, labels?: Labels) => void refusals.push(labels?.code ?? '') },
@@ -603,6 +607,73 @@ t.test(
     t.equal(refused.json.code, 'invalid_request');
   },
 );
+
+t.test('claims the implicit key of a request to several exporters', async (t) => {
+  const ledger = memoryLedger();
+  let gate = Promise.resolve();
+  let entered = (): void => {};
+  const { url, sink } = await served(t, {
+    repeats: repeatsOf({ enabled: true, window: 600_000, max_entries: 100 }),
+    pipeline: (sink) => ({
+      idempotency: ledger,
+      branches: ['a', 'b'].map((exporterId) => ({ exporterId, consume: async () => {} })),
+      async accept(batch, request) {
+        entered();
+        await gate;
+        const sealed = await acceptInto(sink)(batch, request);
+        ledger.keep(sealed, request);
+        return sealed;
+      },
+    }),
+  });
+  const first = await post(url, events());
+  const again = await post(url, events());
+  t.strictSame(again.json, first.json);
+  t.equal(sink.batches.length, 1, 'a repetition reaches no exporter');
+  t.match(sink.requests[0]?.answer, { keptFor: 600_000, isUnclaimed: false });
+
+  const open = Promise.withResolvers<void>();
+  gate = open.promise;
+  const under = Promise.withResolvers<void>();
+  entered = under.resolve;
+  const waiting = post(url, events(2));
+  await under.promise;
+  const early = await post(url, events(2));
+  t.same(
+    [early.status, early.json.code, early.headers.get('retry-after')],
+    [503, 'unavailable', '1'],
+  );
+  open.resolve();
+  t.equal((await waiting).status, 202);
+  sink.behave('retryable');
+  t.equal((await post(url, events(3))).status, 503);
+  sink.behave('ok');
+  t.equal((await post(url, events(3))).status, 202, 'a failed request releases its claim');
+});
+
+t.test('takes a body that was compressed again later for the same request', async (t) => {
+  const ledger = memoryLedger();
+  const { url, sink } = await served(t, {
+    repeats: repeatsOf({ enabled: true, window: 600_000, max_entries: 100 }),
+    pipeline: () => ({ idempotency: ledger }),
+  });
+  const hashOf = async (body: Buffer, encoding = 'gzip') => {
+    t.equal((await post(url, body, { 'content-encoding': encoding })).status, 202);
+    return sink.requests.at(-1)?.answer?.requestHash.toString('hex');
+  };
+  const at = (time: number, count = 1) => {
+    const body = gzipSync(events(count));
+    body.writeUInt32LE(time, 4);
+    return body;
+  };
+  const expected = await hashOf(at(0));
+  for (const time of [1, 0x7fffffff, 0xffffffff]) t.equal(await hashOf(at(time)), expected);
+  t.not(await hashOf(at(1, 2)), expected);
+  t.not(await hashOf(events(), 'identity'), expected);
+  const flags = at(1);
+  flags.writeUInt8(flags.readUInt8(8) ^ 1, 8);
+  t.not(await hashOf(flags), expected, 'the other bytes of the header count');
+});
 
 t.test('releases the claim of a failed request', async (t) => {
   const ledger = memoryLedger();
