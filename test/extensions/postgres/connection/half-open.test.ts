@@ -1,5 +1,6 @@
 import dns from 'node:dns';
 import t from 'tap';
+import { holdOffAccepting } from '../../../../extensions/postgres/batches/accept-lock.ts';
 import { openPostgres } from '../../../../extensions/postgres/connection/pool.ts';
 import { openRedis } from '../../../../extensions/redis/connection.ts';
 import { systemClock } from '../../../../src/component/clock.ts';
@@ -45,6 +46,43 @@ t.test('a lookup that hangs holds up neither the start nor commands of Redis', a
   t.ok(Date.now() - began < 1000, `${Date.now() - began} ms`);
   await redis.close();
 });
+
+t.test(
+  'a process that is silent with the accept lock holds others up for a bounded time',
+  async (t) => {
+    const url = await server.database();
+    const open = async (queryTimeout: number) => {
+      const postgres = await openPostgres({
+        ...{ url, maxConnections: 1, queryTimeout, connectTimeout: 1000, tls: undefined },
+        ...{ clock: systemClock, logger: recordingLogger() },
+      });
+      t.teardown(() => postgres.close());
+      return postgres;
+    };
+    const [silent, other] = [await open(500), await open(20_000)];
+    let speak = (): void => {};
+    const isSilent = Promise.withResolvers<void>();
+    const step = silent.transaction(async (client) => {
+      await holdOffAccepting(client);
+      isSilent.resolve();
+      await new Promise<void>((resolve) => {
+        speak = resolve;
+      });
+      await client.query('SELECT 1');
+    });
+    const failed = t.rejects(step, { code: 'storage_failed' });
+    await isSilent.promise;
+    await other.transaction(holdOffAccepting);
+    speak();
+    await failed;
+    const { rows } = await other.query('SHOW idle_in_transaction_session_timeout');
+    t.same(
+      rows,
+      [{ idle_in_transaction_session_timeout: '10s' }],
+      'whatever the time-out of a statement is',
+    );
+  },
+);
 
 t.test('the server ends connections of a process that vanished', async (t) => {
   const postgres = await openPostgres({
