@@ -1,7 +1,7 @@
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import { ulid } from '../../../src/model/ulid.ts';
 import { DATABASE_NOW } from '../connection/database-clock.ts';
-import { row, rows } from '../connection/statement.ts';
+import { rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 
 const LEASE_MS = 20_000;
@@ -34,11 +34,14 @@ export type Holder = {
   crash(): void;
 };
 
-/** $1 id. Answers whether the row is new: then another process has released the leases, if there were any. */
+/** $1 id. No row if another process has released the leases. */
 const RENEW = `
+  UPDATE queue_holders SET expires_at = ${DATABASE_NOW} + ${LEASE_MS} WHERE id = $1 RETURNING id`;
+
+/** $1 id. */
+const ENTER = `
   INSERT INTO queue_holders (id, expires_at) VALUES ($1, ${DATABASE_NOW} + ${LEASE_MS})
-  ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at
-  RETURNING xmax = 0 AS is_new`;
+  ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at`;
 
 export async function becomeHolder(
   database: StoreDatabase,
@@ -50,17 +53,25 @@ export async function becomeHolder(
   let isClosed = false;
   let term = 0;
   let renewedAt: number | undefined;
-  let reapsFrom = 0;
+  /** When the first renewal after an outage succeeded. */
+  let returnedAt: number | undefined;
   let confirming: Promise<void> | undefined;
   const listeners: (() => void)[] = [];
 
   async function renew(): Promise<void> {
-    const asked = clock.now();
-    const renewed = await row<{ is_new: boolean }>(database, RENEW, [id]);
-    const isFirst = renewedAt === undefined;
-    if (since(renewedAt ?? asked) >= LEASE_MS) reapsFrom = clock.now() + GRACE_MS;
+    let asked = clock.now();
+    const renewed = await rows(database, RENEW, [id]);
+    if (renewed.length === 0) {
+      // Noted before the row is entered: the answer to that statement may be lost.
+      if (renewedAt !== undefined) lose();
+      asked = clock.now();
+      await database.query(ENTER, [id]);
+    }
+    if (renewedAt !== undefined && since(renewedAt) >= LEASE_MS) returnedAt = clock.now();
     renewedAt = asked;
-    if (isFirst || renewed?.is_new !== true) return;
+  }
+
+  function lose(): void {
     term++;
     logger.warn({}, 'Leases of this process were lost; its batches are delivered by others');
     for (const listener of listeners) listener();
@@ -94,7 +105,7 @@ export async function becomeHolder(
   async function beat(): Promise<void> {
     try {
       await renew();
-      if (clock.now() >= reapsFrom) await reap();
+      if (returnedAt === undefined || since(returnedAt) >= GRACE_MS) await reap();
     } catch (error) {
       logger.warn({ err: error }, 'Leases of this process could not be renewed');
     }
