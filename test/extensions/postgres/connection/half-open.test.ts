@@ -78,7 +78,7 @@ t.test(
     const { rows } = await other.query('SHOW idle_in_transaction_session_timeout');
     t.same(
       rows,
-      [{ idle_in_transaction_session_timeout: '10s' }],
+      [{ idle_in_transaction_session_timeout: '4s' }],
       'whatever the time-out of a statement is',
     );
   },
