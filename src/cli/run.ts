@@ -12,7 +12,7 @@ import { workerPart } from '../supervisor/parts.ts';
 import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
-import { EXIT } from './exit-status.ts';
+import { EXIT, exitStatusOf } from './exit-status.ts';
 import { placeFirstKey } from './first-key.ts';
 import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
@@ -128,7 +128,8 @@ class Daemon {
     }
     // A terminal sends SIGHUP to every process; the supervisor reloads its workers in order.
     events.onReload(channel === undefined ? () => this.#reload().catch(() => {}) : () => {});
-    const endings = [events.ended, this.#broken.promise, ...(channel ? [channel.gone] : [])];
+    const fatal = service.fatal.then(exitStatusOf);
+    const endings = [events.ended, this.#broken.promise, fatal, ...(channel ? [channel.gone] : [])];
     const status = await Promise.race(endings);
     logger.info({}, 'Stopping');
     return Promise.race([this.#stop(status), events.cutShort]);

@@ -3,6 +3,7 @@ import { type Capability, findOffer, type Offer, offer } from '../component/capa
 import { systemClock } from '../component/clock.ts';
 import type { Clock, Extension, Logger, Worker } from '../component/component.ts';
 import { ONLY_WORKER } from '../component/component.ts';
+import { FATAL } from '../component/fatal.ts';
 import type { Health, HealthReport } from '../component/health.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../component/health.ts';
 import type { ServiceConfig } from '../config/config.ts';
@@ -63,6 +64,8 @@ export type Service = {
   /** Reports a new configuration that is invalid: the running one stays, and the metric of reloads shows it. */
   reloadRefused(): void;
   health(verbose: boolean): HealthReport;
+  /** Resolves with the error that makes a component end the process. */
+  readonly fatal: Promise<Error>;
   /** Every extension that offers the capability, in the order of their start. */
   offers<T>(wanted: Capability<T>): { readonly id: string; readonly offer: T }[];
   /** The addresses and routes that are served. */
@@ -109,6 +112,7 @@ type Frame = {
   readonly health: Health;
   readonly ports: Ports;
   readonly edges: Edges;
+  readonly fatal: Promise<Error>;
   close(): Promise<void>;
   /** For one graph, whose receivers bind through these listeners. */
   environmentOf(ports: Ports): ComponentEnvironment;
@@ -140,12 +144,14 @@ function createFrame({
     grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
   };
   registerProcessMetrics(metrics, clock, version);
+  const fatal = Promise.withResolvers<Error>();
   // The first offer of a capability wins: given offers replace the service's own.
   const services = [
     ...(given.offers ?? []),
     offer(HEALTH, health),
     offer(HEALTH_REGISTRY, health),
     offer(QUEUE_REGISTRY, createQueues()),
+    offer(FATAL, (error) => fatal.resolve(error)),
   ];
   return {
     logger,
@@ -159,6 +165,7 @@ function createFrame({
     health,
     ports,
     edges: createEdges(metrics, root, clock),
+    fatal: fatal.promise,
     async close() {
       ports.grpc.close();
       await ports.http.close();
@@ -222,6 +229,7 @@ function runService(frame: Frame, config: ServiceConfig, running: Build): Servic
       state.isReloadGood = false;
     },
     health: (verbose) => frame.health.report(verbose),
+    fatal: frame.fatal,
     offers: (wanted) => offersOf(state.running, wanted),
     endpoints: () => [...frame.ports.http.served(), ...frame.ports.grpc.served()],
     metricsAddress: () => state.metricsServer?.address,
