@@ -19,7 +19,7 @@ export type DatabaseHealth = {
   };
 };
 
-/** What is known about the files of an open database: whether they are in their places, and sound. */
+/** Knows whether the files of an open database are in their places, and sound. */
 export class Condition implements ThreadEvents {
   readonly #options: DatabaseOptions;
   readonly #directory: OwnedDirectory;

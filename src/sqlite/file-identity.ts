@@ -27,7 +27,7 @@ export function movedOf(identities: FileIdentities): string | undefined {
   return undefined;
 }
 
-/** As `movedOf`, off the event loop: a file system that hangs delays nobody. */
+/** As `movedOf`, off the event loop: a file system that hangs delays no request. */
 export async function movedLater(identities: FileIdentities): Promise<string | undefined> {
   for (const [path, identity] of identities) {
     try {

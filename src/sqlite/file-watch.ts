@@ -44,7 +44,7 @@ export function watchFiles(options: FileWatchOptions): FileWatch {
     removed = new RemovedDataError(
       `${path} was removed or replaced while tracectl had it open: new data would be lost. Put the data directory back, or restore a backup, before the next start.`,
     );
-    logger.error({ path }, 'Data directory removed or replaced; stopping');
+    logger.error({ path, err: removed }, 'Data directory removed or replaced; stopping');
     onRemoved(removed);
   }
 

@@ -22,8 +22,8 @@ type Sums = readonly [number, number];
 
 /**
  * Looks for the first frame with a wrong checksum, and counts the frames of the same log behind it. SQLite ends the log
- * there without a word. Returns undefined if no commit is behind it: what a killed process was writing, or what it
- * rolled back, has no commit. After a power failure the commits may be such that no client was told of.
+ * there without an error. Returns undefined if no commit is behind it: frames that a killed process was writing, or
+ * that a transaction rolled back, have none. After a power failure the commits may be such that no client got an answer for.
  */
 export function logDamageIn(file: string, pageBytes: number): LogDamage | undefined {
   let log: number;

@@ -71,7 +71,7 @@ export type Failure = {
   readonly dataError?: DataError['code'] | undefined;
 };
 
-/** What opening a file found, and the changes that it made. */
+/** The damage that opening a file found, and the changes that it made. */
 export type Opening = {
   /** Where a damaged file was moved; undefined if the file was sound. */
   readonly corrupt: string | undefined;
