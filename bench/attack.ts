@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { connect, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { otlp } from './payloads.ts';
@@ -26,6 +27,7 @@ export async function attackMemory(print: Print, quick: boolean): Promise<void> 
       (s) => bodies(s, connections, true),
     ],
     [`${connections} gzip bombs of 1 GiB (OTLP)`, (s) => bombs(s, connections)],
+    ['20 valid bodies of 20 MiB, 4 at once', (s) => validBodies(s, 20)],
     [`${idle} idle connections`, (s) => idleConnections(s, idle)],
   ];
   for (const [name, attack] of attacks) {
@@ -126,6 +128,20 @@ async function bodies(server: Server, count: number, chunked: boolean): Promise<
   );
 }
 
+/** Valid bodies from clients that repeat a request after a refusal, until the store has all of them. */
+async function validBodies(server: Server, count: number): Promise<void> {
+  const bytes = request(server, nativeBody(4000), jsonHead);
+  let left = count;
+  const client = async (): Promise<void> => {
+    while (left > 0) {
+      left--;
+      while ((await exchange(server.port, bytes)) !== 202) await sleep(1000);
+    }
+  };
+  await Promise.all(Array.from({ length: 4 }, client));
+  await server.idle();
+}
+
 async function bombs(server: Server, count: number): Promise<void> {
   const bomb = gzipSync(Buffer.alloc(1024 * MIB), { level: 9 });
   const bytes = request(server, bomb, gzipHead);
@@ -146,14 +162,15 @@ async function idleConnections(server: Server, count: number): Promise<void> {
   for (const socket of sockets) socket.destroy();
 }
 
-/** Sends one request on a connection of its own and waits for the answer, or for the end of it. */
-async function exchange(port: number, bytes: Buffer): Promise<void> {
+/** Sends one request on a connection of its own. Resolves with the status; 0: the connection ended without one. */
+async function exchange(port: number, bytes: Buffer): Promise<number> {
   const socket = await dial(port);
-  if (socket === undefined) return;
+  if (socket === undefined) return 0;
   const answered = firstAnswer(socket);
   socket.write(bytes);
-  await answered;
+  const status = await answered;
   socket.destroy();
+  return status;
 }
 
 function dial(port: number): Promise<Socket | undefined> {
@@ -163,10 +180,11 @@ function dial(port: number): Promise<Socket | undefined> {
   });
 }
 
-function firstAnswer(socket: Socket): Promise<void> {
+/** Resolves with the status of the answer; 0: the connection ended without one. */
+function firstAnswer(socket: Socket): Promise<number> {
   return new Promise((resolve) => {
-    socket.once('data', () => resolve());
-    socket.once('close', () => resolve());
+    socket.once('data', (bytes) => resolve(Number(bytes.toString('latin1', 9, 12))));
+    socket.once('close', () => resolve(0));
     socket.setTimeout(120_000, () => socket.destroy());
   });
 }
@@ -209,8 +227,8 @@ function event(id: string, inputs = ''): string {
   return `{"id":"${id}","trace_id":"attack","operation":"finish","kind":"llm","status":"ok","inputs":"${inputs}"}`;
 }
 
-function nativeBody(): Buffer {
-  const text = 'word '.repeat(5200);
+function nativeBody(words = 5200): Buffer {
+  const text = 'word '.repeat(words);
   const all = Array.from({ length: 1000 }, (_, i) => event(`e${i}`, text));
   return Buffer.from(`{"events":[${all.join(',')}]}`);
 }

@@ -86,6 +86,12 @@ export function runs(count: number, inputBytes = 400): Payload {
   );
 }
 
+/**
+ * The `service.repeated_requests` of a daemon that gets pooled bodies: each request is hashed and remembered, as in
+ * production, and has expired when its bytes come again.
+ */
+export const POOLED_REPEATS = { window: '1ms' };
+
 /** The same few bodies over and over, where nothing reads the rows: compressing is dear. */
 export function pooled(payload: Payload, size: number): Payload {
   const bodies: Buffer[] = [];

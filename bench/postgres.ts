@@ -18,7 +18,7 @@ import { anObservation } from '../test/helper/batches.ts';
 import { postgresServer } from '../test/helper/postgres-server.ts';
 import { databaseOf } from '../test/helper/queue-database.ts';
 import { recordingLogger } from '../test/helper/settings.ts';
-import { batchWith } from '../test/helper/trace-database.ts';
+import { batchWith, GROUPS } from '../test/helper/trace-database.ts';
 import { cpuMicros } from './process-cost.ts';
 
 /**
@@ -79,7 +79,11 @@ async function measure(url: string, size: number): Promise<Map<string, Sample[]>
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   closing.push(() => client.end());
-  const traces = postgresTraces(databaseOf(postgres), { since: () => Number.MIN_SAFE_INTEGER });
+  const traces = postgresTraces(
+    databaseOf(postgres),
+    { since: () => Number.MIN_SAFE_INTEGER },
+    GROUPS,
+  );
   const { write } = traces;
   const ways: readonly Way[] = [
     { name: 'COPY', write: ({ observations }) => copy(client, observations.map(entryOf)) },

@@ -11,6 +11,7 @@ import {
   type Tree,
   total,
 } from '../test/e2e/daemon.ts';
+import { POOLED_REPEATS } from './payloads.ts';
 import { type Population, populate, populateOld } from './population.ts';
 
 /** A server under load: its process, its port, its key, and how to know that it has nothing left to do. */
@@ -64,7 +65,10 @@ export async function startAccepting(options: AcceptingOptions = {}): Promise<Se
       const { directory } = (extensions?.sqlite ?? {}) as { directory: string };
       Object.assign(extensions ?? {}, { 'sqlite/away': { directory: `${directory}-away` } });
       config.exporters = { sqlite: { store: 'sqlite/away' } };
-      Object.assign(service ?? {}, { extensions: ['sqlite', 'sqlite/away', 'health_check'] });
+      Object.assign(service ?? {}, {
+        extensions: ['sqlite', 'sqlite/away', 'health_check'],
+        repeated_requests: POOLED_REPEATS,
+      });
       if (options.isOpen === true) removeGuards(config);
       if (options.overGrpc === true) serveGrpc(config);
       if (options.redacts === true) addRedaction(config);
@@ -138,7 +142,8 @@ function lockDatabases(directory: string): DatabaseSync[] {
 }
 
 export async function startTracectl(options: DaemonOptions): Promise<Server> {
-  const daemon = await prepareDaemon(options);
+  const service = { repeated_requests: POOLED_REPEATS };
+  const daemon = await prepareDaemon({ config: { service }, ...options });
   await daemon.start();
   return serverOf(daemon);
 }

@@ -1,15 +1,15 @@
 import type { JobQueue, NewJob } from '../../src/bullmq/job-queue.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
-import type { SharedQueue, SharedQueueStorage } from '../../src/queue/shared-queue.ts';
+import type { SharedQueue, SharedQueueStorage, WorkLease } from '../../src/queue/shared-queue.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
 
 type SweeperOptions = {
   /** Name of the queue. */
   readonly name: string;
-  readonly queue: SharedQueue;
-  readonly jobs: JobQueue;
-  readonly storage: SharedQueueStorage;
-  readonly redis: RedisConnection;
+  readonly queue: Pick<SharedQueue, 'waitingFor'>;
+  readonly jobs: Pick<JobQueue, 'addAll' | 'recreateLost' | 'count'>;
+  readonly storage: Pick<SharedQueueStorage, 'withLease'>;
+  readonly redis: Pick<RedisConnection, 'state' | 'onState'>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Milliseconds. */
@@ -24,7 +24,8 @@ const PAGE = 500;
 
 /**
  * Adds jobs for batches that wait in the store without a job, because Redis was away or lost the job. Existing jobs
- * are left unchanged, so a needless sweep is cheap and harmless. One replica sweeps at a time.
+ * are left unchanged, so a needless sweep is cheap and harmless. One replica sweeps at a time, under a lease: a frozen
+ * one loses it.
  */
 export function startSweeper(options: SweeperOptions): Sweeper {
   const { name, storage, redis, clock, logger, interval } = options;
@@ -57,7 +58,9 @@ export function startSweeper(options: SweeperOptions): Sweeper {
   async function sweep(): Promise<void> {
     if (!redis.state().connected) return;
     try {
-      await storage.withAdvisoryLock(`sweep/${name}`, () => sweepOnce(options, () => isStopped));
+      await storage.withLease(`sweep/${name}`, (lease) =>
+        sweepOnce(options, lease, () => isStopped),
+      );
     } catch (error) {
       logger.warn({ err: error }, 'Sweep for lost jobs failed');
     }
@@ -74,19 +77,23 @@ export function startSweeper(options: SweeperOptions): Sweeper {
 }
 
 async function sweepOnce(
-  { queue, jobs, clock, logger }: SweeperOptions,
+  { queue, jobs, logger }: SweeperOptions,
+  lease: WorkLease,
   isStopped: () => boolean,
 ): Promise<void> {
-  const before = clock.now() - OVERDUE_MS;
   const known = await jobs.count();
   let seen = 0;
   for (let after = ''; !isStopped(); ) {
-    const ids = await queue.waitingSince(before, PAGE, after);
+    const ids = await queue.waitingFor(OVERDUE_MS, PAGE, after);
     const wanted = ids.map((batchId) => ({ batchId, data: { batch: batchId } }));
+    await lease.renew();
     await jobs.addAll(wanted);
     seen += ids.length;
     // Redis may have lost the list of BullMQ but not the jobs, which can then not be added again.
-    if ((await jobs.count()) < seen) await recreateLost(wanted, jobs, logger);
+    if ((await jobs.count()) < seen) {
+      await lease.renew();
+      await recreateLost(wanted, jobs, logger);
+    }
     after = ids.at(-1) ?? after;
     if (ids.length < PAGE) break;
     // If the first batches had a job already, the rest of the backlog has too.
@@ -98,7 +105,7 @@ async function sweepOnce(
 
 async function recreateLost(
   wanted: readonly NewJob[],
-  jobs: JobQueue,
+  jobs: SweeperOptions['jobs'],
   logger: Logger,
 ): Promise<void> {
   const recreated = await jobs.recreateLost(wanted);

@@ -32,6 +32,7 @@ export const API_CODES = {
   rate_limited: { status: 429, meaning: 'Too many wrong tokens from this address.' },
   headers_too_large: { status: 431, meaning: 'The headers exceed 16 KiB.' },
   unavailable: { status: 503, meaning: 'The store cannot be reached, or the service is stopping.' },
+  query_timeout: { status: 504, meaning: 'Finding the answer took too long. Ask for less.' },
 } as const;
 export type ApiCode = keyof typeof API_CODES;
 
@@ -68,6 +69,9 @@ export class ApiError extends Error {
 export function apiErrorOf(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
   if (error instanceof StoreError) return new ApiError(error.code, sentence(error.message));
+  if (error instanceof RetryableError && error.code === 'query_timeout') {
+    return new ApiError('query_timeout', sentence(error.message), { cause: error });
+  }
   if (error instanceof RetryableError) {
     const retryAfterMs = error.retryAfterMs ?? 1000;
     return new ApiError('unavailable', sentence(error.message), { retryAfterMs, cause: error });

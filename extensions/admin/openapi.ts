@@ -41,7 +41,7 @@ const WITH_BODY = [
   'unsupported_encoding',
 ] as const;
 const WITH_CREDENTIAL = ['unauthorized', 'rate_limited'] as const;
-const WITH_STORE = ['unavailable'] as const;
+const WITH_STORE = ['unavailable', 'query_timeout'] as const;
 
 /** The codes that an operation may answer: its own and the common ones. */
 function codesOf(operation: Operation): ApiCode[] {

@@ -1,8 +1,8 @@
 import { offer } from '../../src/component/capability.ts';
 import type { Extension, Settings } from '../../src/component/component.ts';
 import { deferred } from '../../src/component/deferred.ts';
-import { FATAL } from '../../src/component/fatal.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
+import { PROCESS_END } from '../../src/component/process-end.ts';
 import type { QueueStorage } from '../../src/queue/queue.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { registerDamage } from '../../src/sqlite/condition.ts';
@@ -26,6 +26,7 @@ export function createExtension(settings: Settings, config: FileStorageConfig): 
 
   return {
     async start() {
+      const processEnd = settings.host.service(PROCESS_END);
       open = await openDirectoryStorage({
         directory: config.directory,
         createDirectory: config.create_directory,
@@ -34,7 +35,7 @@ export function createExtension(settings: Settings, config: FileStorageConfig): 
         worker: settings.worker,
         clock,
         logger,
-        onRemoved: settings.host.service(FATAL),
+        onRemoved: () => processEnd.end('removed_data'),
       });
       const { isDamaged } = open;
       removeGauge = registerDamage(settings.metrics, settings.id, isDamaged);

@@ -3,15 +3,19 @@ import { findDeletedProjects, lockForAccept } from './batches/accept-lock.ts';
 import { acceptBatches, storeDelivered } from './batches/accepting.ts';
 import { readBatches } from './batches/batches.ts';
 import type { Postgres, PostgresTransaction } from './connection/pool.ts';
+import type { PostgresPools } from './connection/pools.ts';
 import type { PostgresClient, Question } from './connection/statement.ts';
 import type { UsageTimes } from './tenancy/usage.ts';
 
 /**
  * The database as the queues (queue/) and the traces (traces/) use it: connections, the raw batches that both keep
- * rows about, and the lock that holds off deletions while a transaction accepts data.
+ * rows about, and the lock that holds off deletions while a transaction accepts data. `query` and `transaction`
+ * have the time-out of deliveries, `transactionWithDeadline` has that of accepting.
  */
 export type StoreDatabase = PostgresClient &
   Pick<Postgres, 'transaction' | 'transactionWithDeadline'> & {
+    /** For single statements that a client's request waits for. */
+    readonly accepting: PostgresClient;
     /**
      * The first statement of a transaction that stores data of the projects: takes the accept lock until its end.
      * Answers the deleted ones among them; the others cannot be deleted before the transaction ends.
@@ -33,11 +37,15 @@ export type StoreDatabase = PostgresClient &
     readBatches(ids: readonly string[]): Promise<ReadonlyMap<string, SealedBatch>>;
   };
 
-export function storeDatabase(postgres: Postgres, usageTimes: UsageTimes): StoreDatabase {
-  const { query, transaction, transactionWithDeadline } = postgres;
+export function storeDatabase(
+  { accept, write }: Pick<PostgresPools, 'accept' | 'write'>,
+  usageTimes: UsageTimes,
+): StoreDatabase {
+  const { query, transaction } = write;
+  const { transactionWithDeadline } = accept;
   return {
-    ...{ query, transaction, transactionWithDeadline, lockForAccept },
-    deletedProjects: (projectIds) => findDeletedProjects(postgres, projectIds),
+    ...{ query, transaction, transactionWithDeadline, accepting: accept, lockForAccept },
+    deletedProjects: (projectIds) => findDeletedProjects(write, projectIds),
     async acceptBatches(client, batches) {
       await usageTimes.load(batches);
       return acceptBatches(client, batches, usageTimes.of);
@@ -46,6 +54,6 @@ export function storeDatabase(postgres: Postgres, usageTimes: UsageTimes): Store
       await usageTimes.load(batches);
       await storeDelivered(client, batches, usageTimes.of);
     },
-    readBatches: (ids) => readBatches(postgres, ids),
+    readBatches: (ids) => readBatches(write, ids),
   };
 }

@@ -12,8 +12,10 @@ import { SHARED_LEDGER } from '../../src/tenancy/shared-ledger.ts';
 import { readClientTls } from '../../src/tls/client.ts';
 import type { PostgresConfig } from './config.ts';
 import { assertMigrated, migrate } from './connection/migrate.ts';
-import type { Postgres, PostgresSettings } from './connection/pool.ts';
+import type { ConnectionSettings } from './connection/pool.ts';
 import { openPostgres } from './connection/pool.ts';
+import type { PostgresPools } from './connection/pools.ts';
+import { openPools } from './connection/pools.ts';
 import { MIGRATIONS } from './migrations/index.ts';
 import type { OpenPostgresStore } from './open-store.ts';
 import { openPostgresStore } from './open-store.ts';
@@ -25,7 +27,7 @@ import { openPostgresStore } from './open-store.ts';
  */
 export function createExtension(settings: Settings, config: PostgresConfig): Extension {
   const { id, host, metrics, logger } = settings;
-  let postgres: Postgres | undefined;
+  let postgres: PostgresPools | undefined;
   let open: OpenPostgresStore | undefined;
   let closers: (() => void)[] = [];
   const owner = `extension ${id}`;
@@ -42,29 +44,37 @@ export function createExtension(settings: Settings, config: PostgresConfig): Ext
   return {
     async start() {
       const connection = await connectionOf(settings, config);
-      const pool = await openPostgres(connection);
-      postgres = pool;
-      await prepare(pool, settings, config);
-      const opened = await openPostgresStore(pool, connection, settings, config);
+      await prepare(connection, settings, config);
+      const { max_connections: maxConnections, read_connections: readConnections } = config;
+      const timeouts = timeoutsOf(config);
+      const pools = await openPools({ ...connection, maxConnections, readConnections, timeouts });
+      postgres = pools;
+      const queryTimeout = timeouts.accept;
+      const opened = await openPostgresStore(
+        pools,
+        { ...connection, queryTimeout },
+        settings,
+        config,
+      );
       open = opened;
       closers = [
-        host.service(HEALTH_REGISTRY).register(id, () => healthOf(pool)),
+        host.service(HEALTH_REGISTRY).register(id, () => healthOf(pools)),
         metrics.gauge('tracectl_postgres_connections', 'Open connections to Postgres.', () => [
-          { value: pool.usage().open, labels: { extension: id } },
+          { value: pools.usage().open, labels: { extension: id } },
         ]),
       ];
     },
     async shutdown() {
       for (const close of closers) close();
       closers = [];
-      const [closing, pool] = [open, postgres];
+      const [closing, pools] = [open, postgres];
       open = undefined;
       postgres = undefined;
       // An outage must not fail the shutdown.
       await closing?.close().catch((error: unknown) => {
         logger.warn({ err: error }, 'Leases could not be released; they expire');
       });
-      await pool?.close();
+      await pools?.close();
     },
     offers: [
       offer(STORE, store),
@@ -84,9 +94,9 @@ const AWAY_MS = 1000;
  * A process that cannot reach Postgres is not ready, because other replicas may reach it. If Postgres answers and
  * rejects writes, it rejects those of every replica: the process stays ready and answers 503 until a write succeeds.
  */
-function healthOf(pool: Postgres): ComponentHealth {
-  const { open, waiting } = pool.usage();
-  const outage = pool.outage();
+function healthOf(pools: PostgresPools): ComponentHealth {
+  const { open, waiting } = pools.usage();
+  const outage = pools.outage();
   return {
     healthy: outage === undefined,
     ...(outage?.isAway === true && outage.lasts >= AWAY_MS ? { ready: false } : {}),
@@ -97,25 +107,30 @@ function healthOf(pool: Postgres): ComponentHealth {
 
 async function connectionOf(
   { logger, clock }: Settings,
-  { url, max_connections: maxConnections, connect_timeout, query_timeout, tls }: PostgresConfig,
-): Promise<PostgresSettings> {
-  const timeouts = { connectTimeout: connect_timeout, queryTimeout: query_timeout };
-  return {
-    url,
-    maxConnections,
-    ...timeouts,
-    tls: tls && (await readClientTls(tls)),
-    clock,
-    logger,
-  };
+  { url, connect_timeout: connectTimeout, tls }: PostgresConfig,
+): Promise<ConnectionSettings> {
+  return { url, connectTimeout, tls: tls && (await readClientTls(tls)), clock, logger };
 }
 
+function timeoutsOf({ timeouts, query_timeout }: PostgresConfig): PostgresConfig['timeouts'] {
+  return { ...timeouts, accept: query_timeout ?? timeouts.accept };
+}
+
+/** A migration may write every row of a table, and of processes that start together all but one wait for it. */
+const MIGRATION_MS = 3_600_000;
+
 async function prepare(
-  postgres: Postgres,
+  connection: ConnectionSettings,
   { logger }: Settings,
   { migrate: mode }: PostgresConfig,
 ): Promise<void> {
-  if (mode === 'off') return assertMigrated(postgres, MIGRATIONS);
-  const applied = await migrate(postgres, MIGRATIONS);
-  if (applied.length > 0) logger.info({ applied }, 'Tables in Postgres brought up to date');
+  const queryTimeout = MIGRATION_MS;
+  const postgres = await openPostgres({ ...connection, maxConnections: 1, queryTimeout });
+  try {
+    if (mode === 'off') return await assertMigrated(postgres, MIGRATIONS);
+    const applied = await migrate(postgres, MIGRATIONS);
+    if (applied.length > 0) logger.info({ applied }, 'Tables in Postgres brought up to date');
+  } finally {
+    await postgres.close();
+  }
 }

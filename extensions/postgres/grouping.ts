@@ -1,5 +1,14 @@
-import type { Clock } from '../../src/component/component.ts';
+import type { Clock, Logger } from '../../src/component/component.ts';
+import { WaitTimeout, waitAtMost } from '../../src/component/waits.ts';
 import { RetryableError } from '../../src/model/errors.ts';
+
+/** The bound of a group, and what a log line about it names. */
+export type GroupBound = {
+  readonly name: string;
+  readonly ms: number;
+  readonly clock: Clock;
+  readonly logger: Logger;
+};
 
 export type GroupLimits = {
   /** Calls of one group. */
@@ -11,6 +20,11 @@ export type GroupLimits = {
    * group, up to `most` in flight. Without it groups follow each other, and calls take effect in order.
    */
   readonly slow?: { readonly clock: Clock; readonly afterMs: number; readonly most: number };
+  /**
+   * A group that exceeds it is abandoned: its calls reject with a `WaitTimeout`, the calls behind it form the next
+   * group, and its late result is ignored.
+   */
+  readonly bound: GroupBound;
 };
 
 /** The outcome of a call that fails although other calls of its group succeed. */
@@ -25,11 +39,15 @@ export class Failed {
 /**
  * Carries out calls in groups: calls that arrive while a group is in flight form the next one. A group that rejects
  * fails all its calls; a `RetryableError` also fails the calls that wait behind it, because they have waited as long.
+ * `carryOut` changes nothing in memory once the signal is aborted.
  */
 export function grouped<Call, Result>(
   limits: GroupLimits,
   weigh: (call: Call) => number,
-  carryOut: (calls: readonly Call[]) => Promise<readonly (Result | Failed)[]>,
+  carryOut: (
+    calls: readonly Call[],
+    abandoned: AbortSignal,
+  ) => Promise<readonly (Result | Failed)[]>,
 ): (call: Call) => Promise<Result> {
   type Waiting = {
     readonly call: Call;
@@ -66,7 +84,7 @@ export function grouped<Call, Result>(
       const group = nextGroup();
       const endWatch = watchForSlowness();
       try {
-        const results = await carryOut(group.map(({ call }) => call));
+        const results = await bounded(group.map(({ call }) => call));
         for (const [i, { resolve, reject }] of group.entries()) {
           const result = results[i];
           if (result === undefined) reject(new Error('a call of a group has no result'));
@@ -75,7 +93,7 @@ export function grouped<Call, Result>(
         }
       } catch (error) {
         for (const { reject } of group) reject(error);
-        if (!(error instanceof RetryableError)) continue;
+        if (!(error instanceof RetryableError) || error instanceof WaitTimeout) continue;
         for (const { reject } of waiting) reject(error);
         waiting = [];
       } finally {
@@ -83,6 +101,18 @@ export function grouped<Call, Result>(
       }
     }
     inFlight--;
+  }
+
+  async function bounded(calls: readonly Call[]): Promise<readonly (Result | Failed)[]> {
+    const { name, ms, clock, logger } = limits.bound;
+    return waitAtMost(clock, name, ms, (abandoned) => {
+      const onAbandon = (): void => {
+        const fields = { wait: name, boundMs: ms, calls: calls.length };
+        logger.error(fields, 'Group exceeded its bound and was abandoned');
+      };
+      abandoned.addEventListener('abort', onAbandon);
+      return carryOut(calls, abandoned);
+    });
   }
 
   function watchForSlowness(): () => void {

@@ -1,4 +1,4 @@
-import { Background, inSteps, type Steps } from '../../src/component/background.ts';
+import { Background, type Steps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
@@ -15,7 +15,8 @@ import type { Postgres } from './connection/pool.ts';
 import { rows } from './connection/statement.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import type { PostgresCounters } from './tenancy/counters.ts';
-import { sumUpStep } from './tenancy/usage.ts';
+import { sumUpStep } from './tenancy/ledger-sums.ts';
+import { leasedSteps, workLeases } from './work-leases.ts';
 
 /** How often deleted projects and free batches are looked for. */
 const INTERVAL_MS = 5_000;
@@ -32,6 +33,9 @@ const FREE_MS = 26 * 3_600_000;
 const PAUSE_MS = 5;
 /** Rows that one step removes. */
 const STEP = 1000;
+
+/** Renews the lease of housekeeping with everything that it does; see work-leases.ts. */
+type Database = Pick<Postgres, 'query' | 'transaction'>;
 
 export type PostgresHousekeepingParts = {
   readonly postgres: Postgres;
@@ -64,31 +68,34 @@ export type PostgresHousekeeping = {
 export function postgresHousekeeping(parts: PostgresHousekeepingParts): PostgresHousekeeping {
   const { queues, clock, logger } = parts;
   const keeper = new Keeper(parts);
-  const step = inSteps(() => keeper.work());
+  const leases = workLeases(parts.postgres, clock, logger);
+  const work = leasedSteps(leases, 'housekeeping', parts, (database) => keeper.work(database));
   const background = new Background({
     clock,
     logger,
     everyMs: INTERVAL_MS,
     betweenMs: PAUSE_MS,
     failure: 'Housekeeping step failed; it is retried',
-    step: async () => {
-      let hasMore = false;
-      await queues.withAdvisoryLock('housekeeping', async () => {
-        hasMore = await step();
-      });
-      return hasMore;
-    },
+    step: () => work.step(),
   });
   background.wake();
   return {
     wake: () => background.wake(),
     async finish() {
-      await background.finish();
-      keeper.expireNow();
-      await background.finish();
+      work.waitForLease(true);
+      try {
+        await background.finish();
+        keeper.expireNow();
+        await background.finish();
+      } finally {
+        work.waitForLease(false);
+      }
       await queues.refresh();
     },
-    close: () => background.close(),
+    async close() {
+      await background.close();
+      await work.close();
+    },
     crash: () => background.stop(),
   };
 }
@@ -113,50 +120,50 @@ class Keeper {
     this.#waitsForPartitions = false;
   }
 
-  async *work(): Steps {
-    const { counters, postgres, clock } = this.#parts;
-    yield* repeat(() => counters.endOverdue());
-    yield* this.#removeDeleted();
+  async *work(database: Database): Steps {
+    const { counters, clock } = this.#parts;
+    yield* repeat(() => counters.endOverdue(database));
+    yield* this.#removeDeleted(database);
     const now = clock.now();
     if (isDue(this.#expiredAt, EXPIRE_MS, now)) {
-      yield* this.#expire();
-      yield* repeat(() => sumUpStep(postgres, now));
+      yield* this.#expire(database);
+      yield* repeat(() => sumUpStep(database, now));
       this.#expiredAt = now;
     }
     if (isDue(this.#partitionedAt, PARTITIONS_MS, now)) {
       // Noted first: a failure must not keep the following steps from running next time.
       this.#partitionedAt = now;
-      await ensurePartitions(postgres, now);
+      await ensurePartitions(database, now);
       yield;
-      await dropOldPartitions(postgres, now, this.#removed('retention'));
+      await dropOldPartitions(database, now, this.#removed('retention'));
       yield;
     }
-    yield* this.#removeFreeBatches();
+    yield* this.#removeFreeBatches(database);
   }
 
-  async *#removeFreeBatches(): Steps {
-    const { postgres, clock } = this.#parts;
+  async *#removeFreeBatches(database: Database): Steps {
+    const { clock } = this.#parts;
     const removed = this.#removed('retention');
     const notedBefore = this.#waitsForPartitions ? clock.now() - FREE_MS : Number.MAX_SAFE_INTEGER;
-    yield* repeat(() => removeFreeBatchesStep(postgres, notedBefore, removed));
-    if (this.#waitsForPartitions) yield* walkBatches(postgres, clock, removed);
-    else yield* walkAllBatches(postgres, removed);
+    yield* repeat(() => removeFreeBatchesStep(database, notedBefore, removed));
+    if (this.#waitsForPartitions) yield* walkBatches(database, clock, removed);
+    else yield* walkAllBatches(database, removed);
     this.#waitsForPartitions = true;
   }
 
-  async *#removeDeleted(): Steps {
-    const { postgres, queues, retention, clock, logger } = this.#parts;
+  async *#removeDeleted(database: Database): Steps {
+    const { queues, retention, clock, logger } = this.#parts;
     const removed = this.#removed('project_deleted');
     const deleted = await rows<{ project: string }>(
-      postgres,
+      database,
       'SELECT project FROM deleted_projects WHERE NOT is_purged',
     );
     for (const { project } of deleted) {
-      yield* repeat(() => queues.removeStep(project));
-      yield* repeat(() => removeProjectStep(postgres, project, clock.now(), removed));
-      yield* repeat(() => this.#deleteStep('rejections', 'project = $1', [project]));
-      yield* repeat(() => this.#deleteStep('api_keys', 'project = $1', [project]));
-      await postgres.query('UPDATE deleted_projects SET is_purged = true WHERE project = $1', [
+      yield* repeat(() => queues.removeStep(database, project));
+      yield* repeat(() => removeProjectStep(database, project, clock.now(), removed));
+      yield* repeat(() => deleteStep(database, 'rejections', 'project = $1', [project]));
+      yield* repeat(() => deleteStep(database, 'api_keys', 'project = $1', [project]));
+      await database.query('UPDATE deleted_projects SET is_purged = true WHERE project = $1', [
         project,
       ]);
       retention.forgetDeleted(project);
@@ -165,34 +172,35 @@ class Keeper {
     }
   }
 
-  async *#expire(): Steps {
-    const { postgres, queues, retention, clock, rejectionsMaxAge } = this.#parts;
-    const projects = await rows<{ id: string }>(postgres, 'SELECT id FROM projects');
+  async *#expire(database: Database): Steps {
+    const { queues, retention, clock, rejectionsMaxAge } = this.#parts;
+    const projects = await rows<{ id: string }>(database, 'SELECT id FROM projects');
     const windows = projects
       .map(({ id }): [string, number] => [id, retention.since(id)])
       .filter(([, since]) => since !== Number.MIN_SAFE_INTEGER);
     for (const [project, since] of windows) {
-      yield* repeat(() => queues.expireStep(project, since));
+      yield* repeat(() => queues.expireStep(database, project, since));
     }
     const removed = this.#removed('retention');
-    for (const [project, since] of await dueProjects(postgres, windows)) {
-      yield* repeat(() => expireTracesStep(postgres, project, since, clock.now(), removed));
+    for (const [project, since] of await dueProjects(database, windows)) {
+      yield* repeat(() => expireTracesStep(database, project, since, clock.now(), removed));
     }
     const before = clock.now() - rejectionsMaxAge;
-    yield* repeat(() => this.#deleteStep('rejections', 'at < $1', [before]));
+    yield* repeat(() => deleteStep(database, 'rejections', 'at < $1', [before]));
   }
+}
 
-  async #deleteStep(
-    table: 'rejections' | 'api_keys',
-    where: string,
-    values: readonly unknown[],
-  ): Promise<boolean> {
-    const { rows: removed } = await this.#parts.postgres.query(
-      `DELETE FROM ${table} WHERE n IN (SELECT n FROM ${table} WHERE ${where} LIMIT ${STEP}) RETURNING 1`,
-      values,
-    );
-    return removed.length === STEP;
-  }
+async function deleteStep(
+  database: Database,
+  table: 'rejections' | 'api_keys',
+  where: string,
+  values: readonly unknown[],
+): Promise<boolean> {
+  const { rows: removed } = await database.query(
+    `DELETE FROM ${table} WHERE n IN (SELECT n FROM ${table} WHERE ${where} LIMIT ${STEP}) RETURNING 1`,
+    values,
+  );
+  return removed.length === STEP;
 }
 
 function isDue(last: number | undefined, everyMs: number, now: number): boolean {

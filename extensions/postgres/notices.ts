@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '../../src/component/component.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
+import type { NoticeSettings } from './connection/listener.ts';
 import { listen } from './connection/listener.ts';
-import type { PostgresSettings } from './connection/pool.ts';
 import type { PostgresClient } from './connection/statement.ts';
 
 type ChangedKind = 'organization' | 'project' | 'key';
@@ -23,7 +23,7 @@ export function notices(): {
    * `tenancy` is open are applied then.
    */
   listen(
-    settings: PostgresSettings,
+    settings: NoticeSettings,
     clock: Clock,
     tenancy: Promise<Tenancy>,
   ): Promise<{ close(): Promise<void> }>;

@@ -5,13 +5,16 @@ import type { Tenancy, TenancyConfig } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
 import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import { ensurePartitions } from './batches/partitions.ts';
-import type { Postgres, PostgresSettings } from './connection/pool.ts';
+import type { PostgresConfig } from './config.ts';
+import type { NoticeSettings } from './connection/listener.ts';
+import type { PostgresPools } from './connection/pools.ts';
 import { storeDatabase } from './database.ts';
 import { postgresHousekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import { openQueues } from './queue/storage.ts';
 import { postgresCounters } from './tenancy/counters.ts';
+import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
@@ -31,16 +34,17 @@ export type OpenPostgresStore = {
 
 /** Opens the store in tables that are up to date. `connection`: how notices of other processes are heard. */
 export async function openPostgresStore(
-  postgres: Postgres,
-  connection: PostgresSettings,
+  pools: PostgresPools,
+  connection: NoticeSettings,
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
-  config: TenancyConfig,
+  config: TenancyConfig & Pick<PostgresConfig, 'group_timeout'>,
 ): Promise<OpenPostgresStore> {
   const { clock, logger, metrics } = settings;
-  const database = storeDatabase(postgres, usageTimes(postgres, clock));
-  const counters = postgresCounters(postgres, clock, logger);
+  const groups = { ms: config.group_timeout, clock, logger };
+  const database = storeDatabase(pools, usageTimes(pools.accept, clock));
+  const counters = postgresCounters(pools, clock, logger);
   const changes = notices();
-  const rows = postgresRows(postgres, changes.notify);
+  const rows = postgresRows(pools, changes.notify);
   const opening = Promise.withResolvers<Tenancy>();
   const listening = await changes.listen(connection, clock, opening.promise);
   opening.resolve(openTenancy(rows, settings, config, counters.verify));
@@ -50,35 +54,41 @@ export async function openPostgresStore(
   });
   const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
   // Before the first batch: a row of today in the default partition prevents the partition of today.
-  await ensurePartitions(postgres, clock.now(), 0).catch((error: unknown) => {
+  await ensurePartitions(pools.housekeeping, clock.now(), 0).catch((error: unknown) => {
     logger.warn({ err: error }, 'Partition of today could not be created yet');
   });
-  const queues = await openQueues(database, clock, logger);
+  const queues = await openQueues(database, clock, logger, groups.ms);
   const keeper = postgresHousekeeping({
-    ...{ postgres, queues, counters, retention, clock, logger, metrics },
+    ...{ postgres: pools.housekeeping, queues, counters, retention, clock, logger, metrics },
     rejectionsMaxAge: config.rejections.max_age,
   });
+  const sums = ledgerSums(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
-    traces: postgresTraces(database, retention),
+    traces: postgresTraces(database, retention, groups, pools.read),
     openQueue: queues.openQueue,
   };
   return {
     store,
     queues,
-    ledger: sharedLedger(postgres, clock),
+    ledger: sharedLedger(pools, clock),
     first: tenancy.first,
-    finish: () => keeper.finish(),
+    async finish() {
+      await sums.finish();
+      await keeper.finish();
+    },
     async close() {
       await listening.close();
       await keeper.close();
+      await sums.close();
       await counters.close();
       await tenancy.close();
       await queues.close();
     },
     async crash() {
       keeper.crash();
+      sums.stop();
       tenancy.crash();
       queues.crash();
       await listening.close();

@@ -2,8 +2,8 @@ import { resolve } from 'node:path';
 import { offer } from '../../src/component/capability.ts';
 import type { Extension, Settings } from '../../src/component/component.ts';
 import { deferred } from '../../src/component/deferred.ts';
-import { FATAL } from '../../src/component/fatal.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
+import { PROCESS_END } from '../../src/component/process-end.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
 import { registerDamage } from '../../src/sqlite/condition.ts';
 import { DATA_DIRECTORY, type DataDirectory } from '../../src/store/data-directory.ts';
@@ -35,7 +35,8 @@ export function createExtension(settings: Settings, config: SqliteConfig): Exten
 
   return {
     async start() {
-      parts = await openSqliteStore(settings, config, settings.host.service(FATAL));
+      const processEnd = settings.host.service(PROCESS_END);
+      parts = await openSqliteStore(settings, config, () => processEnd.end('removed_data'));
       removeGauge = registerDamage(settings.metrics, settings.id, parts.isDamaged);
       settings.host.service(HEALTH_REGISTRY).register(settings.id, parts.health);
     },

@@ -1,5 +1,4 @@
 import type { Logger, Settings } from '../../src/component/component.ts';
-import type { RemovedDataError } from '../../src/model/errors.ts';
 import type { DatabaseHealth } from '../../src/sqlite/condition.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import { openDatabase } from '../../src/sqlite/database.ts';
@@ -48,7 +47,7 @@ export async function salvageSqliteStore(
 export async function openSqliteStore(
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
-  onRemoved: (error: RemovedDataError) => void = () => undefined,
+  onRemoved: () => void = () => undefined,
 ): Promise<OpenSqliteStore> {
   const { clock, logger } = settings;
   const database = await openDatabase<typeof import('./operations.ts')>({

@@ -1,6 +1,7 @@
 import type { Clock, Logger } from '../../src/component/component.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { windowAt } from '../../src/model/usage-window.ts';
+import type { RebuildWatch } from '../../src/tenancy/rebuild-watch.ts';
 import type { LedgerSums, SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import type { KeyName, RunScript } from './scripts.ts';
 import { counterKeys, EPOCH, INSTALL } from './scripts.ts';
@@ -30,8 +31,9 @@ export function epochs(options: {
   readonly ledger: SharedLedger;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly watch: RebuildWatch;
 }): Epochs {
-  const { run, key, ledger, clock, logger } = options;
+  const { run, key, ledger, clock, logger, watch } = options;
   const inForce = new Map<string, Promise<number>>();
   const known = new Set<string>();
   const rebuiltAt = new Map<string, number>();
@@ -55,6 +57,10 @@ export function epochs(options: {
       );
     }
     rebuiltAt.set(organizationId, now);
+    return watch.attempt(() => rebuildNow(organizationId, now));
+  }
+
+  async function rebuildNow(organizationId: string, now: number): Promise<number> {
     // In this order: counters that are installed after the second read belong to an epoch that began after the first.
     const newest = await ledger.newestEpoch(organizationId);
     const found = await installed(organizationId);

@@ -40,6 +40,13 @@ type Opening = {
 
 const REOPEN_MS = 1_000;
 
+/** Stays ready: the counters are lost for every replica. */
+const REBUILDING: ComponentHealth = {
+  healthy: false,
+  message:
+    'Lost quota counters are being rebuilt from the ledger. Requests are refused until then.',
+};
+
 const NOT_OPEN: ComponentHealth = { ready: false, message: 'The plan could not be read yet.' };
 
 export function openingOf(settings: Settings, config: QuotasConfig): Opening {
@@ -93,9 +100,12 @@ async function openParts(settings: Settings, config: QuotasConfig): Promise<Part
     store === undefined
       ? fixedAllowance(config)
       : await planAllowance(host.extension(store, STORE), config, settings);
-  const { counters, keys, redis, close } = openCounters(settings, config);
+  const { counters, keys, redis, isRebuilding, close } = openCounters(settings, config);
   const report = quotaReport(counters, allowance, metrics);
-  const health = redis === undefined ? report.health : () => healthIn(redis, report.health());
+  const health =
+    redis === undefined
+      ? report.health
+      : () => healthIn(redis, isRebuilding() ? REBUILDING : report.health());
   return { counters, keys, allowance, report, health, close };
 }
 
@@ -103,11 +113,14 @@ async function openParts(settings: Settings, config: QuotasConfig): Promise<Part
 function openCounters(
   { host, clock, logger }: Settings,
   { store = '', storage, counters: redisId, edge }: QuotasConfig,
-): Pick<Parts, 'counters' | 'keys' | 'close'> & { readonly redis: RedisConnection | undefined } {
+): Pick<Parts, 'counters' | 'keys' | 'close'> & {
+  readonly redis: RedisConnection | undefined;
+  isRebuilding(): boolean;
+} {
   if (redisId === undefined) {
     const counters = host.extension(storage ?? store, USAGE_COUNTERS);
     const keys = keyLimits(edge, clock);
-    return { counters, keys, redis: undefined, close: async () => {} };
+    return { counters, keys, redis: undefined, isRebuilding: () => false, close: async () => {} };
   }
   const redis = host.extension(redisId, REDIS);
   const ledger = host.extension(store, SHARED_LEDGER);
@@ -119,6 +132,7 @@ function openCounters(
     counters,
     keys,
     redis,
+    isRebuilding: counters.isRebuilding,
     async close() {
       await Promise.all([counters.close(), keys.close()]);
     },

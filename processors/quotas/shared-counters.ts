@@ -8,6 +8,7 @@ import type {
   Reservation,
   UsageCounters,
 } from '../../src/tenancy/contract.ts';
+import { rebuildWatch } from '../../src/tenancy/rebuild-watch.ts';
 import type { SharedLedger } from '../../src/tenancy/shared-ledger.ts';
 import { epochs } from './epochs.ts';
 import type { KeyName, RunScript } from './scripts.ts';
@@ -23,7 +24,11 @@ import { Settlements } from './settlements.ts';
  *
  * If Redis or the ledger cannot be reached the request is refused (503).
  */
-export type SharedCounters = UsageCounters & { close(): Promise<void> };
+export type SharedCounters = UsageCounters & {
+  /** Whether requests have been refused for some time because lost counters are not rebuilt yet. */
+  isRebuilding(): boolean;
+  close(): Promise<void>;
+};
 
 type SharedCountersOptions = {
   readonly run: RunScript;
@@ -47,7 +52,8 @@ const ORGANIZATION = 'o';
 
 export function sharedCounters(options: SharedCountersOptions): SharedCounters {
   const { run, key, clock } = options;
-  const known = epochs(options);
+  const watch = rebuildWatch(clock, options.logger);
+  const known = epochs({ ...options, watch });
   const { organizations } = known;
   const settlements = new Settlements({ ...options, organizations });
 
@@ -107,7 +113,11 @@ export function sharedCounters(options: SharedCountersOptions): SharedCounters {
       }
       throw rebuilding();
     },
-    close: () => settlements.close(),
+    isRebuilding: watch.isLate,
+    async close() {
+      watch.close();
+      await settlements.close();
+    },
   };
 }
 

@@ -21,24 +21,26 @@ export const Cause = {
  */
 export const SPACING = 256;
 
+const NO_ENTRIES = new Float64Array(0);
+
 /** Places in a body at which something may have to be redacted. */
 export class Candidates {
-  /** A place and its cause in one number: `position * 256 + cause`. */
-  #entries = new Float64Array(64);
+  /** A place and its cause in one number: `position * 256 + cause`. Most bodies have none. */
+  #entries = NO_ENTRIES;
   #count = 0;
   /** Where `has` goes on. */
   #next = 0;
-  readonly #lastOfCause = new Float64Array(256).fill(-SPACING);
+  readonly #lastOfCause = new Map<number, number>();
 
   get count(): number {
     return this.#count;
   }
 
   add(position: number, cause: number): void {
-    if (position - (this.#lastOfCause[cause] ?? 0) < SPACING) return;
-    this.#lastOfCause[cause] = position;
+    if (position - (this.#lastOfCause.get(cause) ?? -SPACING) < SPACING) return;
+    this.#lastOfCause.set(cause, position);
     if (this.#count === this.#entries.length) {
-      const larger = new Float64Array(this.#count * 2);
+      const larger = new Float64Array(Math.max(64, this.#count * 2));
       larger.set(this.#entries);
       this.#entries = larger;
     }

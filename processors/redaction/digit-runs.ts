@@ -1,43 +1,4 @@
-import { type Candidates, Cause } from './candidates.ts';
-
-/**
- * Finds long runs of digits and capitals: a card, an IBAN or the id of an AWS key looks like one from afar. A run
- * has at least 13 bytes, so it covers four bytes at a multiple of 8 and four bytes beside them.
- *
- *   every second word of four bytes ─▶ no small letter in it and in a neighbour ─▶ the run around it ─▶ candidate
- */
-export function findRuns(bytes: Buffer, start: number, end: number, candidates: Candidates): void {
-  const shift = bytes.byteOffset & 3;
-  const words = new Int32Array(bytes.buffer, bytes.byteOffset - shift, (bytes.length + shift) >> 2);
-  const last = Math.min(words.length, (end + shift + 3) >> 2);
-  let word = nextWord(words, ((start + shift) >> 2) & ~1, last);
-  for (; word < last; word = nextWord(words, word + 2, last)) {
-    const at = 4 * word - shift;
-    if (isCandidate(bytes, Math.max(0, at))) candidates.add(Math.max(start, at), Cause.RUN);
-  }
-}
-
-/**
- * The next word that may be in a run; `end` if there is none. Nothing is called within the loop: V8 would load
- * the array's address again for each word, which takes three times as long.
- */
-function nextWord(words: Int32Array, start: number, end: number): number {
-  for (let i = start; i < end; i += 2) {
-    const word = words[i] as number;
-    if (((word ^ (word << 1)) & ONE_OF_TWO) !== ONE_OF_TWO) continue;
-    const before = words[i - 1] ?? 0;
-    if (((before ^ (before << 1)) & ONE_OF_TWO) === ONE_OF_TWO) return i;
-    const behind = words[i + 1] ?? 0;
-    if (((behind ^ (behind << 1)) & ONE_OF_TWO) === ONE_OF_TWO) return i;
-  }
-  return end;
-}
-
-/**
- * The bytes 0x20 to 0x5f, which are digits, capitals and punctuation, have one of the bits 0x20 and 0x40. Small
- * letters have both.
- */
-const ONE_OF_TWO = 0x40404040;
+/** Runs of digits and capitals: a card, an IBAN or the id of an AWS key looks like one from afar. */
 
 const DIGIT = 1;
 const CAPITAL = 2;
@@ -57,10 +18,10 @@ const REACH = 41;
 const LETTER_A = 0x41;
 
 /**
- * Whether the run around `at` has 13 digits with at most one separator between two, or 15 characters with two
- * capitals and two digits in a row, or with a capital `A`, two more and another `A`.
+ * Whether the run around `at`, which byte-scanner.ts found, has 13 digits with at most one separator between two,
+ * or 15 characters with two capitals and two digits in a row, or with a capital `A`, two more and another `A`.
  */
-function isCandidate(bytes: Buffer, at: number): boolean {
+export function isLongRun(bytes: Buffer, at: number): boolean {
   let start = at;
   while (start > 0 && at - start < REACH && KIND[bytes[start - 1] as number] !== 0) start--;
   let end = at;

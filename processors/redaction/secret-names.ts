@@ -9,6 +9,10 @@ export type SecretNames = {
   readonly source: string;
   /** The ends of names as UTF-8 bytes read as Latin-1; what is not ASCII may also be a JSON escape. */
   readonly byteSource: string;
+  /** The last two bytes of every name, or the last one if the other may be any, read as Latin-1. */
+  readonly byteEnds: readonly string[];
+  /** False if no name ends in front of `end`; a true need not be one. */
+  mayEnd(bytes: Buffer, end: number): boolean;
 };
 
 export type NameMatch = {
@@ -29,6 +33,9 @@ export function secretNames(groups: readonly (readonly string[])[]): SecretNames
   const tails = entries.map(({ group, name }) => {
     return { group, pattern: new RegExp(`(?:${sourceOf(name, quoted)})$`, 'i') };
   });
+  const lastWords = [
+    ...new Set(entries.map(({ name }) => wordsOf(name).at(-1)?.toLowerCase() ?? '')),
+  ].map((word) => Buffer.from(word));
   const known = new Map<string, NameMatch | undefined>();
   const matchOf = (name: string): NameMatch | undefined => {
     for (const { group, pattern } of tails) {
@@ -48,6 +55,8 @@ export function secretNames(groups: readonly (readonly string[])[]): SecretNames
     },
     source: entries.map(({ name }) => sourceOf(name, quoted)).join('|') || NOTHING,
     byteSource: tailsSource(entries.map(({ name }) => name)) || NOTHING,
+    byteEnds: entries.flatMap(({ name }) => byteEndsOf(name)),
+    mayEnd: (bytes, end) => lastWords.some((word) => isWordBefore(bytes, end, word)),
   };
 }
 
@@ -74,8 +83,43 @@ const SEPARATOR = '[-_. ]?';
 
 /** Between the words of an entry there is a separator, or none as in `apiKey`. */
 function sourceOf(name: string, wordSource: (word: string) => string): string {
-  const words = name.split(/[-_. ]+/).filter((word) => word !== '');
-  return words.map(wordSource).join(SEPARATOR);
+  return wordsOf(name).map(wordSource).join(SEPARATOR);
+}
+
+function wordsOf(name: string): string[] {
+  return name.split(/[-_. ]+/).filter((word) => word !== '');
+}
+
+/** In both cases. A character that is not ASCII is its UTF-8, or an escape that ends with its last digits. */
+function byteEndsOf(name: string): string[] {
+  const characters = Array.from(wordsOf(name).at(-1) ?? '');
+  const last = characters.at(-1) ?? '';
+  if (last >= '\u0080') {
+    const code = last.charCodeAt(last.length - 1).toString(16);
+    return [Buffer.from(last).toString('latin1').slice(-2), ...casesOfBoth(code.slice(-2))];
+  }
+  const before = characters.at(-2);
+  return before === undefined || before >= '\u0080' ? casesOf(last) : casesOfBoth(before + last);
+}
+
+/** Compares ASCII letters without their case, and takes everything else for equal. */
+function isWordBefore(bytes: Buffer, end: number, word: Buffer): boolean {
+  for (let i = 1; i <= word.length; i++) {
+    const wanted = word[word.length - i] as number;
+    if (wanted < 0x61 || wanted > 0x7a) return true;
+    if (((bytes[end - i] as number) | 0x20) !== wanted) return false;
+  }
+  return true;
+}
+
+function casesOfBoth([first = '', second = '']: string): string[] {
+  return casesOf(first).flatMap((a) => casesOf(second).map((b) => a + b));
+}
+
+function casesOf(character: string): string[] {
+  return /[A-Za-z]/.test(character)
+    ? [character.toLowerCase(), character.toUpperCase()]
+    : [character];
 }
 
 function quoted(word: string): string {

@@ -16,6 +16,8 @@ export const EXIT = {
   fault: 70,
   /** A file of the store is damaged, and a start would lose its projects or keys. */
   damaged_data: 74,
+  /** Work of the process came to a standstill; only a restart helps. */
+  stalled: 75,
   /** The configuration is not valid. */
   configuration: 78,
 } as const;

@@ -9,12 +9,14 @@ export type Ending = {
   /** Resolves with an exit status when the process has to end at once: a second signal, or a slow stop after a fault. */
   readonly cutShort: Promise<number>;
   onReload(listener: () => void): void;
+  /** Ends the process with this status; it gets only a short time to stop, because its state is unknown. */
+  fail(status: number): void;
   close(): void;
 };
 
 /** npm forwards a Ctrl-C that the terminal sends as well: signals within this time count as one. */
 const SAME_SIGNAL_MS = 1_000;
-/** Limit for stopping after an uncaught exception, because the state of the process is unknown. */
+/** Limit for stopping after a fault, because the state of the process is unknown. */
 const FAULT_MS = 10_000;
 
 export function watchProcess(logger: ServiceLogger, now: () => number = Date.now): Ending {
@@ -33,10 +35,13 @@ export function watchProcess(logger: ServiceLogger, now: () => number = Date.now
       cutShort.resolve(128 + constants.signals[signal]);
     }
   };
+  const fail = (status: number) => {
+    ended.resolve(status);
+    faultTimer ??= setTimeout(() => cutShort.resolve(status), FAULT_MS);
+  };
   const onFault = (error: unknown) => {
     logger.error({ err: error }, 'Uncaught exception; stopping');
-    ended.resolve(EXIT.fault);
-    faultTimer ??= setTimeout(() => cutShort.resolve(EXIT.fault), FAULT_MS);
+    fail(EXIT.fault);
   };
   const onHangup = () => reload();
   process.on('SIGTERM', onStop).on('SIGINT', onStop).on('SIGHUP', onHangup);
@@ -47,6 +52,7 @@ export function watchProcess(logger: ServiceLogger, now: () => number = Date.now
     onReload(listener) {
       reload = listener;
     },
+    fail,
     close() {
       process.off('SIGTERM', onStop).off('SIGINT', onStop).off('SIGHUP', onHangup);
       process.off('uncaughtException', onFault);

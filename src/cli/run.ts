@@ -1,5 +1,6 @@
 import type { Command } from 'commander';
 import { offer } from '../component/capability.ts';
+import { PROCESS_END } from '../component/process-end.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import { type FileTexts, keepingReader, readerOf } from '../config/file-texts.ts';
 import { createControlHandler } from '../control/commands.ts';
@@ -12,7 +13,7 @@ import { workerPart } from '../supervisor/parts.ts';
 import { createLogger, type ServiceLogger } from '../telemetry/logger.ts';
 import { type ConfigOptions, loadAgain, loadOrFail, withConfigOptions } from './configuration.ts';
 import { makeControlDirectory } from './daemon.ts';
-import { EXIT, exitStatusOf } from './exit-status.ts';
+import { EXIT } from './exit-status.ts';
 import { placeFirstKey } from './first-key.ts';
 import { tuneHeap } from './heap.ts';
 import { packageVersion } from './package-root.ts';
@@ -77,7 +78,10 @@ async function serve({ config, options, terminal, channel }: Serving): Promise<n
       config: partOf(config, channel),
       logger,
       version: packageVersion(),
-      offers: [offer(QUEUE_REGISTRY, queues)],
+      offers: [
+        offer(QUEUE_REGISTRY, queues),
+        offer(PROCESS_END, { end: (reason) => events.fail(EXIT[reason]) }),
+      ],
       ...(channel === undefined ? {} : { worker: channel.worker }),
     });
     const daemon = new Daemon({ service, config, queues, logger, options, terminal, channel });
@@ -128,8 +132,7 @@ class Daemon {
     }
     // A terminal sends SIGHUP to every process; the supervisor reloads its workers in order.
     events.onReload(channel === undefined ? () => this.#reload().catch(() => {}) : () => {});
-    const fatal = service.fatal.then(exitStatusOf);
-    const endings = [events.ended, this.#broken.promise, fatal, ...(channel ? [channel.gone] : [])];
+    const endings = [events.ended, this.#broken.promise, ...(channel ? [channel.gone] : [])];
     const status = await Promise.race(endings);
     logger.info({}, 'Stopping');
     return Promise.race([this.#stop(status), events.cutShort]);

@@ -44,10 +44,22 @@ export type ServiceConfig = {
     };
     /** Number of worker processes; `auto` is one per core. */
     readonly workers: number | 'auto';
-    readonly limits: { readonly in_flight_bytes: number };
+    readonly limits: ServiceLimits;
+    readonly repeated_requests: {
+      readonly enabled: boolean;
+      readonly window: number;
+      readonly max_entries: number;
+    };
     /** Milliseconds. */
     readonly shutdown_timeout: number;
   };
+};
+
+export type ServiceLimits = {
+  readonly in_flight_bytes: number;
+  readonly client_share: number;
+  readonly client_reserve: number;
+  readonly requests_per_key: number;
 };
 
 /** A problem in a configuration. */

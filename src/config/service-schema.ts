@@ -65,9 +65,47 @@ export const serviceSchema = z.strictObject({
       in_flight_bytes: byteSize('96MiB').describe(
         'Bytes of requests in memory at once, over all receivers of a process. A request beyond it is refused with 503.',
       ),
+      client_share: z
+        .number()
+        .gt(0)
+        .max(1)
+        .default(0.25)
+        .describe(
+          'Part of `in_flight_bytes` that a key, a project and an address may each hold while others want it. Beyond it, requests wait and then get 503.',
+        ),
+      client_reserve: z
+        .number()
+        .min(0)
+        .lt(1)
+        .default(0.125)
+        .describe('Part of `in_flight_bytes` that only clients within their shares use.'),
+      requests_per_key: z
+        .int()
+        .min(1)
+        .default(1024)
+        .describe('Most requests of a key in progress; more are refused with 503.'),
     })
     .prefault({})
     .describe('Limits of a process as a whole.'),
+  repeated_requests: z
+    .strictObject({
+      enabled: z
+        .boolean()
+        .default(true)
+        .describe('Whether a repeated request gets the first answer and counts nothing.'),
+      window: duration('10m').describe('How long a request is remembered.'),
+      max_entries: z
+        .int()
+        .min(1)
+        .default(1_000_000)
+        .describe(
+          'Requests that a process looks up and remembers in one window, a project at most as many as are left for others. Further requests are accepted as often as they are sent.',
+        ),
+    })
+    .prefault({})
+    .describe(
+      'Recognizes a retry without `Idempotency-Key`: the same project, path, type and bytes. Needs a pipeline with a durable queue among its exporters.',
+    ),
   shutdown_timeout: duration('20s').describe('Deadline of a stop.'),
 });
 

@@ -197,6 +197,7 @@ function finish(draft: Draft, extensions: readonly string[]): ServiceConfig {
       telemetry: { logs, metrics: { ...metrics, addressIsConfigured } },
       workers: service.workers,
       limits: service.limits,
+      repeated_requests: service.repeated_requests,
       shutdown_timeout: service.shutdown_timeout,
     },
   };

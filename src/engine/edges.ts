@@ -1,5 +1,5 @@
 import type { Clock, Counter, Labels, Logger, Metrics } from '../component/component.ts';
-import { PermanentError, Refusal, RetryableError } from '../model/errors.ts';
+import { PermanentError, Refusal, RepeatedRequest, RetryableError } from '../model/errors.ts';
 import type { Rejection } from '../model/rejection.ts';
 
 /** Counts the requests and items that a receiver or connector gives to its pipeline. */
@@ -72,7 +72,7 @@ function countersOf(metrics: Metrics) {
   return {
     requests: metrics.counter(
       'tracectl_receiver_requests_total',
-      'Requests that reached a pipeline, by outcome: accepted, rejected (no item was accepted), refused, failed.',
+      'Requests that reached a pipeline, by outcome: accepted, rejected (no item was accepted), repeated, refused, failed.',
     ),
     refusals: metrics.counter(
       'tracectl_receiver_refusals_total',
@@ -150,6 +150,7 @@ function receiverEdge(
       for (const { code } of rejected) rejections(code, 1);
     },
     refused(items, error) {
+      if (error instanceof RepeatedRequest) return outcomes('repeated', 1);
       refusedItems.add(items, labels);
       failed(error);
     },
@@ -181,6 +182,7 @@ function exporterEdge(
   return {
     sent: (items) => counters.sent.add(items, labels),
     failed(items, error) {
+      if (error instanceof RepeatedRequest) return;
       failures(codeOfError(error), items);
       fault(error);
     },

@@ -32,30 +32,55 @@ export function createSink(exporterId: string, exporter: Exporter, edge: Exporte
 /**
  * Resolves when every exporter that needs the batch has it.
  *
- *   batch ──▶ with items ───────────────────▶ all sinks in parallel
- *         ──▶ none, but an answer to keep ──▶ the sink with the idempotency ledger
+ *   batch ──▶ with items ─────────────────▶ all sinks in parallel
+ *         ──▶ with items and an answer ───▶ all sinks but the keeper of answers, in parallel ─▶ the keeper
+ *         ──▶ none, but an answer to keep ▶ the keeper
  *         ──▶ none ──▶ done
+ *
+ * The keeper makes the answer durable with its batch, and a repetition of the request gets that answer and reaches no
+ * exporter. So the keeper comes last: an answer that is kept means that every exporter has the batch.
  */
 export async function fanOut(
   sinks: readonly Sink[],
   batch: Batch,
   request?: RequestContext,
 ): Promise<void> {
-  const concerned = hasItems(batch) ? sinks : keepersOf(sinks, request);
-  const [only] = concerned;
+  const [only, ...more] = sinks;
   if (only === undefined) return;
-  if (concerned.length === 1) return only.consume(batch, request);
-  const results = await Promise.allSettled(concerned.map((sink) => sink.consume(batch, request)));
+  const keeper = keeperOf(sinks, request);
+  if (!hasItems(batch)) {
+    // An implicit key keeps an answer only if something was counted: a repetition may be judged again.
+    if (request?.answer?.keptFor === undefined) await keeper?.consume(batch, request);
+    return;
+  }
+  if (more.length === 0) return only.consume(batch, request);
+  if (keeper === undefined || request === undefined) return consumeAll(sinks, batch, request);
+  const withoutAnswer = { ...request, answer: undefined };
+  const others = sinks.filter((sink) => sink !== keeper);
+  try {
+    await consumeAll(others, batch, withoutAnswer);
+  } finally {
+    if (withoutAnswer.isUsageEntered) request.isUsageEntered = true;
+  }
+  await keeper.consume(batch, request);
+}
+
+async function consumeAll(
+  sinks: readonly Sink[],
+  batch: Batch,
+  request: RequestContext | undefined,
+): Promise<void> {
+  const results = await Promise.allSettled(sinks.map((sink) => sink.consume(batch, request)));
   const failures = results.flatMap((result) =>
     result.status === 'rejected' ? [result.reason as unknown] : [],
   );
   if (failures.length > 0) throw fold(failures);
 }
 
-function keepersOf(sinks: readonly Sink[], request: RequestContext | undefined): readonly Sink[] {
-  if (request?.answer === undefined) return [];
-  const keeper = sinks.find(({ exporter }) => exporter.idempotency !== undefined);
-  return keeper === undefined ? [] : [keeper];
+/** The sink that keeps the answer of the request; undefined if there is none to keep. */
+function keeperOf(sinks: readonly Sink[], request: RequestContext | undefined): Sink | undefined {
+  if (request?.answer === undefined) return undefined;
+  return sinks.find(({ exporter }) => exporter.idempotency !== undefined);
 }
 
 /**

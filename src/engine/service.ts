@@ -3,9 +3,9 @@ import { type Capability, findOffer, type Offer, offer } from '../component/capa
 import { systemClock } from '../component/clock.ts';
 import type { Clock, Extension, Logger, Worker } from '../component/component.ts';
 import { ONLY_WORKER } from '../component/component.ts';
-import { FATAL } from '../component/fatal.ts';
 import type { Health, HealthReport } from '../component/health.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../component/health.ts';
+import { PROCESS_END } from '../component/process-end.ts';
 import type { ServiceConfig } from '../config/config.ts';
 import type { GrpcListeners } from '../grpc/listener.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../grpc/listener.ts';
@@ -64,8 +64,6 @@ export type Service = {
   /** Reports a new configuration that is invalid: the running one stays, and the metric of reloads shows it. */
   reloadRefused(): void;
   health(verbose: boolean): HealthReport;
-  /** Resolves with the error that makes a component end the process. */
-  readonly fatal: Promise<Error>;
   /** Every extension that offers the capability, in the order of their start. */
   offers<T>(wanted: Capability<T>): { readonly id: string; readonly offer: T }[];
   /** The addresses and routes that are served. */
@@ -112,7 +110,6 @@ type Frame = {
   readonly health: Health;
   readonly ports: Ports;
   readonly edges: Edges;
-  readonly fatal: Promise<Error>;
   close(): Promise<void>;
   /** For one graph, whose receivers bind through these listeners. */
   environmentOf(ports: Ports): ComponentEnvironment;
@@ -129,7 +126,7 @@ function createFrame({
   metricsPage = async (own) => own,
   ...given
 }: ServiceOptions): Frame {
-  const { telemetry, limits } = config.service;
+  const { telemetry, limits, repeated_requests: repeats } = config.service;
   const ownLogger = given.logger === undefined ? createLogger(telemetry.logs) : undefined;
   const root: Logger = given.logger ?? ownLogger ?? createLogger(telemetry.logs);
   const logger = withFields(root, { component: 'service' });
@@ -138,20 +135,19 @@ function createFrame({
   const sharesPorts = worker.count > 1;
   const ports: Ports = {
     http: createListeners({
-      ...{ logger, clock, metrics, limits, sharesPorts },
+      ...{ logger, clock, metrics, limits, repeats, sharesPorts },
       common: (shared) => readRoutes({ ...shared, logger }),
     }),
     grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
   };
   registerProcessMetrics(metrics, clock, version);
-  const fatal = Promise.withResolvers<Error>();
   // The first offer of a capability wins: given offers replace the service's own.
   const services = [
     ...(given.offers ?? []),
     offer(HEALTH, health),
     offer(HEALTH_REGISTRY, health),
     offer(QUEUE_REGISTRY, createQueues()),
-    offer(FATAL, (error) => fatal.resolve(error)),
+    offer(PROCESS_END, { end() {} }),
   ];
   return {
     logger,
@@ -165,7 +161,6 @@ function createFrame({
     health,
     ports,
     edges: createEdges(metrics, root, clock),
-    fatal: fatal.promise,
     async close() {
       ports.grpc.close();
       await ports.http.close();
@@ -229,7 +224,6 @@ function runService(frame: Frame, config: ServiceConfig, running: Build): Servic
       state.isReloadGood = false;
     },
     health: (verbose) => frame.health.report(verbose),
-    fatal: frame.fatal,
     offers: (wanted) => offersOf(state.running, wanted),
     endpoints: () => [...frame.ports.http.served(), ...frame.ports.grpc.served()],
     metricsAddress: () => state.metricsServer?.address,
@@ -366,6 +360,7 @@ function warnOfFixed(before: ServiceConfig, after: ServiceConfig, logger: Logger
     'telemetry.logs.encoding': service.telemetry.logs.encoding,
     'telemetry.metrics': service.telemetry.metrics,
     limits: service.limits,
+    repeated_requests: service.repeated_requests,
     workers: service.workers,
   });
   const was = fixed(before);

@@ -2,7 +2,8 @@ import type { ServerHttp2Stream } from 'node:http2';
 import type { Metadata as MetadataClass, ServerReadableStream, sendUnaryData } from '@grpc/grpc-js';
 import type { Clock, RequestHead } from '../component/component.ts';
 import type { ByteReservation } from '../http/admission.ts';
-import { ClientGone, COPIES, tooLarge } from '../http/body.ts';
+import { ClientGone, COPIES, largestBody, tooLarge } from '../http/body.ts';
+import { bodyPace } from '../http/body-pace.ts';
 import type { Incoming, ReceivedBody } from '../http/ingest.ts';
 import type { Encoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
@@ -41,6 +42,8 @@ type CallOptions = {
 
 /** One byte for the compression flag, and four for the length of the message. */
 const PREFIX_BYTES = 5;
+/** Bytes of a message that are reserved together. */
+const STEP_BYTES = 65_536;
 /** Milliseconds for a client to finish a message that was already refused. */
 const LINGER_MS = 1_000;
 const ACCEPTED_ENCODINGS = 'identity,gzip';
@@ -104,7 +107,10 @@ function headOf({ arrival, method, clientOf }: CallOptions, now: number): Reques
   };
 }
 
-/** Reads the one message of a call. Its prefix has its size, which is checked and reserved before the rest arrives. */
+/**
+ * Reads the one message of a call. Its prefix has its size, which is checked before the rest arrives. The bytes are
+ * reserved as they arrive; while the call waits for them, the client is stopped by HTTP/2's flow control.
+ */
 function readMessage(
   { arrival, call, method, limits, clock }: CallOptions,
   reservation: ByteReservation,
@@ -113,18 +119,29 @@ function readMessage(
   const { promise, resolve, reject } = Promise.withResolvers<ReceivedBody>();
   const { stream } = arrival;
   const frame = new Frame();
+  const maxBytes = Math.min(method.maxBytes, largestBody(reservation));
   let message: Buffer | undefined;
+  let isOver = false;
 
   // Runs before the library's own listener, so that a message that is too large is not buffered.
   const onChunk = (chunk: Buffer): void => {
     try {
-      if (!frame.take(chunk)) return;
-      if (frame.length > method.maxBytes) throw tooLarge('message', method.maxBytes);
-      const missing = frame.length * COPIES - reservation.held;
-      if (missing > 0) reservation.grow(missing);
+      pace.arrived(chunk.length);
+      if (frame.take(chunk) && frame.length > maxBytes) throw tooLarge('message', maxBytes);
+      const more = steps(frame.received, frame.length) * COPIES - reservation.held;
+      const waiting = more > 0 ? reservation.obtain(more) : undefined;
+      if (waiting === undefined) return;
+      stream.pause();
+      pace.pause();
+      waiting.then(goOn, giveUp);
     } catch (error) {
       giveUp(error);
     }
+  };
+  const goOn = (): void => {
+    if (isOver) return;
+    pace.resume();
+    stream.resume();
   };
   const onMessage = (bytes: Buffer): void => {
     message = bytes;
@@ -132,8 +149,9 @@ function readMessage(
   const onEnd = (): void => {
     try {
       if (message === undefined) throw malformed('The call ended within its message.');
+      const received = { body: owned(message), encoding: frame.encoding(encoding) };
       stop();
-      resolve({ body: owned(message), encoding: frame.encoding(encoding) });
+      resolve(received);
     } catch (error) {
       giveUp(error);
     }
@@ -142,11 +160,15 @@ function readMessage(
     giveUp(new ClientGone('the client disconnected before its message was complete'));
   };
   const giveUp = (reason: unknown): void => {
+    if (isOver) return;
     stop();
     reject(reason);
   };
   const stop = (): void => {
+    isOver = true;
     cancelTimeout();
+    pace.stop();
+    keepBytes();
     stream.off('data', onChunk);
     call.off('data', onMessage);
     call.off('end', onEnd);
@@ -155,6 +177,8 @@ function readMessage(
   const cancelTimeout = clock.after(limits.readTimeout, () =>
     giveUp(new Refusal('request_timeout', 'The message took too long to arrive.')),
   );
+  const pace = bodyPace(limits.bodyRate, clock, giveUp);
+  const keepBytes = reservation.yields(giveUp);
   if (call.cancelled || stream.destroyed) {
     onGone();
     return promise;
@@ -164,6 +188,11 @@ function readMessage(
   call.on('end', onEnd);
   call.on('data', onMessage);
   return promise;
+}
+
+/** Bytes to reserve for a message of which so many have arrived: in steps, so that not every chunk reserves. */
+function steps(received: number, length: number): number {
+  return Math.min(Math.max(length, received), Math.ceil(received / STEP_BYTES) * STEP_BYTES);
 }
 
 /** The framing of a message, chunk by chunk. */
@@ -185,6 +214,11 @@ class Frame {
     return before < PREFIX_BYTES;
   }
 
+  get received(): number {
+    return this.#received;
+  }
+
+  /** Bytes of the message; 0 before the prefix is complete. */
   get length(): number {
     return this.#prefix.readUInt32BE(1);
   }

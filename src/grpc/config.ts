@@ -1,4 +1,7 @@
 import { z } from 'zod';
+import type { BodyRate } from '../http/body-pace.ts';
+import type { BodyRateConfig } from '../http/config.ts';
+import { bodyRateFields, bodyRateOf } from '../http/config.ts';
 import { duration } from '../schema/fields.ts';
 import { type ServerTls, serverTls } from '../schema/server-tls.ts';
 import { trustedProxies } from '../schema/trusted-proxies.ts';
@@ -36,9 +39,10 @@ export const grpcFields = {
     .max(100_000)
     .default(100)
     .describe('Most concurrent calls of a connection; more wait at the client.'),
-  read_timeout: duration('60s').describe(
+  read_timeout: duration('30m').describe(
     'Longest time for a message to arrive; then the call ends with `DEADLINE_EXCEEDED`.',
   ),
+  ...bodyRateFields,
   max_connections: z
     .int()
     .min(1)
@@ -63,6 +67,7 @@ export type GrpcLimits = {
   readonly trustedProxies?: readonly string[];
   readonly maxConcurrentStreams: number;
   readonly readTimeout: number;
+  readonly bodyRate: BodyRate;
   readonly maxConnectionIdle: number;
   readonly maxConnectionAge: number;
   readonly maxConnectionAgeGrace: number;
@@ -70,7 +75,7 @@ export type GrpcLimits = {
   readonly keepaliveTimeout: number;
 };
 
-export type GrpcListenerConfig = {
+export type GrpcListenerConfig = BodyRateConfig & {
   readonly max_concurrent_streams: number;
   readonly read_timeout: number;
   readonly max_connections: number;
@@ -87,6 +92,7 @@ export function grpcLimitsOf(config: GrpcListenerConfig): GrpcLimits {
     trustedProxies: config.trusted_proxies,
     maxConcurrentStreams: config.max_concurrent_streams,
     readTimeout: config.read_timeout,
+    bodyRate: bodyRateOf(config),
     maxConnectionIdle: bounded(max_connection_idle),
     maxConnectionAge: bounded(max_connection_age),
     maxConnectionAgeGrace: bounded(max_connection_age_grace),

@@ -10,6 +10,7 @@ import type { GrpcListenerConfig } from './config.ts';
 import { grpcLimitsOf } from './config.ts';
 import type { GrpcListener } from './listener.ts';
 import { GRPC_LISTENERS } from './listener.ts';
+import { HANDSHAKE_MS } from './server.ts';
 
 /** The method of a gRPC receiver, on a port of its own. */
 export type GrpcService = Entrance & {
@@ -50,9 +51,10 @@ export function grpcReceiver(settings: Settings, service: GrpcService): Receiver
 
 async function tlsOf(
   { clock, logger, metrics }: Settings,
-  { endpoint, listener: { tls, read_timeout: handshakeTimeout } }: GrpcService,
+  { endpoint, listener: { tls } }: GrpcService,
 ): Promise<TlsServing | undefined> {
   if (tls === undefined) return undefined;
   const protocols = ['h2'] as const;
+  const handshakeTimeout = HANDSHAKE_MS;
   return openTls(tls, { clock, logger, metrics, endpoint, handshakeTimeout, protocols });
 }

@@ -29,8 +29,8 @@ export type GrpcServerOptions = {
   readonly logger: Logger;
 };
 
-/** Milliseconds for a new connection to begin HTTP/2. */
-const HANDSHAKE_MS = 10_000;
+/** Milliseconds for a new connection to finish its TLS handshake, and then to begin HTTP/2. */
+export const HANDSHAKE_MS = 10_000;
 
 /** Loads the library, so that configurations without gRPC do not. */
 export async function createGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {

@@ -1,60 +1,377 @@
+import type { Clock, RequestHead } from '../component/component.ts';
+import type { Tenant } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
+import { clientNetwork } from '../net/network.ts';
+
+/**
+ * Bounds the memory of all requests together, and shares it between clients. A request reserves bytes as they arrive.
+ *
+ * A key, a project and an address each have a share of the limit. A request above a share gets bytes as long as they
+ * are free, except for a reserve that only requests within their shares use:
+ *
+ *   0 ───────────────── key above its share ──┤ project ──┤ address ──┤ within every share: limit
+ *
+ * If bytes are not free, a request waits. Waiting requests get bytes in the order of their level (within every share
+ * first), then of what their key holds. For a request of a better level, the budget takes the bytes of a body that
+ * is still arriving back: that request is refused. A wait is bounded, and then the waiting request is refused, so bodies
+ * that grow beside each other never block each other: each refusal leaves room for the others.
+ */
+export type BytesInFlight = {
+  readonly limit: number;
+  readonly held: number;
+  /** Opens a request without bytes. Throws a `Refusal` (503) if its key has too many requests in progress. */
+  open(client: Client): ByteReservation;
+};
+
+/** The client of a request, by the names that have a share each. */
+export type Client = {
+  readonly key: string;
+  readonly project: string;
+  /** The network that one client controls: its IPv4 address, or its IPv6 /64. */
+  readonly address: string;
+};
+
+/** `fallback` is the tenant of requests without a key: there, each address counts as a key. */
+export function clientOf(
+  { remoteAddress }: RequestHead,
+  tenant: Tenant,
+  fallback: Tenant | undefined,
+): Client {
+  const address = clientNetwork(remoteAddress);
+  const key = tenant === fallback ? address : tenant.keyId;
+  return { key, project: tenant.projectId, address };
+}
 
 /** The part of the bytes in flight that one request holds. */
 export type ByteReservation = {
   /** Bytes. */
   readonly held: number;
-  /** Reserves more. Throws a `Refusal` (503) if there is no room; the bytes already held stay reserved. */
+  /** The most that it can hold; more is refused, however much is free. */
+  readonly most: number;
+  /** Reserves more at once. Throws a `Refusal` (503) if there is no room; the bytes already held stay reserved. */
   grow(bytes: number): void;
+  /**
+   * Reserves more. Undefined: reserved at once. Else the promise resolves when the bytes are reserved, or rejects
+   * with a `Refusal` (503); the request then has to end.
+   */
+  obtain(bytes: number): Promise<void> | undefined;
+  /**
+   * From now on the budget may take the bytes back: it calls `end` once, and the request has to end with this refusal.
+   * The returned function withdraws the offer.
+   */
+  yields(end: (refusal: Refusal) => void): () => void;
   /** Releases all bytes; a second call has no effect. */
   release(): void;
 };
 
-/** Bounds the memory of all requests together: a request reserves the bytes of its body here. */
-export type BytesInFlight = {
+export type BudgetSettings = {
   readonly limit: number;
-  readonly held: number;
-  /** Throws a `Refusal` (503) if there is no room. */
-  reserve(bytes: number): ByteReservation;
+  /** The part of the limit, above 0 and at most 1, that a key, a project and an address hold while others wait. */
+  readonly share: number;
+  /** The part of the limit, below 1, that only requests within their shares use. */
+  readonly reserve: number;
+  readonly requestsPerKey: number;
+  readonly clock: Clock;
 };
 
-/** `limit` is `service.limits.in_flight_bytes`. */
-export function boundBytesInFlight(limit: number): BytesInFlight {
-  let total = 0;
+/** Milliseconds that a request waits for bytes. */
+const WAIT_MS = 2_000;
+/** Milliseconds after which an arriving body above its share gives way to others on the same level. */
+const TURN_MS = 10_000;
 
-  function take(bytes: number): void {
-    if (total + bytes > limit) {
-      throw new Refusal('unavailable', 'Too much data is in flight. Try again.', {
-        retryAfterMs: 1000,
-      });
-    }
-    total += bytes;
-  }
+/** 0: within every share. 1: the address is above its share, 2: the project, 3: the key. */
+type Level = 0 | 1 | 2 | 3;
+const WORST: Level = 3;
 
+/** A key, a project or an address with requests in progress. */
+type Party = { held: number; requests: number };
+
+/** A request in progress. */
+type Hold = {
+  readonly client: Client;
+  readonly key: Party;
+  readonly project: Party;
+  readonly address: Party;
+  readonly openedAt: number;
+  held: number;
+  state: 'open' | 'leaving' | 'released';
+  /** Set while it waits for bytes. */
+  waiting: Waiting | undefined;
+  /** Set while the budget may take the bytes back. */
+  end: ((refusal: Refusal) => void) | undefined;
+};
+
+type Waiting = {
+  readonly bytes: number;
+  readonly resolve: () => void;
+  readonly reject: (refusal: Refusal) => void;
+  cancelTimer: () => void;
+};
+
+export function boundBytesInFlight(settings: BudgetSettings): BytesInFlight {
+  const budget = new Budget(settings);
+  const most = budget.ceiling(WORST);
   return {
-    limit,
+    limit: settings.limit,
     get held() {
-      return total;
+      return budget.total;
     },
-    reserve(bytes) {
-      take(bytes);
-      let held = bytes;
-      let released = false;
+    open(client) {
+      const hold = budget.open(client);
       return {
+        most,
         get held() {
-          return held;
+          return hold.held;
         },
-        grow(more) {
-          take(more);
-          held += more;
+        grow: (bytes) => budget.grow(hold, bytes),
+        obtain: (bytes) => budget.obtain(hold, bytes),
+        yields(end) {
+          hold.end = end;
+          return () => {
+            hold.end = undefined;
+          };
         },
-        release() {
-          if (released) return;
-          released = true;
-          total -= held;
-          held = 0;
-        },
+        release: () => budget.release(hold),
       };
     },
   };
+}
+
+class Budget {
+  readonly #settings: BudgetSettings;
+  readonly #shareBytes: number;
+  readonly #keys = new Parties();
+  readonly #projects = new Parties();
+  readonly #addresses = new Parties();
+  readonly #holds = new Set<Hold>();
+  readonly #waiting = new Set<Hold>();
+  #total = 0;
+  /** Bytes of refused requests that have not been released yet. */
+  #leaving = 0;
+
+  constructor(settings: BudgetSettings) {
+    this.#settings = settings;
+    this.#shareBytes = Math.floor(settings.limit * settings.share);
+  }
+
+  get total(): number {
+    return this.#total;
+  }
+
+  /** The most bytes that all requests hold together when one of this level gets more. */
+  ceiling(level: Level): number {
+    const { limit, reserve } = this.#settings;
+    return limit - Math.floor((limit * reserve * level) / WORST);
+  }
+
+  open(client: Client): Hold {
+    const { clock, requestsPerKey } = this.#settings;
+    if (this.#keys.requestsOf(client.key) >= requestsPerKey) {
+      throw unavailable('This key has too many requests in progress. Try again.');
+    }
+    const hold: Hold = {
+      client,
+      key: this.#keys.enter(client.key),
+      project: this.#projects.enter(client.project),
+      address: this.#addresses.enter(client.address),
+      openedAt: clock.now(),
+      ...{ held: 0, state: 'open', waiting: undefined, end: undefined },
+    };
+    this.#holds.add(hold);
+    return hold;
+  }
+
+  grow(hold: Hold, bytes: number): void {
+    this.#refuseImpossible(hold, bytes);
+    if (!this.#isFree(hold, bytes)) throw full();
+    this.#take(hold, bytes);
+  }
+
+  obtain(hold: Hold, bytes: number): Promise<void> | undefined {
+    this.#refuseImpossible(hold, bytes);
+    if (this.#isFree(hold, bytes)) {
+      this.#take(hold, bytes);
+      return undefined;
+    }
+    // A request that holds nothing yet loses nothing if its client repeats it later.
+    if (hold.held === 0 && this.#levelWith(hold, bytes) === WORST) throw full();
+    return this.#wait(hold, bytes);
+  }
+
+  #refuseImpossible(hold: Hold, bytes: number): void {
+    if (hold.state !== 'open') throw full();
+    if (hold.held + bytes <= this.ceiling(WORST)) return;
+    throw unavailable('The request needs more memory than the service has for one request.');
+  }
+
+  #isFree(hold: Hold, bytes: number): boolean {
+    if (this.#total + bytes > this.ceiling(this.#levelWith(hold, bytes))) return false;
+    const order = this.#orderOf(hold, bytes);
+    for (const other of this.#waiting) if (this.#orderOf(other) <= order) return false;
+    return true;
+  }
+
+  /** The level of a request once it holds `more` bytes. */
+  #levelWith({ key, project, address }: Hold, more: number): Level {
+    const share = this.#shareBytes;
+    if (key.held + more > share) return 3;
+    if (project.held + more > share) return 2;
+    return address.held + more > share ? 1 : 0;
+  }
+
+  /** Waiting requests get bytes in ascending order; arriving bodies give way in descending order. */
+  #orderOf(hold: Hold, more: number = hold.waiting?.bytes ?? 0): number {
+    return this.#levelWith(hold, more) * this.#settings.limit + hold.key.held;
+  }
+
+  #take(hold: Hold, bytes: number): void {
+    this.#total += bytes;
+    hold.held += bytes;
+    for (const party of [hold.key, hold.project, hold.address]) party.held += bytes;
+  }
+
+  #wait(hold: Hold, bytes: number): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const waiting: Waiting = { bytes, resolve, reject, cancelTimer: () => {} };
+    hold.waiting = waiting;
+    this.#waiting.add(hold);
+    this.#arm(hold, waiting);
+    this.#reclaim(hold, bytes, false);
+    return promise;
+  }
+
+  #arm(hold: Hold, waiting: Waiting): void {
+    waiting.cancelTimer = this.#settings.clock.after(WAIT_MS, () => {
+      if (this.#reclaim(hold, waiting.bytes, true)) this.#arm(hold, waiting);
+      else this.#refuse(hold);
+    });
+  }
+
+  /**
+   * Takes bytes back for a waiting request. False if the requests that have to give way do not hold enough: then it
+   * takes nothing back.
+   */
+  #reclaim(hold: Hold, bytes: number, hasWaited: boolean): boolean {
+    const ceiling = this.ceiling(this.#levelWith(hold, bytes));
+    let missing = this.#total - this.#leaving + bytes - ceiling;
+    if (missing <= 0) return true;
+    const yielding = [...this.#holds].filter((other) => this.#yields(other, hold, hasWaited));
+    if (yielding.reduce((sum, { held }) => sum + held, 0) < missing) return false;
+    // The sort keeps the newest first.
+    yielding.reverse().sort((a, b) => this.#orderOf(b, 0) - this.#orderOf(a, 0));
+    for (const other of yielding) {
+      if (missing <= 0) break;
+      missing -= other.held;
+      this.#refuse(other);
+    }
+    return true;
+  }
+
+  /** Whether a request has to give way to a waiting one of another key. */
+  #yields(other: Hold, hold: Hold, hasWaited: boolean): boolean {
+    const isInterruptible = other.end !== undefined || other.waiting !== undefined;
+    if (other.state !== 'open' || !isInterruptible || other.key === hold.key) return false;
+    const bytes = hold.waiting?.bytes ?? 0;
+    const wanted = this.#levelWith(hold, bytes);
+    const level = this.#levelWith(other, 0);
+    if (level !== wanted || level === 0) return level > wanted;
+    const hadItsTurn = this.#settings.clock.now() - other.openedAt >= TURN_MS;
+    return other.key.held > hold.key.held + bytes || (hasWaited && hadItsTurn);
+  }
+
+  /** From now on the bytes of the request do not count for its key; they are free when it releases them. */
+  #refuse(hold: Hold): void {
+    const { waiting, end } = hold;
+    this.#leave(hold);
+    waiting?.reject(full());
+    end?.(full());
+  }
+
+  #leave(hold: Hold): void {
+    if (hold.state !== 'open') return;
+    hold.state = 'leaving';
+    this.#stopWaiting(hold);
+    hold.end = undefined;
+    this.#leaving += hold.held;
+    for (const party of [hold.key, hold.project, hold.address]) party.held -= hold.held;
+  }
+
+  #stopWaiting(hold: Hold): void {
+    hold.waiting?.cancelTimer();
+    hold.waiting = undefined;
+    this.#waiting.delete(hold);
+  }
+
+  release(hold: Hold): void {
+    if (hold.state === 'released') return;
+    hold.waiting?.reject(full());
+    this.#leave(hold);
+    hold.state = 'released';
+    this.#leaving -= hold.held;
+    this.#total -= hold.held;
+    hold.held = 0;
+    this.#holds.delete(hold);
+    this.#keys.leave(hold.client.key);
+    this.#projects.leave(hold.client.project);
+    this.#addresses.leave(hold.client.address);
+    this.#serve();
+  }
+
+  /** Gives free bytes to the waiting requests, in their order. */
+  #serve(): void {
+    for (;;) {
+      const first = this.#firstWaiting();
+      if (first?.waiting === undefined) return;
+      const { bytes, resolve } = first.waiting;
+      if (this.#total + bytes > this.ceiling(this.#levelWith(first, bytes))) return;
+      this.#stopWaiting(first);
+      this.#take(first, bytes);
+      resolve();
+    }
+  }
+
+  #firstWaiting(): Hold | undefined {
+    let first: Hold | undefined;
+    let least = Infinity;
+    for (const hold of this.#waiting) {
+      const order = this.#orderOf(hold);
+      if (order >= least) continue;
+      first = hold;
+      least = order;
+    }
+    return first;
+  }
+}
+
+/** The parties of one kind that have requests in progress. */
+class Parties {
+  readonly #parties = new Map<string, Party>();
+
+  requestsOf(name: string): number {
+    return this.#parties.get(name)?.requests ?? 0;
+  }
+
+  enter(name: string): Party {
+    const known = this.#parties.get(name);
+    if (known !== undefined) {
+      known.requests++;
+      return known;
+    }
+    const party = { held: 0, requests: 1 };
+    this.#parties.set(name, party);
+    return party;
+  }
+
+  leave(name: string): void {
+    const party = this.#parties.get(name);
+    if (party !== undefined && --party.requests === 0) this.#parties.delete(name);
+  }
+}
+
+function full(): Refusal {
+  return unavailable('Too much data is in flight. Try again.');
+}
+
+function unavailable(message: string): Refusal {
+  return new Refusal('unavailable', message, { retryAfterMs: 1000 });
 }

@@ -1,7 +1,7 @@
-import type { IncomingMessage } from 'node:http';
 import { Refusal } from '../model/errors.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import type { ByteReservation } from './admission.ts';
+import { bodyPace } from './body-pace.ts';
 import type { Exchange } from './exchange.ts';
 
 /** The client disconnected before its body was complete, so it gets no answer. */
@@ -9,55 +9,70 @@ export class ClientGone extends Error {
   override readonly name = 'ClientGone';
 }
 
-/** Bytes reserved for a body of unknown length before its first byte. */
-export const CHUNKED_RESERVE = 65_536;
+/** Bytes of a body for which memory is reserved before its first byte. */
+export const FIRST_BYTES = 16_384;
+/** The most bytes of a body for which memory is reserved ahead of their arrival. */
+const LARGEST_STEP = 1_048_576;
 
 /** Bytes reserved for each byte of a body: the body, and the queue's copy of it. */
 export const COPIES = 2;
 
+/** Bytes of the largest body that the reservation can hold. */
+export function largestBody({ most }: ByteReservation): number {
+  return Math.min(MAX_BODY_BYTES, Math.floor(most / COPIES));
+}
+
 /** Throws a `Refusal` (413) if the declared size is above the limit, before the body is read. */
-export function checkDeclaredSize(declaredBytes: number | undefined): void {
-  if (declaredBytes !== undefined && declaredBytes > MAX_BODY_BYTES)
-    throw tooLarge('body', MAX_BODY_BYTES);
+export function checkDeclaredSize(declaredBytes: number | undefined, maxBytes: number): void {
+  if (declaredBytes !== undefined && declaredBytes > maxBytes) throw tooLarge('body', maxBytes);
 }
 
 /**
  * The only reader of request bodies. Resolves with the transferred bytes in a Buffer that owns its ArrayBuffer,
- * so that a thread can take it over. Rejects with a `Refusal` one byte past the limit (413) or if the bytes in
- * flight leave no room (503), and with `ClientGone`.
+ * so that a thread can take it over. Reserves bytes as they arrive, and does not read while it waits for them. Rejects
+ * with a `Refusal` one byte past the limit (413), if the bytes in flight leave no room (503) or if the body
+ * arrives too slowly (408), and with `ClientGone`. The reservation has the first bytes.
  */
 export function readBody(exchange: Exchange, reservation: ByteReservation): Promise<Buffer> {
   if (exchange.head.declaredBytes === 0) return Promise.resolve(Buffer.alloc(0));
   if (exchange.expectsContinue) exchange.response.writeContinue();
-  return collect(exchange.request, exchange.head.declaredBytes, reservation);
+  return collect(exchange, reservation);
 }
 
 function collect(
-  request: IncomingMessage,
-  declaredBytes: number | undefined,
+  { request, head: { declaredBytes }, bodyRate, clock }: Exchange,
   reservation: ByteReservation,
 ): Promise<Buffer> {
   const { promise, resolve, reject } = Promise.withResolvers<Buffer>();
-  let buffer: Buffer = Buffer.allocUnsafeSlow(declaredBytes ?? CHUNKED_RESERVE);
-  let length = 0;
+  const maxBytes = largestBody(reservation);
+  const body = new Pieces(Math.min(declaredBytes ?? maxBytes, maxBytes));
   let isOver = false;
 
   const onData = (chunk: Buffer): void => {
     try {
-      const end = length + chunk.length;
-      if (end > MAX_BODY_BYTES) throw tooLarge('body', MAX_BODY_BYTES);
-      if (end > buffer.length) buffer = enlarge(buffer, end, reservation);
-      chunk.copy(buffer, length);
-      length = end;
+      pace.arrived(chunk.length);
+      if (body.length + chunk.length > maxBytes) throw tooLarge('body', maxBytes);
+      const more = body.capacityFor(chunk.length) * COPIES - reservation.held;
+      const waiting = more > 0 ? reservation.obtain(more) : undefined;
+      if (waiting === undefined) body.append(chunk);
+      else waitWith(chunk, waiting);
     } catch (error) {
-      request.pause();
       giveUp(error);
     }
   };
+  const waitWith = (chunk: Buffer, waiting: Promise<void>): void => {
+    request.pause();
+    pace.pause();
+    waiting.then(() => {
+      if (isOver) return;
+      body.append(chunk);
+      pace.resume();
+      request.resume();
+    }, giveUp);
+  };
   const onEnd = (): void => {
     stop();
-    // Unused capacity would be held, and cloned, for the life of the batch.
-    resolve(length === buffer.length ? buffer : moved(buffer, length));
+    resolve(body.joined());
   };
   const onGone = (): void => {
     giveUp(new ClientGone('the client left before its body was complete'));
@@ -65,16 +80,21 @@ function collect(
   const giveUp = (reason: unknown): void => {
     // A connection may break after the body is complete: that concerns only the answer.
     if (isOver) return;
+    request.pause();
     stop();
-    moved(buffer, 0);
+    body.free();
     reject(reason);
   };
   const stop = (): void => {
     isOver = true;
+    pace.stop();
+    keepBytes();
     request.off('data', onData);
     request.off('end', onEnd);
     request.off('close', onGone);
   };
+  const pace = bodyPace(bodyRate, clock, giveUp);
+  const keepBytes = reservation.yields(giveUp);
   // An aborted request emits both; an `error` without a listener would end the process.
   request.on('error', onGone);
   request.on('close', onGone);
@@ -83,25 +103,78 @@ function collect(
   return promise;
 }
 
-/** Doubles the capacity, so that a body of n bytes is copied less than twice in total. */
-function enlarge(buffer: Buffer, needed: number, reservation: ByteReservation): Buffer {
-  const capacity = Math.min(MAX_BODY_BYTES, Math.max(needed, buffer.length * 2));
-  reservation.grow((capacity - buffer.length) * COPIES);
-  return moved(buffer, capacity);
+/**
+ * A body as it arrives. Each piece owns its memory and grows with what has arrived, so that a body holds at most
+ * twice its bytes, and a large one 1 MiB more than its bytes.
+ */
+class Pieces {
+  readonly #maxBytes: number;
+  readonly #pieces: Buffer[] = [];
+  #capacity = 0;
+  #length = 0;
+
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes;
+  }
+
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The capacity with room for so many more bytes. */
+  capacityFor(bytes: number): number {
+    const needed = this.#length + bytes;
+    if (needed <= this.#capacity) return this.#capacity;
+    const step = Math.max(FIRST_BYTES, Math.min(this.#length, LARGEST_STEP));
+    return Math.max(needed, Math.min(this.#maxBytes, this.#capacity + step));
+  }
+
+  append(chunk: Buffer): void {
+    const capacity = this.capacityFor(chunk.length);
+    const last = this.#pieces.at(-1);
+    const free = this.#capacity - this.#length;
+    const copied = last === undefined ? 0 : chunk.copy(last, last.length - free, 0, free);
+    if (capacity > this.#capacity) {
+      const piece = Buffer.allocUnsafeSlow(capacity - this.#capacity);
+      chunk.copy(piece, 0, copied);
+      this.#pieces.push(piece);
+      this.#capacity = capacity;
+    }
+    this.#length += chunk.length;
+  }
+
+  /** The body in a Buffer without unused capacity, which would be held, and cloned, for the life of the batch. */
+  joined(): Buffer {
+    const [first] = this.#pieces;
+    if (first === undefined) return Buffer.alloc(0);
+    if (this.#pieces.length === 1) {
+      return this.#length === first.length ? first : moved(first, this.#length);
+    }
+    const whole = Buffer.allocUnsafeSlow(this.#length);
+    let at = 0;
+    for (const piece of this.#pieces) {
+      at += piece.copy(whole, at);
+      moved(piece, 0);
+    }
+    return whole;
+  }
+
+  /** Frees the memory at once: left to the garbage collector, it would be several times the reserved bytes. */
+  free(): void {
+    for (const piece of this.#pieces) moved(piece, 0);
+    this.#pieces.length = 0;
+  }
 }
 
-/**
- * The same bytes with another capacity. The former memory is free at once: left to the garbage collector, the
- * outgrown buffers of many bodies would be several times the reserved bytes.
- */
+/** The same bytes with another capacity. The former memory is free at once. */
 function moved(buffer: Buffer, capacity: number): Buffer {
   return Buffer.from((buffer.buffer as ArrayBuffer).transfer(capacity));
 }
 
 const MIB = 1_048_576;
 
-/** The refusal of a transferred or inflated body above `maxBytes`, which are whole MiB. */
+/** The refusal of a transferred or inflated body above `maxBytes`. */
 export function tooLarge(what: string, maxBytes: number, cause?: unknown): Refusal {
-  const message = `The ${what} exceeds ${maxBytes / MIB} MiB (${maxBytes} bytes).`;
+  const message = `The ${what} exceeds ${Math.floor((maxBytes / MIB) * 10) / 10} MiB (${maxBytes} bytes).`;
   return new Refusal('body_too_large', message, cause === undefined ? {} : { cause });
 }

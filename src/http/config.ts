@@ -1,18 +1,37 @@
 import { z } from 'zod';
-import { duration } from '../schema/fields.ts';
+import { byteSize, duration } from '../schema/fields.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 import { serverTls } from '../schema/server-tls.ts';
 import { trustedProxies } from '../schema/trusted-proxies.ts';
+import type { BodyRate } from './body-pace.ts';
 import type { ListenerSettings } from './listener.ts';
+
+/** The least pace of request bodies, over HTTP and gRPC. */
+export const bodyRateFields = {
+  body_min_rate: byteSize('16KiB').describe(
+    'Least bytes per second of a body, in each period of `body_rate_period`; a slower body is refused (408). 0: no limit.',
+  ),
+  body_rate_period: duration('5s').describe('Length of the periods of `body_min_rate`.'),
+};
+
+export type BodyRateConfig = {
+  readonly body_min_rate: number;
+  readonly body_rate_period: number;
+};
+
+export function bodyRateOf({ body_min_rate, body_rate_period }: BodyRateConfig): BodyRate {
+  return { bytesPerSecond: body_min_rate, period: body_rate_period };
+}
 
 /** Fields of all HTTP receivers; receivers that share an endpoint must agree on them. */
 export const listenerFields = {
   read_header_timeout: duration('10s').describe(
     'Longest time for the head of a request; then it is answered 408.',
   ),
-  read_timeout: duration('60s').describe(
+  read_timeout: duration('30m').describe(
     'Longest time for a whole request with its body; then it is answered 408.',
   ),
+  ...bodyRateFields,
   max_connections: z
     .int()
     .min(1)
@@ -30,7 +49,7 @@ export const projectField = {
     .describe('The project of received data in a pipeline without an `auth` processor.'),
 };
 
-export type ListenerConfig = {
+export type ListenerConfig = BodyRateConfig & {
   readonly read_header_timeout: number;
   readonly read_timeout: number;
   readonly max_connections: number;
@@ -42,6 +61,7 @@ export function listenerSettings(config: ListenerConfig): ListenerSettings {
   return {
     readHeaderTimeout: config.read_header_timeout,
     readTimeout: config.read_timeout,
+    bodyRate: bodyRateOf(config),
     maxConnections: config.max_connections,
     trustedProxies: config.trusted_proxies,
     tls: config.tls,

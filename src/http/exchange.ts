@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, RequestHead } from '../component/component.ts';
 import type { Refusal } from '../model/errors.ts';
+import type { BodyRate } from './body-pace.ts';
 
 /** The answer to one request. */
 export type Answer = {
@@ -28,6 +29,7 @@ export type Exchange = {
   /** True once the listener stops: the connection closes after the answer. */
   readonly stopping: () => boolean;
   readonly clock: Clock;
+  readonly bodyRate: BodyRate;
 };
 
 /** Bytes of an unread body that are discarded, so that its connection is kept or ends cleanly. */

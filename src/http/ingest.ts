@@ -9,17 +9,26 @@ import type {
 } from '../component/component.ts';
 import type { Encoding, Format, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
-import { PermanentError, Refusal, RetryableError, refusalOf } from '../model/errors.ts';
+import {
+  PermanentError,
+  Refusal,
+  RepeatedRequest,
+  RetryableError,
+  refusalOf,
+} from '../model/errors.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
-import { requestContext } from '../model/request-context.ts';
+import { requestContext, wholeAnswer, wholeBatchOf } from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
-import { CHUNKED_RESERVE, ClientGone, COPIES, checkDeclaredSize } from './body.ts';
+import { clientOf } from './admission.ts';
+import { ClientGone, COPIES, checkDeclaredSize, FIRST_BYTES, largestBody } from './body.ts';
 import type { Answer } from './exchange.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { logRefusal, logRejections } from './rejection-log.ts';
+import type { Repeats } from './repeats.ts';
+import { tagOf } from './repeats.ts';
 import type { RequestDeadline } from './request-deadline.ts';
 import { requestDeadline } from './request-deadline.ts';
 import type { Scanner } from './scan-pool.ts';
@@ -27,8 +36,9 @@ import type { Scanner } from './scan-pool.ts';
 /**
  * The path of one ingestion request, the same for every receiver and transport:
  *
- *   head ─▶ admit (key, permission, quota) ─▶ type and encoding ─▶ declared size ─▶ reserve bytes
- *        ─▶ body ─▶ idempotency ─▶ inflate and scan ─▶ ReceivedBatch ─▶ pipeline.accept ─▶ answer
+ *   head ─▶ admit (key, permission, quota) ─▶ type and encoding ─▶ declared size ─▶ first bytes reserved
+ *        ─▶ body, reserved as it arrives ─▶ idempotency ─▶ inflate and scan ─▶ ReceivedBatch
+ *        ─▶ pipeline.accept ─▶ answer
  *
  * A refusal at any step is answered in the protocol's shape, and the request releases everything it holds. If
  * admit, idempotency and accept together take longer than the pipeline's `answerWithin`, the client is answered
@@ -41,6 +51,8 @@ export type Ingestion = {
   readonly fallback: Tenant | undefined;
   readonly bytesInFlight: BytesInFlight;
   readonly scanner: Scanner;
+  /** Undefined: a request without an `Idempotency-Key` is accepted as often as it is sent. */
+  readonly repeats: Repeats | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** Counts refused requests of every stage, by code. */
@@ -53,8 +65,7 @@ export type Incoming = {
   /** Decoded parts of the path. */
   readonly params: Readonly<Record<string, string>>;
   /**
-   * Reads the body into a Buffer that owns its memory, and grows the reservation by bytes that the head did not
-   * declare. `encoding` is that of the head; a gRPC message may be uncompressed all the same. Rejects with a
+   * Reads the body into a Buffer that owns its memory, and reserves its bytes as they arrive. `encoding` is that of the head; a gRPC message may be uncompressed all the same. Rejects with a
    * `Refusal`, or with `ClientGone`.
    */
   read(reservation: ByteReservation, encoding: Encoding): Promise<ReceivedBody>;
@@ -150,13 +161,22 @@ async function take(work: RequestInProgress): Promise<Outcome> {
   stopIfPassed(deadline);
   const named = protocol.checkHead(head);
   const key = idempotencyKey(head, pipeline);
-  checkDeclaredSize(head.declaredBytes);
-  const reservation = ingestion.bytesInFlight.reserve(firstReserve(head));
+  const reservation = ingestion.bytesInFlight.open(
+    clientOf(head, admission.tenant, ingestion.fallback),
+  );
   work.reservation = reservation;
+  checkDeclaredSize(head.declaredBytes, largestBody(reservation));
+  const first = reservation.obtain(
+    Math.min(head.declaredBytes ?? FIRST_BYTES, FIRST_BYTES) * COPIES,
+  );
+  if (first !== undefined) await first;
   const { body, encoding } = await incoming.read(reservation, named.encoding);
 
-  const claim = key === undefined ? undefined : { key, requestHash: hashRequest(head, body) };
-  if (claim !== undefined) {
+  const claim =
+    key === undefined
+      ? implicitClaim(ingestion, admission.tenant, head, body)
+      : { key, requestHash: hashRequest(head, hash('sha256', body, 'hex')) };
+  if (claim !== undefined && claim.isUnclaimed !== true) {
     const earlier = await deadline.wait(claimKey(work, admission.tenant, claim));
     stopIfPassed(deadline);
     if (earlier !== undefined) return { answer: earlier };
@@ -215,18 +235,53 @@ async function accept(
   claim: KeyClaim | undefined,
 ): Promise<Outcome> {
   let rendered: Answer | undefined;
+  let ownSeal: SealedBatch | undefined;
   const render = (sealed: SealedBatch): Answer => {
     rendered ??= protocol.renderAccepted(sealed, batch.index, head);
     return rendered;
   };
+  const renderKept = (sealed: SealedBatch): StoredAnswer => {
+    ownSeal = sealed;
+    const isWhole = claim?.isUnclaimed === true && sealed.rejections.length === 0;
+    return isWhole ? wholeAnswer(sealed.id) : storable(render(sealed));
+  };
   const request = requestContext({
     signal: deadline.signal,
-    claim:
-      claim === undefined ? undefined : { ...claim, render: (sealed) => storable(render(sealed)) },
+    claim: claim === undefined ? undefined : { ...claim, render: renderKept },
     reserve: (bytes) => reservation?.grow(bytes),
   });
-  const accepted = await deadline.wait(pipeline.accept(batch, request));
-  return { answer: render(accepted), accepted };
+  try {
+    const accepted = await deadline.wait(pipeline.accept(batch, request));
+    return { answer: render(accepted), accepted };
+  } catch (error) {
+    if (!(error instanceof RepeatedRequest)) throw error;
+    const id = wholeBatchOf(error.answer);
+    if (id === undefined || ownSeal === undefined) return { answer: error.answer };
+    // A limit may have rejected items of the repetition; the first request had none.
+    const first = { ...ownSeal, id, items: batch.requestItems, rejections: [] };
+    return { answer: protocol.renderAccepted(first, batch.index, head) };
+  }
+}
+
+/**
+ * The key that a request has without an `Idempotency-Key`. No header may contain a NUL, so no client can name it. A single
+ * exporter looks for the key when it appends the batch; several would each take the batch before one of them looks.
+ */
+function implicitClaim(
+  { pipeline, repeats, clock }: Ingestion,
+  { projectId }: Tenant,
+  head: RequestHead,
+  body: Buffer,
+): KeyClaim | undefined {
+  if (pipeline.idempotency === undefined) return undefined;
+  if (!repeats?.admit(projectId, clock.now())) return undefined;
+  const requestHash = hashRequest(head, tagOf(body));
+  return {
+    key: `\0${requestHash.toString('base64')}`,
+    requestHash,
+    keptFor: repeats.window,
+    isUnclaimed: pipeline.branches.length === 1,
+  };
 }
 
 /** Undefined if the request has no such header. */
@@ -252,7 +307,7 @@ type KeyClaim = Omit<AnswerClaim, 'render'>;
 async function claimKey(
   work: RequestInProgress,
   tenant: Tenant,
-  { key, requestHash }: KeyClaim,
+  { key, requestHash, keptFor }: KeyClaim,
 ): Promise<Answer | undefined> {
   const claimed = await work.ingestion.pipeline.idempotency?.claim(tenant, key, requestHash);
   switch (claimed?.state) {
@@ -267,6 +322,10 @@ async function claimKey(
         'This Idempotency-Key was used for another request.',
       );
     case 'in_progress':
+      if (keptFor !== undefined) {
+        const message = 'The same request is in progress. Try again.';
+        throw new Refusal('unavailable', message, { retryAfterMs: 1000 });
+      }
       throw new Refusal(
         'idempotency_in_progress',
         'A request with this Idempotency-Key is in progress.',
@@ -277,8 +336,8 @@ async function claimKey(
   }
 }
 
-/** SHA-256 over route, content type, encoding and the body as received. */
-function hashRequest(head: RequestHead, body: Buffer): Buffer {
+/** SHA-256 over route, content type, encoding and the hash of the body as received. */
+function hashRequest(head: RequestHead, bodyHash: string): Buffer {
   const parts = [
     head.method,
     head.path,
@@ -286,7 +345,7 @@ function hashRequest(head: RequestHead, body: Buffer): Buffer {
     (head.headers.get('content-encoding') ?? head.headers.get('grpc-encoding'))?.join() ?? '',
   ];
   // The hash of the body represents the body: parts and body stay distinct without a copy of it.
-  parts.push(hash('sha256', body, 'hex'));
+  parts.push(bodyHash);
   return hash('sha256', JSON.stringify(parts), 'buffer');
 }
 
@@ -300,15 +359,12 @@ async function prepareWithin(
   const inflates = wanted.encoding !== 'identity' || wanted.singleRun !== undefined;
   if (!inflates) return scanner.prepare(body, wanted);
   const expected = Math.min(inflatedSizeHint(body, wanted.encoding), MAX_BODY_BYTES);
-  reservation.grow(expected);
+  const waiting = reservation.obtain(expected);
+  if (waiting !== undefined) await waiting;
   const prepared = await scanner.prepare(body, wanted);
   const more = prepared.index.bytes.length - expected;
   if (more > 0) reservation.grow(more);
   return prepared;
-}
-
-function firstReserve(head: RequestHead): number {
-  return head.declaredBytes === undefined ? CHUNKED_RESERVE : head.declaredBytes * COPIES;
 }
 
 function storable(reply: Answer): StoredAnswer {

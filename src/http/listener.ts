@@ -1,4 +1,5 @@
 import { isIP } from 'node:net';
+import { isDeepStrictEqual } from 'node:util';
 import { capability } from '../component/capability.ts';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import { addressOf, cannotListen } from '../net/address.ts';
@@ -7,10 +8,12 @@ import { parseEndpoint } from '../schema/fields.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 import type { TlsServing } from '../tls/serving.ts';
 import { openTls } from '../tls/serving.ts';
-import type { BytesInFlight } from './admission.ts';
+import type { BudgetSettings, BytesInFlight } from './admission.ts';
 import { boundBytesInFlight } from './admission.ts';
 import type { Hold } from './holds.ts';
 import { addRoute, find, finished, holdOf, routesOf } from './holds.ts';
+import type { Repeats, RepeatsConfig } from './repeats.ts';
+import { repeatsOf } from './repeats.ts';
 import type { CommonRoutes, Entrance, Route } from './routes.ts';
 import type { Scanner } from './scan-pool.ts';
 import { createScanner } from './scan-pool.ts';
@@ -36,6 +39,7 @@ export type Listeners = {
   /** The addresses and routes that are served now, for the banner at the start. */
   served(): { readonly url: string; readonly routes: readonly string[] }[];
   readonly bytesInFlight: BytesInFlight;
+  readonly repeats: Repeats | undefined;
   readonly scanner: Scanner;
   /** Closes what the listeners share. Every `Listener` is closed before. */
   close(): Promise<void>;
@@ -73,11 +77,21 @@ type Shared = {
   tls: TlsServing | undefined;
 };
 
+/** `service.limits`. */
+export type InFlightLimits = {
+  readonly in_flight_bytes: number;
+  readonly client_share: number;
+  readonly client_reserve: number;
+  readonly requests_per_key: number;
+};
+
 type Options = {
   readonly logger: Logger;
   readonly clock: Clock;
   readonly metrics: Metrics;
-  readonly limits: { readonly in_flight_bytes: number };
+  readonly limits: InFlightLimits;
+  /** Undefined: repeated requests are not recognized. */
+  readonly repeats?: RepeatsConfig;
   /** Other processes of this daemon listen on the same ports. */
   readonly sharesPorts?: boolean;
   /** The routes that a listener serves once, for all receivers on it. */
@@ -87,8 +101,9 @@ type Options = {
 const NO_ROUTES: CommonRoutes = { routes: [], prefers: () => false };
 
 export function createListeners(options: Options): Listeners {
-  const bytesInFlight = boundBytesInFlight(options.limits.in_flight_bytes);
+  const bytesInFlight = boundBytesInFlight(budgetSettings(options));
   const scanner = createScanner();
+  const repeats = options.repeats && repeatsOf(options.repeats);
   const common = options.common?.({ bytesInFlight, scanner }) ?? NO_ROUTES;
   const servers = new Servers(options, common);
   const removeGauges = registerGauges(options.metrics, servers, bytesInFlight);
@@ -101,6 +116,7 @@ export function createListeners(options: Options): Listeners {
       served: () => servers.served(),
       bytesInFlight,
       scanner,
+      repeats,
       async close() {
         removeGauges();
         await scanner.close();
@@ -109,6 +125,16 @@ export function createListeners(options: Options): Listeners {
   }
 
   return ofGraph(graphs);
+}
+
+function budgetSettings({ limits, clock }: Options): BudgetSettings {
+  return {
+    limit: limits.in_flight_bytes,
+    share: limits.client_share,
+    reserve: limits.client_reserve,
+    requestsPerKey: limits.requests_per_key,
+    clock,
+  };
 }
 
 function registerGauges(metrics: Metrics, servers: Servers, held: BytesInFlight): () => void {
@@ -262,6 +288,12 @@ function assertSameSettings(
     throw new Error(
       `receivers that share ${endpoint} must agree on their settings: ` +
         `${name} is ${found.settings[name]} and ${settings[name]}`,
+    );
+  }
+  if (!isDeepStrictEqual(found.settings.bodyRate, settings.bodyRate)) {
+    throw new Error(
+      `receivers that share ${endpoint} must agree on their settings: ` +
+        'body_min_rate or body_rate_period differs',
     );
   }
   const proxies = ({ trustedProxies = [] }: ListenerSettings): string => trustedProxies.join();

@@ -63,8 +63,8 @@ export function ingestionOf(
   { pipeline, fallback }: Entrance,
   refusals: Counter,
 ): Omit<Ingestion, 'protocol'> {
-  const { bytesInFlight, scanner } = host.service(LISTENERS);
-  return { pipeline, fallback, bytesInFlight, scanner, clock, logger, refusals };
+  const { bytesInFlight, scanner, repeats } = host.service(LISTENERS);
+  return { pipeline, fallback, bytesInFlight, scanner, repeats, clock, logger, refusals };
 }
 
 function routeOf({ protocol, ...route }: IngestRoute, shared: Omit<Ingestion, 'protocol'>): Route {

@@ -6,6 +6,7 @@ import type { Clock, Logger, RequestHead } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
 import { clientAddresses } from '../net/client-address.ts';
 import { tlsGateOf } from '../tls/secured.ts';
+import type { BodyRate } from './body-pace.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';
 import type { Answer, Exchange, RenderRefusal } from './exchange.ts';
 import { answer } from './exchange.ts';
@@ -37,6 +38,7 @@ export type ServerLimits = {
   readonly readHeaderTimeout: number;
   /** Milliseconds from the first byte of a request to the end of its body. */
   readonly readTimeout: number;
+  readonly bodyRate: BodyRate;
   /** More connections are closed at once. */
   readonly maxConnections: number;
   /** CIDR blocks of the proxies whose headers name the client. */
@@ -86,7 +88,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     server.headersTimeout = Math.min(limits.readHeaderTimeout, limits.readTimeout);
     server.requestTimeout = limits.readTimeout;
     server.maxConnections = limits.maxConnections;
-    connections.trust(limits.trustedProxies ?? []);
+    connections.limit(limits);
   };
   limit(options.limits);
   return {
@@ -120,17 +122,20 @@ class Connections {
   #draining = false;
 
   #clientOf = clientAddresses([]);
+  #bodyRate: BodyRate;
 
   constructor(options: ServerOptions) {
     this.#options = options;
+    this.#bodyRate = options.limits.bodyRate;
   }
 
   get count(): number {
     return this.#sockets.size;
   }
 
-  trust(proxies: readonly string[]): void {
-    this.#clientOf = clientAddresses(proxies);
+  limit({ trustedProxies = [], bodyRate }: ServerLimits): void {
+    this.#clientOf = clientAddresses(trustedProxies);
+    this.#bodyRate = bodyRate;
   }
 
   track(socket: Socket): void {
@@ -152,6 +157,7 @@ class Connections {
       expectsContinue,
       stopping: () => this.#draining,
       clock,
+      bodyRate: this.#bodyRate,
     };
     const { renderRefusal } = found;
     this.#enter({ exchange, renderRefusal }, 'done' in found ? found.done : undefined);

@@ -1,3 +1,5 @@
+import type { DetailRule } from './detail-attributes.ts';
+import { detailRules } from './detail-attributes.ts';
 import type { ObservationKind } from './observation.ts';
 import type { TextField } from './texts.ts';
 
@@ -345,6 +347,7 @@ export type AttributeRule =
     }
   | { readonly role: 'tokens'; readonly rank: number; readonly name: string }
   | { readonly role: 'usage'; readonly rank: number }
+  | DetailRule
   | { readonly role: 'context_metadata' }
   /** A whole observation that another tracectl embedded; see otlp/embedded-observation.ts. */
   | { readonly role: 'embedded' }
@@ -505,6 +508,7 @@ function buildRules(): Map<string, readonly AttributeRule[]> {
   }
   for (const [rank, key] of USAGE_OBJECTS.entries()) add(key, { role: 'usage', rank });
   for (const [rank, kind] of KINDS.entries()) add(kind.key, { role: 'kind', rank, kindOf: kind });
+  for (const [key, rule] of detailRules()) add(key, rule);
   add('context_metadata', { role: 'context_metadata' });
   add('tracectl.observation', { role: 'embedded' });
   add(ORIGINAL_PARENT_KEY, { role: 'original_parent' });

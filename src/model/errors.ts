@@ -1,4 +1,5 @@
 import type { ItemFailure, Tenant } from './batch.ts';
+import type { StoredAnswer } from './request-context.ts';
 
 /**
  * The class of an error decides what happens to its batch. A rejected `consume` means that no component took
@@ -26,6 +27,17 @@ export class RetryableError extends Error {
 /** For a batch whose request was already answered with a failure (`RequestContext.signal`). */
 export function tooLate(): RetryableError {
   return new RetryableError('too_late', 'the request was already answered with a failure');
+}
+
+/** A request that was accepted before: the store appended and counted nothing, and its client gets the first answer. */
+export class RepeatedRequest extends Error {
+  override readonly name = 'RepeatedRequest';
+  readonly answer: StoredAnswer;
+
+  constructor(answer: StoredAnswer) {
+    super('the same request was accepted before');
+    this.answer = answer;
+  }
 }
 
 /** The same batch will never succeed here: it belongs in the dead letter, not in a retry. */
@@ -61,19 +73,12 @@ export class DamagedDataError extends Error {
   readonly code = 'damaged_data';
 }
 
-/** The files of a running store are no longer where it opened them: what it writes would be lost with the process. */
-export class RemovedDataError extends Error {
-  override readonly name = 'RemovedDataError';
-  readonly code = 'removed_data';
-}
-
-export type DataError = NewerDataError | DamagedDataError | RemovedDataError;
+export type DataError = NewerDataError | DamagedDataError;
 
 /** The error about the data behind an error, e.g. of the component that could not start. */
 export function dataErrorIn(error: unknown): DataError | undefined {
   for (let at = error; at instanceof Error; at = at.cause) {
     if (at instanceof NewerDataError || at instanceof DamagedDataError) return at;
-    if (at instanceof RemovedDataError) return at;
   }
   return undefined;
 }
@@ -98,6 +103,7 @@ export const REFUSAL_STATUS = {
   not_found: 404,
   method_not_allowed: 405,
   request_timeout: 408,
+  query_timeout: 504,
   unavailable: 503,
 } as const;
 export type RefusalCode = keyof typeof REFUSAL_STATUS;
@@ -139,6 +145,10 @@ export class Refusal extends Error {
 /** The refusal that answers a client for any error of a pipeline; unknown errors become a 503. */
 export function refusalOf(error: unknown): Refusal {
   if (error instanceof Refusal) return error;
+  // A repetition takes as long: no `Retry-After`.
+  if (error instanceof RetryableError && error.code === 'query_timeout') {
+    return new Refusal('query_timeout', error.message, { cause: error });
+  }
   if (error instanceof RetryableError) {
     return new Refusal('unavailable', error.message, {
       retryAfterMs: error.retryAfterMs ?? 1000,

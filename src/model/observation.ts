@@ -1,3 +1,5 @@
+import type { ObservationDetails } from './details.ts';
+
 /** The kinds of native events, to which attributes of spans and types of runs are mapped. */
 export const OBSERVATION_KINDS = [
   'event',
@@ -93,6 +95,7 @@ export type Observation = {
   readonly customFieldsText?: string;
   /** Ids as the client sent them, if they differ from the common form; the run type and session of a run. */
   readonly external: Readonly<Record<string, string>> | null;
+  readonly details: ObservationDetails | null;
   /** Bit i says that PAYLOAD_FIELDS[i] is present in this event. */
   readonly payloadMask: number;
 };

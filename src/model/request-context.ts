@@ -7,15 +7,35 @@ export type StoredAnswer = {
   readonly body: Buffer;
 };
 
-/** The answer to a request with an `Idempotency-Key`. */
+/**
+ * Stands for the answer to a request whose items were all accepted: it is rendered again from the id of its batch. An
+ * answer with a result for each item would cost as much as half of the request.
+ */
+export function wholeAnswer(batchId: string): StoredAnswer {
+  return { status: 0, contentType: '', body: Buffer.from(batchId) };
+}
+
+/** The id of the batch of a `wholeAnswer`; undefined for another answer. */
+export function wholeBatchOf({ status, body }: StoredAnswer): string | undefined {
+  return status === 0 ? body.toString() : undefined;
+}
+
+/** The answer to a request with an `Idempotency-Key`, or with an implicit key. */
 export type KeyedAnswer = StoredAnswer & {
   readonly key: string;
-  /** SHA-256 over route, content type, encoding and body as received, 32 bytes. */
+  /** Over route, content type, encoding and body as received, 32 bytes. */
   readonly requestHash: Buffer;
+  /** Milliseconds for which the answer is kept, if the key is implicit, that is made of the request itself. */
+  readonly keptFor?: number | undefined;
+  /**
+   * The key is implicit and was not claimed: the store looks for it when it appends the batch, and throws
+   * `RepeatedRequest` if it has an answer.
+   */
+  readonly isUnclaimed?: boolean | undefined;
 };
 
-/** The claim of a request on its `Idempotency-Key`. */
-export type AnswerClaim = Pick<KeyedAnswer, 'key' | 'requestHash'> & {
+/** The claim of a request on its `Idempotency-Key`, or on its implicit key. */
+export type AnswerClaim = Pick<KeyedAnswer, 'key' | 'requestHash' | 'keptFor' | 'isUnclaimed'> & {
   /** Renders the answer; called once, when the batch is sealed. */
   render(batch: SealedBatch): StoredAnswer;
 };

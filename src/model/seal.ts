@@ -29,8 +29,8 @@ export function seal(batch: ReceivedBatch, request: RequestContext): SealedBatch
   if (positions === undefined) keepIndex(sealed, index);
   const { claim } = request;
   if (claim !== undefined) {
-    const { key, requestHash } = claim;
-    request.answer = { ...claim.render(sealed), key, requestHash };
+    const { key, requestHash, keptFor, isUnclaimed } = claim;
+    request.answer = { ...claim.render(sealed), key, requestHash, keptFor, isUnclaimed };
   }
   return sealed;
 }

@@ -12,9 +12,7 @@ export function clientAddresses(
   trusted: readonly string[],
 ): (peer: string, headers: Headers) => string {
   if (trusted.length === 0) return (peer) => peer;
-  const proxies = blockList(trusted);
-  const isTrusted = (address: string): boolean =>
-    proxies.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  const isTrusted = trustedPeers(trusted);
 
   function lastUntrusted(elements: readonly (string | undefined)[]): string | undefined {
     for (let i = elements.length - 1; i >= 0; i--) {
@@ -25,14 +23,23 @@ export function clientAddresses(
   }
 
   return (peer, headers) => {
-    const plain = plainAddress(peer);
-    if (isIP(plain) === 0 || !isTrusted(plain)) return peer;
+    if (!isTrusted(peer)) return peer;
     const lists = [
       listOf(headers.get('x-forwarded-for'), elementsOfList),
       listOf(headers.get('forwarded'), elementsOfForwarded),
     ].filter((list) => list !== undefined);
     const [first, second = first] = lists.map(lastUntrusted);
     return first !== undefined && first === second ? first : peer;
+  };
+}
+
+/** Whether an address is in one of the CIDR blocks. */
+function trustedPeers(blocks: readonly string[]): (address: string) => boolean {
+  const proxies = blockList(blocks);
+  return (address) => {
+    const plain = plainAddress(address);
+    const family = isIP(plain);
+    return family !== 0 && proxies.check(plain, family === 6 ? 'ipv6' : 'ipv4');
   };
 }
 

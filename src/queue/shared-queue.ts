@@ -18,14 +18,23 @@ export type SharedQueue = DurableQueue & {
     batchId: string,
     branches: readonly string[],
   ): Promise<ReadonlyMap<string, QueueEntry>>;
-  /** Sorted ids, greater than `after`, of waiting batches received before `before` (milliseconds since the epoch). */
-  waitingSince(before: number, limit: number, after?: string): Promise<readonly string[]>;
+  /** Sorted ids, greater than `after`, of batches that have waited for `ms` by the clock of the store. */
+  waitingFor(ms: number, limit: number, after?: string): Promise<readonly string[]>;
 };
 
 export type SharedQueueStorage = {
   openQueue(options: QueueOptions): Promise<SharedQueue>;
-  /** Runs the work unless another process runs work of this name; resolves with whether it ran. */
-  withAdvisoryLock(name: string, work: () => Promise<void>): Promise<boolean>;
+  /** Runs the work unless another process holds the lease of this name; resolves with whether it ran. */
+  withLease(name: string, work: (lease: WorkLease) => Promise<void>): Promise<boolean>;
+};
+
+/**
+ * The right to do work that one process at a time does, by the clock of the store. A holder that stops renewing it, for
+ * example because it is frozen, loses it within seconds.
+ */
+export type WorkLease = {
+  /** Call before each step that writes. Rejects if another process has taken the lease; the work must not catch it. */
+  renew(): Promise<void>;
 };
 
 /** Offered by stores whose queues several processes share. */

@@ -1,5 +1,6 @@
 import { findOffer } from '../component/capability.ts';
 import type { Logger } from '../component/component.ts';
+import { clientOf } from '../http/admission.ts';
 import { renderEnvelopeRefusal } from '../http/envelope.ts';
 import type { Exchange } from '../http/exchange.ts';
 import { answer } from '../http/exchange.ts';
@@ -146,10 +147,11 @@ async function withStore(
   if (store === undefined) {
     throw new Refusal('not_found', 'Nothing can be read here: no store is named by auth.');
   }
-  const reservation = bytesInFlight.reserve(NARROW_BYTES);
+  const reservation = bytesInFlight.open(clientOf(exchange.head, tenant, entrance.fallback));
   const payloads = (): PayloadReader =>
     readPayloads(store.traces, tenant.projectId, scanner, reservation);
   try {
+    reservation.grow(NARROW_BYTES);
     const query = new URLSearchParams(exchange.query);
     await work({ exchange, query, tenant, store, payloads });
   } finally {

@@ -86,15 +86,14 @@ export class Condition implements ThreadEvents {
 
   /** The reason why nothing may be appended; undefined while the files are in their places. */
   shortage(): Error | undefined {
-    const removed = this.#files?.removed;
-    if (removed === undefined) return undefined;
+    if (this.#files?.removed === undefined) return undefined;
     const message = 'the data directory was removed or replaced';
-    return new RetryableError('storage_failed', message, { cause: removed, retryAfterMs: 5000 });
+    return new RetryableError('storage_failed', message, { retryAfterMs: 5000 });
   }
 
   health(): DatabaseHealth {
     const { ready, message, details } = this.#directory.health();
-    const removed = this.#files?.removed?.message;
+    const removed = this.#files?.removed;
     const shown = removed ?? message ?? this.#damage;
     return {
       ready: ready && removed === undefined,

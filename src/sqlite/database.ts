@@ -1,5 +1,4 @@
 import type { Clock, Logger } from '../component/component.ts';
-import type { RemovedDataError } from '../model/errors.ts';
 import type { DatabaseHealth } from './condition.ts';
 import { Condition } from './condition.ts';
 import type { OwnedDirectory } from './directory.ts';
@@ -34,7 +33,7 @@ export type DatabaseOptions = {
   /** Upper bound of the file in pages, for tests of a full disk. */
   readonly maxPages?: number;
   /** Called once if the files were removed or replaced while they are open: the process must end. */
-  readonly onRemoved?: (error: RemovedDataError) => void;
+  readonly onRemoved?: () => void;
 };
 
 /** Calls an operation of a table: its name decides the type of the arguments and of the result. */

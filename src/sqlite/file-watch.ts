@@ -1,5 +1,4 @@
 import type { Clock, Logger } from '../component/component.ts';
-import { RemovedDataError } from '../model/errors.ts';
 import type { FileIdentities } from './file-identity.ts';
 import { movedLater } from './file-identity.ts';
 
@@ -8,8 +7,8 @@ const LOOK_MS = 1000;
 
 /** Watches whether paths lead to the files that this process has open. */
 export type FileWatch = {
-  /** The reason why nothing can be kept any more; undefined while all files are in their places. */
-  readonly removed: RemovedDataError | undefined;
+  /** A sentence on the file that was removed or replaced; undefined while all files are in their places. */
+  readonly removed: string | undefined;
   /** The writing thread found that this path does not lead to its file. */
   found(path: string): void;
   close(): Promise<void>;
@@ -20,12 +19,12 @@ export type FileWatchOptions = {
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called once, when a file was removed or replaced. */
-  readonly onRemoved: (error: RemovedDataError) => void;
+  readonly onRemoved: () => void;
 };
 
 export function watchFiles(options: FileWatchOptions): FileWatch {
   const { identities, clock, logger, onRemoved } = options;
-  let removed: RemovedDataError | undefined;
+  let removed: string | undefined;
   let isClosed = false;
   let looking: Promise<void> = Promise.resolve();
   let cancel = clock.after(LOOK_MS, look);
@@ -41,11 +40,9 @@ export function watchFiles(options: FileWatchOptions): FileWatch {
   function found(path: string): void {
     if (isClosed || removed !== undefined) return;
     cancel();
-    removed = new RemovedDataError(
-      `${path} was removed or replaced while tracectl had it open: new data would be lost. Put the data directory back, or restore a backup, before the next start.`,
-    );
-    logger.error({ path, err: removed }, 'Data directory removed or replaced; stopping');
-    onRemoved(removed);
+    removed = `${path} was removed or replaced while tracectl had it open: new data would be lost. Put the data directory back, or restore a backup, before the next start.`;
+    logger.error({ path, reason: removed }, 'Data directory removed or replaced; stopping');
+    onRemoved();
   }
 
   return {

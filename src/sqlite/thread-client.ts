@@ -4,7 +4,6 @@ import {
   type DataError,
   NewerDataError,
   PermanentError,
-  RemovedDataError,
   RetryableError,
 } from '../model/errors.ts';
 import { threadFile } from '../thread/thread.ts';
@@ -208,7 +207,6 @@ class GroupingClient implements ThreadClient {
 const DATA_ERRORS: Record<DataError['code'], new (message: string) => DataError> = {
   newer_data: NewerDataError,
   damaged_data: DamagedDataError,
-  removed_data: RemovedDataError,
 };
 
 function errorOf({ message, errcode, dataError }: Failure): Error {

@@ -1,3 +1,4 @@
+import type { Cost, ObservationDetails } from '../model/details.ts';
 import { formatInstant } from '../model/instant.ts';
 import type { Instant, PayloadField } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
@@ -37,6 +38,7 @@ export function observationJson(
     session_id: stored.sessionId,
     user_id: stored.userId,
     external: stored.external,
+    ...detailMembers(stored.details ?? {}),
     source: stored.source,
     project_id: stored.projectId,
     created_at: new Date(stored.createdAt).toISOString(),
@@ -47,6 +49,31 @@ export function observationJson(
   if (payloads === undefined) return `${text}}`;
   for (const field of PAYLOAD_FIELDS) text += `,"${field}":${payloads[field] ?? 'null'}`;
   return `${text}}`;
+}
+
+/** The public members of the details; money in USD. */
+function detailMembers(details: ObservationDetails): Readonly<Record<string, unknown>> {
+  const { promptName, promptVersion, cost } = details;
+  const hasPrompt = promptName !== undefined || promptVersion !== undefined;
+  return {
+    provider: details.provider ?? null,
+    environment: details.environment ?? null,
+    release: details.release ?? null,
+    tags: details.tags ?? [],
+    prompt: hasPrompt ? { name: promptName ?? null, version: promptVersion ?? null } : null,
+    tool: details.tool ?? null,
+    ttft_ms: details.ttftMs ?? null,
+    cost: cost === undefined ? null : costMembers(cost),
+    cost_source: cost?.source ?? null,
+  };
+}
+
+function costMembers({ input, output, total }: Cost): Readonly<Record<string, unknown>> {
+  return { input: usdOf(input), output: usdOf(output), total: usdOf(total), currency: 'USD' };
+}
+
+function usdOf(nanos: number | null): number | null {
+  return nanos === null ? null : nanos / 1e9;
 }
 
 export function traceJson(trace: StoredTrace): string {

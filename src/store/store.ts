@@ -1,5 +1,6 @@
 import { capability } from '../component/capability.ts';
 import type { ObservationBatch, SealedBatch } from '../model/batch.ts';
+import type { ObservationDetails } from '../model/details.ts';
 import type {
   Instant,
   ObservationError,
@@ -67,6 +68,7 @@ export type StoredObservation = {
   /** `customFields` as JSON, if the store has it in that form. */
   readonly customFieldsText?: string;
   readonly external: Readonly<Record<string, string>> | null;
+  readonly details: ObservationDetails | null;
   /** Decimal digits. */
   readonly version: string;
   readonly source: 'native' | 'runs' | 'otlp';

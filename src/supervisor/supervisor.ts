@@ -41,8 +41,8 @@ export class WorkersFailed extends Error {
 
 /** Crashes in a row, before all workers were ready, after which the start fails. */
 const MAX_CRASHES = 5;
-/** The exit status of a fault, which a restart may not repeat, as opposed to an error. */
-const FAULT = 70;
+/** Exit statuses of a fault and of a standstill, which a restart may not repeat, as opposed to an error. */
+const FAULTS = [70, 75];
 const ANSWER_MS = 5_000;
 
 export function createSupervisor(options: {
@@ -67,7 +67,7 @@ export function createSupervisor(options: {
   }
 
   function onEnd(index: number, exit: Exit, endsInRow: number): boolean {
-    const isError = exit.code !== null && exit.code !== FAULT;
+    const isError = exit.code !== null && !FAULTS.includes(exit.code);
     if (phase === 'running' || (!isError && endsInRow < MAX_CRASHES)) {
       restarts.add(1, { worker: String(index) });
       return true;

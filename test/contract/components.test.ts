@@ -22,6 +22,7 @@ import type {
   ProcessorFactory,
 } from '../../src/component/factory.ts';
 import { createHealth, HEALTH, HEALTH_REGISTRY } from '../../src/component/health.ts';
+import { PROCESS_END } from '../../src/component/process-end.ts';
 import { createGrpcListeners, GRPC_LISTENERS } from '../../src/grpc/listener.ts';
 import { createListeners, LISTENERS } from '../../src/http/listener.ts';
 import type { Batch, SealedBatch } from '../../src/model/batch.ts';
@@ -115,7 +116,12 @@ async function rigOf(t: Test, factory: Factory): Promise<Rig> {
     logger,
     clock,
     metrics,
-    limits: { in_flight_bytes: 64 * 1_048_576 },
+    limits: {
+      in_flight_bytes: 64 * 1_048_576,
+      client_share: 0.25,
+      client_reserve: 0.125,
+      requests_per_key: 1024,
+    },
   });
   t.teardown(() => listeners.close());
   const health = createHealth(clock);
@@ -125,6 +131,7 @@ async function rigOf(t: Test, factory: Factory): Promise<Rig> {
     offer(HEALTH, health),
     offer(HEALTH_REGISTRY, health),
     offer(QUEUE_REGISTRY, createQueues()),
+    offer(PROCESS_END, { end: (reason) => t.fail(`a component ends the process: ${reason}`) }),
   ];
   const host: Host = {
     extension<T>(id: string, wanted: Capability<T>): T {

@@ -315,6 +315,64 @@ export function queueContract(t: Test, place: (t: Test) => Promise<QueuePlace>):
     t.match(after.stats(), { bytes: 0 });
   });
 
+  t.test('appends a repeated request once, and gives its first answer to the others', async (t) => {
+    const { queue, clock, reopen } = await open(t);
+    const requestHash = Buffer.alloc(32, 1);
+    const answer = { status: 202, contentType: 'application/json', body: Buffer.from('{"ok":1}') };
+    const asked = (key: string, body = '{"ok":2}') =>
+      answered({
+        ...{ ...answer, body: Buffer.from(body), key: `\0${key}` },
+        ...{ requestHash, keptFor: 600_000, isUnclaimed: true },
+      });
+    const first = answered({
+      ...answer,
+      key: '\0a',
+      requestHash,
+      keptFor: 600_000,
+      isUnclaimed: true,
+    });
+    await queue.append(nativeBatch(1), first);
+    await t.rejects(queue.append(nativeBatch(1), asked('a')), { name: 'RepeatedRequest', answer });
+    const both = await Promise.allSettled([
+      queue.append(nativeBatch(1), asked('b')),
+      queue.append(nativeBatch(1), asked('b')),
+    ]);
+    t.same(both.map(({ status }) => status).sort(), ['fulfilled', 'rejected'], 'at the same time');
+    t.equal(queue.stats().branches[0]?.entries, 2);
+    const elsewhere = nativeBatch(1, { tenant: aTenant({ projectId: 'proj_other' }) });
+    await queue.append(elsewhere, asked('a'));
+
+    const after = await reopen('crash');
+    const repeat = asked('a');
+    await t.rejects(after.append(nativeBatch(1), repeat), { name: 'RepeatedRequest', answer });
+    t.equal(repeat.isUsageEntered, false, 'the ledger has no entry for it');
+    clock.advance(599_999);
+    await t.rejects(after.append(nativeBatch(1), asked('a')), { name: 'RepeatedRequest' });
+    clock.advance(1);
+    await after.append(nativeBatch(1), asked('a', '{"ok":3}'));
+    await t.rejects(after.append(nativeBatch(1), asked('a')), {
+      name: 'RepeatedRequest',
+      answer: { ...answer, body: Buffer.from('{"ok":3}') },
+    });
+  });
+
+  t.test('keeps the answer to a claimed implicit key for its time', async (t) => {
+    const { queue, clock } = await open(t);
+    const answer = { status: 202, contentType: 'application/json', body: Buffer.from('{"ok":1}') };
+    const requestHash = Buffer.alloc(32, 1);
+    const batch = nativeBatch(1);
+    const claim = () => queue.idempotency.claim(batch.tenant, '\0a', requestHash);
+    const first = await claim();
+    t.equal(first.state, 'new');
+    const request = answered({ ...answer, key: '\0a', requestHash, keptFor: 600_000 });
+    await queue.append(batch, request);
+    if (first.state === 'new') first.release();
+    clock.advance(599_999);
+    t.same(await claim(), { state: 'replay', answer });
+    clock.advance(1);
+    t.equal((await claim()).state, 'new');
+  });
+
   t.test(
     'keeps an idempotency record with its batch, and without one if no item was accepted',
     async (t) => {

@@ -436,6 +436,17 @@ function merging(t: Test, open: Open): void {
     }
   });
 
+  t.test('merges each detail of its own', async (t) => {
+    const { store } = await open(t);
+    const cost = { input: null, output: 2, total: 3, source: 'sent' } as const;
+    const start = { tags: ['a', 'b'], environment: 'staging', provider: 'x' };
+    const finish = { environment: 'production', ttftMs: 1.5, cost };
+    await write(store, [anObservation({ ...START, details: start })]);
+    await write(store, [anObservation({ details: finish })]);
+    await write(store, [anObservation({ details: null })]);
+    t.same((await read(store))?.details, { ...start, ...finish });
+  });
+
   t.test('prefers the higher version, for any operation', async (t) => {
     const { store } = await open(t);
     const versions = [
@@ -731,6 +742,9 @@ function anEvent(): fc.Arbitrary<Observation> {
       ended: fc.boolean(),
       usage: maybe(fc.record({ input_tokens: fc.integer({ min: 0, max: 9 }) })),
       customFields: maybe(fc.constantFrom({ a: '1' }, { b: '2' })),
+      details: maybe(
+        fc.constantFrom({ tags: ['a'] }, { tags: ['b'], tool: 't' }, { tool: 'u', ttftMs: 1 }),
+      ),
       payloadMask: fc.integer({ min: 0, max: 31 }),
     })
     .map((fields) => anObservation(fields));

@@ -94,6 +94,7 @@ t.test(
     const unit = read(DEPLOY, 'tracectl.service');
     const value = (key: string): string => new RegExp(`^${key}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
     t.ok(Number.parseInt(value('TimeoutStopSec'), 10) > SHUTDOWN_SECONDS);
+    t.equal(value('Restart'), 'on-failure', 'it restarts a process that ended itself');
     t.equal(
       value('RestartPreventExitStatus'),
       [EXIT.newer_data, EXIT.removed_data, EXIT.damaged_data, EXIT.configuration].join(' '),

@@ -253,6 +253,7 @@ export function anObservation(more: Partial<Observation> = {}): Observation {
     error: null,
     customFields: { team: 'search' },
     external: null,
+    details: null,
     payloadMask: 0b01011,
     ...more,
   };

@@ -10,6 +10,7 @@ import { recordingLogger, recordingMetrics } from './settings.ts';
 export const USUAL_LIMITS: ServerLimits = {
   readHeaderTimeout: 10_000,
   readTimeout: 60_000,
+  bodyRate: { bytesPerSecond: 16_384, period: 5_000 },
   maxConnections: 100,
 };
 
@@ -25,7 +26,12 @@ export function testListeners(
 ): TestListeners {
   const logger = recordingLogger();
   const metrics = recordingMetrics();
-  const limits = { in_flight_bytes: inFlightBytes };
+  const limits = {
+    in_flight_bytes: inFlightBytes,
+    client_share: 0.25,
+    client_reserve: 0.125,
+    requests_per_key: 1024,
+  };
   return {
     ...createListeners({
       ...{ logger, metrics, clock, limits },

@@ -2,14 +2,18 @@ import type { Test } from 'tap';
 import { config } from '../../extensions/postgres/config.ts';
 import { migrate } from '../../extensions/postgres/connection/migrate.ts';
 import type { Postgres } from '../../extensions/postgres/connection/pool.ts';
-import { openPostgres } from '../../extensions/postgres/connection/pool.ts';
+import type { PostgresPools } from '../../extensions/postgres/connection/pools.ts';
+import { openPools } from '../../extensions/postgres/connection/pools.ts';
 import { MIGRATIONS } from '../../extensions/postgres/migrations/index.ts';
 import { type OpenPostgresStore, openPostgresStore } from '../../extensions/postgres/open-store.ts';
 import { fakeClock } from './clock.ts';
 import type { PostgresDatabases } from './postgres-server.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
 
-export type OpenPostgresPlace = OpenPostgresStore & { readonly postgres: Postgres };
+export type OpenPostgresPlace = OpenPostgresStore & {
+  readonly postgres: Postgres;
+  readonly pools: PostgresPools;
+};
 
 /** A store in a database of its own. A test opens it, closes or crashes it, and opens it again, also in parallel. */
 export async function postgresPlace(_t: Test, server: PostgresDatabases, written: object = {}) {
@@ -19,8 +23,12 @@ export async function postgresPlace(_t: Test, server: PostgresDatabases, written
   const metrics = recordingMetrics();
   const parsed = config.parse({ url, ...written });
   const connection = {
-    ...{ url, maxConnections: 6, connectTimeout: 5000, queryTimeout: 5000 },
+    ...{ url, connectTimeout: 5000, queryTimeout: 5000 },
     ...{ tls: undefined, clock, logger },
+  };
+  const timeouts = {
+    ...{ accept: 5000, write: 5000, read: 5000 },
+    ...{ verify: 5000, rebuild: 5000, housekeeping: 5000 },
   };
   return {
     url,
@@ -28,24 +36,22 @@ export async function postgresPlace(_t: Test, server: PostgresDatabases, written
     logger,
     metrics,
     async open(): Promise<OpenPostgresPlace> {
-      const postgres = await openPostgres(connection);
+      const limits = { maxConnections: 6, readConnections: 2, timeouts };
+      const pools = await openPools({ ...connection, ...limits });
+      const postgres = pools.accept;
       await migrate(postgres, MIGRATIONS);
-      const store = await openPostgresStore(
-        postgres,
-        connection,
-        { clock, logger, metrics },
-        parsed,
-      );
+      const store = await openPostgresStore(pools, connection, { clock, logger, metrics }, parsed);
       return {
         ...store,
         postgres,
+        pools,
         async close() {
           await store.close();
-          await postgres.close();
+          await pools.close();
         },
         async crash() {
           await store.crash();
-          await postgres.close();
+          await pools.close();
         },
       };
     },

@@ -1,6 +1,7 @@
 import pg from 'pg';
 import type { Test } from 'tap';
 import { insertBatches, readBatches } from '../../extensions/postgres/batches/batches.ts';
+import { DATABASE_NOW } from '../../extensions/postgres/connection/database-clock.ts';
 import { migrate } from '../../extensions/postgres/connection/migrate.ts';
 import type { Postgres } from '../../extensions/postgres/connection/pool.ts';
 import { openPostgres } from '../../extensions/postgres/connection/pool.ts';
@@ -68,6 +69,12 @@ export async function queueDatabase(t: Test, url: string): Promise<QueuePlace> {
   };
 }
 
+/** The database as if its clock were that of a test. */
+export function withClock(database: StoreDatabase, clock: Clock): StoreDatabase {
+  const atTestTime = (text: string): string => text.replaceAll(DATABASE_NOW, String(clock.now()));
+  return { ...database, query: (text, values) => database.query(atTestTime(text), values) };
+}
+
 export function databaseOf(
   postgres: Postgres,
   deleted: ReadonlySet<string> = new Set(),
@@ -82,6 +89,7 @@ export function databaseOf(
   };
   return {
     query,
+    accepting: { query },
     async transaction(work) {
       refuse();
       return postgres.transaction(work);

@@ -219,7 +219,13 @@ export function serviceConfig(
         },
       },
       workers: 1,
-      limits: { in_flight_bytes: 64 * 1_048_576 },
+      limits: {
+        in_flight_bytes: 64 * 1_048_576,
+        client_share: 0.25,
+        client_reserve: 0.125,
+        requests_per_key: 1024,
+      },
+      repeated_requests: { enabled: true, window: 600_000, max_entries: 1_000_000 },
       shutdown_timeout: shutdownTimeout,
     },
   };

@@ -12,7 +12,7 @@ import type {
   Worker,
 } from '../../src/component/component.ts';
 import { ONLY_WORKER } from '../../src/component/component.ts';
-import { FATAL } from '../../src/component/fatal.ts';
+import { PROCESS_END } from '../../src/component/process-end.ts';
 import { fakeClock } from './clock.ts';
 
 type LogLine = {
@@ -92,8 +92,10 @@ function keyOf(name: string, labels: Labels = {}): string {
 }
 
 /** No component of a test ends the process, unless the test expects it. */
-const UNEXPECTED = offer(FATAL, (error) => {
-  throw error;
+const UNEXPECTED_END = offer(PROCESS_END, {
+  end(reason) {
+    throw new Error(`a component ends the process: ${reason}`);
+  },
 });
 
 /** A host with the given offers of the service, and of extensions by id. */
@@ -110,7 +112,7 @@ export function fakeHost(
       return found;
     },
     service<T>(wanted: Capability<T>): T {
-      const found = findOffer([...(offers.services ?? []), UNEXPECTED], wanted);
+      const found = findOffer([...(offers.services ?? []), UNEXPECTED_END], wanted);
       if (found === undefined) throw new Error(`the service does not offer ${wanted.name}`);
       return found;
     },

@@ -2,11 +2,16 @@ import type { Test } from 'tap';
 import type { Postgres } from '../../extensions/postgres/connection/pool.ts';
 import type { StoreDatabase } from '../../extensions/postgres/database.ts';
 import { postgresTraces } from '../../extensions/postgres/traces/traces.ts';
+import { systemClock } from '../../src/component/clock.ts';
 import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import type { TraceStore } from '../../src/store/store.ts';
 import { nativeBatch } from './batches.ts';
 import { databaseOf, migrated } from './queue-database.ts';
+import { recordingLogger } from './settings.ts';
+
+/** The bound of groups in tests. */
+export const GROUPS = { ms: 15_000, clock: systemClock, logger: recordingLogger() };
 
 /** Traces in a database of their own. A test sets retention windows and deletes projects. */
 export type TracePlace = {
@@ -30,7 +35,7 @@ export async function traceDatabase(t: Test, url: string): Promise<TracePlace> {
   };
   return {
     ...{ postgres, database, deleted, since },
-    traces: postgresTraces(database, retention),
+    traces: postgresTraces(database, retention, GROUPS),
     async count(table) {
       const { rows } = await postgres.query(`SELECT count(*) AS count FROM ${table}`);
       return Number(rows[0]?.count);

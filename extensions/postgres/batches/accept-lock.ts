@@ -7,8 +7,14 @@ import { question, rows } from '../connection/statement.ts';
  */
 export const LOCK = 7_227_322_002;
 
-/** Waits for every transaction that accepts data, and holds off further ones until this transaction ends. */
-export async function holdOffAccepting(client: PostgresClient): Promise<void> {
+/**
+ * Waits for every transaction that accepts data, and holds off further ones until this transaction ends. With `waitMs`
+ * it fails after that time.
+ */
+export async function holdOffAccepting(client: PostgresClient, waitMs?: number): Promise<void> {
+  if (waitMs !== undefined) {
+    await client.query("SELECT set_config('lock_timeout', $1, true)", [`${waitMs}ms`]);
+  }
   await client.query('SELECT pg_advisory_xact_lock($1)', [LOCK]);
 }
 

@@ -12,7 +12,7 @@ export type LastingOutage = Outage & {
 const REJECTING_MS = 5_000;
 
 export type Connections = {
-  take(): Promise<PoolClient>;
+  take(pool: Pool): Promise<PoolClient>;
   /** A statement was answered without an error. */
   worked(client: PoolClient): void;
   failed(client: PoolClient, error: unknown): void;
@@ -21,11 +21,12 @@ export type Connections = {
 };
 
 /**
- * The connections of the pool, in generations. If one of them breaks, or turns out to lead to a read-only server,
- * every connection that has not answered since is closed instead of used: after a failover each of them would cost
- * its next caller a whole timeout.
+ * The connections of all pools to a server, in generations. If one of them breaks, or turns out to lead to a
+ * read-only server, every connection that has not answered since is closed instead of used: after a failover each of
+ * them would cost its next caller a whole timeout. The pools share an outage, because an answer in one of them ends it
+ * for all.
  */
-export function connectionsOf(pool: Pool, clock: Clock): Connections {
+export function connectionsTo(clock: Clock): Connections {
   const generations = new WeakMap<PoolClient, number>();
   let generation = 0;
   /** Connections of older generations lead to a former primary; an answer does not renew them. */
@@ -47,7 +48,7 @@ export function connectionsOf(pool: Pool, clock: Clock): Connections {
   }
 
   return {
-    async take() {
+    async take(pool) {
       for (;;) {
         let client: PoolClient;
         try {

@@ -7,6 +7,8 @@ import { PermanentError, Refusal, RetryableError, StoreError } from '../../../sr
 const DATA_ERRORS = ['22', '23', '54'];
 const RETRY_AFTER_MS = 1000;
 const SQLSTATE = /^[0-9A-Z]{5}$/;
+/** A statement that was cancelled because of its time-out, or that waited too long for a lock. */
+const TOO_SLOW = ['57014', '55P03'];
 
 /** The typed error for a failed query. Every error that does not plainly blame the data is retryable. */
 export function postgresError(error: unknown): Error {
@@ -14,6 +16,12 @@ export function postgresError(error: unknown): Error {
   const code = sqlStateOf(error);
   if (SQLSTATE.test(code) && DATA_ERRORS.includes(code.slice(0, 2))) {
     return new PermanentError('storage_refused', `Postgres rejected the data (${code})`, {
+      cause: error,
+    });
+  }
+  if (TOO_SLOW.includes(code)) {
+    return new RetryableError('statement_timeout', `A statement took Postgres too long (${code})`, {
+      retryAfterMs: RETRY_AFTER_MS,
       cause: error,
     });
   }

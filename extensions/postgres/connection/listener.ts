@@ -1,6 +1,6 @@
 import type { Client } from 'pg';
 import type { Clock } from '../../../src/component/component.ts';
-import type { PostgresSettings } from './pool.ts';
+import type { ConnectionSettings } from './pool.ts';
 
 export type NoticeListener = {
   /** A notice arrived. */
@@ -8,6 +8,9 @@ export type NoticeListener = {
   /** Notices are heard from now on; earlier ones may be lost. Called again after every interruption. */
   onListening(): void;
 };
+
+/** How notices are heard; `queryTimeout` bounds the statements of the connection, in milliseconds. */
+export type NoticeSettings = ConnectionSettings & { readonly queryTimeout: number };
 
 const RECONNECT_MS = 1_000;
 /** How often an idle connection is tested: a cut one sends nothing. */
@@ -21,7 +24,7 @@ async function rejectReadOnly(client: Client): Promise<void> {
 
 /** Hears notices of a channel on a connection of its own, which is replaced when it breaks. */
 export function listen(
-  settings: PostgresSettings,
+  settings: NoticeSettings,
   channel: string,
   clock: Clock,
   listener: NoticeListener,

@@ -1,7 +1,8 @@
 import type { ConnectionOptions as TlsOptions } from 'node:tls';
+import type { PoolClient } from 'pg';
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { Connections, LastingOutage } from './connections.ts';
-import { connectionsOf } from './connections.ts';
+import { connectionsTo } from './connections.ts';
 import { loadDriver } from './driver.ts';
 import { isUsableAfter, postgresError } from './errors.ts';
 import type { QueryDriver } from './pipelined-query.ts';
@@ -36,29 +37,43 @@ export type Postgres = PostgresClient & {
   close(): Promise<void>;
 };
 
-export type PostgresSettings = {
+export type ConnectionSettings = {
   readonly url: string;
-  readonly maxConnections: number;
   /** Milliseconds that a caller waits for a connection. */
   readonly connectTimeout: number;
-  /** Milliseconds that a statement may take before its connection is closed. */
-  readonly queryTimeout: number;
   readonly tls: TlsOptions | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 };
 
-/** Connects with the first query. */
-export async function openPostgres(settings: PostgresSettings): Promise<Postgres> {
+export type PostgresSettings = ConnectionSettings & {
+  readonly maxConnections: number;
+  /** Milliseconds after which the server cancels a statement. */
+  readonly queryTimeout: number;
+};
+
+/** How much longer than the server a connection waits: a tenth, within these bounds. */
+const GRACE_MS = { least: 100, most: 2_000 };
+/** A process that freezes inside a transaction holds its locks for at most this long. */
+const LONGEST_IDLE_MS = 10_000;
+
+/** Connects with the first query. Pools to the same server share `connections`. */
+export async function openPostgres(
+  settings: PostgresSettings,
+  connections: Connections = connectionsTo(settings.clock),
+): Promise<Postgres> {
   const driver = await loadDriver();
+  const { queryTimeout, clock } = settings;
+  // The server cancels first: its connection then goes on, and the error says that the statement was slow.
+  const patience =
+    queryTimeout + Math.min(GRACE_MS.most, Math.max(GRACE_MS.least, queryTimeout / 10));
   const pool = new driver.Pool({
     connectionString: settings.url,
     max: settings.maxConnections,
     connectionTimeoutMillis: settings.connectTimeout,
-    query_timeout: settings.queryTimeout,
-    // The server cancels the statement too; otherwise it would go on with work that has no caller any more.
-    statement_timeout: settings.queryTimeout,
-    idle_in_transaction_session_timeout: 2 * settings.queryTimeout,
+    query_timeout: patience,
+    statement_timeout: queryTimeout,
+    idle_in_transaction_session_timeout: Math.min(LONGEST_IDLE_MS, 2 * queryTimeout),
     application_name: 'tracectl',
     keepAlive: true,
     types: driver.types,
@@ -70,20 +85,21 @@ export async function openPostgres(settings: PostgresSettings): Promise<Postgres
   // An idle connection broke: the pool replaces it. One in a transaction broke: its next statement fails.
   pool.on('error', onBroken);
   pool.on('connect', (client) => client.on('error', onBroken));
-  const { queryTimeout, clock } = settings;
-  const connections = connectionsOf(pool, clock);
-  const connected = <T>(timeLeft: () => number, work: (connection: Connected) => Promise<T>) =>
-    withConnection(connections, driver, timeLeft, work);
+  const connected = async <T>(
+    timeLeft: () => number,
+    work: (connection: Connected) => Promise<T>,
+  ): Promise<T> =>
+    withConnection(await connections.take(pool), connections, driver, timeLeft, work);
   return {
     query: (text, values) =>
-      connected(endsIn(queryTimeout, clock), (connection) => connection.query(text, values)),
+      connected(endsIn(patience, clock), (connection) => connection.query(text, values)),
     transaction: (work) =>
       connected(
-        () => queryTimeout,
+        () => patience,
         (connection) => inTransaction(connection, work),
       ),
     transactionWithDeadline: (work) =>
-      connected(endsIn(queryTimeout, clock), (connection) => inTransaction(connection, work)),
+      connected(endsIn(patience, clock), (connection) => inTransaction(connection, work)),
     usage: () => ({ open: pool.totalCount, waiting: pool.waitingCount }),
     outage: connections.outage,
     close: () => pool.end(),
@@ -103,12 +119,12 @@ type Connected = PostgresClient & {
 };
 
 async function withConnection<T>(
+  client: PoolClient,
   connections: Connections,
   driver: QueryDriver,
   timeLeft: () => number,
   work: (connection: Connected) => Promise<T>,
 ): Promise<T> {
-  const client = await connections.take();
   let isBroken = false;
   const observed = async <R>(send: () => Promise<R>): Promise<R> => {
     if (isBroken) throw postgresError(new Error('the connection broke before'));

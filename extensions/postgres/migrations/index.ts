@@ -3,6 +3,17 @@ import { batches } from './0001-batches.ts';
 import { queues } from './0002-queues.ts';
 import { tenancy } from './0003-tenancy.ts';
 import { traces } from './0004-traces.ts';
+import { leases } from './0005-leases.ts';
+import { details } from './0006-details.ts';
+import { earlySums } from './0007-early-sums.ts';
 
 /** In the order they are applied. */
-export const MIGRATIONS: readonly Migration[] = [batches, queues, tenancy, traces];
+export const MIGRATIONS: readonly Migration[] = [
+  batches,
+  queues,
+  tenancy,
+  traces,
+  leases,
+  details,
+  earlySums,
+];

@@ -2,9 +2,11 @@ import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
 import { RetryableError, tooLate } from '../../../src/model/errors.ts';
+import type { StoredAnswer } from '../../../src/model/request-context.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import { ask, rowsIn } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
+import type { GroupBound } from '../grouping.ts';
 import { Failed, grouped } from '../grouping.ts';
 import type { AnswerToKeep, PostgresIdempotency } from './idempotency.ts';
 import { ENTER } from './statements.ts';
@@ -39,8 +41,15 @@ export type EnteredRow = {
   readonly seq: number;
 };
 
-/** The new entries of a batch; `deleted` if its project is, `refused` if its usage was. */
-export type Appended = { readonly entered: readonly EnteredRow[] } | 'deleted' | 'refused';
+/**
+ * The new entries of a batch; `deleted` if its project is, `refused` if its usage was; the earlier answer if its request
+ * repeats one, so that nothing was stored.
+ */
+export type Appended =
+  | { readonly entered: readonly EnteredRow[] }
+  | { readonly earlier: StoredAnswer }
+  | 'deleted'
+  | 'refused';
 type Outcome = Appended | Failed;
 
 export type AppendParts = {
@@ -49,6 +58,7 @@ export type AppendParts = {
   readonly idempotency: PostgresIdempotency;
   readonly clock: Clock;
   readonly logger: Logger;
+  readonly bound: GroupBound;
   /** Ids of the branches that a batch enters; a reload of the configuration changes them. */
   readonly branchIds: () => readonly number[];
 };
@@ -56,7 +66,11 @@ export type AppendParts = {
 /** Batches that are appended at the same time share a transaction. */
 export function groupedAppends(parts: AppendParts): (call: Append) => Promise<Appended> {
   return grouped(
-    { ...GROUP, slow: { clock: parts.clock, afterMs: SLOW_MS, most: MAX_IN_FLIGHT } },
+    {
+      ...GROUP,
+      slow: { clock: parts.clock, afterMs: SLOW_MS, most: MAX_IN_FLIGHT },
+      bound: parts.bound,
+    },
     ({ batch }) => batch.body.byteLength,
     (calls) => appendGroup(parts, calls),
   );
@@ -121,27 +135,46 @@ async function storeGroup(
 ): Promise<readonly Appended[]> {
   const projects = [...new Set(calls.map(({ batch }) => batch.tenant.projectId))];
   const deleted = await ask(client, database.lockForAccept(projects));
-  const kept = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
+  const stored = calls.filter(({ batch }) => !deleted.has(batch.tenant.projectId));
+  const unclaimed = stored.flatMap(({ answer }) => (isUnclaimed(answer) ? [answer] : []));
+  const earlier = await idempotency.keepNew(client, unclaimed);
+  const repeats = (answer: AnswerToKeep | undefined) => answer && earlier.get(answer);
+  const kept = stored.filter(({ answer }) => repeats(answer) === undefined);
   const given = [...new Map(kept.map(({ batch }) => [batch.id, batch])).values()];
   const refused =
     given.length > 0 ? await database.acceptBatches(client, given) : new Set<string>();
   const batches = given.filter(({ id }) => !refused.has(id));
-  const answers = kept.flatMap(({ answer, batch }) =>
-    answer === undefined || refused.has(batch.id) ? [] : [answer],
+  const isRefused = ({ batch }: Append) => refused.has(batch.id);
+  const claimed = kept.filter((call) => !isRefused(call) && !isUnclaimed(call.answer));
+  await idempotency.keep(
+    client,
+    claimed.flatMap(({ answer }) => answer ?? []),
   );
-  await idempotency.keep(client, answers);
+  const lost = kept
+    .filter(isRefused)
+    .flatMap(({ answer }) => (isUnclaimed(answer) ? [answer] : []));
+  await idempotency.forget(client, lost);
+  const voided = new Set(lost.map(({ hash }) => hash.toString('latin1')));
   // The last moment at which the transaction can still be rolled back.
   if (!calls.some(isWaitedFor)) throw tooLate();
   const all = await enterAndCommit(client, batches, branchIds());
   const entered = Map.groupBy(all, ({ batch_id }) => batch_id);
-  return calls.map(({ batch }) => {
+  return calls.map(({ batch, answer }) => {
     if (deleted.has(batch.tenant.projectId)) return 'deleted';
+    const first = repeats(answer);
+    if (answer !== undefined && first !== undefined) {
+      return voided.has(answer.hash.toString('latin1')) ? 'refused' : { earlier: first };
+    }
     if (refused.has(batch.id)) return 'refused';
     const own = entered.get(batch.id) ?? [];
     // If a group holds the same batch twice, the first call has entered it.
     entered.delete(batch.id);
     return { entered: own };
   });
+}
+
+function isUnclaimed(answer: AnswerToKeep | undefined): answer is AnswerToKeep {
+  return answer?.looksFrom !== undefined;
 }
 
 async function enterAndCommit(

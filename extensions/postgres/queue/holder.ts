@@ -1,10 +1,8 @@
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import { ulid } from '../../../src/model/ulid.ts';
+import { DATABASE_NOW } from '../connection/database-clock.ts';
 import { rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
-
-/** Milliseconds by the clock of the database, which all processes share. */
-const DATABASE_NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
 
 const LEASE_MS = 20_000;
 const RENEW_MS = 5_000;

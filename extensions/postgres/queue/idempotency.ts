@@ -6,14 +6,14 @@ import type {
   Logger,
 } from '../../../src/component/component.ts';
 import type { SealedBatch, Tenant } from '../../../src/model/batch.ts';
-import type { KeyedAnswer } from '../../../src/model/request-context.ts';
+import type { KeyedAnswer, StoredAnswer } from '../../../src/model/request-context.ts';
 import { ulid } from '../../../src/model/ulid.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
-import { row } from '../connection/statement.ts';
+import { row, rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import type { Holder } from './holder.ts';
 
-/** How long an answer is kept. */
+/** How long the answer to an `Idempotency-Key` is kept. */
 const KEPT_MS = 24 * 3_600_000;
 /** Rows that one step removes. */
 const STEP = 1000;
@@ -54,7 +54,26 @@ const KEEP = `
     request_hash = excluded.request_hash, claim = '', holder = NULL, status = excluded.status,
     content_type = excluded.content_type, body = excluded.body, expires_at = excluded.expires_at`;
 
-/** The answer to a request with an `Idempotency-Key`, as the table keeps it. */
+/**
+ * Keeps answers whose keys were not claimed, unless the key has an answer already. In the order of the hashes, so that
+ * transactions that share keys wait for each other and do not deadlock. Returns the hashes that are new.
+ */
+const KEEP_NEW = `
+  INSERT INTO idempotency AS i (hash, request_hash, project, claim, status, content_type, body, expires_at)
+  SELECT hash, request_hash, project, '', status, content_type, body, expires_at
+  FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::int[], $5::text[], $6::bytea[], $7::bigint[])
+    AS g (hash, request_hash, project, status, content_type, body, expires_at)
+  ORDER BY hash
+  ON CONFLICT (hash) DO UPDATE SET
+    status = excluded.status, content_type = excluded.content_type, body = excluded.body,
+    expires_at = excluded.expires_at
+  WHERE i.expires_at <= $8
+  RETURNING hash`;
+
+const EARLIER = `
+  SELECT hash, status, content_type, body FROM idempotency WHERE hash = ANY ($1::bytea[])`;
+
+/** The answer to a request with an `Idempotency-Key`, or with an implicit key, as the table keeps it. */
 export type AnswerToKeep = {
   readonly hash: Buffer;
   readonly requestHash: Buffer;
@@ -63,6 +82,8 @@ export type AnswerToKeep = {
   readonly contentType: string;
   readonly body: Buffer;
   readonly expiresAt: number;
+  /** Set if the key was not claimed: earlier answers count that expire after this time. */
+  readonly looksFrom: number | undefined;
 };
 
 /** Undefined if the request carried no key. */
@@ -72,15 +93,27 @@ export function keptAnswer(
   now: number,
 ): AnswerToKeep | undefined {
   if (answer === undefined) return undefined;
-  const { key, requestHash, status, contentType, body } = answer;
-  const hash = keyHash(tenant, key);
-  const { projectId } = tenant;
-  return { hash, requestHash, projectId, status, contentType, body, expiresAt: now + KEPT_MS };
+  const { key, requestHash, status, contentType, body, keptFor, isUnclaimed } = answer;
+  return {
+    ...{ hash: keyHash(tenant, key), requestHash, projectId: tenant.projectId },
+    ...{ status, contentType, body, expiresAt: now + (keptFor ?? KEPT_MS) },
+    looksFrom: isUnclaimed === true ? now : undefined,
+  };
 }
 
 export type PostgresIdempotency = IdempotencyLedger & {
   /** Writes answers in the transaction that makes their batches durable. */
   keep(client: PostgresTransaction, answers: readonly AnswerToKeep[]): Promise<void>;
+  /**
+   * Keeps the answers whose keys were not claimed. Resolves with the earlier answers of the others, whose batches are not to be
+   * stored. Waits for a transaction in flight that keeps the same key.
+   */
+  keepNew(
+    client: PostgresTransaction,
+    answers: readonly AnswerToKeep[],
+  ): Promise<ReadonlyMap<AnswerToKeep, StoredAnswer>>;
+  /** Takes back answers of this transaction whose batches were refused. */
+  forget(client: PostgresTransaction, answers: readonly AnswerToKeep[]): Promise<void>;
   /** Removes a bounded number of expired answers; resolves with whether there may be more. */
   expireStep(): Promise<boolean>;
 };
@@ -111,7 +144,7 @@ export function postgresIdempotency(
     const nonce = ulid(clock.now());
     try {
       const values = [hash, requestHash, tenant.projectId, nonce, holder.id, clock.now()];
-      const found = await row<ClaimRow>(database, CLAIM, values);
+      const found = await row<ClaimRow>(database.accepting, CLAIM, values);
       if (found?.claimed === true) {
         return { state: 'new', release: () => release(hash, nonce, free) };
       }
@@ -148,6 +181,15 @@ export function postgresIdempotency(
     }
   }
 
+  async function forget(
+    client: PostgresTransaction,
+    answers: readonly AnswerToKeep[],
+  ): Promise<void> {
+    if (answers.length === 0) return;
+    const hashes = answers.map(({ hash }) => hash);
+    await client.query('DELETE FROM idempotency WHERE hash = ANY ($1::bytea[])', [hashes]);
+  }
+
   async function expireStep(): Promise<boolean> {
     const { rows } = await database.query(
       `DELETE FROM idempotency WHERE hash IN
@@ -158,7 +200,55 @@ export function postgresIdempotency(
     return rows.length === STEP;
   }
 
-  return { claim, keep, expireStep };
+  return { claim, keep, keepNew, forget, expireStep };
+}
+
+async function keepNew(
+  client: PostgresTransaction,
+  answers: readonly AnswerToKeep[],
+): Promise<ReadonlyMap<AnswerToKeep, StoredAnswer>> {
+  const earlier = new Map<AnswerToKeep, StoredAnswer>();
+  const alike = Map.groupBy(answers, ({ hash }) => hash.toString('latin1'));
+  const firsts = [...alike.values()].flatMap(([first]) => first ?? []);
+  const [one] = firsts;
+  if (one === undefined) return earlier;
+  const kept = await rows<{ hash: Buffer }>(client, KEEP_NEW, [
+    firsts.map(({ hash }) => hash),
+    firsts.map(({ requestHash }) => requestHash),
+    firsts.map(({ projectId }) => projectId),
+    firsts.map(({ status }) => status),
+    firsts.map(({ contentType }) => contentType),
+    firsts.map(({ body }) => body),
+    firsts.map(({ expiresAt }) => expiresAt),
+    one.looksFrom,
+  ]);
+  // Of several requests of one group the first is new, and its answer is the earlier one of the others.
+  for (const [first, ...others] of alike.values()) {
+    for (const other of others) if (first !== undefined) earlier.set(other, answerOf(first));
+  }
+  if (kept.length === firsts.length) return earlier;
+  const isNew = new Set(kept.map(({ hash }) => hash.toString('latin1')));
+  const known = [...alike].filter(([id]) => !isNew.has(id));
+  const found = await rows<AnswerRow>(client, EARLIER, [
+    known.flatMap(([, [first]]) => first?.hash ?? []),
+  ]);
+  for (const { hash, status, content_type: contentType, body } of found) {
+    for (const answer of alike.get(hash.toString('latin1')) ?? []) {
+      earlier.set(answer, { status, contentType, body });
+    }
+  }
+  return earlier;
+}
+
+type AnswerRow = {
+  readonly hash: Buffer;
+  readonly status: number;
+  readonly content_type: string;
+  readonly body: Buffer;
+};
+
+function answerOf({ status, contentType, body }: AnswerToKeep): StoredAnswer {
+  return { status, contentType, body };
 }
 
 function claimOf(found: ClaimRow | undefined, requestHash: Buffer): IdempotencyClaim {

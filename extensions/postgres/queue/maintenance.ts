@@ -1,4 +1,5 @@
 import type { DropReason } from '../../../src/queue/queue.ts';
+import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import * as sql from './statements.ts';
@@ -21,14 +22,14 @@ type Dropped = { readonly branch: number; readonly items: number };
  * whether there may be more.
  */
 export async function removeEntriesStep(
-  database: StoreDatabase,
+  client: PostgresClient,
   projectId: string,
   onDropped: OnDropped,
 ): Promise<boolean> {
   let more = false;
   for (const table of ['queue_entries', 'queue_dead_letters'] as const) {
     const removed = await rows<Dropped>(
-      database,
+      client,
       `DELETE FROM ${table} WHERE ctid IN (SELECT ctid FROM ${table} WHERE project = $1 LIMIT ${STEP})
        RETURNING branch, items`,
       [projectId],
@@ -38,7 +39,7 @@ export async function removeEntriesStep(
     }
     if (removed.length === STEP) more = true;
   }
-  const { rows: answers } = await database.query(
+  const { rows: answers } = await client.query(
     `DELETE FROM idempotency
      WHERE hash IN (SELECT hash FROM idempotency WHERE project = $1 LIMIT ${STEP}) RETURNING 1`,
     [projectId],
@@ -51,13 +52,13 @@ export async function removeEntriesStep(
  * epoch. Resolves with whether there may be more.
  */
 export async function expireDeadLettersStep(
-  database: StoreDatabase,
+  client: PostgresClient,
   projectId: string,
   since: number,
   onDropped: OnDropped,
 ): Promise<boolean> {
   const removed = await rows<Dropped>(
-    database,
+    client,
     `DELETE FROM queue_dead_letters WHERE id IN (
        SELECT id FROM queue_dead_letters WHERE project = $1 AND received_at < $2 LIMIT ${STEP})
      RETURNING branch, items`,

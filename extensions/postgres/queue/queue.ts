@@ -1,7 +1,7 @@
 import type { Clock, IdempotencyLedger, Logger } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { itemsOf } from '../../../src/model/batch.ts';
-import { Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { Refusal, RepeatedRequest, RetryableError } from '../../../src/model/errors.ts';
 import type { RequestContext } from '../../../src/model/request-context.ts';
 import type {
   DeadLetter,
@@ -33,6 +33,9 @@ const FULL_RETRY_MS = 2000;
 /** After how long a failed statement about a delivery's outcome is repeated. */
 const REWRITE_MS = 1000;
 
+/** A timer of this process ends at most this much before a due time of the database. */
+const EARLY_MS = 20;
+
 /** The parts that all queues of a store share. */
 export type PostgresQueueParts = {
   readonly database: StoreDatabase;
@@ -40,6 +43,8 @@ export type PostgresQueueParts = {
   readonly idempotency: PostgresIdempotency;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Milliseconds after which a group of calls is abandoned. */
+  readonly groupTimeout: number;
 };
 
 /** Ids of the branches of a queue, by name. */
@@ -87,16 +92,21 @@ export class PostgresQueue implements SharedQueue {
     this.#bodies = new LeasedBodies(parts.database);
     this.#leases = new HeldLeases(this.#counts);
     const branchIds = () => this.#branches.map((branch) => this.#idOf(branch));
-    this.#append = groupedAppends({ ...parts, queue: options.name, branchIds });
+    const { clock, logger, groupTimeout: ms } = parts;
+    const bound = (work: string) => ({ name: `${work} in ${options.name}`, ms, clock, logger });
+    this.#append = groupedAppends({
+      ...{ ...parts, queue: options.name, branchIds },
+      bound: bound('append'),
+    });
     this.#end = grouped(
-      { count: 1000, weight: 1000 },
+      { count: 1000, weight: 1000, bound: bound('acknowledge') },
       () => 1,
-      (calls) => this.#endGroup(calls),
+      (calls, abandoned) => this.#endGroup(calls, abandoned),
     );
     this.#take = grouped(
-      { count: 64, weight: 64 },
+      { count: 64, weight: 64, bound: bound('take') },
       () => 1,
-      (calls) => this.#takeGroup(calls),
+      (calls, abandoned) => this.#takeGroup(calls, abandoned),
     );
     this.reconfigure(options, ids);
   }
@@ -134,6 +144,7 @@ export class PostgresQueue implements SharedQueue {
           'The quota counters were lost before the batch was stored. Try again.',
         );
       }
+      if ('earlier' in appended) throw new RepeatedRequest(appended.earlier);
       if (request !== undefined) request.isUsageEntered = true;
       this.#entered(batch, appended.entered, size);
     } catch (error) {
@@ -163,10 +174,10 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]> {
-    const { database, holder, clock } = this.#parts;
+    const { database, holder } = this.#parts;
     const id = this.#idOf(branch);
     if (!this.#mayBeDue.delete(branch)) return [];
-    const values = [id, max, maxBytes, clock.now(), holder.id];
+    const values = [id, max, maxBytes, holder.id];
     const leasing = rows<LeasedRow>(database, sql.LEASE, values);
     const leased = await leasing.catch((error: unknown) => {
       this.#mayBeDue.add(branch);
@@ -185,7 +196,10 @@ export class PostgresQueue implements SharedQueue {
     return this.#take({ from, batchId, branches });
   }
 
-  async #takeGroup(calls: readonly Take[]): Promise<readonly (Taken | Failed)[]> {
+  async #takeGroup(
+    calls: readonly Take[],
+    abandoned: AbortSignal,
+  ): Promise<readonly (Taken | Failed)[]> {
     const taken = new Map<string, Taken | Failed>();
     const alike = Map.groupBy(calls, ({ from, branches }) => JSON.stringify([from, branches]));
     for (const group of alike.values()) {
@@ -193,9 +207,8 @@ export class PostgresQueue implements SharedQueue {
       if (first === undefined) continue;
       const ids = group.map(({ batchId }) => batchId);
       try {
-        for (const [id, entries] of await this.#takeAlike(first.from, ids, first.branches)) {
-          taken.set(id, entries);
-        }
+        const found = await this.#takeAlike(first.from, ids, first.branches, abandoned);
+        for (const [id, entries] of found) taken.set(id, entries);
       } catch (failure) {
         // Other parts of the group keep what they took.
         for (const id of ids) taken.set(id, new Failed(failure));
@@ -213,6 +226,7 @@ export class PostgresQueue implements SharedQueue {
     from: string,
     batchIds: readonly string[],
     branches: readonly string[],
+    abandoned: AbortSignal,
   ): Promise<Map<string, Map<string, QueueEntry>>> {
     const moved = await rows<sql.TakenRow>(this.#parts.database, sql.TAKE, [
       from,
@@ -221,6 +235,8 @@ export class PostgresQueue implements SharedQueue {
       branches.map((branch) => this.#idOf(branch)),
       this.#parts.holder.id,
     ]);
+    // No caller works on these leases. As this process does not know them, the search for orphans releases them.
+    abandoned.throwIfAborted();
     const leases: Lease[] = [];
     const sizes = new Map(moved.map(({ batch_id, bytes }) => [batch_id, bytes]));
     for (const size of sizes.values()) this.#counts.changeBytes(size);
@@ -232,26 +248,27 @@ export class PostgresQueue implements SharedQueue {
       else this.#announce(branch);
     }
     const taken = new Map<string, Map<string, QueueEntry>>();
-    for (const { branch, entry } of await this.#withBodies(leases)) {
+    for (const { branch, entry } of await this.#withBodies(leases, abandoned)) {
       const entries = taken.get(entry.batch.id) ?? new Map<string, QueueEntry>();
       taken.set(entry.batch.id, entries.set(branch, entry));
     }
     return taken;
   }
 
-  async waitingSince(before: number, limit: number, after = ''): Promise<string[]> {
+  async waitingFor(ms: number, limit: number, after = ''): Promise<string[]> {
     const ids = this.#branches.map((branch) => this.#idOf(branch));
-    const values = [ids, before, limit, after];
+    const values = [ids, ms, limit, after];
     const waiting = await rows<{ batch_id: string }>(this.#parts.database, sql.WAITING, values);
     return waiting.map(({ batch_id }) => batch_id);
   }
 
   /**
-   * Notes the leases and reads their batches. Entries whose body is missing end here. If reading fails, all leases
-   * are released: no caller works on them.
+   * Notes the leases and reads their batches. Entries whose body is missing end here. If reading fails or was
+   * abandoned, all leases are released: no caller works on them.
    */
   async #withBodies(
     leases: readonly Lease[],
+    abandoned?: AbortSignal,
   ): Promise<{ readonly branch: string; readonly entry: QueueEntry }[]> {
     for (const { branch, leased } of leases) this.#leases.add(branch, leased);
     try {
@@ -265,6 +282,7 @@ export class PostgresQueue implements SharedQueue {
           entries.push({ branch, entry: { seq, batch, attempts } });
         }
       }
+      abandoned?.throwIfAborted();
       return entries;
     } catch (error) {
       const held = leases.filter(({ branch, leased }) => this.#leases.find(branch, leased.seq));
@@ -334,13 +352,19 @@ export class PostgresQueue implements SharedQueue {
     if (isLast) this.#batchLeft(batchId, bytes);
   }
 
-  async #endGroup(calls: readonly Ended[]): Promise<readonly { readonly isLast: boolean }[]> {
+  async #endGroup(
+    calls: readonly Ended[],
+    abandoned: AbortSignal,
+  ): Promise<readonly { readonly isLast: boolean }[]> {
     const last = new Set<string>();
     const allBranches = [...this.#ids.values()];
     for (const [branch, ended] of Map.groupBy(calls, (call) => call.branch)) {
       const ids = ended.map(({ batchId }) => batchId);
       const values = [this.#idOf(branch), ids, allBranches];
-      for (const entry of await rows<sql.EndedRow>(this.#parts.database, sql.END, values)) {
+      const found = await rows<sql.EndedRow>(this.#parts.database, sql.END, values);
+      // The next refresh of the counts sees that the entries ended.
+      abandoned.throwIfAborted();
+      for (const entry of found) {
         this.#counts.left(branch, entry.items, entry.oldest ?? undefined);
         if (!entry.waits) last.add(`${branch}\n${entry.batch_id}`);
       }
@@ -363,13 +387,16 @@ export class PostgresQueue implements SharedQueue {
   }
 
   async #release(branch: string, leased: Leased, delayMs: number): Promise<void> {
-    const { database, clock, holder } = this.#parts;
+    const { database, holder } = this.#parts;
     this.#leases.remove(branch, leased.seq);
-    const due = delayMs <= 0 ? 0 : clock.now() + delayMs;
-    const values = [this.#idOf(branch), leased.batchId, leased.attempts + 1, due, holder.id];
+    const delay = Math.max(0, Math.ceil(delayMs));
+    const values = [this.#idOf(branch), leased.batchId, leased.attempts + 1, delay, holder.id];
     await this.#persist(leased, () => database.query(sql.RELEASE, values));
-    if (delayMs <= 0) this.#announce(branch);
-    else this.#after(due - clock.now(), () => this.#announce(branch));
+    if (delay === 0) this.#announce(branch);
+    else {
+      // Twice, because the timer may end a little before the clock of the database says so.
+      for (const ms of [delay, delay + EARLY_MS]) this.#after(ms, () => this.#announce(branch));
+    }
   }
 
   async deadLetter(branch: string, entry: QueueEntry, reason: DeadLetterReason): Promise<void> {

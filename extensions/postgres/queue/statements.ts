@@ -1,4 +1,5 @@
 /** The statements of the queues, and the rows that they return. migrations/0002-queues.ts has the tables. */
+import { DATABASE_NOW } from '../connection/database-clock.ts';
 import type { LeasedRow } from './leases.ts';
 
 /**
@@ -21,12 +22,12 @@ export const ENTER = `
   ON CONFLICT (branch, batch_id) DO NOTHING
   RETURNING branch, batch_id, seq`;
 
-/** $1 branch, $2 entries, $3 bytes, $4 now, $5 holder. Leases new entries, and released ones that are due. */
+/** $1 branch, $2 entries, $3 bytes, $4 holder. Leases new entries, and released ones that are due. */
 export const LEASE = `
   WITH ${LAZILY},
   again AS (
     SELECT batch_id, seq, bytes FROM queue_entries
-    WHERE branch = $1 AND holder IS NULL AND due > 0 AND due <= $4
+    WHERE branch = $1 AND holder IS NULL AND due > 0 AND due <= ${DATABASE_NOW}
     ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED
   ),
   fresh AS (
@@ -40,7 +41,7 @@ export const LEASE = `
     WINDOW line AS (ORDER BY seq)
   ),
   leased AS (
-    UPDATE queue_entries e SET holder = $5, due = 0 FROM chosen c
+    UPDATE queue_entries e SET holder = $4, due = 0 FROM chosen c
     WHERE e.branch = $1 AND e.batch_id = c.batch_id
       AND (c.place = 1 OR (c.place <= $2 AND c.so_far <= $3))
     RETURNING e.*
@@ -66,10 +67,11 @@ export const TAKE = `
   )
   SELECT moved.*, moved.holder IS NOT NULL AS leased FROM moved, lazily ORDER BY seq`;
 
-/** $1 branches, $2 received before, $3 limit, $4 after this batch id. */
+/** $1 branches, $2 milliseconds in the branch, $3 limit, $4 after this batch id. */
 export const WAITING = `
   SELECT batch_id FROM queue_entries
-  WHERE branch = ANY ($1) AND holder IS NULL AND received_at < $2 AND batch_id > $4
+  WHERE branch = ANY ($1) AND holder IS NULL AND batch_id > $4
+    AND coalesce(entered_at, received_at) <= ${DATABASE_NOW} - $2::bigint
   ORDER BY batch_id LIMIT $3`;
 
 /** $1 branch, $2 batch ids, $3 all branches of the queue. */
@@ -94,11 +96,12 @@ export const END = `
      WHERE e.branch = $1 AND NOT e.batch_id = ANY ($2) ORDER BY e.batch_id LIMIT 1) AS oldest
   FROM ended, lazily`;
 
-/** $1 branch, $2 batch id, $3 attempts, $4 due, $5 holder. */
+/** $1 branch, $2 batch id, $3 attempts, $4 milliseconds until it is due, $5 holder. */
 export const RELEASE = `
   WITH ${LAZILY},
   released AS (
-    UPDATE queue_entries SET holder = NULL, attempts = $3, due = $4
+    UPDATE queue_entries SET holder = NULL, attempts = $3,
+      due = CASE WHEN $4::bigint = 0 THEN 0 ELSE ${DATABASE_NOW} + $4 END
     WHERE branch = $1 AND batch_id = $2 AND holder = $5 RETURNING 1
   )
   SELECT 1 FROM released, lazily`;

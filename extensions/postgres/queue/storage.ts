@@ -1,8 +1,10 @@
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { QueueOptions } from '../../../src/queue/queue.ts';
 import type { SharedQueue, SharedQueueStorage } from '../../../src/queue/shared-queue.ts';
-import { row, rows } from '../connection/statement.ts';
+import type { PostgresClient } from '../connection/statement.ts';
+import { rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
+import { withLease, workLeases } from '../work-leases.ts';
 import { becomeHolder, orphanSearch } from './holder.ts';
 import { postgresIdempotency } from './idempotency.ts';
 import type { OnDropped } from './maintenance.ts';
@@ -16,13 +18,15 @@ const REFRESH_MS = 5000;
 /** The pause after a refresh is at least this multiple of the time that the refresh took. */
 const REFRESH_REST = 20;
 const LONGEST_REST_MS = 15_000;
+/** Far above the time-outs of single statements, of which a group has several. */
+const GROUP_TIMEOUT_MS = 15_000;
 const EXPIRE_ANSWERS_MS = 10 * 60_000;
 
 export type PostgresQueues = SharedQueueStorage & {
   /** Removes a bounded part of a deleted project's entries; resolves with whether there may be more. */
-  removeStep(projectId: string): Promise<boolean>;
+  removeStep(client: PostgresClient, projectId: string): Promise<boolean>;
   /** The same for the dead letters of a project that were received before `since`. */
-  expireStep(projectId: string, since: number): Promise<boolean>;
+  expireStep(client: PostgresClient, projectId: string, since: number): Promise<boolean>;
   /** Reads the counts of every queue. */
   refresh(): Promise<void>;
   /** Releases the leases; called before the pool closes. */
@@ -36,11 +40,13 @@ export async function openQueues(
   database: StoreDatabase,
   clock: Clock,
   logger: Logger,
+  groupTimeout = GROUP_TIMEOUT_MS,
 ): Promise<PostgresQueues> {
   const queues = new Map<string, PostgresQueue>();
   const holder = await becomeHolder(database, clock, logger);
   const idempotency = postgresIdempotency(database, holder, clock, logger);
-  const parts = { database, holder, idempotency, clock, logger };
+  const leases = workLeases(database, clock, logger);
+  const parts = { database, holder, idempotency, clock, logger, groupTimeout };
   const releaseOrphans = orphanSearch(database, holder.id, (branch, seq) =>
     [...queues.values()].some((queue) => queue.holds(branch, seq)),
   );
@@ -110,9 +116,10 @@ export async function openQueues(
 
   return {
     openQueue,
-    withAdvisoryLock: (name, work) => withAdvisoryLock(database, name, work),
-    removeStep: (projectId) => removeEntriesStep(database, projectId, onDropped),
-    expireStep: (projectId, since) => expireDeadLettersStep(database, projectId, since, onDropped),
+    withLease: (name, work) => withLease(leases, name, logger, work),
+    removeStep: (client, projectId) => removeEntriesStep(client, projectId, onDropped),
+    expireStep: (client, projectId, since) =>
+      expireDeadLettersStep(client, projectId, since, onDropped),
     refresh: refreshAll,
     async close() {
       crash();
@@ -139,25 +146,6 @@ async function branchIds(
     [name, branches],
   );
   return new Map(found.map(({ id, branch }) => [branch, id]));
-}
-
-/** See `SharedQueueStorage`. The transaction only holds the lock; the work uses other connections. */
-async function withAdvisoryLock(
-  database: StoreDatabase,
-  name: string,
-  work: () => Promise<void>,
-): Promise<boolean> {
-  return database.transaction(async (client) => {
-    const lock = await row<{ locked: boolean }>(
-      client,
-      'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS locked',
-      [`tracectl/${name}`],
-    );
-    if (lock?.locked !== true) return false;
-    await client.query(`SET LOCAL idle_in_transaction_session_timeout = '10min'`);
-    await work();
-    return true;
-  });
 }
 
 /** Repeats work `ms` after its last run ended, or after the pause that it resolved with, if that is longer. */

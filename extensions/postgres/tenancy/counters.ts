@@ -8,11 +8,16 @@ import type {
   UsageCounters,
   UsageInForce,
 } from '../../../src/tenancy/contract.ts';
+import type { RebuildWatch } from '../../../src/tenancy/rebuild-watch.ts';
+import { rebuildWatch } from '../../../src/tenancy/rebuild-watch.ts';
 import type { Difference } from '../../../src/tenancy/usage.ts';
-import { holdOffAccepting } from '../batches/accept-lock.ts';
+import { DATABASE_NOW } from '../connection/database-clock.ts';
 import type { Postgres } from '../connection/pool.ts';
+import type { PostgresPools } from '../connection/pools.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
+import type { Rebuilding } from './rebuilding.ts';
+import { rebuilding } from './rebuilding.ts';
 import { hoursOfMonth, newestTime } from './usage.ts';
 
 /** How long after a reservation its process may settle it; then any process ends it. */
@@ -26,7 +31,7 @@ const STEP = 500;
 
 export type PostgresCounters = UsageCounters & {
   /** Ends overdue reservations of dead processes; resolves with whether there may be more. */
-  endOverdue(): Promise<boolean>;
+  endOverdue(client: PostgresClient): Promise<boolean>;
   verify(): Promise<Difference[]>;
   /** Settles the reservations that wait for it. */
   close(): Promise<void>;
@@ -45,11 +50,13 @@ type ReservationRow = {
  *                                     └─failed, or overdue──▶ given back
  */
 export function postgresCounters(
-  postgres: Postgres,
+  pools: PostgresPools,
   clock: Clock,
   logger: Logger,
 ): PostgresCounters {
-  const settling = new Settling(postgres, clock, logger);
+  const settling = new Settling(pools.write, clock, logger);
+  const watch = rebuildWatch(clock, logger);
+  const rebuildOnce = windowRebuilds(rebuilding(pools.rebuild), watch);
 
   async function attempt(
     { batchId, tenant, usage, at }: Reservation,
@@ -60,8 +67,9 @@ export function postgresCounters(
     let countsAt = at;
     for (let attempts = 0; attempts < ATTEMPTS; attempts++) {
       const found = await row<ReservationRow>(
-        postgres,
-        'SELECT * FROM reserve_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)',
+        pools.accept,
+        `SELECT * FROM reserve_usage($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
+           ${DATABASE_NOW} + $13::bigint)`,
         [
           isPeek ? null : batchId,
           ...[organizationId, projectId, keyId],
@@ -69,13 +77,13 @@ export function postgresCounters(
           ...[usage.events, usage.bytes],
           ...[limits.eventsPerMonth, limits.bytesPerHour],
           ...[limits.project?.eventsPerMonth ?? null, limits.project?.bytesPerHour ?? null],
-          clock.now() + LEASE_MS,
+          LEASE_MS,
         ],
       );
       if (found === undefined) break;
       const { answer, detail } = found;
       if (answer === 'ok') return { admitted: true, at: countsAt };
-      if (answer === 'missing') await rebuildWindows(postgres, organizationId, at);
+      if (answer === 'missing') await rebuildOnce(organizationId, at);
       else if (answer === 'later') countsAt = Number(detail) * HOUR_MS;
       else return refused(answer === 'month' ? 'monthly_limit' : 'hourly_limit', detail, countsAt);
     }
@@ -101,20 +109,23 @@ export function postgresCounters(
       settling.add(reservation.batchId, isDurable, isEntered),
     async read(organizationId, projectId) {
       await settling.flush();
-      return read(postgres, clock, organizationId, projectId ?? null);
+      return read(pools.read, clock, organizationId, projectId ?? null);
     },
-    async endOverdue() {
+    async endOverdue(client) {
       const overdue = await rows<{ batch_id: string }>(
-        postgres,
-        `SELECT batch_id FROM usage_reservations WHERE expires_at < $1 ORDER BY expires_at LIMIT ${STEP}`,
-        [clock.now()],
+        client,
+        `SELECT batch_id FROM usage_reservations WHERE expires_at < ${DATABASE_NOW}
+         ORDER BY expires_at LIMIT ${STEP}`,
       );
       const batchIds = overdue.map(({ batch_id }) => batch_id);
-      if (batchIds.length > 0) await giveBack(postgres, batchIds);
+      if (batchIds.length > 0) await giveBack(client, batchIds);
       return overdue.length === STEP;
     },
-    verify: () => verify(postgres),
-    close: () => settling.close(),
+    verify: () => verify(pools.verify),
+    async close() {
+      watch.close();
+      await settling.close();
+    },
   };
 }
 
@@ -133,14 +144,30 @@ const COUNTED = `(
   SELECT organization, project, hour, events, bytes FROM all_usage
   UNION ALL SELECT organization, project, hour, events, bytes FROM usage_reservations)`;
 
-/** Sums the windows up from the ledger and the reservations, while no transaction accepts data. */
+/** Callers share the rebuild in progress. */
+function windowRebuilds(
+  rebuild: Rebuilding,
+  watch: RebuildWatch,
+): (organizationId: string, at: number) => Promise<void> {
+  const inProgress = new Map<string, Promise<void>>();
+  return (organizationId, at) => {
+    const known = inProgress.get(organizationId);
+    if (known !== undefined) return known;
+    const work = watch
+      .attempt(() => rebuildWindows(rebuild, organizationId, at))
+      .finally(() => inProgress.delete(organizationId));
+    inProgress.set(organizationId, work);
+    return work;
+  };
+}
+
+/** Sums the windows up from the ledger and the reservations. */
 async function rebuildWindows(
-  postgres: Postgres,
+  rebuild: Rebuilding,
   organizationId: string,
   at: number,
 ): Promise<void> {
-  await postgres.transaction(async (client) => {
-    await holdOffAccepting(client);
+  await rebuild(async (client) => {
     const countsAt = await newestTime(client, organizationId, at);
     await client.query(
       `INSERT INTO usage_windows (organization, project, month, events, hour, bytes)

@@ -7,7 +7,7 @@ import type {
   TenancyRows,
   UsedRow,
 } from '../../../src/tenancy/rows.ts';
-import type { Postgres } from '../connection/pool.ts';
+import type { PostgresPools } from '../connection/pools.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
 import { toStored, toStoredText, withText } from './stored-text.ts';
@@ -22,26 +22,26 @@ const REJECTED_COLUMNS = ['hour', 'project', 'key', 'code', 'count'] as const;
 const AUDIT_COLUMNS = ['at', 'actor', 'address', 'action', 'subject', 'details'] as const;
 
 /** The log of rejections, the audit log, and the history of usage. */
-export function logRows(postgres: Postgres): LogRows {
+export function logRows({ write, read, verify }: PostgresPools): LogRows {
   return {
     recordRejections: (projects, counts, most) =>
-      postgres.transaction(async (client) => {
+      write.transaction(async (client) => {
         for (const { project, rows } of projects) await addRejections(client, project, rows, most);
         await addCounts(client, counts);
       }),
     async rejections(project, before, since, limit) {
       const found = await rows<Numbered<RejectionRow>>(
-        postgres,
+        read,
         `SELECT n, ${REJECTION_COLUMNS.join(', ')} FROM rejections
          WHERE project = $1 AND n < $2 AND at >= $3 ORDER BY n DESC LIMIT $4`,
         [toStoredText(project), before, since, limit],
       );
       return found.map(withText);
     },
-    recordAudit: (row) => insertAudit(postgres, row),
+    recordAudit: (row) => insertAudit(write, row),
     async audit(before, limit) {
       const found = await rows<Numbered<AuditRow>>(
-        postgres,
+        read,
         `SELECT n, ${AUDIT_COLUMNS.join(', ')} FROM audit_log
          WHERE n < $1 ORDER BY n DESC LIMIT $2`,
         [before, limit],
@@ -51,7 +51,7 @@ export function logRows(postgres: Postgres): LogRows {
     async usedAndRejected(from, to, project) {
       const range = [from, to, project === null ? null : toStoredText(project)];
       const used = await rows<UsedRow>(
-        postgres,
+        read,
         `SELECT hour, project, key, sum(events)::bigint AS events, sum(bytes)::bigint AS bytes
          FROM all_usage
          WHERE hour >= $1 AND hour < $2 AND ($3::text IS NULL OR project = $3)
@@ -59,7 +59,7 @@ export function logRows(postgres: Postgres): LogRows {
         range,
       );
       const rejected = await rows<RejectedRow>(
-        postgres,
+        read,
         `SELECT ${REJECTED_COLUMNS.join(', ')} FROM rejected_hours
          WHERE hour >= $1 AND hour < $2 AND ($3::text IS NULL OR project = $3)`,
         range,
@@ -68,7 +68,7 @@ export function logRows(postgres: Postgres): LogRows {
     },
     async ledgerChecks() {
       const checks = await rows<LedgerCheck>(
-        postgres,
+        verify,
         `SELECT project, key, sum(events)::bigint AS events, sum(bytes)::bigint AS bytes,
            sum(kept_events)::bigint AS "keptEvents", sum(kept_bytes)::bigint AS "keptBytes"
          FROM (

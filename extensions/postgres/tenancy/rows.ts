@@ -12,6 +12,7 @@ import type {
 import { PROJECT_SETTINGS } from '../../../src/tenancy/rows.ts';
 import { holdOffAccepting } from '../batches/accept-lock.ts';
 import type { Postgres } from '../connection/pool.ts';
+import type { PostgresPools } from '../connection/pools.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import type { Notify } from '../notices.ts';
@@ -30,12 +31,12 @@ const KEYS = `
   FROM api_keys k JOIN projects p ON p.id = k.project`;
 
 /** Each change is one transaction, with its audit entry and its notice to other processes. */
-export function postgresRows(postgres: Postgres, notify: Notify): TenancyRows {
+export function postgresRows(pools: PostgresPools, notify: Notify): TenancyRows {
   return {
-    ...organizationRows(postgres, notify),
-    ...projectRows(postgres, notify),
-    ...keyRows(postgres, notify),
-    ...logRows(postgres),
+    ...organizationRows(pools.accept, notify),
+    ...projectRows(pools, notify),
+    ...keyRows(pools.accept, notify),
+    ...logRows(pools),
   };
 }
 
@@ -107,7 +108,10 @@ type ProjectRows = Pick<
   | 'openRemovals'
 >;
 
-function projectRows(postgres: Postgres, notify: Notify): ProjectRows {
+function projectRows(
+  { accept: postgres, read }: Pick<PostgresPools, 'accept' | 'read'>,
+  notify: Notify,
+): ProjectRows {
   return {
     createProject: (...values) => createProject(postgres, ...values),
     updateProject: (id, name, settings, by) =>
@@ -146,7 +150,7 @@ function projectRows(postgres: Postgres, notify: Notify): ProjectRows {
     },
     async retainedTraces(windows) {
       const counts = await rows<{ count: number }>(
-        postgres,
+        read,
         `SELECT (SELECT count(*) FROM traces t WHERE t.project = w.project AND t.updated_at >= w.since
            AND t.updated_hour >= (greatest(w.since, 0) / 3600000)::integer) AS count
          FROM unnest($1::text[], $2::bigint[]) WITH ORDINALITY AS w (project, since, place)

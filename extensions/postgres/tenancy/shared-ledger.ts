@@ -1,25 +1,28 @@
 import type { Clock } from '../../../src/component/component.ts';
 import { HOUR_MS } from '../../../src/model/usage-window.ts';
 import type { SharedLedger } from '../../../src/tenancy/shared-ledger.ts';
-import { holdOffAccepting } from '../batches/accept-lock.ts';
-import type { Postgres } from '../connection/pool.ts';
+import type { PostgresPools } from '../connection/pools.ts';
 import { row, rows } from '../connection/statement.ts';
+import { rebuilding } from './rebuilding.ts';
 import { hoursOfMonth, newestTime, recordUsage } from './usage.ts';
 
 /** The usage ledger, for counters that are in Redis. */
-export function sharedLedger(postgres: Postgres, clock: Clock): SharedLedger {
+export function sharedLedger(
+  { accept, write, ...pools }: PostgresPools,
+  clock: Clock,
+): SharedLedger {
+  const rebuild = rebuilding(pools.rebuild);
   return {
     async newestEpoch(organizationId) {
       const organization = await row<{ epoch: number }>(
-        postgres,
+        accept,
         'SELECT epoch FROM organizations WHERE id = $1',
         [organizationId],
       );
       return organization?.epoch ?? 0;
     },
     beginEpoch: (organizationId, at, newest) =>
-      postgres.transaction(async (client) => {
-        await holdOffAccepting(client);
+      rebuild(async (client) => {
         const begun = await row<{ epoch: number }>(
           client,
           'UPDATE organizations SET epoch = epoch + 1 WHERE id = $1 AND epoch = $2 RETURNING epoch',
@@ -45,7 +48,7 @@ export function sharedLedger(postgres: Postgres, clock: Clock): SharedLedger {
         };
       }),
     decide: (organizationId, batchIds) =>
-      postgres.transaction(async (client) => {
+      write.transaction(async (client) => {
         // Waits for a transaction in flight that enters one of the batches.
         await client.query(
           `INSERT INTO usage_ledger (batch_id, hour, events, bytes)
@@ -59,6 +62,6 @@ export function sharedLedger(postgres: Postgres, clock: Clock): SharedLedger {
         );
         return new Set(entered.map(({ batch_id }) => batch_id));
       }),
-    record: (entries) => recordUsage(postgres, entries),
+    record: (entries) => recordUsage(write, entries),
   };
 }

@@ -7,13 +7,6 @@ import { row } from '../connection/statement.ts';
 
 /** A ledger entry further in the future than this comes from a wrong clock and is ignored. */
 const TRUSTED_HOURS_AHEAD = 1;
-/** Rows of the ledger that one step sums up. */
-const STEP = 1000;
-/**
- * A row without its batch stays this long in the ledger: the batch may still arrive through another store, and would
- * count twice.
- */
-const UNSEEN_HOURS = 7 * 24;
 
 /** Enters usage of batches that are durable already, even if their reservation was given back. */
 export async function recordUsage(
@@ -94,31 +87,4 @@ export function usageTimes(client: PostgresClient, clock: Clock): UsageTimes {
       return Math.max(receivedAt, hour);
     },
   };
-}
-
-/**
- * Replaces a bounded number of ledger rows, one per batch, by sums, one per hour, once their hour is over. Resolves
- * with whether there may be more.
- */
-export async function sumUpStep(client: PostgresClient, now: number): Promise<boolean> {
-  const current = Math.floor(now / HOUR_MS);
-  const summed = await row<{ count: number }>(
-    client,
-    `WITH over AS (
-       DELETE FROM usage_ledger WHERE batch_id IN (
-         SELECT batch_id FROM usage_ledger l
-         WHERE hour < $1 AND (hour <= $2 OR EXISTS (SELECT 1 FROM batches b WHERE b.id = l.batch_id))
-         ORDER BY hour LIMIT ${STEP} FOR UPDATE SKIP LOCKED)
-       RETURNING organization, project, key, hour, events, bytes
-     ), added AS (
-       INSERT INTO usage_hours AS u (organization, project, key, hour, events, bytes)
-       SELECT organization, project, key, hour, sum(events), sum(bytes) FROM over
-       WHERE organization IS NOT NULL GROUP BY organization, project, key, hour
-       ON CONFLICT (organization, project, key, hour) DO UPDATE SET
-         events = u.events + excluded.events, bytes = u.bytes + excluded.bytes
-     )
-     SELECT count(*) AS count FROM over`,
-    [current - 1, current - UNSEEN_HOURS],
-  );
-  return summed?.count === STEP;
 }

@@ -1,6 +1,7 @@
 import type { ObservationBatch } from '../../../src/model/batch.ts';
 import { PermanentError } from '../../../src/model/errors.ts';
 import type { StoreDatabase } from '../database.ts';
+import type { GroupBound } from '../grouping.ts';
 import { Failed, grouped } from '../grouping.ts';
 import { MAX_ROWS, writeBatch, writeTogether } from './write.ts';
 
@@ -8,6 +9,8 @@ import { MAX_ROWS, writeBatch, writeTogether } from './write.ts';
 const LANES = 2;
 /** Batches of one group. */
 const MAX_BATCHES = 16;
+/** The bound of a group in timeouts of other groups: its projects take a transaction each. */
+const TIMEOUTS = 4;
 
 type Outcome = 'written' | Failed;
 
@@ -16,13 +19,17 @@ type Outcome = 'written' | Failed;
  * rows of a small batch. If a group fails because of its data, its batches are written one by one, so that a bad one
  * fails alone.
  */
-export function groupedWrites(database: StoreDatabase): (batch: ObservationBatch) => Promise<void> {
+export function groupedWrites(
+  database: StoreDatabase,
+  timeout: Omit<GroupBound, 'name'>,
+): (batch: ObservationBatch) => Promise<void> {
+  const bound = { ...timeout, name: 'write of observations', ms: TIMEOUTS * timeout.ms };
   const lanes = Array.from({ length: LANES }, () => ({
     inFlight: 0,
     write: grouped<ObservationBatch, 'written'>(
-      { count: MAX_BATCHES, weight: MAX_ROWS },
+      { count: MAX_BATCHES, weight: MAX_ROWS, bound },
       ({ observations }) => observations.length,
-      (batches) => writeGroup(database, batches),
+      (batches, abandoned) => writeGroup(database, batches, abandoned),
     ),
   }));
   return async (batch) => {
@@ -41,10 +48,13 @@ export function groupedWrites(database: StoreDatabase): (batch: ObservationBatch
 async function writeGroup(
   database: StoreDatabase,
   batches: readonly ObservationBatch[],
+  abandoned: AbortSignal,
 ): Promise<readonly Outcome[]> {
   const outcomes = new Map<ObservationBatch, Outcome>();
   const byProject = Map.groupBy(batches, ({ source }) => source.tenant.projectId);
   for (const group of byProject.values()) {
+    // The deliveries of the remaining batches are retried already.
+    abandoned.throwIfAborted();
     const together = await outcomeOf(() => writeTogether(database, group));
     for (const batch of group) {
       outcomes.set(batch, together === 'singly' ? await writeSingly(database, batch) : together);

@@ -38,6 +38,7 @@ export type ObservationTableRow = {
   readonly error: string | null;
   readonly custom: string | null;
   readonly external: string | null;
+  readonly details: string | null;
   readonly batch: string;
   readonly created_at: number;
   readonly updated_at: number;
@@ -70,6 +71,7 @@ export const OBSERVATION_COLUMNS: readonly (Column<Entry> & {
   { name: 'error', type: 'text', of: ({ row }) => escaped(row[ROW.ERROR]) },
   { name: 'custom', type: 'text', of: ({ row }) => escaped(row[ROW.CUSTOM]) },
   { name: 'external', type: 'text', of: ({ row }) => escaped(row[ROW.EXTERNAL]) },
+  { name: 'details', type: 'text', of: ({ row }) => escaped(row[ROW.DETAILS]) },
   { name: 'batch', type: 'text', of: ({ state }) => state.batch },
   { name: 'created_at', type: 'bigint', of: ({ state }) => state.createdAt },
   { name: 'updated_at', type: 'bigint', of: ({ state }) => state.updatedAt },
@@ -103,6 +105,7 @@ export function entryOf(row: ObservationTableRow): Entry {
       textOrNull(row.error),
       textOrNull(row.custom),
       textOrNull(row.external),
+      textOrNull(row.details),
     ],
     state: {
       batch: row.batch,
@@ -125,7 +128,7 @@ export function summedEntryOf(row: SummedTableRow): Entry {
   return entryOf({
     ...row,
     ...{ long_id: null, position: 0, version: '0', flags: 0, model: null, session: null },
-    ...{ user_id: null, error: null, custom: null, external: null },
+    ...{ user_id: null, error: null, custom: null, external: null, details: null },
     ...{ batch: '', created_at: 0, updated_at: 0, merged: null },
   });
 }
@@ -144,7 +147,7 @@ export function rowOfJson(key: Key, json: string): ObservationRow {
   const cells = JSON.parse(json) as CellsWithoutKey;
   const [longId, position, version, flags, parent, name, kind, status, ...rest] = cells;
   const [startMs, startNs, endMs, endNs, ...texts] = rest;
-  const [model, usage, session, user, error, custom, external] = texts;
+  const [model, usage, session, user, error, custom, external, details] = texts;
   return [
     key,
     textOrNull(longId),
@@ -166,6 +169,8 @@ export function rowOfJson(key: Key, json: string): ObservationRow {
     textOrNull(error),
     textOrNull(custom),
     textOrNull(external),
+    // A row that waited before there were details has one cell less.
+    textOrNull(details ?? null),
   ];
 }
 

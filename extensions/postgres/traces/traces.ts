@@ -10,52 +10,60 @@ import type {
   TraceFilter,
   TraceStore,
 } from '../../../src/store/store.ts';
+import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
+import type { GroupBound } from '../grouping.ts';
 import { groupedWrites } from './groups.ts';
 import type { ScopeValues } from './reading.ts';
-import * as reading from './reading.ts';
+import * as queries from './reading.ts';
 
 /** Readers find no trace whose newest event is older (milliseconds since the epoch), removed or not. */
 export type RetentionWindows = { since(projectId: string): number };
 
-export function postgresTraces(database: StoreDatabase, retention: RetentionWindows): TraceStore {
+/** `groups`: how long a group of writes may take. `reading`: the connections for the answers of the read API. */
+export function postgresTraces(
+  database: StoreDatabase,
+  retention: RetentionWindows,
+  groups: Omit<GroupBound, 'name'>,
+  reading: PostgresClient = database,
+): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {
-    write: groupedWrites(database),
-    listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
+    write: groupedWrites(database, groups),
+    listTraces: (projectId, filter) => listTraces(reading, scopeOf(projectId), filter),
     async getTrace(projectId, traceId) {
-      const row = await reading.findTrace(database, scopeOf(projectId), keyOfId(traceId));
+      const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));
       return row === undefined ? undefined : traceOf(row);
     },
     listObservations: (projectId, traceId, page) =>
-      listObservations(database, scopeOf(projectId), traceId, page),
+      listObservations(reading, scopeOf(projectId), traceId, page),
     getObservation: (projectId, id, traceId) =>
-      getObservation(database, scopeOf(projectId), id, traceId),
+      getObservation(reading, scopeOf(projectId), id, traceId),
     async getBatches(projectId, ids) {
-      return (await reading.findBatches(database, scopeOf(projectId), ids)).map(batchOf);
+      return (await queries.findBatches(reading, scopeOf(projectId), ids)).map(batchOf);
     },
   };
 }
 
 async function listTraces(
-  database: StoreDatabase,
+  reading: PostgresClient,
   scope: ScopeValues,
   filter: TraceFilter,
 ): Promise<Page<StoredTrace>> {
   const before = placeOfCursor(filter.cursor);
-  const rows = await reading.findTraces(database, scope, filter, before, filter.limit + 1);
+  const rows = await queries.findTraces(reading, scope, filter, before, filter.limit + 1);
   return tracePage(rows, filter.limit);
 }
 
 async function listObservations(
-  database: StoreDatabase,
+  reading: PostgresClient,
   scope: ScopeValues,
   traceId: string,
   page: { limit: number; cursor?: string },
 ): Promise<Page<StoredObservation>> {
   const after = placeOfCursor(page.cursor);
   const key = keyOfId(traceId);
-  const found = await reading.findObservations(database, scope, key, after, page.limit + 1);
+  const found = await queries.findObservations(reading, scope, key, after, page.limit + 1);
   const items = found.slice(0, page.limit);
   const last = items.at(-1);
   const more = found.length > page.limit && last !== undefined;
@@ -66,18 +74,18 @@ async function listObservations(
 }
 
 async function getObservation(
-  database: StoreDatabase,
+  reading: PostgresClient,
   scope: ScopeValues,
   id: string,
   traceId: string | undefined,
 ): Promise<StoredObservation | undefined> {
   const inTrace = (trace: string) =>
-    reading.findInTrace(database, scope, keyOfId(trace), observationKey(trace, id));
+    queries.findInTrace(reading, scope, keyOfId(trace), observationKey(trace, id));
   if (traceId !== undefined) return inTrace(traceId);
   const named = traceInId(id);
   if (named !== undefined) {
     const found = await inTrace(named);
     if (found !== undefined) return found;
   }
-  return reading.findAnywhere(database, scope, keyOfId(id));
+  return queries.findAnywhere(reading, scope, keyOfId(id));
 }

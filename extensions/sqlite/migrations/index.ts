@@ -1,5 +1,6 @@
 import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 import { storeTables } from './0001-store.ts';
+import { detailsColumn } from './0002-details.ts';
 
 /** The migrations of a store, in their order. */
-export const STORE_MIGRATIONS: readonly FileMigration[] = [storeTables];
+export const STORE_MIGRATIONS: readonly FileMigration[] = [storeTables, detailsColumn];

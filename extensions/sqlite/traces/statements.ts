@@ -2,7 +2,7 @@ import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { Query } from '../../../src/sqlite/rows.ts';
 import { cell, finds, rows, tuples } from '../../../src/sqlite/rows.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
-import { ROW_COLUMNS } from '../../../src/store/rows/observation-row.ts';
+import { ROW, ROW_COLUMNS } from '../../../src/store/rows/observation-row.ts';
 import type {
   EventRow,
   NumberedRow,
@@ -268,10 +268,17 @@ export class Statements implements ObservationTable<number> {
     const found = this.#pending.all(project, key);
     if (found.length > 0) this.#dropPending.run(project, key);
     return found.map(({ batch, row, receivedAt: at }) => ({
-      row: [key, ...(JSON.parse(row) as CellsWithoutKey)],
+      row: rowWithKey(key, JSON.parse(row) as CellsWithoutKey),
       state: { batch, createdAt: at, updatedAt: at, merged: null },
     }));
   }
+}
+
+/** A row that waited before there were details has one cell less. */
+function rowWithKey(key: Key, cells: CellsWithoutKey): ObservationRow {
+  const row: ObservationRow = [key, ...cells];
+  row[ROW.DETAILS] ??= null;
+  return row;
 }
 
 export function splitRow(cells: ObservationCells): NumberedRow<number> {

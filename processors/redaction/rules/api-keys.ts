@@ -5,8 +5,7 @@ import { type Finding, matchEnd } from './finding.ts';
  * prefix (Mistral, Cohere) are found by the name in front of them; see secret-names.ts.
  */
 type Shape = {
-  /** Source of a regular expression. */
-  readonly prefix: string;
+  readonly prefix: string | readonly string[];
   /** Source of the random part; its length is bounded, so that a scan stays linear. */
   readonly rest: string;
   /**
@@ -20,6 +19,11 @@ type Shape = {
 const MAX_REST = 80;
 const letters = (min: number) => `[A-Za-z0-9]{${min},${MAX_REST}}`;
 const token = (min: number) => `[\\w-]{${min},${MAX_REST}}`;
+
+const SLACK = Array.from('abcdeoprs', (kind) => `xox${kind}-`);
+const GITLAB = ['pat', 'ptt', 'dt', 'rt', 'cbt', 'oas', 'soat', 'agent'].map(
+  (kind) => `gl${kind}-`,
+);
 
 const SHAPES: readonly Shape[] = [
   // OpenAI, Anthropic, OpenRouter, Langfuse; then OpenAI's older keys and providers that follow them.
@@ -44,37 +48,35 @@ const SHAPES: readonly Shape[] = [
   { prefix: 'lsv2_', rest: token(20) },
   { prefix: 'ls__', rest: letters(20), isMixed: true },
   // GitHub, GitLab, npm, PyPI, Docker, DigitalOcean.
-  { prefix: 'gh[pousr]_', rest: letters(20) },
+  { prefix: ['ghp_', 'gho_', 'ghu_', 'ghs_', 'ghr_'], rest: letters(20) },
   { prefix: 'github_pat_', rest: token(20) },
-  { prefix: 'gl(?:pat|ptt|dt|rt|cbt|oas|soat|agent)-', rest: token(16) },
+  { prefix: GITLAB, rest: token(16) },
   { prefix: 'npm_', rest: letters(30), isMixed: true },
   { prefix: 'pypi-', rest: token(32), isMixed: true },
   { prefix: 'dckr_pat_', rest: token(16) },
   { prefix: 'dop_v1_', rest: letters(20) },
   // Slack, Stripe, SendGrid, Twilio.
-  { prefix: 'xox[a-z]-', rest: token(10), isMixed: true },
-  { prefix: 'xapp-', rest: token(10), isMixed: true },
-  { prefix: '[rs]k_(?:live|test)_', rest: letters(16) },
+  { prefix: [...SLACK, 'xapp-'], rest: token(10), isMixed: true },
+  { prefix: ['sk_live_', 'sk_test_', 'rk_live_', 'rk_test_'], rest: letters(16) },
   { prefix: 'whsec_', rest: '[A-Za-z0-9+/=]{20,256}' },
-  { prefix: 'SG\\.', rest: '[\\w-]{16,64}\\.[\\w-]{16,128}' },
+  { prefix: 'SG.', rest: '[\\w-]{16,64}\\.[\\w-]{16,128}' },
   { prefix: 'SK', rest: '[0-9a-f]{32}' },
   // The keys of tracectl's own projects.
   { prefix: 'ws_', rest: letters(40), isMixed: true },
 ];
 
-/** Prefixes that end with a separator. */
-export const SEPARATED_PREFIXES: readonly string[] = [
-  ...new Set(SHAPES.map(({ prefix }) => prefix).filter((prefix) => /[-_]$/.test(prefix))),
-];
-
-/** The other shapes as the prefilter finds them: by a letter that is rare in texts. */
-export const PLAIN_ANCHORS = ['z(?<=AIz)(?=a)', 'G(?<=SG)(?=\\.)', 'K(?<=SK)(?=[0-9a-f]{10})'];
+/** Every prefix, as plain text. */
+export const KEY_PREFIXES: readonly string[] = [...new Set(SHAPES.flatMap(({ prefix }) => prefix))];
 
 const CERTAIN = union(SHAPES.filter(({ isMixed }) => isMixed !== true));
 const MIXED = union(SHAPES.filter(({ isMixed }) => isMixed === true));
 
 function union(shapes: readonly Shape[]): RegExp {
-  return new RegExp(shapes.map(({ prefix, rest }) => `${prefix}(?:${rest})`).join('|'), 'g');
+  const sources = shapes.map(({ prefix, rest }) => {
+    const prefixes = [prefix].flat().map((text) => text.replace('.', '\\.'));
+    return `(?:${prefixes.join('|')})(?:${rest})`;
+  });
+  return new RegExp(sources.join('|'), 'g');
 }
 
 export function findApiKeys(text: string): Finding[] {

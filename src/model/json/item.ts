@@ -131,7 +131,7 @@ export function versionAt(index: JsonIndex, position: number): string {
 }
 
 /** The slot of the effective metadata: `metadata` if present, else `extra.metadata`. */
-function metadataSlot(index: JsonIndex, position: number): number {
+export function metadataSlot(index: JsonIndex, position: number): number {
   return isPresent(index, position, COMMON.metadata) ? COMMON.metadata : COMMON['extra.metadata'];
 }
 

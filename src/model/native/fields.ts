@@ -17,6 +17,13 @@ const NATIVE_FIELDS = [
   'usage.output_tokens',
   'session_id',
   'user_id',
+  'provider',
+  'environment',
+  'release',
+  'tags',
+  'prompt',
+  'ttft_ms',
+  'cost',
   ORIGINAL_PARENT_FIELD,
 ] as const;
 

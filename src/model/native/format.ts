@@ -31,6 +31,7 @@ import {
   type ObservationKind,
   type ObservationStatus,
 } from '../observation.ts';
+import { nativeDetails } from './details.ts';
 import { NATIVE, NATIVE_PATTERN, NATIVE_TEXTS } from './fields.ts';
 
 /** Native observation events: `{"events":[…]}`. */
@@ -125,6 +126,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     error: errorAt(index, position),
     customFields: customFieldsOf(index, position),
     external: originalParent === null ? null : { parent_id: originalParent },
+    details: nativeDetails(index, position),
     payloadMask: payloadMaskOf(index, position),
   };
 }

@@ -1,3 +1,4 @@
+import { checkedDetails } from '../details.ts';
 import { decodeJson } from '../json/decode.ts';
 import { isId } from '../json/id.ts';
 import { checkJson } from '../json/scan.ts';
@@ -59,6 +60,7 @@ export function encodeEmbedded(fields: EmbeddedFields): string {
     userId: fields.userId ?? undefined,
     error: fields.error ?? undefined,
     external: fields.external ?? undefined,
+    details: fields.details ?? undefined,
     forms: fields.forms,
   });
 }
@@ -88,6 +90,7 @@ export function decodeEmbedded(text: string): EmbeddedFields | undefined {
     userId: found.userId ?? null,
     error: errorOf(found.error),
     external: found.external ?? null,
+    details: checkedDetails(found.details),
     forms: found.forms ?? {},
   };
   return isSound(fields) ? (fields as EmbeddedFields) : undefined;

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Attributes } from '@opentelemetry/api';
+import type { ObservationDetails } from '../details.ts';
 import type {
   Instant,
   Observation,
@@ -99,7 +100,7 @@ function semanticAttributes(observation: Observation): Attributes {
   };
   add('openinference.span.kind', names?.openInference);
   add('gen_ai.operation.name', names?.genAi);
-  if (kind === 'tool') add('gen_ai.tool.name', observation.name);
+  if (kind === 'tool') add('gen_ai.tool.name', observation.details?.tool ?? observation.name);
   if (kind === 'agent') add('gen_ai.agent.name', observation.name);
   add('gen_ai.request.model', model);
   add(kind === 'embedding' ? 'embedding.model_name' : 'llm.model_name', model);
@@ -110,7 +111,18 @@ function semanticAttributes(observation: Observation): Attributes {
     for (const key of USAGE_KEYS.get(name) ?? []) attributes[key] = count;
   }
   add('error.type', observation.error?.type);
+  addDetails(attributes, observation.details ?? {});
   return attributes;
+}
+
+function addDetails(
+  attributes: Attributes,
+  { provider, tags, ttftMs, cost }: ObservationDetails,
+): void {
+  if (provider !== undefined) attributes['gen_ai.provider.name'] = provider;
+  if (tags !== undefined) attributes['tag.tags'] = [...tags];
+  if (ttftMs !== undefined) attributes['gen_ai.response.time_to_first_chunk'] = ttftMs / 1000;
+  if (cost !== undefined) attributes['gen_ai.usage.cost'] = cost.total / 1e9;
 }
 
 type KindNames = { readonly openInference?: string; readonly genAi?: string };

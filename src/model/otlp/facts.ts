@@ -13,6 +13,7 @@ import { mergeCustomFields } from '../custom-fields.ts';
 import { decodeJson } from '../json/decode.ts';
 import { checkJson } from '../json/scan.ts';
 import type { ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
+import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
@@ -68,6 +69,7 @@ export class SpanFacts {
   stacktrace: Best | undefined = undefined;
   /** At most one for each name of a count. */
   tokens: TokenCount[] | undefined = undefined;
+  details: DetailFacts | undefined = undefined;
   hasContextMetadata = false;
   /** An observation that another tracectl embedded; it overrides all other facts. */
   embedded: EmbeddedFields | undefined = undefined;
@@ -113,6 +115,14 @@ export class SpanFacts {
         break;
       case 'usage':
         this.#takeUsage(rule.rank, key, scalarOf(value));
+        break;
+      case 'detail':
+      case 'tags':
+      case 'ttft':
+      case 'cost':
+      case 'costs':
+        this.details ??= new DetailFacts();
+        this.details.take(rule, value);
         break;
       case 'context_metadata':
         this.hasContextMetadata = true;

@@ -1,7 +1,7 @@
 import type { OtlpIndex } from '../batch-index.ts';
 import { instantFromUnixNanos } from '../instant.ts';
 import type { Instant, Observation } from '../observation.ts';
-import { resourceFacts } from './context.ts';
+import { resourceFacts, scopeName } from './context.ts';
 import { decodeValue } from './decode.ts';
 import { SpanFacts } from './facts.ts';
 import { OTLP_STRIDE, OtlpField } from './fields.ts';
@@ -84,6 +84,7 @@ export function observeProto(
       startTime,
       endTime,
       hasEvents,
+      scope: scopeName(index, spans[base + OtlpField.SCOPE] as number),
     },
     facts,
     resourceFacts(index, spans[base + OtlpField.RESOURCE] as number),

@@ -1,4 +1,5 @@
 import { attributeKey } from '../attributes.ts';
+import type { ObservationDetails } from '../details.ts';
 import type {
   Instant,
   Observation,
@@ -6,6 +7,7 @@ import type {
   ObservationStatus,
 } from '../observation.ts';
 import { PAYLOAD_FIELDS } from '../observation.ts';
+import { DetailFacts } from './detail-facts.ts';
 import type { EmbeddedFields } from './embedded-observation.ts';
 import { SpanFacts } from './facts.ts';
 import type { OtlpEvent, OtlpKeyValue, OtlpSpan } from './span.ts';
@@ -23,6 +25,8 @@ export type SpanHead = {
   readonly startTime: Instant | null;
   readonly endTime: Instant | null;
   readonly hasEvents: boolean;
+  /** The name of its instrumentation scope. */
+  readonly scope: string | null;
 };
 
 const [INPUTS, OUTPUTS, EVENTS, METADATA, CONTEXT_METADATA] = PAYLOAD_FIELDS.map(
@@ -75,8 +79,19 @@ export function observationOfSpan(
     error: facts.error(),
     customFields: facts.customFields(resource),
     external,
+    details: detailsOfSpan(head, facts, resource),
     payloadMask,
   };
+}
+
+const NO_DETAILS = new DetailFacts();
+
+function detailsOfSpan(
+  { startTime, scope }: SpanHead,
+  { details = NO_DETAILS }: SpanFacts,
+  resource: SpanFacts | undefined,
+): ObservationDetails | null {
+  return details.details(startTime, scope, resource?.details);
 }
 
 /** An observation that another tracectl embedded in a span. */
@@ -141,7 +156,7 @@ function takeEvent(facts: SpanFacts, event: OtlpEvent): void {
   }
 }
 
-export function spanHeadOf(span: OtlpSpan): SpanHead {
+export function spanHeadOf(span: OtlpSpan, scope: string | null): SpanHead {
   const parent = span.parentSpanId ?? '';
   return {
     traceId: (span.traceId ?? '').toLowerCase(),
@@ -152,6 +167,7 @@ export function spanHeadOf(span: OtlpSpan): SpanHead {
     startTime: instantOfNanos(span.startTimeUnixNano),
     endTime: instantOfNanos(span.endTimeUnixNano),
     hasEvents: (span.events?.length ?? 0) > 0,
+    scope,
   };
 }
 

@@ -17,6 +17,7 @@ const RUN_FIELDS = [
   'extra.invocation_params.model',
   'extra.invocation_params.model_name',
   'outputs.usage_metadata',
+  'tags',
   ORIGINAL_PARENT_FIELD,
 ] as const;
 

@@ -34,6 +34,7 @@ import {
   type ObservationOperation,
   type TokenUsage,
 } from '../observation.ts';
+import { runDetails } from './details.ts';
 import { RUN, RUN_PATTERN, RUN_TEXTS } from './fields.ts';
 
 /** Runs in LangSmith's form: `{"post":[…],"patch":[…]}`. `wrapRun` makes it of a single run. */
@@ -93,6 +94,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
   // The validation processor rejects such runs; not every pipeline has one.
   if (id === undefined) throw new PermanentError('unreadable_event', 'The run has no id.');
   const error = runError(index, position);
+  const startTime = instantAt(index, position, COMMON.start_time, true) ?? null;
   const endTime = instantAt(index, position, COMMON.end_time, true) ?? null;
   const operation = operationOf(error, endTime);
   const runType = runTypeAt(index, position);
@@ -105,7 +107,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     name: stringAt(index, position, COMMON.name) ?? null,
     kind: kindOfRunType(runType),
     status: STATUS_OF[operation],
-    startTime: instantAt(index, position, COMMON.start_time, true) ?? null,
+    startTime,
     endTime,
     ended: operation !== 'start',
     model: firstTextAt(index, position, MODEL_SLOTS),
@@ -115,6 +117,7 @@ function observe(index: JsonIndex, position: number, requestIndex: number): Obse
     error,
     customFields: customFieldsOf(index, position),
     external: externalOf(index, position, runType),
+    details: runDetails(index, position, startTime),
     payloadMask: payloadMaskOf(index, position),
   };
 }

@@ -2,13 +2,13 @@ import type { DatabaseSync } from 'node:sqlite';
 import { crc32 } from 'node:zlib';
 import type { BatchRecord } from '../../queue/record.ts';
 import { RECORD, RECORD_COLUMNS } from '../../queue/record.ts';
-import { cell } from '../rows.ts';
+import { cell, rows } from '../rows.ts';
 import { deletedProjects } from './lookups.ts';
 import type { WrittenParts } from './part-operations.ts';
 import { partClaim } from './part-operations.ts';
 import { ledgerEntry } from './usage-operations.ts';
 
-/** The answer to a request with an `Idempotency-Key`, as a row of `idempotency`. */
+/** The answer to a request with an `Idempotency-Key`, or with an implicit key, as a row of `idempotency`. */
 export type AnswerRecord = {
   readonly hash: Uint8Array;
   readonly requestHash: Uint8Array;
@@ -18,6 +18,9 @@ export type AnswerRecord = {
   readonly expiresAt: number;
   readonly project: string;
 };
+
+/** The answer to an earlier request with the same key: nothing was appended. */
+export type EarlierAnswer = Pick<AnswerRecord, 'status' | 'contentType' | 'body'>;
 
 /** An append of a batch that the file has already. */
 export type KnownEntry = {
@@ -33,10 +36,16 @@ export function appendOperations(db: DatabaseSync) {
   const isDeleted = deletedProjects(db);
   const pending = db.prepare('INSERT OR IGNORE INTO queue_pending VALUES (?, ?, ?, ?, ?, 0, 0)');
   const remember = answerKeeping(db);
+  const earlierAnswer = rows<EarlierAnswer>(
+    db,
+    `SELECT status, content_type AS contentType, body FROM idempotency
+     WHERE hash = ? AND expires_at > ?`,
+  );
   return {
     /**
      * Returns the number of the new entry: an object for each request costs a measurable part of the accept path. Null
-     * if the project was deleted. `bytes` is the size of the body, which is in `parts` if it is large.
+     * if the project was deleted. `bytes` is the size of the body, which is in `parts` if it is large. `looksFrom` is the
+     * present time if the key of the answer was not claimed.
      */
     'queue.append': (
       branches: readonly number[],
@@ -45,8 +54,13 @@ export function appendOperations(db: DatabaseSync) {
       usageAt: number,
       bytes: number,
       parts: WrittenParts | null,
-    ): number | KnownEntry | null => {
+      looksFrom: number | null,
+    ): number | KnownEntry | EarlierAnswer | null => {
       if (isDeleted(record[RECORD.PROJECT])) return null;
+      if (answer !== null && looksFrom !== null) {
+        const earlier = earlierAnswer.get(answer.hash, looksFrom);
+        if (earlier !== undefined) return earlier;
+      }
       const { seq, isNew } = keep(record, usageAt, parts);
       const added: number[] = [];
       for (const branch of branches) {

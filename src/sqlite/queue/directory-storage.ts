@@ -1,6 +1,5 @@
 import type { Clock, Logger, Worker } from '../../component/component.ts';
 import { ONLY_WORKER } from '../../component/component.ts';
-import type { RemovedDataError } from '../../model/errors.ts';
 import type { QueueStorage } from '../../queue/queue.ts';
 import { threadFile } from '../../thread/thread.ts';
 import type { DatabaseHealth } from '../condition.ts';
@@ -26,7 +25,7 @@ export type DirectoryStorageOptions = {
   readonly clock: Clock;
   readonly logger: Logger;
   /** Called if the files of a directory were removed or replaced while they are open: the process must end. */
-  readonly onRemoved?: (error: RemovedDataError) => void;
+  readonly onRemoved?: () => void;
 };
 
 export type DirectoryStorage = QueueStorage & {

@@ -6,7 +6,7 @@ import type { Database } from '../database.ts';
 import type { AnswerRecord } from './append-operations.ts';
 import type { QueueOperations } from './operations.ts';
 
-/** The time that an answer is kept. */
+/** The time that the answer to an `Idempotency-Key` is kept. */
 const KEPT_MS = 24 * 3_600_000;
 
 /** The answer to a batch's request as a row; null if the request had no idempotency key. */
@@ -16,14 +16,14 @@ export function answerRecord(
   now: number,
 ): AnswerRecord | null {
   if (answer === undefined) return null;
-  const { key, requestHash, status, contentType, body } = answer;
+  const { key, requestHash, status, contentType, body, keptFor } = answer;
   return {
     hash: keyHash(batch.tenant, key),
     requestHash: new Uint8Array(requestHash),
     status,
     contentType,
     body: new Uint8Array(body),
-    expiresAt: now + KEPT_MS,
+    expiresAt: now + (keptFor ?? KEPT_MS),
     project: batch.tenant.projectId,
   };
 }

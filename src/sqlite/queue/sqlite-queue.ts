@@ -1,6 +1,6 @@
 import type { Clock, IdempotencyLedger, Logger } from '../../component/component.ts';
 import type { SealedBatch } from '../../model/batch.ts';
-import { Refusal, RetryableError } from '../../model/errors.ts';
+import { Refusal, RepeatedRequest, RetryableError } from '../../model/errors.ts';
 import type { RequestContext } from '../../model/request-context.ts';
 import { type BodyCache, bodyCache } from '../../queue/body-cache.ts';
 import type {
@@ -16,7 +16,7 @@ import type {
 } from '../../queue/queue.ts';
 import { batchOf, RECORD, recordOf } from '../../queue/record.ts';
 import type { Database } from '../database.ts';
-import type { KnownEntry } from './append-operations.ts';
+import type { EarlierAnswer, KnownEntry } from './append-operations.ts';
 import type { LineEntry } from './branch-line.ts';
 import { BranchLine } from './branch-line.ts';
 import type { QueueState } from './entry-operations.ts';
@@ -109,7 +109,9 @@ export class SqliteQueue implements DurableQueue {
   }
 
   async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
-    const answer = answerRecord(batch, request?.answer, this.#clock.now());
+    const now = this.#clock.now();
+    const answer = answerRecord(batch, request?.answer, now);
+    const looksFrom = request?.answer?.isUnclaimed === true ? now : null;
     if (batch.items === 0) {
       if (answer !== null) await this.#database.write('queue.remember', [answer]);
       return;
@@ -125,10 +127,11 @@ export class SqliteQueue implements DurableQueue {
       const record = parts === null ? recordOf(batch) : recordOf(batch, NO_BYTES);
       const appended = await this.#database.write(
         'queue.append',
-        [this.#targetNumbers, answer, record, usageAt, size, parts],
+        [this.#targetNumbers, answer, record, usageAt, size, parts, looksFrom],
         { weight: record[RECORD.BODY].byteLength + ENTRY_WEIGHT },
       );
       if (appended === null) throw projectDeleted();
+      if (typeof appended === 'object' && 'status' in appended) throw repeated(appended);
       this.#usage.entered(batch.id, typeof appended === 'number' ? 'written' : 'known');
       this.#enterLines(appended, batch, size);
     } catch (error) {
@@ -441,6 +444,10 @@ export class SqliteQueue implements DurableQueue {
     this.#isClosed = true;
     for (const line of this.#lines.values()) line.close();
   }
+}
+
+function repeated({ status, contentType, body }: EarlierAnswer): RepeatedRequest {
+  return new RepeatedRequest({ status, contentType, body: Buffer.from(body) });
 }
 
 function projectDeleted(): Refusal {

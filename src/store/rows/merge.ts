@@ -1,3 +1,4 @@
+import { DETAIL_NAMES } from '../../model/details.ts';
 import type { Instant } from '../../model/observation.ts';
 import type { BatchRef, EventMark } from './event-rank.ts';
 import { compareMarks, compareVersions, MARK } from './event-rank.ts';
@@ -22,9 +23,12 @@ const MERGED_FIELDS = [
   'events',
   'metadata',
   'context_metadata',
+  ...DETAIL_NAMES,
 ] as const;
 /** From this index on a field is a payload; its value is 1 if an event has it. */
 export const FIRST_PAYLOAD = 13;
+/** From this index on a field is a detail; its value is JSON. */
+export const FIRST_DETAIL = MERGED_FIELDS.length - DETAIL_NAMES.length;
 
 export type Value = string | number | Uint8Array | Instant | null;
 

@@ -1,4 +1,7 @@
 import { createHash } from 'node:crypto';
+import type { ObservationDetails } from '../../model/details.ts';
+import { DETAIL_NAMES } from '../../model/details.ts';
+import { decodeJsonText } from '../../model/json/decode.ts';
 import type {
   Instant,
   Observation,
@@ -13,7 +16,7 @@ import {
 import type { BatchRef, EventMark, Version } from './event-rank.ts';
 import { MARK, versionOf } from './event-rank.ts';
 import type { MergedRow, Value } from './merge.ts';
-import { FIRST_PAYLOAD, isInstant, marksFromText, marksToText } from './merge.ts';
+import { FIRST_DETAIL, FIRST_PAYLOAD, isInstant, marksFromText, marksToText } from './merge.ts';
 
 /** Stores keep positions in this list: append to it, never reorder it. */
 const SOURCES = ['native', 'runs', 'otlp'] as const;
@@ -53,6 +56,7 @@ export type ObservationRow = [
   error: string | null,
   custom: string | null,
   external: string | null,
+  details: string | null,
 ];
 /** Indexes of the cells of an `ObservationRow`. */
 export const ROW = {
@@ -76,11 +80,12 @@ export const ROW = {
   ERROR: 17,
   CUSTOM: 18,
   EXTERNAL: 19,
+  DETAILS: 20,
 } as const;
 export const ROW_COLUMNS =
   'key, long_id, position, version, flags, parent, name, kind, status, start_ms, start_ns, end_ms, ' +
-  'end_ns, model, usage, session, user, error, custom, external';
-export const ROW_LENGTH = 20;
+  'end_ns, model, usage, session, user, error, custom, external, details';
+export const ROW_LENGTH = 21;
 
 export type RowCell = ObservationRow[number];
 
@@ -134,6 +139,7 @@ export function rowOf(
     jsonOf(observation.error),
     observation.customFieldsText ?? jsonOf(observation.customFields),
     externalToColumn(observation, traceId),
+    jsonOf(observation.details),
   ];
 }
 
@@ -278,6 +284,7 @@ export function toMerged<B extends BatchRef>(
   for (let i = 0; i < PAYLOAD_FIELDS.length; i++) {
     values.push((flags & (1 << (PAYLOAD_SHIFT + i))) === 0 ? null : 1);
   }
+  pushDetails(values, row[ROW.DETAILS]);
   return {
     values,
     marks: marksFromText(state.merged, top, values),
@@ -294,7 +301,7 @@ export function payloadMarks<B extends BatchRef>(
   row: ObservationRow,
   state: RowState<B>,
 ): readonly (EventMark<B> | null)[] {
-  return toMerged(row, state).marks.slice(FIRST_PAYLOAD);
+  return toMerged(row, state).marks.slice(FIRST_PAYLOAD, FIRST_DETAIL);
 }
 
 function instantOf(ms: number | null, ns: number | null): Instant | null {
@@ -315,13 +322,35 @@ export function fromMerged<B extends BatchRef>(
   const [parent, name, kind, status, start, end, ...texts] = values.slice(0, FIRST_PAYLOAD);
   const row = [
     ...[key, longId, top[MARK.POSITION], top[MARK.VERSION], flags, parent, name, kind, status],
-    ...[...cellsOf(start), ...cellsOf(end), ...texts],
+    ...[...cellsOf(start), ...cellsOf(end), ...texts, detailsToColumn(values)],
   ] as ObservationRow;
   const { createdAt, updatedAt } = merged;
   return {
     row,
     state: { batch: top[MARK.BATCH], createdAt, updatedAt, merged: marksToText(merged) },
   };
+}
+
+/** Each detail is a value of its own, as JSON. */
+function pushDetails(values: Value[], column: string | null): void {
+  const details = detailsFromColumn(column);
+  for (const name of DETAIL_NAMES) {
+    const detail = details?.[name];
+    values.push(detail === undefined ? null : JSON.stringify(detail));
+  }
+}
+
+function detailsToColumn(values: readonly Value[]): string | null {
+  const members: string[] = [];
+  for (const [i, name] of DETAIL_NAMES.entries()) {
+    const detail = values[FIRST_DETAIL + i];
+    if (typeof detail === 'string') members.push(`"${name}":${detail}`);
+  }
+  return members.length === 0 ? null : `{${members.join(',')}}`;
+}
+
+export function detailsFromColumn(column: string | null): ObservationDetails | null {
+  return column === null ? null : (decodeJsonText(column) as ObservationDetails);
 }
 
 function cellsOf(value: Value | undefined): readonly [ms: number | null, ns: number | null] {

@@ -11,6 +11,7 @@ import type { EventRef, StoredObservation, StoredTrace } from '../store.ts';
 import type { BatchRef } from './event-rank.ts';
 import type { Key, ObservationRow, RowState } from './observation-row.ts';
 import {
+  detailsFromColumn,
   externalFromColumn,
   idOf,
   isEnded,
@@ -70,7 +71,7 @@ export function observationOf<B extends BatchRef>(
 ): StoredObservation {
   const [key, longId, , version, flags, parent, name, kind, status, ...times] = row;
   const [startMs, startNs, endMs, endNs, ...texts] = times;
-  const [model, usage, session, user, error, custom, external] = texts;
+  const [model, usage, session, user, error, custom, external, details] = texts;
   const id = idOf(traceId, key, longId);
   const parentId = parentFromColumn(traceId, parent);
   const narrow = {
@@ -90,6 +91,7 @@ export function observationOf<B extends BatchRef>(
     userId: user,
     error: parsed<ObservationError>(error),
     external: externalFromColumn(external, traceId, id, parentId),
+    details: detailsFromColumn(details),
     version: String(version),
     source: sourceOfFlags(flags),
     payload: payloadOf(payloadRefs),

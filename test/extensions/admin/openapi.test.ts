@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
+import { RetryableError } from '../../../src/model/errors.ts';
 import { type Answered, type Ask, type Asked, serving } from './serving.ts';
 
 /**
@@ -98,6 +99,10 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
   },
   503: (scene, id) => {
     scene.store.fail(new Error('away'));
+    return scene.send({ body: BODIES[id] });
+  },
+  504: (scene, id) => {
+    scene.store.fail(new RetryableError('query_timeout', 'too slow'));
     return scene.send({ body: BODIES[id] });
   },
 };

@@ -81,20 +81,20 @@ t.test('refuses tables of a newer version and changes nothing in them', async (t
   );
   await owner.query("INSERT INTO schema_migrations (name) VALUES ('0099-later'), ('0098-newer')");
   // A missing migration must not be applied to tables of another version.
-  await owner.query("DELETE FROM schema_migrations WHERE name = '0004-traces'");
+  await owner.query("DELETE FROM schema_migrations WHERE name = '0005-leases'");
   const before = await applied();
   for (const migrate of ['auto', 'off']) {
     const older = await extensionOn(url, { migrate });
     await t.rejects(older.start(), {
       name: 'NewerDataError',
       code: 'newer_data',
-      message: /newer version .* \(0098-newer, 0099-later\); .* up to 0004-traces\. Start/,
+      message: /newer version .* \(0098-newer, 0099-later\); .* up to 0005-leases\. Start/,
     });
     await older.shutdown(AbortSignal.timeout(1000));
     t.same(await applied(), before, migrate);
   }
   await owner.query("DELETE FROM schema_migrations WHERE name LIKE '009%'");
-  await owner.query("INSERT INTO schema_migrations (name) VALUES ('0004-traces')");
+  await owner.query("INSERT INTO schema_migrations (name) VALUES ('0005-leases')");
   await started(t, url);
 });
 
@@ -122,7 +122,9 @@ t.test(
   'rejects an append soon while Postgres is frozen or away, and accepts the next one after',
   async (t) => {
     const url = await server.database();
-    const storage = await started(t, url, { connect_timeout: '300ms', query_timeout: '300ms' });
+    const storage = await started(t, url, {
+      ...{ connect_timeout: '300ms', timeouts: { accept: '300ms' } },
+    });
     const queue = await storage.openQueue(QUEUE);
     const refused = () =>
       t.rejects(queue.append(nativeBatch(1)), { name: 'RetryableError', code: 'storage_failed' });

@@ -81,12 +81,12 @@ t.test('moves a batch from one queue into the branches of another once', async (
   const [left, right] = [await one.openQueue(options), await other.openQueue(options)];
   const batch = nativeBatch(2);
   await first.append(batch);
-  t.same(await first.waitingSince(batch.receivedAt + 1, 10), [batch.id]);
+  t.same(await first.waitingFor(0, 10), [batch.id]);
   const taken = await Promise.all(
     [left, right, right].map((queue) => queue.take('in', batch.id, ['x'])),
   );
   t.same(taken.map(({ size }) => size).sort(), [0, 0, 1], 'by one of the callers');
-  t.same(await first.waitingSince(batch.receivedAt + 1, 10), []);
+  t.same(await first.waitingFor(0, 10), []);
   const [waiting] = [
     ...(await left.lease('y', 10, ANY_SIZE)),
     ...(await right.lease('y', 10, ANY_SIZE)),
@@ -117,21 +117,21 @@ t.test('releases a taken batch that could not be read in all branches', async (t
   }
 });
 
-t.test('runs work under an advisory lock in one process at a time', async (t) => {
+t.test('runs work under a lease in one process at a time', async (t) => {
   const { one, other } = await two(t);
   let runs = 0;
   let end = (): void => {};
-  const first = one.withAdvisoryLock('work', () => {
+  const first = one.withLease('work', () => {
     runs++;
-    return new Promise((resolve) => {
+    return new Promise<void>((resolve) => {
       end = resolve;
     });
   });
   while (runs === 0) await new Promise((resolve) => setImmediate(resolve));
-  t.equal(await other.withAdvisoryLock('work', async () => void runs++), false);
+  t.equal(await other.withLease('work', async () => void runs++), false);
   end();
   t.equal(await first, true);
-  t.equal(await other.withAdvisoryLock('work', async () => void runs++), true);
+  t.equal(await other.withLease('work', async () => void runs++), true);
   t.equal(runs, 2);
 });
 
@@ -148,7 +148,7 @@ t.test('removes all entries of a deleted project, and refuses further ones', asy
   const drops: unknown[] = [];
   first.onDrop((drop) => drops.push(drop));
   place.deleted.add('proj_gone');
-  while (await one.removeStep('proj_gone'));
+  while (await one.removeStep(place.pool, 'proj_gone'));
   for (const table of ['queue_entries', 'queue_dead_letters', 'idempotency']) {
     const { rows } = await place.pool.query(`SELECT * FROM ${table} WHERE project = 'proj_gone'`);
     t.same(rows, [], table);

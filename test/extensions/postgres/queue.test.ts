@@ -6,7 +6,7 @@ import { queueContract } from '../../contract/queue.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
-import { databaseOf, migrated } from '../../helper/queue-database.ts';
+import { databaseOf, migrated, withClock } from '../../helper/queue-database.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
 const server = await postgresDatabases(t);
@@ -21,7 +21,8 @@ queueContract(t, async (t) => {
     async open() {
       const postgres = await migrated(url);
       opened.push(postgres);
-      const storage = await openQueues(databaseOf(postgres), clock, recordingLogger());
+      const database = withClock(databaseOf(postgres), clock);
+      const storage = await openQueues(database, clock, recordingLogger());
       return {
         storage,
         close: () => storage.close(),

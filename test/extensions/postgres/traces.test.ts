@@ -7,7 +7,7 @@ import type { TraceStore } from '../../../src/store/store.ts';
 import { anObservation, aTenant } from '../../helper/batches.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
-import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
+import { batchWith, GROUPS, traceDatabase } from '../../helper/trace-database.ts';
 
 const server = await postgresDatabases(t);
 const P = aTenant().projectId;
@@ -177,7 +177,7 @@ t.test('keeps nothing of a failed transaction, and retries after a deadlock', as
   await t.rejects(write, { name: 'PermanentError', code: 'storage_refused' });
   t.same([await count('traces'), await count('batches')], [1, 1]);
   const away = { ...database, transaction: () => Promise.reject(new RetryableError('x', 'x')) };
-  const other = postgresTraces(away, FOREVER);
+  const other = postgresTraces(away, FOREVER, GROUPS);
   await t.rejects(other.write(batchWith([anObservation()])), { name: 'RetryableError', code: 'x' });
 });
 

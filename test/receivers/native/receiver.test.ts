@@ -58,7 +58,9 @@ t.test('has a default for every field', async (t) => {
   t.match(native.config.parse({}), {
     endpoint: '127.0.0.1:4318',
     read_header_timeout: 10_000,
-    read_timeout: 60_000,
+    read_timeout: 1_800_000,
+    body_min_rate: 16_384,
+    body_rate_period: 5_000,
   });
   t.notOk(native.config.safeParse({ endpoint: '4318' }).success);
   t.notOk(native.config.safeParse({ port: 4318 }).success);

@@ -303,11 +303,18 @@ t.test('allows 25 MiB, also for a compression bomb', async (t) => {
   await nothingHeld();
 });
 
-t.test('bounds bytes in flight by the announced sizes of messages', async (t) => {
+t.test('bounds bytes in flight by the bytes of messages that arrived', async (t) => {
   const { url, client, listeners, nothingHeld } = await receiving(t, { inFlightBytes: 8 * MIB });
   const bare = bareClient(t, url);
   const first = bare.call();
   first.stream.write(framed(Buffer.alloc(10), 0, 3 * MIB));
+  while (listeners.bytesInFlight.held === 0) await new Promise((r) => setImmediate(r));
+  t.equal(
+    (await client.call(requestOf(2 * MIB - 500))).code,
+    0,
+    'an announced size reserves nothing',
+  );
+  first.stream.write(Buffer.alloc(3 * MIB - 20));
   while (listeners.bytesInFlight.held < 6 * MIB) await new Promise((r) => setImmediate(r));
   t.match(await client.call(requestOf(2 * MIB - 500)), { code: 14, retryAfterMs: 1000 });
   t.equal((await client.call(otlpProtoBody(spans(1)))).code, 0, 'a small one still fits');
@@ -322,6 +329,15 @@ t.test('ends a call whose message does not arrive within its time', async (t) =>
   const call = bareClient(t, url).call();
   call.stream.write(framed(Buffer.alloc(10), 0, 1000));
   t.match(await call.end, { 'grpc-status': '4' });
+  await nothingHeld();
+});
+
+t.test('ends a call whose message arrives too slowly', async (t) => {
+  const grpc = { body_min_rate: 10_000, body_rate_period: '100ms' };
+  const { url, nothingHeld } = await receiving(t, { grpc });
+  const call = bareClient(t, url).call();
+  call.stream.write(framed(Buffer.alloc(994), 0, MIB));
+  t.match(await call.end, { 'grpc-status': '4', 'grpc-message': /more%20slowly|more slowly/ });
   await nothingHeld();
 });
 

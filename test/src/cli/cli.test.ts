@@ -398,6 +398,15 @@ t.test('signals', async (t) => {
     t.match(stdout.text(), /boom/);
   });
 
+  await t.test('a component that ends the process names the exit status', async (t) => {
+    const events = watchProcess(quiet);
+    t.teardown(() => events.close());
+    events.fail(75);
+    events.fail(70);
+    t.equal(await events.ended, 75, 'the first one');
+    t.ok(await isPending(events.cutShort), 'the process has time to stop');
+  });
+
   await t.test('SIGHUP reloads the configuration', async (t) => {
     const events = watchProcess(quiet);
     t.teardown(() => events.close());

@@ -438,6 +438,69 @@ t.test('passes a batch without items only to the exporter that keeps its answer'
   t.same([queue.batches.length, other.batches.length], [1, 0]);
 });
 
+t.test(
+  'gives an answer to keep to its keeper when every other exporter has the batch',
+  async (t) => {
+    const parts = fakeParts();
+    const queue = createSink();
+    const other = createSink();
+    const keptBefore: number[] = [];
+    const { pipelineOf } = await running(
+      t,
+      parts,
+      {
+        receivers: [parts.receiver('in')],
+        exporters: [
+          parts.exporter('queue', {
+            consume: (batch, request) => queue.consume(batch, request),
+            idempotency: memoryLedger(),
+          }),
+          parts.exporter('other', {
+            consume(batch, request) {
+              keptBefore.push(queue.batches.length);
+              if (request !== undefined) request.isUsageEntered = true;
+              return other.consume(batch, request);
+            },
+          }),
+        ],
+      },
+      { traces: 'in > > queue other' },
+    );
+    const claim = {
+      key: 'k',
+      requestHash: Buffer.alloc(32),
+      render: () => ({ status: 202, contentType: 'application/json', body: Buffer.from('{}') }),
+    };
+    const accept = (given: Partial<typeof claim> & { keptFor?: number } = {}) => {
+      const request = requestContext({ claim: { ...claim, ...given } });
+      return pipelineOf('in')
+        .accept(received(nativeBatch(1)), request)
+        .then(() => request);
+    };
+    for (const given of [{}, { key: '\0k', keptFor: 600_000 }]) {
+      other.behave('retryable');
+      await t.rejects(accept(given), { code: 'test_retryable' });
+      t.same([queue.batches.length, other.batches.length], [0, 0], 'no answer is kept');
+      other.behave('ok');
+      const request = await accept(given);
+      t.same([queue.batches.length, other.batches.length], [1, 1]);
+      t.ok(queue.requests.at(-1)?.answer);
+      t.notOk(other.requests.at(-1)?.answer, 'only the keeper gets the answer');
+      t.equal(request.isUsageEntered, true);
+      queue.batches.length = 0;
+      other.batches.length = 0;
+    }
+    t.same(keptBefore, [0, 0, 0, 0]);
+    const none = received(nativeBatch(1));
+    reject(none, 0, 'invalid_event', 'events[0]');
+    await pipelineOf('in').accept(
+      none,
+      requestContext({ claim: { ...claim, key: '\0k', keptFor: 600_000 } }),
+    );
+    t.equal(queue.batches.length, 0, 'an implicit key keeps no answer without items');
+  },
+);
+
 t.test('is retryable if one of several failures is', async (t) => {
   const parts = fakeParts();
   const a = createSink();

@@ -22,6 +22,7 @@ const USUAL: GrpcLimits = {
   maxConnections: 100,
   maxConcurrentStreams: 100,
   readTimeout: 60_000,
+  bodyRate: { bytesPerSecond: 16_384, period: 5_000 },
   maxConnectionIdle: HOUR,
   maxConnectionAge: HOUR,
   maxConnectionAgeGrace: HOUR,

@@ -5,10 +5,13 @@ import t from 'tap';
 import { offer } from '../../../src/component/capability.ts';
 import { systemClock } from '../../../src/component/clock.ts';
 import type { Labels, Pipeline } from '../../../src/component/component.ts';
+import type { BodyRate } from '../../../src/http/body-pace.ts';
 import { ingest } from '../../../src/http/ingest.ts';
 import type { Listener } from '../../../src/http/listener.ts';
 import { nativeProtocol } from '../../../src/http/native-protocol.ts';
 import { incomingOf } from '../../../src/http/receiver.ts';
+import type { Repeats } from '../../../src/http/repeats.ts';
+import { repeatsOf } from '../../../src/http/repeats.ts';
 import { requestDeadline } from '../../../src/http/request-deadline.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawOf } from '../../../src/model/batch.ts';
@@ -47,7 +50,9 @@ async function served(
   more: {
     pipeline?: (sink: Sink) => Partial<Pipeline>;
     inFlightBytes?: number;
+    repeats?: Repeats | undefined;
     readTimeout?: number;
+    bodyRate?: BodyRate;
   } = {},
 ): Promise<Served> {
   const sink = createSink();
@@ -55,6 +60,7 @@ async function served(
   const listener = await listeners.bind('127.0.0.1:0', {
     ...USUAL_LIMITS,
     readTimeout: more.readTimeout ?? USUAL_LIMITS.readTimeout,
+    bodyRate: more.bodyRate ?? USUAL_LIMITS.bodyRate,
   });
   let admissions = 0;
   const log: RejectionEntry[] = [];
@@ -75,6 +81,7 @@ async function served(
     fallback: undefined,
     bytesInFlight: listeners.bytesInFlight,
     scanner: listeners.scanner,
+    repeats: more.repeats,
     clock: systemClock,
     logger: listeners.logger,
     refusals: { add: (_amount: number, labels?: Labels) => void refusals.push(labels?.code ?? '') },
@@ -346,13 +353,13 @@ t.test('keeps the connection after a refusal only if the unread body is small', 
 t.test('answers 503 when the bytes in flight are used up, and releases everything', async (t) => {
   const release = Promise.withResolvers<void>();
   const { url, held, sink } = await served(t, {
-    inFlightBytes: 4 * MIB,
+    inFlightBytes: 8 * MIB,
     pipeline: (sink) => ({
       accept: acceptInto(sink, () => release.promise),
     }),
   });
-  const first = post(url, padded(MIB));
-  while (held().bytes < 2 * MIB) await new Promise(setImmediate);
+  const first = post(url, padded(2 * MIB));
+  while (held().bytes < 4 * MIB) await new Promise(setImmediate);
   for (const [what, body] of [
     ['declared', padded(2 * MIB)],
     ['chunked', chunked(padded(2 * MIB))],
@@ -363,7 +370,7 @@ t.test('answers 503 when the bytes in flight are used up, and releases everythin
     t.equal(got.json.code, 'unavailable');
   }
   const gzip = { 'content-encoding': 'gzip' };
-  t.equal((await post(url, gzipSync(padded(3 * MIB)), gzip)).status, 503, 'inflated');
+  t.equal((await post(url, gzipSync(padded(4 * MIB)), gzip)).status, 503, 'inflated');
   const small = post(url, events());
   release.resolve();
   t.equal((await first).status, 202);
@@ -386,6 +393,55 @@ t.test('releases everything when a client disconnects within its body', async (t
   }
   t.equal(sink.batches.length, 0);
   t.strictSame(listeners.logger.lines, []);
+});
+
+t.test('reserves bytes as they arrive, whatever size a request declares', async (t) => {
+  const { url, held } = await served(t);
+  const wires = [];
+  for (let i = 0; i < 4; i++) {
+    const wire = await dial(url);
+    wires.push(wire);
+    wire.send(
+      `POST ${PATH} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nContent-Length: ${MAX}\r\n\r\n`,
+    );
+  }
+  while (held().admissions < 4) await new Promise(setImmediate);
+  t.ok(held().bytes <= 4 * 32_768, 'nothing has arrived');
+  t.equal((await post(url, padded(MAX))).status, 202);
+  wires[0]?.send(' '.repeat(MIB));
+  while (held().bytes < 2 * MIB) await new Promise(setImmediate);
+  t.ok(held().bytes <= 5 * MIB, 'at most about twice of what arrived');
+  for (const wire of wires) wire.close();
+  while (held().admissions > 0) await new Promise(setImmediate);
+  t.strictSame(held(), NOTHING_HELD);
+});
+
+t.test('refuses a body that can never fit before it is read', async (t) => {
+  const { url, held } = await served(t, { inFlightBytes: 8 * MIB });
+  const most = 3.5 * MIB;
+  t.equal((await post(url, padded(most))).status, 202);
+  for (const body of [padded(most + 1), chunked(padded(most + 1))]) {
+    const { status, json } = await post(url, body);
+    t.equal(status, 413);
+    t.match(json, { code: 'body_too_large', message: /3\.5 MiB/ });
+  }
+  t.strictSame(held(), NOTHING_HELD);
+});
+
+t.test('answers 408 to a body that arrives too slowly, and releases everything', async (t) => {
+  const bodyRate = { bytesPerSecond: 10_000, period: 100 };
+  const { url, held } = await served(t, { bodyRate });
+  for (const sent of [0, 999]) {
+    const wire = await dial(url);
+    wire.send(
+      `POST ${PATH} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nContent-Length: ${MIB}\r\n\r\n${' '.repeat(sent)}`,
+    );
+    const { status, body } = await wire.answer();
+    t.equal(status, 408);
+    t.match(String(body), /more slowly than 10000 bytes per second/);
+    await wire.ended();
+  }
+  t.strictSame(held(), NOTHING_HELD);
 });
 
 t.test('answers a malformed chunk 400 and releases everything', async (t) => {
@@ -551,6 +607,73 @@ t.test(
     t.equal(refused.json.code, 'invalid_request');
   },
 );
+
+t.test('claims the implicit key of a request to several exporters', async (t) => {
+  const ledger = memoryLedger();
+  let gate = Promise.resolve();
+  let entered = (): void => {};
+  const { url, sink } = await served(t, {
+    repeats: repeatsOf({ enabled: true, window: 600_000, max_entries: 100 }),
+    pipeline: (sink) => ({
+      idempotency: ledger,
+      branches: ['a', 'b'].map((exporterId) => ({ exporterId, consume: async () => {} })),
+      async accept(batch, request) {
+        entered();
+        await gate;
+        const sealed = await acceptInto(sink)(batch, request);
+        ledger.keep(sealed, request);
+        return sealed;
+      },
+    }),
+  });
+  const first = await post(url, events());
+  const again = await post(url, events());
+  t.strictSame(again.json, first.json);
+  t.equal(sink.batches.length, 1, 'a repetition reaches no exporter');
+  t.match(sink.requests[0]?.answer, { keptFor: 600_000, isUnclaimed: false });
+
+  const open = Promise.withResolvers<void>();
+  gate = open.promise;
+  const under = Promise.withResolvers<void>();
+  entered = under.resolve;
+  const waiting = post(url, events(2));
+  await under.promise;
+  const early = await post(url, events(2));
+  t.same(
+    [early.status, early.json.code, early.headers.get('retry-after')],
+    [503, 'unavailable', '1'],
+  );
+  open.resolve();
+  t.equal((await waiting).status, 202);
+  sink.behave('retryable');
+  t.equal((await post(url, events(3))).status, 503);
+  sink.behave('ok');
+  t.equal((await post(url, events(3))).status, 202, 'a failed request releases its claim');
+});
+
+t.test('takes a body that was compressed again later for the same request', async (t) => {
+  const ledger = memoryLedger();
+  const { url, sink } = await served(t, {
+    repeats: repeatsOf({ enabled: true, window: 600_000, max_entries: 100 }),
+    pipeline: () => ({ idempotency: ledger }),
+  });
+  const hashOf = async (body: Buffer, encoding = 'gzip') => {
+    t.equal((await post(url, body, { 'content-encoding': encoding })).status, 202);
+    return sink.requests.at(-1)?.answer?.requestHash.toString('hex');
+  };
+  const at = (time: number, count = 1) => {
+    const body = gzipSync(events(count));
+    body.writeUInt32LE(time, 4);
+    return body;
+  };
+  const expected = await hashOf(at(0));
+  for (const time of [1, 0x7fffffff, 0xffffffff]) t.equal(await hashOf(at(time)), expected);
+  t.not(await hashOf(at(1, 2)), expected);
+  t.not(await hashOf(events(), 'identity'), expected);
+  const flags = at(1);
+  flags.writeUInt8(flags.readUInt8(8) ^ 1, 8);
+  t.not(await hashOf(flags), expected, 'the other bytes of the header count');
+});
 
 t.test('releases the claim of a failed request', async (t) => {
   const ledger = memoryLedger();

@@ -107,6 +107,7 @@ function observation(more: Partial<StoredObservation> = {}): StoredObservation {
     error: null,
     customFields: null,
     external: null,
+    details: null,
     version: '18446744073709551615',
     source: 'native',
     payload: {},

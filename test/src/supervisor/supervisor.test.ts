@@ -111,7 +111,7 @@ t.test('a worker that exits before it is ready stops all, with its exit status',
   t.equal(starts(2), 1);
 });
 
-for (const exit of [CRASH, { code: 70 }]) {
+for (const exit of [CRASH, { code: 70 }, { code: 75 }]) {
   t.test(
     `gives up after five crashes in a row at the start (${JSON.stringify(exit)})`,
     async (t) => {

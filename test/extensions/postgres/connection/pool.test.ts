@@ -126,7 +126,8 @@ t.test('leaves connections that only read from a read-only server, too', async (
 t.test('cancels a slow statement, at the server too', async (t) => {
   const { postgres } = await opened(t, { queryTimeout: 200 });
   const slow = postgres.query('WITH slept AS (SELECT pg_sleep(30)) SELECT 7227 FROM slept');
-  await t.rejects(slow, { name: 'RetryableError', code: 'storage_failed' });
+  await t.rejects(slow, { name: 'RetryableError', code: 'statement_timeout' });
+  t.equal(postgres.outage(), undefined, 'Postgres is not away');
   for (;;) {
     const { rows } = await postgres.query(
       `SELECT 1 FROM pg_stat_activity
@@ -248,7 +249,7 @@ t.test('replaces a connection that breaks under statements sent together', async
   const late = postgres.transaction((client) =>
     client.commit([insert(1), ['SELECT pg_sleep(30)', []]]),
   );
-  await t.rejects(late, { name: 'RetryableError', code: 'storage_failed' });
+  await t.rejects(late, { name: 'RetryableError', code: 'statement_timeout' });
   t.same(await numbers(postgres), []);
 });
 

@@ -22,6 +22,13 @@ t.test('observes an event with all its fields', (t) => {
       usage: { input_tokens: 3, output_tokens: 4, cost: 0.5, note: 'x', cached: null },
       error: { message: 'm', type: 'T', stacktrace: 'at', code: 5 },
       context_metadata: { custom_fields: { a: 'context', b: 1 } },
+      provider: 'openai',
+      environment: 'production',
+      release: '1.4.0',
+      tags: ['beta', '', 'beta', 5, ' search '],
+      prompt: { name: 'answer', version: 3 },
+      ttft_ms: 120.5,
+      cost: { input: 0.001, output: 0.002 },
       custom_fields: { a: 'event', c: true },
     }),
     {
@@ -44,10 +51,59 @@ t.test('observes an event with all its fields', (t) => {
       error: { message: 'm', type: 'T', stacktrace: 'at' },
       customFields: { a: 'event', b: '1', c: 'true', team: 'search' },
       external: null,
+      details: {
+        provider: 'openai',
+        environment: 'production',
+        release: '1.4.0',
+        tags: ['beta', 'search'],
+        promptName: 'answer',
+        promptVersion: '3',
+        ttftMs: 120.5,
+        cost: { input: 1_000_000, output: 2_000_000, total: 3_000_000, source: 'sent' },
+      },
       payloadMask: 0b11011,
     },
   );
   t.end();
+});
+
+t.test('reads details from the metadata if the event lacks them', async (t) => {
+  const metadata = {
+    environment: 'staging',
+    release: 'r',
+    tags: ['a'],
+    prompt_name: 'p',
+    prompt_version: '2',
+  };
+  const details = {
+    environment: 'staging',
+    release: 'r',
+    tags: ['a'],
+    promptName: 'p',
+    promptVersion: '2',
+  };
+  t.same(observe({ metadata }).details, details);
+  t.same(observe({ metadata: null, extra: { metadata } }).details, details);
+  t.match(observe({ metadata, environment: 'own', tags: ['b'] }).details, {
+    environment: 'own',
+    tags: ['b'],
+    release: 'r',
+  });
+});
+
+t.test('leaves out details of a wrong type, and keeps the event', async (t) => {
+  const wrong = { provider: 5, environment: {}, tags: 'a', prompt: 'p', ttft_ms: -1, cost: 'free' };
+  t.equal(observe({ ...wrong, metadata: [] }).details, null);
+  t.equal(observe({ cost: -1 }).details, null);
+  t.same(observe({ cost: 0 }).details?.cost, {
+    input: null,
+    output: null,
+    total: 0,
+    source: 'sent',
+  });
+  t.same(observe({ cost: { total: 0.5, input: { a: 1 } } }).details?.cost, {
+    ...{ input: null, output: null, total: 500_000_000, source: 'sent' },
+  });
 });
 
 t.test('treats null as absent', (t) => {

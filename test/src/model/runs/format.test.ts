@@ -35,10 +35,21 @@ t.test('observes a run with all its fields', (t) => {
           total_tokens: 18,
           input_token_details: { cache_read: 2 },
           output_token_details: { reasoning: 3 },
+          input_cost: 0.01,
+          total_cost: 0.05,
         },
       },
+      tags: ['seq:step:1', 'prod'],
+      events: [
+        { name: 'start', time: '2026-11-20T21:23:28.476002Z' },
+        { name: 'new_token', time: '2026-11-20T21:23:28.976002Z' },
+        { name: 'new_token', time: '2026-11-20T21:23:29.976002Z' },
+      ],
       extra: {
-        metadata: { ls_model_name: 'gpt', thread_id: 's', user_id: 'u', custom_fields: { a: 1 } },
+        metadata: {
+          ...{ ls_model_name: 'gpt', thread_id: 's', user_id: 'u', custom_fields: { a: 1 } },
+          ...{ ls_provider: 'openai', environment: 'production' },
+        },
         invocation_params: { model: 'other' },
       },
     }),
@@ -68,7 +79,14 @@ t.test('observes a run with all its fields', (t) => {
       error: null,
       customFields: { a: '1' },
       external: { session_name: 'default' },
-      payloadMask: 0b01011,
+      details: {
+        provider: 'openai',
+        environment: 'production',
+        tags: ['seq:step:1', 'prod'],
+        ttftMs: 500,
+        cost: { input: 10_000_000, output: null, total: 50_000_000, source: 'sent' },
+      },
+      payloadMask: 0b01111,
     },
   );
   t.end();

@@ -1,0 +1,77 @@
+import { RetryableError } from '../../../src/model/errors.ts';
+import { connectionsTo, type LastingOutage } from './connections.ts';
+import type { ConnectionSettings, Postgres } from './pool.ts';
+import { openPostgres } from './pool.ts';
+
+/** The purpose of a statement decides how long it may take and whose connections it uses. */
+export type Purpose = 'accept' | 'write' | 'read' | 'verify' | 'rebuild' | 'housekeeping';
+
+export type PoolsSettings = ConnectionSettings & {
+  /** For accepting, and again for delivering. */
+  readonly maxConnections: number;
+  readonly readConnections: number;
+  /** Milliseconds after which the server cancels a statement. */
+  readonly timeouts: Readonly<Record<Purpose, number>>;
+};
+
+/** A step holds one connection, and another one for its advisory lock. */
+const HOUSEKEEPING_CONNECTIONS = 2;
+
+/**
+ * The connections of a process, in a pool for each purpose: the server keeps the time-out of each connection, and a
+ * slow statement of one purpose holds no connection of another.
+ *
+ *   accept        what a client's request waits for: key, limits, append
+ *   write         deliveries: leases, observations, outcomes
+ *   read          the answers of the read API, lists and sums for people
+ *   verify        `usage verify`, step by step
+ *   rebuild       quota counters summed up from the ledger
+ *   housekeeping  removal of data, partitions, sums of the ledger
+ */
+export type PostgresPools = Readonly<Record<Purpose, Postgres>> & {
+  usage(): { readonly open: number; readonly waiting: number };
+  /** The current outage, as far as callers have met it in any pool. */
+  outage(): LastingOutage | undefined;
+  close(): Promise<void>;
+};
+
+/** Each pool connects with its first query. */
+export async function openPools(settings: PoolsSettings): Promise<PostgresPools> {
+  const { maxConnections, readConnections, timeouts, ...connection } = settings;
+  const shared = connectionsTo(settings.clock);
+  const open = (purpose: Purpose, most: number): Promise<Postgres> =>
+    openPostgres({ ...connection, maxConnections: most, queryTimeout: timeouts[purpose] }, shared);
+  const pools = {
+    accept: await open('accept', maxConnections),
+    write: await open('write', maxConnections),
+    read: answering(await open('read', readConnections), timeouts.read),
+    verify: await open('verify', 1),
+    rebuild: await open('rebuild', 1),
+    housekeeping: await open('housekeeping', HOUSEKEEPING_CONNECTIONS),
+  };
+  const all = Object.values(pools);
+  return {
+    ...pools,
+    usage: () => ({
+      open: all.reduce((sum, pool) => sum + pool.usage().open, 0),
+      waiting: all.reduce((sum, pool) => sum + pool.usage().waiting, 0),
+    }),
+    outage: shared.outage,
+    async close() {
+      await Promise.all(all.map((pool) => pool.close()));
+    },
+  };
+}
+
+/** A reader learns that its question took too long, which a repetition does not help. */
+function answering(pool: Postgres, timeout: number): Postgres {
+  return {
+    ...pool,
+    query: (text, values) =>
+      pool.query(text, values).catch((error: unknown) => {
+        if (!(error instanceof RetryableError) || error.code !== 'statement_timeout') throw error;
+        const message = `Finding the answer took longer than ${timeout / 1000} s. Narrow the time range or the filter.`;
+        throw new RetryableError('query_timeout', message, { cause: error });
+      }),
+  };
+}

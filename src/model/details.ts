@@ -1,0 +1,164 @@
+/**
+ * Facts of an observation beside its main fields. Absent members are unknown. Events win each member independently, as
+ * they win the main fields.
+ */
+export type ObservationDetails = {
+  /** The provider of the model, such as `openai`. */
+  readonly provider?: string;
+  readonly environment?: string;
+  readonly release?: string;
+  readonly tags?: readonly string[];
+  readonly promptName?: string;
+  readonly promptVersion?: string;
+  readonly tool?: string;
+  /** Milliseconds from the start to the first token. */
+  readonly ttftMs?: number;
+  readonly cost?: Cost;
+  /** The instrumentation scope of a span. */
+  readonly scope?: string;
+};
+
+/** In 10⁻⁹ USD. */
+export type Cost = {
+  readonly input: number | null;
+  readonly output: number | null;
+  readonly total: number;
+  /** Whether the client sent it, or the processor `cost` computed it. */
+  readonly source: 'sent' | 'computed';
+};
+
+/** Stores keep positions in this list: append to it, never reorder it. */
+export const DETAIL_NAMES = [
+  'provider',
+  'environment',
+  'release',
+  'tags',
+  'promptName',
+  'promptVersion',
+  'tool',
+  'ttftMs',
+  'cost',
+  'scope',
+] as const satisfies readonly (keyof ObservationDetails)[];
+
+/** Longer texts are cut at this many characters. */
+export const MAX_DETAIL_LENGTH = 512;
+/** Further tags are left out. */
+export const MAX_TAGS = 32;
+
+const NANOS_PER_USD = 1e9;
+
+/** An amount in USD, as a number or as digits, in 10⁻⁹ USD; undefined if it is no amount. */
+export function nanosOfUsd(value: unknown): number | undefined {
+  if (typeof value !== 'number' && (typeof value !== 'string' || !DIGITS.test(value))) {
+    return undefined;
+  }
+  const nanos = Math.round(Number(value) * NANOS_PER_USD);
+  return Number.isSafeInteger(nanos) && nanos >= 0 ? nanos : undefined;
+}
+
+const DIGITS = /^\d{1,16}(?:\.\d{1,32})?(?:e[+-]?\d{1,3})?$/i;
+
+/** The cost of parts that a client sent; without a total it is their sum. Undefined without any part. */
+export function sentCost(parts: {
+  readonly input?: number | undefined;
+  readonly output?: number | undefined;
+  readonly total?: number | undefined;
+}): Cost | undefined {
+  const { input, output, total } = parts;
+  if (input === undefined && output === undefined && total === undefined) return undefined;
+  return {
+    input: input ?? null,
+    output: output ?? null,
+    total: total ?? (input ?? 0) + (output ?? 0),
+    source: 'sent',
+  };
+}
+
+/** Distinct tags without empty ones; undefined if there are none. */
+export function tagsOf(values: Iterable<unknown>): readonly string[] | undefined {
+  const tags = new Set<string>();
+  for (const value of values) {
+    if (tags.size === MAX_TAGS) break;
+    const tag = typeof value === 'string' ? clipped(value.trim()) : undefined;
+    if (tag !== undefined) tags.add(tag);
+  }
+  return tags.size === 0 ? undefined : [...tags];
+}
+
+/** The text within the length of a detail; undefined if it is absent or empty. */
+export function clipped(text: string | null | undefined): string | undefined {
+  if (text === null || text === undefined || text === '') return undefined;
+  if (text.length <= MAX_DETAIL_LENGTH) return text;
+  const isWithinPair = /[\ud800-\udbff]/.test(text[MAX_DETAIL_LENGTH - 1] ?? '');
+  return text.slice(0, isWithinPair ? MAX_DETAIL_LENGTH - 1 : MAX_DETAIL_LENGTH);
+}
+
+/** Without the members that are undefined; null if no member is left. */
+export function detailsOf(
+  details: { readonly [Name in keyof ObservationDetails]: ObservationDetails[Name] | undefined },
+): ObservationDetails | null {
+  const known: Record<string, unknown> = {};
+  let isEmpty = true;
+  for (const name of DETAIL_NAMES) {
+    if (details[name] === undefined) continue;
+    known[name] = details[name];
+    isEmpty = false;
+  }
+  return isEmpty ? null : (known as ObservationDetails);
+}
+
+/** Milliseconds between two instants; undefined unless the second one is at or after the first one. */
+export function millisecondsBetween(
+  start: { readonly ms: number; readonly ns: number } | null,
+  end: { readonly ms: number; readonly ns: number } | null | undefined,
+): number | undefined {
+  if (start === null || end === null || end === undefined) return undefined;
+  const between = end.ms - start.ms + (end.ns - start.ns) / 1e6;
+  return between >= 0 ? between : undefined;
+}
+
+/** The sound members of details that another program sent. */
+export function checkedDetails(value: unknown): ObservationDetails | null {
+  if (!isRecord(value)) return null;
+  const text = (name: keyof ObservationDetails) => {
+    const member = value[name];
+    return typeof member === 'string' ? clipped(member) : undefined;
+  };
+  const { tags, ttftMs } = value;
+  return detailsOf({
+    provider: text('provider'),
+    environment: text('environment'),
+    release: text('release'),
+    tags: Array.isArray(tags) ? tagsOf(tags) : undefined,
+    promptName: text('promptName'),
+    promptVersion: text('promptVersion'),
+    tool: text('tool'),
+    ttftMs: typeof ttftMs === 'number' && ttftMs >= 0 ? ttftMs : undefined,
+    cost: checkedCost(value.cost),
+    scope: text('scope'),
+  });
+}
+
+function checkedCost(value: unknown): Cost | undefined {
+  if (!isRecord(value)) return undefined;
+  const { input, output, total, source } = value;
+  if (source !== 'sent' && source !== 'computed') return undefined;
+  if (!isNanos(total) || ![input, output].every((part) => part === null || isNanos(part))) {
+    return undefined;
+  }
+  return {
+    input: isNanos(input) ? input : null,
+    output: isNanos(output) ? output : null,
+    total,
+    source,
+  };
+}
+
+function isNanos(value: unknown): value is number {
+  return Number.isSafeInteger(value) && Number(value) >= 0;
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,68 @@
+import type { JsonIndex } from '../batch-index.ts';
+import type { Cost } from '../details.ts';
+import { clipped, nanosOfUsd, sentCost, tagsOf } from '../details.ts';
+import { decodeJson } from './decode.ts';
+import { OPEN_BRACE, QUOTE } from './grammar.ts';
+import { elementsOf, findMembers, type Member, startOf, stringIn, typeAt } from './read.ts';
+
+/** Readers of the details of native events and runs. */
+
+/** The members of an object in a field, by name; none for any other value. */
+export function membersAt<Name extends string>(
+  index: JsonIndex,
+  position: number,
+  slot: number,
+  names: readonly Name[],
+): Partial<Record<Name, Member>> {
+  if (typeAt(index, position, slot) !== 'object') return {};
+  return findMembers(index.bytes, startOf(index, position, slot), names);
+}
+
+/** A string within the length of a detail; undefined for any other value. */
+export function detailText(bytes: Buffer, member: Member | undefined): string | undefined {
+  if (member === undefined || bytes[member.start] !== QUOTE) return undefined;
+  return clipped(stringIn(bytes, member.start, member.end));
+}
+
+/** As `detailText`; a number reads as its digits, such as the version of a prompt. */
+export function detailScalar(bytes: Buffer, member: Member | undefined): string | undefined {
+  const number = member === undefined ? undefined : numberIn(bytes, member);
+  return number === undefined ? detailText(bytes, member) : String(number);
+}
+
+/** The tags in an array of strings that starts at `start`. */
+export function tagsIn(bytes: Buffer, start: number): readonly string[] | undefined {
+  return tagsOf(textsIn(bytes, start));
+}
+
+function* textsIn(bytes: Buffer, start: number): Generator<string, void> {
+  for (const { start: at, end } of elementsOf(bytes, start)) {
+    if (bytes[at] === QUOTE) yield stringIn(bytes, at, end);
+  }
+}
+
+/** Longer spellings of a number are not parsed. */
+const LONGEST_NUMBER = 64;
+
+/** A finite number; undefined for any other value. */
+export function numberIn(bytes: Buffer, { start, end }: Member): number | undefined {
+  if (end - start > LONGEST_NUMBER) return undefined;
+  const value = decodeJson(bytes, start, end);
+  return typeof value === 'number' && Number.isFinite(value) ? value : undefined;
+}
+
+/** The cost in an object with these members, in USD. */
+export function costIn(
+  bytes: Buffer,
+  found: { readonly [Part in 'input' | 'output' | 'total']: Member | undefined },
+): Cost | undefined {
+  const nanos = (member: Member | undefined) => {
+    if (member === undefined || bytes[member.start] === OPEN_BRACE) return undefined;
+    return nanosOfUsd(numberIn(bytes, member));
+  };
+  return sentCost({
+    input: nanos(found.input),
+    output: nanos(found.output),
+    total: nanos(found.total),
+  });
+}

@@ -1,0 +1,54 @@
+import type { JsonIndex } from '../batch-index.ts';
+import type { Cost, ObservationDetails } from '../details.ts';
+import { clipped, detailsOf, nanosOfUsd, sentCost } from '../details.ts';
+import { costIn, detailScalar, detailText, membersAt, numberIn, tagsIn } from '../json/details.ts';
+import { metadataSlot } from '../json/item.ts';
+import type { Member } from '../json/read.ts';
+import { endOf, isPresent, startOf, stringAt, typeAt } from '../json/read.ts';
+import { NATIVE } from './fields.ts';
+
+/** Members of the metadata that give a detail which the event itself lacks. */
+const IN_METADATA = ['environment', 'release', 'tags', 'prompt_name', 'prompt_version'] as const;
+
+/** The details of a native event. */
+export function nativeDetails(index: JsonIndex, position: number): ObservationDetails | null {
+  const { bytes } = index;
+  const inMetadata = membersAt(index, position, metadataSlot(index, position), IN_METADATA);
+  const prompt = membersAt(index, position, NATIVE.prompt, ['name', 'version']);
+  const own = (slot: number) => clipped(stringAt(index, position, slot));
+  const tags = memberAt(index, position, NATIVE.tags) ?? inMetadata.tags;
+  return detailsOf({
+    provider: own(NATIVE.provider),
+    environment: own(NATIVE.environment) ?? detailText(bytes, inMetadata.environment),
+    release: own(NATIVE.release) ?? detailText(bytes, inMetadata.release),
+    tags: tags === undefined ? undefined : tagsIn(bytes, tags.start),
+    promptName: detailText(bytes, prompt.name) ?? detailText(bytes, inMetadata.prompt_name),
+    promptVersion:
+      detailScalar(bytes, prompt.version) ?? detailScalar(bytes, inMetadata.prompt_version),
+    ttftMs: ttftAt(index, position),
+    cost: costAt(index, position),
+  });
+}
+
+function memberAt(index: JsonIndex, position: number, slot: number): Member | undefined {
+  if (!isPresent(index, position, slot)) return undefined;
+  return { key: '', start: startOf(index, position, slot), end: endOf(index, position, slot) };
+}
+
+function ttftAt(index: JsonIndex, position: number): number | undefined {
+  const member = memberAt(index, position, NATIVE.ttft_ms);
+  const ms = member === undefined ? undefined : numberIn(index.bytes, member);
+  return ms !== undefined && ms >= 0 ? ms : undefined;
+}
+
+/** A number is the total, an object has parts; in USD. */
+function costAt(index: JsonIndex, position: number): Cost | undefined {
+  const member = memberAt(index, position, NATIVE.cost);
+  if (member === undefined) return undefined;
+  if (typeAt(index, position, NATIVE.cost) === 'number') {
+    return sentCost({ total: nanosOfUsd(numberIn(index.bytes, member)) });
+  }
+  const found = membersAt(index, position, NATIVE.cost, ['input', 'output', 'total']);
+  const { input, output, total } = found;
+  return costIn(index.bytes, { input, output, total });
+}

@@ -1,0 +1,146 @@
+import type { CostPart, DetailRule, DetailText } from '../detail-attributes.ts';
+import { COST_NAMES } from '../detail-attributes.ts';
+import type { ObservationDetails } from '../details.ts';
+import {
+  clipped,
+  detailsOf,
+  millisecondsBetween,
+  nanosOfUsd,
+  sentCost,
+  tagsOf,
+} from '../details.ts';
+import { parseInstant } from '../instant.ts';
+import { decodeJson } from '../json/decode.ts';
+import { checkJson } from '../json/scan.ts';
+import type { Instant } from '../observation.ts';
+import type { OtlpValue } from './span.ts';
+import { scalarOf } from './value.ts';
+
+/** A value with the rank of its attribute: the lowest rank wins, the last value of a rank counts. */
+type Ranked<T> = { readonly rank: number; readonly value: T };
+
+/** Amounts in a JSON object have a lower precedence than amounts with their own attributes. */
+const OBJECT_RANK = 1000;
+
+/** The details of one span or resource, collected from its attributes. */
+export class DetailFacts {
+  readonly #texts = new Map<DetailText, Ranked<string>>();
+  readonly #costs = new Map<CostPart, Ranked<number>>();
+  #tags: Ranked<readonly string[]> | undefined = undefined;
+  #ttftMs: Ranked<number> | undefined = undefined;
+
+  take(rule: DetailRule, value: OtlpValue | undefined): void {
+    switch (rule.role) {
+      case 'detail': {
+        const scalar = scalarOf(value);
+        const text = clipped(scalar === undefined ? undefined : String(scalar));
+        if (text !== undefined) offer(this.#texts, rule.detail, { rank: rule.rank, value: text });
+        break;
+      }
+      case 'tags': {
+        const tags = tagsOf(tagsIn(value));
+        if (tags !== undefined) this.#tags = better(this.#tags, { rank: rule.rank, value: tags });
+        break;
+      }
+      case 'ttft': {
+        const ms = Number(scalarOf(value)) * rule.unitMs;
+        if (ms >= 0 && Number.isFinite(ms)) {
+          this.#ttftMs = better(this.#ttftMs, { rank: rule.rank, value: ms });
+        }
+        break;
+      }
+      case 'cost':
+        this.#takeCost(rule.part, rule.rank, scalarOf(value));
+        break;
+      case 'costs':
+        this.#takeCosts(rule.rank, value?.stringValue);
+        break;
+    }
+  }
+
+  #takeCost(part: CostPart, rank: number, amount: unknown): void {
+    const value = nanosOfUsd(amount);
+    if (value !== undefined) offer(this.#costs, part, { rank, value });
+  }
+
+  #takeCosts(rank: number, text: string | null | undefined): void {
+    const amounts = jsonIn(text);
+    if (typeof amounts !== 'object' || amounts === null) return;
+    for (const [name, amount] of Object.entries(amounts)) {
+      const part = COST_NAMES.get(name);
+      if (part !== undefined) this.#takeCost(part, OBJECT_RANK + rank, amount);
+    }
+  }
+
+  ownText(name: DetailText): string | undefined {
+    return this.#texts.get(name)?.value;
+  }
+
+  get ownTags(): readonly string[] | undefined {
+    return this.#tags?.value;
+  }
+
+  /** A text of the span, else of its resource. */
+  #text(name: DetailText, resource: DetailFacts | undefined): string | undefined {
+    return this.ownText(name) ?? resource?.ownText(name);
+  }
+
+  /** `start` is that of the span; `resource` has the details of its resource. */
+  details(
+    start: Instant | null,
+    scope: string | null,
+    resource: DetailFacts | undefined,
+  ): ObservationDetails | null {
+    return detailsOf({
+      provider: this.ownText('provider'),
+      environment: this.#text('environment', resource),
+      release: this.#text('release', resource),
+      tags: this.ownTags ?? resource?.ownTags,
+      promptName: this.ownText('promptName'),
+      promptVersion: this.ownText('promptVersion'),
+      tool: this.ownText('tool'),
+      ttftMs: this.#ttftMs?.value ?? this.#untilFirstToken(start),
+      cost: sentCost({
+        input: this.#costs.get('input')?.value,
+        output: this.#costs.get('output')?.value,
+        total: this.#costs.get('total')?.value,
+      }),
+      scope: clipped(scope),
+    });
+  }
+
+  #untilFirstToken(start: Instant | null): number | undefined {
+    const text = this.ownText('firstToken');
+    if (text === undefined) return undefined;
+    return millisecondsBetween(start, parseInstant(text.replaceAll('"', '')));
+  }
+}
+
+function offer<Name, T>(found: Map<Name, Ranked<T>>, name: Name, value: Ranked<T>): void {
+  found.set(name, better(found.get(name), value));
+}
+
+function better<T>(found: Ranked<T> | undefined, value: Ranked<T>): Ranked<T> {
+  return found === undefined || value.rank <= found.rank ? value : found;
+}
+
+/** Tags as an array, as a JSON array in a text, or as a text with commas. */
+function tagsIn(value: OtlpValue | undefined): readonly unknown[] {
+  const list = value?.arrayValue?.values;
+  if (list !== undefined && list !== null) return list.map((entry) => scalarOf(entry));
+  const text = value?.stringValue ?? '';
+  if (!text.trimStart().startsWith('[')) return text.split(',');
+  const tags = jsonIn(text);
+  return Array.isArray(tags) ? tags : [];
+}
+
+function jsonIn(text: string | null | undefined): unknown {
+  if (text === undefined || text === null) return undefined;
+  try {
+    const bytes = Buffer.from(text);
+    checkJson(bytes);
+    return decodeJson(bytes, 0, bytes.length);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,79 @@
+import type { JsonIndex } from '../batch-index.ts';
+import type { Cost, ObservationDetails } from '../details.ts';
+import { detailsOf, millisecondsBetween } from '../details.ts';
+import { instantIn } from '../instant.ts';
+import { costIn, detailScalar, detailText, membersAt, tagsIn } from '../json/details.ts';
+import { COMMON } from '../json/fields.ts';
+import { OPEN_BRACE, QUOTE } from '../json/grammar.ts';
+import { metadataSlot } from '../json/item.ts';
+import type { Member } from '../json/read.ts';
+import { elementsOf, findMembers, isPresent, startOf, stringIn } from '../json/read.ts';
+import type { Instant } from '../observation.ts';
+import { RUN } from './fields.ts';
+
+const IN_METADATA = [
+  ...(['environment', 'release', 'tags', 'prompt_name', 'prompt_version'] as const),
+  ...(['ls_provider', 'usage_metadata'] as const),
+] as const;
+
+const COSTS = ['input_cost', 'output_cost', 'total_cost'] as const;
+
+/** The details of a run; `start` is its start. */
+export function runDetails(
+  index: JsonIndex,
+  position: number,
+  start: Instant | null,
+): ObservationDetails | null {
+  const { bytes } = index;
+  const inMetadata = membersAt(index, position, metadataSlot(index, position), IN_METADATA);
+  const tags = isPresent(index, position, RUN.tags)
+    ? startOf(index, position, RUN.tags)
+    : inMetadata.tags?.start;
+  return detailsOf({
+    provider: detailText(bytes, inMetadata.ls_provider),
+    environment: detailText(bytes, inMetadata.environment),
+    release: detailText(bytes, inMetadata.release),
+    tags: tags === undefined ? undefined : tagsIn(bytes, tags),
+    promptName: detailText(bytes, inMetadata.prompt_name),
+    promptVersion: detailScalar(bytes, inMetadata.prompt_version),
+    ttftMs: millisecondsBetween(start, firstTokenAt(index, position)),
+    cost: costAt(index, position, inMetadata.usage_metadata),
+  });
+}
+
+function costAt(
+  index: JsonIndex,
+  position: number,
+  inMetadata: Member | undefined,
+): Cost | undefined {
+  const { bytes } = index;
+  let found = membersAt(index, position, RUN['outputs.usage_metadata'], COSTS);
+  if (Object.keys(found).length === 0 && bytes[inMetadata?.start ?? 0] === OPEN_BRACE) {
+    found = findMembers(bytes, inMetadata?.start ?? 0, COSTS);
+  }
+  const { input_cost: input, output_cost: output, total_cost: total } = found;
+  return costIn(bytes, { input, output, total });
+}
+
+/** Later events of a run are not looked at. */
+const EVENTS_READ = 16;
+
+/** The time of the first `new_token` event, which LangSmith's clients send for streamed answers. */
+function firstTokenAt(index: JsonIndex, position: number): Instant | undefined {
+  const { bytes } = index;
+  if (!isPresent(index, position, COMMON.events)) return undefined;
+  let read = 0;
+  for (const { start } of elementsOf(bytes, startOf(index, position, COMMON.events))) {
+    if (read++ === EVENTS_READ) break;
+    if (bytes[start] !== OPEN_BRACE) continue;
+    const { name, time } = findMembers(bytes, start, ['name', 'time']);
+    if (!isText(bytes, name) || !isText(bytes, time)) continue;
+    if (stringIn(bytes, name.start, name.end) !== 'new_token') continue;
+    return instantIn(bytes, time.start + 1, time.end - 1);
+  }
+  return undefined;
+}
+
+function isText(bytes: Buffer, member: Member | undefined): member is Member {
+  return member !== undefined && bytes[member.start] === QUOTE;
+}

@@ -1,0 +1,166 @@
+import t from 'tap';
+import type { Postgres } from '../../../extensions/postgres/connection/pool.ts';
+import type { HeldLease } from '../../../extensions/postgres/work-leases.ts';
+import { leasedSteps, withLease, workLeases } from '../../../extensions/postgres/work-leases.ts';
+import { systemClock } from '../../../src/component/clock.ts';
+import { eventually } from '../../e2e/client.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
+import { migrated } from '../../helper/queue-database.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+
+const server = await postgresDatabases(t);
+const logger = recordingLogger();
+const NOW = '(extract(epoch FROM clock_timestamp()) * 1000)::bigint';
+
+async function place(t: { teardown(end: () => Promise<void>): void }) {
+  const postgres = await migrated(await server.database());
+  t.teardown(() => postgres.close());
+  await postgres.query('CREATE TABLE marks (by text)');
+  const leases = workLeases(postgres, systemClock, logger);
+  return { postgres, leases, marks: () => marksIn(postgres) };
+}
+
+async function marksIn(postgres: Postgres): Promise<unknown[]> {
+  const { rows } = await postgres.query('SELECT by FROM marks');
+  return rows.map(({ by }) => by);
+}
+
+async function held(acquired: Promise<HeldLease | undefined>): Promise<HeldLease> {
+  const lease = await acquired;
+  if (lease === undefined) throw new Error('another process holds the lease');
+  return lease;
+}
+
+const expireIn = (postgres: Postgres, ms: number) =>
+  postgres.query(`UPDATE work_leases SET expires_at = ${NOW} + $1::bigint`, [ms]);
+const mark = (lease: HeldLease, by: string) =>
+  lease.database.query('INSERT INTO marks VALUES ($1)', [by]);
+
+t.test('a lease is free once it has expired by the clock of the database', async (t) => {
+  const { postgres, leases } = await place(t);
+  await held(leases.acquire('work'));
+  await held(leases.acquire('other work'));
+  await expireIn(postgres, 5_000);
+  t.equal(await leases.acquire('work'), undefined);
+  await expireIn(postgres, 0);
+  t.ok(await leases.acquire('work'));
+  t.equal(await leases.acquire('work'), undefined, 'it has a new term');
+});
+
+t.test('a lease that is renewed does not expire', async (t) => {
+  const { postgres, leases } = await place(t);
+  const lease = await held(leases.acquire('work'));
+  for (const step of [
+    () => lease.renew(),
+    () => mark(lease, 'one'),
+    () => lease.database.transaction(async () => {}),
+  ]) {
+    await expireIn(postgres, 0);
+    await step();
+    t.equal(await leases.acquire('work'), undefined);
+  }
+  await lease.release();
+  t.ok(await leases.acquire('work'), 'a released lease is free at once');
+});
+
+t.test('a holder that lost its lease writes nothing with it', async (t) => {
+  const { postgres, leases, marks } = await place(t);
+  const lost = await held(leases.acquire('work'));
+  await expireIn(postgres, 0);
+  const lease = await held(leases.acquire('work'));
+  await t.rejects(lost.renew(), { cause: { code: 'TL001' } });
+  await t.rejects(mark(lost, 'lost'), { cause: { code: 'TL001' } });
+  await t.rejects(
+    lost.database.transaction((client) => client.query("INSERT INTO marks VALUES ('lost')")),
+    { cause: { code: 'TL001' } },
+  );
+  await lost.release();
+  await mark(lease, 'holder');
+  t.same(await marks(), ['holder']);
+});
+
+t.test('a holder that is silent in a transaction is cut off, and its step undone', async (t) => {
+  const { postgres, marks } = await place(t);
+  const leases = workLeases(postgres, systemClock, logger, 100);
+  const silent = await held(leases.acquire('work'));
+  let speak = (): void => {};
+  const isSilent = new Promise<void>((begun) => {
+    const step = silent.database.transaction(async (client) => {
+      await client.query("INSERT INTO marks VALUES ('silent')");
+      begun();
+      await new Promise<void>((resolve) => {
+        speak = resolve;
+      });
+    });
+    t.rejects(step, { code: 'storage_failed' }).catch(() => {});
+  });
+  await isSilent;
+  const began = Date.now();
+  const lease = await held(
+    eventually(
+      () => leases.acquire('work'),
+      (found) => found !== undefined,
+      'the lease of a silent holder',
+      15_000,
+    ),
+  );
+  t.ok(Date.now() - began > 3_000, 'a holder in the middle of a step keeps its lease');
+  speak();
+  await mark(lease, 'next');
+  t.same(await marks(), ['next']);
+});
+
+t.test('a process that was frozen while it renewed its lease renews it again', async (t) => {
+  const { postgres, leases } = await place(t);
+  const clock = fakeClock();
+  let onAnswer = async (): Promise<void> => {};
+  const frozen: Pick<Postgres, 'query' | 'transaction'> = {
+    ...postgres,
+    async query(text, values) {
+      const answer = await postgres.query(text, values);
+      await onAnswer();
+      return answer;
+    },
+  };
+  const lease = await held(workLeases(frozen, clock, logger).acquire('work'));
+  onAnswer = async () => clock.set(clock.now() + 4_999);
+  await lease.renew();
+  onAnswer = async () => {
+    clock.set(clock.now() + 5_000);
+    await expireIn(postgres, 0);
+    await held(leases.acquire('work'));
+  };
+  await t.rejects(lease.renew(), { cause: { code: 'TL001' } });
+});
+
+t.test('work that lost its lease ends, and starts again when the lease is free', async (t) => {
+  const { postgres, leases, marks } = await place(t);
+  let runs = 0;
+  const work = leasedSteps(leases, 'work', { clock: systemClock, logger }, async function* (own) {
+    runs++;
+    await own.query('INSERT INTO marks VALUES ($1)', [`begin ${runs}`]);
+    yield;
+    await own.query('INSERT INTO marks VALUES ($1)', [`end ${runs}`]);
+  });
+  t.equal(await work.step(), true);
+  await expireIn(postgres, 0);
+  const other = await held(leases.acquire('work'));
+  t.equal(await work.step(), false);
+  t.equal(await work.step(), false, 'the other process has the lease');
+  await other.release();
+  t.equal(await work.step(), true);
+  t.equal(await leases.acquire('work'), undefined, 'the lease lasts from step to step');
+  t.equal(await work.step(), false);
+  t.same(await marks(), ['begin 1', 'begin 2', 'end 2']);
+  t.ok(await leases.acquire('work'), 'it ends with the work');
+});
+
+t.test('a failure in the work is no lost lease', async (t) => {
+  const { leases } = await place(t);
+  const failing = async (): Promise<void> => {
+    throw new Error('failed');
+  };
+  await t.rejects(withLease(leases, 'work', logger, failing), { message: 'failed' });
+  t.equal(await withLease(leases, 'work', logger, async () => {}), true, 'it is released');
+});

@@ -1,0 +1,299 @@
+import fc from 'fast-check';
+import t from 'tap';
+import type { BudgetSettings, ByteReservation } from '../../../src/http/admission.ts';
+import { boundBytesInFlight } from '../../../src/http/admission.ts';
+import { Refusal } from '../../../src/model/errors.ts';
+import { fakeClock } from '../../helper/clock.ts';
+
+const REFUSED = { code: 'unavailable', retryAfterMs: 1000 };
+/** The longest wait for bytes. */
+const WAIT_MS = 2_000;
+
+/** A budget of 1,000 bytes, shares of 250, and a reserve of 120: 40 for each level. */
+function budgetOf(more: Partial<BudgetSettings> = {}) {
+  const clock = fakeClock();
+  const settings = { limit: 1000, share: 0.25, reserve: 0.12, requestsPerKey: 100, clock, ...more };
+  const budget = boundBytesInFlight(settings);
+  const open = (key: string, project = `of ${key}`, address = `of ${project}`) =>
+    budget.open({ key, project, address });
+  return { budget, clock, open };
+}
+
+/** Settled in microtasks. */
+async function stateOf(promise: Promise<void> | undefined): Promise<string> {
+  if (promise === undefined) return 'at once';
+  let state = 'waits';
+  promise.then(
+    () => {
+      state = 'granted';
+    },
+    () => {
+      state = 'refused';
+    },
+  );
+  await new Promise(setImmediate);
+  return state;
+}
+
+/** As the reader of a body does: the request ends with the refusal. */
+function arriving(reservation: ByteReservation, bytes: number): { refused: Refusal | undefined } {
+  const body: { refused: Refusal | undefined } = { refused: undefined };
+  reservation.grow(bytes);
+  reservation.yields((refusal) => {
+    body.refused = refusal;
+    queueMicrotask(() => reservation.release());
+  });
+  return body;
+}
+
+t.test('a key alone gets everything but the reserve', async (t) => {
+  const { budget, open } = budgetOf();
+  const alone = open('a');
+  t.equal(alone.most, 880);
+  alone.grow(880);
+  t.throws(() => open('a').grow(1), REFUSED);
+  alone.release();
+  const second = open('a');
+  t.throws(() => second.grow(881), REFUSED, 'one byte past the most');
+  second.grow(880);
+  second.release();
+  second.release();
+  t.equal(budget.held, 0);
+});
+
+t.test(
+  'a key, a project and an address above their shares leave a reserve to others',
+  async (t) => {
+    const { open } = budgetOf();
+    const fill = open('hog');
+    fill.grow(880);
+    t.throws(
+      () => open('hog', 'of hog', 'elsewhere').grow(1),
+      REFUSED,
+      'the key is above its share',
+    );
+    const sameProject = open('b', 'of hog', 'b');
+    sameProject.grow(40);
+    t.throws(() => sameProject.grow(1), REFUSED, 'the project is');
+    const sameAddress = open('c', 'c', 'of of hog');
+    sameAddress.grow(40);
+    t.throws(() => sameAddress.grow(1), REFUSED, 'the address is');
+    const other = open('d');
+    other.grow(40);
+    t.throws(() => other.grow(1), REFUSED, 'everything is used');
+  },
+);
+
+t.test('a key may hold exactly its share before it is above it', async (t) => {
+  const { open } = budgetOf();
+  open('hog').grow(750);
+  open('a').grow(250);
+  const { open: openOther } = budgetOf();
+  openOther('hog').grow(750);
+  t.throws(() => openOther('a').grow(251), REFUSED);
+});
+
+t.test('a key has at most so many requests in progress', async (t) => {
+  const { open } = budgetOf({ requestsPerKey: 2 });
+  const [first] = [open('a'), open('a')];
+  t.throws(() => open('a'), REFUSED);
+  open('b');
+  first?.release();
+  open('a');
+  t.throws(() => open('a'), REFUSED);
+});
+
+t.test('a request waits until bytes are released, at most two seconds', async (t) => {
+  const { budget, clock, open } = budgetOf();
+  const holder = open('hog');
+  holder.grow(880);
+  const [first, second] = [open('a'), open('b')];
+  const granted = first.obtain(121);
+  t.equal(await stateOf(granted), 'waits');
+  clock.advance(WAIT_MS - 1);
+  const late = second.obtain(121);
+  holder.release();
+  t.equal(await stateOf(granted), 'granted');
+  t.equal(await stateOf(late), 'granted');
+  t.equal(clock.pending(), 0);
+  const third = open('c');
+  third.grow(638);
+  const refused = open('d').obtain(200);
+  clock.advance(WAIT_MS - 1);
+  t.equal(await stateOf(refused), 'waits');
+  clock.advance(1);
+  await t.rejects(refused ?? Promise.resolve(), REFUSED);
+  for (const each of [first, second, third]) each.release();
+  t.equal(budget.held, 0);
+});
+
+t.test('a new request of a key above its share is refused at once', async (t) => {
+  const { open } = budgetOf();
+  open('hog').grow(880);
+  t.throws(() => open('hog').obtain(1), REFUSED);
+});
+
+t.test(
+  'a request within its share takes the bytes of an arriving body above its share',
+  async (t) => {
+    const { budget, open } = budgetOf();
+    const [older, newer] = [open('hog'), open('hog')];
+    const [first, last] = [arriving(older, 440), arriving(newer, 440)];
+    const granted = open('a').obtain(200);
+    t.match(last.refused, REFUSED);
+    t.equal(first.refused, undefined, 'no more bodies are refused than necessary');
+    t.equal(await stateOf(granted), 'granted');
+    t.equal(budget.held, 640);
+  },
+);
+
+t.test('complete bodies and bodies within their shares are never interrupted', async (t) => {
+  const { clock, open } = budgetOf();
+  const complete = open('hog');
+  const body = { isRefused: false };
+  complete.grow(250);
+  complete.yields(() => {
+    body.isRefused = true;
+  })();
+  const within = ['b', 'c', 'd'].map((key) => arriving(open(key), 250));
+  const waits = open('a').obtain(1);
+  clock.advance(WAIT_MS);
+  await t.rejects(waits ?? Promise.resolve(), REFUSED);
+  t.notOk(body.isRefused);
+  t.same(
+    within.map(({ refused }) => refused),
+    [undefined, undefined, undefined],
+  );
+});
+
+t.test(
+  'of two bodies that together exceed the limit, one proceeds and one is refused',
+  async (t) => {
+    const { budget, clock, open } = budgetOf();
+    const [a, b] = [open('a'), open('b')];
+    const bodies = [arriving(a, 440), arriving(b, 440)];
+    const [first, second] = [a.obtain(100), b.obtain(100)];
+    first?.catch(() => a.release());
+    t.same([await stateOf(first), await stateOf(second)], ['waits', 'waits']);
+    clock.advance(WAIT_MS);
+    t.same([await stateOf(first), await stateOf(second)], ['refused', 'granted']);
+    t.equal(bodies[1]?.refused, undefined);
+    t.equal(budget.held, 540);
+  },
+);
+
+t.test('a slow body above its share gives way to another one after its turn', async (t) => {
+  const { clock, open } = budgetOf();
+  const slow = arriving(open('slow'), 450);
+  clock.advance(10_000 - WAIT_MS - 1);
+  const growing = open('b');
+  growing.grow(430);
+  const early = growing.obtain(100);
+  early?.catch(() => growing.release());
+  clock.advance(WAIT_MS);
+  t.equal(await stateOf(early), 'refused', 'a millisecond before the end of the turn');
+  const again = open('b');
+  again.grow(430);
+  const later = again.obtain(100);
+  clock.advance(WAIT_MS);
+  t.match(slow.refused, REFUSED);
+  t.equal(await stateOf(later), 'granted');
+});
+
+/** One step of some client: it opens a request, asks for bytes, completes its body, releases, or time passes. */
+const step = fc.record({
+  kind: fc.constantFrom('open', 'open', 'grow', 'obtain', 'obtain', 'complete', 'release', 'pass'),
+  who: fc.nat(4),
+  bytes: fc.integer({ min: 1, max: 400 }),
+});
+
+type Request = {
+  readonly reservation: ByteReservation;
+  readonly isHog: boolean;
+  readonly keepBytes: () => void;
+  waiting: boolean;
+  isOver: boolean;
+};
+
+t.test('whatever the requests do, the limit holds and everything is released', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+      const { budget, clock, open } = budgetOf();
+      const requests: Request[] = [];
+      const end = (request: Request): void => {
+        request.isOver = true;
+        request.reservation.release();
+      };
+      const ask = (request: Request, bytes: number): void => {
+        const { reservation } = request;
+        const waiting = reservation.obtain(bytes);
+        if (waiting === undefined) return;
+        request.waiting = true;
+        waiting.then(
+          () => {
+            request.waiting = false;
+          },
+          () => end(request),
+        );
+      };
+      const enter = (who: number, isHog: boolean): Request => {
+        const reservation = open(`key ${who}`, `project ${who % 3}`, `address ${who % 2}`);
+        const keepBytes = reservation.yields(() => end(request));
+        const request: Request = { reservation, isHog, keepBytes, waiting: false, isOver: false };
+        requests.push(request);
+        return request;
+      };
+      for (const { kind, who, bytes } of steps) {
+        const open = requests.filter(({ isOver, waiting }) => !isOver && !waiting);
+        const chosen = open[who % Math.max(1, open.length)];
+        try {
+          if (kind === 'open') enter(who, false);
+          else if (kind === 'pass') clock.advance(bytes * 10);
+          else if (chosen === undefined) continue;
+          else if (kind === 'grow') chosen.reservation.grow(bytes);
+          else if (kind === 'obtain') ask(chosen, bytes);
+          else if (kind === 'complete') chosen.keepBytes();
+          else end(chosen);
+        } catch (error) {
+          if (!(error instanceof Refusal)) throw error;
+        }
+        await Promise.resolve();
+        const held = requests.reduce((sum, { reservation }) => sum + reservation.held, 0);
+        if (budget.held > budget.limit || held !== budget.held) throw new Error('over the limit');
+      }
+      // A client of another key gets its turn: when the others are done, at the latest.
+      const late = enter(99, true);
+      const turn = late.reservation.obtain(200);
+      for (const request of requests) if (request !== late) end(request);
+      if ((await stateOf(turn)) === 'waits') throw new Error('another key waits for free bytes');
+      end(late);
+      if (budget.held !== 0 || clock.pending() !== 0) throw new Error('something is still held');
+    }),
+    { numRuns: 500 },
+  );
+});
+
+t.test(
+  'whatever a client above its share sends, a small request of another key is never refused',
+  async () => {
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.integer({ min: 1, max: 500 }), { maxLength: 40 }),
+        async (sizes) => {
+          const { open } = budgetOf();
+          for (const bytes of sizes) {
+            const reservation = open('hog', 'hog', 'shared');
+            try {
+              reservation.obtain(bytes)?.catch(() => reservation.release());
+            } catch {
+              reservation.release();
+            }
+            const small = open('small', 'small', 'shared');
+            small.grow(20);
+            small.release();
+          }
+        },
+      ),
+    );
+  },
+);
