@@ -20,7 +20,7 @@ export type DatabaseHealth = {
 };
 
 /** Knows whether the files of an open database are in their places, and sound. */
-export class Condition implements ThreadEvents {
+export class FileCondition implements ThreadEvents {
   readonly #options: DatabaseOptions;
   readonly #directory: OwnedDirectory;
   #files: FileWatch | undefined;

@@ -1,6 +1,6 @@
 import type { Clock, Logger } from '../component/component.ts';
 import type { DatabaseHealth } from './condition.ts';
-import { Condition } from './condition.ts';
+import { FileCondition } from './condition.ts';
 import type { OwnedDirectory } from './directory.ts';
 import { markFilled, openDirectory } from './directory.ts';
 import { keepShrinking, SHRINK, TRUNCATE_LOG } from './maintenance.ts';
@@ -83,7 +83,7 @@ export async function openDatabase<Module extends OperationModule>(
   const directory = await openDirectory(options);
   let writer: ThreadClient | undefined;
   try {
-    const condition = new Condition(options, directory);
+    const condition = new FileCondition(options, directory);
     const start = (access: ThreadAccess) =>
       startThread(threadData(options, directory, access), condition);
     writer = await start('write');
@@ -107,7 +107,7 @@ type Threads = {
 function database<Known extends Operations>(
   options: DatabaseOptions,
   directory: OwnedDirectory,
-  condition: Condition,
+  condition: FileCondition,
   { writer, reader, start }: Threads,
 ): Database<Known> {
   let searcher: Promise<ThreadClient> | undefined;
