@@ -5,6 +5,7 @@ import { ulid } from '../../src/model/ulid.ts';
 import { startRedis } from '../../test/extensions/redis/starting.ts';
 import { redisServer } from '../../test/helper/redis-server.ts';
 import { recordingLogger } from '../../test/helper/settings.ts';
+import { workerParts } from '../../test/helper/worker-parts.ts';
 import { treeCpuMicros } from '../process-cost.ts';
 import { Owner } from './owner.ts';
 
@@ -43,8 +44,9 @@ export async function jobCost(jobs: number): Promise<JobCost> {
       let left = jobs;
       const over = Promise.withResolvers<void>();
       const worker = await startWorker({
-        ...{ redis, queue: 'traces', concurrency: CONCURRENCY, clock: systemClock },
-        ...{ lockDuration: 30_000, stallTimeout: 60_000, logger: recordingLogger() },
+        ...workerParts(systemClock, recordingLogger()),
+        ...{ redis, queue: 'traces', concurrency: CONCURRENCY },
+        ...{ lockDuration: 30_000, stallTimeout: 60_000 },
         jobs: queue,
         work: async () => {
           if (--left === 0) over.resolve();

@@ -55,7 +55,7 @@ export function createConnector(
       const names = branches.map(({ name }) => name);
       queue = await storage.openQueue({ name: id, branches: names, maxBytes: config.max_bytes });
       removers = [
-        queueGauges(settings.metrics, { connector: id }, queue),
+        queueGauges(settings.metrics, clock, { connector: id }, queue),
         settings.host
           .service(HEALTH_REGISTRY)
           .register(id, queueHealth(queue, clock, { disk: own?.health })),

@@ -25,6 +25,11 @@ export const config = z.strictObject({
   max_bytes: byteSize('10GiB').describe(
     'Limit of the bodies that wait in the store. At the limit new requests are refused (503).',
   ),
+  step_timeout: duration('45s')
+    .refine((ms) => ms >= 1000, { error: 'expected at least 1s' })
+    .describe(
+      'Longest wait for one answer of Redis or the store, outside requests. A step that exceeds it is logged with its name and retried.',
+    ),
   sweep_interval: duration('5s').describe(
     'Interval of the search for batches in the store whose job is missing from Redis.',
   ),

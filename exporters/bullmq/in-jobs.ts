@@ -3,8 +3,9 @@ import { openRedisQueue } from '../../src/bullmq/redis-queue.ts';
 import type { Exporter, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
+import { Waits } from '../../src/component/waits.ts';
 import { RetryableError } from '../../src/model/errors.ts';
-import { summaryGauges } from '../../src/queue/gauges.ts';
+import { oldestAgeSeconds, summaryGauges } from '../../src/queue/gauges.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import type { RedisConnection } from '../../src/redis/redis.ts';
 import { REDIS } from '../../src/redis/redis.ts';
@@ -26,10 +27,11 @@ export function inJobs(settings: Settings, config: BullmqExporterConfig): Export
     answerWithin: config.answer_timeout,
     async start() {
       const redis = host.extension(config.redis, REDIS);
-      const queue = await openRedisQueue(redis, config.queue, clock, logger);
+      const waits = new Waits({ clock, logger, stepTimeout: config.step_timeout });
+      const queue = await openRedisQueue(redis, config.queue, clock, logger, waits);
       const removers = [
-        summaryGauges(metrics, { exporter: id }, queue),
-        host.service(HEALTH_REGISTRY).register(id, () => health(redis, queue)),
+        summaryGauges(metrics, clock, { exporter: id }, queue),
+        host.service(HEALTH_REGISTRY).register(id, () => health(redis, queue, clock.now())),
         host.service(QUEUE_REGISTRY).register(id, queue),
       ];
       open = {
@@ -66,7 +68,7 @@ function refuseWhenEvicting(redis: RedisConnection): void {
   );
 }
 
-function health(redis: RedisConnection, queue: RedisQueue): ComponentHealth {
+function health(redis: RedisConnection, queue: RedisQueue, now: number): ComponentHealth {
   const { connected, maxmemoryPolicy, appendOnly } = redis.state();
   const evicts = connected && maxmemoryPolicy !== 'noeviction';
   const message = !connected
@@ -81,6 +83,7 @@ function health(redis: RedisConnection, queue: RedisQueue): ComponentHealth {
       durability: appendOnly === true ? 'append-only file of Redis' : 'memory of Redis',
       redis_connected: connected,
       maxmemory_policy: maxmemoryPolicy ?? null,
+      oldest_age_seconds: oldestAgeSeconds(stats.branches, now),
       queued_jobs: stats.branches.reduce((sum, { entries }) => sum + entries, 0),
       dead_letters: stats.deadLetters,
     },

@@ -4,6 +4,7 @@ import { storedQueueName } from '../../src/bullmq/names.ts';
 import type { Exporter, IdempotencyLedger, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
+import { Waits } from '../../src/component/waits.ts';
 import { RetryableError } from '../../src/model/errors.ts';
 import { queueGauges } from '../../src/queue/gauges.ts';
 import { queueHealth } from '../../src/queue/health.ts';
@@ -87,10 +88,14 @@ async function openStored(settings: Settings, config: Config): Promise<Open> {
     branches: [BRANCH],
     maxBytes: config.max_bytes,
   });
-  const jobs = await openJobQueue(redis, config.queue);
+  const waits = new Waits({ clock, logger, stepTimeout: config.step_timeout });
+  const jobs = await openJobQueue(redis, config.queue, waits);
   const sweeper = startSweeper({
     name: config.queue,
-    queue,
+    queue: {
+      waitingFor: (...search) =>
+        waits.step('search for waiting batches', () => queue.waitingFor(...search)),
+    },
     jobs,
     storage,
     redis,
@@ -102,7 +107,7 @@ async function openStored(settings: Settings, config: Config): Promise<Open> {
     durability: 'committed to the store before the answer',
   });
   const removers = [
-    queueGauges(metrics, { exporter: id }, queue),
+    queueGauges(metrics, clock, { exporter: id }, queue),
     host.service(HEALTH_REGISTRY).register(id, () => health(ofQueue(), redis)),
   ];
   return {

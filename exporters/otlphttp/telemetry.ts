@@ -1,7 +1,7 @@
 import type { Metrics, Settings } from '../../src/component/component.ts';
 import type { ComponentHealth } from '../../src/component/health.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
-import { summaryGauges } from '../../src/queue/gauges.ts';
+import { oldestAgeSeconds, summaryGauges } from '../../src/queue/gauges.ts';
 import type { DurableQueue } from '../../src/queue/queue.ts';
 import type { OtlpHttpConfig } from './config.ts';
 import type { OpenSpans } from './open-spans.ts';
@@ -87,7 +87,7 @@ export function report(
   }
   if (queue !== undefined) {
     removers.push(
-      summaryGauges(metrics, exporter, queue),
+      summaryGauges(metrics, settings.clock, exporter, queue),
       metrics.gauge('tracectl_queue_items', 'Items that wait in the queue', () =>
         queue.stats().branches.map(({ branch, items }) => ({
           value: items,
@@ -125,7 +125,6 @@ function healthOf(
   const { branches, bytes, deadLetters, quarantined } = queue.stats();
   const entries = branches.reduce((sum, branch) => sum + branch.entries, 0);
   const items = branches.reduce((sum, branch) => sum + branch.items, 0);
-  const oldest = branches.flatMap(({ oldestAt }) => (oldestAt === undefined ? [] : [oldestAt]));
   const { sizer, queue_size } = config.sending_queue;
   const isFull = { requests: entries, items, bytes }[sizer] >= queue_size;
   return {
@@ -136,7 +135,7 @@ function healthOf(
       durability: 'synced to disk before the answer',
       queued_entries: entries,
       queued_items: items,
-      oldest_age_ms: oldest.length === 0 ? null : Math.max(0, now - Math.min(...oldest)),
+      oldest_age_seconds: oldestAgeSeconds(branches, now),
       bytes,
       dead_letters: deadLetters,
       quarantined,

@@ -1,5 +1,6 @@
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { observeEach } from '../../src/model/formats.ts';
+import { withinLimits } from '../../src/model/narrow-limits.ts';
 import { answerRequests, asBuffer } from '../../src/thread/thread.ts';
 import type { ObservedLarge } from './large.ts';
 import { itemFailure } from './large.ts';
@@ -8,7 +9,7 @@ import { itemFailure } from './large.ts';
 answerRequests<SealedBatch, ObservedLarge>((batch) => {
   const { observations, failures } = observeEach({ ...batch, body: asBuffer(batch.body) });
   const reply = {
-    observations: observations.map(({ customFields, ...rest }) => ({
+    observations: observations.map(withinLimits).map(({ customFields, ...rest }) => ({
       rest,
       customFields: customFields === null ? null : JSON.stringify(customFields),
     })),

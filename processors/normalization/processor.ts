@@ -1,12 +1,13 @@
 import type { BatchProcessor, Settings } from '../../src/component/component.ts';
 import type { Batch, SealedBatch } from '../../src/model/batch.ts';
 import { observeEach, SMALL_BODY_BYTES, smallIndexOf } from '../../src/model/formats.ts';
+import { withinLimits } from '../../src/model/narrow-limits.ts';
 import type { Observed } from './large.ts';
 import { createLargeObserver, itemFailure } from './large.ts';
 
 /**
  * Turns raw items into observations: decodes narrow fields and leaves payloads in the raw batch, the source of the
- * observations. Large batches are normalized in a thread.
+ * observations. A narrow field beyond its limit is cut. Large batches are normalized in a thread.
  *
  *   raw batch ── its items, one by one ─┬─ observation ─────────────▶ observation batch ─▶ exporters
  *                                       └─ cannot be read: counted, logged, a dead letter of the queue
@@ -21,7 +22,7 @@ export function createProcessor(settings: Settings): BatchProcessor<'raw'> {
   function observe(batch: SealedBatch): Observed | Promise<Observed> {
     if (smallIndexOf(batch, SMALL_BODY_BYTES) === undefined) return large.observe(batch);
     const { observations, failures } = observeEach(batch);
-    return { observations, failures: failures.map(itemFailure) };
+    return { observations: observations.map(withinLimits), failures: failures.map(itemFailure) };
   }
 
   function emit(source: SealedBatch, { observations, failures }: Observed, again: boolean): Batch {

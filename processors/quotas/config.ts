@@ -37,7 +37,7 @@ const edge = z
       .positive()
       .max(1_000_000)
       .optional()
-      .describe('Requests of a key on average. Default: unlimited.'),
+      .describe('Requests of a key on average, reading ones included. Default: unlimited.'),
     burst: z
       .int()
       .min(1)
@@ -49,7 +49,7 @@ const edge = z
       .min(1)
       .max(1_000_000)
       .optional()
-      .describe('Requests of a key in flight. Default: unlimited.'),
+      .describe('Requests of a key in flight, reading ones included. Default: unlimited.'),
     max_keys: z
       .int()
       .min(1)

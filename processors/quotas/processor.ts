@@ -14,6 +14,8 @@ import { refusals } from './refusals.ts';
  *        └─▶ month or hour used up? ─▶ key: rate, in flight ─▶ body, validation
  *        ─▶ reserve the accepted items ─▶ durable? ── yes ─▶ confirmed
  *                                  └─ no room for all: refused     └──── no ──▶ cancelled
+ *
+ * A reading request passes the limits of its key only: month and hour count accepted events.
  */
 export function createProcessor(settings: Settings, config: QuotasConfig): RequestProcessor {
   const { clock, metrics } = settings;
@@ -21,8 +23,12 @@ export function createProcessor(settings: Settings, config: QuotasConfig): Reque
   const refuse = refusals(metrics, clock);
   const opening = openingOf(settings, config);
 
-  function admitKey(verdict: QuotaVerdict, { keyId }: Tenant) {
+  function admitTenant(verdict: QuotaVerdict, tenant: Tenant) {
     if (!verdict.admitted) throw refuse.quota(verdict, true);
+    return admitKey(tenant);
+  }
+
+  function admitKey({ keyId }: Tenant) {
     const key = opening.parts().keys.admit(keyId);
     return key instanceof Promise ? key.then(admitted) : admitted(key);
   }
@@ -50,9 +56,10 @@ export function createProcessor(settings: Settings, config: QuotasConfig): Reque
       const { counters, allowance } = opening.parts();
       const limits = allowance.limits(tenant.projectId);
       const verdict = counters.peek(tenant, limits, head.receivedAt);
-      if (verdict instanceof Promise) return verdict.then((known) => admitKey(known, tenant));
-      return admitKey(verdict, tenant);
+      if (verdict instanceof Promise) return verdict.then((known) => admitTenant(known, tenant));
+      return admitTenant(verdict, tenant);
     },
+    admitRead: (_head, tenant) => admitKey(tenant),
     process(batch, request) {
       if (batch.items === 0) return undefined;
       const { counters, allowance, report } = opening.parts();

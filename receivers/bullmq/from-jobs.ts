@@ -4,18 +4,21 @@ import type { RedisQueue } from '../../src/bullmq/redis-queue.ts';
 import { openRedisQueue } from '../../src/bullmq/redis-queue.ts';
 import type { Branch, Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
+import { Waits, WaitTimeout } from '../../src/component/waits.ts';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { itemsOf } from '../../src/model/batch.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import { branchName } from '../../src/queue/delivery.ts';
 import type { DeliveryOutcome } from '../../src/queue/delivery-policy.ts';
 import { DeliveryPolicy } from '../../src/queue/delivery-policy.ts';
-import { summaryGauges } from '../../src/queue/gauges.ts';
+import { oldestAgeSeconds, summaryGauges } from '../../src/queue/gauges.ts';
 import type { DeadLetterReason } from '../../src/queue/queue.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import { REDIS } from '../../src/redis/redis.ts';
 import type { BullmqReceiverConfig } from './config.ts';
 import { progressHealth } from './health.ts';
+import { workerOptions } from './options.ts';
+import { Progress } from './progress.ts';
 import { startWorker } from './worker.ts';
 
 /**
@@ -46,24 +49,25 @@ export function fromJobs(
 async function openReceiver(settings: Settings, config: BullmqReceiverConfig, pipeline: Pipeline) {
   const { id, clock, logger, metrics, host } = settings;
   const redis = host.extension(config.redis, REDIS);
-  const queue = await openRedisQueue(redis, config.queue, clock, logger);
+  const waits = new Waits({ clock, logger, stepTimeout: config.step_timeout });
+  const progress = new Progress(clock);
+  const queue = await openRedisQueue(redis, config.queue, clock, logger, waits);
   const stopping = new AbortController();
-  const delivering = new JobDelivery(settings, config, pipeline, queue, stopping.signal);
+  const parts = { settings, config, pipeline, queue, stopping: stopping.signal, waits, progress };
+  const delivering = new JobDelivery(parts);
   const worker = await startWorker({
-    redis,
-    queue: config.queue,
-    concurrency: config.concurrency,
-    lockDuration: config.lock_duration,
-    stallTimeout: config.stall_timeout,
-    clock,
-    logger,
-    jobs: queue.jobs,
+    ...workerOptions(settings, config),
+    ...{ redis, waits, progress, jobs: queue.jobs },
     work: (job) => delivering.run(job),
+    delivering: () => delivering.inFlight,
+    isResting: () => delivering.isResting,
   });
   const ofQueue = { details: { durability: 'undelivered batches are in Redis' } };
+  const oldest = () => oldestAgeSeconds(queue.stats().branches, clock.now());
+  const health = () => progressHealth(ofQueue, worker, redis, oldest());
   const removers = [
-    summaryGauges(metrics, { receiver: id }, queue),
-    host.service(HEALTH_REGISTRY).register(id, () => progressHealth(ofQueue, worker, redis)),
+    summaryGauges(metrics, clock, { receiver: id }, queue),
+    host.service(HEALTH_REGISTRY).register(id, health),
     host.service(QUEUE_REGISTRY).register(id, queue),
   ];
   return {
@@ -79,27 +83,38 @@ async function openReceiver(settings: Settings, config: BullmqReceiverConfig, pi
 /** A branch of the pipeline and its delivery policy. */
 type Target = { readonly name: string; readonly branch: Branch; readonly policy: DeliveryPolicy };
 
+type JobDeliveryParts = {
+  readonly settings: Settings;
+  readonly config: BullmqReceiverConfig;
+  readonly pipeline: Pipeline;
+  readonly queue: RedisQueue;
+  readonly stopping: AbortSignal;
+  readonly waits: Waits;
+  readonly progress: Progress;
+};
+
 class JobDelivery {
   readonly #settings: Settings;
   readonly #config: BullmqReceiverConfig;
   readonly #pipeline: Pipeline;
   readonly #queue: RedisQueue;
   readonly #stopping: AbortSignal;
+  readonly #waits: Waits;
+  readonly #progress: Progress;
   readonly #targets: readonly Target[];
+  /** Jobs in delivery. */
+  #inFlight = 0;
 
-  constructor(
-    settings: Settings,
-    config: BullmqReceiverConfig,
-    pipeline: Pipeline,
-    queue: RedisQueue,
-    stopping: AbortSignal,
-  ) {
+  constructor({ settings, config, pipeline, queue, stopping, waits, progress }: JobDeliveryParts) {
     this.#settings = settings;
     this.#config = config;
     this.#pipeline = pipeline;
     this.#queue = queue;
     this.#stopping = stopping;
+    this.#waits = waits;
+    this.#progress = progress;
     const options = {
+      bounds: { waits, attemptTimeout: config.delivery_timeout },
       clock: settings.clock,
       logger: settings.logger,
       concurrency: config.concurrency,
@@ -110,6 +125,15 @@ class JobDelivery {
       const name = branchName(pipeline, branch);
       return { name, branch, policy: new DeliveryPolicy(name, options) };
     });
+  }
+
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** Whether every exporter rests after failures. */
+  get isResting(): boolean {
+    return this.#targets.every(({ policy }) => policy.restMs() > 0);
   }
 
   /** Resolves with the milliseconds until the job is due again; undefined if the job is done. */
@@ -124,22 +148,31 @@ class JobDelivery {
     const left = this.#targets.filter(
       ({ name }) => !done.has(name) && (wanted === undefined || wanted.includes(name)),
     );
-    await this.#rested(left);
-    if (this.#stopping.aborted) return 0;
     try {
+      await this.#waits.step('rest of the exporters', (over) => this.#rested(left, over));
+      if (this.#stopping.aborted) return 0;
       if (await this.#isDeleted(batch)) return undefined;
       const delays = await this.#deliver(job, batch, left, done);
       if (delays.length === 0) return undefined;
-      await job.updateProgress({ done: [...done] });
+      await this.#waits.step('save progress of job in Redis', () =>
+        job.updateProgress({ done: [...done] }),
+      );
       return Math.max(...delays);
     } catch (error) {
+      // The wait is logged.
+      if (error instanceof WaitTimeout) return this.#config.initial_interval;
+      this.#progress.made();
       logger.warn({ err: error, batch: batch.id }, 'Job failed; retried');
       return this.#config.initial_interval;
     }
   }
 
   async #isDeleted(batch: SealedBatch): Promise<boolean> {
-    if (!(await this.#queue.isDeleted(batch.tenant.projectId))) return false;
+    const { projectId } = batch.tenant;
+    const isDeleted = await this.#waits.step('look for deleted project in Redis', () =>
+      this.#queue.isDeleted(projectId),
+    );
+    if (!isDeleted) return false;
     this.#drop(this.#queue.jobs.bull.name, batch);
     return true;
   }
@@ -150,19 +183,21 @@ class JobDelivery {
   }
 
   /** Holds the job while every exporter rests, so that the backlog is not tried job by job. */
-  async #rested(targets: readonly Target[]): Promise<void> {
+  async #rested(targets: readonly Target[], abandoned: AbortSignal): Promise<void> {
     const { clock } = this.#settings;
+    const signals = [this.#stopping, abandoned];
     for (;;) {
       const rest = Math.min(...targets.map(({ policy }) => policy.restMs()));
-      if (!(rest > 0) || !Number.isFinite(rest) || this.#stopping.aborted) return;
+      if (!(rest > 0) || !Number.isFinite(rest)) return;
+      if (signals.some(({ aborted }) => aborted)) return;
       await new Promise<void>((resolve) => {
         const end = (): void => {
           cancel();
-          this.#stopping.removeEventListener('abort', end);
+          for (const signal of signals) signal.removeEventListener('abort', end);
           resolve();
         };
         const cancel = clock.after(rest, end);
-        this.#stopping.addEventListener('abort', end);
+        for (const signal of signals) signal.addEventListener('abort', end);
       });
     }
   }
@@ -176,6 +211,7 @@ class JobDelivery {
   ): Promise<number[]> {
     const failures = job.attemptsStarted - 1;
     const processed = this.#pipeline.process(batch, failures > 0);
+    this.#inFlight++;
     const delays = targets.map(async ({ name, branch, policy }) => {
       const rest = policy.restMs();
       if (rest > 0) return rest;
@@ -187,11 +223,16 @@ class JobDelivery {
       });
       const delay = await this.#save(name, batch, outcome);
       if (delay === undefined) done.add(name);
+      if (outcome.kind !== 'retry' || !outcome.isTimeout) this.#progress.made();
       return delay;
     });
     // If every exporter rests, no attempt awaits the processed batch.
     processed.catch(() => {});
-    return (await Promise.all(delays)).filter((delay) => delay !== undefined);
+    try {
+      return (await Promise.all(delays)).filter((delay) => delay !== undefined);
+    } finally {
+      this.#inFlight--;
+    }
   }
 
   /** Resolves with the delay of a retry; undefined if the exporter is done with the batch. */
@@ -219,7 +260,9 @@ class JobDelivery {
     reason: DeadLetterReason,
   ): Promise<number | undefined> {
     try {
-      await this.#queue.deadLetter(name, batch, reason);
+      await this.#waits.step('save dead letter in Redis', () =>
+        this.#queue.deadLetter(name, batch, reason),
+      );
       return undefined;
     } catch (error) {
       const fields = { branch: name, batch: batch.id, err: error };

@@ -2,11 +2,12 @@ import type { Job } from 'bullmq';
 import { pointerIn } from '../../src/bullmq/job-data.ts';
 import { openJobQueue } from '../../src/bullmq/job-queue.ts';
 import { storedQueueName, workQueueName } from '../../src/bullmq/names.ts';
-import type { Pipeline, Receiver, Settings } from '../../src/component/component.ts';
+import type { Logger, Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
+import { Waits, WaitTimeout } from '../../src/component/waits.ts';
 import type { QueueDelivery } from '../../src/queue/delivery.ts';
 import { deliveryBranches, startDelivery } from '../../src/queue/delivery.ts';
-import { queueGauges } from '../../src/queue/gauges.ts';
+import { oldestAgeGauge, queueGauges } from '../../src/queue/gauges.ts';
 import { queueHealth } from '../../src/queue/health.ts';
 import { QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import type { SharedQueue } from '../../src/queue/shared-queue.ts';
@@ -14,9 +15,15 @@ import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
 import { REDIS } from '../../src/redis/redis.ts';
 import type { BullmqReceiverConfig } from './config.ts';
 import { progressHealth } from './health.ts';
+import { watchOldest } from './oldest.ts';
+import { workerOptions } from './options.ts';
+import { Progress } from './progress.ts';
 import { startWorker } from './worker.ts';
 
 type Config = BullmqReceiverConfig & { readonly store: string };
+
+/** The branch, in the metrics, of batches that no worker has taken; the exporter of the gateways names it so too. */
+const WAITING_BRANCH = 'jobs';
 
 /** Milliseconds until a job is retried after the store failed. */
 const RETRY_MS = 2000;
@@ -57,6 +64,8 @@ async function openReceiver(settings: Settings, config: Config, pipeline: Pipeli
     branches: branches.map(({ name }) => name),
     maxBytes: Number.MAX_SAFE_INTEGER,
   });
+  const waits = new Waits({ clock, logger, stepTimeout: config.step_timeout });
+  const progress = new Progress(clock);
   const delivery = startDelivery(
     {
       queue,
@@ -65,32 +74,38 @@ async function openReceiver(settings: Settings, config: Config, pipeline: Pipeli
       concurrency: config.concurrency,
       initialInterval: config.initial_interval,
       maxInterval: config.max_interval,
+      bounds: { waits, attemptTimeout: config.delivery_timeout },
+      onProgress: () => progress.made(),
     },
     branches,
   );
-  const jobs = await openJobQueue(redis, config.queue);
+  const jobs = await openJobQueue(redis, config.queue, waits);
   const stopping = new AbortController();
-  const taking = { queue, delivery, from: storedQueueName(config.queue), settings };
+  const from = storedQueueName(config.queue);
+  const timeout = config.delivery_timeout;
+  const taking = { queue, delivery, from, logger, waits, progress, timeout };
   const worker = await startWorker({
-    redis,
-    queue: config.queue,
-    concurrency: config.concurrency,
-    lockDuration: config.lock_duration,
-    stallTimeout: config.stall_timeout,
-    clock,
-    logger,
-    jobs,
+    ...workerOptions(settings, config),
+    ...{ redis, jobs, waits, progress },
     work: (job) => runJob(taking, job, stopping.signal),
+    delivering: delivery.inFlight,
+    isResting: delivery.isResting,
   });
+  const waiting = watchOldest(() => queue.oldestIn(from), waits, clock, logger);
   const ofQueue = queueHealth(queue, clock, { durability: 'undelivered batches are in the store' });
+  const health = () => progressHealth(ofQueue(), worker, redis, waiting.ageSeconds());
   const removers = [
-    queueGauges(metrics, { receiver: id }, queue),
-    host.service(HEALTH_REGISTRY).register(id, () => progressHealth(ofQueue(), worker, redis)),
+    queueGauges(metrics, clock, { receiver: id }, queue),
+    oldestAgeGauge(metrics, () => [
+      { value: waiting.ageSeconds() ?? 0, labels: { receiver: id, branch: WAITING_BRANCH } },
+    ]),
+    host.service(HEALTH_REGISTRY).register(id, health),
     host.service(QUEUE_REGISTRY).register(id, queue),
   ];
   return {
     async close(deadline) {
       for (const remove of removers) remove();
+      waiting.stop();
       stopping.abort();
       await Promise.all([worker.stop(deadline), delivery.stop(deadline)]);
       await jobs.close();
@@ -103,46 +118,69 @@ type Taking = {
   readonly delivery: QueueDelivery;
   /** Name of the queue that gateways append to. */
   readonly from: string;
-  readonly settings: Settings;
+  readonly logger: Logger;
+  readonly waits: Waits;
+  readonly progress: Progress;
+  /** Milliseconds of a delivery. */
+  readonly timeout: number;
 };
 
 async function runJob(
-  { queue, delivery, from, settings }: Taking,
+  taking: Taking,
   job: Job,
   stopping: AbortSignal,
 ): Promise<number | undefined> {
-  const { logger } = settings;
+  const { delivery, logger, waits, progress, timeout } = taking;
   const batchId = pointerIn(job.data);
   if (batchId === undefined) {
     logger.error({ job: job.id }, 'Job without a batch id skipped');
     return undefined;
   }
-  await waitForRoom(delivery, stopping);
-  if (stopping.aborted) return 0;
   try {
-    const entries = await queue.take(from, batchId, delivery.branchesWithRoom());
-    const deliveries = [...entries].map(([branch, entry]) => delivery.deliver(branch, entry));
+    await waits.step('wait for room', (abandoned) => waitForRoom(delivery, stopping, abandoned));
+    if (stopping.aborted) return 0;
+    const deliveries = await waits.step('take', () => takeAndDeliver(taking, batchId));
+    progress.made();
     // The first delivery ends the job, so that a slow exporter does not hold up the others. Its branch in the store
     // keeps its entry.
-    await Promise.race(deliveries.length === 0 ? [undefined] : deliveries);
+    if (deliveries.length > 0) {
+      await waits.within('first delivery of a job', timeout, () => Promise.race(deliveries));
+    }
     return undefined;
   } catch (error) {
+    // The wait is logged. The store has the batch: in the branches of the exporters, or in the queue of the gateways.
+    if (error instanceof WaitTimeout) return RETRY_MS;
+    progress.made();
     logger.warn({ err: error, batch: batchId }, 'Batch could not be read from the store; retried');
     return RETRY_MS;
   }
 }
 
-/** Resolves when a branch has room, or when the receiver stops. */
-async function waitForRoom(delivery: QueueDelivery, stopping: AbortSignal): Promise<void> {
-  while (!stopping.aborted && delivery.branchesWithRoom().length === 0) {
+/** Begins the deliveries of a batch, also after the job has stopped waiting: this process has the leases. */
+async function takeAndDeliver(
+  { queue, delivery, from }: Taking,
+  batchId: string,
+): Promise<readonly Promise<void>[]> {
+  const entries = await queue.take(from, batchId, delivery.branchesWithRoom());
+  return [...entries].map(([branch, entry]) => delivery.deliver(branch, entry));
+}
+
+/** Resolves when a branch has room, when the receiver stops, or when the job has stopped waiting. */
+async function waitForRoom(
+  delivery: QueueDelivery,
+  stopping: AbortSignal,
+  abandoned: AbortSignal,
+): Promise<void> {
+  const isOver = (): boolean => stopping.aborted || abandoned.aborted;
+  while (!isOver() && delivery.branchesWithRoom().length === 0) {
     await new Promise<void>((resolve) => {
       const end = (): void => {
         unsubscribe();
-        stopping.removeEventListener('abort', end);
+        for (const signal of [stopping, abandoned]) signal.removeEventListener('abort', end);
         resolve();
       };
       const unsubscribe = delivery.onRoom(end);
-      stopping.addEventListener('abort', end);
+      for (const signal of [stopping, abandoned]) signal.addEventListener('abort', end);
     });
   }
 }

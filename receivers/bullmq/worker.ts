@@ -2,16 +2,23 @@ import type { Job, Worker } from 'bullmq';
 import type { JobQueue } from '../../src/bullmq/job-queue.ts';
 import { ignore } from '../../src/bullmq/job-queue.ts';
 import type { Clock, Logger } from '../../src/component/component.ts';
+import type { ProcessEnd } from '../../src/component/process-end.ts';
+import type { Waits } from '../../src/component/waits.ts';
 import { PermanentError } from '../../src/model/errors.ts';
 import type { RedisClient, RedisConnection } from '../../src/redis/redis.ts';
+import type { Progress } from './progress.ts';
+import type { WorkerProgress } from './watchdog.ts';
+import { startWatchdog } from './watchdog.ts';
 
-type WorkerOptions = {
+export type WorkerOptions = {
   readonly redis: RedisConnection;
   readonly queue: string;
   readonly concurrency: number;
   /** Milliseconds. */
   readonly lockDuration: number;
   readonly stallTimeout: number;
+  readonly progressTimeout: number;
+  readonly deliveryTimeout: number;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The queue, over another connection than the worker's. */
@@ -21,6 +28,14 @@ type WorkerOptions = {
    * `PermanentError` if the job is invalid.
    */
   readonly work: (job: Job) => Promise<number | undefined>;
+  /** `work` counts what it completes. */
+  readonly progress: Progress;
+  readonly waits: Waits;
+  readonly processEnd: ProcessEnd;
+  /** Deliveries in flight. */
+  readonly delivering: () => number;
+  /** Whether every exporter rests after failures. */
+  readonly isResting: () => boolean;
 };
 
 export type JobWorker = {
@@ -29,23 +44,6 @@ export type JobWorker = {
   stop(deadline: AbortSignal): Promise<void>;
 };
 
-/** The state of a worker, for its health. */
-export type WorkerProgress = {
-  /** Jobs that wait. */
-  readonly backlog: number;
-  readonly running: number;
-  /** Milliseconds since the epoch; undefined before the first job. */
-  readonly lastStartedAt: number | undefined;
-  /** Jobs wait, and the worker starts none. */
-  readonly isStalled: boolean;
-  /** Jobs run, and for `stallTimeout` none started or ended. */
-  readonly isHung: boolean;
-  /** How often a stalled worker was replaced. */
-  readonly restarts: number;
-};
-
-const CHECKS_PER_TIMEOUT = 6;
-const AFTER_OUTAGE_MS = 6000;
 const RETURN_JOBS_MS = 500;
 /** BullMQ fails a job that stalled more often than this; a job is never given up. */
 const UNLIMITED = 2_147_483_647;
@@ -54,11 +52,11 @@ type ConnectedWorker = { readonly worker: Worker; readonly connection: RedisClie
 
 /**
  * Starts a BullMQ worker and watches it. A worker that is connected but takes no jobs, as happens after Redis lost its
- * scripts and locks, is replaced.
+ * scripts and locks, is replaced. A worker whose jobs never end ends the process.
  */
 export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
   const { DelayedError, UnrecoverableError, Worker } = await import('bullmq');
-  const { redis, jobs, clock, logger } = options;
+  const { redis, jobs, clock, logger, waits } = options;
   /** Running jobs with their lock tokens. */
   const running = new Map<Job, string | undefined>();
   let onFinished = ignore;
@@ -84,19 +82,19 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
 
   async function run(job: Job, token?: string): Promise<void> {
     running.set(job, token);
-    watch.started();
+    watchdog.started();
     try {
       const delay = await options.work(job);
       if (delay === undefined) return;
-      // Delayed instead of failed, so that the job does not use up an attempt.
-      await job.moveToDelayed(clock.now() + delay, token);
+      // Delayed instead of failed, so that the job does not use up an attempt. The library waits for Redis without a
+      // limit: beyond the bound the job fails, and its lock expires.
+      await waits.step('delay job in Redis', () => job.moveToDelayed(clock.now() + delay, token));
       throw new DelayedError();
     } catch (error) {
       if (error instanceof PermanentError) throw new UnrecoverableError(error.message);
       throw error;
     } finally {
       running.delete(job);
-      watch.ended();
       if (running.size === 0) onFinished();
     }
   }
@@ -108,19 +106,19 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
     });
   }
 
-  const watch = watchProgress(
-    options,
-    () => running.size,
-    () => {
+  const watchdog = startWatchdog({
+    ...options,
+    running: () => running.size,
+    replace: () => {
       end(current);
       current = connect();
     },
-  );
+  });
 
   return {
-    progress: watch.progress,
+    progress: watchdog.progress,
     async stop(deadline) {
-      watch.stop();
+      watchdog.stop();
       // Takes no further jobs. `close` would wait for the running jobs without a deadline.
       current.worker.pause(true).catch(ignore);
       await Promise.race([finished(), aborted(deadline)]);
@@ -130,84 +128,6 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
       // Returns the jobs now instead of when their locks expire.
       const back = [...running].map(([{ id = '' }, token]) => jobs.giveBack(id, token));
       if (back.length > 0) await orAfter(clock, RETURN_JOBS_MS, Promise.allSettled(back));
-    },
-  };
-}
-
-type Watch = { started(): void; ended(): void; progress(): WorkerProgress; stop(): void };
-
-/** Checks regularly whether jobs wait and none starts, and then calls `replace`. */
-function watchProgress(
-  { clock, logger, redis, stallTimeout, jobs }: WorkerOptions,
-  running: () => number,
-  replace: () => void,
-): Watch {
-  let backlog = 0;
-  let restarts = 0;
-  let lastStartedAt: number | undefined;
-  /** When a job last started or ended. */
-  let lastMovedAt = clock.now();
-  let quietSince = clock.now();
-  let isStopped = false;
-  /** How long a worker may be quiet; shorter after an outage, until it starts a job. */
-  let quietTimeout = stallTimeout;
-  let cancel = later();
-  const unsubscribe = redis.onState(({ connected }) => {
-    quietTimeout = Math.min(stallTimeout, AFTER_OUTAGE_MS);
-    quietSince = clock.now();
-    cancel();
-    if (connected && !isStopped) cancel = later();
-  });
-
-  function later(): () => void {
-    return clock.after(quietTimeout / CHECKS_PER_TIMEOUT, () => void check());
-  }
-
-  async function check(): Promise<void> {
-    try {
-      backlog = await jobs.waiting();
-      if (backlog === 0 || running() > 0) quietSince = clock.now();
-      else if (isStalled() && !isStopped) restart();
-    } catch {
-      // While Redis is away the worker cannot start jobs.
-      quietSince = clock.now();
-    }
-    if (!isStopped) cancel = later();
-  }
-
-  function isStalled(): boolean {
-    return backlog > 0 && clock.now() - quietSince >= quietTimeout;
-  }
-
-  function restart(): void {
-    logger.error({ backlog }, 'Worker starts no waiting job; replaced');
-    restarts++;
-    quietSince = clock.now();
-    replace();
-  }
-
-  return {
-    started() {
-      lastStartedAt = clock.now();
-      quietTimeout = stallTimeout;
-      quietSince = lastStartedAt;
-      lastMovedAt = lastStartedAt;
-    },
-    ended() {
-      lastMovedAt = clock.now();
-    },
-    progress: () => ({
-      backlog,
-      running: running(),
-      lastStartedAt,
-      isStalled: isStalled(),
-      isHung: running() > 0 && clock.now() - lastMovedAt >= stallTimeout,
-      restarts,
-    }),
-    stop() {
-      isStopped = true;
-      unsubscribe();
-      cancel();
     },
   };
 }

@@ -1,4 +1,5 @@
-import type { Queue } from 'bullmq';
+import type { JobType, Queue } from 'bullmq';
+import type { Waits } from '../component/waits.ts';
 import { RetryableError } from '../model/errors.ts';
 import type { RedisConnection } from '../redis/redis.ts';
 import type { JobData } from './job-data.ts';
@@ -18,6 +19,11 @@ export type JobQueue = {
   count(): Promise<number>;
   /** Jobs that wait for a worker. */
   waiting(): Promise<number>;
+  /**
+   * When the oldest job was added, in milliseconds since the epoch; undefined if no job waits. Of delayed jobs it
+   * reads the one that is due next, because Redis orders them by their due time.
+   */
+  oldestAt(): Promise<number | undefined>;
   /** Returns a job to the queue, from the worker that holds it with this token. */
   giveBack(jobId: string, token: string | undefined): Promise<void>;
   readonly bull: Queue;
@@ -32,6 +38,9 @@ const OPTIONS = {
   removeOnFail: false,
 };
 
+/** The states of a job whose batch is not delivered yet. */
+const OLDEST: readonly JobType[] = ['waiting', 'active', 'delayed'];
+
 /** The states whose jobs workers find. */
 const FOUND_BY_WORKERS: ReadonlySet<string> = new Set([
   'waiting',
@@ -40,8 +49,15 @@ const FOUND_BY_WORKERS: ReadonlySet<string> = new Set([
   'prioritized',
 ]);
 
-/** Loads the library only if a configuration needs it. */
-export async function openJobQueue(redis: RedisConnection, name: string): Promise<JobQueue> {
+/**
+ * Loads the library only if a configuration needs it. The library waits for its connection without a limit, so each
+ * call is a step of `waits`, if given, and rejects within its bound.
+ */
+export async function openJobQueue(
+  redis: RedisConnection,
+  name: string,
+  waits?: Waits,
+): Promise<JobQueue> {
   const { Queue } = await import('bullmq');
   const bull = new Queue(name, {
     connection: redis.client,
@@ -59,41 +75,50 @@ export async function openJobQueue(redis: RedisConnection, name: string): Promis
     data,
     opts: { ...OPTIONS, jobId: jobIdOf(batchId) },
   });
-  async function addAll(jobs: readonly NewJob[]): Promise<void> {
+  async function run<T>(step: string, work: () => Promise<T>): Promise<T> {
     refuseWhenDisconnected(redis);
-    await redis.run(() => bull.addBulk(jobs.map(({ batchId, data }) => jobOf(batchId, data))));
+    const running = () => redis.run(work);
+    return waits === undefined ? running() : waits.step(`${step} in Redis`, running);
+  }
+  async function addAll(jobs: readonly NewJob[]): Promise<void> {
+    const added = jobs.map(({ batchId, data }) => jobOf(batchId, data));
+    await run('add jobs', () => bull.addBulk(added));
   }
   return {
     bull,
     async add(batchId, data) {
-      refuseWhenDisconnected(redis);
       const { opts } = jobOf(batchId, data);
-      await redis.run(() => bull.add('batch', data, opts));
+      await run('add job', () => bull.add('batch', data, opts));
     },
     addAll,
     async recreateLost(jobs) {
-      refuseWhenDisconnected(redis);
-      const states = await redis.run(() =>
+      const states = await run('read states of jobs', () =>
         Promise.all(jobs.map(({ batchId }) => bull.getJobState(jobIdOf(batchId)))),
       );
       const lost = jobs.filter((_, i) => !FOUND_BY_WORKERS.has(states[i] ?? 'unknown'));
-      await redis.run(() => Promise.all(lost.map(({ batchId }) => bull.remove(jobIdOf(batchId)))));
+      await run('remove jobs', () =>
+        Promise.all(lost.map(({ batchId }) => bull.remove(jobIdOf(batchId)))),
+      );
       await addAll(lost);
       return lost.length;
     },
-    count: async () => {
-      refuseWhenDisconnected(redis);
-      return redis.run(() =>
+    count: () =>
+      run('count jobs', () =>
         bull.getJobCountByTypes('waiting', 'delayed', 'active', 'prioritized'),
-      );
-    },
-    waiting: async () => {
-      refuseWhenDisconnected(redis);
-      return redis.run(() => bull.getJobCountByTypes('waiting', 'prioritized'));
-    },
+      ),
+    waiting: () => run('count jobs', () => bull.getJobCountByTypes('waiting', 'prioritized')),
+    oldestAt: () =>
+      run('read oldest job', async () => {
+        const ids = await Promise.all(OLDEST.map((state) => bull.getRanges([state], 0, 0, true)));
+        // Not the jobs themselves, which may hold payloads.
+        const times = await Promise.all(
+          ids.flat().map((id) => redis.client.hget(bull.toKey(id), 'timestamp')),
+        );
+        const found = times.flatMap((time) => (time === null ? [] : [Number(time)]));
+        return found.length === 0 ? undefined : Math.min(...found);
+      }),
     giveBack: async (jobId, token) => {
-      refuseWhenDisconnected(redis);
-      await redis.run(async () => (await bull.getJob(jobId))?.moveToWait(token));
+      await run('return job', async () => (await bull.getJob(jobId))?.moveToWait(token));
     },
     async close() {
       await bull.close();

@@ -1,5 +1,6 @@
 import type { JobType } from 'bullmq';
 import type { Clock, Logger } from '../component/component.ts';
+import type { Waits } from '../component/waits.ts';
 import type { SealedBatch } from '../model/batch.ts';
 import { itemsOf } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
@@ -46,12 +47,21 @@ export async function openRedisQueue(
   name: string,
   clock: Clock,
   logger: Logger,
+  waits?: Waits,
 ): Promise<RedisQueue> {
-  const jobs = await openJobQueue(redis, name);
+  const jobs = await openJobQueue(redis, name, waits);
   const queue = new BullmqQueue(redis, name, jobs, clock, logger);
   await queue.refresh();
   return queue;
 }
+
+type Counts = {
+  readonly entries: number;
+  readonly leased: number;
+  readonly letters: number;
+  readonly items: number;
+  readonly oldestAt: number | undefined;
+};
 
 class BullmqQueue implements RedisQueue {
   readonly jobs: JobQueue;
@@ -61,7 +71,7 @@ class BullmqQueue implements RedisQueue {
   readonly #logger: Logger;
   readonly #letters: RedisDeadLetters;
   readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
-  #counts = { entries: 0, leased: 0, letters: 0, items: 0 };
+  #counts: Counts = { entries: 0, leased: 0, letters: 0, items: 0, oldestAt: undefined };
   #isClosed = false;
   #cancel = (): void => {};
 
@@ -157,9 +167,9 @@ class BullmqQueue implements RedisQueue {
   }
 
   stats(): QueueSummary {
-    const { entries, leased, letters, items } = this.#counts;
+    const { entries, leased, letters, items, oldestAt } = this.#counts;
     return {
-      branches: [{ branch: this.#name, entries, leased }],
+      branches: [{ branch: this.#name, entries, leased, oldestAt }],
       deadLetters: letters,
       deadLetterItems: items,
     };
@@ -180,12 +190,13 @@ class BullmqQueue implements RedisQueue {
   }
 
   async #count(): Promise<void> {
-    const [entries, leased, sums] = await Promise.all([
+    const [entries, leased, sums, oldestAt] = await Promise.all([
       this.jobs.count(),
       this.#redis.run(() => this.jobs.bull.getActiveCount()),
       this.#letters.sums(),
+      this.jobs.oldestAt(),
     ]);
-    this.#counts = { entries, leased, letters: sums.letters, items: sums.items };
+    this.#counts = { entries, leased, letters: sums.letters, items: sums.items, oldestAt };
   }
 
   async close(): Promise<void> {

@@ -1,4 +1,4 @@
-import type { Batch, Permission, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
+import type { Batch, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
 import type { RequestContext, StoredAnswer } from '../model/request-context.ts';
 import type { Capability, Offer } from './capability.ts';
 
@@ -59,7 +59,7 @@ export type RequestHead = {
   readonly declaredBytes: number | undefined;
 };
 
-/** A request that may send its body. `release` returns what admission reserved; it is called once. */
+/** A request that may send its body, or read. `release` returns what admission reserved; it is called once. */
 export type Admission = { readonly tenant: Tenant; release(): void };
 
 export type IdempotencyClaim =
@@ -82,16 +82,12 @@ export type Pipeline = {
   /** The id of the configuration, e.g. `traces/accept`. */
   readonly id: string;
   /**
-   * Authenticates and checks the permission. Rejects with a `Refusal` (401, 403, 503).
+   * Authenticates for `ingest:write`, then asks every processor that admits. Rejects with a `Refusal`.
    * `fallback` is the tenant of a receiver with a `project` of its own, for a pipeline without `auth`.
    */
-  authenticate(
-    head: RequestHead,
-    permission: Permission,
-    fallback?: Tenant,
-  ): Promise<Tenant> | Tenant;
-  /** Authenticates for `ingest:write`, then asks every processor that admits. Rejects with a `Refusal`. */
   admit(head: RequestHead, fallback?: Tenant): Promise<Admission> | Admission;
+  /** The same for a reading request: authenticates for `traces:read`, then asks every processor that admits reads. */
+  admitRead(head: RequestHead, fallback?: Tenant): Promise<Admission> | Admission;
   /**
    * Runs the processors, seals the batch and passes it to every exporter. Rejects as `Consumer.consume` does.
    * Resolves with the sealed batch, from which the answer is rendered.
@@ -128,6 +124,11 @@ export type RequestProcessor = Component & {
   authenticationFailed?(head: RequestHead): void;
   /** May throw a `Refusal`; the function it returns is called once, when the request is over. */
   admit?(
+    head: RequestHead,
+    tenant: Tenant,
+  ): Promise<(() => void) | undefined> | (() => void) | undefined;
+  /** The same for a reading request, which has no body and is not counted as usage. */
+  admitRead?(
     head: RequestHead,
     tenant: Tenant,
   ): Promise<(() => void) | undefined> | (() => void) | undefined;

@@ -6,6 +6,7 @@ import type {
   ReceiverFactory,
 } from '../component/factory.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
+import type { ServiceSection } from './service-schema.ts';
 
 /** A component of the configuration: its factory, and its settings with all defaults filled in. */
 export type Declared<F> = { readonly id: string; readonly factory: F; readonly config: unknown };
@@ -44,7 +45,7 @@ export type ServiceConfig = {
     };
     /** Number of worker processes; `auto` is one per core. */
     readonly workers: number | 'auto';
-    readonly limits: ServiceLimits;
+    readonly limits: ServiceSection['limits'];
     readonly repeated_requests: {
       readonly enabled: boolean;
       readonly window: number;
@@ -53,13 +54,6 @@ export type ServiceConfig = {
     /** Milliseconds. */
     readonly shutdown_timeout: number;
   };
-};
-
-export type ServiceLimits = {
-  readonly in_flight_bytes: number;
-  readonly client_share: number;
-  readonly client_reserve: number;
-  readonly requests_per_key: number;
 };
 
 /** A problem in a configuration. */

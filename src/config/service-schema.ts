@@ -65,6 +65,31 @@ export const serviceSchema = z.strictObject({
       in_flight_bytes: byteSize('96MiB').describe(
         'Bytes of requests in memory at once, over all receivers of a process. A request beyond it is refused with 503.',
       ),
+      read_bytes: byteSize('128MiB').describe(
+        'Bytes of reading requests in memory at once, beside `in_flight_bytes`; a project gets at most seven eighths. A request beyond it is refused with 503.',
+      ),
+      reads_per_key: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(32)
+        .describe(
+          'Reading requests of a key in progress, from the head of the request until the client has the whole answer. Further ones are refused with 429.',
+        ),
+      concurrent_reads: z
+        .int()
+        .min(1)
+        .max(64)
+        .default(4)
+        .describe(
+          'Reading requests that use a store at once. Others wait, and projects take turns; a project gets at most all but one.',
+        ),
+      page_bytes: byteSize('8MiB').describe(
+        'Bytes of items after which a page of a reading answer ends before its `limit`, with a cursor.',
+      ),
+      page_time: duration('10s').describe(
+        'Time after which a page of a reading answer ends with the items found so far, and with a cursor.',
+      ),
       client_share: z
         .number()
         .gt(0)

@@ -36,6 +36,7 @@ export type PipelineSlot = {
  * A slot as one receiver or connector sees it, with its own counts.
  *
  *   admit(head) ──▶ authenticate ──▶ permission ──▶ every processor that admits
+ *   admitRead(head) ─ the same for `traces:read`, with every processor that admits reads
  *   accept(received batch) ──▶ request steps ──▶ seal ──▶ batch steps ──▶ exporters ──▶ settle
  *   consume(sealed batch) ───────────────────────────────▶ batch steps ──▶ exporters
  *   process(sealed batch) ───────────────────────────────▶ batch steps
@@ -47,15 +48,15 @@ export function createPipeline(
 ): Pipeline {
   return {
     id: slot.id,
-    authenticate: (head, permission, fallback) => {
-      if (slot.gate !== undefined) {
-        return slot.gate.then(() => authenticate(slot.stages, head, permission, fallback));
-      }
-      return authenticate(slot.stages, head, permission, fallback);
-    },
     admit: (head, fallback) => {
       if (slot.gate !== undefined) return slot.gate.then(() => admit(slot, edge, head, fallback));
       return admit(slot, edge, head, fallback);
+    },
+    admitRead: (head, fallback) => {
+      if (slot.gate !== undefined) {
+        return slot.gate.then(() => admitRead(slot.stages, head, fallback));
+      }
+      return admitRead(slot.stages, head, fallback);
     },
     accept: (batch, request) => accept(slot, edge, { batch, request, scanner, settling: [] }),
     consume: (batch) => consume(slot, edge, batch),
@@ -199,19 +200,44 @@ function admit(
   fallback: Tenant | undefined,
 ): Promise<Admission> | Admission {
   try {
-    const tenant = authenticate(slot.stages, head, 'ingest:write', fallback);
-    const admission = isPromise(tenant)
-      ? tenant.then((known) => askAll(slot.stages, edge, head, known))
-      : askAll(slot.stages, edge, head, tenant);
-    if (!isPromise(admission)) return admission;
-    return admission.catch((error: unknown) => {
-      edge.turnedAway(error);
-      throw error;
-    });
+    const admission = admitAs(slot.stages, INGESTION, head, fallback);
+    if (!isPromise(admission)) return inFlight(edge, admission);
+    return admission.then(
+      (known) => inFlight(edge, known),
+      (error: unknown) => {
+        edge.turnedAway(error);
+        throw error;
+      },
+    );
   } catch (error) {
     edge.turnedAway(error);
     throw error;
   }
+}
+
+/** Reading requests carry no items, so the receiver's edge does not count them. */
+function admitRead(
+  stages: PipelineStages,
+  head: RequestHead,
+  fallback: Tenant | undefined,
+): Promise<Admission> | Admission {
+  return admitAs(stages, READING, head, fallback);
+}
+
+/** The permission that a request needs, and the method of the processors that admit it. */
+type Purpose = { readonly permission: Permission; readonly asks: 'admit' | 'admitRead' };
+const INGESTION: Purpose = { permission: 'ingest:write', asks: 'admit' };
+const READING: Purpose = { permission: 'traces:read', asks: 'admitRead' };
+
+function admitAs(
+  stages: PipelineStages,
+  { permission, asks }: Purpose,
+  head: RequestHead,
+  fallback: Tenant | undefined,
+): Promise<Admission> | Admission {
+  const tenant = authenticate(stages, head, permission, fallback);
+  if (!isPromise(tenant)) return askAll(stages, asks, head, tenant);
+  return tenant.then((known) => askAll(stages, asks, head, known));
 }
 
 /** A function that a processor returned from `admit`, to be called when the request is answered. */
@@ -220,7 +246,7 @@ type Release = { readonly edge: ProcessorEdge; readonly call: () => void };
 /** Asks every processor that admits, in order. If one refuses, the admissions of the others are released. */
 function askAll(
   stages: PipelineStages,
-  edge: ReceiverEdge,
+  asks: Purpose['asks'],
   head: RequestHead,
   tenant: Tenant,
 ): Promise<Admission> | Admission {
@@ -228,23 +254,23 @@ function askAll(
   const steps = stages.requestSteps;
   for (let i = 0; i < steps.length; i++) {
     const step = steps[i];
-    if (step?.processor.admit === undefined) continue;
+    if (step?.processor[asks] === undefined) continue;
     try {
-      const call = step.processor.admit(head, tenant);
-      if (isPromise(call)) return askRest(steps.slice(i), edge, head, tenant, releases, call);
+      const call = step.processor[asks](head, tenant);
+      if (isPromise(call)) return askRest(steps.slice(i), asks, head, tenant, releases, call);
       if (call !== undefined) releases.push({ edge: step.edge, call });
     } catch (error) {
       releaseAll(releases);
       throw attributed(tenant, error);
     }
   }
-  return admitted(edge, tenant, releases);
+  return admitted(tenant, releases);
 }
 
 /** `askAll` from the first processor on that has to wait; `pending` is its answer. */
 async function askRest(
   steps: readonly RequestStep[],
-  edge: ReceiverEdge,
+  asks: Purpose['asks'],
   head: RequestHead,
   tenant: Tenant,
   releases: Release[],
@@ -253,7 +279,7 @@ async function askRest(
   let asked: Promise<(() => void) | undefined> | undefined = pending;
   try {
     for (const step of steps) {
-      const call = await (asked ?? step.processor.admit?.(head, tenant));
+      const call = await (asked ?? step.processor[asks]?.(head, tenant));
       asked = undefined;
       if (call !== undefined) releases.push({ edge: step.edge, call });
     }
@@ -261,10 +287,15 @@ async function askRest(
     releaseAll(releases);
     throw attributed(tenant, error);
   }
-  return admitted(edge, tenant, releases);
+  return admitted(tenant, releases);
 }
 
-function admitted(edge: ReceiverEdge, tenant: Tenant, releases: Release[]): Admission {
+function admitted(tenant: Tenant, releases: Release[]): Admission {
+  return { tenant, release: () => releaseAll(releases) };
+}
+
+/** Counts the request on the receiver's edge until its admission is released. */
+function inFlight(edge: ReceiverEdge, { tenant, release }: Admission): Admission {
   edge.inFlight++;
   let isReleased = false;
   return {
@@ -273,7 +304,7 @@ function admitted(edge: ReceiverEdge, tenant: Tenant, releases: Release[]): Admi
       if (isReleased) return;
       isReleased = true;
       edge.inFlight--;
-      releaseAll(releases);
+      release();
     },
   };
 }

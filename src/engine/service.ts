@@ -12,6 +12,7 @@ import { createGrpcListeners, GRPC_LISTENERS } from '../grpc/listener.ts';
 import type { Listeners } from '../http/listener.ts';
 import { createListeners, LISTENERS } from '../http/listener.ts';
 import { createQueues, QUEUE_REGISTRY } from '../queue/registry.ts';
+import { createReads } from '../read/reads.ts';
 import { readRoutes } from '../read/routes.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import { createLogger, withFields } from '../telemetry/logger.ts';
@@ -133,10 +134,11 @@ function createFrame({
   const metrics = createMetrics(clock);
   const health = createHealth(clock);
   const sharesPorts = worker.count > 1;
+  const reads = createReads(limits, metrics);
   const ports: Ports = {
     http: createListeners({
       ...{ logger, clock, metrics, limits, repeats, sharesPorts },
-      common: (shared) => readRoutes({ ...shared, logger }),
+      common: ({ scanner }) => readRoutes({ reads, scanner, logger }),
     }),
     grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
   };
@@ -164,6 +166,7 @@ function createFrame({
     async close() {
       ports.grpc.close();
       await ports.http.close();
+      reads.close();
       await metrics.shutdown();
       ownLogger?.flush();
     },

@@ -31,6 +31,9 @@ export const listenerFields = {
   read_timeout: duration('30m').describe(
     'Longest time for a whole request with its body; then it is answered 408.',
   ),
+  write_timeout: duration('30s').describe(
+    'Longest time in which a client takes no byte of its answer; then its connection is cut.',
+  ),
   ...bodyRateFields,
   max_connections: z
     .int()
@@ -52,6 +55,7 @@ export const projectField = {
 export type ListenerConfig = BodyRateConfig & {
   readonly read_header_timeout: number;
   readonly read_timeout: number;
+  readonly write_timeout: number;
   readonly max_connections: number;
   readonly trusted_proxies: readonly string[];
   readonly tls?: ServerTls | undefined;
@@ -61,6 +65,7 @@ export function listenerSettings(config: ListenerConfig): ListenerSettings {
   return {
     readHeaderTimeout: config.read_header_timeout,
     readTimeout: config.read_timeout,
+    writeTimeout: config.write_timeout,
     bodyRate: bodyRateOf(config),
     maxConnections: config.max_connections,
     trustedProxies: config.trusted_proxies,

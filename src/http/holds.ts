@@ -110,7 +110,8 @@ export function find(holds: readonly Hold[], method: string, path: string): Foun
     hold.active--;
     if (hold.active === 0) hold.onIdle?.();
   };
-  return { handler: route.handler, params, renderRefusal, done };
+  const { handler, oneAtATime = false } = route;
+  return { handler, params, renderRefusal, oneAtATime, done };
 }
 
 type Candidate = {

@@ -283,7 +283,12 @@ function assertSameSettings(
     found.settingsGraph = graph;
     return;
   }
-  for (const name of ['readHeaderTimeout', 'readTimeout', 'maxConnections'] as const) {
+  for (const name of [
+    'readHeaderTimeout',
+    'readTimeout',
+    'writeTimeout',
+    'maxConnections',
+  ] as const) {
     if (found.settings[name] === settings[name]) continue;
     throw new Error(
       `receivers that share ${endpoint} must agree on their settings: ` +

@@ -13,6 +13,8 @@ export type Route = {
   readonly handler: Handler;
   /** Served, but not listed for people: another spelling of a path, or one with a helpful refusal only. */
   readonly hidden?: boolean;
+  /** Of each connection one request at a time is handled; later ones wait until the earlier ones are answered. */
+  readonly oneAtATime?: boolean;
 };
 
 /** The pipeline behind a receiver, and the tenant of requests that the pipeline does not authenticate. */

@@ -7,6 +7,8 @@ import { Refusal } from '../model/errors.ts';
 import { clientAddresses } from '../net/client-address.ts';
 import { tlsGateOf } from '../tls/secured.ts';
 import type { BodyRate } from './body-pace.ts';
+import type { Pending } from './connection-requests.ts';
+import { ConnectionRequests } from './connection-requests.ts';
 import { renderEnvelopeRefusal } from './envelope.ts';
 import type { Answer, Exchange, RenderRefusal } from './exchange.ts';
 import { answer } from './exchange.ts';
@@ -38,6 +40,8 @@ export type ServerLimits = {
   readonly readHeaderTimeout: number;
   /** Milliseconds from the first byte of a request to the end of its body. */
   readonly readTimeout: number;
+  /** Milliseconds in which a client takes no byte of an answer; then its connection is cut. */
+  readonly writeTimeout: number;
   readonly bodyRate: BodyRate;
   /** More connections are closed at once. */
   readonly maxConnections: number;
@@ -47,7 +51,14 @@ export type ServerLimits = {
 
 /** The route of a request, or a `Refusal` in the shape of the nearest route. */
 export type Found =
-  | { handler: Handler; params: Record<string, string>; renderRefusal: RenderRefusal; done(): void }
+  | {
+      handler: Handler;
+      params: Record<string, string>;
+      renderRefusal: RenderRefusal;
+      /** The request waits until the earlier ones of its connection are answered. */
+      oneAtATime: boolean;
+      done(): void;
+    }
   | { refusal: Refusal; renderRefusal: RenderRefusal };
 
 type ServerOptions = {
@@ -60,9 +71,6 @@ type ServerOptions = {
   readonly clock: Clock;
   readonly find: (method: string, path: string) => Found;
 };
-
-/** A request in progress, and its route's way to render a refusal. */
-type Pending = { readonly exchange: Exchange; readonly renderRefusal: RenderRefusal };
 
 const MAX_HEADER_BYTES = 16_384;
 /** Milliseconds; short enough that a time-out is at most a fifth late. */
@@ -84,9 +92,11 @@ export function createHttpServer(options: ServerOptions): HttpServer {
   server.on('request', (request, response) => connections.accept(request, response, false));
   server.on('checkContinue', (request, response) => connections.accept(request, response, true));
   server.on('clientError', (error, socket) => connections.answerDamaged(error, socket as Socket));
+  server.on('timeout', (socket) => connections.checkProgress(socket, server.timeout));
   const limit = (limits: ServerLimits): void => {
     server.headersTimeout = Math.min(limits.readHeaderTimeout, limits.readTimeout);
     server.requestTimeout = limits.readTimeout;
+    server.timeout = limits.writeTimeout;
     server.maxConnections = limits.maxConnections;
     connections.limit(limits);
   };
@@ -118,7 +128,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
 /** The connections of one server, and the requests in progress on each. */
 class Connections {
   readonly #options: ServerOptions;
-  readonly #sockets = new Map<Socket, Set<Pending>>();
+  readonly #sockets = new Map<Socket, ConnectionRequests>();
   #draining = false;
 
   #clientOf = clientAddresses([]);
@@ -139,7 +149,7 @@ class Connections {
   }
 
   track(socket: Socket): void {
-    this.#sockets.set(socket, new Set());
+    this.#sockets.set(socket, new ConnectionRequests(socket));
     socket.once('close', () => this.#sockets.delete(socket));
   }
 
@@ -160,23 +170,40 @@ class Connections {
       bodyRate: this.#bodyRate,
     };
     const { renderRefusal } = found;
-    this.#enter({ exchange, renderRefusal }, 'done' in found ? found.done : undefined);
+    const pending: Pending = { exchange, renderRefusal };
+    const requests = this.#enter(pending, 'done' in found ? found.done : undefined);
+    if (requests === undefined) return;
     const refusal = 'refusal' in found ? found.refusal : improperFraming(request);
     if (refusal !== undefined) {
       if (refusal.status === 400) response.shouldKeepAlive = false;
       answer(exchange, renderRefusal(refusal, head));
-    } else if ('handler' in found) this.#handle(exchange, found.handler, renderRefusal);
+    } else if ('handler' in found) {
+      const handle = (): void => this.#handle(exchange, found.handler, renderRefusal);
+      if (found.oneAtATime) requests.afterEarlier(pending, handle);
+      else handle();
+    }
   }
 
-  #enter(pending: Pending, done: (() => void) | undefined): void {
-    const { request, response } = pending.exchange;
-    const underWay = this.#sockets.get(request.socket);
-    underWay?.add(pending);
-    response.once('close', () => {
-      underWay?.delete(pending);
+  /** The requests of its connection; undefined if the connection is closed. */
+  #enter(pending: Pending, done: (() => void) | undefined): ConnectionRequests | undefined {
+    const { socket } = pending.exchange.request;
+    const requests = this.#sockets.get(socket);
+    if (requests === undefined || socket.destroyed) {
       done?.();
-      if (this.#draining && underWay?.size === 0) request.socket.destroySoon();
+      return undefined;
+    }
+    requests.enter(pending, () => {
+      done?.();
+      if (this.#draining && requests.size === 0) socket.destroySoon();
     });
+    return requests;
+  }
+
+  /** Called after a time without progress on the socket. An idle connection ends, and one whose client does not read. */
+  checkProgress(socket: Socket, again: number): void {
+    const isBusy = (this.#sockets.get(socket)?.size ?? 0) > 0;
+    if (isBusy && socket.writableLength === 0) socket.setTimeout(again);
+    else socket.destroy();
   }
 
   #handle(exchange: Exchange, handler: Handler, renderRefusal: RenderRefusal): void {

@@ -1,10 +1,19 @@
 import type { Backoff } from '../component/backoff.ts';
 import { backoff } from '../component/backoff.ts';
 import type { Clock, Consumer, Logger } from '../component/component.ts';
+import type { Waits } from '../component/waits.ts';
+import { WaitTimeout } from '../component/waits.ts';
 import type { Batch, ItemFailure } from '../model/batch.ts';
 import { PermanentError, RetryableError } from '../model/errors.ts';
 import { hasItems } from '../model/formats.ts';
 import type { DeadLetterReason, DropReason } from './queue.ts';
+
+/** Bounds of deliveries, for a queue whose process ends itself if deliveries come to a standstill. */
+export type DeliveryBounds = {
+  readonly waits: Waits;
+  /** Milliseconds until an attempt is abandoned and retried. */
+  readonly attemptTimeout: number;
+};
 
 export type DeliveryPolicyOptions = {
   readonly clock: Clock;
@@ -16,12 +25,20 @@ export type DeliveryPolicyOptions = {
   readonly maxInterval: number;
   /** From 0 to 1; spreads retries. */
   readonly random?: () => number;
+  /** Without it, an attempt takes as long as its consumer does. */
+  readonly bounds?: DeliveryBounds | undefined;
 };
 
 /** The queue's next step with a batch after an attempt to deliver it. */
 export type DeliveryOutcome =
   | { readonly kind: 'ack' }
-  | { readonly kind: 'retry'; readonly afterMs: number; readonly reason: string }
+  | {
+      readonly kind: 'retry';
+      readonly afterMs: number;
+      readonly reason: string;
+      /** The attempt did not end within its bound. */
+      readonly isTimeout: boolean;
+    }
   | { readonly kind: 'dead_letter'; readonly reason: DeadLetterReason }
   | { readonly kind: 'discard'; readonly reason: DropReason };
 
@@ -69,13 +86,20 @@ export class DeliveryPolicy {
   /** Makes one attempt; never rejects. */
   async attempt(attempt: DeliveryAttempt): Promise<DeliveryOutcome> {
     try {
-      const failures = await deliverBatch(await attempt.process(), attempt.consumer);
+      const failures = await this.#deliver(attempt);
       this.#failuresInRow = 0;
       this.#restUntil = 0;
       return failures.length === 0 ? { kind: 'ack' } : this.#undeliverableItems(attempt, failures);
     } catch (error) {
       return this.#failed(attempt, error);
     }
+  }
+
+  async #deliver({ process, consumer }: DeliveryAttempt): Promise<readonly ItemFailure[]> {
+    const deliver = async () => deliverBatch(await process(), consumer);
+    const { bounds } = this.#options;
+    if (bounds === undefined) return deliver();
+    return bounds.waits.within(`delivery to ${this.#branch}`, bounds.attemptTimeout, deliver);
   }
 
   /** The entry's other items are delivered. A replay of the entry writes their rows again, unchanged. */
@@ -101,7 +125,7 @@ export class DeliveryPolicy {
     const afterMs = Math.max(asked, this.#backoff(failures));
     logger.warn({ ...fields, delayMs: afterMs }, 'Delivery failed; retried after the delay');
     this.#countFailure();
-    return { kind: 'retry', afterMs, reason: message };
+    return { kind: 'retry', afterMs, reason: message, isTimeout: error instanceof WaitTimeout };
   }
 
   #countFailure(): void {

@@ -1,12 +1,17 @@
 import type { Branch, Consumer, Pipeline } from '../component/component.ts';
 import { LruCache } from '../component/lru.ts';
+import { WaitTimeout } from '../component/waits.ts';
 import type { Batch, SealedBatch } from '../model/batch.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { DeliveryOutcome, DeliveryPolicyOptions } from './delivery-policy.ts';
 import { DeliveryPolicy } from './delivery-policy.ts';
 import type { QueueEntry, QueueLeases } from './queue.ts';
 
-type DeliveryOptions = DeliveryPolicyOptions & { readonly queue: QueueLeases };
+type DeliveryOptions = DeliveryPolicyOptions & {
+  readonly queue: QueueLeases;
+  /** Called when entries were leased, and when an attempt ended within its bound and its outcome is in the queue. */
+  readonly onProgress?: () => void;
+};
 
 /** One branch of the queue and the consumer of its batches. */
 export type DeliveryBranch = {
@@ -40,6 +45,10 @@ export type QueueDelivery = {
   resume(): void;
   /** Branches that can take an entry now: neither resting nor at their concurrency. */
   branchesWithRoom(): string[];
+  /** Entries in delivery, over all branches. */
+  inFlight(): number;
+  /** Whether every branch rests after failures, so that no progress is due. */
+  isResting(): boolean;
   /** The listener is called when a branch may have room again. */
   onRoom(listener: () => void): () => void;
   /**
@@ -88,6 +97,8 @@ export function startDelivery(
       for (const loop of loops) loop.resume();
     },
     branchesWithRoom: () => loops.filter(({ hasRoom }) => hasRoom).map(({ name }) => name),
+    inFlight: () => loops.reduce((sum, { inFlight }) => sum + inFlight, 0),
+    isResting: () => loops.every(({ isResting }) => isResting),
     onRoom(listener) {
       roomListeners.add(listener);
       return () => roomListeners.delete(listener);
@@ -138,6 +149,14 @@ class BranchLoop {
     return this.#branch.name;
   }
 
+  get inFlight(): number {
+    return this.#inFlight.size;
+  }
+
+  get isResting(): boolean {
+    return this.#policy.restMs() > 0;
+  }
+
   get hasRoom(): boolean {
     return this.#mayLease && this.#inFlight.size < this.#options.concurrency;
   }
@@ -165,7 +184,7 @@ class BranchLoop {
     const room = this.#options.concurrency - this.#inFlight.size;
     this.#isLeasing = true;
     this.#mayHaveMore = false;
-    this.#options.queue.lease(this.#branch.name, room, LEASE_BYTES).then(
+    this.#lease(room).then(
       (entries) => this.#leased(entries),
       (error: unknown) => {
         this.#isLeasing = false;
@@ -178,8 +197,25 @@ class BranchLoop {
     );
   }
 
+  /** The entries of a lease that was abandoned are delivered when it ends after all: no other process has them. */
+  #lease(room: number): Promise<QueueEntry[]> {
+    const { name } = this.#branch;
+    return this.#step(`lease in ${name}`, async (abandoned) => {
+      const entries = await this.#options.queue.lease(name, room, LEASE_BYTES);
+      if (abandoned?.aborted) for (const entry of entries) void this.begin(entry);
+      return entries;
+    });
+  }
+
+  /** Waits for a step of the queue within its bound, if the options have one. */
+  #step<T>(wait: string, work: (abandoned?: AbortSignal) => Promise<T>): Promise<T> {
+    const { bounds } = this.#options;
+    return bounds === undefined ? work() : bounds.waits.step(wait, work);
+  }
+
   #leased(entries: readonly QueueEntry[]): void {
     this.#isLeasing = false;
+    if (entries.length > 0) this.#options.onProgress?.();
     for (const entry of entries) void this.begin(entry);
     if (entries.length === 0 && this.#inFlight.size === 0) this.#onIdle?.();
     if (entries.length > 0 || this.#mayHaveMore) this.#fill();
@@ -207,10 +243,21 @@ class BranchLoop {
     if (outcome.kind !== 'retry') this.#processing.ended(entry);
     const restMs = outcome.kind === 'retry' ? this.#policy.restMs() : 0;
     if (restMs > 0) this.#rest(restMs);
-    const saved = this.#save(entry, outcome);
+    const saved = this.#saveWithin(entry, outcome);
     // The next group commit of the queue saves an acknowledgement. A retry is already scheduled in memory, and a
     // full disk must not hold up the branch.
     if (outcome.kind === 'dead_letter' || outcome.kind === 'discard') await saved;
+  }
+
+  /** An outcome that takes longer than its bound is saved later: the queue repeats the write. */
+  async #saveWithin(entry: QueueEntry, outcome: DeliveryOutcome): Promise<void> {
+    try {
+      await this.#step(`${outcome.kind} in ${this.#branch.name}`, () => this.#save(entry, outcome));
+    } catch (error) {
+      if (error instanceof WaitTimeout) return;
+      throw error;
+    }
+    if (outcome.kind !== 'retry' || !outcome.isTimeout) this.#options.onProgress?.();
   }
 
   async #save(entry: QueueEntry, outcome: DeliveryOutcome): Promise<void> {

@@ -1,11 +1,34 @@
-import type { Labels, Metrics } from '../component/component.ts';
-import type { DurableQueue, QueueAdmin } from './queue.ts';
+import type { Clock, GaugeReader, Labels, Metrics } from '../component/component.ts';
+import type { DurableQueue, QueueAdmin, QueueSummary } from './queue.ts';
+
+/** Seconds that the oldest entry of the branches has waited; null if they are empty. */
+export function oldestAgeSeconds(
+  branches: readonly Pick<QueueSummary['branches'][number], 'oldestAt'>[],
+  now: number,
+): number | null {
+  const times = branches.flatMap(({ oldestAt }) => oldestAt ?? []);
+  return times.length === 0 ? null : Math.max(0, now - Math.min(...times)) / 1000;
+}
+
+/** Returns a function that removes the gauge. */
+export function oldestAgeGauge(metrics: Metrics, read: GaugeReader): () => void {
+  return metrics.gauge(
+    'tracectl_queue_oldest_age_seconds',
+    'Seconds that the oldest batch of the queue has waited, or 0',
+    read,
+  );
+}
 
 /** The metrics of a durable queue; returns a function that removes the gauges. */
-export function queueGauges(metrics: Metrics, component: Labels, queue: DurableQueue): () => void {
+export function queueGauges(
+  metrics: Metrics,
+  clock: Clock,
+  component: Labels,
+  queue: DurableQueue,
+): () => void {
   const one = (value: number) => [{ value, labels: component }];
   const removers = [
-    summaryGauges(metrics, component, queue),
+    summaryGauges(metrics, clock, component, queue),
     metrics.gauge('tracectl_queue_items', 'Items that wait in the queue', () =>
       queue.stats().branches.map(({ branch, items }) => ({
         value: items,
@@ -28,7 +51,12 @@ export function queueGauges(metrics: Metrics, component: Labels, queue: DurableQ
 }
 
 /** The metrics that every queue has; returns a function that removes the gauges. */
-export function summaryGauges(metrics: Metrics, component: Labels, queue: QueueAdmin): () => void {
+export function summaryGauges(
+  metrics: Metrics,
+  clock: Clock,
+  component: Labels,
+  queue: QueueAdmin,
+): () => void {
   const one = (value: number) => [{ value, labels: component }];
   const dropped = metrics.counter(
     'tracectl_queue_dropped_items_total',
@@ -39,6 +67,12 @@ export function summaryGauges(metrics: Metrics, component: Labels, queue: QueueA
       queue.stats().branches.map(({ branch, entries }) => ({
         value: entries,
         labels: { ...component, branch },
+      })),
+    ),
+    oldestAgeGauge(metrics, () =>
+      queue.stats().branches.map((stats) => ({
+        value: oldestAgeSeconds([stats], clock.now()) ?? 0,
+        labels: { ...component, branch: stats.branch },
       })),
     ),
     metrics.gauge('tracectl_dead_letter_entries', 'Batches in the dead letter', () =>

@@ -1,5 +1,6 @@
 import type { Clock } from '../component/component.ts';
 import type { ComponentHealth } from '../component/health.ts';
+import { oldestAgeSeconds } from './gauges.ts';
 import type { DurableQueue } from './queue.ts';
 
 /** A branch whose oldest entry stays the same for longer than this is stalled. */
@@ -38,7 +39,6 @@ export function queueHealth(
     const now = clock.now();
     const { branches, bytes, maxBytes, deadLetters, quarantined } = queue.stats();
     const stalled = stalledBranches(now);
-    const waiting = branches.flatMap(({ oldestAt }) => (oldestAt === undefined ? [] : [oldestAt]));
     const isFull = bytes >= maxBytes;
     const room = disk?.();
     return {
@@ -52,7 +52,7 @@ export function queueHealth(
         durability,
         queued_entries: branches.reduce((sum, { entries }) => sum + entries, 0),
         queued_items: branches.reduce((sum, { items }) => sum + items, 0),
-        oldest_age_ms: waiting.length === 0 ? null : Math.max(0, now - Math.min(...waiting)),
+        oldest_age_seconds: oldestAgeSeconds(branches, now),
         bytes,
         max_bytes: maxBytes,
         dead_letters: deadLetters,

@@ -137,13 +137,13 @@ type BranchSummary = {
   /** Waiting or leased. */
   readonly entries: number;
   readonly leased: number;
+  /** Milliseconds since the epoch of the oldest entry's receipt; undefined if the branch is empty. */
+  readonly oldestAt: number | undefined;
 };
 
 type BranchStats = BranchSummary & {
   /** Waiting or leased. */
   readonly items: number;
-  /** Milliseconds since the epoch of the oldest entry's receipt; undefined if the branch is empty. */
-  readonly oldestAt: number | undefined;
 };
 
 export type QueueOptions = {

@@ -20,6 +20,8 @@ export type SharedQueue = DurableQueue & {
   ): Promise<ReadonlyMap<string, QueueEntry>>;
   /** Sorted ids, greater than `after`, of batches that have waited for `ms` by the clock of the store. */
   waitingFor(ms: number, limit: number, after?: string): Promise<readonly string[]>;
+  /** When the oldest batch in the queue `from` was received, in milliseconds since the epoch; undefined if it is empty. */
+  oldestIn(from: string): Promise<number | undefined>;
 };
 
 export type SharedQueueStorage = {

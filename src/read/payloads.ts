@@ -1,5 +1,4 @@
 import { LruCache } from '../component/lru.ts';
-import type { ByteReservation } from '../http/admission.ts';
 import type { Scanner } from '../http/scan-pool.ts';
 import type { SealedBatch } from '../model/batch.ts';
 import {
@@ -14,6 +13,7 @@ import type { Payload, PayloadField } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
 import type { PayloadTexts } from '../store/observation-json.ts';
 import type { StoredObservation, TraceStore } from '../store/store.ts';
+import type { ReadReservation } from './budget.ts';
 
 /** Inflated bytes of batches that one reading request caches. */
 const KEPT_BYTES = 16 * 1_048_576;
@@ -32,7 +32,7 @@ export function readPayloads(
   traces: TraceStore,
   projectId: string,
   scanner: Scanner,
-  reservation: ByteReservation,
+  reservation: ReadReservation,
 ): PayloadReader {
   /** Small batches in it have an index. */
   const kept = new LruCache<string, SealedBatch>({
@@ -40,6 +40,8 @@ export function readPayloads(
     maxWeight: KEPT_BYTES,
     weightOf: sizeOf,
   });
+
+  let reserved = 0;
 
   async function batch(id: string): Promise<SealedBatch | undefined> {
     const found = kept.get(id);
@@ -56,8 +58,10 @@ export function readPayloads(
   async function makeRoom(loaded: SealedBatch): Promise<void> {
     const size = loaded.body.length + inflatedSizeHint(loaded.body, loaded.encoding);
     kept.makeRoom(size);
-    const missing = kept.weight + size - reservation.held;
-    if (missing > 0) reservation.grow(missing);
+    const missing = kept.weight + size - reserved;
+    if (missing <= 0) return;
+    reservation.grow(missing);
+    reserved += missing;
   }
 
   /** Large batches are inflated, scanned and cut in a thread. */

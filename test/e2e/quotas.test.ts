@@ -163,7 +163,7 @@ t.test('health reports durability, backlog and free disk space', async (t) => {
     (details) => details.queued_entries === 0,
     'an empty queue',
   );
-  t.match(queue, { durability: 'synced to disk before the answer', oldest_age_ms: null });
+  t.match(queue, { durability: 'synced to disk before the answer', oldest_age_seconds: null });
   const store = await healthOf(daemon, 'sqlite');
   t.ok(Number(store.disk_free_bytes) > 0);
   t.equal(store.disk_min_free_bytes, 64 * 1024 * 1024);

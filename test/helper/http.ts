@@ -3,6 +3,8 @@ import type { Clock } from '../../src/component/component.ts';
 import type { Listener, Listeners } from '../../src/http/listener.ts';
 import { createListeners } from '../../src/http/listener.ts';
 import type { ServerLimits } from '../../src/http/server.ts';
+import type { ReadLimits, Reads } from '../../src/read/reads.ts';
+import { createReads } from '../../src/read/reads.ts';
 import { readRoutes } from '../../src/read/routes.ts';
 import type { RecordingLogger, RecordingMetrics } from './settings.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
@@ -10,12 +12,22 @@ import { recordingLogger, recordingMetrics } from './settings.ts';
 export const USUAL_LIMITS: ServerLimits = {
   readHeaderTimeout: 10_000,
   readTimeout: 60_000,
+  writeTimeout: 30_000,
   bodyRate: { bytesPerSecond: 16_384, period: 5_000 },
   maxConnections: 100,
 };
 
+export const READ_LIMITS: ReadLimits = {
+  read_bytes: 128 * 1_048_576,
+  reads_per_key: 32,
+  concurrent_reads: 4,
+  page_bytes: 8 * 1_048_576,
+  page_time: 10_000,
+};
+
 /** Listeners as the engine makes them, and what they log and count. */
 export type TestListeners = Listeners & {
+  readonly reads: Reads;
   readonly logger: RecordingLogger;
   readonly metrics: RecordingMetrics;
 };
@@ -23,9 +35,11 @@ export type TestListeners = Listeners & {
 export function testListeners(
   inFlightBytes = 128 * 1_048_576,
   clock: Clock = systemClock,
+  readLimits: Partial<ReadLimits> = {},
 ): TestListeners {
   const logger = recordingLogger();
   const metrics = recordingMetrics();
+  const reads = createReads({ ...READ_LIMITS, ...readLimits }, metrics);
   const limits = {
     in_flight_bytes: inFlightBytes,
     client_share: 0.25,
@@ -35,8 +49,9 @@ export function testListeners(
   return {
     ...createListeners({
       ...{ logger, metrics, clock, limits },
-      common: (shared) => readRoutes({ ...shared, logger }),
+      common: ({ scanner }) => readRoutes({ reads, scanner, logger }),
     }),
+    reads,
     logger,
     metrics,
   };

@@ -9,6 +9,8 @@ import { findOffer, offer } from '../../src/component/capability.ts';
 import { systemClock } from '../../src/component/clock.ts';
 import type { Branch, Exporter, Extension, Host, Receiver } from '../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../src/component/health.ts';
+import type { EndReason } from '../../src/component/process-end.ts';
+import { PROCESS_END } from '../../src/component/process-end.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../src/queue/registry.ts';
 import type { SharedQueueStorage } from '../../src/queue/shared-queue.ts';
 import { SHARED_QUEUES } from '../../src/queue/shared-queue.ts';
@@ -27,7 +29,13 @@ export async function processOn(
 ) {
   const health = createHealth(systemClock);
   const queues = createQueues();
-  const services = [offer(HEALTH_REGISTRY, health), offer(QUEUE_REGISTRY, queues)];
+  /** The reasons for which components ended the process. */
+  const ended: EndReason[] = [];
+  const services = [
+    offer(HEALTH_REGISTRY, health),
+    offer(QUEUE_REGISTRY, queues),
+    offer(PROCESS_END, { end: (reason) => void ended.push(reason) }),
+  ];
   const bare = testSettings('extension', 'redis', {
     clock: systemClock,
     host: fakeHost({ services }),
@@ -50,6 +58,7 @@ export async function processOn(
     health,
     queues,
     redis,
+    ended,
     async gateway(more: Record<string, unknown> = {}) {
       const settings = testSettings('exporter', 'bullmq', { clock: systemClock, host });
       const config = exporterConfig.parse({

@@ -22,6 +22,7 @@ import {
   defineReceiver,
 } from '../../src/component/factory.ts';
 import type { Declared, PipelineConfig, ServiceConfig } from '../../src/config/config.ts';
+import { READ_LIMITS } from './http.ts';
 
 /** Components for tests of the engine: they note what happens to them in `events`. */
 export type FakeParts = {
@@ -224,6 +225,7 @@ export function serviceConfig(
         client_share: 0.25,
         client_reserve: 0.125,
         requests_per_key: 1024,
+        ...READ_LIMITS,
       },
       repeated_requests: { enabled: true, window: 600_000, max_entries: 1_000_000 },
       shutdown_timeout: shutdownTimeout,

@@ -74,8 +74,9 @@ export function sinkPipeline(
   ];
   return {
     id: more.id ?? 'traces',
-    authenticate: more.authenticate ?? ((_head, _permission, fallback) => fallback ?? tenant),
     admit: more.admit ?? ((_head, fallback) => ({ tenant: fallback ?? tenant, release() {} })),
+    admitRead:
+      more.admitRead ?? ((_head, fallback) => ({ tenant: fallback ?? tenant, release() {} })),
     process: more.process ?? ((batch) => Promise.resolve(batch)),
     accept: more.accept ?? acceptInto(sink),
     consume: more.consume ?? ((batch) => sink.consume(batch)),

@@ -262,6 +262,11 @@ export class PostgresQueue implements SharedQueue {
     return waiting.map(({ batch_id }) => batch_id);
   }
 
+  async oldestIn(from: string): Promise<number | undefined> {
+    const found = await row<{ oldest: number }>(this.#parts.database, sql.OLDEST, [from]);
+    return found?.oldest;
+  }
+
   /**
    * Notes the leases and reads their batches. Entries whose body is missing end here. If reading fails or was
    * abandoned, all leases are released: no caller works on them.

@@ -74,6 +74,14 @@ export const WAITING = `
     AND coalesce(entered_at, received_at) <= ${DATABASE_NOW} - $2::bigint
   ORDER BY batch_id LIMIT $3`;
 
+/** $1 queue. Ids of batches grow with the time of their receipt. */
+export const OLDEST = `
+  SELECT first.received_at AS oldest
+  FROM queue_branches b CROSS JOIN LATERAL (
+    SELECT received_at FROM queue_entries e WHERE e.branch = b.id ORDER BY e.batch_id LIMIT 1
+  ) first
+  WHERE b.queue = $1 ORDER BY oldest LIMIT 1`;
+
 /** $1 branch, $2 batch ids, $3 all branches of the queue. */
 export type EndedRow = {
   readonly batch_id: string;

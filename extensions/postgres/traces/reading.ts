@@ -3,12 +3,22 @@ import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../../src/model/obse
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
-import type { Key } from '../../../src/store/rows/observation-row.ts';
+import {
+  listedColumn,
+  listedRow,
+  listedTraceRow,
+  rowBytes,
+} from '../../../src/store/rows/listed.ts';
+import type { Key, ObservationRow } from '../../../src/store/rows/observation-row.ts';
 import { payloadMarks } from '../../../src/store/rows/observation-row.ts';
+import type { FoundRows } from '../../../src/store/rows/page.ts';
+import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, NO_START, placeOfRow } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf } from '../../../src/store/rows/stored.ts';
+import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
+import { isSearch, SEARCHED_TRACES } from '../../../src/store/rows/trace-page.ts';
 import type { StoredObservation, TraceFilter } from '../../../src/store/store.ts';
 import type { BatchRow } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
@@ -22,9 +32,12 @@ import { bytesOfKey, escapeText, keyOfBytes, textOrNull } from './text.ts';
 /** `since`: milliseconds since the epoch. */
 export type ScopeValues = readonly [project: string, since: number];
 
-const TRACE_CELLS =
-  't.n, t.key, t.long_id, t.at_ms, t.at_ns, t.name, t.status, t.start_ms, t.start_ns, t.end_ms, ' +
-  't.end_ns, t.observations, t.model_usage, t.other_usage';
+const TRACE_CELLS = [
+  ...['n', 'key', 'long_id', 'at_ms', 'at_ns', 'name', 'status', 'start_ms', 'start_ns', 'end_ms'],
+  ...['end_ns', 'observations', 'model_usage', 'other_usage'],
+]
+  .map((column) => listedColumn('t', column))
+  .join(', ');
 
 type ListedTrace = Pick<
   TraceTableRow,
@@ -32,25 +45,26 @@ type ListedTrace = Pick<
   | ('observations' | 'model_usage' | 'other_usage')
 > & { readonly key: Buffer; readonly long_id: string | null };
 
-/** Newest first. Only the given conditions are in the statement, so that the index by time provides the order. */
+/** The conditions of a statement, and the values of its parameters. */
+type Conditions = { readonly where: string[]; readonly values: unknown[] };
+
+const NEWEST_FIRST = 'ORDER BY t.at_ms DESC, t.at_ns DESC, t.n DESC';
+
+/** One step: newest first. A search looks at `SEARCHED_TRACES` and finds those that match. */
 export async function findTraces(
   client: PostgresClient,
   scope: ScopeValues,
   filter: TraceFilter,
   before: Place | null,
-  limit: number,
-): Promise<TraceRow[]> {
-  const values: unknown[] = [...scope];
-  const where = ['t.project = $1', 't.updated_at >= $2'];
+): Promise<TraceStep> {
+  const end = isSearch(filter) ? await endOfStep(client, scope, filter, before) : null;
+  const { where, values } = rangeOf(scope, filter, before);
   const given = (value: unknown): string => `$${values.push(value)}`;
-  const place = (of: readonly number[]): string =>
-    `(${of.map((part) => `${given(part)}::bigint`).join(', ')})`;
-  const { from, to, status, kind, name, query } = filter;
-  if (before !== null) {
-    where.push(`(t.at_ms, t.at_ns, t.n) < ${place([before.ms, before.ns, before.n])}`);
+  where.push(`t.updated_at >= ${given(scope[1])}`);
+  if (end !== null) {
+    where.push(`(t.at_ms, t.at_ns, t.n) >= ${placeIn(values, [end.ms, end.ns, end.n])}`);
   }
-  if (from !== undefined) where.push(`(t.at_ms, t.at_ns) >= ${place([from.ms, from.ns])}`);
-  if (to !== undefined) where.push(`(t.at_ms, t.at_ns) < ${place([to.ms, to.ns])}`);
+  const { status, kind, name, query, limit } = filter;
   if (status !== undefined) where.push(`t.status = ${given(OBSERVATION_STATUSES.indexOf(status))}`);
   if (name !== undefined) where.push(`t.name = ${given(escapeText(name))}`);
   if (kind !== undefined) {
@@ -64,13 +78,49 @@ export async function findTraces(
       anyObservation(`(o.name ILIKE ${text} OR o.model ILIKE ${text} OR o.custom ILIKE ${json})`),
     );
   }
+  // Only the given conditions are in the statement, so that the index by time provides the order.
   const found = await rows<ListedTrace>(
     client,
     `SELECT ${TRACE_CELLS} FROM traces t WHERE ${where.join(' AND ')}
-     ORDER BY t.at_ms DESC, t.at_ns DESC, t.n DESC LIMIT ${given(limit)}`,
+     ${NEWEST_FIRST} LIMIT ${given(limit + 1)}`,
     values,
   );
-  return found.map(traceRowOf);
+  return { ...takeRows(found.map(traceRowOf), limit, rowBytes), end };
+}
+
+/** The part of the index by time that the filter is about. */
+function rangeOf([project]: ScopeValues, filter: TraceFilter, before: Place | null): Conditions {
+  const values: unknown[] = [project];
+  const where = ['t.project = $1'];
+  const { from, to } = filter;
+  if (before !== null) {
+    where.push(`(t.at_ms, t.at_ns, t.n) < ${placeIn(values, [before.ms, before.ns, before.n])}`);
+  }
+  if (from !== undefined)
+    where.push(`(t.at_ms, t.at_ns) >= ${placeIn(values, [from.ms, from.ns])}`);
+  if (to !== undefined) where.push(`(t.at_ms, t.at_ns) < ${placeIn(values, [to.ms, to.ns])}`);
+  return { where, values };
+}
+
+function placeIn(values: unknown[], parts: readonly number[]): string {
+  return `(${parts.map((part) => `$${values.push(part)}::bigint`).join(', ')})`;
+}
+
+/** The place of the last trace that one step of a search looks at; null if the range has fewer. */
+async function endOfStep(
+  client: PostgresClient,
+  scope: ScopeValues,
+  filter: TraceFilter,
+  before: Place | null,
+): Promise<Place | null> {
+  const { where, values } = rangeOf(scope, filter, before);
+  const last = await row<Pick<TraceTableRow, 'at_ms' | 'at_ns' | 'n'>>(
+    client,
+    `SELECT t.at_ms, t.at_ns, t.n FROM traces t WHERE ${where.join(' AND ')}
+     ${NEWEST_FIRST} LIMIT 1 OFFSET ${SEARCHED_TRACES - 1}`,
+    values,
+  );
+  return last === undefined ? null : { ms: last.at_ms, ns: last.at_ns, n: last.n };
 }
 
 function anyObservation(condition: string): string {
@@ -97,7 +147,7 @@ export async function findTrace(
 }
 
 function traceRowOf(trace: ListedTrace): TraceRow {
-  return [
+  return listedTraceRow([
     trace.n,
     trace.at_ms,
     trace.at_ns,
@@ -112,12 +162,13 @@ function traceRowOf(trace: ListedTrace): TraceRow {
     trace.observations,
     textOrNull(trace.model_usage),
     textOrNull(trace.other_usage),
-  ];
+  ]);
 }
 
 const PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
-const OBSERVATIONS = `
-  SELECT ${OBSERVATION_COLUMNS.map(({ name }) => `o.${name}`).join(', ')},
+const OBSERVATIONS = `SELECT ${OBSERVATION_COLUMNS.map(({ name }) => `o.${name}`).join(', ')},`;
+const LISTED_OBSERVATIONS = `SELECT ${OBSERVATION_COLUMNS.map(({ name }) => listedColumn('o', name)).join(', ')},`;
+const OF_TRACE = `
     t.key AS trace_key, t.long_id AS trace_long_id
   FROM observations o JOIN traces t ON t.n = o.trace
   WHERE t.project = $1 AND t.updated_at >= $2`;
@@ -127,7 +178,12 @@ type ReadObservation = ObservationTableRow & {
   readonly trace_long_id: string | null;
 };
 
-export type FoundObservation = { readonly place: Place; readonly observation: StoredObservation };
+export type FoundObservation = {
+  readonly place: Place;
+  readonly observation: StoredObservation;
+  /** About the bytes of the row in memory. */
+  readonly bytes: number;
+};
 
 export async function findObservations(
   client: PostgresClient,
@@ -135,15 +191,16 @@ export async function findObservations(
   traceKey: Key,
   after: Place | null,
   limit: number,
-): Promise<FoundObservation[]> {
+): Promise<FoundRows<FoundObservation>> {
   const { ms, ns, n } = after ?? FIRST_PLACE;
   const found = await rows<ReadObservation>(
     client,
-    `${OBSERVATIONS} AND t.key = $3 AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
+    `${LISTED_OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
      ORDER BY ${PLACE} LIMIT $7`,
-    [...scope, bytesOfKey(traceKey), ms, ns, n, limit],
+    [...scope, bytesOfKey(traceKey), ms, ns, n, limit + 1],
   );
-  return found.map((observation) => foundIn(scope, observation));
+  const listed = found.map((observation) => foundIn(scope, observation, listedRow));
+  return takeRows(listed, limit, ({ bytes }) => bytes);
 }
 
 export async function findInTrace(
@@ -154,7 +211,7 @@ export async function findInTrace(
 ): Promise<StoredObservation | undefined> {
   const found = await row<ReadObservation>(
     client,
-    `${OBSERVATIONS} AND t.key = $3 AND o.key = $4`,
+    `${OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND o.key = $4`,
     [...scope, bytesOfKey(traceKey), bytesOfKey(key)],
   );
   return found && foundIn(scope, found).observation;
@@ -167,19 +224,25 @@ export async function findAnywhere(
 ): Promise<StoredObservation | undefined> {
   const found = await row<ReadObservation>(
     client,
-    `${OBSERVATIONS} AND o.project = $1 AND o.key = $3 AND substr(o.key, 1, 1) <> '\\x3a'::bytea
+    `${OBSERVATIONS} ${OF_TRACE} AND o.project = $1 AND o.key = $3 AND substr(o.key, 1, 1) <> '\\x3a'::bytea
      ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`,
     [...scope, bytesOfKey(key)],
   );
   return found && foundIn(scope, found).observation;
 }
 
-function foundIn([project]: ScopeValues, found: ReadObservation): FoundObservation {
+function foundIn(
+  [project]: ScopeValues,
+  found: ReadObservation,
+  shown = (row: ObservationRow): ObservationRow => row,
+): FoundObservation {
   const entry = entryOf(found);
+  const row = shown(entry.row);
   const trace = idOfTrace(keyOfBytes(found.trace_key), textOrNull(found.trace_long_id));
   return {
-    place: placeOfRow(entry.n, entry.row),
-    observation: observationOf(project, trace, entry.row, entry.state, payloadRefsOf(entry)),
+    place: placeOfRow(entry.n, row),
+    observation: observationOf(project, trace, row, entry.state, payloadRefsOf(entry)),
+    bytes: rowBytes(row),
   };
 }
 

@@ -1,6 +1,7 @@
 import { batchOf } from '../../../src/queue/record.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
-import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
+import { pageOfRows } from '../../../src/store/rows/page.ts';
+import { placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import type {
@@ -51,8 +52,7 @@ async function listTraces(
   filter: TraceFilter,
 ): Promise<Page<StoredTrace>> {
   const before = placeOfCursor(filter.cursor);
-  const rows = await queries.findTraces(reading, scope, filter, before, filter.limit + 1);
-  return tracePage(rows, filter.limit);
+  return tracePage(await queries.findTraces(reading, scope, filter, before));
 }
 
 async function listObservations(
@@ -63,14 +63,12 @@ async function listObservations(
 ): Promise<Page<StoredObservation>> {
   const after = placeOfCursor(page.cursor);
   const key = keyOfId(traceId);
-  const found = await queries.findObservations(reading, scope, key, after, page.limit + 1);
-  const items = found.slice(0, page.limit);
-  const last = items.at(-1);
-  const more = found.length > page.limit && last !== undefined;
-  return {
-    items: items.map(({ observation }) => observation),
-    nextCursor: more ? cursorOf(last.place) : null,
-  };
+  const found = await queries.findObservations(reading, scope, key, after, page.limit);
+  return pageOfRows(
+    found,
+    ({ place }) => place,
+    ({ observation }) => observation,
+  );
 }
 
 async function getObservation(

@@ -5,22 +5,38 @@ import type { BatchRecord } from '../../../src/queue/record.ts';
 import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
 import { cell, tuples } from '../../../src/sqlite/rows.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
+import {
+  listedColumn,
+  listedRow,
+  listedTraceRow,
+  rowBytes,
+} from '../../../src/store/rows/listed.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { payloadMarks } from '../../../src/store/rows/observation-row.ts';
+import type { FoundRows } from '../../../src/store/rows/page.ts';
+import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, NO_START } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
+import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
+import { SEARCHED_TRACES } from '../../../src/store/rows/trace-page.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
 
 /** The columns of a `TraceRow`, in its order. */
-const TRACE_COLUMNS = `t.n, t.at_ms, t.at_ns, t.key, t.long_id, t.name, t.status, t.start_ms, t.start_ns,
-  t.end_ms, t.end_ns, t.observations, t.model_usage, t.other_usage`;
+const TRACE_COLUMNS = [
+  ...['n', 'at_ms', 'at_ns', 'key', 'long_id', 'name', 'status', 'start_ms', 'start_ns', 'end_ms'],
+  ...['end_ns', 'observations', 'model_usage', 'other_usage'],
+]
+  .map((column) => listedColumn('t', column))
+  .join(', ');
 
 /** The traces that a read sees: of one project, with an event since a time in milliseconds since the epoch. */
 export type TraceScope = { readonly project: string; readonly since: number };
 
 export type TraceQuery = {
+  /** The index by time does not find the traces: the step looks at `SEARCHED_TRACES`. */
+  readonly isSearch: boolean;
   readonly limit: number;
   readonly before: Place | null;
   readonly from: Instant | null;
@@ -42,9 +58,12 @@ export type StoredRow = {
 
 export function traceReadOperations(db: DatabaseSync) {
   return {
-    'traces.list': (scope: TraceScope, query: TraceQuery): TraceRow[] => {
-      const { sql, values } = listing(scope, query);
-      return tuples<TraceRow>(db, sql).all(...values);
+    'traces.list': (scope: TraceScope, query: TraceQuery): TraceStep => {
+      const range = rangeOf(scope, query);
+      const end = query.isSearch ? endOfStep(db, range) : null;
+      const { sql, values } = listing(scope, query, range, end);
+      const found = tuples<TraceRow>(db, sql).iterate(...values);
+      return { ...takeRows(listedTraces(found), query.limit, rowBytes), end };
     },
     ...oneTraceOperations(db),
     ...observationOperations(db),
@@ -52,21 +71,60 @@ export function traceReadOperations(db: DatabaseSync) {
   };
 }
 
-/** Newest first. The statement has only the requested conditions, so that the index by time gives the order. */
-function listing(
-  { project, since }: TraceScope,
-  query: TraceQuery,
-): { sql: string; values: SQLInputValue[] } {
-  const where = ['t.project = ?', 't.updated_at >= ?'];
-  const values: SQLInputValue[] = [project, since];
+function listedOrNull(found: TraceRow | undefined): TraceRow | null {
+  return found === undefined ? null : listedTraceRow(found);
+}
+
+function* listedTraces(found: Iterable<TraceRow>): Generator<TraceRow> {
+  for (const row of found) yield listedTraceRow(row);
+}
+
+/** Conditions of a statement, and their values. */
+type Conditions = { readonly where: readonly string[]; readonly values: readonly SQLInputValue[] };
+
+/** The part of the index by time that the query is about. */
+function rangeOf({ project }: TraceScope, { before, from, to }: TraceQuery): Conditions {
+  const where = ['t.project = ?'];
+  const values: SQLInputValue[] = [project];
   const add = (condition: string, ...more: SQLInputValue[]): void => {
     where.push(condition);
     values.push(...more);
   };
-  const { before, from, to, status, kind, name, limit } = query;
   if (before !== null) add('(t.at_ms, t.at_ns, t.n) < (?, ?, ?)', before.ms, before.ns, before.n);
   if (from !== null) add('(t.at_ms, t.at_ns) >= (?, ?)', from.ms, from.ns);
   if (to !== null) add('(t.at_ms, t.at_ns) < (?, ?)', to.ms, to.ns);
+  return { where, values };
+}
+
+const NEWEST_FIRST = 'ORDER BY t.at_ms DESC, t.at_ns DESC, t.n DESC';
+
+/** The place of the last trace that one step of a search looks at; null if the range has fewer. */
+function endOfStep(db: DatabaseSync, { where, values }: Conditions): Place | null {
+  const last = tuples<[ms: number, ns: number, n: number]>(
+    db,
+    `SELECT t.at_ms, t.at_ns, t.n FROM traces t INDEXED BY traces_by_time
+     WHERE ${where.join(' AND ')} ${NEWEST_FIRST} LIMIT 1 OFFSET ${SEARCHED_TRACES - 1}`,
+  ).get(...values);
+  if (last === undefined) return null;
+  const [ms, ns, n] = last;
+  return { ms, ns, n };
+}
+
+/** Newest first. The statement has only the requested conditions, so that the index by time gives the order. */
+function listing(
+  { since }: TraceScope,
+  query: TraceQuery,
+  range: Conditions,
+  end: Place | null,
+): { sql: string; values: SQLInputValue[] } {
+  const where = [...range.where, 't.updated_at >= ?'];
+  const values: SQLInputValue[] = [...range.values, since];
+  const add = (condition: string, ...more: SQLInputValue[]): void => {
+    where.push(condition);
+    values.push(...more);
+  };
+  const { status, kind, name, limit } = query;
+  if (end !== null) add('(t.at_ms, t.at_ns, t.n) >= (?, ?, ?)', end.ms, end.ns, end.n);
   if (status !== null) add('t.status = ?', status);
   if (name !== null) add('t.name = ?', name);
   if (kind !== null) {
@@ -84,10 +142,10 @@ function listing(
       inJson,
     );
   }
-  values.push(limit);
+  values.push(limit + 1);
   return {
     sql: `SELECT ${TRACE_COLUMNS} FROM traces t INDEXED BY traces_by_time WHERE ${where.join(' AND ')}
-      ORDER BY t.at_ms DESC, t.at_ns DESC, t.n DESC LIMIT ?`,
+      ${NEWEST_FIRST} LIMIT ?`,
     values,
   };
 }
@@ -99,8 +157,9 @@ function escapeLike(text: string): string {
 /** An observation with the id of its trace. */
 type FoundCells = [traceKey: Key, traceLongId: string | null, ...cells: ObservationCells];
 
-const SELECT_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => `o.${column}`).join(', ')}
-  FROM observations o JOIN traces t ON t.n = o.trace`;
+const JOINED = 'FROM observations o JOIN traces t ON t.n = o.trace';
+const SELECT_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => `o.${column}`).join(', ')} ${JOINED}`;
+const LIST_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => listedColumn('o', column)).join(', ')} ${JOINED}`;
 
 function oneTraceOperations(db: DatabaseSync) {
   const trace = tuples<TraceRow>(
@@ -110,23 +169,30 @@ function oneTraceOperations(db: DatabaseSync) {
   );
   const page = tuples<FoundCells>(
     db,
-    `${SELECT_OBSERVATIONS}
+    `${LIST_OBSERVATIONS}
      WHERE t.project = ?1 AND t.updated_at >= ?2 AND t.key = ?3
        AND (coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n) > (?4, ?5, ?6)
      ORDER BY coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n LIMIT ?7`,
   );
   const stored = storedRow(db);
+  function* listed(found: Iterable<FoundCells>): Generator<StoredRow> {
+    for (const cells of found) {
+      const each = stored(cells);
+      yield { ...each, row: listedRow(each.row) };
+    }
+  }
   return {
     'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
-      trace.get(project, since, key) ?? null,
+      listedOrNull(trace.get(project, since, key)),
     'traces.observations': (
       { project, since }: TraceScope,
       key: Key,
       after: Place | null,
       limit: number,
-    ): StoredRow[] => {
+    ): FoundRows<StoredRow> => {
       const { ms, ns, n } = after ?? FIRST_PLACE;
-      return page.all(project, since, key, ms, ns, n, limit).map(stored);
+      const found = page.iterate(project, since, key, ms, ns, n, limit + 1);
+      return takeRows(listed(found), limit, ({ row }) => rowBytes(row));
     },
   };
 }

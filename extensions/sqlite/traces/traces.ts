@@ -9,9 +9,10 @@ import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
-import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
+import { pageOfRows } from '../../../src/store/rows/page.ts';
+import { placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
-import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
+import { isSearch, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import type {
   Page,
   StoredObservation,
@@ -124,7 +125,8 @@ async function listTraces(
 ): Promise<Page<StoredTrace>> {
   const { limit, cursor, from, to, status, kind, name, query } = filter;
   const asked: TraceQuery = {
-    limit: limit + 1,
+    isSearch: isSearch(filter),
+    limit,
     before: placeOfCursor(cursor),
     from: from ?? null,
     to: to ?? null,
@@ -133,7 +135,7 @@ async function listTraces(
     name: name ?? null,
     query: query === undefined || query === '' ? null : query,
   };
-  return tracePage(await database.search('traces.list', [scope, asked]), limit);
+  return tracePage(await database.search('traces.list', [scope, asked]));
 }
 
 async function listObservations(
@@ -147,15 +149,13 @@ async function listObservations(
     scope,
     keyOfId(traceId),
     after,
-    limit + 1,
+    limit,
   ]);
-  const shown = found.slice(0, limit);
-  const last = shown.at(-1);
-  const hasMore = found.length > limit && last !== undefined;
-  return {
-    items: shown.map((stored) => storedOf(scope, stored)),
-    nextCursor: hasMore ? cursorOf(placeOfRow(last.n, last.row)) : null,
-  };
+  return pageOfRows(
+    found,
+    ({ n, row }) => placeOfRow(n, row),
+    (stored) => storedOf(scope, stored),
+  );
 }
 
 async function getObservation(

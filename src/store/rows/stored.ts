@@ -40,6 +40,9 @@ export type TraceRow = readonly [
   modelUsage: string | null,
   otherUsage: string | null,
 ];
+/** Indexes of the cells of a `TraceRow` that clients fill. */
+export const TRACE = { NAME: 5, MODEL_USAGE: 12, OTHER_USAGE: 13 } as const;
+
 /** The event of each payload field, in the order of the fields; null if no event has the field. */
 export type PayloadRefs = readonly (EventRef | null)[];
 

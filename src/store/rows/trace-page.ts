@@ -1,16 +1,22 @@
-import type { Page, StoredTrace } from '../store.ts';
-import { cursorOf } from './place.ts';
+import type { Page, StoredTrace, TraceFilter } from '../store.ts';
+import type { FoundRows } from './page.ts';
+import { pageOfRows } from './page.ts';
+import type { Place } from './place.ts';
 import { type TraceRow, traceOf } from './stored.ts';
 
-/** A page of `limit` traces; `rows` has one more if there is a next page. */
-export function tracePage(rows: readonly TraceRow[], limit: number): Page<StoredTrace> {
-  const items = rows.slice(0, limit);
-  const last = items.at(-1);
-  if (last === undefined || rows.length <= limit) {
-    return { items: items.map(traceOf), nextCursor: null };
-  }
-  const [n, ms, ns] = last;
-  return { items: items.map(traceOf), nextCursor: cursorOf({ ms, ns, n }) };
+/** Traces of one step of a search: the step ends at the place of the last one, whether or not they match. */
+export const SEARCHED_TRACES = 256;
+
+/** The rows that a step found; `end` is the place of the last trace it looked at, null behind the last trace. */
+export type TraceStep = FoundRows<TraceRow> & { readonly end: Place | null };
+
+export function tracePage(step: TraceStep): Page<StoredTrace> {
+  return pageOfRows(step, ([n, ms, ns]) => ({ ms, ns, n }), traceOf, step.end);
+}
+
+/** The index by time does not find the traces: each must be looked at. */
+export function isSearch({ status, kind, name, query }: TraceFilter): boolean {
+  return status !== undefined || kind !== undefined || name !== undefined || query !== undefined;
 }
 
 /** The trace id that the id of a span begins with; undefined for an id of another form. */

@@ -12,6 +12,7 @@ import { processOn, until } from '../../helper/job-queue.ts';
 import { redisCluster, redisServer } from '../../helper/redis-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { createSink } from '../../helper/sink.ts';
+import { workerParts } from '../../helper/worker-parts.ts';
 
 /** Without a store: jobs hold the payloads. */
 
@@ -184,6 +185,7 @@ t.test('keeps one dead letter of an undeliverable batch, and replays it', async 
       'tracectl_dead_letter_items',
       'tracectl_queue_dropped_items_total',
       'tracectl_queue_entries',
+      'tracectl_queue_oldest_age_seconds',
     ],
     'a queue of jobs reports no number that Redis does not keep',
   );
@@ -342,13 +344,12 @@ t.test('replaces a connected worker that takes no jobs', async (t) => {
   const logger = recordingLogger();
   const done = new Set<unknown>();
   const worker = await startWorker({
+    ...workerParts(systemClock, logger),
     redis: deferred('redis', () => one.redis, { duplicate }),
     queue: 'traces',
     concurrency: 1,
     lockDuration: 1000,
     stallTimeout: 300,
-    clock: systemClock,
-    logger,
     jobs,
     work: async (job) => {
       done.add(job.id);
@@ -361,7 +362,7 @@ t.test('replaces a connected worker that takes no jobs', async (t) => {
   t.match(worker.progress(), { restarts: 1, isStalled: false });
   const progress = { ...worker.progress(), backlog: 7, isStalled: true };
   t.match(
-    progressHealth({}, { ...worker, progress: () => progress }, one.redis),
+    progressHealth({}, { ...worker, progress: () => progress }, one.redis, null),
     {
       healthy: false,
       message: 'Jobs wait, and the worker starts none.',
@@ -381,21 +382,22 @@ t.test('reports a worker whose jobs never end as unhealthy', async (t) => {
   let later = 0;
   const ending = Promise.withResolvers<undefined>();
   const worker = await startWorker({
-    ...{ redis: one.redis, queue: 'traces', concurrency: 2, jobs, clock },
-    ...{ lockDuration: 60_000, stallTimeout: 60_000, logger: recordingLogger() },
+    ...workerParts(clock, recordingLogger()),
+    ...{ redis: one.redis, queue: 'traces', concurrency: 2, jobs },
+    ...{ lockDuration: 60_000, stallTimeout: 60_000 },
     work: () => ending.promise,
   });
   t.teardown(() => worker.stop(AbortSignal.timeout(500)));
   await exporter.consume(nativeBatch(1));
   await until(() => worker.progress().running === 1);
-  t.equal(progressHealth({}, worker, one.redis).healthy, true);
+  t.equal(progressHealth({}, worker, one.redis, null).healthy, true);
   later = 60_000;
-  t.match(progressHealth({}, worker, one.redis), {
-    ...{ healthy: false, message: 'Jobs run, and none ends.' },
+  t.match(progressHealth({}, worker, one.redis, null), {
+    ...{ healthy: false, message: 'Jobs or deliveries are in flight, and none ends.' },
   });
   ending.resolve(undefined);
   await until(() => worker.progress().running === 0);
-  t.equal(progressHealth({}, worker, one.redis).healthy, true);
+  t.equal(progressHealth({}, worker, one.redis, null).healthy, true);
 });
 
 t.test('returns jobs to the queue that run at the deadline of a stop', async (t) => {

@@ -108,6 +108,9 @@ async function refusalOf(work: () => unknown): Promise<Refusal> {
   throw new Error('the request was not refused');
 }
 
+const admitRead = ({ processor, clock }: Quotas, keyId = 'key_test') =>
+  processor.admitRead?.(aHead({ receivedAt: clock.now() }), aTenant({ keyId }));
+
 const admit = ({ processor, clock }: Quotas, keyId = 'key_test') =>
   processor.admit?.(aHead({ receivedAt: clock.now() }), aTenant({ keyId }));
 
@@ -464,6 +467,24 @@ t.test('requests of a key', async (t) => {
     releases[0]?.();
     await admit(q);
     t.equal((await refusalOf(() => admit(q))).code, 'rate_limited');
+  });
+
+  t.test('count reading requests too, which month and hour do not refuse', async (t) => {
+    const rated = await quotas({
+      monthly_events: 0,
+      edge: { requests_per_second: 2, burst: 2, max_in_flight: 2 },
+    });
+    const release = await admitRead(rated);
+    await admitRead(rated);
+    t.equal((await refusalOf(() => admitRead(rated))).code, 'rate_limited');
+    t.equal((await refusalOf(() => admit(rated))).code, 'monthly_limit');
+    rated.clock.advance(MINUTE);
+    t.match(rateOf(await refusalOf(() => admitRead(rated))), { retryAfterMs: 1000 }, 'in flight');
+    release?.();
+    await admitRead(rated);
+    const shared = await quotas({ edge: { max_in_flight: 1 } });
+    await admit(shared);
+    t.equal((await refusalOf(() => admitRead(shared))).code, 'rate_limited', 'one limit for both');
   });
 
   t.test('do not use up the rate while the month is used up', async (t) => {

@@ -1,8 +1,11 @@
 import { once } from 'node:events';
+import { connect } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Test } from 'tap';
 import t from 'tap';
 import type { Offer } from '../../../src/component/capability.ts';
 import { offer } from '../../../src/component/capability.ts';
+import { MAX_PIPELINED } from '../../../src/http/connection-requests.ts';
 import { renderEnvelopeRefusal } from '../../../src/http/envelope.ts';
 import type { Exchange } from '../../../src/http/exchange.ts';
 import { answer } from '../../../src/http/exchange.ts';
@@ -14,6 +17,7 @@ import { STORE } from '../../../src/store/store.ts';
 import { aTenant } from '../../helper/batches.ts';
 import { NO_DEADLINE, testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
+import { until } from '../../helper/until.ts';
 import { dial } from '../../helper/wire.ts';
 
 const HOST = 'Host: t\r\n';
@@ -169,6 +173,87 @@ t.test('answers pipelined requests in their order', async (t) => {
   t.equal(String((await wire.answer()).body), '1');
   t.equal(String((await wire.answer()).body), '2|');
   wire.close();
+});
+
+t.test('handles reading requests of a connection one after the other', async (t) => {
+  const begun: string[] = [];
+  const release = new Map<string, () => void>();
+  const held = echo('/held/:id', {
+    oneAtATime: true,
+    handler: async (exchange) => {
+      const id = exchange.params.id ?? '';
+      begun.push(id);
+      await new Promise<void>((resolve) => release.set(id, resolve));
+      reply(exchange, id);
+    },
+  });
+  const { url } = await opened(t, [held, hello]);
+  const [wire, other] = [await dial(url), await dial(url)];
+  const ids = Array.from({ length: MAX_PIPELINED }, (_, i) => String(i));
+  wire.send(ids.map((id) => `GET /held/${id} HTTP/1.1\r\n${HOST}\r\n`).join(''));
+  await until(() => begun.length === 1);
+  other.send(`GET /held/other HTTP/1.1\r\n${HOST}\r\n`);
+  await until(() => begun.length === 2);
+  t.same(begun, ['0', 'other'], 'another connection does not wait');
+  for (const [i, id] of ids.entries()) {
+    await until(() => release.has(id));
+    t.equal(begun.length, i + 2, 'one at a time');
+    release.get(id)?.();
+    t.equal(String((await wire.answer()).body), id);
+  }
+  wire.send(`GET /hello/x HTTP/1.1\r\n${HOST}\r\n`);
+  t.equal(String((await wire.answer()).body), 'x|', 'the connection goes on');
+  wire.close();
+  other.close();
+});
+
+t.test('cuts a client that pipelines one request more than it may', async (t) => {
+  const begun: string[] = [];
+  const held = echo('/held/:id', {
+    oneAtATime: true,
+    handler: ({ params }) => void begun.push(params.id ?? ''),
+  });
+  const { url, listener } = await opened(t, [held]);
+  const wire = await dial(url);
+  wire.send(`GET /held/x HTTP/1.1\r\n${HOST}\r\n`.repeat(MAX_PIPELINED + 1));
+  await wire.ended();
+  t.equal(begun.length, 1);
+  const stop = new AbortController();
+  t.teardown(() => stop.abort());
+  await listener.close(stop.signal);
+  t.pass('no request is left in progress');
+});
+
+t.test('cuts a client that does not read its answer, and no slow handler', async (t) => {
+  const large = echo('/large', { handler: (exchange) => reply(exchange, 'x'.repeat(32_000_000)) });
+  const release: (() => void)[] = [];
+  const slow = echo('/slow', {
+    handler: async (exchange) => {
+      await new Promise<void>((resolve) => release.push(resolve));
+      reply(exchange);
+    },
+  });
+  const { url } = await opened(t, [large, slow], { writeTimeout: 200 });
+  const { port, hostname } = new URL(url);
+  const patient = await dial(url);
+  patient.send(`GET /slow HTTP/1.1\r\n${HOST}\r\n`);
+  const deaf = connect(Number(port), hostname);
+  const closed = once(deaf, 'close');
+  deaf.on('error', () => undefined);
+  deaf.pause();
+  deaf.write(`GET /large HTTP/1.1\r\n${HOST}\r\n`);
+  await pause(600);
+  // Only now the client looks at its socket.
+  let received = 0;
+  deaf.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+  });
+  deaf.resume();
+  await closed;
+  t.ok(received < 32_000_000, 'the answer was cut');
+  release[0]?.();
+  t.equal((await patient.answer()).status, 200);
+  patient.close();
 });
 
 t.test('answers 503 and logs when a handler throws, and serves other requests', async (t) => {

@@ -24,14 +24,14 @@ t.test('reports the backlog, and is not ready while the queue is full', async (t
   t.match(read(), {
     ready: true,
     healthy: true,
-    details: { queued_entries: 0, queued_items: 0, oldest_age_ms: null },
+    details: { queued_entries: 0, queued_items: 0, oldest_age_seconds: null },
   });
   const branch = { branch: 'a', entries: 2, items: 50, leased: 0, oldestAt: clock.now() - 700 };
   stats.now = { ...EMPTY, branches: [branch, { ...branch, branch: 'b' }], bytes: 1000 };
   t.match(read(), {
     ready: false,
     message: 'The queue is full.',
-    details: { queued_entries: 4, queued_items: 100, oldest_age_ms: 700, bytes: 1000 },
+    details: { queued_entries: 4, queued_items: 100, oldest_age_seconds: 0.7, bytes: 1000 },
   });
 });
 

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import type { Test } from 'tap';
 import t from 'tap';
@@ -6,7 +7,9 @@ import type { Pipeline } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { Refusal, StoreError } from '../../../src/model/errors.ts';
+import type { ReadLimits } from '../../../src/read/reads.ts';
 import {
+  type Page,
   STORE,
   type Store,
   type StoredObservation,
@@ -15,8 +18,11 @@ import {
 } from '../../../src/store/store.ts';
 import type { ApiKey } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch, nativeEvent, rawBatch } from '../../helper/batches.ts';
+import type { FakeClock } from '../../helper/clock.ts';
+import { fakeClock } from '../../helper/clock.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
+import { until } from '../../helper/until.ts';
 
 /** The content of a test's store; everything belongs to `proj_test`. */
 type Held = {
@@ -24,6 +30,15 @@ type Held = {
   observations?: readonly StoredObservation[];
   batches?: readonly SealedBatch[];
 };
+
+/** Cursors are the number of items before the page. */
+function pageOf<T>(all: readonly T[], page: { limit: number; cursor?: string }): Page<T> {
+  const first = Number(page.cursor ?? 0);
+  const items = all.slice(first, first + page.limit);
+  const cursorAfter = (item: number): string => String(first + item + 1);
+  const hasMore = all.length > first + page.limit;
+  return { items, nextCursor: hasMore ? cursorAfter(items.length - 1) : null, cursorAfter };
+}
 
 function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
   const ours = <T>(projectId: string, items: readonly T[] = []): readonly T[] =>
@@ -33,13 +48,14 @@ function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
       filters.push(filter);
       if (filter.cursor === 'forged')
         throw new StoreError('invalid_name', 'The cursor is unknown.');
-      return { items: ours(projectId, held.traces), nextCursor: 'next' };
+      return pageOf(ours(projectId, held.traces), filter);
     },
     getTrace: async (projectId, id) => ours(projectId, held.traces).find((one) => one.id === id),
-    listObservations: async (projectId, traceId) => ({
-      items: ours(projectId, held.observations).filter((one) => one.traceId === traceId),
-      nextCursor: null,
-    }),
+    listObservations: async (projectId, traceId, wanted) =>
+      pageOf(
+        ours(projectId, held.observations).filter((one) => one.traceId === traceId),
+        wanted,
+      ),
     getObservation: async (projectId, id, traceId) =>
       ours(projectId, held.observations).find(
         (one) => one.id === id && (traceId === undefined || one.traceId === traceId),
@@ -58,10 +74,18 @@ function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
 async function reading(
   t: Test,
   held: Held,
-  more: { pipeline?: Partial<Pipeline>; filters?: TraceFilter[]; inFlightBytes?: number } = {},
+  more: {
+    pipeline?: Partial<Pipeline>;
+    filters?: TraceFilter[];
+    limits?: Partial<ReadLimits>;
+    clock?: FakeClock;
+    /** In place of the store's listing of traces. */
+    search?: Store['traces']['listTraces'];
+  } = {},
 ) {
-  const listeners = testListeners(more.inFlightBytes);
+  const listeners = testListeners(undefined, more.clock, more.limits);
   const store = memoryStore(held, more.filters);
+  if (more.search !== undefined) Object.assign(store.traces, { listTraces: more.search });
   const pipeline = sinkPipeline(createSink(), { offers: [offer(STORE, store)], ...more.pipeline });
   const entrance = { pipeline, fallback: undefined };
   const listener = await listeners.bind('127.0.0.1:0', USUAL_LIMITS, entrance);
@@ -70,8 +94,8 @@ async function reading(
     await listener.close(AbortSignal.abort());
     await listeners.close();
   });
-  const get = async (path: string) => {
-    const answered = await fetch(`${urlOf(listener)}/api/v1${path}`);
+  const get = async (path: string, signal: AbortSignal | null = null) => {
+    const answered = await fetch(`${urlOf(listener)}/api/v1${path}`, { signal });
     const text = await answered.text();
     return { status: answered.status, text, json: JSON.parse(text) as Record<string, unknown> };
   };
@@ -142,17 +166,17 @@ t.test('lists traces by a filter', async (t) => {
         usage: { input_tokens: 3 },
       },
     ],
-    next_cursor: 'next',
+    next_cursor: null,
   });
   await get(
-    '/traces?limit=1000&cursor=c&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00%2B01:00' +
+    '/traces?limit=70&cursor=0&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00%2B01:00' +
       '&status=error&kind=tool&name=a%20b&q=text',
   );
   t.strictSame(filters, [
     { limit: 50 },
     {
-      limit: 1000,
-      cursor: 'c',
+      limit: 70,
+      cursor: '0',
       from: { ms: Date.UTC(2026, 0, 1), ns: 0 },
       to: { ms: Date.UTC(2026, 0, 31, 23), ns: 0 },
       status: 'error',
@@ -222,7 +246,7 @@ t.test('reads payload fields back as the text that was sent', async (t) => {
       key_id: 'key_test',
       event: { trace_id: 'trace-1' },
     });
-    t.equal(listeners.bytesInFlight.held, 0);
+    await until(() => listeners.reads.heldBytes === 0);
   }
 });
 
@@ -241,7 +265,7 @@ t.test('streams a page of a thousand observations', async (t) => {
     observations.map(({ id }) => id),
   );
   t.ok(list.every(({ inputs }) => JSON.stringify(inputs).includes('hello')));
-  t.equal(listeners.bytesInFlight.held, 0);
+  await until(() => listeners.reads.heldBytes === 0);
 });
 
 t.test('reads a large batch in a thread and does not change it', async (t) => {
@@ -288,7 +312,9 @@ t.test("answers 404 for unknown, expired and other projects' data", async (t) =>
   t.match((await get('/observations/o-1')).json, { inputs: null }, 'its payload has expired');
 
   const tenant = aTenant({ projectId: 'proj_other' });
-  const other = await reading(t, held, { pipeline: { authenticate: () => tenant } });
+  const other = await reading(t, held, {
+    pipeline: { admitRead: () => ({ tenant, release() {} }) },
+  });
   for (const path of [
     '/traces/trace-1',
     '/observations/o-1',
@@ -299,15 +325,15 @@ t.test("answers 404 for unknown, expired and other projects' data", async (t) =>
   t.match((await other.get('/traces')).json, { traces: [] });
 });
 
-t.test('reading needs traces:read', async (t) => {
-  const asked: string[] = [];
+t.test('every reading request is admitted by the pipeline', async (t) => {
+  let asked = 0;
   const { get } = await reading(
     t,
     { traces: [TRACE] },
     {
       pipeline: {
-        authenticate(_head, permission) {
-          asked.push(permission);
+        admitRead() {
+          asked++;
           throw new Refusal('forbidden', 'The key may not read.');
         },
       },
@@ -316,7 +342,7 @@ t.test('reading needs traces:read', async (t) => {
   for (const path of ['/traces', '/traces/trace-1', '/observations/o', '/raw-events/r', '/me']) {
     t.equal((await get(path)).status, 403, path);
   }
-  t.strictSame(new Set(asked), new Set(['traces:read']));
+  t.equal(asked, 5);
 });
 
 t.test('answers GET /me with a store and without one', async (t) => {
@@ -334,7 +360,7 @@ t.test('answers GET /me with a store and without one', async (t) => {
   t.equal((await without.get('/traces')).status, 404);
 });
 
-t.test('reading respects the limit of bytes in flight', async (t) => {
+t.test('reading respects its limit of bytes', async (t) => {
   const batch = rawBatch(
     'native',
     Buffer.from(JSON.stringify({ events: [nativeEvent({ inputs: 'x'.repeat(300_000) })] })),
@@ -345,9 +371,99 @@ t.test('reading respects the limit of bytes in flight', async (t) => {
     observations: [observation({ payload: { inputs: { batchId: batch.id, position: 0 } } })],
     batches: [batch],
   };
-  const { get, listeners } = await reading(t, held, { inFlightBytes: 200_000 });
+  const { get, listeners } = await reading(t, held, { limits: { read_bytes: 400_000 } });
   t.equal((await get('/traces')).status, 200);
   t.equal((await get('/observations/o-1')).status, 503);
   t.equal((await get('/traces/trace-1?payloads=true')).status, 503);
-  t.equal(listeners.bytesInFlight.held, 0);
+  await until(() => listeners.reads.heldBytes === 0);
+});
+
+t.test('a page ends at its bytes, and the next one begins behind it', async (t) => {
+  const observations = Array.from({ length: 250 }, (_, i) =>
+    observation({ id: `o-${i}`, name: 'x'.repeat(1_000) }),
+  );
+  const bytes = JSON.stringify({ name: 'x'.repeat(1_000) }).length;
+  const held: Held = { traces: [TRACE], observations };
+  const { get } = await reading(t, held, { limits: { page_bytes: 30 * bytes } });
+  const seen: string[] = [];
+  let cursor: string | null = '';
+  while (cursor !== null) {
+    const { json } = await get(`/traces/trace-1?limit=1000&cursor=${cursor}`);
+    const page = json.observations as { id: string }[];
+    t.ok(page.length > 0 && page.length < 30, 'a whole number of items, at least one');
+    seen.push(...page.map(({ id }) => id));
+    cursor = json.next_cursor as string | null;
+  }
+  t.strictSame(
+    seen,
+    observations.map(({ id }) => id),
+  );
+  const small = await reading(t, held, { limits: { page_bytes: 1 } });
+  t.match((await small.get('/traces/trace-1')).json, { observations: { length: 1 } });
+});
+
+/** A store whose search finds one trace after `steps` steps; each step takes 10 ms of the clock. */
+function searching(steps: number, more: { onStep?: () => void; clock?: FakeClock } = {}) {
+  let calls = 0;
+  const search: Store['traces']['listTraces'] = async (_project, { cursor = '0' }) => {
+    calls++;
+    more.onStep?.();
+    more.clock?.advance(10);
+    await new Promise(setImmediate);
+    const step = Number(cursor) + 1;
+    const items = step === steps ? [TRACE] : [];
+    return { items, nextCursor: step >= steps ? null : String(step), cursorAfter: () => '' };
+  };
+  return { search, calls: () => calls };
+}
+
+t.test('a search goes on in steps until the page is full, or its time is over', async (t) => {
+  const clock = fakeClock(0);
+  const { search } = searching(5, { clock });
+  const { get } = await reading(t, { traces: [TRACE] }, { search, clock });
+  t.match((await get('/traces?q=x')).json, { traces: [{ id: 'trace-1' }], next_cursor: null });
+
+  const short = await reading(t, { traces: [TRACE] }, { search, clock, limits: { page_time: 30 } });
+  const first = await short.get('/traces?q=x');
+  t.match(first.json, { traces: [], next_cursor: '3' }, 'exactly at its time');
+  t.match((await short.get('/traces?q=x&cursor=3')).json, { traces: [{ id: 'trace-1' }] });
+});
+
+t.test('a search ends when its client goes away', async (t) => {
+  const gone = new AbortController();
+  const { search, calls } = searching(1_000_000, {
+    onStep: () => calls() === 3 && gone.abort(),
+  });
+  const { get, listeners } = await reading(t, { traces: [TRACE] }, { search });
+  await t.rejects(get('/traces?q=x', gone.signal), { name: 'AbortError' });
+  await until(() => listeners.reads.heldBytes === 0);
+  const at = calls();
+  await pause(20);
+  t.equal(calls(), at, 'no further step');
+  t.equal((await get('/me')).status, 200);
+});
+
+t.test('a key over its number of reads gets 429, another key does not', async (t) => {
+  let keyId = 'key_1';
+  const release: (() => void)[] = [];
+  const { get } = await reading(
+    t,
+    { traces: [TRACE] },
+    {
+      limits: { reads_per_key: 2 },
+      pipeline: { admitRead: () => ({ tenant: aTenant({ keyId }), release() {} }) },
+      async search() {
+        await new Promise<void>((resolve) => release.push(resolve));
+        return { items: [], nextCursor: null, cursorAfter: () => '' };
+      },
+    },
+  );
+  const waiting = [get('/traces'), get('/traces')];
+  await until(() => release.length === 2);
+  const refused = await get('/traces');
+  t.match(refused, { status: 429, json: { code: 'rate_limited' } });
+  keyId = 'key_2';
+  t.equal((await get('/me')).status, 200);
+  for (const end of release) end();
+  for (const answered of await Promise.all(waiting)) t.equal(answered.status, 200);
 });

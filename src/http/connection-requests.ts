@@ -1,0 +1,84 @@
+import type { Socket } from 'node:net';
+import type { Exchange, RenderRefusal } from './exchange.ts';
+
+/** A request in progress, and its route's way to render a refusal. */
+export type Pending = { readonly exchange: Exchange; readonly renderRefusal: RenderRefusal };
+
+/** Requests of one connection without a complete answer. A client that pipelines more is cut off. */
+export const MAX_PIPELINED = 64;
+
+/**
+ * The requests of one connection that are not answered yet. Node parses every request that a chunk of the socket
+ * holds, so a client that pipelines would have hundreds in progress:
+ *
+ *   enter ─▶ afterEarlier: every earlier request is answered? ── yes ─▶ handled
+ *                └─ no ─▶ waits, and the socket is not read ─────── the last one is answered ─▶ handled
+ */
+export class ConnectionRequests {
+  readonly #socket: Socket;
+  /** In the order of arrival, each with the call at its end. */
+  readonly #pending = new Map<Pending, () => void>();
+  readonly #waiting: { readonly pending: Pending; readonly handle: () => void }[] = [];
+  #isListening = false;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.once('close', () => this.#abandon());
+  }
+
+  get size(): number {
+    return this.#pending.size;
+  }
+
+  [Symbol.iterator](): IterableIterator<Pending> {
+    return this.#pending.keys();
+  }
+
+  /** `onEnd` is called once: the request is answered, or its connection is closed. */
+  enter(pending: Pending, onEnd: () => void): void {
+    this.#pending.set(pending, onEnd);
+    pending.exchange.response.once('close', () => this.#end(pending));
+    if (this.#pending.size > MAX_PIPELINED) this.#socket.destroy();
+  }
+
+  /** Handles the request when every earlier one of the connection is answered. */
+  afterEarlier(pending: Pending, handle: () => void): void {
+    if (this.#isFirst(pending)) {
+      handle();
+      return;
+    }
+    this.#waiting.push({ pending, handle });
+    this.#hold();
+  }
+
+  #isFirst(pending: Pending): boolean {
+    return this.#pending.keys().next().value === pending;
+  }
+
+  #end(pending: Pending): void {
+    const onEnd = this.#pending.get(pending);
+    this.#pending.delete(pending);
+    onEnd?.();
+    const [next] = this.#waiting;
+    if (next === undefined || !this.#isFirst(next.pending)) return;
+    this.#waiting.shift();
+    if (this.#waiting.length === 0) this.#socket.resume();
+    next.handle();
+  }
+
+  /** Node resumes the socket after each parsed request, so the pause is repeated while a request waits. */
+  #hold(): void {
+    this.#socket.pause();
+    if (this.#isListening) return;
+    this.#isListening = true;
+    this.#socket.on('resume', () => {
+      if (this.#waiting.length > 0) this.#socket.pause();
+    });
+  }
+
+  /** The answers of a closed connection that were never begun do not close themselves. */
+  #abandon(): void {
+    this.#waiting.length = 0;
+    for (const pending of [...this.#pending.keys()]) this.#end(pending);
+  }
+}

@@ -1,0 +1,86 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import type { Exchange } from '../http/exchange.ts';
+import { answer } from '../http/exchange.ts';
+import type { Read } from './reads.ts';
+
+/** Characters of an answer that are sent together. */
+const CHUNK_CHARACTERS = 65_536;
+
+/** A text is held twice: as a string, and as the bytes that are sent. */
+const COPIES = 2;
+
+const JSON_TYPE = 'application/json';
+
+/** A JSON answer in pieces. A short one is sent as a whole, so that it has a length. */
+export type JsonAnswer = {
+  /** Resolves when the client takes more. Rejects once it is gone. */
+  add(text: string): Promise<void>;
+  end(text: string): void;
+};
+
+export function jsonAnswer(exchange: Exchange, read: Read): JsonAnswer {
+  const { response } = exchange;
+  let pending = '';
+
+  async function send(): Promise<void> {
+    if (!response.headersSent) {
+      const close = exchange.stopping() ? { connection: 'close' } : {};
+      response.writeHead(200, { 'content-type': JSON_TYPE, ...close });
+    }
+    const text = pending;
+    pending = '';
+    if (response.write(text)) await nextTurn();
+    else await drained(exchange);
+    read.signal.throwIfAborted();
+  }
+
+  return {
+    async add(text) {
+      pending += text;
+      if (pending.length < CHUNK_CHARACTERS) return;
+      read.hold(pending.length * COPIES);
+      await send();
+    },
+    end(text) {
+      if (response.headersSent) response.end(pending + text);
+      else answerJson(exchange, read, pending + text);
+    },
+  };
+}
+
+/** Sends the whole answer at once. */
+export function answerJson(exchange: Exchange, read: Read, body: string): void {
+  read.hold(body.length * COPIES);
+  answer(exchange, { status: 200, contentType: JSON_TYPE, body });
+}
+
+/** Resolves when the socket takes more, or is closed. */
+function drained({ response }: Exchange): Promise<void> {
+  if (response.destroyed) return Promise.resolve();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const settle = (): void => {
+    response.off('drain', settle);
+    response.off('close', settle);
+    resolve();
+  };
+  response.on('drain', settle);
+  response.on('close', settle);
+  return promise;
+}
+
+/** The client of a request: the signal is aborted when it goes away before the end of its answer. */
+export type ClientWatch = {
+  readonly signal: AbortSignal;
+  /** Resolves when the answer is sent, or the client is gone. */
+  readonly closed: Promise<void>;
+};
+
+export function watchClient({ response }: Exchange): ClientWatch {
+  const abort = new AbortController();
+  const { promise, resolve } = Promise.withResolvers<void>();
+  response.once('close', () => {
+    if (!response.writableFinished) abort.abort();
+    resolve();
+  });
+  return { signal: abort.signal, closed: promise };
+}
