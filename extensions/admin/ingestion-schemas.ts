@@ -124,7 +124,12 @@ const rpcStatus = z.strictObject({ code: z.int(), message: z.string() }).meta({ 
 
 const info = z.looseObject({ batch_ingest_config: z.looseObject({}) }).meta({ id: 'Info' });
 
-const nextCursor = z.string().nullable();
+const nextCursor = z
+  .string()
+  .nullable()
+  .describe(
+    'Null at the end. A page may hold fewer items than `limit`, even none, and have a next page.',
+  );
 const trace = z
   .strictObject({
     id: z.string(),

@@ -119,7 +119,7 @@ function read(id: string, summary: string, answer: z.ZodType, parameters: Json[]
     ...(parameters.length === 0 ? {} : { parameters }),
     responses: {
       200: { description: 'Done', content: json(answer) },
-      ...refusalsOf([400, 401, 403, 404, 503, 504], INGESTION.envelope),
+      ...refusalsOf([400, 401, 403, 404, 429, 503, 504], INGESTION.envelope),
     },
   };
 }

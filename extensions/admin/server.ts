@@ -5,8 +5,10 @@ import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
 import { boundConnections } from '../../src/net/bounded-connections.ts';
 import { clientAddresses } from '../../src/net/client-address.ts';
 import { ownHostCheck } from '../../src/net/own-host.ts';
+import { ProxyGate } from '../../src/net/proxy-gate.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
 import type { ServerTls } from '../../src/schema/server-tls.ts';
+import { proxySettings } from '../../src/schema/trusted-proxies.ts';
 import type { Store } from '../../src/store/store.ts';
 import { secureHttp } from '../../src/tls/secured.ts';
 import type { AdminAccess } from './access.ts';
@@ -35,6 +37,8 @@ type Listening = {
   readonly allowed_hosts: readonly string[];
   /** CIDR blocks of the proxies whose headers name the client. */
   readonly trusted_proxies: readonly string[];
+  /** Whether they begin each connection with a header of the PROXY protocol. */
+  readonly proxy_protocol: boolean;
 };
 
 export type ServerParts = {
@@ -76,8 +80,11 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
   let unsecure = (): void => {};
   let scheme = 'http';
   let clientOf = clientAddresses([]);
-  const addressOf = ({ ip, raw }: FastifyRequest): string =>
-    plainAddress(clientOf(ip, new Map(Object.entries(raw.headersDistinct as HeaderValues))));
+  let proxies: ProxyGate | undefined;
+  const addressOf = ({ ip, raw }: FastifyRequest): string => {
+    const headers = new Map(Object.entries(raw.headersDistinct as HeaderValues));
+    return plainAddress(clientOf(proxies?.clientOf(raw.socket) ?? ip, headers));
+  };
   let refusalOf = ownHostCheck('', []);
   app.addHook('onRequest', async ({ headers }) => {
     const refusal = refusalOf(headers);
@@ -89,17 +96,20 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
     throw nothingServed(request, served);
   });
   return {
-    async listen({ endpoint, tls, allowed_hosts, trusted_proxies }, metrics) {
+    async listen(config, metrics) {
+      const { endpoint, tls, allowed_hosts, trusted_proxies } = config;
       clientOf = clientAddresses(trusted_proxies);
       const { clock, logger } = parts;
+      proxies = new ProxyGate({ clock, logger, endpoint }, proxySettings(config));
       refusalOf = ownHostCheck(parseEndpoint(endpoint)?.host ?? '', allowed_hosts);
       scheme = tls === undefined ? 'http' : 'https';
       unsecure = await secureHttp(app.server, tls, { clock, logger, metrics, endpoint });
-      boundConnections(app.server, BOUNDS);
+      boundConnections(app.server, BOUNDS, proxies);
       await listen(app, endpoint);
     },
     url: () => urlOf(app, scheme),
     async close(deadline) {
+      proxies?.close();
       unsecure();
       const closed = app.close();
       connections.drain();

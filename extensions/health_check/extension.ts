@@ -5,7 +5,9 @@ import type { HealthReport, HealthSource } from '../../src/component/health.ts';
 import { HEALTH } from '../../src/component/health.ts';
 import { parseTarget } from '../../src/http/routes.ts';
 import { boundConnections } from '../../src/net/bounded-connections.ts';
+import { ProxyGate } from '../../src/net/proxy-gate.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
+import { proxySettings } from '../../src/schema/trusted-proxies.ts';
 import { secureHttp } from '../../src/tls/secured.ts';
 import type { HealthCheckConfig } from './config.ts';
 
@@ -26,6 +28,7 @@ export function createExtension(settings: Settings, config: HealthCheckConfig): 
   const { clock, logger, metrics } = settings;
   let server: Server | undefined;
   let unsecure = (): void => {};
+  let proxies: ProxyGate | undefined;
   return {
     offers: [],
     async start() {
@@ -39,7 +42,8 @@ export function createExtension(settings: Settings, config: HealthCheckConfig): 
       server.on('request', (request, response) => respond(request, response, health, config));
       const { endpoint } = config;
       unsecure = await secureHttp(server, config.tls, { clock, logger, metrics, endpoint });
-      boundConnections(server, BOUNDS);
+      proxies = new ProxyGate({ clock, logger, endpoint }, proxySettings(config));
+      boundConnections(server, BOUNDS, proxies);
       await listen(server, endpoint);
       const address = server.address();
       settings.logger.info(
@@ -48,6 +52,7 @@ export function createExtension(settings: Settings, config: HealthCheckConfig): 
       );
     },
     async shutdown() {
+      proxies?.close();
       unsecure();
       const closing = server;
       if (closing?.listening !== true) return;

@@ -18,7 +18,7 @@ const timeouts = z.strictObject({
   accept: callTimeout('1800ms').describe(
     'Statements that the request of a client waits for: its key, its limits, and the whole transaction that accepts a batch. How long the client waits is `answer_timeout` of the `bullmq` exporter.',
   ),
-  write: workTimeout('10s').describe('Deliveries: leases, observations, outcomes.'),
+  write: workTimeout('5s').describe('Deliveries: leases, observations, outcomes.'),
   read: workTimeout('10s').describe(
     'The read API, lists and sums. A slower one is answered with 504 (`query_timeout`).',
   ),

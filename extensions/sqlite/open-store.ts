@@ -10,6 +10,7 @@ import type { Store } from '../../src/store/store.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
+import type { VerifyProgress } from '../../src/tenancy/rows.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';
 import { threadFile } from '../../src/thread/thread.ts';
 import type { SqliteConfig } from './config.ts';
@@ -65,8 +66,10 @@ export async function openSqliteStore(
     const queues = await queueStorage(database, clock, logger, {
       removesProjects: false,
     });
-    const verify = (): Promise<Difference[]> => queues.usage.verify();
-    const tenancy = await openTenancy(sqliteRows(database), settings, config, verify);
+    const { usage } = queues;
+    const rows = sqliteRows(database, usage);
+    const verify = (progress: VerifyProgress): Promise<Difference[]> => usage.verify(progress);
+    const tenancy = await openTenancy(rows, settings, config, verify);
     await database.markFilled();
     return storeIn(database, queues, tenancy, settings, config);
   } catch (error) {

@@ -1,5 +1,9 @@
 import type { ReceivedBatch } from '../../src/model/batch.ts';
-import { itemRangeOf, visitSharedTexts, visitTexts } from '../../src/model/formats.ts';
+import {
+  itemRangeOf,
+  visitSharedTextsInTurns,
+  visitTextsInTurns,
+} from '../../src/model/formats.ts';
 import type { TextField, TextVisitor } from '../../src/model/texts.ts';
 import {
   type EditedRange,
@@ -73,8 +77,11 @@ export class Redactor {
     candidates: Candidates,
   ): Generator<undefined, void> {
     const { bytes } = batch.index;
-    const { texts, numbers } = this.#visited(batch, item, candidates);
-    mask(batch, numbers);
+    const { texts, numbers } = yield* this.#visited(batch, item, candidates);
+    for (let i = 0; i < numbers.length; i += NUMBERS_PER_TURN) {
+      mask(batch, numbers.slice(i, i + NUMBERS_PER_TURN));
+      yield;
+    }
     let count = 0;
     for (const text of texts) {
       if (text.group !== undefined) {
@@ -91,11 +98,11 @@ export class Redactor {
   }
 
   /** The texts of an item that are searched or below secret names, and its secret numbers. */
-  #visited(
+  *#visited(
     { format, index }: ReceivedBatch,
     item: number,
     candidates: Candidates,
-  ): { readonly texts: TextList; readonly numbers: readonly MaskedRange[] } {
+  ): Generator<undefined, Visited> {
     const { bytes } = index;
     const { names, needsEveryText } = this.#search;
     const isJson = format !== 'otlp_proto';
@@ -104,13 +111,14 @@ export class Redactor {
     const secrets = new SecretKeys();
     const visitor: TextVisitor = {
       marks: (start, end) => {
-        const spelled = bytes.toString('utf8', start, end);
-        const isEscaped = isJson && spelled.includes('\\');
+        const isEscaped = isJson && hasBackslash(bytes, start, end);
         // A key is a text, too: of a map from addresses, for instance.
         if (needsEveryText || candidates.has(start, end)) {
           texts.add(start, end, isEscaped, undefined);
         }
-        const name = isEscaped ? unescaped(bytes, start, end) : spelled;
+        // Hot path: the bytes tell of most keys that they are no secret name.
+        if (!isEscaped && !names.mayEnd(bytes, end)) return secrets.enter(start, undefined);
+        const name = isEscaped ? unescaped(bytes, start, end) : bytes.toString('utf8', start, end);
         return secrets.enter(start, names.match(name));
       },
       text: ({ field, start, end, isEscaped, isMarked, keyStart }) => {
@@ -120,14 +128,15 @@ export class Redactor {
           texts.add(start, end, isEscaped, group);
         }
       },
-      scalar: ({ start, end, form }) => {
-        if (!secrets.isNumberSecret) return;
+      scalar: ({ field, start, end, form }) => {
+        if (!secrets.isNumberSecret || !this.#fields.has(field)) return;
         this.#matched('keys');
         numbers.push({ item, start, end, form });
       },
     };
-    if (item === SHARED) visitSharedTexts(index, visitor);
-    else visitTexts(index, item, visitor);
+    yield* item === SHARED
+      ? visitSharedTextsInTurns(index, visitor)
+      : visitTextsInTurns(index, item, visitor);
     return { texts, numbers };
   }
 
@@ -149,6 +158,9 @@ export class Redactor {
 /** Longer texts are searched in several turns. */
 const LONG_TEXT = 4_096;
 const TEXTS_PER_TURN = 64;
+const NUMBERS_PER_TURN = 4_096;
+
+type Visited = { readonly texts: TextList; readonly numbers: readonly MaskedRange[] };
 
 /** The secret keys of an item, while it is visited. */
 class SecretKeys {
@@ -171,6 +183,13 @@ class SecretKeys {
     return this.#groups.get(keyStart) ?? 0;
   }
 }
+
+function hasBackslash(bytes: Buffer, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) if (bytes[at] === BACKSLASH) return true;
+  return false;
+}
+
+const BACKSLASH = 0x5c;
 
 function unescaped(bytes: Buffer, start: number, end: number): string {
   const [form] = formsOf(bytes, start, end, true);

@@ -3,6 +3,7 @@ import { grpcFields } from '../../src/grpc/config.ts';
 import { listenerFields, projectField } from '../../src/http/config.ts';
 import { endpoint } from '../../src/schema/fields.ts';
 import { mark } from '../../src/schema/marks.ts';
+import { needsTrustedProxies } from '../../src/schema/trusted-proxies.ts';
 
 const maxSpans = z
   .int()
@@ -11,21 +12,25 @@ const maxSpans = z
   .default(1000)
   .describe('A request with more spans is refused as a whole. A Collector sends up to 8192.');
 
-const httpConfig = z.strictObject({
-  endpoint: endpoint('127.0.0.1:4318').describe(
-    'Address to listen on. Receivers with the same endpoint share one listener.',
-  ),
-  max_spans_per_request: maxSpans,
-  ...listenerFields,
-});
+const httpConfig = z
+  .strictObject({
+    endpoint: endpoint('127.0.0.1:4318').describe(
+      'Address to listen on. Receivers with the same endpoint share one listener.',
+    ),
+    max_spans_per_request: maxSpans,
+    ...listenerFields,
+  })
+  .superRefine(needsTrustedProxies);
 
-const grpcConfig = z.strictObject({
-  endpoint: mark(endpoint('127.0.0.1:4317'), { listens: 'grpc' }).describe(
-    'Address to listen on. No other receiver can share it.',
-  ),
-  max_spans_per_request: maxSpans,
-  ...grpcFields,
-});
+const grpcConfig = z
+  .strictObject({
+    endpoint: mark(endpoint('127.0.0.1:4317'), { listens: 'grpc' }).describe(
+      'Address to listen on. No other receiver can share it.',
+    ),
+    max_spans_per_request: maxSpans,
+    ...grpcFields,
+  })
+  .superRefine(needsTrustedProxies);
 
 /** An empty `http:` means HTTP with all defaults, as in the Collector. */
 function allDefaults(value: unknown): unknown {

@@ -22,18 +22,31 @@ export function withStoreOptions(command: Command): Command {
     .option('--json', 'print JSON');
 }
 
+/** How a command that may take long is repeated until its answer is complete. */
+export type CommandRepeats = {
+  /** Arguments for a daemon, in addition to those of the command. */
+  readonly args: Readonly<Record<string, unknown>>;
+  readonly isComplete: (answer: unknown) => boolean;
+};
+
+const NO_REPEATS: CommandRepeats = { args: {}, isComplete: () => true };
+
 /** Runs a command in the running daemon, so that its caches are current, or else in the store itself. */
 export async function carryOut(
   command: StoreCommandName,
   args: Readonly<Record<string, unknown>>,
   options: StoreOptions,
   terminal: Terminal,
+  repeats = NO_REPEATS,
 ): Promise<unknown> {
   const config = loadOrFail(options, terminal);
   const store = storeOf(config, options.store);
   try {
     const directory = controlDirectoryOf(config, options, terminal);
-    return await callDaemon(directory, command, { store, ...args });
+    for (;;) {
+      const answer = await callDaemon(directory, command, { store, ...args, ...repeats.args });
+      if (repeats.isComplete(answer)) return answer;
+    }
   } catch (error) {
     if (!(error instanceof NoDaemonError)) throw error;
   }

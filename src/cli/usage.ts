@@ -1,9 +1,17 @@
+import { randomUUID } from 'node:crypto';
 import type { Command } from 'commander';
 import type { ShownOrganization } from '../control/public-form.ts';
-import type { UsageDifference } from '../control/usage.ts';
 import type { ShownHistory } from '../control/usage-range.ts';
+import type { UsageDifference, Verification } from '../control/usage-verify.ts';
 import { EXIT } from './exit-status.ts';
-import { carryOut, given, print, type StoreOptions, withStoreOptions } from './store-command.ts';
+import {
+  type CommandRepeats,
+  carryOut,
+  given,
+  print,
+  type StoreOptions,
+  withStoreOptions,
+} from './store-command.ts';
 import { table, visible } from './table.ts';
 import type { Terminal } from './terminal.ts';
 
@@ -72,9 +80,22 @@ async function history(options: HistoryOptions, terminal: Terminal): Promise<voi
   );
 }
 
+/** How often a verification reports how far it is. */
+const VERIFY_WAIT_MS = 5_000;
+
 async function verify(options: StoreOptions, terminal: Terminal): Promise<number> {
-  const answer = await carryOut('usage.verify', {}, options, terminal);
-  const { differences } = answer as { differences: UsageDifference[] };
+  const isComplete = (answer: unknown): boolean => {
+    const verification = answer as Verification;
+    if ('differences' in verification) return true;
+    terminal.err(`${verification.rows.toLocaleString('en')} rows read so far`);
+    return false;
+  };
+  const repeats: CommandRepeats = {
+    args: { run: randomUUID(), wait_ms: VERIFY_WAIT_MS },
+    isComplete,
+  };
+  const answer = await carryOut('usage.verify', {}, options, terminal, repeats);
+  const { differences } = answer as { differences: readonly UsageDifference[] };
   print({ differences }, options, terminal, () =>
     differences.length === 0
       ? 'Every sum matches the ledger.'

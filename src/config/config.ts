@@ -40,6 +40,8 @@ export type ServiceConfig = {
         /** The file names the address: a failure to bind it is an error, not a warning. */
         readonly addressIsConfigured: boolean;
         readonly allowed_hosts: readonly string[];
+        readonly trusted_proxies: readonly string[];
+        readonly proxy_protocol: boolean;
         readonly tls?: ServerTls | undefined;
       };
     };

@@ -2,6 +2,11 @@ import { z } from 'zod';
 import { allowedHosts } from '../schema/allowed-hosts.ts';
 import { byteSize, duration, endpoint } from '../schema/fields.ts';
 import { serverTls } from '../schema/server-tls.ts';
+import {
+  needsTrustedProxies,
+  proxyProtocol,
+  trustedTcpProxies,
+} from '../schema/trusted-proxies.ts';
 
 const ids = (what: string) => z.array(z.string()).default([]).describe(what);
 
@@ -45,8 +50,11 @@ export const serviceSchema = z.strictObject({
             .describe('Whether metrics are served.'),
           address: endpoint('127.0.0.1:8888').describe('Address of `/metrics` for Prometheus.'),
           allowed_hosts: allowedHosts(),
+          trusted_proxies: trustedTcpProxies(),
+          proxy_protocol: proxyProtocol(),
           tls: serverTls().optional().describe('Serves https. Default: plain http.'),
         })
+        .superRefine(needsTrustedProxies)
         .prefault({})
         .describe('Metrics of the service.'),
     })

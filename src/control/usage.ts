@@ -10,6 +10,7 @@ import {
 } from './public-form.ts';
 import { projectFor, type StoreCommand, type StoreWork } from './store-work.ts';
 import { type ShownHistory, shownHistory, UsageRangeError, usageRange } from './usage-range.ts';
+import { verifyUsage } from './usage-verify.ts';
 
 export const USAGE_COMMANDS = {
   'usage.show': showUsage,
@@ -31,13 +32,6 @@ const page = {
 };
 const rejectionArguments = z.strictObject({ project: z.string().optional(), ...page });
 const auditArguments = z.strictObject(page);
-
-/** A difference between the ledger and a sum of it. */
-export type UsageDifference = {
-  readonly what: string;
-  readonly expected: number;
-  readonly found: number;
-};
 
 async function showUsage({ store }: StoreWork): Promise<ShownOrganization> {
   const organization = await store.organization.get();
@@ -69,10 +63,6 @@ function rangeOf(
 /** The project of a usage row; only its id is known after a deletion. */
 async function idOf({ store }: Pick<StoreWork, 'store'>, project: string): Promise<string> {
   return project.startsWith('proj_') ? project : (await projectFor(store, project)).id;
-}
-
-async function verifyUsage({ store }: StoreWork): Promise<{ differences: UsageDifference[] }> {
-  return { differences: await store.usage.verify() };
 }
 
 async function listRejections(

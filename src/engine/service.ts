@@ -15,6 +15,7 @@ import { createQueues, QUEUE_REGISTRY } from '../queue/registry.ts';
 import { createReads } from '../read/reads.ts';
 import { readRoutes } from '../read/routes.ts';
 import { parseEndpoint } from '../schema/fields.ts';
+import { proxySettings } from '../schema/trusted-proxies.ts';
 import { createLogger, withFields } from '../telemetry/logger.ts';
 import type { ServiceMetrics } from '../telemetry/metrics.ts';
 import { createMetrics } from '../telemetry/metrics.ts';
@@ -345,15 +346,15 @@ async function openMetrics(
   logger: Logger,
   clock: Clock,
 ): Promise<MetricsServer | undefined> {
-  const { level, address, addressIsConfigured, allowed_hosts, tls } =
+  const { level, address, addressIsConfigured, allowed_hosts, tls, ...proxies } =
     config.service.telemetry.metrics;
   if (level === 'none') return undefined;
   const endpoint = parseEndpoint(address);
   if (endpoint === undefined) throw new Error(`service.telemetry.metrics.address: ${address}`);
   return startMetricsServer({
-    ...{ metrics, endpoint, isConfigured: addressIsConfigured, logger },
+    ...{ metrics, endpoint, isConfigured: addressIsConfigured, logger, clock, tls },
     allowedHosts: allowed_hosts,
-    tls: tls === undefined ? undefined : { config: tls, clock },
+    proxies: proxySettings(proxies),
   });
 }
 

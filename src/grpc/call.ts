@@ -9,6 +9,7 @@ import type { Encoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import type { clientAddresses } from '../net/client-address.ts';
 import type { GrpcLimits } from './config.ts';
+import type { GrpcServerOptions } from './server.ts';
 import { grpcStatusOf } from './status.ts';
 
 /** A method of the server. */
@@ -36,6 +37,7 @@ type CallOptions = {
   readonly method: GrpcMethod;
   readonly limits: GrpcLimits;
   readonly clock: Clock;
+  readonly peerOf: GrpcServerOptions['peerOf'];
   /** The client of a peer and the headers of its call. */
   readonly clientOf: ReturnType<typeof clientAddresses>;
 };
@@ -85,7 +87,7 @@ function encodings(Metadata: typeof MetadataClass): MetadataClass {
   return metadata;
 }
 
-function headOf({ arrival, method, clientOf }: CallOptions, now: number): RequestHead {
+function headOf({ arrival, method, peerOf, clientOf }: CallOptions, now: number): RequestHead {
   const { stream, rawHeaders } = arrival;
   const headers = new Map<string, string[]>();
   for (let i = 0; i + 1 < rawHeaders.length; i += 2) {
@@ -95,12 +97,13 @@ function headOf({ arrival, method, clientOf }: CallOptions, now: number): Reques
     if (values === undefined) headers.set(name, [rawHeaders[i + 1] ?? '']);
     else values.push(rawHeaders[i + 1] ?? '');
   }
+  const socket = stream.session?.socket;
   return {
     transport: 'grpc',
     method: 'POST',
     path: method.path,
     headers,
-    remoteAddress: clientOf(stream.session?.socket.remoteAddress ?? '', headers),
+    remoteAddress: clientOf(socket === undefined ? '' : peerOf(socket), headers),
     receivedAt: now,
     // The prefix of the message has its size.
     declaredBytes: undefined,

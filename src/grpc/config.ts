@@ -2,9 +2,10 @@ import { z } from 'zod';
 import type { BodyRate } from '../http/body-pace.ts';
 import type { BodyRateConfig } from '../http/config.ts';
 import { bodyRateFields, bodyRateOf } from '../http/config.ts';
+import type { ProxySettings } from '../net/proxy-gate.ts';
 import { duration } from '../schema/fields.ts';
 import { type ServerTls, serverTls } from '../schema/server-tls.ts';
-import { trustedProxies } from '../schema/trusted-proxies.ts';
+import { proxyProtocol, trustedProxies } from '../schema/trusted-proxies.ts';
 
 /** The longest timeout of the library's timers. Milliseconds. */
 const LONGEST = 2 ** 31 - 1;
@@ -57,14 +58,13 @@ export const grpcFields = {
     .prefault({})
     .describe('Keepalive of connections.'),
   trusted_proxies: trustedProxies(),
+  proxy_protocol: proxyProtocol(),
   tls: serverTls().optional().describe('Serves TLS. Default: plain HTTP/2.'),
 };
 
 /** Limits of a listener. Times in milliseconds. */
-export type GrpcLimits = {
+export type GrpcLimits = ProxySettings & {
   readonly maxConnections: number;
-  /** CIDR blocks of the proxies whose headers name the client. */
-  readonly trustedProxies?: readonly string[];
   readonly maxConcurrentStreams: number;
   readonly readTimeout: number;
   readonly bodyRate: BodyRate;
@@ -80,6 +80,7 @@ export type GrpcListenerConfig = BodyRateConfig & {
   readonly read_timeout: number;
   readonly max_connections: number;
   readonly trusted_proxies: readonly string[];
+  readonly proxy_protocol: boolean;
   readonly tls?: ServerTls | undefined;
   readonly keepalive: { readonly server_parameters: z.output<typeof serverParameters> };
 };
@@ -90,6 +91,7 @@ export function grpcLimitsOf(config: GrpcListenerConfig): GrpcLimits {
   return {
     maxConnections: config.max_connections,
     trustedProxies: config.trusted_proxies,
+    proxyProtocol: config.proxy_protocol,
     maxConcurrentStreams: config.max_concurrent_streams,
     readTimeout: config.read_timeout,
     bodyRate: bodyRateOf(config),

@@ -4,6 +4,7 @@ import type { Server as TlsServer } from 'node:tls';
 import { capability } from '../component/capability.ts';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import { addressOf, cannotListen } from '../net/address.ts';
+import { ProxyGate } from '../net/proxy-gate.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import type { GrpcMethod } from './call.ts';
 import type { GrpcLimits } from './config.ts';
@@ -54,6 +55,7 @@ type Hold = {
   readonly graph: number;
   readonly settings: GrpcSettings;
   readonly sockets: Set<Socket>;
+  readonly proxies: ProxyGate;
   /** Set while it accepts connections. */
   server: GrpcServer | undefined;
   isClosed: boolean;
@@ -104,6 +106,7 @@ export function createGrpcListeners(options: Options): GrpcListeners {
       graph,
       settings,
       sockets: new Set(),
+      proxies: new ProxyGate({ ...options, endpoint }, settings.limits),
       server: undefined,
       isClosed: false,
     };
@@ -142,9 +145,11 @@ function createPort(endpoint: string, address: string, number: number): Port {
     }
     hold.sockets.add(socket);
     socket.once('close', () => hold.sockets.delete(socket));
-    const { tls } = hold.settings;
-    if (tls === undefined) hold.server.accept(socket);
-    else tls.emit('connection', socket);
+    const { server, proxies, settings } = hold;
+    proxies.accept(socket, () => {
+      if (settings.tls === undefined) server.accept(socket);
+      else settings.tls.emit('connection', socket);
+    });
   });
   return port;
 }
@@ -155,7 +160,11 @@ function newestOpen({ holds }: Port): Hold | undefined {
 
 async function open(port: Port, hold: Hold, options: Options): Promise<void> {
   const { clock, logger, sharesPorts: reusePort = false } = options;
-  const server = await createGrpcServer({ ...hold.settings, clock, logger });
+  const server = await createGrpcServer({
+    ...hold.settings,
+    ...{ clock, logger },
+    peerOf: (socket) => hold.proxies.clientOf(socket),
+  });
   port.listening ??= listen(port, reusePort);
   try {
     await port.listening;

@@ -1,4 +1,5 @@
 import type { Http2Server, ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { handleClientStreamingCall } from '@grpc/grpc-js';
 import type { Clock, Logger } from '../component/component.ts';
@@ -27,6 +28,8 @@ export type GrpcServerOptions = {
   readonly limits: GrpcLimits;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** The client that a proxy named for the connection, or the peer. */
+  readonly peerOf: (socket: Pick<Socket, 'remoteAddress' | 'remotePort'>) => string;
 };
 
 /** Milliseconds for a new connection to finish its TLS handshake, and then to begin HTTP/2. */

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { byteSize, duration } from '../schema/fields.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 import { serverTls } from '../schema/server-tls.ts';
-import { trustedProxies } from '../schema/trusted-proxies.ts';
+import { proxyProtocol, trustedProxies } from '../schema/trusted-proxies.ts';
 import type { BodyRate } from './body-pace.ts';
 import type { ListenerSettings } from './listener.ts';
 
@@ -41,6 +41,7 @@ export const listenerFields = {
     .default(10_000)
     .describe('Most open connections; more are closed at once.'),
   trusted_proxies: trustedProxies(),
+  proxy_protocol: proxyProtocol(),
   tls: serverTls().optional().describe('Serves https. Default: plain http.'),
 };
 
@@ -58,6 +59,7 @@ export type ListenerConfig = BodyRateConfig & {
   readonly write_timeout: number;
   readonly max_connections: number;
   readonly trusted_proxies: readonly string[];
+  readonly proxy_protocol: boolean;
   readonly tls?: ServerTls | undefined;
 };
 
@@ -69,6 +71,7 @@ export function listenerSettings(config: ListenerConfig): ListenerSettings {
     bodyRate: bodyRateOf(config),
     maxConnections: config.max_connections,
     trustedProxies: config.trusted_proxies,
+    proxyProtocol: config.proxy_protocol,
     tls: config.tls,
   };
 }

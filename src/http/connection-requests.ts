@@ -34,11 +34,16 @@ export class ConnectionRequests {
     return this.#pending.keys();
   }
 
+  /** False if the connection is closed. A connection that has too many requests is cut. */
+  hasRoom(): boolean {
+    if (this.#pending.size >= MAX_PIPELINED) this.#socket.destroy();
+    return !this.#socket.destroyed;
+  }
+
   /** `onEnd` is called once: the request is answered, or its connection is closed. */
   enter(pending: Pending, onEnd: () => void): void {
     this.#pending.set(pending, onEnd);
     pending.exchange.response.once('close', () => this.#end(pending));
-    if (this.#pending.size > MAX_PIPELINED) this.#socket.destroy();
   }
 
   /** Handles the request when every earlier one of the connection is answered. */

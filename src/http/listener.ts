@@ -301,10 +301,12 @@ function assertSameSettings(
         'body_min_rate or body_rate_period differs',
     );
   }
-  const proxies = ({ trustedProxies = [] }: ListenerSettings): string => trustedProxies.join();
+  const proxies = ({ trustedProxies = [], proxyProtocol = false }: ListenerSettings): string =>
+    JSON.stringify([trustedProxies, proxyProtocol]);
   if (proxies(found.settings) !== proxies(settings)) {
     throw new Error(
-      `receivers that share ${endpoint} must agree on their settings: trusted_proxies differs`,
+      `receivers that share ${endpoint} must agree on their settings: ` +
+        'trusted_proxies or proxy_protocol differs',
     );
   }
   if (keyOf(found.settings.tls) === keyOf(settings.tls)) return;

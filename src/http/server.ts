@@ -5,6 +5,8 @@ import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, RequestHead } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
 import { clientAddresses } from '../net/client-address.ts';
+import type { ProxySettings } from '../net/proxy-gate.ts';
+import { ProxyGate } from '../net/proxy-gate.ts';
 import { tlsGateOf } from '../tls/secured.ts';
 import type { BodyRate } from './body-pace.ts';
 import type { Pending } from './connection-requests.ts';
@@ -35,7 +37,7 @@ export type HttpServer = {
   secure(tls: TlsServer | undefined): void;
 };
 
-export type ServerLimits = {
+export type ServerLimits = ProxySettings & {
   /** Milliseconds from the first byte of a request to the end of its head. */
   readonly readHeaderTimeout: number;
   /** Milliseconds from the first byte of a request to the end of its body. */
@@ -45,8 +47,6 @@ export type ServerLimits = {
   readonly bodyRate: BodyRate;
   /** More connections are closed at once. */
   readonly maxConnections: number;
-  /** CIDR blocks of the proxies whose headers name the client. */
-  readonly trustedProxies?: readonly string[];
 };
 
 /** The route of a request, or a `Refusal` in the shape of the nearest route. */
@@ -87,8 +87,11 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     keepAliveTimeout: KEEP_ALIVE_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
   });
-  const connections = new Connections(options);
+  const { clock, logger, host, port } = options;
+  const proxies = new ProxyGate({ clock, logger, endpoint: `${host}:${port}` });
+  const connections = new Connections(options, proxies);
   const gate = tlsGateOf(server, (socket) => connections.track(socket));
+  proxies.guard(server);
   server.on('request', (request, response) => connections.accept(request, response, false));
   server.on('checkContinue', (request, response) => connections.accept(request, response, true));
   server.on('clientError', (error, socket) => connections.answerDamaged(error, socket as Socket));
@@ -99,6 +102,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     server.timeout = limits.writeTimeout;
     server.maxConnections = limits.maxConnections;
     connections.limit(limits);
+    proxies.use(limits);
   };
   limit(options.limits);
   return {
@@ -110,6 +114,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     async close(deadline) {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
       const cut = (): void => connections.cut();
+      proxies.close();
       gate.close();
       connections.drain();
       if (deadline.aborted) cut();
@@ -128,14 +133,16 @@ export function createHttpServer(options: ServerOptions): HttpServer {
 /** The connections of one server, and the requests in progress on each. */
 class Connections {
   readonly #options: ServerOptions;
+  readonly #proxies: ProxyGate;
   readonly #sockets = new Map<Socket, ConnectionRequests>();
   #draining = false;
 
   #clientOf = clientAddresses([]);
   #bodyRate: BodyRate;
 
-  constructor(options: ServerOptions) {
+  constructor(options: ServerOptions, proxies: ProxyGate) {
     this.#options = options;
+    this.#proxies = proxies;
     this.#bodyRate = options.limits.bodyRate;
   }
 
@@ -154,9 +161,13 @@ class Connections {
   }
 
   accept(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void {
+    const requests = this.#sockets.get(request.socket);
+    if (requests?.hasRoom() !== true) return;
     const target = parseTarget(request.url ?? '');
     const { clock } = this.#options;
-    const head = headOf(request, target?.path ?? '', clock.now(), this.#clientOf);
+    const head = headOf(request, target?.path ?? '', clock.now(), (headers) =>
+      this.#clientOf(this.#proxies.clientOf(request.socket), headers),
+    );
     const found = target === undefined ? badTarget() : this.#options.find(head.method, head.path);
     const exchange: Exchange = {
       head,
@@ -171,8 +182,10 @@ class Connections {
     };
     const { renderRefusal } = found;
     const pending: Pending = { exchange, renderRefusal };
-    const requests = this.#enter(pending, 'done' in found ? found.done : undefined);
-    if (requests === undefined) return;
+    requests.enter(pending, () => {
+      if ('done' in found) found.done();
+      if (this.#draining && requests.size === 0) request.socket.destroySoon();
+    });
     const refusal = 'refusal' in found ? found.refusal : improperFraming(request);
     if (refusal !== undefined) {
       if (refusal.status === 400) response.shouldKeepAlive = false;
@@ -182,21 +195,6 @@ class Connections {
       if (found.oneAtATime) requests.afterEarlier(pending, handle);
       else handle();
     }
-  }
-
-  /** The requests of its connection; undefined if the connection is closed. */
-  #enter(pending: Pending, done: (() => void) | undefined): ConnectionRequests | undefined {
-    const { socket } = pending.exchange.request;
-    const requests = this.#sockets.get(socket);
-    if (requests === undefined || socket.destroyed) {
-      done?.();
-      return undefined;
-    }
-    requests.enter(pending, () => {
-      done?.();
-      if (this.#draining && requests.size === 0) socket.destroySoon();
-    });
-    return requests;
   }
 
   /** Called after a time without progress on the socket. An idle connection ends, and one whose client does not read. */
@@ -269,7 +267,7 @@ function headOf(
   request: IncomingMessage,
   path: string,
   now: number,
-  clientOf: ReturnType<typeof clientAddresses>,
+  clientOf: (headers: ReadonlyMap<string, readonly string[]>) => string,
 ): RequestHead {
   const headers = new Map<string, string[]>();
   const raw = request.rawHeaders;
@@ -284,7 +282,7 @@ function headOf(
     method: request.method ?? '',
     path,
     headers,
-    remoteAddress: clientOf(request.socket.remoteAddress ?? '', headers),
+    remoteAddress: clientOf(headers),
     receivedAt: now,
     declaredBytes: declaredBytes(headers),
   };

@@ -6,7 +6,7 @@ import type {
   Payload,
   PayloadField,
 } from './observation.ts';
-import type { NewParent, Splice, TextVisitor } from './texts.ts';
+import type { NewParent, Splice, TextSteps, TextVisitor } from './texts.ts';
 
 export type ScanLimits = {
   /** One item more is refused as `too_many_events`. */
@@ -54,9 +54,9 @@ export type FormatModule<Index extends BatchIndex> = {
   /** The item as JSON text: the received text for JSON formats, OTLP's JSON form for protobuf. */
   source(index: Index, position: number): string;
   /** Visits the texts of the item in the order of the bytes. */
-  texts(index: Index, position: number, visitor: TextVisitor): void;
+  texts(index: Index, position: number, visitor: TextVisitor): TextSteps;
   /** The same for texts outside the items: resources, scopes, schema URLs, members of the root. */
-  sharedTexts(index: Index, visitor: TextVisitor): void;
+  sharedTexts(index: Index, visitor: TextVisitor): TextSteps;
   head(index: Index, position: number): ItemHead;
   /** The bytes of a text within a body of this format, for a splice that replaces a text. */
   encodeText(text: string): Buffer;

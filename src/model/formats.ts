@@ -12,7 +12,7 @@ import { spanField } from './otlp/context.ts';
 import { OtlpField } from './otlp/fields.ts';
 import { otlpJson, otlpProto } from './otlp/format.ts';
 import { runs } from './runs/format.ts';
-import type { NewParent, Splice, TextVisitor } from './texts.ts';
+import type { NewParent, Splice, TextSteps, TextVisitor } from './texts.ts';
 
 /**
  * Inflated bytes of a body up to which the event loop works on it. No step over any body of this size takes more
@@ -178,12 +178,30 @@ export function sourceEvent(batch: SealedBatch, position: number): string {
 
 /** Visits the texts of one item. */
 export function visitTexts(index: BatchIndex, position: number, visitor: TextVisitor): void {
-  moduleOf(index).texts(index, position, visitor);
+  runToEnd(visitTextsInTurns(index, position, visitor));
+}
+
+/** The same for an item of any size, in steps for `inTurns`. */
+export function visitTextsInTurns(
+  index: BatchIndex,
+  position: number,
+  visitor: TextVisitor,
+): TextSteps {
+  return moduleOf(index).texts(index, position, visitor);
 }
 
 /** Visits the texts that no single item owns: of resources, scopes, and members around the items. */
 export function visitSharedTexts(index: BatchIndex, visitor: TextVisitor): void {
-  moduleOf(index).sharedTexts(index, visitor);
+  runToEnd(visitSharedTextsInTurns(index, visitor));
+}
+
+/** The same in steps for `inTurns`. */
+export function visitSharedTextsInTurns(index: BatchIndex, visitor: TextVisitor): TextSteps {
+  return moduleOf(index).sharedTexts(index, visitor);
+}
+
+function runToEnd(steps: TextSteps): void {
+  while (steps.next().done !== true);
 }
 
 /** The bytes of one item: a JSON object, or the content of a span's message. */

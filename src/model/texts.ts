@@ -50,11 +50,18 @@ export type TextVisitor = {
 
 /** A value of an item that is no text. */
 export type ScalarPlace = {
+  readonly field: TextField;
   readonly start: number;
   readonly end: number;
   /** A JSON token, quotes included; a varint; or a byte sequence or a number of fixed size. */
   readonly form: 'json' | 'varint' | 'bytes';
 };
+
+/** A walk over texts, which yields after each few hundred of them: an item may have millions. */
+export type TextSteps = Generator<undefined, void>;
+
+/** Members of objects and elements of arrays between two yields of a walk. */
+export const MEMBERS_PER_STEP = 256;
 
 /** A `TextPlace` that a walk fills in. */
 export type MutablePlace = { -readonly [Key in keyof TextPlace]: TextPlace[Key] };
@@ -160,7 +167,7 @@ export function wholeCharacters(
 }
 
 /** Overwrites a number or byte sequence with zeros, or with a null in JSON. No byte moves. */
-export function maskScalar(bytes: Buffer, { start, end, form }: ScalarPlace): void {
+export function maskScalar(bytes: Buffer, { start, end, form }: Omit<ScalarPlace, 'field'>): void {
   switch (form) {
     case 'bytes':
       bytes.fill(0, start, end);

@@ -1,6 +1,7 @@
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { clientNetwork } from './network.ts';
+import type { ProxyGate } from './proxy-gate.ts';
 
 export type ConnectionBounds = {
   /** Connections of all clients. */
@@ -20,17 +21,22 @@ type Connection = {
 
 /**
  * Bounds the connections of a management listener. At a bound the new connection replaces the oldest idle one, first
- * one that never sent a request: of its own network, or at the bound of all clients of the network with the most connections. So silent connections never keep
- * a probe out. If all are busy, the new connection is closed.
+ * one that never sent a request: of its own network, or at the bound of all clients of the network with the most
+ * connections. So silent connections never keep a probe out. If all are busy, the new connection is closed.
  *
- * To be called after TLS was put before the server: it sees connections before their handshake.
+ * To be called after TLS was put before the server: it sees connections before their handshake. Puts the PROXY
+ * protocol before the bounds, so that the clients of a proxy have bounds of their own.
  */
-export function boundConnections(server: Server, { max, maxPerAddress }: ConnectionBounds): void {
+export function boundConnections(
+  server: Server,
+  { max, maxPerAddress }: ConnectionBounds,
+  proxies: ProxyGate,
+): void {
   /** In the order of their arrival. A TLS socket and its raw socket have the same key. */
   const connections = new Map<string, Connection>();
 
   server.prependListener('connection', (socket: Socket) => {
-    const network = clientNetwork(socket.remoteAddress ?? '');
+    const network = clientNetwork(proxies.clientOf(socket));
     const ofNetwork = [...connections.values()].filter((each) => each.network === network);
     const hasPlace =
       (ofNetwork.length < maxPerAddress || evictOldest(ofNetwork)) &&
@@ -43,6 +49,7 @@ export function boundConnections(server: Server, { max, maxPerAddress }: Connect
     connections.set(key, { socket, network, pending: 0, isUsed: false });
     socket.once('close', () => connections.delete(key));
   });
+  proxies.guard(server);
   server.on('request', ({ socket }: IncomingMessage, response: ServerResponse) => {
     const connection = connections.get(keyOf(socket));
     if (connection === undefined) return;

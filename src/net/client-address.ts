@@ -34,7 +34,7 @@ export function clientAddresses(
 }
 
 /** Whether an address is in one of the CIDR blocks. */
-function trustedPeers(blocks: readonly string[]): (address: string) => boolean {
+export function trustedPeers(blocks: readonly string[]): (address: string) => boolean {
   const proxies = blockList(blocks);
   return (address) => {
     const plain = plainAddress(address);

@@ -1,4 +1,5 @@
 import type { Clock } from '../component/component.ts';
+import { RetryableError } from '../model/errors.ts';
 import type { Page } from '../store/store.ts';
 import type { JsonAnswer } from './answer.ts';
 import type { Read, ReadLimits } from './reads.ts';
@@ -22,8 +23,8 @@ type Conditions = {
 
 /**
  * Writes the items of a page, each step in a turn of its own, so that neither a page nor a search without a match
- * holds the store or the memory. The page ends at its limit, at `page_bytes` after the first item, and after
- * `page_time`. Resolves with the cursor of the next page, or null after the last one.
+ * holds the store or the memory. The page ends at its limit, at `page_bytes` after the first item, after `page_time`, and
+ * in front of a step that the store cancels for being slow, unless that is the first one. Resolves with the cursor of the next page, or null after the last one.
  *
  *   turn: rows of one step ─▶ render ─▶ write, at the pace of the client ─▶ next step
  */
@@ -38,7 +39,11 @@ export async function writeItems<Item>(
   let cursor: string | undefined = first;
   while (true) {
     const rows = Math.min(STEP_ROWS, limit - written);
-    const page = await read.turn(() => fetch(rows, cursor));
+    const page = await fetched(read.turn(() => fetch(rows, cursor)));
+    if (page instanceof RetryableError) {
+      if (cursor === undefined || cursor === first) throw page;
+      return cursor;
+    }
     for (const [i, item] of page.items.entries()) {
       const text = await render(item);
       characters += text.length;
@@ -52,5 +57,15 @@ export async function writeItems<Item>(
     if (page.nextCursor === null || written >= limit) return page.nextCursor;
     if (characters >= limits.page_bytes || clock.now() >= end) return page.nextCursor;
     cursor = page.nextCursor;
+  }
+}
+
+/** The page, or the error of a statement that the store cancelled for being slow. */
+async function fetched<Item>(step: Promise<Page<Item>>): Promise<Page<Item> | RetryableError> {
+  try {
+    return await step;
+  } catch (error) {
+    if (error instanceof RetryableError && error.code === 'query_timeout') return error;
+    throw error;
   }
 }

@@ -19,7 +19,8 @@ function patternProblem(source: string): string | undefined {
       ? 'the pattern may match the empty text: let it match at least one character'
       : undefined;
   } catch (error) {
-    if (error instanceof RE2JSException) return `RE2 refuses the pattern: ${error.message}`;
+    if (error instanceof RE2JSException)
+      return `the pattern is not in RE2 syntax: ${error.message}`;
     throw error;
   }
 }

@@ -4,6 +4,8 @@ import type { AddressInfo } from 'node:net';
 import type { Clock, Logger } from '../component/component.ts';
 import { boundConnections } from '../net/bounded-connections.ts';
 import { ownHostCheck } from '../net/own-host.ts';
+import type { ProxySettings } from '../net/proxy-gate.ts';
+import { ProxyGate } from '../net/proxy-gate.ts';
 import type { ServerTls } from '../schema/server-tls.ts';
 import { secureHttp } from '../tls/secured.ts';
 import type { ServiceMetrics } from './metrics.ts';
@@ -15,10 +17,12 @@ export type MetricsServerOptions = {
   /** The configuration names the endpoint: a failure to bind it is an error, not a warning. */
   readonly isConfigured: boolean;
   /** Serves HTTPS with this certificate. */
-  readonly tls?: { readonly config: ServerTls; readonly clock: Clock } | undefined;
+  readonly tls?: ServerTls | undefined;
   /** Further names that a `Host` header may have. */
   readonly allowedHosts?: readonly string[];
+  readonly proxies?: ProxySettings;
   readonly logger: Logger;
+  readonly clock: Clock;
 };
 
 /** `address` is the listening address, with the scheme for HTTPS; undefined when the default address was in use. */
@@ -56,12 +60,12 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
     if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
     else socket.destroy();
   });
-  const { tls, metrics } = options;
+  const { tls, metrics, clock } = options;
+  const parts = { clock, logger, endpoint: address };
   const unsecure =
-    tls === undefined
-      ? () => {}
-      : await secureHttp(server, tls.config, { ...tls, logger, metrics, endpoint: address });
-  boundConnections(server, BOUNDS);
+    tls === undefined ? () => {} : await secureHttp(server, tls, { ...parts, metrics });
+  const proxies = new ProxyGate(parts, options.proxies);
+  boundConnections(server, BOUNDS, proxies);
   try {
     await listen(server, host, port);
   } catch (error) {
@@ -80,6 +84,7 @@ export async function startMetricsServer(options: MetricsServerOptions): Promise
   return {
     address: scheme + boundAddress(server),
     close() {
+      proxies.close();
       unsecure();
       return close(server);
     },

@@ -127,8 +127,13 @@ export type UsageStore = {
     by: 'hour' | 'day';
     projectId?: string;
   }): Promise<UsageRow[]>;
-  /** Recomputes every sum from the ledger and compares. The list of differences should be empty. */
-  verify(): Promise<{ what: string; expected: number; found: number }[]>;
+  /**
+   * Recomputes every sum from the ledger and compares, in steps that hold up neither accepting nor reading. The list of
+   * differences should be empty.
+   */
+  verify(
+    progress?: (rows: number) => void,
+  ): Promise<{ what: string; expected: number; found: number }[]>;
 };
 
 /** A rejected item or a refused request, without payload. */

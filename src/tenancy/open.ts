@@ -13,7 +13,7 @@ import { projectStore } from './projects.ts';
 import type { Rejections, RejectionsConfig } from './rejections.ts';
 import { rejectionStore } from './rejections.ts';
 import { Retention } from './retention.ts';
-import type { TenancyRows } from './rows.ts';
+import type { TenancyRows, VerifyProgress } from './rows.ts';
 import type { Difference } from './usage.ts';
 import { usageStore } from './usage.ts';
 
@@ -39,7 +39,7 @@ export async function openTenancy(
   rows: TenancyRows,
   { clock, logger }: Pick<Settings, 'clock' | 'logger'>,
   config: TenancyConfig,
-  verifyCounters: () => Promise<Difference[]>,
+  verifyCounters: (progress: VerifyProgress) => Promise<Difference[]>,
 ): Promise<Tenancy> {
   const first = await ensureFirstProject(rows, clock, config);
   const retention = new Retention(clock);

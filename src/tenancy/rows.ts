@@ -75,8 +75,12 @@ export type TenancyRows = {
 
   /** Hours since the epoch, from `from`, below `to`. */
   usedAndRejected(from: number, to: number, project: string | null): Promise<UsageHistory>;
-  ledgerChecks(): Promise<LedgerCheck[]>;
+  /** As of one moment, read in steps. */
+  ledgerChecks(progress: VerifyProgress): Promise<readonly LedgerCheck[]>;
 };
+
+/** Called after each step of a verification with the number of rows that it read. */
+export type VerifyProgress = (rows: number) => void;
 
 export type FirstRows = {
   readonly organizationId: string;

@@ -1,6 +1,6 @@
 import { HOUR_MS } from '../model/usage-window.ts';
 import type { UsageRow, UsageStore } from './contract.ts';
-import type { RejectedRow, TenancyRows, UsedRow } from './rows.ts';
+import type { RejectedRow, TenancyRows, UsedRow, VerifyProgress } from './rows.ts';
 
 type Range = { from: number; to: number; by: 'hour' | 'day'; projectId?: string };
 
@@ -9,7 +9,7 @@ export type Difference = { what: string; expected: number; found: number };
 
 export function usageStore(
   rows: TenancyRows,
-  verifyCounters: () => Promise<Difference[]>,
+  verifyCounters: (progress: VerifyProgress) => Promise<Difference[]>,
   flushRejections: () => Promise<void>,
 ): UsageStore {
   async function history({ from, to, by, projectId }: Range): Promise<UsageRow[]> {
@@ -19,9 +19,14 @@ export function usageStore(
     return rowsOf(used, rejected, by);
   }
 
-  async function verify(): Promise<Difference[]> {
-    const differences = await verifyCounters();
-    for (const check of await rows.ledgerChecks()) {
+  async function verify(report?: (rows: number) => void): Promise<Difference[]> {
+    let checked = 0;
+    const progress: VerifyProgress = (more) => {
+      checked += more;
+      report?.(checked);
+    };
+    const differences = await verifyCounters(progress);
+    for (const check of await rows.ledgerChecks(progress)) {
       const { project, key, events, bytes, keptEvents, keptBytes } = check;
       const of = `the ledger of ${project} ${key}, against its batches`;
       // Retention removes batches but not usage, so the ledger may hold more than the batches, never less.

@@ -217,6 +217,8 @@ export function serviceConfig(
         metrics: {
           ...{ level: 'none', address: '127.0.0.1:8888', addressIsConfigured: false },
           allowed_hosts: [],
+          trusted_proxies: [],
+          proxy_protocol: false,
         },
       },
       workers: 1,

@@ -55,7 +55,7 @@ export type PostgresSettings = ConnectionSettings & {
 /** How much longer than the server a connection waits: a tenth, within these bounds. */
 const GRACE_MS = { least: 100, most: 2_000 };
 /** A process that freezes inside a transaction holds its locks for at most this long. */
-const LONGEST_IDLE_MS = 10_000;
+const LONGEST_IDLE_MS = 4_000;
 
 /** Connects with the first query. Pools to the same server share `connections`. */
 export async function openPostgres(

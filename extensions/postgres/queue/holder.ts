@@ -31,7 +31,8 @@ export async function becomeHolder(
   let isClosed = false;
 
   async function renew(): Promise<void> {
-    await database.query(
+    // With the short time-out: a renewal that hangs must leave time for another one.
+    await database.accepting.query(
       `INSERT INTO queue_holders (id, expires_at) VALUES ($1, ${DATABASE_NOW} + ${LEASE_MS})
        ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at`,
       [id],

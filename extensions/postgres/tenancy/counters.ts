@@ -10,6 +10,7 @@ import type {
 } from '../../../src/tenancy/contract.ts';
 import type { RebuildWatch } from '../../../src/tenancy/rebuild-watch.ts';
 import { rebuildWatch } from '../../../src/tenancy/rebuild-watch.ts';
+import type { VerifyProgress } from '../../../src/tenancy/rows.ts';
 import type { Difference } from '../../../src/tenancy/usage.ts';
 import { DATABASE_NOW } from '../connection/database-clock.ts';
 import type { Postgres } from '../connection/pool.ts';
@@ -19,6 +20,7 @@ import { row, rows } from '../connection/statement.ts';
 import type { Rebuilding } from './rebuilding.ts';
 import { rebuilding } from './rebuilding.ts';
 import { hoursOfMonth, newestTime } from './usage.ts';
+import { windowDifferences } from './verify.ts';
 
 /** How long after a reservation its process may settle it; then any process ends it. */
 const LEASE_MS = 10 * 60_000;
@@ -32,7 +34,7 @@ const STEP = 500;
 export type PostgresCounters = UsageCounters & {
   /** Ends overdue reservations of dead processes; resolves with whether there may be more. */
   endOverdue(client: PostgresClient): Promise<boolean>;
-  verify(): Promise<Difference[]>;
+  verify(progress: VerifyProgress): Promise<Difference[]>;
   /** Settles the reservations that wait for it. */
   close(): Promise<void>;
 };
@@ -121,7 +123,7 @@ export function postgresCounters(
       if (batchIds.length > 0) await giveBack(client, batchIds);
       return overdue.length === STEP;
     },
-    verify: () => verify(pools.verify),
+    verify: (progress) => windowDifferences(pools.verify, progress),
     async close() {
       watch.close();
       await settling.close();
@@ -201,35 +203,6 @@ async function read(
     month: { events: used?.events ?? 0, resetsAt: monthEnd },
     hour: { bytes: used?.bytes ?? 0, resetsAt: hourEnd },
   };
-}
-
-type CheckedWindow = {
-  /** Empty for the organization's own window. */
-  readonly project: string;
-  readonly events: number;
-  readonly bytes: number;
-  readonly counted_events: number;
-  readonly counted_bytes: number;
-};
-
-/** Compares the windows with the ledger and the reservations that they sum up. */
-async function verify(postgres: Postgres): Promise<Difference[]> {
-  const windows = await rows<CheckedWindow>(
-    postgres,
-    `SELECT w.project, w.events, w.bytes,
-       coalesce(sum(c.events), 0)::bigint AS counted_events,
-       coalesce(sum(c.bytes) FILTER (WHERE c.hour = w.hour), 0)::bigint AS counted_bytes
-     FROM usage_windows w LEFT JOIN ${COUNTED} c
-       ON c.organization = w.organization AND w.project IN ('', c.project) AND c.hour >= w.month
-     GROUP BY w.organization, w.project, w.events, w.bytes, w.hour`,
-  );
-  return windows.flatMap(({ project, events, bytes, counted_events, counted_bytes }) => {
-    const of = project === '' ? 'the organization' : project;
-    return [
-      { what: `events of ${of}`, expected: counted_events, found: events },
-      { what: `bytes of ${of}`, expected: counted_bytes, found: bytes },
-    ].filter(({ expected, found }) => expected !== found);
-  });
 }
 
 async function giveBack(client: PostgresClient, batchIds: readonly string[]): Promise<void> {

@@ -1,6 +1,5 @@
 import type {
   AuditRow,
-  LedgerCheck,
   Numbered,
   RejectedRow,
   RejectionRow,
@@ -11,6 +10,7 @@ import type { PostgresPools } from '../connection/pools.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
 import { toStored, toStoredText, withText } from './stored-text.ts';
+import { ledgerChecks } from './verify.ts';
 
 type LogRows = Pick<
   TenancyRows,
@@ -66,18 +66,7 @@ export function logRows({ write, read, verify }: PostgresPools): LogRows {
       );
       return { used: used.map(withText), rejected: rejected.map(withText) };
     },
-    async ledgerChecks() {
-      const checks = await rows<LedgerCheck>(
-        verify,
-        `SELECT project, key, sum(events)::bigint AS events, sum(bytes)::bigint AS bytes,
-           sum(kept_events)::bigint AS "keptEvents", sum(kept_bytes)::bigint AS "keptBytes"
-         FROM (
-           SELECT project, key, events, bytes, 0 AS kept_events, 0 AS kept_bytes FROM all_usage
-           UNION ALL SELECT project, key, 0, 0, usage_events, usage_bytes FROM batches) all_rows
-         GROUP BY project, key`,
-      );
-      return checks.map(withText);
-    },
+    ledgerChecks: (progress) => ledgerChecks(verify, progress),
   };
 }
 

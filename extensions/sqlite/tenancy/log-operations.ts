@@ -3,6 +3,8 @@ import type { DatabaseSync } from 'node:sqlite';
 import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
 import { ALL_USAGE } from '../../../src/sqlite/queue/usage-operations.ts';
 import { cell, rows } from '../../../src/sqlite/rows.ts';
+import type { KeyUsage } from '../../../src/tenancy/ledger-totals.ts';
+import { LedgerTotals } from '../../../src/tenancy/ledger-totals.ts';
 import type {
   AuditRow,
   LedgerCheck,
@@ -14,6 +16,12 @@ import type {
   UsedRow,
 } from '../../../src/tenancy/rows.ts';
 import { auditWriting } from './audit-writing.ts';
+
+export type KeptPage = {
+  readonly count: number;
+  readonly checks: readonly LedgerCheck[];
+  readonly next: number | null;
+};
 
 export function logOperations(db: DatabaseSync) {
   const newest = cell<number>(db, 'SELECT coalesce(max(n), 0) FROM rejections WHERE project = ?');
@@ -66,14 +74,10 @@ export function logReadOperations(db: DatabaseSync) {
     `SELECT n, at, actor, address, action, subject, details FROM audit_log
      WHERE n < ? ORDER BY n DESC LIMIT ?`,
   );
-  const checks = rows<LedgerCheck>(
+  const kept = rows<KeyUsage & { seq: number }>(
     db,
-    `SELECT project, key, sum(events) AS events, sum(bytes) AS bytes,
-       sum(kept_events) AS keptEvents, sum(kept_bytes) AS keptBytes
-     FROM (
-       SELECT project, key, events, bytes, 0 AS kept_events, 0 AS kept_bytes FROM ${ALL_USAGE}
-       UNION ALL SELECT project, key, 0, 0, usage_events, usage_bytes FROM raw_batches)
-     GROUP BY project, key`,
+    `SELECT seq, project, key, usage_events AS events, usage_bytes AS bytes FROM raw_batches
+     WHERE seq > ? ORDER BY seq LIMIT ?`,
   );
   return {
     'rejections.list': (
@@ -86,7 +90,14 @@ export function logReadOperations(db: DatabaseSync) {
       used: used.all(from, to, project),
       rejected: rejected.all(from, to, project),
     }),
-    'usage.check': (): LedgerCheck[] => checks.all(),
+    /** Usage of the batches behind `after`, and where the next page begins; null at the end. */
+    'usage.kept': (after: number, step: number): KeptPage => {
+      const found = kept.all(after, step);
+      const totals = new LedgerTotals();
+      for (const batch of found) totals.addBatches(batch);
+      const next = found.length < step ? null : (found.at(-1)?.seq ?? null);
+      return { count: found.length, checks: totals.checks(), next };
+    },
     'audit.list': (before: number, limit: number): Numbered<AuditRow>[] => audit.all(before, limit),
   };
 }

@@ -1,9 +1,17 @@
 import type { Database } from '../../../src/sqlite/database.ts';
-import type { TenancyRows } from '../../../src/tenancy/rows.ts';
+import type { UsageLedger } from '../../../src/sqlite/queue/usage-ledger.ts';
+import { readUsage, VERIFY_STEP } from '../../../src/sqlite/queue/usage-pages.ts';
+import { LedgerTotals } from '../../../src/tenancy/ledger-totals.ts';
+import type { LedgerCheck, TenancyRows, VerifyProgress } from '../../../src/tenancy/rows.ts';
 import type { StoreOperations } from '../operations.ts';
+import type { KeptPage } from './log-operations.ts';
 
 /** Changes run in the writing thread, point reads in the reader, listings and sums in the searcher. */
-export function sqliteRows({ write, read, search }: Database<StoreOperations>): TenancyRows {
+export function sqliteRows(
+  database: Database<StoreOperations>,
+  usage: Pick<UsageLedger, 'holdStill'>,
+): TenancyRows {
+  const { write, read, search } = database;
   return {
     first: (...args) => write('store.first', args),
     organization: () => read('organization.get', []),
@@ -28,6 +36,24 @@ export function sqliteRows({ write, read, search }: Database<StoreOperations>): 
     recordAudit: (...args) => write('audit.record', args),
     audit: (...args) => search('audit.list', args),
     usedAndRejected: (...args) => search('usage.history', args),
-    ledgerChecks: () => search('usage.check', []),
+    ledgerChecks: (progress) => usage.holdStill(() => checksOf(database, progress)),
   };
+}
+
+/** Batches first: the usage of each of them is in the ledger when the ledger is read. */
+export async function checksOf(
+  database: Pick<Database<StoreOperations>, 'search'>,
+  progress: VerifyProgress,
+  step = VERIFY_STEP,
+): Promise<readonly LedgerCheck[]> {
+  const totals = new LedgerTotals();
+  let after: number | null = 0;
+  while (after !== null) {
+    const page: KeptPage = await database.search('usage.kept', [after, step]);
+    for (const check of page.checks) totals.add(check);
+    progress(page.count);
+    after = page.next;
+  }
+  await readUsage(database, step, progress, (sum) => totals.addLedger(sum));
+  return totals.checks();
 }

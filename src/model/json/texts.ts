@@ -1,5 +1,12 @@
 import type { JsonIndex } from '../batch-index.ts';
-import { type MutablePlace, newPlace, type TextField, type TextVisitor } from '../texts.ts';
+import {
+  MEMBERS_PER_STEP,
+  type MutablePlace,
+  newPlace,
+  type TextField,
+  type TextSteps,
+  type TextVisitor,
+} from '../texts.ts';
 import {
   CLOSE_BRACE,
   CLOSE_BRACKET,
@@ -35,18 +42,18 @@ export function itemFields<Path extends string>(
 }
 
 /** `FormatModule.texts` for native events and runs. */
-export function itemTexts(
+export function* itemTexts(
   { pattern, fields }: ItemFields,
   index: JsonIndex,
   position: number,
   visitor: TextVisitor,
-): void {
+): TextSteps {
   const walk = new TextWalk(index.bytes, visitor);
   const [start] = itemRange(index, position);
   if (index.bytes[start] === OPEN_BRACE) {
-    walk.object(start, 'attributes', false, { keys: pattern.root, fields });
+    yield* walk.object(start, 'attributes', false, { keys: pattern.root, fields });
   } else {
-    walk.value(start, 'attributes', NO_KEY, NO_KEY, false);
+    yield* walk.value(start, 'attributes', NO_KEY, NO_KEY, false);
   }
 }
 
@@ -54,13 +61,13 @@ export function itemTexts(
  * `FormatModule.sharedTexts` for native events and runs: everything around the items, as `metadata`. Items that
  * a repeated key of the root shadows are in the body but not in the index, so their texts are shared texts.
  */
-export function rootTexts(index: JsonIndex, visitor: TextVisitor): void {
+export function* rootTexts(index: JsonIndex, visitor: TextVisitor): TextSteps {
   const items = new Map<number, number>();
   for (let position = 0; position < index.count; position++) {
     items.set(...itemRange(index, position));
   }
   const walk = new TextWalk(index.bytes, visitor, items);
-  walk.value(spaceFrom(walk.json, 0), 'metadata', NO_KEY, NO_KEY, false);
+  yield* walk.value(spaceFrom(walk.json, 0), 'metadata', NO_KEY, NO_KEY, false);
 }
 
 const NO_KEY = -1;
@@ -68,14 +75,19 @@ const NO_KEY = -1;
 /** Keys of an object, and the fields of their values by slot. */
 type KnownKeys = { readonly keys: KeyTable; readonly fields: readonly TextField[] };
 
+/** Steps of a walk over a value, which return its end. */
+export type ValueSteps = Generator<undefined, number>;
+
 /**
- * One walk over scanned JSON. Recursion is as deep as the nesting, which the scanner bounds.
+ * One walk over scanned JSON. Recursion is as deep as the nesting, which the scanner bounds. Only objects and
+ * arrays have a generator of their own.
  */
 export class TextWalk {
   readonly json: Text;
   readonly #visitor: TextVisitor;
   readonly #skipped: ReadonlyMap<number, number> | undefined;
   readonly #place: MutablePlace = newPlace();
+  #membersLeft = MEMBERS_PER_STEP;
 
   /** `skipped` maps the starts of array elements that the walk skips to their ends. */
   constructor(bytes: Buffer, visitor: TextVisitor, skipped?: ReadonlyMap<number, number>) {
@@ -85,27 +97,50 @@ export class TextWalk {
   }
 
   /** Visits the texts of the value at `start`; returns its end. */
-  value(
+  *value(
+    start: number,
+    field: TextField,
+    keyStart: number,
+    keyEnd: number,
+    isMarked: boolean,
+  ): ValueSteps {
+    switch (this.json.bytes[start]) {
+      case OPEN_BRACE:
+        return yield* this.object(start, field, isMarked, undefined);
+      case OPEN_BRACKET:
+        return yield* this.#array(start, field, keyStart, keyEnd, isMarked);
+      default:
+        return this.leaf(start, field, keyStart, keyEnd, isMarked);
+    }
+  }
+
+  /** Visits a value that is neither object nor array; returns its end. */
+  leaf(
     start: number,
     field: TextField,
     keyStart: number,
     keyEnd: number,
     isMarked: boolean,
   ): number {
-    switch (this.json.bytes[start]) {
-      case QUOTE:
-        return this.string(start, field, keyStart, keyEnd, isMarked);
-      case OPEN_BRACE:
-        return this.object(start, field, isMarked, undefined);
-      case OPEN_BRACKET:
-        return this.#array(start, field, keyStart, keyEnd, isMarked);
-      default:
-        return this.scalar(start, isMarked);
-    }
+    return this.json.bytes[start] === QUOTE
+      ? this.string(start, field, keyStart, keyEnd, isMarked)
+      : this.scalar(start, field, isMarked);
+  }
+
+  isContainer(start: number): boolean {
+    const first = this.json.bytes[start];
+    return first === OPEN_BRACE || first === OPEN_BRACKET;
+  }
+
+  /** Counts a member; true after each few hundred of them. */
+  endsStep(): boolean {
+    if (--this.#membersLeft > 0) return false;
+    this.#membersLeft = MEMBERS_PER_STEP;
+    return true;
   }
 
   /** A number, `true`, `false` or `null`, or a quoted number or byte sequence. */
-  scalar(start: number, isMarked: boolean): number {
+  scalar(start: number, field: TextField, isMarked: boolean): number {
     const { json } = this;
     const first = json.bytes[start];
     const end = first === QUOTE ? skipString(json, start + 1) : skipScalar(json, start);
@@ -113,7 +148,7 @@ export class TextWalk {
       const type = typeOfByte(first);
       const isEmpty = first === QUOTE && end === start + 2;
       if ((type === 'number' || type === 'string') && !isEmpty) {
-        this.#visitor.scalar({ start, end, form: 'json' });
+        this.#visitor.scalar({ field, start, end, form: 'json' });
       }
     }
     return end;
@@ -141,7 +176,12 @@ export class TextWalk {
     return end;
   }
 
-  object(start: number, field: TextField, isMarked: boolean, known: KnownKeys | undefined): number {
+  *object(
+    start: number,
+    field: TextField,
+    isMarked: boolean,
+    known: KnownKeys | undefined,
+  ): ValueSteps {
     const { json } = this;
     const { bytes } = json;
     let at = spaceFrom(json, start + 1);
@@ -157,10 +197,13 @@ export class TextWalk {
       const inner = node === undefined ? field : (known?.fields[node.slot] ?? field);
       if (known !== undefined && node?.children !== undefined && bytes[at] === OPEN_BRACE) {
         const { fields } = known;
-        at = this.object(at, inner, isMarkedHere, { keys: node.children, fields });
+        at = yield* this.object(at, inner, isMarkedHere, { keys: node.children, fields });
+      } else if (this.isContainer(at)) {
+        at = yield* this.value(at, inner, keyStart, keyEnd, isMarkedHere);
       } else {
-        at = this.value(at, inner, keyStart, keyEnd, isMarkedHere);
+        at = this.leaf(at, inner, keyStart, keyEnd, isMarkedHere);
       }
+      if (this.endsStep()) yield;
       at = spaceFrom(json, at);
       if (bytes[at] === CLOSE_BRACE) return at + 1;
       at = spaceFrom(json, at + 1);
@@ -171,19 +214,23 @@ export class TextWalk {
     return (this.#visitor.marks?.(keyStart, keyEnd) ?? false) || isMarked;
   }
 
-  #array(
+  *#array(
     start: number,
     field: TextField,
     keyStart: number,
     keyEnd: number,
     isMarked: boolean,
-  ): number {
+  ): ValueSteps {
     const { json } = this;
     const { bytes } = json;
     let at = spaceFrom(json, start + 1);
     if (bytes[at] === CLOSE_BRACKET) return at + 1;
     for (;;) {
-      at = this.#skipped?.get(at) ?? this.value(at, field, keyStart, keyEnd, isMarked);
+      const skippedTo = this.#skipped?.get(at);
+      if (skippedTo !== undefined) at = skippedTo;
+      else if (this.isContainer(at)) at = yield* this.value(at, field, keyStart, keyEnd, isMarked);
+      else at = this.leaf(at, field, keyStart, keyEnd, isMarked);
+      if (this.endsStep()) yield;
       at = spaceFrom(json, at);
       if (bytes[at] === CLOSE_BRACKET) return at + 1;
       at = spaceFrom(json, at + 1);

@@ -15,24 +15,25 @@ import {
   textOf,
 } from '../json/grammar.ts';
 import { stringIn } from '../json/read.ts';
-import { TextWalk } from '../json/texts.ts';
-import type { TextField, TextVisitor } from '../texts.ts';
+import { TextWalk, type ValueSteps } from '../json/texts.ts';
+import { MEMBERS_PER_STEP, type TextField, type TextSteps, type TextVisitor } from '../texts.ts';
 import { spanField } from './context.ts';
 import { OtlpField } from './fields.ts';
 import { EVENT, type Field, KEY_VALUE, type Message, REQUEST, SPAN } from './json-shape.ts';
 import { keyAt, repeatedTextAt } from './keys.ts';
 
 /** `FormatModule.texts` for OTLP in JSON. Quoted numbers and byte sequences are no texts. */
-export function jsonTexts(index: OtlpIndex, position: number, visitor: TextVisitor): void {
+export function* jsonTexts(index: OtlpIndex, position: number, visitor: TextVisitor): TextSteps {
   const start = spanField(index, position, OtlpField.START);
-  new JsonTexts(index, start, visitor).message(start, SPAN, AROUND);
+  const late = yield* lateKeysOf(index, start);
+  yield* new JsonTexts(index, late, visitor).message(start, SPAN, AROUND);
 }
 
 /**
  * `FormatModule.sharedTexts`: of resources, scopes, schema URLs, unknown members, and spans that a repeated key
  * shadows.
  */
-export function sharedJsonTexts(index: OtlpIndex, visitor: TextVisitor): void {
+export function* sharedJsonTexts(index: OtlpIndex, visitor: TextVisitor): TextSteps {
   const spans = new Map<number, number>();
   for (let position = 0; position < index.count; position++) {
     spans.set(
@@ -41,8 +42,8 @@ export function sharedJsonTexts(index: OtlpIndex, visitor: TextVisitor): void {
     );
   }
   const start = spaceFrom(textOf(index.bytes), 0);
-  const walk = new JsonTexts(index, start, visitor, spans);
-  walk.message(start, REQUEST, AROUND);
+  const late = yield* lateKeysOf(index, start);
+  yield* new JsonTexts(index, late, visitor, spans).message(start, REQUEST, AROUND);
 }
 
 /** Properties that a message inherits from the attribute or event around it. */
@@ -73,21 +74,22 @@ class JsonTexts {
   readonly #walk: TextWalk;
   readonly #json: Text;
   readonly #skipped: ReadonlyMap<number, number> | undefined;
-  readonly #lateKeys: ReadonlyMap<number, KeyRange> | undefined;
+  readonly #lateKeys: LateKeys | undefined;
 
   constructor(
     index: OtlpIndex,
-    start: number,
+    lateKeys: LateKeys | undefined,
     visitor: TextVisitor,
     skipped?: ReadonlyMap<number, number>,
   ) {
     this.#walk = new TextWalk(index.bytes, visitor);
     this.#json = this.#walk.json;
     this.#skipped = skipped;
-    this.#lateKeys = index.lateKeys === true ? lateKeys(index.bytes, start) : undefined;
+    this.#lateKeys = lateKeys;
   }
+
   /** Visits the texts of a message; returns its end. */
-  message(start: number, shape: Message, around: Around): number {
+  *message(start: number, shape: Message, around: Around): ValueSteps {
     const json = this.#json;
     const { bytes } = json;
     if (bytes[start] !== OPEN_BRACE) return skipScalar(json, start);
@@ -102,37 +104,46 @@ class JsonTexts {
       const field = shape.fields.get(this.#name(keyStart, keyEnd));
       if (field === undefined) {
         const isMarked = this.#walk.marks(keyStart, keyEnd, inner.isMarked);
-        at = this.#walk.value(at, inner.field, keyStart, keyEnd, isMarked);
+        at = yield* this.#walk.value(at, inner.field, keyStart, keyEnd, isMarked);
+      } else if (this.#walk.isContainer(at)) {
+        at = yield* this.#container(at, field, inner);
       } else {
-        at = this.#field(at, field, inner);
+        at = this.#leaf(at, field, inner);
       }
+      if (this.#walk.endsStep()) yield;
       at = spaceFrom(json, at);
       if (bytes[at] === CLOSE_BRACE) return at + 1;
       at = spaceFrom(json, at + 1);
     }
   }
 
-  #field(start: number, field: Field, around: Around): number {
+  *#container(start: number, field: Field, around: Around): ValueSteps {
+    if (typeof field.type === 'string') return this.#scalar(start, field, around);
+    const isList = this.#json.bytes[start] === OPEN_BRACKET;
+    if (isList) return yield* this.#list(start, field.type, around);
+    return yield* this.message(start, field.type, around);
+  }
+
+  #leaf(start: number, field: Field, around: Around): number {
     const json = this.#json;
-    const first = json.bytes[start];
-    if (first === QUOTE) {
-      if (field.text === undefined) return this.#scalar(start, field, around);
+    if (json.bytes[start] === QUOTE && field.text !== undefined) {
       const text = field.text === 'value' ? around.field : field.text;
       const { keyStart, keyEnd, isMarked } = around;
       return this.#walk.string(start, text, keyStart, keyEnd, isMarked);
     }
-    if (typeof field.type === 'string') return this.#scalar(start, field, around);
-    if (first === OPEN_BRACKET) return this.#list(start, field.type, around);
-    return this.message(start, field.type, around);
+    if (json.bytes[start] === QUOTE || typeof field.type === 'string') {
+      return this.#scalar(start, field, around);
+    }
+    return skipScalar(json, start);
   }
 
   /** A number, byte sequence, boolean or null, or the key of an attribute. */
-  #scalar(start: number, { type }: Field, { isMarked }: Around): number {
+  #scalar(start: number, { type }: Field, { field, isMarked }: Around): number {
     const isSecret = isMarked && (type === 'int64' || type === 'double' || type === 'bytes');
-    return this.#walk.scalar(start, isSecret);
+    return this.#walk.scalar(start, field, isSecret);
   }
 
-  #list(start: number, shape: Message, around: Around): number {
+  *#list(start: number, shape: Message, around: Around): ValueSteps {
     const json = this.#json;
     const { bytes } = json;
     // No array is on the path to custom fields.
@@ -143,7 +154,8 @@ class JsonTexts {
     let at = spaceFrom(json, start + 1);
     if (bytes[at] === CLOSE_BRACKET) return at + 1;
     for (;;) {
-      at = this.#skipped?.get(at) ?? this.message(at, shape, inner);
+      at = this.#skipped?.get(at) ?? (yield* this.message(at, shape, inner));
+      if (this.#walk.endsStep()) yield;
       at = spaceFrom(json, at);
       if (bytes[at] === CLOSE_BRACKET) return at + 1;
       at = spaceFrom(json, at + 1);
@@ -200,41 +212,75 @@ class JsonTexts {
 
 type KeyRange = readonly [start: number, end: number];
 
-/**
- * The last `key` of every object whose `key` follows another member, by the object's start. One pass over the
- * value at `start` for all objects: looking ahead in every object would cost a pass for each level of nesting.
- */
-function lateKeys(bytes: Buffer, start: number): ReadonlyMap<number, KeyRange> {
-  const json = textOf(bytes, Number.MAX_SAFE_INTEGER);
-  const found = new Map<number, KeyRange>();
-  const skipObject = (start: number): number => {
+/** The last `key` of every object whose `key` follows another member, by the object's start. */
+type LateKeys = ReadonlyMap<number, KeyRange>;
+
+function* lateKeysOf(index: OtlpIndex, start: number): Generator<undefined, LateKeys | undefined> {
+  if (index.lateKeys !== true) return undefined;
+  const search = new LateKeySearch(index.bytes);
+  yield* search.value(start);
+  return search.found;
+}
+
+/** One pass for all objects: looking ahead in every object would cost a pass for each level of nesting. */
+class LateKeySearch {
+  readonly found = new Map<number, KeyRange>();
+  readonly #json: Text;
+  #membersLeft = MEMBERS_PER_STEP;
+
+  constructor(bytes: Buffer) {
+    this.#json = textOf(bytes, Number.MAX_SAFE_INTEGER);
+  }
+
+  /** Searches the value at `start`; returns its end. */
+  *value(start: number): ValueSteps {
+    if (--this.#membersLeft === 0) {
+      this.#membersLeft = MEMBERS_PER_STEP;
+      yield;
+    }
+    switch (this.#json.bytes[start]) {
+      case OPEN_BRACE:
+        return yield* this.#object(start);
+      case OPEN_BRACKET:
+        return yield* this.#array(start);
+      case QUOTE:
+        return skipString(this.#json, start + 1);
+      default:
+        return skipScalar(this.#json, start);
+    }
+  }
+
+  *#object(start: number): ValueSteps {
+    const json = this.#json;
+    const { bytes } = json;
     let at = spaceFrom(json, start + 1);
     const first = at;
     while (bytes[at] !== CLOSE_BRACE) {
       const nameStart = bytes[at] === QUOTE ? at : spaceFrom(json, at + 1);
       const nameEnd = skipString(json, nameStart + 1);
       const valueStart = skipColon(json, nameEnd);
-      at = skipAny(valueStart);
-      const isKey = bytes[valueStart] === QUOTE && stringIn(bytes, nameStart, nameEnd) === 'key';
-      if (isKey && nameStart !== first) found.set(start, [valueStart + 1, at - 1]);
+      at = yield* this.value(valueStart);
+      const isKey = bytes[valueStart] === QUOTE && isNamedKey(bytes, nameStart, nameEnd);
+      if (isKey && nameStart !== first) this.found.set(start, [valueStart + 1, at - 1]);
       at = spaceFrom(json, at);
     }
     return at + 1;
-  };
-  const skipArray = (start: number): number => {
+  }
+
+  *#array(start: number): ValueSteps {
+    const json = this.#json;
     let at = spaceFrom(json, start + 1);
-    if (bytes[at] === CLOSE_BRACKET) return at + 1;
+    if (json.bytes[at] === CLOSE_BRACKET) return at + 1;
     for (;;) {
-      at = spaceFrom(json, skipAny(at));
-      if (bytes[at] === CLOSE_BRACKET) return at + 1;
+      at = spaceFrom(json, yield* this.value(at));
+      if (json.bytes[at] === CLOSE_BRACKET) return at + 1;
       at = spaceFrom(json, at + 1);
     }
-  };
-  const skipAny = (at: number): number => {
-    if (bytes[at] === OPEN_BRACE) return skipObject(at);
-    if (bytes[at] === OPEN_BRACKET) return skipArray(at);
-    return bytes[at] === QUOTE ? skipString(json, at + 1) : skipScalar(json, at);
-  };
-  skipAny(start);
-  return found;
+  }
+}
+
+/** Whether the string with its quotes at [start,end) is `key`, in one of its spellings. */
+function isNamedKey(bytes: Buffer, start: number, end: number): boolean {
+  const length = end - start - 2;
+  return (length === 3 || length >= 8) && length <= 18 && stringIn(bytes, start, end) === 'key';
 }

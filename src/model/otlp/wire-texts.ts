@@ -1,5 +1,12 @@
 import type { OtlpIndex } from '../batch-index.ts';
-import { type MutablePlace, newPlace, type TextField, type TextVisitor } from '../texts.ts';
+import {
+  MEMBERS_PER_STEP,
+  type MutablePlace,
+  newPlace,
+  type TextField,
+  type TextSteps,
+  type TextVisitor,
+} from '../texts.ts';
 import { spanField } from './context.ts';
 import { OtlpField } from './fields.ts';
 import { keyAt } from './keys.ts';
@@ -15,15 +22,15 @@ import {
  * `FormatModule.texts` for protobuf. The walk skips unknown fields, because they may be strings or messages.
  * Numbers and byte sequences are no texts.
  */
-export function wireTexts(index: OtlpIndex, position: number, visitor: TextVisitor): void {
+export function wireTexts(index: OtlpIndex, position: number, visitor: TextVisitor): TextSteps {
   const start = spanField(index, position, OtlpField.START);
   const end = spanField(index, position, OtlpField.END);
-  new WireTexts(index.bytes, visitor).message(WIRE_SPAN, start, end);
+  return new WireTexts(index.bytes, visitor).message(WIRE_SPAN, start, end);
 }
 
 /** `FormatModule.sharedTexts`: of resources, scopes and schema URLs. */
-export function sharedWireTexts(index: OtlpIndex, visitor: TextVisitor): void {
-  new WireTexts(index.bytes, visitor).message(WIRE_REQUEST, 0, index.bytes.length);
+export function sharedWireTexts(index: OtlpIndex, visitor: TextVisitor): TextSteps {
+  return new WireTexts(index.bytes, visitor).message(WIRE_REQUEST, 0, index.bytes.length);
 }
 
 const NO_KEY = -1;
@@ -39,6 +46,7 @@ class WireTexts {
   #start = 0;
   #keyStart = NO_KEY;
   #keyEnd = NO_KEY;
+  #fieldsLeft = MEMBERS_PER_STEP;
 
   constructor(bytes: Buffer, visitor: TextVisitor) {
     this.#bytes = bytes;
@@ -46,27 +54,28 @@ class WireTexts {
   }
 
   /** A message outside attributes; skips spans, except one at which the walk starts. */
-  message(shape: WireMessage, start: number, end: number): void {
+  *message(shape: WireMessage, start: number, end: number): TextSteps {
     let p = start;
     while (p < end) {
       const field = shape.fields[this.#read(p)];
       p = this.#next;
+      if (this.#endsStep()) yield;
       if (field === undefined || field.message === WIRE_SPAN) continue;
       if (field.message === undefined) {
         this.#text(field.text ?? 'attributes', this.#start, p, NO_KEY, NO_KEY, false);
       } else if (field.message === WIRE_KEY_VALUE) {
-        this.#attribute(this.#start, p, shape === WIRE_EVENT);
+        yield* this.#attribute(this.#start, p, shape === WIRE_EVENT);
       } else {
-        this.message(field.message, this.#start, p);
+        yield* this.message(field.message, this.#start, p);
       }
     }
   }
 
-  #attribute(start: number, end: number, isOfEvent: boolean): void {
+  *#attribute(start: number, end: number, isOfEvent: boolean): TextSteps {
     this.#findKey(start, end);
     const { field, within } = keyAt(this.#bytes, this.#keyStart, this.#keyEnd);
     const isEventText = isOfEvent && field !== 'error';
-    this.#keyValue(
+    yield* this.#keyValue(
       start,
       end,
       isEventText ? 'events' : field,
@@ -76,13 +85,13 @@ class WireTexts {
   }
 
   /** A KeyValue; `within` are the keys on the path from here to a kvlist of custom fields. */
-  #keyValue(
+  *#keyValue(
     start: number,
     end: number,
     field: TextField,
     isMarkedAround: boolean,
     within: readonly string[] | undefined,
-  ): void {
+  ): TextSteps {
     const keyStart = this.#keyStart;
     const keyEnd = this.#keyEnd;
     const isMarked = (this.#visitor.marks?.(keyStart, keyEnd) ?? false) || isMarkedAround;
@@ -90,12 +99,14 @@ class WireTexts {
     while (p < end) {
       const number = this.#read(p);
       p = this.#next;
-      if (number === 2) this.#value(this.#start, p, field, keyStart, keyEnd, isMarked, within);
+      if (this.#endsStep()) yield;
+      if (number === 2)
+        yield* this.#value(this.#start, p, field, keyStart, keyEnd, isMarked, within);
     }
   }
 
   /** An AnyValue; visits all repeated fields of its oneof, because all are in the body. */
-  #value(
+  *#value(
     start: number,
     end: number,
     field: TextField,
@@ -103,55 +114,58 @@ class WireTexts {
     keyEnd: number,
     isMarked: boolean,
     within: readonly string[] | undefined,
-  ): void {
+  ): TextSteps {
     let p = start;
     while (p < end) {
       const number = this.#read(p);
       p = this.#next;
-      if (isMarked) this.#scalar(this.#tag, this.#start, p);
+      if (this.#endsStep()) yield;
+      if (isMarked) this.#scalar(this.#tag, field, this.#start, p);
       if (number === 1) this.#text(field, this.#start, p, keyStart, keyEnd, isMarked);
-      else if (number === 5) this.#list(this.#start, p, field, keyStart, keyEnd, isMarked);
-      else if (number === 6) this.#keyedList(this.#start, p, field, isMarked, within);
+      else if (number === 5) yield* this.#list(this.#start, p, field, keyStart, keyEnd, isMarked);
+      else if (number === 6) yield* this.#keyedList(this.#start, p, field, isMarked, within);
     }
   }
 
   /** A field of an AnyValue: its int value, double value or bytes value. */
-  #scalar(tag: number, start: number, end: number): void {
-    if (tag === 24) this.#visitor.scalar?.({ start, end, form: 'varint' });
+  #scalar(tag: number, field: TextField, start: number, end: number): void {
+    if (tag === 24) this.#visitor.scalar?.({ field, start, end, form: 'varint' });
     else if (tag === 33 || (tag === 58 && end > start)) {
-      this.#visitor.scalar?.({ start, end, form: 'bytes' });
+      this.#visitor.scalar?.({ field, start, end, form: 'bytes' });
     }
   }
 
-  #list(
+  *#list(
     start: number,
     end: number,
     field: TextField,
     keyStart: number,
     keyEnd: number,
     isMarked: boolean,
-  ): void {
+  ): TextSteps {
     let p = start;
     while (p < end) {
       const number = this.#read(p);
       p = this.#next;
+      if (this.#endsStep()) yield;
       if (number === 1) {
-        this.#value(this.#start, p, field, keyStart, keyEnd, isMarked, undefined);
+        yield* this.#value(this.#start, p, field, keyStart, keyEnd, isMarked, undefined);
       }
     }
   }
 
-  #keyedList(
+  *#keyedList(
     start: number,
     end: number,
     field: TextField,
     isMarked: boolean,
     within: readonly string[] | undefined,
-  ): void {
+  ): TextSteps {
     let p = start;
     while (p < end) {
       const number = this.#read(p);
       p = this.#next;
+      if (this.#endsStep()) yield;
       if (number !== 1) continue;
       const from = this.#start;
       this.#findKey(from, p);
@@ -159,8 +173,15 @@ class WireTexts {
         within !== undefined && keyAt(this.#bytes, this.#keyStart, this.#keyEnd).text === within[0];
       const rest = isStep && within.length > 1 ? within.slice(1) : undefined;
       const inner = isStep && rest === undefined ? 'custom_fields' : field;
-      this.#keyValue(from, p, inner, isMarked, rest);
+      yield* this.#keyValue(from, p, inner, isMarked, rest);
     }
+  }
+
+  /** Counts a field; true after each few hundred of them. */
+  #endsStep(): boolean {
+    if (--this.#fieldsLeft > 0) return false;
+    this.#fieldsLeft = MEMBERS_PER_STEP;
+    return true;
   }
 
   #text(

@@ -9,10 +9,12 @@ import type {
   UsageCounters,
   UsageInForce,
 } from '../../tenancy/contract.ts';
+import type { VerifyProgress } from '../../tenancy/rows.ts';
 import type { Difference } from '../../tenancy/usage.ts';
 import type { Database } from '../database.ts';
 import type { QueueOperations } from './operations.ts';
 import type { LedgerRow, UsageSum } from './usage-operations.ts';
+import { readUsage, VERIFY_STEP } from './usage-pages.ts';
 
 /** A start ignores ledger entries that are further ahead of the clock than this. */
 const TRUSTED_HOURS_AHEAD = 1;
@@ -249,15 +251,26 @@ export class UsageLedger implements UsageCounters {
    * Compares the counters with the sums of the ledger. An unsettled batch may be in the file or not, so its usage is
    * no difference.
    */
-  async verify(): Promise<Difference[]> {
+  async verify(progress: VerifyProgress = () => {}): Promise<Difference[]> {
     await this.flush();
+    const organizations = [...this.#windows.keys()].filter(isOrganization);
     const differences: Difference[] = [];
-    for (const organization of [...this.#windows.keys()].filter(isOrganization)) {
+    for (const organization of organizations) {
+      differences.push(...(await this.#verifyOne(organization, progress)));
+    }
+    return differences;
+  }
+
+  /** Sums that take longer than the rest of the hour are those of no window: they are read again. */
+  async #verifyOne(organization: string, progress: VerifyProgress): Promise<Difference[]> {
+    for (;;) {
       const at = this.#timeOf(organization, this.#clock.now());
       const before = this.#settledAt(organization, at);
-      const sums = (await this.#sumsAt(at)).filter((sum) => sum.organization === organization);
+      const found = await this.holdStill(() => this.#readSums(organization, at, progress));
+      const end = this.#timeOf(organization, this.#clock.now());
+      if (windowAt(end).hourEnd !== windowAt(at).hourEnd) continue;
       const after = this.#countedAt(organization, at);
-      const found = foundOf(organization, sums);
+      const differences: Difference[] = [];
       for (const name of new Set([...before.keys(), ...found.keys(), ...after.keys()])) {
         for (const measure of ['events', 'bytes'] as const) {
           const expected = found.get(name)?.[measure] ?? 0;
@@ -267,8 +280,41 @@ export class UsageLedger implements UsageCounters {
           differences.push({ what: `${MEASURES[measure]}: ${name}`, expected, found: least });
         }
       }
+      return differences;
     }
-    return differences;
+  }
+
+  async #readSums(
+    organization: string,
+    at: number,
+    progress: VerifyProgress,
+  ): Promise<Map<string, Counted>> {
+    const [from, to] = [monthStart(at) / HOUR_MS, monthStart(at, 1) / HOUR_MS];
+    const hour = Math.floor(at / HOUR_MS);
+    const found = new Map<string, Counted>();
+    await readUsage(this.#database, VERIFY_STEP, progress, (sum) => {
+      if (sum.organization !== organization || sum.hour < from || sum.hour >= to) return;
+      for (const name of [organization, scopeOf(organization, sum.project)]) {
+        const counted = found.get(name) ?? { events: 0, bytes: 0 };
+        const bytes = counted.bytes + (sum.hour === hour ? sum.bytes : 0);
+        found.set(name, { events: counted.events + sum.events, bytes });
+      }
+    });
+    return found;
+  }
+
+  #holders = 0;
+  #rollingUp: Promise<unknown> = Promise.resolve();
+
+  /** Runs `work` while no usage moves from the rows of batches to the sums by hour. */
+  async holdStill<T>(work: () => Promise<T>): Promise<T> {
+    this.#holders++;
+    try {
+      await this.#rollingUp;
+      return await work();
+    } finally {
+      this.#holders--;
+    }
   }
 
   /** Usage that is counted and certainly in the file. */
@@ -301,6 +347,13 @@ export class UsageLedger implements UsageCounters {
 
   /** Sums up one step of past hours; resolves with whether more is left. */
   async rollUp(): Promise<boolean> {
+    if (this.#holders > 0) return false;
+    const rolling = this.#rollUpStep();
+    this.#rollingUp = rolling.catch(() => {});
+    return rolling;
+  }
+
+  async #rollUpStep(): Promise<boolean> {
     const now = this.#clock.now();
     const next = await this.#database.write('usage.rollUp', [this.#rollUpFrom, now], {
       lazy: true,
@@ -347,15 +400,4 @@ function scopeOf(organizationId: string, projectId: string): string {
 
 function isOrganization(name: string): boolean {
   return !name.includes(' ');
-}
-
-function foundOf(organization: string, sums: readonly UsageSum[]): Map<string, Counted> {
-  const found = new Map<string, Counted>();
-  for (const { project, events, bytesOfHour } of sums) {
-    for (const name of [organization, scopeOf(organization, project)]) {
-      const sum = found.get(name) ?? { events: 0, bytes: 0 };
-      found.set(name, { events: sum.events + events, bytes: sum.bytes + bytesOfHour });
-    }
-  }
-  return found;
 }

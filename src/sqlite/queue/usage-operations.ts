@@ -89,6 +89,28 @@ function rollUp(
   };
 }
 
+/** Usage of a project and key in an hour. */
+export type HourSum = {
+  readonly organization: string;
+  readonly project: string;
+  readonly key: string;
+  readonly hour: number;
+  readonly events: number;
+  readonly bytes: number;
+};
+
+/** Sums of a bounded number of rows, and where the next page begins; null at the end. */
+export type UsagePage = {
+  readonly count: number;
+  readonly sums: readonly HourSum[];
+  readonly next: UsagePlace | null;
+};
+
+/** The place of a row of `usage_ledger`, or of `usage_hours`. */
+export type UsagePlace =
+  | { readonly batchId: string }
+  | Pick<HourSum, 'organization' | 'project' | 'key' | 'hour'>;
+
 /** All usage, summed up or not. */
 export const ALL_USAGE = `(
   SELECT organization, project, key, hour, events, bytes FROM usage_hours
@@ -101,6 +123,17 @@ export function usageReadOperations(db: DatabaseSync) {
        sum(CASE WHEN hour = ?3 THEN bytes ELSE 0 END) AS bytesOfHour
      FROM ${ALL_USAGE} WHERE hour >= ?1 AND hour < ?2 GROUP BY organization, project`,
   );
+  const ledgerPage = rows<HourSum & { batchId: string }>(
+    db,
+    `SELECT batch_id AS batchId, organization, project, key, hour, events, bytes FROM usage_ledger
+     WHERE batch_id > ? ORDER BY batch_id LIMIT ?`,
+  );
+  const hoursPage = rows<HourSum>(
+    db,
+    `SELECT organization, project, key, hour, events, bytes FROM usage_hours
+     WHERE (organization, project, key, hour) > (?, ?, ?, ?)
+     ORDER BY organization, project, key, hour LIMIT ?`,
+  );
   const newest = rows<NewestHour>(
     db,
     `SELECT organization, max(hour) AS hour FROM ${ALL_USAGE}
@@ -109,6 +142,39 @@ export function usageReadOperations(db: DatabaseSync) {
   return {
     /** The events of the hours from `from`, below `to`; the bytes of `hour`. */
     'usage.sums': (from: number, to: number, hour: number): UsageSum[] => sums.all(from, to, hour),
+    /** `usage_ledger` from the beginning, then `usage_hours`. */
+    'usage.page': (after: UsagePlace, step: number): UsagePage => {
+      if ('batchId' in after) {
+        const found = ledgerPage.all(after.batchId, step);
+        const last = found.length < step ? undefined : found.at(-1);
+        const next = last === undefined ? FIRST_HOUR : { batchId: last.batchId };
+        return { count: found.length, sums: sumsOf(found), next };
+      }
+      const { organization, project, key, hour } = after;
+      const found = hoursPage.all(organization, project, key, hour, step);
+      return {
+        count: found.length,
+        sums: found,
+        next: found.length < step ? null : (found.at(-1) ?? null),
+      };
+    },
     'usage.newest': (from: number, to: number): NewestHour[] => newest.all(from, to),
   };
+}
+
+const FIRST_HOUR: UsagePlace = { organization: '', project: '', key: '', hour: 0 };
+
+function sumsOf(found: readonly HourSum[]): HourSum[] {
+  const sums = new Map<string, { -readonly [Field in keyof HourSum]: HourSum[Field] }>();
+  for (const { organization, project, key, hour, events, bytes } of found) {
+    const name = JSON.stringify([organization, project, key, hour]);
+    const sum = sums.get(name);
+    if (sum === undefined) {
+      sums.set(name, { organization, project, key, hour, events, bytes });
+    } else {
+      sum.events += events;
+      sum.bytes += bytes;
+    }
+  }
+  return [...sums.values()];
 }

@@ -83,12 +83,15 @@ t.test('refuses tables of a newer version and changes nothing in them', async (t
   // A missing migration must not be applied to tables of another version.
   await owner.query("DELETE FROM schema_migrations WHERE name = '0005-leases'");
   const before = await applied();
+  const newest = MIGRATIONS.at(-1)?.name;
   for (const migrate of ['auto', 'off']) {
     const older = await extensionOn(url, { migrate });
     await t.rejects(older.start(), {
       name: 'NewerDataError',
       code: 'newer_data',
-      message: /newer version .* \(0098-newer, 0099-later\); .* up to 0005-leases\. Start/,
+      message: new RegExp(
+        `newer version .* \\(0098-newer, 0099-later\\); .* up to ${newest}\\. Start`,
+      ),
     });
     await older.shutdown(AbortSignal.timeout(1000));
     t.same(await applied(), before, migrate);

@@ -318,8 +318,8 @@ t.test('refuses an empty filter, unusable patterns and unknown kinds', async (t)
   t.match(problem({}), /nothing to filter/);
   t.match(problem({ exclude: [{}] }), /at least one field/);
   t.match(problem({ exclude: [{ name_matches: 'a*' }] }), /may match the empty text/);
-  t.match(problem({ exclude: [{ name_matches: '(' }] }), /RE2 refuses the pattern/);
-  t.match(problem({ exclude: [{ attributes: { a: { matches: '(?=a)' } } }] }), /RE2 refuses/);
+  t.match(problem({ exclude: [{ name_matches: '(' }] }), /not in RE2 syntax/);
+  t.match(problem({ exclude: [{ attributes: { a: { matches: '(?=a)' } } }] }), /not in RE2 syntax/);
   t.match(problem({ exclude: [{ kind: 'lm' }] }), /kind/);
   t.ok(config.safeParse({ exclude: Array(100).fill({ name: 'a' }) }).success);
   t.notOk(config.safeParse({ exclude: Array(101).fill({ name: 'a' }) }).success);

@@ -4,13 +4,15 @@ import t from 'tap';
 import { config } from '../../../processors/redaction/config.ts';
 import { CHUNK_BYTES } from '../../../processors/redaction/prefilter.ts';
 import { createProcessor } from '../../../processors/redaction/processor.ts';
+import { Redactor } from '../../../processors/redaction/redactor.ts';
 import { RULE_NAMES } from '../../../processors/redaction/rules.ts';
 import { observe } from '../../../src/model/formats.ts';
 import { requestContext } from '../../../src/model/request-context.ts';
 import { seal } from '../../../src/model/seal.ts';
+import { MEMBERS_PER_STEP } from '../../../src/model/texts.ts';
 import { applyEdits, takeEdited } from '../../../src/model/verbs.ts';
 import { nativeBatch, nativeEvent, otlpBatch, rawBatch, received } from '../../helper/batches.ts';
-import { decodeRequest, encodeRequest, requestOf } from '../../helper/otlp-proto.ts';
+import { attributesOf, decodeRequest, encodeRequest, requestOf } from '../../helper/otlp-proto.ts';
 import { recordingMetrics, testSettings } from '../../helper/settings.ts';
 import { type Fill, FORMATS, filledBody } from './formats.ts';
 import { redacted, redactedBatch } from './redacting.ts';
@@ -264,6 +266,39 @@ t.test('a large body is searched in turns, and given up when its client has gone
   );
   aborted.abort();
   await t.rejects(Promise.resolve(gone), { code: 'too_late' });
+});
+
+t.test('one item with many keys is redacted in turns', async (t) => {
+  const keys = 50_000;
+  const secrets = Object.fromEntries(Array.from({ length: keys }, (_, i) => [`k${i}`, i]));
+  const body = { metadata: { ...secrets, password: 12_345, note: 'jane@example.com' } };
+  const batch = received(nativeBatch([nativeEvent(body)]));
+  const steps = new Redactor(config.parse({}), () => undefined).redact(batch);
+  let yields = 0;
+  while (steps.next().done !== true) yields++;
+  t.ok(yields >= keys / MEMBERS_PER_STEP, `${yields} yields`);
+  t.notMatch(batch.body.toString(), 'jane@example.com');
+  t.match(batch.body.toString(), '"password":0');
+});
+
+t.test('numbers below secret names are redacted in the configured fields only', async (t) => {
+  const native = { events: [{ inputs: { password: 1234 }, metadata: { password: 5678 } }] };
+  t.match(redacted('native', native, { fields: ['inputs'] }).toString(), '"password":5678');
+  t.notMatch(redacted('native', native, { fields: ['inputs'] }).toString(), '1234');
+  t.notMatch(redacted('native', native, { fields: ['inputs', 'metadata'] }).toString(), '5678');
+
+  const attributes = attributesOf({ metadata: { password: 1234 }, app: { password: 5678 } });
+  const span = { traceId: 'a'.repeat(32), spanId: 'b'.repeat(16), name: 'x', attributes };
+  const request = { resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] };
+  const left = (fields: readonly string[]) => [
+    redacted('otlp_json', request, { fields }).toString(),
+    JSON.stringify(decodeRequest(redacted('otlp_proto', encodeRequest(request), { fields }))),
+  ];
+  for (const text of left(['metadata'])) {
+    t.match(text, '5678');
+    t.notMatch(text, '1234');
+  }
+  for (const text of left(['metadata', 'attributes'])) t.notMatch(text, /1234|5678/);
 });
 
 t.test('gzip of a redacted body is not kept', async (t) => {

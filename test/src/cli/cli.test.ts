@@ -82,6 +82,25 @@ t.test('validate accepts every configuration of the package', async (t) => {
   }
 });
 
+t.test(
+  'validate accepts every accepting configuration with its commented redaction block',
+  async (t) => {
+    const cwd = workDirectory(t);
+    const names = readdirSync(join(ROOT, 'config')).filter((name) => name !== 'worker.yaml');
+    for (const name of names) {
+      const text = readFileSync(join(ROOT, 'config', name), 'utf8');
+      const block = /\n {2}# redaction:\n(?: {2}# {3}.*\n)+/.exec(text)?.[0] ?? '';
+      const active = text
+        .replace(block, block.replaceAll('\n  # ', '\n  '))
+        .replace('processors: [auth, ', 'processors: [auth, redaction, ');
+      t.match(active, '\n  redaction:\n    rules: {phone: mask}\n', name);
+      writeFileSync(join(cwd, name), active);
+      const run = await cli(cwd, ['validate', '--config', name], NEEDED);
+      t.same(run, { status: 0, out: '', err: '' }, name);
+    }
+  },
+);
+
 t.test('validate reports every error and exits with 78', async (t) => {
   const cwd = workDirectory(t);
   writeFileSync(join(cwd, 'a.yaml'), 'receivers:\n  natve:\nexporters:\n  debg:\n');

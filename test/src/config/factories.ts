@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { factory as redaction } from '../../../processors/redaction/factory.ts';
 import {
   defineConnector,
   defineExporter,
@@ -95,6 +96,7 @@ export const REGISTRY: Registry = [
     data: { accepts: ['raw'], emits: 'observations' },
     config: z.strictObject({}),
   }),
+  redaction,
   defineConnector({
     ...common,
     kind: 'connector',

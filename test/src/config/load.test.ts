@@ -104,6 +104,8 @@ t.test('loads a valid file with every default', async (t) => {
       address: '127.0.0.1:8888',
       addressIsConfigured: false,
       allowed_hosts: [],
+      trusted_proxies: [],
+      proxy_protocol: false,
     },
   });
   t.equal(config?.service.shutdown_timeout, 20_000);

@@ -1,6 +1,5 @@
 import { once } from 'node:events';
 import { connect } from 'node:net';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { Test } from 'tap';
 import t from 'tap';
 import type { Offer } from '../../../src/component/capability.ts';
@@ -225,7 +224,13 @@ t.test('cuts a client that pipelines one request more than it may', async (t) =>
 });
 
 t.test('cuts a client that does not read its answer, and no slow handler', async (t) => {
-  const large = echo('/large', { handler: (exchange) => reply(exchange, 'x'.repeat(32_000_000)) });
+  const cut = Promise.withResolvers<void>();
+  const large = echo('/large', {
+    handler(exchange) {
+      exchange.response.once('close', () => cut.resolve());
+      reply(exchange, 'x'.repeat(32_000_000));
+    },
+  });
   const release: (() => void)[] = [];
   const slow = echo('/slow', {
     handler: async (exchange) => {
@@ -242,7 +247,7 @@ t.test('cuts a client that does not read its answer, and no slow handler', async
   deaf.on('error', () => undefined);
   deaf.pause();
   deaf.write(`GET /large HTTP/1.1\r\n${HOST}\r\n`);
-  await pause(600);
+  await cut.promise;
   // Only now the client looks at its socket.
   let received = 0;
   deaf.on('data', (chunk: Buffer) => {

@@ -2,7 +2,10 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import t, { type Test } from 'tap';
+import { systemClock } from '../../../src/component/clock.ts';
 import { boundConnections } from '../../../src/net/bounded-connections.ts';
+import { ProxyGate } from '../../../src/net/proxy-gate.ts';
+import { recordingLogger } from '../../helper/settings.ts';
 import { until } from '../../helper/until.ts';
 import { dial } from '../../helper/wire.ts';
 
@@ -13,7 +16,9 @@ async function serving(t: Test, max: number, maxPerAddress: number) {
     if (request.url === '/held') held++;
     else response.end('ok');
   });
-  boundConnections(server, { max, maxPerAddress });
+  const endpoint = '127.0.0.1:0';
+  const proxies = new ProxyGate({ clock: systemClock, logger: recordingLogger(), endpoint });
+  boundConnections(server, { max, maxPerAddress }, proxies);
   server.listen(0, '127.0.0.1');
   await once(server, 'listening');
   t.teardown(() => {

@@ -6,7 +6,7 @@ import { offer } from '../../../src/component/capability.ts';
 import type { Pipeline } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
-import { Refusal, StoreError } from '../../../src/model/errors.ts';
+import { Refusal, RetryableError, StoreError } from '../../../src/model/errors.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
 import {
   type Page,
@@ -427,6 +427,22 @@ t.test('a search goes on in steps until the page is full, or its time is over', 
   const first = await short.get('/traces?q=x');
   t.match(first.json, { traces: [], next_cursor: '3' }, 'exactly at its time');
   t.match((await short.get('/traces?q=x&cursor=3')).json, { traces: [{ id: 'trace-1' }] });
+});
+
+t.test('a page ends in front of a step that is too slow for the store', async (t) => {
+  const { search } = searching(5);
+  const slowAt = (slow: string): Store['traces']['listTraces'] => {
+    return async (project, filter) => {
+      if ((filter.cursor ?? '0') !== slow) return search(project, filter);
+      throw new RetryableError('query_timeout', 'The statement took too long.');
+    };
+  };
+  const later = await reading(t, { traces: [TRACE] }, { search: slowAt('3') });
+  const first = await later.get('/traces?q=x');
+  t.match(first, { status: 200, json: { traces: [], next_cursor: '3' } });
+  t.equal((await later.get('/traces?q=x&cursor=3')).status, 504);
+  const atOnce = await reading(t, { traces: [TRACE] }, { search: slowAt('0') });
+  t.match(await atOnce.get('/traces?q=x'), { status: 504, json: { code: 'query_timeout' } });
 });
 
 t.test('a search ends when its client goes away', async (t) => {

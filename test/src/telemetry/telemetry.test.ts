@@ -2,6 +2,7 @@ import { execFileSync } from 'node:child_process';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import t, { type Test } from 'tap';
+import { systemClock } from '../../../src/component/clock.ts';
 import { createHealth } from '../../../src/component/health.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import { createLogger, withFields } from '../../../src/telemetry/logger.ts';
@@ -216,6 +217,7 @@ async function serving(t: Test) {
     endpoint: LOOPBACK,
     isConfigured: true,
     logger: recordingLogger(),
+    clock: systemClock,
   });
   t.teardown(() => server.close());
   t.teardown(() => metrics.shutdown());
@@ -270,10 +272,11 @@ t.test('warns if the default address is in use, and rejects if a configured one 
   const metrics = createMetrics(fakeClock());
   t.teardown(() => metrics.shutdown());
   const logger = recordingLogger();
-  await t.rejects(startMetricsServer({ metrics, endpoint, isConfigured: true, logger }), {
+  const parts = { metrics, endpoint, logger, clock: systemClock };
+  await t.rejects(startMetricsServer({ ...parts, isConfigured: true }), {
     message: /cannot serve metrics on 127\.0\.0\.1:\d+: .*EADDRINUSE/,
   });
-  const none = await startMetricsServer({ metrics, endpoint, isConfigured: false, logger });
+  const none = await startMetricsServer({ ...parts, isConfigured: false });
   t.equal(none.address, undefined);
   t.match(logger.lines, [{ level: 'warn', message: /address is in use/ }]);
   await none.close();

@@ -31,10 +31,20 @@ t.test('each purpose has its time-out at the server', async (t) => {
     }),
   );
   t.same(Object.fromEntries(found), {
-    ...{ accept: '1800ms', write: '10s', read: '10s' },
+    ...{ accept: '1800ms', write: '5s', read: '10s' },
     ...{ verify: '1min', rebuild: '30s', housekeeping: '30s' },
   });
   t.equal(pools.usage().open, 6);
+});
+
+t.test('a process that freezes inside a transaction holds its locks for at most 4 s', async (t) => {
+  const pools = await opened(t, { accept: 1999, write: 2000, read: 2001 });
+  const idle = async (purpose: Purpose) => {
+    const { rows } = await pools[purpose].query('SHOW idle_in_transaction_session_timeout');
+    return rows[0]?.idle_in_transaction_session_timeout;
+  };
+  const purposes: readonly Purpose[] = ['accept', 'write', 'read', 'verify'];
+  t.same(await Promise.all(purposes.map(idle)), ['3998ms', '4s', '4s', '4s']);
 });
 
 t.test('a read that takes too long is no outage, and says what to do', async (t) => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { JsonIndex } from '../../../../src/model/batch-index.ts';
-import type { FormatModule } from '../../../../src/model/format-module.ts';
+import { visitSharedTexts, visitTexts } from '../../../../src/model/formats.ts';
 import { native } from '../../../../src/model/native/format.ts';
 import { runs } from '../../../../src/model/runs/format.ts';
 import {
@@ -26,8 +26,8 @@ type Seen = { readonly field: string; readonly key: string | undefined; readonly
 
 type Walk = (visit: (place: TextPlace) => void) => void;
 
-function textsOf(format: FormatModule<JsonIndex>, index: JsonIndex, position: number): Walk {
-  return (text) => format.texts(index, position, { text });
+function textsOf(index: JsonIndex, position: number): Walk {
+  return (text) => visitTexts(index, position, { text });
 }
 
 function seen(index: JsonIndex, walk: Walk): Seen[] {
@@ -181,7 +181,7 @@ t.test('the texts of native events and runs', async (t) => {
         const items = itemsOf(name, JSON.parse(text));
         for (const [position, value] of items.entries()) {
           const expected = [...stringsOf(value, (path) => fieldOfPath(name, path))];
-          same(seen(index, textsOf(FORMATS[name], index, position)), expected);
+          same(seen(index, textsOf(index, position)), expected);
         }
       }),
       { numRuns: 500 },
@@ -193,7 +193,7 @@ t.test('the texts of native events and runs', async (t) => {
       fc.property(body, ({ name, text }) => {
         const index = scan(name, text);
         const { events: _, post: __, patch: ___, ...rest } = JSON.parse(text);
-        const shared = seen(index, (text) => FORMATS[name].sharedTexts(index, { text }));
+        const shared = seen(index, (text) => visitSharedTexts(index, { text }));
         same(shared, [...stringsOf(rest, () => 'metadata')]);
       }),
       { numRuns: 300 },
@@ -204,7 +204,7 @@ t.test('the texts of native events and runs', async (t) => {
     const value = { secret: { a: 'in', b: ['in', { c: 'in' }] }, d: 'out', e: [{ secret: 'in' }] };
     const index = scan('native', JSON.stringify({ events: [{ metadata: value, inputs: 'out' }] }));
     const keys: string[] = [];
-    native.texts(index, 0, {
+    visitTexts(index, 0, {
       text: ({ start, end, isMarked }) => {
         t.equal(isMarked, index.bytes.toString('utf8', start, end) === 'in');
       },
@@ -221,7 +221,7 @@ t.test('the texts of native events and runs', async (t) => {
       'native',
       '{"events":[{"name":"a","inputs":{"x":"b"},"name":"c","inputs":"d"}]}',
     );
-    t.same(seen(index, textsOf(native, index, 0)), [
+    t.same(seen(index, textsOf(index, 0)), [
       { field: 'name', key: 'name', text: 'a' },
       { field: 'inputs', key: 'x', text: 'b' },
       { field: 'name', key: 'name', text: 'c' },
@@ -232,31 +232,27 @@ t.test('the texts of native events and runs', async (t) => {
   t.test('of items that a repeated key of the root shadows are shared texts', async (t) => {
     const index = scan('native', '{"events":[{"name":"a"}],"events":[{"name":"b"}]}');
     t.equal(index.count, 1);
-    t.same(seen(index, textsOf(native, index, 0)), [{ field: 'name', key: 'name', text: 'b' }]);
+    t.same(seen(index, textsOf(index, 0)), [{ field: 'name', key: 'name', text: 'b' }]);
     t.same(
-      seen(index, (text) => native.sharedTexts(index, { text })),
+      seen(index, (text) => visitSharedTexts(index, { text })),
       [{ field: 'metadata', key: 'name', text: 'a' }],
     );
   });
 
   t.test('include empty strings, lone surrogates and items that are strings', async (t) => {
     const index = scan('native', '{"events":["",{"name":"","inputs":["\\ud800"]},"x"]}');
-    t.same(seen(index, textsOf(native, index, 0)), [
-      { field: 'attributes', key: undefined, text: '' },
-    ]);
-    t.same(seen(index, textsOf(native, index, 1)), [
+    t.same(seen(index, textsOf(index, 0)), [{ field: 'attributes', key: undefined, text: '' }]);
+    t.same(seen(index, textsOf(index, 1)), [
       { field: 'name', key: 'name', text: '' },
       { field: 'inputs', key: 'inputs', text: '\ud800' },
     ]);
-    t.same(seen(index, textsOf(native, index, 2)), [
-      { field: 'attributes', key: undefined, text: 'x' },
-    ]);
+    t.same(seen(index, textsOf(index, 2)), [{ field: 'attributes', key: undefined, text: 'x' }]);
   });
 
   t.test('are found 512 levels deep', async (t) => {
     const nested = `${'[{"k":'.repeat(254)}["deep"]${'}]'.repeat(254)}`;
     const index = scan('native', `{"events":[{"inputs":${nested}}]}`);
-    t.same(seen(index, textsOf(native, index, 0)), [{ field: 'inputs', key: 'k', text: 'deep' }]);
+    t.same(seen(index, textsOf(index, 0)), [{ field: 'inputs', key: 'k', text: 'deep' }]);
   });
 });
 
@@ -270,7 +266,7 @@ t.test('a splice of native events and runs', async (t) => {
         const format = FORMATS[name];
         const index = scan(name, text);
         const places: TextPlace[] = [];
-        for (let i = 0; i < index.count; i++) places.push(...placesOf(textsOf(format, index, i)));
+        for (let i = 0; i < index.count; i++) places.push(...placesOf(textsOf(index, i)));
         const chosen = (i: number) => replacements[i % replacements.length] ?? undefined;
         const splices = places.flatMap(({ start, end }, i) => {
           const text = chosen(i);
@@ -295,7 +291,7 @@ t.test('a splice of native events and runs', async (t) => {
         const index = scan(name, text);
         const splices: { start: number; end: number; bytes: Buffer }[] = [];
         for (let i = 0; i < index.count; i++) {
-          for (const { start, end } of placesOf(textsOf(FORMATS[name], index, i))) {
+          for (const { start, end } of placesOf(textsOf(index, i))) {
             splices.push({ start, end, bytes: index.bytes.subarray(start, end) });
           }
         }
@@ -324,7 +320,7 @@ t.test('masked native events and runs have the structure that they had', async (
       const index = scan(name, text);
       const before = Uint32Array.from(index.ranges);
       for (let position = 0; position < index.count; position++) {
-        for (const [i, place] of placesOf(textsOf(format, index, position)).entries()) {
+        for (const [i, place] of placesOf(textsOf(index, position)).entries()) {
           const [from = 0, length = 0] = ranges[i % ranges.length] ?? [];
           const start = Math.min(place.start + from, place.end);
           maskRange(index.bytes, place, start, Math.min(start + length, place.end));
@@ -335,7 +331,7 @@ t.test('masked native events and runs have the structure that they had', async (
       same([...format.scan(index.bytes, LIMITS).ranges], [...before]);
       const items = itemsOf(name, JSON.parse(masked));
       const strings = items.map((value) => [...stringsOf(value, () => '')].length);
-      const places = items.map((_, i) => placesOf(textsOf(format, index, i)).length);
+      const places = items.map((_, i) => placesOf(textsOf(index, i)).length);
       same(strings, places);
     }),
     { numRuns: 500 },
@@ -349,7 +345,7 @@ t.test('masked numbers below marked keys are zeros', async (t) => {
   const { bytes } = index;
   const before = Uint32Array.from(index.ranges);
   const places: ScalarPlace[] = [];
-  native.texts(index, 0, {
+  visitTexts(index, 0, {
     text: () => {},
     marks: (start, end) => bytes.toString('utf8', start, end) === 'secret',
     scalar: (place) => places.push(place),

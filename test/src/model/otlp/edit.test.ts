@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import t from 'tap';
 import type { OtlpIndex } from '../../../../src/model/batch-index.ts';
+import { visitSharedTexts, visitTexts } from '../../../../src/model/formats.ts';
 import { OTLP_STRIDE, OtlpField } from '../../../../src/model/otlp/fields.ts';
 import { otlpJson, otlpProto } from '../../../../src/model/otlp/format.ts';
 import {
@@ -29,11 +30,11 @@ function seen({ bytes }: OtlpIndex, walk: Walk): object[] {
 }
 
 function itemTexts(index: OtlpIndex, position: number): Walk {
-  return (text) => FORMATS[index.type].texts(index, position, { text });
+  return (text) => visitTexts(index, position, { text });
 }
 
 function sharedTexts(index: OtlpIndex): Walk {
-  return (text) => FORMATS[index.type].sharedTexts(index, { text });
+  return (text) => visitSharedTexts(index, { text });
 }
 
 /** Every text of a body in the order of the bytes. */
@@ -145,7 +146,7 @@ t.test('the texts of spans', async (t) => {
       "attributes": [{"key": "input", "value": {"stringValue": "again"}}]`);
     const { bytes } = index;
     const found: string[] = [];
-    otlpJson.texts(index, 0, {
+    visitTexts(index, 0, {
       text: ({ field, start, end, keyStart, keyEnd, isMarked }) => {
         const key = keyStart === -1 ? '-' : bytes.toString('utf8', keyStart, keyEnd);
         const marked = isMarked ? ' (marked)' : '';
@@ -192,7 +193,7 @@ t.test('the texts of spans', async (t) => {
     const request = { resourceSpans: [{ scopeSpans: [{ spans: [span] }] }] };
     for (const { index } of [wireBody(request), jsonBody(request, 0)]) {
       const keys: string[] = [];
-      FORMATS[index.type].texts(index, 0, {
+      visitTexts(index, 0, {
         text: ({ field, start, end, isMarked }) => {
           const isIn = index.bytes.toString('utf8', start, end) === 'in';
           if (field !== 'fixed') t.equal(isMarked, isIn);
@@ -434,7 +435,7 @@ t.test('masked scalars below marked keys are zeros or nulls, in both encodings',
     const { length } = bytes;
     const expected = form();
     const places: ScalarPlace[] = [];
-    FORMATS[index.type].texts(index, 0, {
+    visitTexts(index, 0, {
       text: () => {},
       marks: (start, end) => bytes.toString('utf8', start, end) === 'secret',
       scalar: (place) => places.push(place),

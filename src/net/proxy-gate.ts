@@ -1,0 +1,149 @@
+import type { Server, Socket } from 'node:net';
+import { trustedPeers } from './client-address.ts';
+import { readProxyHeader } from './proxy-header.ts';
+
+/** The proxies in front of a listener. */
+export type ProxySettings = {
+  /** CIDR blocks of the proxies that name the client. */
+  readonly trustedProxies?: readonly string[] | undefined;
+  /** Whether they begin each connection with a header of the PROXY protocol. */
+  readonly proxyProtocol?: boolean | undefined;
+};
+
+/** A part of a connection with the addresses of its peer: the socket, its TLS socket, or the one of an HTTP/2 session. */
+type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
+
+type GateOptions = {
+  readonly clock: { now(): number; after(ms: number, callback: () => void): () => void };
+  readonly logger: { warn(fields: object, message: string): void };
+  /** The address of the listener, for logs. */
+  readonly endpoint: string;
+};
+
+/** Longest time for a header. Milliseconds. */
+const HEADER_MS = 2_000;
+/** Connections of trusted peers that wait for their header; more are closed at once. */
+export const MAX_WAITING = 1_000;
+/** A refused header is logged once in this time. Milliseconds. */
+const LOG_INTERVAL_MS = 10_000;
+
+/**
+ * Reads the PROXY protocol in front of a listener, before TLS and before HTTP.
+ *
+ *   socket ─▶ header of a trusted peer ─▶ (bounds) ─▶ (TLS) ─▶ HTTP
+ *
+ * Only trusted peers have a header; the first byte of another peer is the first one of its request.
+ */
+export class ProxyGate {
+  readonly #options: GateOptions;
+  /** Clients of open connections, by their peer. */
+  readonly #clients = new Map<string, string>();
+  readonly #waiting = new Set<Socket>();
+  #hasHeader = (_peer: string): boolean => false;
+  #loggedAt = Number.NEGATIVE_INFINITY;
+  #suppressed = 0;
+
+  constructor(options: GateOptions, settings: ProxySettings = {}) {
+    this.#options = options;
+    this.use(settings);
+  }
+
+  /** For new connections. */
+  use({ trustedProxies = [], proxyProtocol = false }: ProxySettings): void {
+    this.#hasHeader = proxyProtocol ? trustedPeers(trustedProxies) : () => false;
+  }
+
+  /** The client that the header of a connection names, or the peer. */
+  clientOf(peer: Peer): string {
+    return this.#clients.get(keyOf(peer)) ?? peer.remoteAddress ?? '';
+  }
+
+  /** Calls `serve` when the header was read, or at once for a peer without one. */
+  accept(socket: Socket, serve: () => void): void {
+    if (!this.#hasHeader(socket.remoteAddress ?? '')) serve();
+    else if (this.#waiting.size < MAX_WAITING) this.#read(socket, serve);
+    else this.#refuse(socket, 'too many connections wait');
+  }
+
+  /** Puts the gate before all listeners that the server has for connections. */
+  guard(server: Server): void {
+    const listeners = server.listeners('connection') as ((this: Server, to: Socket) => void)[];
+    server.removeAllListeners('connection');
+    server.on('connection', (socket: Socket) => {
+      this.accept(socket, () => {
+        for (const listener of listeners) listener.call(server, socket);
+      });
+    });
+  }
+
+  /** Destroys the connections whose header has not arrived. */
+  close(): void {
+    for (const socket of this.#waiting) socket.destroy();
+  }
+
+  #read(socket: Socket, serve: () => void): void {
+    this.#waiting.add(socket);
+    let received: Buffer = Buffer.alloc(0);
+    const stop = (): void => {
+      cancel();
+      this.#waiting.delete(socket);
+      socket.off('readable', onReadable);
+      socket.off('end', onEnd);
+      socket.off('close', stop);
+    };
+    const refuse = (reason: string): void => {
+      stop();
+      this.#refuse(socket, reason);
+    };
+    const onReadable = (): void => {
+      for (let chunk: unknown = socket.read(); chunk instanceof Buffer; chunk = socket.read()) {
+        received = received.length === 0 ? chunk : Buffer.concat([received, chunk]);
+      }
+      const header = readProxyHeader(received);
+      if (header.state === 'malformed') refuse('the header is missing or malformed');
+      if (header.state !== 'whole') return;
+      stop();
+      this.#remember(socket, header.client);
+      const rest = received.subarray(header.length);
+      if (rest.length > 0) socket.unshift(rest);
+      serve();
+    };
+    const onEnd = (): void => {
+      if (received.length > 0) refuse('the header is incomplete');
+      // A connection without a byte is the health check of a load balancer.
+      else socket.destroy();
+    };
+    const cancel = this.#options.clock.after(HEADER_MS, () => refuse('the header took too long'));
+    socket.on('error', () => {});
+    socket.on('readable', onReadable);
+    socket.on('end', onEnd);
+    socket.on('close', stop);
+  }
+
+  #remember(socket: Socket, client: string | undefined): void {
+    if (client === undefined) return;
+    const key = keyOf(socket);
+    this.#clients.set(key, client);
+    socket.once('close', () => this.#clients.delete(key));
+  }
+
+  #refuse(socket: Socket, reason: string): void {
+    const { clock, logger, endpoint } = this.#options;
+    const address = socket.remoteAddress ?? '';
+    socket.destroy();
+    const now = clock.now();
+    if (Math.abs(now - this.#loggedAt) < LOG_INTERVAL_MS) {
+      this.#suppressed++;
+      return;
+    }
+    this.#loggedAt = now;
+    const fields = { endpoint, address, reason, suppressed: this.#suppressed };
+    logger.warn(fields, 'Connection has no valid header of the PROXY protocol');
+    this.#suppressed = 0;
+  }
+}
+
+/** A socket, its TLS socket and its HTTP/2 session have the same peer. */
+function keyOf({ remoteAddress, remotePort }: Peer): string {
+  return `${remoteAddress} ${remotePort}`;
+}

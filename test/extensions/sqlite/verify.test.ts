@@ -1,0 +1,86 @@
+import t, { type Test } from 'tap';
+import { checksOf } from '../../../extensions/sqlite/tenancy/rows.ts';
+import { systemClock } from '../../../src/component/clock.ts';
+import { HOUR_MS } from '../../../src/model/usage-window.ts';
+import { openDatabase } from '../../../src/sqlite/database.ts';
+import { UsageLedger } from '../../../src/sqlite/queue/usage-ledger.ts';
+import { readUsage } from '../../../src/sqlite/queue/usage-pages.ts';
+import { threadFile } from '../../../src/thread/thread.ts';
+import { nativeBatch } from '../../helper/batches.ts';
+import { sqlitePlace } from '../../helper/places.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+
+const OPERATIONS = new URL('../../../extensions/sqlite/open-store.ts', import.meta.url).href;
+
+/** A store with batches of 3 events and 30 bytes: `old` ones whose hour is over, then `fresh` ones. */
+async function filled(t: Test, old: number, fresh: number) {
+  const place = sqlitePlace(t);
+  const { store, finish, close } = await place.open();
+  const queue = await store.openQueue({ name: 'q', branches: ['a'], maxBytes: 1e9 });
+  const append = async (count: number): Promise<void> => {
+    const usage = { events: 3, bytes: 30 };
+    for (let i = 0; i < count; i++) {
+      await queue.append(nativeBatch(3, { usage, receivedAt: place.clock.now() }));
+    }
+  };
+  await append(old);
+  place.clock.set(place.clock.now() + 3 * HOUR_MS);
+  await finish();
+  await append(fresh);
+  const rows: number[] = [];
+  t.same(await store.usage.verify((read) => rows.push(read)), []);
+  t.equal(
+    rows.at(-1),
+    2 * (fresh + Math.min(old, 1)) + old + fresh,
+    'counters and checks read the ledger',
+  );
+  await close();
+  const database = await openDatabase<typeof import('../../../extensions/sqlite/operations.ts')>({
+    ...{ directory: place.directory, name: 'store', createDirectory: false },
+    ...{ minFreeBytes: 0, reserveBytes: 0, operations: threadFile(OPERATIONS, 'operations') },
+    ...{ clock: systemClock, logger: recordingLogger() },
+  });
+  t.teardown(() => database.close());
+  return { database, clock: place.clock };
+}
+
+t.test('adds up in steps, at one more and one less than a multiple of a step', async (t) => {
+  const { database } = await filled(t, 3, 4);
+  const expected = { events: 21, bytes: 210, keptEvents: 21, keptBytes: 210 };
+  for (const [step, read] of [
+    // Batches, then rows of the ledger, then sums by hour.
+    [6, [6, 1, 4, 1]],
+    [7, [7, 0, 4, 1]],
+    [8, [7, 4, 1]],
+    [4, [4, 3, 4, 0, 1]],
+    [1, [1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 0, 1, 0]],
+  ] as const) {
+    const noted: number[] = [];
+    const checks = await checksOf(database, (rows) => noted.push(rows), step);
+    t.match(checks, [expected], `${step}`);
+    t.same(noted, read, `${step}`);
+  }
+});
+
+t.test('no usage moves to the sums by hour while they are read', async (t) => {
+  const { database, clock } = await filled(t, 0, 5);
+  const usage = new UsageLedger(database, clock, recordingLogger());
+  clock.set(clock.now() + 3 * HOUR_MS);
+  let events = 0;
+  await usage.holdStill(async () => {
+    const moving = (): void => void usage.rollUp();
+    await readUsage(database, 2, moving, (sum) => {
+      events += sum.events;
+    });
+  });
+  t.equal(events, 15);
+  t.notOk(await usage.rollUp(), 'everything is moved afterwards');
+  const places: number[] = [];
+  await readUsage(
+    database,
+    10,
+    (rows) => places.push(rows),
+    () => {},
+  );
+  t.same(places, [0, 1]);
+});
