@@ -160,7 +160,10 @@ class JobDelivery {
       return Math.max(...delays);
     } catch (error) {
       // The wait is logged.
-      if (error instanceof WaitTimeout) return this.#config.initial_interval;
+      if (error instanceof WaitTimeout) {
+        this.#progress.abandoned();
+        return this.#config.initial_interval;
+      }
       this.#progress.made();
       logger.warn({ err: error, batch: batch.id }, 'Job failed; retried');
       return this.#config.initial_interval;
@@ -223,7 +226,8 @@ class JobDelivery {
       });
       const delay = await this.#save(name, batch, outcome);
       if (delay === undefined) done.add(name);
-      if (outcome.kind !== 'retry' || !outcome.isTimeout) this.#progress.made();
+      if (outcome.kind === 'retry' && outcome.isTimeout) this.#progress.abandoned();
+      else this.#progress.made();
       return delay;
     });
     // If every exporter rests, no attempt awaits the processed batch.

@@ -75,7 +75,7 @@ async function openReceiver(settings: Settings, config: Config, pipeline: Pipeli
       initialInterval: config.initial_interval,
       maxInterval: config.max_interval,
       bounds: { waits, attemptTimeout: config.delivery_timeout },
-      onProgress: () => progress.made(),
+      progress,
     },
     branches,
   );
@@ -140,7 +140,7 @@ async function runJob(
     await waits.step('wait for room', (abandoned) => waitForRoom(delivery, stopping, abandoned));
     if (stopping.aborted) return 0;
     const deliveries = await waits.step('take', () => takeAndDeliver(taking, batchId));
-    progress.made();
+    progress.taken();
     // The first delivery ends the job, so that a slow exporter does not hold up the others. Its branch in the store
     // keeps its entry.
     if (deliveries.length > 0) {
@@ -149,7 +149,10 @@ async function runJob(
     return undefined;
   } catch (error) {
     // The wait is logged. The store has the batch: in the branches of the exporters, or in the queue of the gateways.
-    if (error instanceof WaitTimeout) return RETRY_MS;
+    if (error instanceof WaitTimeout) {
+      progress.abandoned();
+      return RETRY_MS;
+    }
     progress.made();
     logger.warn({ err: error, batch: batchId }, 'Batch could not be read from the store; retried');
     return RETRY_MS;

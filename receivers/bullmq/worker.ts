@@ -19,6 +19,8 @@ export type WorkerOptions = {
   readonly stallTimeout: number;
   readonly progressTimeout: number;
   readonly deliveryTimeout: number;
+  /** Longest wait before a retry. */
+  readonly retryInterval: number;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The queue, over another connection than the worker's. */

@@ -124,8 +124,10 @@ export class DeliveryPolicy {
     const asked = error instanceof RetryableError ? (error.retryAfterMs ?? 0) : 0;
     const afterMs = Math.max(asked, this.#backoff(failures));
     logger.warn({ ...fields, delayMs: afterMs }, 'Delivery failed; retried after the delay');
-    this.#countFailure();
-    return { kind: 'retry', afterMs, reason: message, isTimeout: error instanceof WaitTimeout };
+    const isTimeout = error instanceof WaitTimeout;
+    // A consumer that never answers delays the backlog enough, and a rest would hide that nothing ends.
+    if (!isTimeout) this.#countFailure();
+    return { kind: 'retry', afterMs, reason: message, isTimeout };
   }
 
   #countFailure(): void {

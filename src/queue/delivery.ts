@@ -9,8 +9,17 @@ import type { QueueEntry, QueueLeases } from './queue.ts';
 
 type DeliveryOptions = DeliveryPolicyOptions & {
   readonly queue: QueueLeases;
-  /** Called when entries were leased, and when an attempt ended within its bound and its outcome is in the queue. */
-  readonly onProgress?: () => void;
+  /** Learns what the deliveries complete. */
+  readonly progress?: DeliveryProgress;
+};
+
+export type DeliveryProgress = {
+  /** Entries were leased. */
+  taken(): void;
+  /** An attempt ended within its bound, and its outcome is in the queue. */
+  made(): void;
+  /** An attempt exceeded its bound. */
+  abandoned(): void;
 };
 
 /** One branch of the queue and the consumer of its batches. */
@@ -215,7 +224,7 @@ class BranchLoop {
 
   #leased(entries: readonly QueueEntry[]): void {
     this.#isLeasing = false;
-    if (entries.length > 0) this.#options.onProgress?.();
+    if (entries.length > 0) this.#options.progress?.taken();
     for (const entry of entries) void this.begin(entry);
     if (entries.length === 0 && this.#inFlight.size === 0) this.#onIdle?.();
     if (entries.length > 0 || this.#mayHaveMore) this.#fill();
@@ -243,6 +252,7 @@ class BranchLoop {
     if (outcome.kind !== 'retry') this.#processing.ended(entry);
     const restMs = outcome.kind === 'retry' ? this.#policy.restMs() : 0;
     if (restMs > 0) this.#rest(restMs);
+    if (outcome.kind === 'retry' && outcome.isTimeout) this.#options.progress?.abandoned();
     const saved = this.#saveWithin(entry, outcome);
     // The next group commit of the queue saves an acknowledgement. A retry is already scheduled in memory, and a
     // full disk must not hold up the branch.
@@ -257,7 +267,7 @@ class BranchLoop {
       if (error instanceof WaitTimeout) return;
       throw error;
     }
-    if (outcome.kind !== 'retry' || !outcome.isTimeout) this.#options.onProgress?.();
+    if (outcome.kind !== 'retry' || !outcome.isTimeout) this.#options.progress?.made();
   }
 
   async #save(entry: QueueEntry, outcome: DeliveryOutcome): Promise<void> {

@@ -2,6 +2,7 @@ import fc from 'fast-check';
 import type { Test } from 'tap';
 import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
+import { SEARCHED_TRACES } from '../../src/store/rows/trace-page.ts';
 import type { Store, StoredObservation } from '../../src/store/store.ts';
 import { hashToken, hasValidChecksum } from '../../src/tenancy/token.ts';
 import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../helper/batches.ts';
@@ -724,19 +725,20 @@ function listings(t: Test, open: Open): void {
     },
   );
 
-  t.test('a step of a search looks at 256 traces, and the next one behind them', async (t) => {
+  t.test('a step of a search looks at 512 traces, and the next one behind them', async (t) => {
     const { store } = await open(t);
     const make = (i: number) =>
       anObservation({ traceId: `t${i}`, id: `t${i}`, name: `n${i}`, startTime: at(i) });
     const search = (cursor?: string) =>
       store.traces.listTraces(P, { limit: 9, name: 'n0', ...(cursor && { cursor }) });
-    await write(store, numbers(0, 255).map(make));
+    t.equal(SEARCHED_TRACES, 512);
+    await write(store, numbers(0, 511).map(make));
     t.match(await search(), { items: [{ id: 't0' }], nextCursor: null }, 'fewer than a step');
-    await write(store, [make(255)]);
+    await write(store, [make(511)]);
     const whole = await search();
     t.match(whole, { items: [{ id: 't0' }], nextCursor: String }, 'exactly a step');
     t.match(await search(whole.nextCursor ?? ''), { items: [], nextCursor: null });
-    await write(store, [make(256)]);
+    await write(store, [make(512)]);
     const first = await search();
     t.match(first, { items: [], nextCursor: String }, 'one more than a step');
     t.match(await search(first.nextCursor ?? ''), { items: [{ id: 't0' }], nextCursor: null });

@@ -1,8 +1,10 @@
 /** Reads traces, in a reading thread. */
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
+import { LruCache } from '../../../src/component/lru.ts';
 import type { Instant } from '../../../src/model/observation.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
+import type { Query } from '../../../src/sqlite/rows.ts';
 import { cell, tuples } from '../../../src/sqlite/rows.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
 import {
@@ -56,13 +58,18 @@ export type StoredRow = {
   readonly payload: PayloadRefs;
 };
 
+/** Statements of listings that a thread keeps; each set of conditions is one. */
+const MAX_STATEMENTS = 64;
+
 export function traceReadOperations(db: DatabaseSync) {
+  const prepared = new LruCache<string, Query<TraceRow>>({ maxEntries: MAX_STATEMENTS });
+  const ends = new LruCache<string, Query<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   return {
     'traces.list': (scope: TraceScope, query: TraceQuery): TraceStep => {
       const range = rangeOf(scope, query);
-      const end = query.isSearch ? endOfStep(db, range) : null;
+      const end = query.isSearch ? endOfStep(db, ends, range) : null;
       const { sql, values } = listing(scope, query, range, end);
-      const found = tuples<TraceRow>(db, sql).iterate(...values);
+      const found = keptTuples(db, prepared, sql).iterate(...values);
       return { ...takeRows(listedTraces(found), query.limit, rowBytes), end };
     },
     ...oneTraceOperations(db),
@@ -98,16 +105,34 @@ function rangeOf({ project }: TraceScope, { before, from, to }: TraceQuery): Con
 
 const NEWEST_FIRST = 'ORDER BY t.at_ms DESC, t.at_ns DESC, t.n DESC';
 
+type PlaceCells = [ms: number, ns: number, n: number];
+
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */
-function endOfStep(db: DatabaseSync, { where, values }: Conditions): Place | null {
-  const last = tuples<[ms: number, ns: number, n: number]>(
+function endOfStep(
+  db: DatabaseSync,
+  prepared: LruCache<string, Query<PlaceCells>>,
+  { where, values }: Conditions,
+): Place | null {
+  const last = keptTuples(
     db,
+    prepared,
     `SELECT t.at_ms, t.at_ns, t.n FROM traces t INDEXED BY traces_by_time
      WHERE ${where.join(' AND ')} ${NEWEST_FIRST} LIMIT 1 OFFSET ${SEARCHED_TRACES - 1}`,
   ).get(...values);
   if (last === undefined) return null;
   const [ms, ns, n] = last;
   return { ms, ns, n };
+}
+
+/** Prepares a statement once: a page runs it in every step. */
+function keptTuples<Row extends readonly (string | number | Uint8Array | null)[]>(
+  db: DatabaseSync,
+  prepared: LruCache<string, Query<Row>>,
+  sql: string,
+): Query<Row> {
+  const known = prepared.get(sql) ?? tuples<Row>(db, sql);
+  prepared.set(sql, known);
+  return known;
 }
 
 /** Newest first. The statement has only the requested conditions, so that the index by time gives the order. */

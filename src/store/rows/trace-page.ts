@@ -5,7 +5,7 @@ import type { Place } from './place.ts';
 import { type TraceRow, traceOf } from './stored.ts';
 
 /** Traces of one step of a search: the step ends at the place of the last one, whether or not they match. */
-export const SEARCHED_TRACES = 256;
+export const SEARCHED_TRACES = 512;
 
 /** The rows that a step found; `end` is the place of the last trace it looked at, null behind the last trace. */
 export type TraceStep = FoundRows<TraceRow> & { readonly end: Place | null };
