@@ -484,3 +484,20 @@ t.test('returns jobs to the queue that run at the deadline of a stop', async (t)
   await sink.holds(1);
   t.equal(sink.batches.length, 1);
 });
+
+t.test('finds the oldest job', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const jobs = await openJobQueue(one.redis, 'traces');
+  t.equal(await jobs.oldestAt(), undefined);
+  const before = Date.now();
+  await jobs.add('first', { batch: 'first' });
+  const oldestAt = await jobs.oldestAt();
+  t.ok(oldestAt !== undefined && oldestAt >= before && oldestAt <= Date.now());
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  await jobs.add('second', { batch: 'second' });
+  t.equal(await jobs.oldestAt(), oldestAt);
+  const job = await jobs.bull.getJob(jobIdOf('first'));
+  await job?.remove();
+  t.ok(((await jobs.oldestAt()) ?? 0) > (oldestAt ?? 0));
+});
