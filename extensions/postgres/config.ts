@@ -41,7 +41,7 @@ export const config = z.strictObject({
     .max(1000)
     .default(10)
     .describe(
-      'Most connections of this process for accepting, and again for delivering. Appends that arrive together share one transaction, so few are enough. Up to 4 more do background work, and one listens for notices.',
+      'Most connections of this process for accepting, and again for delivering. Appends that arrive together share one transaction, so few are enough. Up to 3 more do background work, and one listens for notices.',
     ),
   read_connections: z
     .int()

@@ -9,7 +9,7 @@ export const config = z.strictObject({
     .min(1)
     .default('./data')
     .describe(
-      'The data directory, created with mode 0700. One daemon owns it; a second daemon is refused with the pid of the first.',
+      'The data directory, created with mode 0700; the write permission of other users on an existing one is removed. One daemon owns it; a second daemon is refused with the pid of the first.',
     ),
   min_free_bytes: byteSize('64MiB').describe(
     'Requests are refused (503) while the disk has less free space than this.',

@@ -212,6 +212,7 @@ class JobDelivery {
     targets: readonly Target[],
     done: Set<string>,
   ): Promise<number[]> {
+    const startedAt = this.#settings.clock.now();
     const failures = job.attemptsStarted - 1;
     const processed = this.#pipeline.process(batch, failures > 0);
     this.#inFlight++;
@@ -222,6 +223,7 @@ class JobDelivery {
         batchId: batch.id,
         failures,
         process: () => processed,
+        isHeld: () => this.#isHeld(job, startedAt),
         consumer: branch,
       });
       const delay = await this.#save(name, batch, outcome);
@@ -239,6 +241,13 @@ class JobDelivery {
     }
   }
 
+  /** After a freeze the lock may have expired, and another worker may have the job. */
+  async #isHeld(job: Job, startedAt: number): Promise<boolean> {
+    const { lock_duration: lockDuration } = this.#config;
+    if (Math.abs(this.#settings.clock.now() - startedAt) < lockDuration / 2) return true;
+    return this.#queue.jobs.extendLock(job.id ?? '', job.token ?? '', lockDuration);
+  }
+
   /** Resolves with the delay of a retry; undefined if the exporter is done with the batch. */
   async #save(
     name: string,
@@ -247,6 +256,7 @@ class JobDelivery {
   ): Promise<number | undefined> {
     switch (outcome.kind) {
       case 'ack':
+      case 'lost':
         return undefined;
       case 'retry':
         return outcome.afterMs;

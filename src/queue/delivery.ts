@@ -243,10 +243,13 @@ class BranchLoop {
   /** Never rejects: an entry whose outcome could not be saved is delivered again after a restart. */
   async #deliver(entry: QueueEntry): Promise<void> {
     if (this.#isStopped) return this.#return(entry);
+    const { queue } = this.#options;
+    const { name } = this.#branch;
     const outcome = await this.#policy.attempt({
       batchId: entry.batch.id,
       failures: entry.attempts,
       process: () => this.#processing.run(entry),
+      isHeld: async () => (await queue.isHeld?.(name, entry)) ?? true,
       consumer: this.#branch.consumer,
     });
     if (outcome.kind !== 'retry') this.#processing.ended(entry);
@@ -283,6 +286,8 @@ class BranchLoop {
           return await queue.deadLetter(name, entry, outcome.reason);
         case 'discard':
           return await queue.discard(name, entry, outcome.reason);
+        case 'lost':
+          return;
       }
     } catch (error) {
       const fields = { branch: name, batch: entry.batch.id, outcome: outcome.kind, err: error };

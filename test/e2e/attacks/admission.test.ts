@@ -6,7 +6,7 @@ import t from 'tap';
 import { eventually, sendRaw } from '../client.ts';
 import { type Daemon, freePorts, startDaemon, total } from '../daemon.ts';
 import { hoardedStreams } from './hoarded-streams.ts';
-import { victimKey, victimOf } from './victim.ts';
+import { MAX_SLOWDOWN, NOISE_MS, victimKey, victimOf } from './victim.ts';
 
 /** Requests that hold memory, connections or streams, beside a well-behaved client of another project. */
 
@@ -15,8 +15,6 @@ t.setTimeout(600_000);
 const MIB = 1_048_576;
 const ALONE_MS = 4_000;
 const HOLD_MS = 4_000;
-/** Milliseconds that are noise on a loaded machine, whatever the service does. */
-const NOISE_MS = 10;
 
 function headOf(daemon: Daemon, framing: string): string {
   return (
@@ -92,7 +90,7 @@ t.test('requests that hold memory do not harm a client of another project', asyn
     });
     const report = await victim.watch(HOLD_MS);
     t.same(Object.keys({ ...begun.statuses, ...report.statuses }), ['202'], name);
-    const bound = 3 * Math.max(alone.p99, NOISE_MS);
+    const bound = MAX_SLOWDOWN * Math.max(alone.p99, NOISE_MS);
     t.ok(report.p99 <= bound, `${name}: p99 ${report.p99} ms, alone ${alone.p99} ms`);
     close();
     await eventually(

@@ -3,6 +3,7 @@ import t from 'tap';
 import { openPostgres } from '../../../extensions/postgres/connection/pool.ts';
 import { openQueues } from '../../../extensions/postgres/queue/storage.ts';
 import { systemClock } from '../../../src/component/clock.ts';
+import type { Labels } from '../../../src/component/component.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import type { SharedQueue, SharedQueueStorage } from '../../../src/queue/shared-queue.ts';
 import { nativeBatch } from '../../helper/batches.ts';
@@ -11,6 +12,7 @@ import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { databaseOf, queueDatabase } from '../../helper/queue-database.ts';
 import { redisServer } from '../../helper/redis-server.ts';
 import { relay } from '../../helper/relay.ts';
+import type { RecordingMetrics } from '../../helper/settings.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import type { Sink } from '../../helper/sink.ts';
 
@@ -109,14 +111,23 @@ t.test('a worker whose takes all hang ends its process, and another one delivers
     redis,
     withTake(await place.open(systemClock), () => never),
   );
-  const { exporter } = await one.gateway();
+  const { exporter, settings: gateway } = await one.gateway();
+  await exporter.consume(nativeBatch(1, { receivedAt: Date.now() - 60_000 }));
   const { settings, stop } = await one.worker(SHORT);
-  await exporter.consume(nativeBatch(1));
   await until(() => one.ended.length > 0);
   t.same(one.ended, ['stalled']);
   const [line] = settings.logger.lines.filter(({ level }) => level === 'error');
   t.match(line, { message: /no progress/, fields: { deliveries: 0 } });
   t.ok(JSON.stringify(line?.fields['waits']).includes('"wait":"take"'), 'the log names the wait');
+  const ages = one.health.report(true).components.flatMap(({ details }) => {
+    const age = details?.['oldest_age_seconds'];
+    return typeof age === 'number' && age >= 60 ? [age] : [];
+  });
+  t.equal(ages.length, 2, 'health of gateway and worker has the age of the oldest batch');
+  const age = (metrics: RecordingMetrics, labels: Labels): number =>
+    metrics.value('tracectl_queue_oldest_age_seconds', { ...labels, branch: 'jobs' });
+  t.ok(age(gateway.metrics, { exporter: 'bullmq' }) >= 60);
+  t.ok(age(settings.metrics, { receiver: 'bullmq' }) >= 60);
   const other = await processOn(t, redis, await place.open(systemClock));
   const { sink } = await other.worker(SHORT);
   await stop(100);
