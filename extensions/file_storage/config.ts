@@ -7,7 +7,7 @@ export const config = z.strictObject({
     .min(1)
     .default('./data')
     .describe(
-      'Directory of the queues. One daemon owns it; a second daemon is refused with the pid of the first.',
+      'Directory of the queues; the write permission of other users on an existing one is removed. One daemon owns it; a second daemon is refused with the pid of the first.',
     ),
   create_directory: z
     .boolean()

@@ -1,5 +1,6 @@
 import { defineExtension } from '../../src/component/factory.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import { SALVAGE } from '../../src/store/salvage.ts';
 import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import { config } from './config.ts';
 import { createExtension } from './extension.ts';
@@ -10,7 +11,7 @@ export const factory = defineExtension({
   stability: 'beta',
   description: 'A directory that keeps queues: an entry is on disk until it is delivered',
   config,
-  provides: [QUEUE_STORAGE, USAGE_COUNTERS],
+  provides: [QUEUE_STORAGE, USAGE_COUNTERS, SALVAGE],
   dataDirectory: ({ directory }) => directory,
   create: createExtension,
 });

@@ -41,7 +41,7 @@ export const config = z.strictObject({
     .max(1000)
     .default(10)
     .describe(
-      'Most connections of this process for accepting, and again for delivering. Appends that arrive together share one transaction, so few are enough. Up to 4 more do background work, and one listens for notices.',
+      'Most connections of this process for accepting, and again for delivering. Appends that arrive together share one transaction, so few are enough. Up to 3 more do background work, and one listens for notices.',
     ),
   read_connections: z
     .int()
@@ -77,6 +77,9 @@ export const config = z.strictObject({
   ),
   organization: organization.describe(
     "Limits of this organization, each in place of its plan's limit.",
+  ),
+  stale_after: duration('24h').describe(
+    'A trace without an end is `interrupted` instead of `running` if its newest time is older. An end that arrives later ends it.',
   ),
   rejections,
   tls: clientTls('Postgres')

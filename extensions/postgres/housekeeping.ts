@@ -16,6 +16,7 @@ import { rows } from './connection/statement.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import type { PostgresCounters } from './tenancy/counters.ts';
 import { sumUpStep } from './tenancy/ledger-sums.ts';
+import { summarizeStale } from './traces/summarizing.ts';
 import { leasedSteps, workLeases } from './work-leases.ts';
 
 /** How often deleted projects and free batches are looked for. */
@@ -64,6 +65,7 @@ export type PostgresHousekeeping = {
  *   deleted project ─▶ queue entries, dead letters, answers ─▶ traces, batches ─▶ logs, keys
  *   expired         ─▶ traces ─▶ batches without a reference, whole partitions
  *   hours over      ─▶ usage summed up
+ *   large traces    ─▶ summaries
  */
 export function postgresHousekeeping(parts: PostgresHousekeepingParts): PostgresHousekeeping {
   const { queues, clock, logger } = parts;
@@ -123,6 +125,7 @@ class Keeper {
   async *work(database: Database): Steps {
     const { counters, clock } = this.#parts;
     yield* repeat(() => counters.endOverdue(database));
+    yield* summarizeStale(database);
     yield* this.#removeDeleted(database);
     const now = clock.now();
     if (isDue(this.#expiredAt, EXPIRE_MS, now)) {

@@ -37,7 +37,7 @@ export async function openPostgresStore(
   pools: PostgresPools,
   connection: NoticeSettings,
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
-  config: TenancyConfig & Pick<PostgresConfig, 'group_timeout'>,
+  config: TenancyConfig & Pick<PostgresConfig, 'group_timeout' | 'stale_after'>,
 ): Promise<OpenPostgresStore> {
   const { clock, logger, metrics } = settings;
   const groups = { ms: config.group_timeout, clock, logger };
@@ -66,7 +66,10 @@ export async function openPostgresStore(
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
-    traces: postgresTraces(database, retention, groups, pools.read),
+    traces: postgresTraces(database, retention, groups, {
+      client: pools.read,
+      staleBefore: () => clock.now() - config.stale_after,
+    }),
     openQueue: queues.openQueue,
   };
   return {

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { byteSize } from '../../src/schema/fields.ts';
+import { byteSize, duration } from '../../src/schema/fields.ts';
 import { organization, plans } from '../../src/tenancy/plans.ts';
 import { rejections } from '../../src/tenancy/rejections.ts';
 
@@ -9,7 +9,7 @@ export const config = z.strictObject({
     .min(1)
     .default('./data')
     .describe(
-      'The data directory, created with mode 0700. One daemon owns it; a second daemon is refused with the pid of the first.',
+      'The data directory, created with mode 0700; the write permission of other users on an existing one is removed. One daemon owns it; a second daemon is refused with the pid of the first.',
     ),
   min_free_bytes: byteSize('64MiB').describe(
     'Requests are refused (503) while the disk has less free space than this.',
@@ -20,6 +20,9 @@ export const config = z.strictObject({
   plans: plans.describe('Limits of each plan. A new organization has the plan `scale`.'),
   organization: organization.describe(
     "Limits of this organization, each in place of its plan's limit.",
+  ),
+  stale_after: duration('24h').describe(
+    'A trace without an end is `interrupted` instead of `running` if its newest time is older. An end that arrives later ends it.',
   ),
   rejections,
 });

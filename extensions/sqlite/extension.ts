@@ -3,14 +3,17 @@ import { offer } from '../../src/component/capability.ts';
 import type { Extension, Settings } from '../../src/component/component.ts';
 import { deferred } from '../../src/component/deferred.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
+import { PROCESS_END } from '../../src/component/process-end.ts';
 import { QUEUE_STORAGE } from '../../src/queue/queue.ts';
+import { registerDamage } from '../../src/sqlite/condition.ts';
 import { DATA_DIRECTORY, type DataDirectory } from '../../src/store/data-directory.ts';
+import { SALVAGE } from '../../src/store/salvage.ts';
 import { STORE } from '../../src/store/store.ts';
 import { BOOTSTRAP, type Bootstrap } from '../../src/tenancy/bootstrap.ts';
 import { USAGE_COUNTERS } from '../../src/tenancy/contract.ts';
 import type { SqliteConfig } from './config.ts';
 import type { OpenSqliteStore } from './open-store.ts';
-import { openSqliteStore } from './open-store.ts';
+import { openSqliteStore, salvageSqliteStore } from './open-store.ts';
 
 /**
  *   projects, keys ─┐
@@ -19,6 +22,7 @@ import { openSqliteStore } from './open-store.ts';
  */
 export function createExtension(settings: Settings, config: SqliteConfig): Extension {
   let parts: OpenSqliteStore | undefined;
+  let removeGauge: (() => void) | undefined;
   const owner = `extension ${settings.id}`;
   const store = deferred(owner, () => parts?.store);
   const counters = deferred(owner, () => parts?.store.counters);
@@ -31,12 +35,15 @@ export function createExtension(settings: Settings, config: SqliteConfig): Exten
 
   return {
     async start() {
-      parts = await openSqliteStore(settings, config);
+      const processEnd = settings.host.service(PROCESS_END);
+      parts = await openSqliteStore(settings, config, () => processEnd.end('removed_data'));
+      removeGauge = registerDamage(settings.metrics, settings.id, parts.isDamaged);
       settings.host.service(HEALTH_REGISTRY).register(settings.id, parts.health);
     },
     async shutdown() {
       const closing = parts;
       parts = undefined;
+      removeGauge?.();
       if (closing !== undefined) await closing.close();
     },
     offers: [
@@ -45,6 +52,7 @@ export function createExtension(settings: Settings, config: SqliteConfig): Exten
       offer(USAGE_COUNTERS, counters),
       offer(BOOTSTRAP, bootstrap),
       offer(DATA_DIRECTORY, dataDirectory),
+      offer(SALVAGE, () => salvageSqliteStore(config.directory, settings.logger)),
     ],
   };
 }

@@ -1,9 +1,11 @@
-import type { Settings } from '../../src/component/component.ts';
+import type { Logger, Settings } from '../../src/component/component.ts';
+import type { DatabaseHealth } from '../../src/sqlite/condition.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import { openDatabase } from '../../src/sqlite/database.ts';
-import type { DiskHealth } from '../../src/sqlite/directory.ts';
 import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
 import { queueStorage } from '../../src/sqlite/queue/storage.ts';
+import type { SalvagedDatabase } from '../../src/sqlite/salvage-directory.ts';
+import { salvageDatabase } from '../../src/sqlite/salvage-directory.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
@@ -15,13 +17,16 @@ import type { SqliteConfig } from './config.ts';
 import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { sqliteRows } from './tenancy/rows.ts';
+import { summarizing } from './traces/summarizing.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
 export type OpenSqliteStore = {
   readonly store: Store;
   readonly first: FirstProject | undefined;
-  /** Whether the disk has room, and how much. */
-  health(): DiskHealth;
+  /** Whether the disk has room, and how much; whether the file is in its place and sound. */
+  health(): DatabaseHealth;
+  /** Whether damage was found since the start, or at the start. */
+  isDamaged(): boolean;
   close(): Promise<void>;
   /** Does all background work now. */
   finish(): Promise<void>;
@@ -29,19 +34,32 @@ export type OpenSqliteStore = {
   crash(): Promise<void>;
 };
 
+const FILES = 'store';
+const OPERATIONS = threadFile(import.meta.url, 'operations');
+
+/** Copies every readable row of a store into a new file, and keeps the former one. */
+export async function salvageSqliteStore(
+  directory: string,
+  logger: Logger,
+): Promise<SalvagedDatabase[]> {
+  return [await salvageDatabase({ directory, name: FILES, operations: OPERATIONS }, logger)];
+}
+
 /** Rejects with an `Error` that names the obstacle: the lock, the permissions, the file. */
 export async function openSqliteStore(
   settings: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
+  onRemoved: () => void = () => undefined,
 ): Promise<OpenSqliteStore> {
   const { clock, logger } = settings;
   const database = await openDatabase<typeof import('./operations.ts')>({
     directory: config.directory,
-    name: 'store',
+    name: FILES,
     createDirectory: true,
     minFreeBytes: config.min_free_bytes,
     reserveBytes: config.reserve_bytes,
-    operations: threadFile(import.meta.url, 'operations'),
+    operations: OPERATIONS,
+    onRemoved,
     clock,
     logger,
   });
@@ -53,6 +71,7 @@ export async function openSqliteStore(
     const rows = sqliteRows(database, usage);
     const verify = (progress: VerifyProgress): Promise<Difference[]> => usage.verify(progress);
     const tenancy = await openTenancy(rows, settings, config, verify);
+    await database.markFilled();
     return storeIn(database, queues, tenancy, settings, config);
   } catch (error) {
     await database.close();
@@ -77,11 +96,15 @@ function storeIn(
     metrics,
     rejectionsMaxAge: config.rejections.max_age,
   });
+  const summaries = summarizing(database, clock, logger);
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     projects,
     keys,
-    traces: sqliteTraces(database, queues, retention),
+    traces: sqliteTraces({
+      ...{ database, queues, retention, summaries },
+      staleBefore: () => clock.now() - config.stale_after,
+    }),
     organization,
     usage,
     counters: queues.usage,
@@ -93,17 +116,21 @@ function storeIn(
     store,
     first: tenancy.first,
     health: database.health,
+    isDamaged: database.isDamaged,
     async finish() {
       await queues.tidy();
       await keeper.finish();
+      await summaries.finish();
     },
     async close() {
+      await summaries.close();
       await keeper.close();
       await queues.close();
       await tenancy.close();
       await database.close();
     },
     async crash() {
+      summaries.crash();
       keeper.crash();
       queues.crash();
       tenancy.crash();

@@ -37,6 +37,9 @@ export function readOperations(db: DatabaseSync) {
 
 export const migrations = STORE_MIGRATIONS;
 
+/** A store without them would be a new one, or refuse its clients. */
+export const essential = ['organizations', 'projects', 'api_keys'] as const;
+
 export const growing = [
   ...QUEUE_GROWING,
   'store.first',

@@ -21,7 +21,7 @@ type FoundAt = (at: number, isRun: boolean) => void;
 export const PAIR_BEFORE_CLOSERS = 1;
 
 /** Buckets of the bytes of runs; the other bits are for anchors. */
-export const RUN_BUCKETS = 0x03;
+const RUN_BUCKETS = 0x03;
 
 /**
  * Buckets of a byte by its lower and by its upper half: the byte is in the buckets that both halves have. A

@@ -160,7 +160,10 @@ class JobDelivery {
       return Math.max(...delays);
     } catch (error) {
       // The wait is logged.
-      if (error instanceof WaitTimeout) return this.#config.initial_interval;
+      if (error instanceof WaitTimeout) {
+        this.#progress.abandoned();
+        return this.#config.initial_interval;
+      }
       this.#progress.made();
       logger.warn({ err: error, batch: batch.id }, 'Job failed; retried');
       return this.#config.initial_interval;
@@ -209,6 +212,7 @@ class JobDelivery {
     targets: readonly Target[],
     done: Set<string>,
   ): Promise<number[]> {
+    const startedAt = this.#settings.clock.now();
     const failures = job.attemptsStarted - 1;
     const processed = this.#pipeline.process(batch, failures > 0);
     this.#inFlight++;
@@ -219,11 +223,13 @@ class JobDelivery {
         batchId: batch.id,
         failures,
         process: () => processed,
+        isHeld: () => this.#isHeld(job, startedAt),
         consumer: branch,
       });
       const delay = await this.#save(name, batch, outcome);
       if (delay === undefined) done.add(name);
-      if (outcome.kind !== 'retry' || !outcome.isTimeout) this.#progress.made();
+      if (outcome.kind === 'retry' && outcome.isTimeout) this.#progress.abandoned();
+      else this.#progress.made();
       return delay;
     });
     // If every exporter rests, no attempt awaits the processed batch.
@@ -235,6 +241,13 @@ class JobDelivery {
     }
   }
 
+  /** After a freeze the lock may have expired, and another worker may have the job. */
+  async #isHeld(job: Job, startedAt: number): Promise<boolean> {
+    const { lock_duration: lockDuration } = this.#config;
+    if (Math.abs(this.#settings.clock.now() - startedAt) < lockDuration / 2) return true;
+    return this.#queue.jobs.extendLock(job.id ?? '', job.token ?? '', lockDuration);
+  }
+
   /** Resolves with the delay of a retry; undefined if the exporter is done with the batch. */
   async #save(
     name: string,
@@ -243,6 +256,7 @@ class JobDelivery {
   ): Promise<number | undefined> {
     switch (outcome.kind) {
       case 'ack':
+      case 'lost':
         return undefined;
       case 'retry':
         return outcome.afterMs;

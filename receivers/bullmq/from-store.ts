@@ -2,7 +2,7 @@ import type { Job } from 'bullmq';
 import { pointerIn } from '../../src/bullmq/job-data.ts';
 import { openJobQueue } from '../../src/bullmq/job-queue.ts';
 import { storedQueueName, workQueueName } from '../../src/bullmq/names.ts';
-import type { Logger, Pipeline, Receiver, Settings } from '../../src/component/component.ts';
+import type { Clock, Logger, Pipeline, Receiver, Settings } from '../../src/component/component.ts';
 import { HEALTH_REGISTRY } from '../../src/component/health.ts';
 import { Waits, WaitTimeout } from '../../src/component/waits.ts';
 import type { QueueDelivery } from '../../src/queue/delivery.ts';
@@ -25,7 +25,7 @@ type Config = BullmqReceiverConfig & { readonly store: string };
 /** The branch, in the metrics, of batches that no worker has taken; the exporter of the gateways names it so too. */
 const WAITING_BRANCH = 'jobs';
 
-/** Milliseconds until a job is retried after the store failed. */
+/** Milliseconds after which a job returns to its queue, after the store failed. */
 const RETRY_MS = 2000;
 
 /**
@@ -75,7 +75,7 @@ async function openReceiver(settings: Settings, config: Config, pipeline: Pipeli
       initialInterval: config.initial_interval,
       maxInterval: config.max_interval,
       bounds: { waits, attemptTimeout: config.delivery_timeout },
-      onProgress: () => progress.made(),
+      progress,
     },
     branches,
   );
@@ -83,7 +83,7 @@ async function openReceiver(settings: Settings, config: Config, pipeline: Pipeli
   const stopping = new AbortController();
   const from = storedQueueName(config.queue);
   const timeout = config.delivery_timeout;
-  const taking = { queue, delivery, from, logger, waits, progress, timeout };
+  const taking = { queue, delivery, from, clock, logger, waits, progress, timeout };
   const worker = await startWorker({
     ...workerOptions(settings, config),
     ...{ redis, jobs, waits, progress },
@@ -118,6 +118,7 @@ type Taking = {
   readonly delivery: QueueDelivery;
   /** Name of the queue that gateways append to. */
   readonly from: string;
+  readonly clock: Clock;
   readonly logger: Logger;
   readonly waits: Waits;
   readonly progress: Progress;
@@ -130,7 +131,7 @@ async function runJob(
   job: Job,
   stopping: AbortSignal,
 ): Promise<number | undefined> {
-  const { delivery, logger, waits, progress, timeout } = taking;
+  const { delivery, clock, logger, waits, progress, timeout } = taking;
   const batchId = pointerIn(job.data);
   if (batchId === undefined) {
     logger.error({ job: job.id }, 'Job without a batch id skipped');
@@ -140,7 +141,7 @@ async function runJob(
     await waits.step('wait for room', (abandoned) => waitForRoom(delivery, stopping, abandoned));
     if (stopping.aborted) return 0;
     const deliveries = await waits.step('take', () => takeAndDeliver(taking, batchId));
-    progress.made();
+    progress.taken();
     // The first delivery ends the job, so that a slow exporter does not hold up the others. Its branch in the store
     // keeps its entry.
     if (deliveries.length > 0) {
@@ -149,11 +150,30 @@ async function runJob(
     return undefined;
   } catch (error) {
     // The wait is logged. The store has the batch: in the branches of the exporters, or in the queue of the gateways.
-    if (error instanceof WaitTimeout) return RETRY_MS;
+    if (error instanceof WaitTimeout) {
+      progress.abandoned();
+      return RETRY_MS;
+    }
     progress.made();
     logger.warn({ err: error, batch: batchId }, 'Batch could not be read from the store; retried');
-    return RETRY_MS;
+    // The job is held during the pause, so that a worker whose store is away takes no further one.
+    await pause(clock, RETRY_MS, stopping);
+    return 0;
   }
+}
+
+/** Resolves after `ms`, or when the receiver stops. */
+async function pause(clock: Clock, ms: number, stopping: AbortSignal): Promise<void> {
+  if (stopping.aborted) return;
+  await new Promise<void>((resolve) => {
+    const end = (): void => {
+      cancel();
+      stopping.removeEventListener('abort', end);
+      resolve();
+    };
+    const cancel = clock.after(ms, end);
+    stopping.addEventListener('abort', end);
+  });
 }
 
 /** Begins the deliveries of a batch, also after the job has stopped waiting: this process has the leases. */

@@ -18,6 +18,7 @@ export function workerOptions(
     stallTimeout: config.stall_timeout,
     progressTimeout: config.progress_timeout,
     deliveryTimeout: config.delivery_timeout,
+    retryInterval: config.max_interval,
     clock,
     logger,
     processEnd: host.service(PROCESS_END),

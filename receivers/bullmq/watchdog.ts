@@ -30,6 +30,8 @@ export type WatchdogOptions = {
   readonly stallTimeout: number;
   readonly progressTimeout: number;
   readonly deliveryTimeout: number;
+  /** Longest wait before a retry. */
+  readonly retryInterval: number;
   readonly progress: Progress;
   readonly waits: Waits;
   readonly processEnd: ProcessEnd;
@@ -51,6 +53,8 @@ export type Watchdog = {
 
 const CHECKS_PER_TIMEOUT = 6;
 const AFTER_OUTAGE_MS = 6000;
+/** Work that was abandoned, and is not retried this long after its retry was due, went to another worker. */
+const IDLE_MS = 10_000;
 /** Longest lasting waits in a log line. */
 const LOGGED_WAITS = 5;
 
@@ -180,12 +184,21 @@ function watchForHang(options: WatchdogOptions): HangWatch {
     const timeout = isDelivering
       ? Math.max(progressTimeout, options.deliveryTimeout)
       : progressTimeout;
-    if (quietMs() >= timeout && !isEnding) end();
+    const isBusy = running() + delivering() > 0;
+    if (isBusy && quietMs() >= timeout && !isEnding) end();
   }
 
   function quietMs(): number {
-    if (running() + delivering() === 0 || options.isResting()) idleAt = clock.now();
+    if (options.isResting() || (running() + delivering() === 0 && isIdle())) idleAt = clock.now();
     return clock.now() - Math.max(idleAt, progress.lastAt);
+  }
+
+  /** Between abandoned work and its retry nothing is in flight, and yet the worker has work. */
+  function isIdle(): boolean {
+    const { abandonedAt } = progress;
+    return (
+      abandonedAt === undefined || clock.now() - abandonedAt >= options.retryInterval + IDLE_MS
+    );
   }
 
   function end(): void {
@@ -202,7 +215,7 @@ function watchForHang(options: WatchdogOptions): HangWatch {
   return {
     started() {
       // The job that starts is counted already.
-      if (running() <= 1 && delivering() === 0) idleAt = clock.now();
+      if (running() <= 1 && delivering() === 0 && isIdle()) idleAt = clock.now();
     },
     quietMs,
     stop: () => cancel(),

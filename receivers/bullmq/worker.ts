@@ -19,12 +19,14 @@ export type WorkerOptions = {
   readonly stallTimeout: number;
   readonly progressTimeout: number;
   readonly deliveryTimeout: number;
+  /** Longest wait before a retry. */
+  readonly retryInterval: number;
   readonly clock: Clock;
   readonly logger: Logger;
   /** The queue, over another connection than the worker's. */
-  readonly jobs: Pick<JobQueue, 'waiting' | 'giveBack'>;
+  readonly jobs: Pick<JobQueue, 'waiting' | 'delay' | 'giveBack'>;
   /**
-   * Resolves with the milliseconds until the job is due again, undefined if it is done. Rejects with a
+   * Resolves with the milliseconds until the job is due again, 0 if it is due at once, undefined if it is done. Rejects with a
    * `PermanentError` if the job is invalid.
    */
   readonly work: (job: Job) => Promise<number | undefined>;
@@ -55,8 +57,8 @@ type ConnectedWorker = { readonly worker: Worker; readonly connection: RedisClie
  * scripts and locks, is replaced. A worker whose jobs never end ends the process.
  */
 export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
-  const { DelayedError, UnrecoverableError, Worker } = await import('bullmq');
-  const { redis, jobs, clock, logger, waits } = options;
+  const { DelayedError, UnrecoverableError, WaitingError, Worker } = await import('bullmq');
+  const { redis, jobs, clock, logger } = options;
   /** Running jobs with their lock tokens. */
   const running = new Map<Job, string | undefined>();
   let onFinished = ignore;
@@ -86,10 +88,14 @@ export async function startWorker(options: WorkerOptions): Promise<JobWorker> {
     try {
       const delay = await options.work(job);
       if (delay === undefined) return;
-      // Delayed instead of failed, so that the job does not use up an attempt. The library waits for Redis without a
-      // limit: beyond the bound the job fails, and its lock expires.
-      await waits.step('delay job in Redis', () => job.moveToDelayed(clock.now() + delay, token));
-      throw new DelayedError();
+      const id = job.id ?? '';
+      // Delayed instead of failed, so that the job does not use up an attempt.
+      if (delay > 0) {
+        await jobs.delay(id, token, delay, clock.now());
+        throw new DelayedError();
+      }
+      await jobs.giveBack(id, token);
+      throw new WaitingError();
     } catch (error) {
       if (error instanceof PermanentError) throw new UnrecoverableError(error.message);
       throw error;

@@ -1,7 +1,7 @@
 import type { JobType, Queue } from 'bullmq';
 import type { Waits } from '../component/waits.ts';
 import { RetryableError } from '../model/errors.ts';
-import type { RedisConnection } from '../redis/redis.ts';
+import type { RedisClient, RedisConnection } from '../redis/redis.ts';
 import type { JobData } from './job-data.ts';
 import { jobIdOf } from './names.ts';
 
@@ -24,6 +24,14 @@ export type JobQueue = {
    * reads the one that is due next, because Redis orders them by their due time.
    */
   oldestAt(): Promise<number | undefined>;
+  /** Extends the lock of a job by milliseconds. Resolves with false if the token no longer holds it. */
+  extendLock(jobId: string, token: string, ms: number): Promise<boolean>;
+  /**
+   * Returns a job to the queue, due after `ms`, from the worker that holds it with this token. Workers compare the due
+   * time with their own clocks, so it counts from the clock of Redis or from `now`, the clock of this process, whichever
+   * is behind: a process whose clock is ahead holds no job up.
+   */
+  delay(jobId: string, token: string | undefined, ms: number, now: number): Promise<void>;
   /** Returns a job to the queue, from the worker that holds it with this token. */
   giveBack(jobId: string, token: string | undefined): Promise<void>;
   readonly bull: Queue;
@@ -117,6 +125,13 @@ export async function openJobQueue(
         const found = times.flatMap((time) => (time === null ? [] : [Number(time)]));
         return found.length === 0 ? undefined : Math.min(...found);
       }),
+    extendLock: (jobId, token, ms) =>
+      run('extend lock', async () => (await bull.backend.extendLock(jobId, token, ms)) === 1),
+    delay: (jobId, token, ms, now) =>
+      run('delay job', async () => {
+        const from = Math.min(now, await timeOf(redis.client));
+        await bull.backend.moveToDelayed(jobId, from, ms, token, { skipAttempt: true });
+      }),
     giveBack: async (jobId, token) => {
       await run('return job', async () => (await bull.getJob(jobId))?.moveToWait(token));
     },
@@ -130,6 +145,12 @@ export async function openJobQueue(
 function refuseWhenDisconnected(redis: RedisConnection): void {
   if (redis.state().connected) return;
   throw new RetryableError('redis_failed', 'Redis cannot be reached', { retryAfterMs: 1000 });
+}
+
+/** Milliseconds since the epoch by the clock of Redis. */
+async function timeOf(client: RedisClient): Promise<number> {
+  const [seconds, micros] = await client.time();
+  return Number(seconds) * 1000 + Math.floor(Number(micros) / 1000);
 }
 
 /** Ignores errors that the redis extension reports, and errors without a consequence. */

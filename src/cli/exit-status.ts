@@ -1,4 +1,4 @@
-import { newerDataIn } from '../model/errors.ts';
+import { dataErrorIn } from '../model/errors.ts';
 
 /** Exit statuses of the process; 64 to 78 have the meaning of sysexits.h. docs/errors.md lists them. */
 export const EXIT = {
@@ -8,10 +8,14 @@ export const EXIT = {
   usage: 64,
   /** A newer version of the program wrote the store. */
   newer_data: 65,
+  /** The files of a running store were removed or replaced. */
+  removed_data: 66,
   /** The destination does not answer, or cannot serve. */
   unavailable: 69,
   /** A fault of the program itself. */
   fault: 70,
+  /** A file of the store is damaged, and a start would lose its projects or keys. */
+  damaged_data: 74,
   /** Work of the process came to a standstill; only a restart helps. */
   stalled: 75,
   /** The configuration is not valid. */
@@ -32,5 +36,6 @@ export class CommandError extends Error {
 /** The exit status of a command that failed with this error. */
 export function exitStatusOf(error: unknown): number {
   if (error instanceof CommandError) return error.status;
-  return newerDataIn(error) === undefined ? EXIT.failed : EXIT.newer_data;
+  const dataError = dataErrorIn(error);
+  return dataError === undefined ? EXIT.failed : EXIT[dataError.code];
 }

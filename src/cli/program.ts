@@ -12,6 +12,7 @@ import { addProjects } from './projects.ts';
 import { addRejections } from './rejections.ts';
 import { addReload } from './reload.ts';
 import { addRun } from './run.ts';
+import { addSalvage } from './salvage.ts';
 import { addSchema } from './schema.ts';
 import { addSend } from './send/command.ts';
 import type { Terminal } from './terminal.ts';
@@ -61,6 +62,7 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addAudit(program, terminal);
   addReload(program, terminal);
   addDeadLetter(program, terminal);
+  addSalvage(program, terminal);
   addSend(program, terminal, end);
   return program;
 }

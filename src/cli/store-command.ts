@@ -126,7 +126,8 @@ function offerOf<T>(service: Service, wanted: Capability<T>, id: string): T | un
   return service.offers(wanted).find((each) => each.id === id)?.offer;
 }
 
-function onlyExtension(config: ServiceConfig, id: string): ServiceConfig {
+/** The configuration of a service of this extension alone. */
+export function onlyExtension(config: ServiceConfig, id: string): ServiceConfig {
   const extension = config.extensions.get(id);
   return {
     receivers: new Map(),

@@ -115,7 +115,7 @@ export const serviceSchema = z.strictObject({
       requests_per_key: z
         .int()
         .min(1)
-        .default(1024)
+        .default(512)
         .describe('Most requests of a key in progress; more are refused with 503.'),
     })
     .prefault({})

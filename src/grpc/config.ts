@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { BodyRate } from '../http/body-pace.ts';
 import type { BodyRateConfig } from '../http/config.ts';
-import { bodyRateFields, bodyRateOf } from '../http/config.ts';
+import { bodyRateFields, bodyRateOf, connectionFields } from '../http/config.ts';
 import type { ProxySettings } from '../net/proxy-gate.ts';
 import { duration } from '../schema/fields.ts';
 import { type ServerTls, serverTls } from '../schema/server-tls.ts';
@@ -40,15 +40,23 @@ export const grpcFields = {
     .max(100_000)
     .default(100)
     .describe('Most concurrent calls of a connection; more wait at the client.'),
+  max_streams: z
+    .int()
+    .min(1)
+    .default(4_096)
+    .describe('Most concurrent calls of all connections; more are answered `UNAVAILABLE`.'),
+  max_streams_per_address: z
+    .int()
+    .min(1)
+    .default(1_024)
+    .describe(
+      'Most concurrent calls from an IPv4 address or an IPv6 /64; more are answered `UNAVAILABLE`. Not for `trusted_proxies`.',
+    ),
   read_timeout: duration('30m').describe(
     'Longest time for a message to arrive; then the call ends with `DEADLINE_EXCEEDED`.',
   ),
   ...bodyRateFields,
-  max_connections: z
-    .int()
-    .min(1)
-    .default(10_000)
-    .describe('Most open connections; more are closed at once.'),
+  ...connectionFields,
   keepalive: z
     .strictObject({
       server_parameters: serverParameters
@@ -65,6 +73,9 @@ export const grpcFields = {
 /** Limits of a listener. Times in milliseconds. */
 export type GrpcLimits = ProxySettings & {
   readonly maxConnections: number;
+  readonly maxConnectionsPerAddress: number;
+  readonly maxStreams: number;
+  readonly maxStreamsPerAddress: number;
   readonly maxConcurrentStreams: number;
   readonly readTimeout: number;
   readonly bodyRate: BodyRate;
@@ -79,6 +90,9 @@ export type GrpcListenerConfig = BodyRateConfig & {
   readonly max_concurrent_streams: number;
   readonly read_timeout: number;
   readonly max_connections: number;
+  readonly max_connections_per_address: number;
+  readonly max_streams: number;
+  readonly max_streams_per_address: number;
   readonly trusted_proxies: readonly string[];
   readonly proxy_protocol: boolean;
   readonly tls?: ServerTls | undefined;
@@ -90,6 +104,9 @@ export function grpcLimitsOf(config: GrpcListenerConfig): GrpcLimits {
     config.keepalive.server_parameters;
   return {
     maxConnections: config.max_connections,
+    maxConnectionsPerAddress: config.max_connections_per_address,
+    maxStreams: config.max_streams,
+    maxStreamsPerAddress: config.max_streams_per_address,
     trustedProxies: config.trusted_proxies,
     proxyProtocol: config.proxy_protocol,
     maxConcurrentStreams: config.max_concurrent_streams,

@@ -4,6 +4,9 @@ import type { Server as TlsServer } from 'node:tls';
 import { capability } from '../component/capability.ts';
 import type { Clock, Logger, Metrics } from '../component/component.ts';
 import { addressOf, cannotListen } from '../net/address.ts';
+import { trustedPeers } from '../net/client-address.ts';
+import type { ConnectionBounds } from '../net/connection-places.ts';
+import { ConnectionPlaces } from '../net/connection-places.ts';
 import { ProxyGate } from '../net/proxy-gate.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import type { GrpcMethod } from './call.ts';
@@ -55,6 +58,7 @@ type Hold = {
   readonly graph: number;
   readonly settings: GrpcSettings;
   readonly sockets: Set<Socket>;
+  readonly places: ConnectionPlaces;
   readonly proxies: ProxyGate;
   /** Set while it accepts connections. */
   server: GrpcServer | undefined;
@@ -106,6 +110,7 @@ export function createGrpcListeners(options: Options): GrpcListeners {
       graph,
       settings,
       sockets: new Set(),
+      places: new ConnectionPlaces(boundsOf(settings.limits)),
       proxies: new ProxyGate({ ...options, endpoint }, settings.limits),
       server: undefined,
       isClosed: false,
@@ -145,8 +150,9 @@ function createPort(endpoint: string, address: string, number: number): Port {
     }
     hold.sockets.add(socket);
     socket.once('close', () => hold.sockets.delete(socket));
-    const { server, proxies, settings } = hold;
+    const { server, places, proxies, settings } = hold;
     proxies.accept(socket, () => {
+      if (!places.enter(socket, proxies.clientOf(socket))) return;
       if (settings.tls === undefined) server.accept(socket);
       else settings.tls.emit('connection', socket);
     });
@@ -163,7 +169,8 @@ async function open(port: Port, hold: Hold, options: Options): Promise<void> {
   const server = await createGrpcServer({
     ...hold.settings,
     ...{ clock, logger },
-    peerOf: (socket) => hold.proxies.clientOf(socket),
+    peerOf: (peer) => hold.proxies.clientOf(peer),
+    occupy: (peer) => hold.places.occupy(peer),
   });
   port.listening ??= listen(port, reusePort);
   try {
@@ -172,12 +179,20 @@ async function open(port: Port, hold: Hold, options: Options): Promise<void> {
     port.listening = undefined;
     throw cannotListen(port.endpoint, error);
   }
-  port.listener.maxConnections = hold.settings.limits.maxConnections;
   hold.settings.tls?.on('secureConnection', (connection) => {
     connection.on('error', () => {});
     server.accept(connection);
   });
   hold.server = server;
+}
+
+function boundsOf({
+  maxConnections,
+  maxConnectionsPerAddress,
+  trustedProxies = [],
+}: GrpcLimits): ConnectionBounds {
+  const isShared = trustedPeers(trustedProxies);
+  return { max: maxConnections, maxPerAddress: maxConnectionsPerAddress, isShared };
 }
 
 function listen({ listener, address, number }: Port, reusePort: boolean): Promise<void> {

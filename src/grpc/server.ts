@@ -1,12 +1,22 @@
-import type { Http2Server, ServerHttp2Session, ServerHttp2Stream } from 'node:http2';
+import type {
+  Http2Server,
+  IncomingHttpHeaders,
+  ServerHttp2Session,
+  ServerHttp2Stream,
+} from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { handleClientStreamingCall } from '@grpc/grpc-js';
 import type { Clock, Logger } from '../component/component.ts';
-import { clientAddresses } from '../net/client-address.ts';
+import { Refusal } from '../model/errors.ts';
+import { clientAddresses, trustedPeers } from '../net/client-address.ts';
+import type { ConnectionPlaces } from '../net/connection-places.ts';
 import type { Arrival, GrpcMethod } from './call.ts';
 import { grpcCall } from './call.ts';
 import type { GrpcLimits } from './config.ts';
+import { grpcStatusOf } from './status.ts';
+import type { StreamPlaces } from './stream-places.ts';
+import { streamPlaces } from './stream-places.ts';
 
 /**
  * A gRPC server without a port: it accepts open connections and calls its methods with raw messages.
@@ -28,12 +38,21 @@ export type GrpcServerOptions = {
   readonly limits: GrpcLimits;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Marks the connection of a peer as busy until the returned function is called. */
+  readonly occupy: ConnectionPlaces['occupy'];
   /** The client that a proxy named for the connection, or the peer. */
   readonly peerOf: (socket: Pick<Socket, 'remoteAddress' | 'remotePort'>) => string;
 };
 
 /** Milliseconds for a new connection to finish its TLS handshake, and then to begin HTTP/2. */
 export const HANDSHAKE_MS = 10_000;
+
+/** Milliseconds for a client to close a stream that was refused. */
+const LINGER_MS = 1_000;
+
+const TOO_MANY = new Refusal('unavailable', 'Too many calls are in progress. Try again.', {
+  retryAfterMs: 1000,
+});
 
 /** Loads the library, so that configurations without gRPC do not. */
 export async function createGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
@@ -68,12 +87,21 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
 
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const http2 = http2ServerOf(server);
-  http2.prependListener('stream', (stream: ServerHttp2Stream, headers, _flags, rawHeaders) => {
+  const serve = libraryListener(http2);
+  const places = streamPlaces(streamBounds(options.limits));
+  http2.on('stream', (stream: ServerHttp2Stream, headers, flags, rawHeaders) => {
     // A broken stream may emit several errors; each would end the process without a listener.
     stream.on('error', () => {});
+    const leave = enter(stream, places, options);
+    if (leave === undefined) {
+      refuseStream(stream, options.clock);
+      return;
+    }
+    stream.once('close', leave);
     // Hidden from the library, so that it does not inflate messages: ingestion does, within its limits.
     delete headers['grpc-encoding'];
-    arriving = { stream, rawHeaders: rawHeaders };
+    arriving = { stream, rawHeaders };
+    serve.call(http2, stream, headers, flags, rawHeaders);
   });
   return {
     accept(connection) {
@@ -102,6 +130,63 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
       await Promise.all([...connections.values(), ...inProgress]);
     },
   };
+}
+
+type StreamListener = (
+  this: Http2Server,
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+  flags: number,
+  rawHeaders: string[],
+) => void;
+
+/** Takes the library's listener off, so that streams reach it only with a place. */
+function libraryListener(http2: Http2Server): StreamListener {
+  const [listener] = http2.listeners('stream');
+  if (listener === undefined)
+    throw new Error('this version of @grpc/grpc-js is not supported: it takes no streams');
+  http2.removeAllListeners('stream');
+  return listener as StreamListener;
+}
+
+function streamBounds({ maxStreams, maxStreamsPerAddress, trustedProxies = [] }: GrpcLimits) {
+  const isShared = trustedPeers(trustedProxies);
+  return { max: maxStreams, maxPerAddress: maxStreamsPerAddress, isShared };
+}
+
+/** The places that a stream takes, of the server and of its connection, to be left when it is closed. */
+function enter(
+  { session }: ServerHttp2Stream,
+  places: StreamPlaces,
+  { occupy, peerOf }: GrpcServerOptions,
+): (() => void) | undefined {
+  const { remoteAddress, remotePort } = session?.socket ?? {};
+  const leave = places.enter(peerOf({ remoteAddress, remotePort }));
+  if (leave === undefined) return undefined;
+  const idle = occupy({ remoteAddress, remotePort });
+  return () => {
+    leave();
+    idle();
+  };
+}
+
+/** Answers without the library, at a small part of its cost. */
+function refuseStream(stream: ServerHttp2Stream, clock: Clock): void {
+  const { code, details, statusDetails } = grpcStatusOf(TOO_MANY);
+  stream.respond(
+    {
+      ':status': 200,
+      'content-type': 'application/grpc',
+      'grpc-status': code,
+      'grpc-message': details,
+      ...(statusDetails && { 'grpc-status-details-bin': statusDetails.toString('base64') }),
+    },
+    { endStream: true },
+  );
+  // A client may send nothing more after this moment.
+  const cancel = clock.after(LINGER_MS, () => stream.close());
+  stream.once('close', cancel);
+  stream.resume();
 }
 
 function serviceOf(path: string) {

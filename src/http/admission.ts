@@ -13,8 +13,8 @@ import { clientNetwork } from '../net/network.ts';
  *
  * If bytes are not free, a request waits. Waiting requests get bytes in the order of their level (within every share
  * first), then of what their key holds. For a request of a better level, the budget takes the bytes of a body that
- * is still arriving back: that request is refused. A wait is bounded, and then the waiting request is refused, so bodies
- * that grow beside each other never block each other: each refusal leaves room for the others.
+ * is still arriving back: that request is refused. If all bytes are held by waiting requests, the last of them is refused,
+ * so bodies that grow beside each other never block each other. A wait is bounded, and then the request is refused.
  */
 export type BytesInFlight = {
   readonly limit: number;
@@ -236,7 +236,7 @@ class Budget {
     hold.waiting = waiting;
     this.#waiting.add(hold);
     this.#arm(hold, waiting);
-    this.#reclaim(hold, bytes, false);
+    if (!this.#reclaim(hold, bytes, false)) this.#endStandstill();
     return promise;
   }
 
@@ -317,13 +317,27 @@ class Budget {
     this.#serve();
   }
 
+  /** If all bytes are held by requests that wait for more, nothing would be released: refuses the last in the order. */
+  #endStandstill(): void {
+    let held = 0;
+    for (const hold of this.#waiting) held += hold.held;
+    if (held < this.#total) return;
+    const [last] = [...this.#waiting]
+      .reverse()
+      .sort((a, b) => this.#orderOf(b) - this.#orderOf(a) || b.openedAt - a.openedAt);
+    if (last !== undefined) this.#refuse(last);
+  }
+
   /** Gives free bytes to the waiting requests, in their order. */
   #serve(): void {
     for (;;) {
       const first = this.#firstWaiting();
       if (first?.waiting === undefined) return;
       const { bytes, resolve } = first.waiting;
-      if (this.#total + bytes > this.ceiling(this.#levelWith(first, bytes))) return;
+      if (this.#total + bytes > this.ceiling(this.#levelWith(first, bytes))) {
+        this.#endStandstill();
+        return;
+      }
       this.#stopWaiting(first);
       this.#take(first, bytes);
       resolve();

@@ -14,8 +14,8 @@ export const FIRST_BYTES = 16_384;
 /** The most bytes of a body for which memory is reserved ahead of their arrival. */
 const LARGEST_STEP = 1_048_576;
 
-/** Bytes reserved for each byte of a body: the body, and the queue's copy of it. */
-export const COPIES = 2;
+/** Bytes reserved for each byte of a body: the body, its inflated or scanned form, and the queue's copy. */
+export const COPIES = 3;
 
 /** Bytes of the largest body that the reservation can hold. */
 export function largestBody({ most }: ByteReservation): number {

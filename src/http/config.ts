@@ -14,6 +14,24 @@ export const bodyRateFields = {
   body_rate_period: duration('5s').describe('Length of the periods of `body_min_rate`.'),
 };
 
+/** Bounds of the connections of a listener, over HTTP and gRPC. */
+export const connectionFields = {
+  max_connections: z
+    .int()
+    .min(1)
+    .default(10_000)
+    .describe(
+      'Most open connections. A new one beyond them replaces the one that is idle for the longest time; if all are busy, it is closed.',
+    ),
+  max_connections_per_address: z
+    .int()
+    .min(1)
+    .default(2_500)
+    .describe(
+      'Most open connections of an IPv4 address or an IPv6 /64, with the same rule. Not for `trusted_proxies`.',
+    ),
+};
+
 export type BodyRateConfig = {
   readonly body_min_rate: number;
   readonly body_rate_period: number;
@@ -35,11 +53,7 @@ export const listenerFields = {
     'Longest time in which a client takes no byte of its answer; then its connection is cut.',
   ),
   ...bodyRateFields,
-  max_connections: z
-    .int()
-    .min(1)
-    .default(10_000)
-    .describe('Most open connections; more are closed at once.'),
+  ...connectionFields,
   trusted_proxies: trustedProxies(),
   proxy_protocol: proxyProtocol(),
   tls: serverTls().optional().describe('Serves https. Default: plain http.'),
@@ -58,6 +72,7 @@ export type ListenerConfig = BodyRateConfig & {
   readonly read_timeout: number;
   readonly write_timeout: number;
   readonly max_connections: number;
+  readonly max_connections_per_address: number;
   readonly trusted_proxies: readonly string[];
   readonly proxy_protocol: boolean;
   readonly tls?: ServerTls | undefined;
@@ -70,6 +85,7 @@ export function listenerSettings(config: ListenerConfig): ListenerSettings {
     writeTimeout: config.write_timeout,
     bodyRate: bodyRateOf(config),
     maxConnections: config.max_connections,
+    maxConnectionsPerAddress: config.max_connections_per_address,
     trustedProxies: config.trusted_proxies,
     proxyProtocol: config.proxy_protocol,
     tls: config.tls,

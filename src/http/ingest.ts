@@ -359,10 +359,12 @@ async function prepareWithin(
   const inflates = wanted.encoding !== 'identity' || wanted.singleRun !== undefined;
   if (!inflates) return scanner.prepare(body, wanted);
   const expected = Math.min(inflatedSizeHint(body, wanted.encoding), MAX_BODY_BYTES);
-  const waiting = reservation.obtain(expected);
+  // One of the body's copies is the inflated one.
+  const reserved = Math.max(body.length, expected);
+  const waiting = reserved > body.length ? reservation.obtain(reserved - body.length) : undefined;
   if (waiting !== undefined) await waiting;
   const prepared = await scanner.prepare(body, wanted);
-  const more = prepared.index.bytes.length - expected;
+  const more = prepared.index.bytes.length - reserved;
   if (more > 0) reservation.grow(more);
   return prepared;
 }

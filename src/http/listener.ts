@@ -272,6 +272,14 @@ function keyOf(tls: ServerTls | undefined): string {
   return JSON.stringify(tls ?? null);
 }
 
+const SHARED_NUMBERS = [
+  'readHeaderTimeout',
+  'readTimeout',
+  'writeTimeout',
+  'maxConnections',
+  'maxConnectionsPerAddress',
+] as const;
+
 function assertSameSettings(
   found: Shared,
   endpoint: string,
@@ -283,12 +291,7 @@ function assertSameSettings(
     found.settingsGraph = graph;
     return;
   }
-  for (const name of [
-    'readHeaderTimeout',
-    'readTimeout',
-    'writeTimeout',
-    'maxConnections',
-  ] as const) {
+  for (const name of SHARED_NUMBERS) {
     if (found.settings[name] === settings[name]) continue;
     throw new Error(
       `receivers that share ${endpoint} must agree on their settings: ` +

@@ -4,7 +4,9 @@ import type { AddressInfo, Socket } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
 import type { Clock, Logger, RequestHead } from '../component/component.ts';
 import { Refusal } from '../model/errors.ts';
-import { clientAddresses } from '../net/client-address.ts';
+import { clientAddresses, trustedPeers } from '../net/client-address.ts';
+import type { ConnectionBounds } from '../net/connection-places.ts';
+import { ConnectionPlaces } from '../net/connection-places.ts';
 import type { ProxySettings } from '../net/proxy-gate.ts';
 import { ProxyGate } from '../net/proxy-gate.ts';
 import { tlsGateOf } from '../tls/secured.ts';
@@ -45,8 +47,10 @@ export type ServerLimits = ProxySettings & {
   /** Milliseconds in which a client takes no byte of an answer; then its connection is cut. */
   readonly writeTimeout: number;
   readonly bodyRate: BodyRate;
-  /** More connections are closed at once. */
+  /** At the bounds, a new connection replaces an idle one; if all are busy, it is closed. */
   readonly maxConnections: number;
+  /** Does not hold for trusted proxies. */
+  readonly maxConnectionsPerAddress: number;
 };
 
 /** The route of a request, or a `Refusal` in the shape of the nearest route. */
@@ -91,6 +95,10 @@ export function createHttpServer(options: ServerOptions): HttpServer {
   const proxies = new ProxyGate({ clock, logger, endpoint: `${host}:${port}` });
   const connections = new Connections(options, proxies);
   const gate = tlsGateOf(server, (socket) => connections.track(socket));
+  // After the header of a proxy, and before the gate begins the TLS handshake.
+  server.prependListener('connection', (socket: Socket) => {
+    connections.places.enter(socket, proxies.clientOf(socket));
+  });
   proxies.guard(server);
   server.on('request', (request, response) => connections.accept(request, response, false));
   server.on('checkContinue', (request, response) => connections.accept(request, response, true));
@@ -100,7 +108,6 @@ export function createHttpServer(options: ServerOptions): HttpServer {
     server.headersTimeout = Math.min(limits.readHeaderTimeout, limits.readTimeout);
     server.requestTimeout = limits.readTimeout;
     server.timeout = limits.writeTimeout;
-    server.maxConnections = limits.maxConnections;
     connections.limit(limits);
     proxies.use(limits);
   };
@@ -132,6 +139,7 @@ export function createHttpServer(options: ServerOptions): HttpServer {
 
 /** The connections of one server, and the requests in progress on each. */
 class Connections {
+  readonly places: ConnectionPlaces;
   readonly #options: ServerOptions;
   readonly #proxies: ProxyGate;
   readonly #sockets = new Map<Socket, ConnectionRequests>();
@@ -144,15 +152,17 @@ class Connections {
     this.#options = options;
     this.#proxies = proxies;
     this.#bodyRate = options.limits.bodyRate;
+    this.places = new ConnectionPlaces(boundsOf(options.limits));
   }
 
   get count(): number {
     return this.#sockets.size;
   }
 
-  limit({ trustedProxies = [], bodyRate }: ServerLimits): void {
-    this.#clientOf = clientAddresses(trustedProxies);
-    this.#bodyRate = bodyRate;
+  limit(limits: ServerLimits): void {
+    this.#clientOf = clientAddresses(limits.trustedProxies ?? []);
+    this.#bodyRate = limits.bodyRate;
+    this.places.limit(boundsOf(limits));
   }
 
   track(socket: Socket): void {
@@ -182,8 +192,10 @@ class Connections {
     };
     const { renderRefusal } = found;
     const pending: Pending = { exchange, renderRefusal };
+    const leavePlace = this.places.occupy(request.socket);
     requests.enter(pending, () => {
       if ('done' in found) found.done();
+      leavePlace();
       if (this.#draining && requests.size === 0) request.socket.destroySoon();
     });
     const refusal = 'refusal' in found ? found.refusal : improperFraming(request);
@@ -251,6 +263,15 @@ class Connections {
   cut(): void {
     for (const socket of this.#sockets.keys()) socket.destroy();
   }
+}
+
+function boundsOf({
+  maxConnections,
+  maxConnectionsPerAddress,
+  trustedProxies = [],
+}: ServerLimits): ConnectionBounds {
+  const isShared = trustedPeers(trustedProxies);
+  return { max: maxConnections, maxPerAddress: maxConnectionsPerAddress, isShared };
 }
 
 function listen(server: Server, { host, port, sharesPort }: ServerOptions): Promise<void> {

@@ -67,10 +67,18 @@ export class NewerDataError extends Error {
   readonly code = 'newer_data';
 }
 
-/** The `NewerDataError` behind an error, e.g. of the component that could not start. */
-export function newerDataIn(error: unknown): NewerDataError | undefined {
+/** A file of a store is damaged, and what can be read of it is not enough to serve its clients. */
+export class DamagedDataError extends Error {
+  override readonly name = 'DamagedDataError';
+  readonly code = 'damaged_data';
+}
+
+export type DataError = NewerDataError | DamagedDataError;
+
+/** The error about the data behind an error, e.g. of the component that could not start. */
+export function dataErrorIn(error: unknown): DataError | undefined {
   for (let at = error; at instanceof Error; at = at.cause) {
-    if (at instanceof NewerDataError) return at;
+    if (at instanceof NewerDataError || at instanceof DamagedDataError) return at;
   }
   return undefined;
 }

@@ -40,13 +40,17 @@ export type DeliveryOutcome =
       readonly isTimeout: boolean;
     }
   | { readonly kind: 'dead_letter'; readonly reason: DeadLetterReason }
-  | { readonly kind: 'discard'; readonly reason: DropReason };
+  | { readonly kind: 'discard'; readonly reason: DropReason }
+  /** Another process has the batch; nothing was delivered. */
+  | { readonly kind: 'lost' };
 
 type DeliveryAttempt = {
   readonly batchId: string;
   /** Attempts that failed before this one. */
   readonly failures: number;
   readonly process: () => Promise<Batch>;
+  /** Whether this process still may deliver the batch. */
+  readonly isHeld: () => Promise<boolean>;
   readonly consumer: Consumer;
 };
 
@@ -87,6 +91,7 @@ export class DeliveryPolicy {
   async attempt(attempt: DeliveryAttempt): Promise<DeliveryOutcome> {
     try {
       const failures = await this.#deliver(attempt);
+      if (failures === undefined) return this.#lost(attempt);
       this.#failuresInRow = 0;
       this.#restUntil = 0;
       return failures.length === 0 ? { kind: 'ack' } : this.#undeliverableItems(attempt, failures);
@@ -95,8 +100,18 @@ export class DeliveryPolicy {
     }
   }
 
-  async #deliver({ process, consumer }: DeliveryAttempt): Promise<readonly ItemFailure[]> {
-    const deliver = async () => deliverBatch(await process(), consumer);
+  #lost({ batchId }: DeliveryAttempt): DeliveryOutcome {
+    const fields = { branch: this.#branch, batch: batchId };
+    this.#options.logger.info(fields, 'Lease lost; another process delivers the batch');
+    return { kind: 'lost' };
+  }
+
+  /** Undefined if another process has the batch. */
+  async #deliver(attempt: DeliveryAttempt): Promise<readonly ItemFailure[] | undefined> {
+    const deliver = async () => {
+      const batch = await attempt.process();
+      return (await attempt.isHeld()) ? deliverBatch(batch, attempt.consumer) : undefined;
+    };
     const { bounds } = this.#options;
     if (bounds === undefined) return deliver();
     return bounds.waits.within(`delivery to ${this.#branch}`, bounds.attemptTimeout, deliver);
@@ -124,8 +139,10 @@ export class DeliveryPolicy {
     const asked = error instanceof RetryableError ? (error.retryAfterMs ?? 0) : 0;
     const afterMs = Math.max(asked, this.#backoff(failures));
     logger.warn({ ...fields, delayMs: afterMs }, 'Delivery failed; retried after the delay');
-    this.#countFailure();
-    return { kind: 'retry', afterMs, reason: message, isTimeout: error instanceof WaitTimeout };
+    const isTimeout = error instanceof WaitTimeout;
+    // A consumer that never answers delays the backlog enough, and a rest would hide that nothing ends.
+    if (!isTimeout) this.#countFailure();
+    return { kind: 'retry', afterMs, reason: message, isTimeout };
   }
 
   #countFailure(): void {

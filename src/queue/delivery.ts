@@ -9,8 +9,17 @@ import type { QueueEntry, QueueLeases } from './queue.ts';
 
 type DeliveryOptions = DeliveryPolicyOptions & {
   readonly queue: QueueLeases;
-  /** Called when entries were leased, and when an attempt ended within its bound and its outcome is in the queue. */
-  readonly onProgress?: () => void;
+  /** Learns what the deliveries complete. */
+  readonly progress?: DeliveryProgress;
+};
+
+export type DeliveryProgress = {
+  /** Entries were leased. */
+  taken(): void;
+  /** An attempt ended within its bound, and its outcome is in the queue. */
+  made(): void;
+  /** An attempt exceeded its bound. */
+  abandoned(): void;
 };
 
 /** One branch of the queue and the consumer of its batches. */
@@ -215,7 +224,7 @@ class BranchLoop {
 
   #leased(entries: readonly QueueEntry[]): void {
     this.#isLeasing = false;
-    if (entries.length > 0) this.#options.onProgress?.();
+    if (entries.length > 0) this.#options.progress?.taken();
     for (const entry of entries) void this.begin(entry);
     if (entries.length === 0 && this.#inFlight.size === 0) this.#onIdle?.();
     if (entries.length > 0 || this.#mayHaveMore) this.#fill();
@@ -234,15 +243,19 @@ class BranchLoop {
   /** Never rejects: an entry whose outcome could not be saved is delivered again after a restart. */
   async #deliver(entry: QueueEntry): Promise<void> {
     if (this.#isStopped) return this.#return(entry);
+    const { queue } = this.#options;
+    const { name } = this.#branch;
     const outcome = await this.#policy.attempt({
       batchId: entry.batch.id,
       failures: entry.attempts,
       process: () => this.#processing.run(entry),
+      isHeld: async () => (await queue.isHeld?.(name, entry)) ?? true,
       consumer: this.#branch.consumer,
     });
     if (outcome.kind !== 'retry') this.#processing.ended(entry);
     const restMs = outcome.kind === 'retry' ? this.#policy.restMs() : 0;
     if (restMs > 0) this.#rest(restMs);
+    if (outcome.kind === 'retry' && outcome.isTimeout) this.#options.progress?.abandoned();
     const saved = this.#saveWithin(entry, outcome);
     // The next group commit of the queue saves an acknowledgement. A retry is already scheduled in memory, and a
     // full disk must not hold up the branch.
@@ -257,7 +270,7 @@ class BranchLoop {
       if (error instanceof WaitTimeout) return;
       throw error;
     }
-    if (outcome.kind !== 'retry' || !outcome.isTimeout) this.#options.onProgress?.();
+    if (outcome.kind !== 'retry' || !outcome.isTimeout) this.#options.progress?.made();
   }
 
   async #save(entry: QueueEntry, outcome: DeliveryOutcome): Promise<void> {
@@ -273,6 +286,8 @@ class BranchLoop {
           return await queue.deadLetter(name, entry, outcome.reason);
         case 'discard':
           return await queue.discard(name, entry, outcome.reason);
+        case 'lost':
+          return;
       }
     } catch (error) {
       const fields = { branch: name, batch: entry.batch.id, outcome: outcome.kind, err: error };

@@ -41,6 +41,11 @@ export type QueueLeases = {
    * end of the process. Resolves with an empty list if no entry is due.
    */
   lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]>;
+  /**
+   * Whether this process still has the lease; asked before a delivery. After a freeze another process may have it.
+   * Absent if no other process can take a lease.
+   */
+  isHeld?(branch: string, entry: QueueEntry): Promise<boolean>;
   /** The listener is called when `lease` may find an entry: after an append, a due retry or a replay. */
   onAvailable(branch: string, listener: () => void): () => void;
   ack(branch: string, entries: readonly QueueEntry[]): Promise<void>;

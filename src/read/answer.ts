@@ -13,8 +13,8 @@ const JSON_TYPE = 'application/json';
 
 /** A JSON answer in pieces. A short one is sent as a whole, so that it has a length. */
 export type JsonAnswer = {
-  /** Resolves when the client takes more. Rejects once it is gone. */
-  add(text: string): Promise<void>;
+  /** Undefined: more fits. Else the promise resolves when the client takes more, or rejects once it is gone. */
+  add(text: string): Promise<void> | undefined;
   end(text: string): void;
 };
 
@@ -35,11 +35,11 @@ export function jsonAnswer(exchange: Exchange, read: Read): JsonAnswer {
   }
 
   return {
-    async add(text) {
+    add(text) {
       pending += text;
-      if (pending.length < CHUNK_CHARACTERS) return;
+      if (pending.length < CHUNK_CHARACTERS) return undefined;
       read.hold(pending.length * COPIES);
-      await send();
+      return send();
     },
     end(text) {
       if (response.headersSent) response.end(pending + text);

@@ -5,7 +5,7 @@ import type { JsonAnswer } from './answer.ts';
 import type { Read, ReadLimits } from './reads.ts';
 
 /** Rows of one step: a turn at the store, and the rows in memory at once. */
-const STEP_ROWS = 100;
+const STEP_ROWS = 200;
 
 /** The items of a page, in steps. */
 export type Listing<Item> = {
@@ -45,9 +45,12 @@ export async function writeItems<Item>(
       return cursor;
     }
     for (const [i, item] of page.items.entries()) {
-      const text = await render(item);
+      const rendered = render(item);
+      const text = typeof rendered === 'string' ? rendered : await rendered;
       characters += text.length;
-      await out.add(written === 0 ? text : `,${text}`);
+      const sent = out.add(written === 0 ? text : `,${text}`);
+      // Hot path: most items wait for nothing.
+      if (sent !== undefined) await sent;
       written++;
       const isLast = i === page.items.length - 1;
       if (!isLast && (characters >= limits.page_bytes || clock.now() >= end)) {

@@ -1,11 +1,12 @@
 import type { Clock, Logger } from '../component/component.ts';
-import type { DiskHealth, OwnedDirectory } from './directory.ts';
-import { openDirectory } from './directory.ts';
+import type { DatabaseHealth } from './condition.ts';
+import { FileCondition } from './condition.ts';
+import type { OwnedDirectory } from './directory.ts';
+import { markFilled, openDirectory } from './directory.ts';
 import { keepShrinking, SHRINK, TRUNCATE_LOG } from './maintenance.ts';
 import type {
   Call,
   NameIn,
-  Opening,
   OperationModule,
   Operations,
   OperationsOf,
@@ -31,6 +32,8 @@ export type DatabaseOptions = {
   readonly logger: Logger;
   /** Upper bound of the file in pages, for tests of a full disk. */
   readonly maxPages?: number;
+  /** Called once if the files were removed or replaced while they are open: the process must end. */
+  readonly onRemoved?: () => void;
 };
 
 /** Calls an operation of a table: its name decides the type of the arguments and of the result. */
@@ -57,8 +60,14 @@ export type Database<Known extends Operations> = {
   truncateLog(): Promise<boolean>;
   /** The reason why the caller must not append now; undefined if it may. */
   shortage(): Error | undefined;
-  /** Whether the disk has room, and how much. */
-  health(): DiskHealth;
+  /** Whether the disk has room, and how much; whether the file is in its place and sound. */
+  health(): DatabaseHealth;
+  /** Whether damage was found since the start, or at the start. */
+  isDamaged(): boolean;
+  /**
+   * Records on disk that the file has its essential rows: from then on a start refuses the file if it has lost them.
+   */
+  markFilled(): Promise<void>;
   close(): Promise<void>;
   /** Ends the threads and releases the lock as a crash would. */
   crash(): Promise<void>;
@@ -74,10 +83,14 @@ export async function openDatabase<Module extends OperationModule>(
   const directory = await openDirectory(options);
   let writer: ThreadClient | undefined;
   try {
-    writer = await startThread(threadData(options, directory, 'write'), directory.reserveWasUsed);
-    const reader = await startThread(threadData(options, directory, 'read'));
-    report(options.logger, directory.databaseFile, writer.opening);
-    return database(options, directory, writer, reader);
+    const condition = new FileCondition(options, directory);
+    const start = (access: ThreadAccess) =>
+      startThread(threadData(options, directory, access), condition);
+    writer = await start('write');
+    condition.opened(writer.opening);
+    const reader = await start('read');
+    condition.watch();
+    return database(options, directory, condition, { writer, reader, start });
   } catch (error) {
     await writer?.close();
     await directory.close();
@@ -85,11 +98,17 @@ export async function openDatabase<Module extends OperationModule>(
   }
 }
 
+type Threads = {
+  readonly writer: ThreadClient;
+  readonly reader: ThreadClient;
+  start(access: ThreadAccess): Promise<ThreadClient>;
+};
+
 function database<Known extends Operations>(
   options: DatabaseOptions,
   directory: OwnedDirectory,
-  writer: ThreadClient,
-  reader: ThreadClient,
+  condition: FileCondition,
+  { writer, reader, start }: Threads,
 ): Database<Known> {
   let searcher: Promise<ThreadClient> | undefined;
   let closed: Promise<void> | undefined;
@@ -100,7 +119,7 @@ function database<Known extends Operations>(
   );
 
   function startSearcher(): Promise<ThreadClient> {
-    const starting = startThread(threadData(options, directory, 'read'));
+    const starting = start('read');
     starting.catch(() => {
       if (searcher === starting) searcher = undefined;
     });
@@ -109,6 +128,7 @@ function database<Known extends Operations>(
 
   async function close(): Promise<void> {
     stopShrinking();
+    await condition.close();
     // Readers first, so that the writer's last checkpoint reaches the end of the log.
     await reader.close();
     await searcher?.then(
@@ -129,7 +149,7 @@ function database<Known extends Operations>(
 
   async function crash(): Promise<void> {
     stopShrinking();
-    await Promise.all([writer.kill(), reader.kill(), killSearcher()]);
+    await Promise.all([writer.kill(), reader.kill(), killSearcher(), condition.close()]);
     await directory.close();
   }
 
@@ -141,8 +161,10 @@ function database<Known extends Operations>(
       return (await searcher).call(call);
     }),
     truncateLog: async () => (await writer.call([TRUNCATE_LOG])) === true,
-    shortage: directory.shortage,
-    health: directory.health,
+    shortage: () => condition.shortage() ?? directory.shortage(),
+    health: () => condition.health(),
+    isDamaged: () => condition.isDamaged,
+    markFilled: () => markFilled(directory.filledFile, options.clock),
     close: () => (closed ??= close()),
     crash: () => (closed ??= crash()),
   };
@@ -163,18 +185,10 @@ function threadData(
 ): ThreadData {
   return {
     file: directory.databaseFile,
+    filled: directory.filledFile,
     access,
     operations: options.operations.href,
     reserve: options.reserveBytes > 0 ? directory.reserveFile : undefined,
     maxPages: options.maxPages,
   };
-}
-
-function report(logger: Logger, file: string, { corrupt, migrated }: Opening): void {
-  if (migrated !== undefined) logger.info({ file, ...migrated }, 'Tables migrated');
-  if (corrupt === undefined) return;
-  logger.error(
-    { file, kept: corrupt },
-    'Database damaged; set aside, readable rows copied into a new file',
-  );
 }

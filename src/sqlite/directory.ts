@@ -1,21 +1,21 @@
 import { randomFillSync } from 'node:crypto';
 import { constants } from 'node:fs';
-import {
-  access,
-  chmod,
-  mkdir,
-  open,
-  readFile,
-  rename,
-  rm,
-  stat,
-  statfs,
-  writeFile,
-} from 'node:fs/promises';
+import { lstat, open, readFile, rename, rm, statfs } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import type { Clock, Logger } from '../component/component.ts';
 import { RetryableError } from '../model/errors.ts';
+import { ensureDirectory, refuseLinks } from './directory-guard.ts';
+import { identitiesOf, movedOf } from './file-identity.ts';
+import { SALVAGE_ENDINGS } from './salvage.ts';
+
+/** Ending of a reserve that is not complete. */
+const NEW = '.new';
+/** Endings of every file that a database has in its directory. */
+const ENDINGS = [
+  ...['.lock', '.pid', '.filled', '.reserve', `.reserve${NEW}`],
+  ...['', '-wal', '-shm', '-journal', ...SALVAGE_ENDINGS].map((ending) => `.db${ending}`),
+];
 
 /** The shortest interval between two looks at the free space. */
 const LOOK_MS = 1000;
@@ -34,6 +34,10 @@ export type DirectoryOptions = {
 export type OwnedDirectory = {
   readonly databaseFile: string;
   readonly reserveFile: string;
+  /** Its existence says that the database has had its essential rows. */
+  readonly filledFile: string;
+  /** The files that must stay in their places while the database is open. */
+  readonly watched: readonly string[];
   /** Called before every append. Never waits: the answer is at most about a second old. */
   shortage(): Error | undefined;
   /** For reports; at most about a second old if it is called regularly. */
@@ -56,21 +60,26 @@ export type DiskHealth = {
 export async function openDirectory(options: DirectoryOptions): Promise<OwnedDirectory> {
   const directory = resolve(options.directory);
   const path = (suffix: string): string => join(directory, options.name + suffix);
-  await ensureDirectory(directory, options.createDirectory);
+  await ensureDirectory(directory, options.createDirectory, options.logger);
+  await refuseLinks(ENDINGS.map(path));
   const lock = await takeLock(directory, path('.lock'), path('.pid'));
   try {
     // Created before SQLite opens it, because SQLite gives its other files the same permissions.
     await ensureFile(path('.db'));
+    const lockIdentity = identitiesOf([path('.lock')]);
     const space = await watchSpace(directory, path('.reserve'), options);
     return {
       databaseFile: path('.db'),
       reserveFile: path('.reserve'),
+      filledFile: path('.filled'),
+      watched: ['.db', '.db-wal', '.db-shm', '.lock'].map(path),
       shortage: space.shortage,
       health: space.health,
       reserveWasUsed: space.reserveWasUsed,
       close: async () => {
         await space.settled();
-        await rm(path('.pid'), { force: true });
+        // Another daemon may run in a directory that took the place of this one.
+        if (movedOf(lockIdentity) === undefined) await rm(path('.pid'), { force: true });
         lock.close();
       },
     };
@@ -80,21 +89,10 @@ export async function openDirectory(options: DirectoryOptions): Promise<OwnedDir
   }
 }
 
-/** Rejects with a sentence if the directory does not exist or is not writable. */
-export async function ensureDirectory(directory: string, create: boolean): Promise<void> {
-  try {
-    if (create) await mkdir(directory, { recursive: true, mode: 0o700 });
-    if (!(await stat(directory)).isDirectory()) throw new Error('it is not a directory');
-    await access(directory, constants.R_OK | constants.W_OK | constants.X_OK);
-  } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error);
-    throw new Error(`data directory ${directory} cannot be used: ${reason}`, { cause: error });
-  }
-}
-
 /** Rejects if another process owns the directory. */
 export async function assertUnused(directory: string, name: string): Promise<void> {
   const file = join(directory, name);
+  await refuseLinks([`${file}.lock`, `${file}.pid`]);
   const lock = await takeLock(directory, `${file}.lock`, `${file}.pid`);
   await rm(`${file}.pid`, { force: true });
   lock.close();
@@ -117,19 +115,51 @@ async function takeLock(directory: string, file: string, pidFile: string): Promi
       cause: error,
     });
   }
-  await writeFile(pidFile, String(process.pid), { mode: 0o600 });
+  await writePid(pidFile);
   return lock;
 }
 
+async function writePid(file: string): Promise<void> {
+  const { O_WRONLY, O_CREAT, O_TRUNC, O_NOFOLLOW } = constants;
+  const handle = await open(file, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW, 0o600);
+  try {
+    await handle.writeFile(String(process.pid));
+  } finally {
+    await handle.close();
+  }
+}
+
 async function ensureFile(file: string): Promise<void> {
-  const exists = await stat(file).then(
+  const exists = await lstat(file).then(
     () => true,
     () => false,
   );
   if (exists) return;
-  const handle = await open(file, 'a', 0o600);
-  await handle.close();
-  await chmod(file, 0o600);
+  try {
+    // `x` follows no link.
+    const handle = await open(file, 'ax', 0o600);
+    await handle.chmod(0o600);
+    await handle.close();
+  } catch (error) {
+    // Another process made it in the same moment; the lock decides between the two.
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error;
+  }
+}
+
+/** Synced, and with a time for people. A file that exists stays as it is. */
+export async function markFilled(file: string, clock: Clock): Promise<void> {
+  const exists = await lstat(file).then(
+    () => true,
+    () => false,
+  );
+  if (exists) return;
+  const handle = await open(file, 'wx', 0o600);
+  try {
+    await handle.writeFile(`${new Date(clock.now()).toISOString()}\n`);
+    await handle.sync();
+  } finally {
+    await handle.close();
+  }
 }
 
 type Space = {
@@ -230,7 +260,7 @@ async function watchSpace(
 }
 
 async function reserveExists(file: string, bytes: number): Promise<boolean> {
-  const found = await stat(file).catch(() => undefined);
+  const found = await lstat(file).catch(() => undefined);
   return found !== undefined && found.size >= bytes;
 }
 
@@ -249,8 +279,9 @@ function diskFull(): RetryableError {
 
 /** Writes incompressible bytes, so that the file system really allocates the space. */
 async function fillReserve(file: string, bytes: number): Promise<void> {
-  const temporary = `${file}.new`;
-  const handle = await open(temporary, 'w', 0o600);
+  const temporary = file + NEW;
+  await rm(temporary, { force: true });
+  const handle = await open(temporary, 'wx', 0o600);
   try {
     const block = randomFillSync(Buffer.alloc(Math.min(bytes, 1 << 20)));
     for (let written = 0; written < bytes; written += block.length) await handle.writeFile(block);

@@ -1,4 +1,6 @@
 import type { DatabaseSync } from 'node:sqlite';
+import type { DataError } from '../model/errors.ts';
+import type { LogDamage } from './log-damage.ts';
 import type { FileMigration, MigratedFile } from './migrate.ts';
 
 /**
@@ -24,6 +26,11 @@ export type OperationModule = {
   readonly migrations: readonly FileMigration[];
   writeOperations(db: DatabaseSync): OperationTable;
   readOperations(db: DatabaseSync): OperationTable;
+  /**
+   * Tables without which the file must not be used, such as those of the keys: a start refuses a damaged file that
+   * lacks a row of them. The first has a row in every file in use. Undefined: a start keeps what is readable.
+   */
+  readonly essential?: readonly string[];
   /** Write operations that need room: on a full disk they fail, and the others may use the reserve. */
   readonly growing: readonly string[];
 };
@@ -47,6 +54,8 @@ export type ThreadData = {
   readonly access: ThreadAccess;
   /** The URL of an `OperationModule`. */
   readonly operations: string;
+  /** The file whose existence says that the database has had its essential rows. */
+  readonly filled: string;
   /** The file that the thread deletes when the disk is full; writing threads only. */
   readonly reserve: string | undefined;
   /** Upper bound of the file's size in pages, for tests of a full disk. */
@@ -58,16 +67,20 @@ export type Failure = {
   readonly message: string;
   /** SQLite's extended result code; undefined for any other error. */
   readonly errcode: number | undefined;
-  /** The file is of a newer version of the program (`NewerDataError`). */
-  readonly isNewer?: boolean;
+  /** The code of an error about the file as a whole, which only the opening has. */
+  readonly dataError?: DataError['code'] | undefined;
 };
 
-/** The changes that opening a file made to it. */
+/** The damage that opening a file found, and the changes that it made. */
 export type Opening = {
   /** Where a damaged file was moved; undefined if the file was sound. */
   readonly corrupt: string | undefined;
   /** Undefined if the file was new, or had the newest version. */
   readonly migrated: MigratedFile | undefined;
+  /** The damaged version number and the true one; undefined if the number was sound. */
+  readonly mended: MigratedFile | undefined;
+  /** Commits that SQLite left out; `kept` is a copy of the log, undefined if it could not be made. */
+  readonly log: (LogDamage & { readonly kept: string | undefined }) | undefined;
 };
 
 /** Messages from a thread. The results of a group are in the order of its calls. */
@@ -81,5 +94,7 @@ export type ThreadMessage =
       readonly failures: readonly (Failure | undefined)[] | undefined;
       /** The thread gave up the reserve during this group. */
       readonly reserveUsed: boolean;
+      /** The path that does not lead to the open file any more: nothing of this group counts as written. */
+      readonly moved: string | undefined;
     }
   | { readonly type: 'closed' };

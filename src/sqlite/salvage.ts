@@ -1,43 +1,114 @@
-import { existsSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, renameSync, rmSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { SQLOutputValue, StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
-import { fileVersion } from './migrate.ts';
+import { DamagedDataError } from '../model/errors.ts';
+import { fileVersion, MIGRATIONS_TABLE } from './migrate.ts';
 import { rows, tuples } from './rows.ts';
 
+export type SalvageOptions = {
+  readonly file: string;
+  /** Creates a file with the tables of a version. */
+  readonly create: (file: string, version: number) => void;
+  /** `OperationModule.essential`: tables that must be readable as a whole. Empty: whatever is readable suffices. */
+  readonly essential: readonly string[];
+};
+
+export type SalvagedTable = {
+  readonly name: string;
+  readonly rows: number;
+  /** Whether every row was read and copied. */
+  readonly isComplete: boolean;
+};
+
+export type Salvaged = {
+  /** Where the damaged file was moved. */
+  readonly kept: string;
+  readonly tables: readonly SalvagedTable[];
+};
+
+/** Ending of the file that takes the place of the damaged one. It has this name only if it is complete and synced. */
+const READY = '.salvaged';
+const UNFINISHED = '.salvaging';
+/** Endings of every file that a salvage makes beside the damaged one. */
+export const SALVAGE_ENDINGS = [READY, UNFINISHED, `${UNFINISHED}-wal`, `${UNFINISHED}-shm`];
+
 /**
- * Moves a damaged database aside and copies every readable row into a fresh one, table by table, from both ends up
- * to the damage. `create` makes the fresh file with the tables of the damaged file's version. Returns where the
- * damaged file was moved.
+ * Copies every readable row of a database into a new one, table by table, from both ends up to the damage; then moves
+ * the damaged one aside, and the new one into its place. Throws `DamagedDataError`, and changes nothing, if an
+ * essential table is incomplete.
+ *
+ *   store.db ──rows──▶ store.db.salvaging ──synced──▶ store.db.salvaged
+ *   store.db-wal, store.db ──▶ store.db.corrupt-…          └──▶ store.db
  */
-export function salvage(file: string, create: (file: string, version: number) => void): string {
-  const aside = `${file}.corrupt-${new Date().toISOString().replaceAll(':', '')}`;
-  // The log moves with its database: it may hold the newest commits.
-  for (const suffix of ['', '-wal']) {
+export function salvage({ file, create, essential }: SalvageOptions): Salvaged {
+  const fresh = file + UNFINISHED;
+  removeUnfinished(file);
+  let tables: SalvagedTable[];
+  try {
+    create(fresh, versionIn(file));
+    tables = copyTables(file, fresh, essential);
+  } catch (error) {
+    removeUnfinished(file);
+    throw error;
+  }
+  syncFile(fresh);
+  renameSync(fresh, file + READY);
+  syncFile(dirname(file));
+  const kept = finishSalvage(file);
+  if (kept === undefined) throw new Error(`${file}${READY} is missing`);
+  return { kept, tables };
+}
+
+/**
+ * Puts the salvaged file into its place: the last part of a salvage, and what a start does after a crash in it. Returns
+ * where the damaged file was moved; undefined if there is no salvaged file.
+ */
+export function finishSalvage(file: string): string | undefined {
+  if (!existsSync(file + READY)) return undefined;
+  const aside = `${file}.corrupt-${stamp()}`;
+  // The log moves first: a log beside the new file would be applied to it.
+  for (const suffix of ['-wal', '']) {
     if (existsSync(file + suffix)) renameSync(file + suffix, aside + suffix);
   }
   rmSync(`${file}-shm`, { force: true });
-  create(file, versionIn(aside));
-  const fresh = new DatabaseSync(file);
-  try {
-    fresh.exec('PRAGMA synchronous = FULL');
-    for (const table of tablesOf(fresh)) copyTable(fresh, aside, table);
-  } finally {
-    fresh.close();
-  }
+  renameSync(file + READY, file);
+  syncFile(dirname(file));
   return aside;
 }
 
-/** The version of the damaged file, as far as it is readable; a file without versions has the first tables. */
-function versionIn(aside: string): number {
+/** Removes what a salvage left that did not finish. */
+export function removeUnfinished(file: string): void {
+  for (const suffix of ['', '-wal', '-shm']) rmSync(file + UNFINISHED + suffix, { force: true });
+}
+
+/** A time as a part of a file name. */
+export function stamp(): string {
+  return new Date().toISOString().replaceAll(':', '');
+}
+
+function syncFile(path: string): void {
+  const file = openSync(path, 'r');
   try {
-    return Math.max(1, readDamaged(aside, fileVersion));
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** The version of the damaged file, as far as it is readable; a file without versions has the first tables. */
+function versionIn(damaged: string): number {
+  try {
+    return Math.max(1, readDamaged(damaged, fileVersion));
   } catch {
     return Number.POSITIVE_INFINITY;
   }
 }
 
-function readDamaged<T>(aside: string, read: (old: DatabaseSync) => T): T {
-  const old = new DatabaseSync(aside, { defensive: false });
+function readDamaged<T>(damaged: string, read: (old: DatabaseSync) => T): T {
+  // SQLite deletes the log of an empty file.
+  if (!existsSync(damaged) || statSync(damaged).size === 0) throw new Error(`${damaged} is empty`);
+  const old = new DatabaseSync(damaged, { defensive: false, readOnly: true });
   try {
     // Makes SQLite open a file that is shorter than its header says.
     old.exec('PRAGMA writable_schema = ON');
@@ -47,10 +118,40 @@ function readDamaged<T>(aside: string, read: (old: DatabaseSync) => T): T {
   }
 }
 
+function copyTables(damaged: string, file: string, essential: readonly string[]): SalvagedTable[] {
+  const fresh = new DatabaseSync(file);
+  try {
+    fresh.exec('PRAGMA synchronous = FULL');
+    const names = tablesOf(fresh);
+    const last = names.filter((name) => !essential.includes(name));
+    const tables: SalvagedTable[] = [];
+    for (const name of [...essential, ...last]) {
+      const table = copyTable(fresh, damaged, name);
+      const isEnough = table.isComplete && (name !== essential[0] || table.rows > 0);
+      if (!isEnough && essential.includes(name)) throw incomplete(damaged, essential);
+      tables.push(table);
+    }
+    return tables;
+  } finally {
+    fresh.close();
+  }
+}
+
+function incomplete(file: string, essential: readonly string[]): DamagedDataError {
+  return new DamagedDataError(
+    `${file} is damaged, and its ${essential.join(', ')} cannot be read as a whole. ${REMEDY}`,
+  );
+}
+
+/** The last sentences of every refusal of a damaged file. */
+export const REMEDY =
+  'Nothing was changed. Restore a backup, or run "tracectl salvage", which copies every readable row into a new file and keeps the damaged one; a store without projects then starts as a new one.';
+
 function tablesOf(db: DatabaseSync): string[] {
   const tables = rows<{ name: string }>(
     db,
-    "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+    `SELECT name FROM sqlite_schema
+     WHERE type = 'table' AND name NOT LIKE 'sqlite_%' AND name <> '${MIGRATIONS_TABLE}'`,
   );
   return tables.all().map(({ name }) => name);
 }
@@ -60,52 +161,68 @@ function columnsOf(db: DatabaseSync, table: string): string[] {
   return columns.all(table).map(({ name }) => name);
 }
 
-function copyTable(fresh: DatabaseSync, aside: string, table: string): void {
+function copyTable(fresh: DatabaseSync, damaged: string, table: string): SalvagedTable {
+  let isComplete = false;
   fresh.exec('BEGIN');
   try {
-    readDamaged(aside, (old) => {
+    isComplete = readDamaged(damaged, (old) => {
       const known = columnsOf(old, table);
       const columns = columnsOf(fresh, table).filter((column) => known.includes(column));
+      if (columns.length === 0) return false;
       const places = columns.map(() => '?').join(', ');
       const insert = fresh.prepare(
         `INSERT OR IGNORE INTO ${table} (${columns.join(', ')}) VALUES (${places})`,
       );
-      for (const direction of ['ASC', 'DESC']) copyRows(old, insert, table, columns, direction);
+      const isWhole = copyRows(old, insert, table, columns, 'ASC');
+      return isWhole || copyRows(old, insert, table, columns, 'DESC');
     });
   } catch {
     // The schema itself is not readable: no row can be copied.
   } finally {
     fresh.exec('COMMIT');
   }
+  const count = rows<{ n: number }>(fresh, `SELECT count(*) AS n FROM ${table}`).get()?.n ?? 0;
+  return { name: table, rows: count, isComplete };
 }
 
+/** Returns whether every row was read and copied. */
 function copyRows(
   old: DatabaseSync,
   insert: StatementSync,
   table: string,
   columns: readonly string[],
-  direction: string,
-): void {
-  const key = rows<{ name: string }>(
-    old,
-    'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk',
-  )
-    .all(table)
-    .map(({ name }) => `${name} ${direction}`);
-  const order = key.length === 0 ? '' : ` ORDER BY ${key.join(', ')}`;
+  direction: 'ASC' | 'DESC',
+): boolean {
   const readable = tuples<SQLOutputValue[]>(
     old,
-    `SELECT ${columns.join(', ')} FROM ${table}${order}`,
+    `SELECT ${columns.join(', ')} FROM ${table}${orderOf(old, table, direction)}`,
   );
+  let isWhole = true;
   try {
     for (const row of readable.iterate()) {
       try {
         insert.run(...row);
       } catch {
         // A row that breaks a constraint is left out; the others are copied.
+        isWhole = false;
       }
     }
   } catch {
     // The damage begins here; the other direction copies the rows behind it.
+    isWhole = false;
   }
+  return isWhole;
+}
+
+/** The order of the pages of the table itself, so that damage to an index loses no row. */
+function orderOf(old: DatabaseSync, table: string, direction: string): string {
+  const info = rows<{ wr: number }>(old, 'SELECT wr FROM pragma_table_list(?)').get(table);
+  if (info?.wr === 0) return ` NOT INDEXED ORDER BY rowid ${direction}`;
+  const key = rows<{ name: string }>(
+    old,
+    'SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk',
+  )
+    .all(table)
+    .map(({ name }) => `${name} ${direction}`);
+  return key.length === 0 ? '' : ` ORDER BY ${key.join(', ')}`;
 }

@@ -1,5 +1,11 @@
 import { Worker } from 'node:worker_threads';
-import { NewerDataError, PermanentError, RetryableError } from '../model/errors.ts';
+import {
+  DamagedDataError,
+  type DataError,
+  NewerDataError,
+  PermanentError,
+  RetryableError,
+} from '../model/errors.ts';
 import { threadFile } from '../thread/thread.ts';
 import type { Call, Failure, Opening, ThreadData, ThreadMessage } from './operation.ts';
 import { isDamage, isFull, isRefusedRow } from './result-code.ts';
@@ -40,10 +46,19 @@ export type ThreadClient = {
   kill(): Promise<void>;
 };
 
+/** Events of a thread beside the answers to its calls. */
+export type ThreadEvents = {
+  reserveUsed?(): void;
+  /** A call failed because the file is damaged. */
+  damaged?(message: string): void;
+  /** The path does not lead to the thread's file any more. */
+  moved?(path: string): void;
+};
+
 /** Rejects with the thread's reason if the database cannot be opened. */
 export async function startThread(
   data: ThreadData,
-  onReserveUsed: () => void = () => undefined,
+  events: ThreadEvents = {},
 ): Promise<ThreadClient> {
   const worker = new Worker(threadFile(import.meta.url, 'thread'), {
     workerData: data,
@@ -51,7 +66,7 @@ export async function startThread(
     // A worker refuses some flags of its parent, such as --input-type and --eval.
     execArgv: [],
   });
-  return new GroupingClient(worker, await started(worker), onReserveUsed);
+  return new GroupingClient(worker, await started(worker), events);
 }
 
 function started(worker: Worker): Promise<Opening> {
@@ -78,7 +93,7 @@ function started(worker: Worker): Promise<Opening> {
 class GroupingClient implements ThreadClient {
   readonly opening: Opening;
   readonly #worker: Worker;
-  readonly #onReserveUsed: () => void;
+  readonly #events: ThreadEvents;
   #waiting: Waiting[] = [];
   #inFlight: Waiting[] = [];
   #isScheduled = false;
@@ -86,10 +101,10 @@ class GroupingClient implements ThreadClient {
   #ended: Error | undefined;
   #closing: PromiseWithResolvers<void> | undefined;
 
-  constructor(worker: Worker, opening: Opening, onReserveUsed: () => void) {
+  constructor(worker: Worker, opening: Opening, events: ThreadEvents) {
     this.opening = opening;
     this.#worker = worker;
-    this.#onReserveUsed = onReserveUsed;
+    this.#events = events;
     worker.on('message', (message: ThreadMessage) => {
       if (message.type === 'done') this.#settle(message);
     });
@@ -148,7 +163,10 @@ class GroupingClient implements ThreadClient {
   #settle(message: ThreadMessage & { type: 'done' }): void {
     const group = this.#inFlight;
     this.#inFlight = [];
-    if (message.reserveUsed) this.#onReserveUsed();
+    if (message.reserveUsed) this.#events.reserveUsed?.();
+    if (message.moved !== undefined) this.#events.moved?.(message.moved);
+    const damage = message.failures?.find((failure) => isDamage(failure?.errcode));
+    if (damage !== undefined) this.#events.damaged?.(damage.message);
     for (let i = 0; i < group.length; i++) {
       const failure = message.failures?.[i];
       if (failure === undefined) group[i]?.resolve(message.results[i]);
@@ -186,8 +204,13 @@ class GroupingClient implements ThreadClient {
   }
 }
 
-function errorOf({ message, errcode, isNewer }: Failure): Error {
-  if (isNewer === true) return new NewerDataError(message);
+const DATA_ERRORS: Record<DataError['code'], new (message: string) => DataError> = {
+  newer_data: NewerDataError,
+  damaged_data: DamagedDataError,
+};
+
+function errorOf({ message, errcode, dataError }: Failure): Error {
+  if (dataError !== undefined) return new DATA_ERRORS[dataError](message);
   if (errcode === undefined) return new Error(message);
   if (isFull(errcode)) {
     return new RetryableError('disk_full', 'no space is left on the disk', { retryAfterMs: 5000 });

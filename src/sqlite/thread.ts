@@ -6,65 +6,48 @@
  *                          ▼ so that only the failing call is rejected
  */
 import { existsSync, rmSync } from 'node:fs';
-import type { StatementSync } from 'node:sqlite';
-import { DatabaseSync } from 'node:sqlite';
 import { parentPort, workerData } from 'node:worker_threads';
-import { NewerDataError } from '../model/errors.ts';
+import { dataErrorIn } from '../model/errors.ts';
 import { scheduleCollection } from '../thread/idle-memory.ts';
 import { failpoint } from './failpoint.ts';
-import { returnPages, SHRINK, shrinkOperation, TRUNCATE_LOG, truncateLog } from './maintenance.ts';
-import type { MigratedFile } from './migrate.ts';
-import { migrateFile, refuseNewer } from './migrate.ts';
-import type {
-  Call,
-  Failure,
-  Opening,
-  OperationModule,
-  OperationTable,
-  ThreadData,
-  ThreadMessage,
-} from './operation.ts';
+import { movedOf } from './file-identity.ts';
+import { returnPages, TRUNCATE_LOG, truncateLog } from './maintenance.ts';
+import type { Connection, Opened } from './opening.ts';
+import { openConnection } from './opening.ts';
+import type { Call, Failure, OperationModule, ThreadData, ThreadMessage } from './operation.ts';
 import {
   errcodeOf,
-  isDamage,
   isFull,
   isSyncFailure,
   primaryCode,
   SQLITE_FULL,
   SQLITE_IOERR,
 } from './result-code.ts';
-import { salvage } from './salvage.ts';
 
-/** The main thread's types have checked the arguments against the operation of the name. */
-type Operation = (...args: readonly unknown[]) => unknown;
-
-type Connection = {
-  readonly db: DatabaseSync;
-  readonly begin: StatementSync;
-  readonly commit: StatementSync;
-  readonly operations: ReadonlyMap<string, Operation>;
-  readonly growing: ReadonlySet<string>;
-};
 type Outcome = { results: unknown[]; failures: (Failure | undefined)[] | undefined };
 
 const data = workerData as ThreadData;
 let reserveUsed = false;
 /** From a full disk until a new reserve exists: calls that need room fail, the others may free space. */
 let isDraining = false;
-/** Set after a failed sync: this connection writes no more. */
+/** Set after a failed sync, or when the files were moved: this connection writes no more. */
 let broken: Failure | undefined;
+/** The path that does not lead to the open file any more. */
+let moved: string | undefined;
 
 await serve();
 
 async function serve(): Promise<void> {
   const port = parentPort;
   if (port === null) throw new Error('thread.ts runs in a worker thread only');
-  const opened = open((await import(data.operations)) as OperationModule);
-  if ('failure' in opened) {
-    port.postMessage({ type: 'unusable', failure: opened.failure } satisfies ThreadMessage);
+  let opened: Opened;
+  try {
+    opened = openConnection((await import(data.operations)) as OperationModule, data);
+  } catch (error) {
+    port.postMessage({ type: 'unusable', failure: failureOf(error) } satisfies ThreadMessage);
     return;
   }
-  const { connection, ...opening } = opened;
+  const { connection, opening } = opened;
   port.on('message', (calls: readonly Call[] | 'close') => {
     if (calls === 'close') {
       close(connection);
@@ -75,7 +58,7 @@ async function serve(): Promise<void> {
     reserveUsed = false;
     const outcome =
       data.access === 'write' ? runGroup(connection, calls) : readGroup(connection, calls);
-    const answer: ThreadMessage = { type: 'done', ...outcome, reserveUsed };
+    const answer: ThreadMessage = { type: 'done', ...outcome, reserveUsed, moved };
     // This thread uses a result no more, so its bytes move instead of being copied.
     port.postMessage(answer, data.access === 'read' ? ownedBuffers(outcome.results) : []);
     for (const call of calls) freeBytes(call);
@@ -84,83 +67,13 @@ async function serve(): Promise<void> {
   port.postMessage({ type: 'ready', opening } satisfies ThreadMessage);
 }
 
-type Opened = ({ readonly connection: Connection } & Opening) | { readonly failure: Failure };
-
-function open(module: OperationModule): Opened {
-  try {
-    return { ...connect(module), corrupt: undefined };
-  } catch (error) {
-    if (data.access === 'read' || !isDamage(errcodeOf(error))) return { failure: failureOf(error) };
-  }
-  // A start never fails on a damaged file: it is kept beside a new one that gets every readable row.
-  try {
-    const corrupt = salvage(data.file, (file, version) => create(module, file, version));
-    return { ...connect(module), corrupt };
-  } catch (error) {
-    return { failure: failureOf(error) };
-  }
-}
-
-function connect(module: OperationModule): {
-  connection: Connection;
-  migrated: MigratedFile | undefined;
-} {
-  const isWriting = data.access === 'write';
-  const db = new DatabaseSync(data.file, { readOnly: !isWriting, timeout: 5000 });
-  try {
-    refuseNewer(db, data.file, module.migrations);
-    if (isWriting) prepareFile(db);
-    db.exec('PRAGMA cache_size = -16384');
-    const migrated = isWriting ? migrateFile(db, module.migrations) : undefined;
-    const operations = isWriting
-      ? { ...module.writeOperations(db), ...ownOperations(db) }
-      : module.readOperations(db);
-    const connection = {
-      db,
-      begin: db.prepare(isWriting ? 'BEGIN IMMEDIATE' : 'BEGIN'),
-      commit: db.prepare('COMMIT'),
-      operations: new Map(Object.entries(operations as Record<string, Operation>)),
-      growing: new Set(module.growing),
-    };
-    return { connection, migrated };
-  } catch (error) {
-    db.close();
-    throw error;
-  }
-}
-
-/** The settings of a file that only a writing connection may make. */
-function prepareFile(db: DatabaseSync): void {
-  db.exec('PRAGMA page_size = 8192');
-  // Lets a file shrink after a backlog; the cost for an append is not measurable.
-  db.exec('PRAGMA auto_vacuum = INCREMENTAL');
-  db.exec('PRAGMA journal_mode = WAL');
-  db.exec('PRAGMA synchronous = FULL');
-  db.exec('PRAGMA wal_autocheckpoint = 1000');
-  if (data.maxPages !== undefined) db.exec(`PRAGMA max_page_count = ${data.maxPages}`);
-}
-
-/** Creates a file with the tables of a version. */
-function create({ migrations }: OperationModule, file: string, version: number): void {
-  const db = new DatabaseSync(file);
-  try {
-    prepareFile(db);
-    migrateFile(db, migrations, version);
-  } finally {
-    db.close();
-  }
-}
-
-function ownOperations(db: DatabaseSync): OperationTable {
-  return { [SHRINK]: shrinkOperation(db), [TRUNCATE_LOG]: () => TRUNCATE_LOG };
-}
-
 function runGroup(connection: Connection, calls: readonly Call[]): Outcome {
   if (broken !== undefined) return allFailed(calls, broken);
   if (isDraining) return drain(connection, calls);
   try {
     return { results: transaction(connection, calls), failures: undefined };
   } catch (error) {
+    if (broken !== undefined) return allFailed(calls, broken);
     const failure = failureOf(error);
     if (isFull(failure.errcode)) {
       releaseReserve();
@@ -181,12 +94,21 @@ function transaction(connection: Connection, calls: readonly Call[]): unknown[] 
     failpoint('after_append');
     connection.commit.run();
     failpoint('after_commit');
+    refuseMoved(connection);
     return results.includes(TRUNCATE_LOG) ? withLogTruncated(connection, results) : results;
   } catch (error) {
     if (isSyncFailure(errcodeOf(error))) broken = failureOf(error);
     if (connection.db.isTransaction) connection.db.exec('ROLLBACK');
     throw error;
   }
+}
+
+/** A commit into files that were removed or replaced is lost with this process, so it is never reported as written. */
+function refuseMoved({ files }: Connection): void {
+  moved = movedOf(files);
+  if (moved === undefined) return;
+  broken = { message: `${moved} was removed or replaced`, errcode: SQLITE_IOERR };
+  throw new Error(broken.message);
 }
 
 /** After the commit: truncates the log, and answers the calls that asked for it with whether it is empty. */
@@ -221,8 +143,8 @@ function drain(connection: Connection, calls: readonly Call[]): Outcome {
   const results = new Array<unknown>(calls.length);
   const failures = new Array<Failure | undefined>(calls.length);
   for (const [i, call] of calls.entries()) {
-    if (connection.growing.has(call[0])) {
-      failures[i] = full;
+    if (broken !== undefined || connection.growing.has(call[0])) {
+      failures[i] = broken ?? full;
       continue;
     }
     try {
@@ -261,9 +183,10 @@ function oneByOne(connection: Connection, calls: readonly Call[]): Outcome {
   const failures = new Array<Failure | undefined>(calls.length);
   for (const [i, call] of calls.entries()) {
     try {
-      results[i] = transaction(connection, [call])[0];
+      if (broken === undefined) results[i] = transaction(connection, [call])[0];
+      else failures[i] = broken;
     } catch (error) {
-      failures[i] = failureOf(error);
+      failures[i] = broken ?? failureOf(error);
     }
   }
   return { results, failures };
@@ -295,7 +218,7 @@ function failureOf(error: unknown): Failure {
   return {
     message: error instanceof Error ? error.message : String(error),
     errcode: errcodeOf(error),
-    isNewer: error instanceof NewerDataError,
+    dataError: dataErrorIn(error)?.code,
   };
 }
 
@@ -332,6 +255,7 @@ function freeBytes(call: Call): void {
 }
 
 function close(connection: Connection): void {
-  if (data.access === 'write' && broken === undefined) checkpoint(connection, 'TRUNCATE');
+  const isInPlace = broken === undefined && movedOf(connection.files) === undefined;
+  if (data.access === 'write' && isInPlace) checkpoint(connection, 'TRUNCATE');
   connection.db.close();
 }

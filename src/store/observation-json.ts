@@ -68,7 +68,11 @@ function detailMembers(details: ObservationDetails): Readonly<Record<string, unk
   };
 }
 
-function costMembers({ input, output, total }: Cost): Readonly<Record<string, unknown>> {
+function costMembers({
+  input,
+  output,
+  total,
+}: Omit<Cost, 'source'>): Readonly<Record<string, unknown>> {
   return { input: usdOf(input), output: usdOf(output), total: usdOf(total), currency: 'USD' };
 }
 
@@ -81,10 +85,25 @@ export function traceJson(trace: StoredTrace): string {
     id: trace.id,
     name: trace.name,
     status: trace.status,
+    state: trace.state,
     start_time: formatted(trace.startTime),
     end_time: formatted(trace.endTime),
+    latency_ms: trace.latencyMs,
+    ttft_ms: trace.ttftMs,
     observation_count: trace.observationCount,
+    error_count: trace.errorCount,
+    models: trace.models,
+    session_id: trace.sessionId,
+    user_id: trace.userId,
+    key_id: trace.keyId,
+    source: trace.source,
+    environment: trace.environment,
+    release: trace.release,
+    tags: trace.tags,
+    custom_fields: trace.customFields,
     usage: trace.usage,
+    cost: trace.cost === null ? null : costMembers(trace.cost),
+    clock_skew: trace.clockSkew,
   });
 }
 

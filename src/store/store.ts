@@ -1,6 +1,6 @@
 import { capability } from '../component/capability.ts';
 import type { ObservationBatch, SealedBatch } from '../model/batch.ts';
-import type { ObservationDetails } from '../model/details.ts';
+import type { Cost, ObservationDetails } from '../model/details.ts';
 import type {
   Instant,
   ObservationError,
@@ -84,11 +84,35 @@ export type StoredTrace = {
   /** The name of the root observation, or of the first one. */
   readonly name: string | null;
   readonly status: ObservationStatus | null;
+  readonly state: TraceState;
   readonly startTime: Instant | null;
   readonly endTime: Instant | null;
+  /** Milliseconds from start to end. */
+  readonly latencyMs: number | null;
+  /** Milliseconds from the start to the first token. */
+  readonly ttftMs: number | null;
   readonly observationCount: number;
+  readonly errorCount: number;
+  readonly models: readonly string[];
+  readonly sessionId: string | null;
+  readonly userId: string | null;
+  /** The API key that sent the first event. */
+  readonly keyId: string | null;
+  readonly source: 'native' | 'runs' | 'otlp';
+  readonly environment: string | null;
+  readonly release: string | null;
+  readonly tags: readonly string[];
+  readonly customFields: Readonly<Record<string, string>>;
+  /** Each call counted once; see `src/store/rows/trace-totals.ts`. */
   readonly usage: TokenUsage | null;
+  /** In 10⁻⁹ USD. */
+  readonly cost: Omit<Cost, 'source'> | null;
+  /** The time of an observation was ignored, because it is far outside of the root's. */
+  readonly clockSkew: boolean;
 };
+
+/** `interrupted`: without an end, and the newest time in the trace is old. */
+export type TraceState = 'running' | 'finished' | 'error' | 'interrupted';
 
 export type TraceFilter = {
   readonly limit: number;

@@ -2,10 +2,12 @@ import fc from 'fast-check';
 import type { Test } from 'tap';
 import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
 import type { Observation } from '../../src/model/observation.ts';
+import { SEARCHED_TRACES } from '../../src/store/rows/trace-page.ts';
 import type { Store, StoredObservation } from '../../src/store/store.ts';
 import { hashToken, hasValidChecksum } from '../../src/tenancy/token.ts';
 import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
+import { summaries } from './summaries.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
 export type StorePlace = { readonly clock: FakeClock; open(): Promise<OpenStorePlace> };
@@ -13,6 +15,8 @@ type OpenStorePlace = {
   readonly store: Store;
   close(): Promise<void>;
   crash(): Promise<void>;
+  /** Does all background work now. */
+  finish(): Promise<void>;
 };
 
 const P = aTenant().projectId;
@@ -38,15 +42,22 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
     merging(t, open);
     t.end();
   });
+  t.test('summaries', (t) => {
+    summaries(t, open);
+    t.end();
+  });
   t.test('listings', (t) => {
     listings(t, open);
     t.end();
   });
 }
 
-type Open = (
-  t: Test,
-) => Promise<{ clock: FakeClock; store: Store; reopen(how?: 'close' | 'crash'): Promise<Store> }>;
+type Open = (t: Test) => Promise<{
+  clock: FakeClock;
+  store: Store;
+  finish(): Promise<void>;
+  reopen(how?: 'close' | 'crash'): Promise<Store>;
+}>;
 
 function opening(place: (t: Test) => Promise<StorePlace>): Open {
   return async (t) => {
@@ -58,7 +69,8 @@ function opening(place: (t: Test) => Promise<StorePlace>): Open {
       opened = await at.open();
       return opened.store;
     };
-    return { clock: at.clock, store: opened.store, reopen };
+    const finish = (): Promise<void> => opened.finish();
+    return { clock: at.clock, store: opened.store, finish, reopen };
   };
 }
 
@@ -618,14 +630,14 @@ function listings(t: Test, open: Open): void {
         usage,
       }),
     ]);
-    t.same(await store.traces.getTrace(P, 'trace-1'), {
+    t.match(await store.traces.getTrace(P, 'trace-1'), {
       id: 'trace-1',
       name: 'top',
       status: 'error',
       startTime: at(1),
       endTime: at(90),
       observationCount: 3,
-      usage: { input_tokens: 20, output_tokens: 2 },
+      usage: { input_tokens: 20, output_tokens: 2, total_tokens: 22 },
     });
   });
 
@@ -724,19 +736,20 @@ function listings(t: Test, open: Open): void {
     },
   );
 
-  t.test('a step of a search looks at 256 traces, and the next one behind them', async (t) => {
+  t.test('a step of a search looks at 512 traces, and the next one behind them', async (t) => {
     const { store } = await open(t);
     const make = (i: number) =>
       anObservation({ traceId: `t${i}`, id: `t${i}`, name: `n${i}`, startTime: at(i) });
     const search = (cursor?: string) =>
       store.traces.listTraces(P, { limit: 9, name: 'n0', ...(cursor && { cursor }) });
-    await write(store, numbers(0, 255).map(make));
+    t.equal(SEARCHED_TRACES, 512);
+    await write(store, numbers(0, 511).map(make));
     t.match(await search(), { items: [{ id: 't0' }], nextCursor: null }, 'fewer than a step');
-    await write(store, [make(255)]);
+    await write(store, [make(511)]);
     const whole = await search();
     t.match(whole, { items: [{ id: 't0' }], nextCursor: String }, 'exactly a step');
     t.match(await search(whole.nextCursor ?? ''), { items: [], nextCursor: null });
-    await write(store, [make(256)]);
+    await write(store, [make(512)]);
     const first = await search();
     t.match(first, { items: [], nextCursor: String }, 'one more than a step');
     t.match(await search(first.nextCursor ?? ''), { items: [{ id: 't0' }], nextCursor: null });

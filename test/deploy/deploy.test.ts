@@ -95,7 +95,10 @@ t.test(
     const value = (key: string): string => new RegExp(`^${key}=(.*)$`, 'm').exec(unit)?.[1] ?? '';
     t.ok(Number.parseInt(value('TimeoutStopSec'), 10) > SHUTDOWN_SECONDS);
     t.equal(value('Restart'), 'on-failure', 'it restarts a process that ended itself');
-    t.equal(value('RestartPreventExitStatus'), `${EXIT.newer_data} ${EXIT.configuration}`);
+    t.equal(
+      value('RestartPreventExitStatus'),
+      [EXIT.newer_data, EXIT.removed_data, EXIT.damaged_data, EXIT.configuration].join(' '),
+    );
     t.equal(value('StartLimitIntervalSec'), '0', 'it does not give up on a store that is away');
     t.match(value('ExecStart'), /tracectl run --config \/etc\/tracectl\/%N\.yaml$/);
     t.match(value('ExecReload'), /tracectl reload --config \/etc\/tracectl\/%N\.yaml$/);

@@ -190,7 +190,8 @@ class ChildDaemon implements Daemon {
         (answer) => answer.status,
         () => 0,
       );
-      if (status === 200) return;
+      // The welcome text, with the key of a new store, follows the readiness.
+      if (status === 200 && this.#stdout !== '') return;
       if (Date.now() > end) break;
       await new Promise((resolve) => setTimeout(resolve, 20));
     }

@@ -15,6 +15,7 @@ export const USUAL_LIMITS: ServerLimits = {
   writeTimeout: 30_000,
   bodyRate: { bytesPerSecond: 16_384, period: 5_000 },
   maxConnections: 100,
+  maxConnectionsPerAddress: 100,
 };
 
 export const READ_LIMITS: ReadLimits = {

@@ -7,7 +7,14 @@ import { config as receiverConfig } from '../../receivers/bullmq/config.ts';
 import { factory as receiverFactory } from '../../receivers/bullmq/factory.ts';
 import { findOffer, offer } from '../../src/component/capability.ts';
 import { systemClock } from '../../src/component/clock.ts';
-import type { Branch, Exporter, Extension, Host, Receiver } from '../../src/component/component.ts';
+import type {
+  Branch,
+  Exporter,
+  Extension,
+  Host,
+  Pipeline,
+  Receiver,
+} from '../../src/component/component.ts';
 import { createHealth, HEALTH_REGISTRY } from '../../src/component/health.ts';
 import type { EndReason } from '../../src/component/process-end.ts';
 import { PROCESS_END } from '../../src/component/process-end.ts';
@@ -72,7 +79,11 @@ export async function processOn(
       t.teardown(() => exporter.shutdown(AbortSignal.timeout(1000)));
       return { exporter, settings };
     },
-    async worker(more: Record<string, unknown> = {}, branches?: readonly Branch[]) {
+    async worker(
+      more: Record<string, unknown> = {},
+      branches?: readonly Branch[],
+      process?: Pipeline['process'],
+    ) {
       const settings = testSettings('receiver', 'bullmq', { clock: systemClock, host });
       const sink = createSink();
       const config = receiverConfig.parse({
@@ -83,7 +94,10 @@ export async function processOn(
         ...named,
         ...more,
       });
-      const pipeline = sinkPipeline(sink, branches === undefined ? {} : { branches });
+      const pipeline = sinkPipeline(sink, {
+        ...(branches === undefined ? {} : { branches }),
+        ...(process === undefined ? {} : { process }),
+      });
       const receiver = (await receiverFactory.create(settings, config, pipeline)) as Receiver;
       await receiver.start();
       const stop = (ms = 3000) => receiver.shutdown(AbortSignal.timeout(ms));

@@ -72,7 +72,8 @@ export async function queueDatabase(t: Test, url: string): Promise<QueuePlace> {
 /** The database as if its clock were that of a test. */
 export function withClock(database: StoreDatabase, clock: Clock): StoreDatabase {
   const atTestTime = (text: string): string => text.replaceAll(DATABASE_NOW, String(clock.now()));
-  return { ...database, query: (text, values) => database.query(atTestTime(text), values) };
+  const query: StoreDatabase['query'] = (text, values) => database.query(atTestTime(text), values);
+  return { ...database, query, accepting: { query } };
 }
 
 export function databaseOf(

@@ -1,4 +1,4 @@
-import { type Capability, findOffer, type Offer } from '../../src/component/capability.ts';
+import { type Capability, findOffer, type Offer, offer } from '../../src/component/capability.ts';
 import type {
   Clock,
   ComponentKind,
@@ -12,6 +12,7 @@ import type {
   Worker,
 } from '../../src/component/component.ts';
 import { ONLY_WORKER } from '../../src/component/component.ts';
+import { PROCESS_END } from '../../src/component/process-end.ts';
 import { fakeClock } from './clock.ts';
 
 type LogLine = {
@@ -90,6 +91,13 @@ function keyOf(name: string, labels: Labels = {}): string {
   return `${name}${JSON.stringify(Object.entries(labels).sort())}`;
 }
 
+/** No component of a test ends the process, unless the test expects it. */
+const UNEXPECTED_END = offer(PROCESS_END, {
+  end(reason) {
+    throw new Error(`a component ends the process: ${reason}`);
+  },
+});
+
 /** A host with the given offers of the service, and of extensions by id. */
 export function fakeHost(
   offers: {
@@ -104,7 +112,7 @@ export function fakeHost(
       return found;
     },
     service<T>(wanted: Capability<T>): T {
-      const found = findOffer(offers.services ?? [], wanted);
+      const found = findOffer([...(offers.services ?? []), UNEXPECTED_END], wanted);
       if (found === undefined) throw new Error(`the service does not offer ${wanted.name}`);
       return found;
     },

@@ -10,6 +10,7 @@ export function workerParts(clock: Clock, logger: RecordingLogger) {
     logger,
     progressTimeout: 600_000,
     deliveryTimeout: 600_000,
+    retryInterval: 0,
     progress: new Progress(clock),
     waits: new Waits({ clock, logger, stepTimeout: 45_000 }),
     processEnd: { end() {} },

@@ -56,6 +56,12 @@ export type PostgresSettings = ConnectionSettings & {
 const GRACE_MS = { least: 100, most: 2_000 };
 /** A process that freezes inside a transaction holds its locks for at most this long. */
 const LONGEST_IDLE_MS = 4_000;
+/**
+ * A process that vanished without closing its connections (power, partition) is noticed by the server within a minute:
+ * its transactions end and its connections are free. The defaults of the system are 2 h and more.
+ */
+const SESSION = `SET tcp_keepalives_idle = 30; SET tcp_keepalives_interval = 10;
+  SET tcp_keepalives_count = 3; SET tcp_user_timeout = 30000`;
 
 /** Connects with the first query. Pools to the same server share `connections`. */
 export async function openPostgres(
@@ -77,6 +83,11 @@ export async function openPostgres(
     application_name: 'tracectl',
     keepAlive: true,
     types: driver.types,
+    // A server that does not know the parameters keeps its own. A broken connection fails its first statement.
+    onConnect: async (client) => {
+      const query = { text: SESSION, query_timeout: settings.connectTimeout };
+      await client.query(query).catch(() => {});
+    },
     ...(settings.tls === undefined ? {} : { ssl: settings.tls }),
   });
   const onBroken = (error: Error): void => {

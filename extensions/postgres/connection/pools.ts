@@ -14,9 +14,6 @@ export type PoolsSettings = ConnectionSettings & {
   readonly timeouts: Readonly<Record<Purpose, number>>;
 };
 
-/** A step holds one connection, and another one for its advisory lock. */
-const HOUSEKEEPING_CONNECTIONS = 2;
-
 /**
  * The connections of a process, in a pool for each purpose: the server keeps the time-out of each connection, and a
  * slow statement of one purpose holds no connection of another.
@@ -47,7 +44,7 @@ export async function openPools(settings: PoolsSettings): Promise<PostgresPools>
     read: answering(await open('read', readConnections), timeouts.read),
     verify: await open('verify', 1),
     rebuild: await open('rebuild', 1),
-    housekeeping: await open('housekeeping', HOUSEKEEPING_CONNECTIONS),
+    housekeeping: await open('housekeeping', 1),
   };
   const all = Object.values(pools);
   return {

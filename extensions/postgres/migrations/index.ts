@@ -6,6 +6,7 @@ import { traces } from './0004-traces.ts';
 import { leases } from './0005-leases.ts';
 import { details } from './0006-details.ts';
 import { earlySums } from './0007-early-sums.ts';
+import { summaries } from './0008-summaries.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -16,4 +17,5 @@ export const MIGRATIONS: readonly Migration[] = [
   leases,
   details,
   earlySums,
+  summaries,
 ];

@@ -6,6 +6,10 @@ import type { StoreDatabase } from '../database.ts';
 
 const LEASE_MS = 20_000;
 const RENEW_MS = 5_000;
+/** After a renewal the leases are in force for this long, with a margin for a process that runs slowly. */
+const SURE_MS = LEASE_MS / 2;
+/** After an outage of the database, in which no process could renew its row, all have this long to do so. */
+const GRACE_MS = 10_000;
 
 /**
  * This process among those that share the queues. Its leases and claims bear its id. If it stops renewing its row,
@@ -13,6 +17,15 @@ const RENEW_MS = 5_000;
  */
 export type Holder = {
   readonly id: string;
+  /** Grows when the leases of this process are lost: another process has released them. */
+  term(): number;
+  /**
+   * Resolves when the leases of the current term are in force. Renews the row first if the last renewal is long ago,
+   * as after a freeze. Rejects if the database is away.
+   */
+  confirm(): Promise<void>;
+  /** The listener is called when a term ends. */
+  onLost(listener: () => void): void;
   /** Releases the leases of dead processes. */
   reap(): Promise<void>;
   /** Releases the leases of this process. */
@@ -20,6 +33,15 @@ export type Holder = {
   /** Ends without releasing anything. */
   crash(): void;
 };
+
+/** $1 id. No row if another process has released the leases. */
+const RENEW = `
+  UPDATE queue_holders SET expires_at = ${DATABASE_NOW} + ${LEASE_MS} WHERE id = $1 RETURNING id`;
+
+/** $1 id. */
+const ENTER = `
+  INSERT INTO queue_holders (id, expires_at) VALUES ($1, ${DATABASE_NOW} + ${LEASE_MS})
+  ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at`;
 
 export async function becomeHolder(
   database: StoreDatabase,
@@ -29,14 +51,44 @@ export async function becomeHolder(
   const id = ulid(clock.now());
   let cancel = (): void => {};
   let isClosed = false;
+  let term = 0;
+  let renewedAt: number | undefined;
+  /** When the first renewal after an outage succeeded. */
+  let returnedAt: number | undefined;
+  let confirming: Promise<void> | undefined;
+  const listeners: (() => void)[] = [];
 
   async function renew(): Promise<void> {
+    let asked = clock.now();
     // With the short time-out: a renewal that hangs must leave time for another one.
-    await database.accepting.query(
-      `INSERT INTO queue_holders (id, expires_at) VALUES ($1, ${DATABASE_NOW} + ${LEASE_MS})
-       ON CONFLICT (id) DO UPDATE SET expires_at = excluded.expires_at`,
-      [id],
-    );
+    const renewed = await rows(database.accepting, RENEW, [id]);
+    if (renewed.length === 0) {
+      // Noted before the row is entered: the answer to that statement may be lost.
+      if (renewedAt !== undefined) lose();
+      asked = clock.now();
+      await database.accepting.query(ENTER, [id]);
+    }
+    if (renewedAt !== undefined && since(renewedAt) >= LEASE_MS) returnedAt = clock.now();
+    renewedAt = asked;
+  }
+
+  function lose(): void {
+    term++;
+    logger.warn({}, 'Leases of this process were lost; its batches are delivered by others');
+    for (const listener of listeners) listener();
+  }
+
+  const since = (time: number): number => Math.abs(clock.now() - time);
+  const isSure = (): boolean => renewedAt !== undefined && since(renewedAt) < SURE_MS;
+
+  async function confirm(): Promise<void> {
+    // Again, if the process was frozen while it waited for the answer.
+    while (!isSure()) {
+      confirming ??= renew().finally(() => {
+        confirming = undefined;
+      });
+      await confirming;
+    }
   }
 
   async function reap(): Promise<void> {
@@ -54,7 +106,7 @@ export async function becomeHolder(
   async function beat(): Promise<void> {
     try {
       await renew();
-      await reap();
+      if (returnedAt === undefined || since(returnedAt) >= GRACE_MS) await reap();
     } catch (error) {
       logger.warn({ err: error }, 'Leases of this process could not be renewed');
     }
@@ -72,6 +124,9 @@ export async function becomeHolder(
 
   return {
     id,
+    term: () => term,
+    confirm,
+    onLost: (listener) => void listeners.push(listener),
     reap,
     crash,
     async close() {

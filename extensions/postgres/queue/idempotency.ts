@@ -6,6 +6,7 @@ import type {
   Logger,
 } from '../../../src/component/component.ts';
 import type { SealedBatch, Tenant } from '../../../src/model/batch.ts';
+import { tooLate } from '../../../src/model/errors.ts';
 import type { KeyedAnswer, StoredAnswer } from '../../../src/model/request-context.ts';
 import { ulid } from '../../../src/model/ulid.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
@@ -48,11 +49,13 @@ type ClaimRow = {
 };
 
 const KEEP = `
-  INSERT INTO idempotency (hash, request_hash, project, claim, status, content_type, body, expires_at)
+  INSERT INTO idempotency AS i (hash, request_hash, project, claim, status, content_type, body, expires_at)
   VALUES ($1, $2, $3, '', $4, $5, $6, $7)
   ON CONFLICT (hash) DO UPDATE SET
     request_hash = excluded.request_hash, claim = '', holder = NULL, status = excluded.status,
-    content_type = excluded.content_type, body = excluded.body, expires_at = excluded.expires_at`;
+    content_type = excluded.content_type, body = excluded.body, expires_at = excluded.expires_at
+  WHERE i.expires_at <= $8 OR (i.status IS NULL AND i.holder = $9)
+  RETURNING 1`;
 
 /**
  * Keeps answers whose keys were not claimed, unless the key has an answer already. In the order of the hashes, so that
@@ -143,6 +146,7 @@ export function postgresIdempotency(
     };
     const nonce = ulid(clock.now());
     try {
+      await holder.confirm();
       const values = [hash, requestHash, tenant.projectId, nonce, holder.id, clock.now()];
       const found = await row<ClaimRow>(database.accepting, CLAIM, values);
       if (found?.claimed === true) {
@@ -174,10 +178,13 @@ export function postgresIdempotency(
     answers: readonly AnswerToKeep[],
   ): Promise<void> {
     for (const { hash, requestHash, projectId, status, contentType, body, expiresAt } of answers) {
-      await client.query(KEEP, [
+      const { rows } = await client.query(KEEP, [
         ...[hash, requestHash, projectId],
         ...[status, contentType, body, expiresAt],
+        ...[clock.now(), holder.id],
       ]);
+      // This process was frozen, and another one took over its claim with a repeated request.
+      if (rows.length === 0) throw tooLate();
     }
   }
 

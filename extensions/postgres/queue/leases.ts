@@ -58,6 +58,15 @@ export class HeldLeases {
     return leased;
   }
 
+  /** Another process has released all leases. */
+  lose(): void {
+    for (const [branch, held] of this.#byBranch) {
+      const counts = this.#counts.of(branch);
+      counts.leased = Math.max(0, counts.leased - held.size);
+    }
+    this.#byBranch.clear();
+  }
+
   /** `has` still finds the lease while `write` is in flight. */
   async untilWritten<T>({ seq }: Leased, write: () => Promise<T>): Promise<T> {
     this.#ending.add(seq);

@@ -91,6 +91,7 @@ export class PostgresQueue implements SharedQueue {
     this.#counts = new QueueCounts(parts.database, options.name);
     this.#bodies = new LeasedBodies(parts.database);
     this.#leases = new HeldLeases(this.#counts);
+    parts.holder.onLost(() => this.#leases.lose());
     const branchIds = () => this.#branches.map((branch) => this.#idOf(branch));
     const { clock, logger, groupTimeout: ms } = parts;
     const bound = (work: string) => ({ name: `${work} in ${options.name}`, ms, clock, logger });
@@ -178,7 +179,7 @@ export class PostgresQueue implements SharedQueue {
     const id = this.#idOf(branch);
     if (!this.#mayBeDue.delete(branch)) return [];
     const values = [id, max, maxBytes, holder.id];
-    const leasing = rows<LeasedRow>(database, sql.LEASE, values);
+    const leasing = this.#inTerm(() => rows<LeasedRow>(database, sql.LEASE, values));
     const leased = await leasing.catch((error: unknown) => {
       this.#mayBeDue.add(branch);
       throw error;
@@ -186,6 +187,24 @@ export class PostgresQueue implements SharedQueue {
     if (leased.length > 0) this.#mayBeDue.add(branch);
     const leases = leased.map((entry) => ({ branch, leased: leasedOf(entry) }));
     return (await this.#withBodies(leases)).map(({ entry }) => entry);
+  }
+
+  /**
+   * Makes leases that this process can rely on. If they were lost before the answer arrived, it rejects; the search for
+   * orphans releases what is left of them.
+   */
+  async #inTerm<T>(lease: () => Promise<T>): Promise<T> {
+    const { holder } = this.#parts;
+    await holder.confirm();
+    const term = holder.term();
+    const answer = await lease();
+    if (holder.term() === term) return answer;
+    throw new RetryableError('storage_failed', 'the leases of this process were lost');
+  }
+
+  async isHeld(branch: string, { seq }: QueueEntry): Promise<boolean> {
+    await this.#parts.holder.confirm();
+    return this.#leases.find(branch, seq) !== undefined;
   }
 
   async take(
@@ -228,13 +247,15 @@ export class PostgresQueue implements SharedQueue {
     branches: readonly string[],
     abandoned: AbortSignal,
   ): Promise<Map<string, Map<string, QueueEntry>>> {
-    const moved = await rows<sql.TakenRow>(this.#parts.database, sql.TAKE, [
+    const { database, holder } = this.#parts;
+    const values = [
       from,
       batchIds,
       this.#branches.map((branch) => this.#idOf(branch)),
       branches.map((branch) => this.#idOf(branch)),
-      this.#parts.holder.id,
-    ]);
+      holder.id,
+    ];
+    const moved = await this.#inTerm(() => rows<sql.TakenRow>(database, sql.TAKE, values));
     // No caller works on these leases. As this process does not know them, the search for orphans releases them.
     abandoned.throwIfAborted();
     const leases: Lease[] = [];
@@ -365,7 +386,7 @@ export class PostgresQueue implements SharedQueue {
     const allBranches = [...this.#ids.values()];
     for (const [branch, ended] of Map.groupBy(calls, (call) => call.branch)) {
       const ids = ended.map(({ batchId }) => batchId);
-      const values = [this.#idOf(branch), ids, allBranches];
+      const values = [this.#idOf(branch), ids, allBranches, this.#parts.holder.id];
       const found = await rows<sql.EndedRow>(this.#parts.database, sql.END, values);
       // The next refresh of the counts sees that the entries ended.
       abandoned.throwIfAborted();
@@ -407,18 +428,18 @@ export class PostgresQueue implements SharedQueue {
   async deadLetter(branch: string, entry: QueueEntry, reason: DeadLetterReason): Promise<void> {
     const leased = this.#leases.remove(branch, entry.seq);
     if (leased === undefined) return;
-    const { database, clock } = this.#parts;
+    const { database, clock, holder } = this.#parts;
     const { code, message, items = leased.items } = reason;
     // Postgres rejects NUL in text.
     const text = message.replaceAll('\0', '\u2400');
     const values = [
       ...[this.#idOf(branch), leased.batchId, code, text],
-      ...[clock.now(), items, [...this.#ids.values()]],
+      ...[clock.now(), items, [...this.#ids.values()], holder.id],
     ];
     const ended = await this.#persist(leased, () =>
       row<sql.DeadLetteredRow>(database, sql.DEAD_LETTER, values),
     );
-    // Housekeeping removed the entry with its project.
+    // Housekeeping removed the entry with its project, or the lease was lost.
     if (ended === undefined) return;
     this.#counts.left(branch, leased.items, ended.oldest ?? undefined);
     this.#counts.changeDead(1, items);

@@ -82,7 +82,7 @@ export const OLDEST = `
   ) first
   WHERE b.queue = $1 ORDER BY oldest LIMIT 1`;
 
-/** $1 branch, $2 batch ids, $3 all branches of the queue. */
+/** $1 branch, $2 batch ids, $3 all branches of the queue, $4 holder. No row for an entry whose lease was lost. */
 export type EndedRow = {
   readonly batch_id: string;
   readonly items: number;
@@ -94,7 +94,8 @@ export type EndedRow = {
 export const END = `
   WITH ${LAZILY},
   ended AS (
-    DELETE FROM queue_entries WHERE branch = $1 AND batch_id = ANY ($2) RETURNING batch_id, items
+    DELETE FROM queue_entries WHERE branch = $1 AND batch_id = ANY ($2) AND holder = $4
+    RETURNING batch_id, items
   )
   SELECT ended.batch_id, ended.items,
     EXISTS (
@@ -114,11 +115,11 @@ export const RELEASE = `
   )
   SELECT 1 FROM released, lazily`;
 
-/** $1 branch, $2 batch id, $3 code, $4 message, $5 now, $6 items, $7 all branches of the queue. No row: no entry. */
+/** $1 branch, $2 batch id, $3 code, $4 message, $5 now, $6 items, $7 all branches of the queue, $8 holder. No row: no entry. */
 export type DeadLetteredRow = Pick<EndedRow, 'waits' | 'oldest'>;
 export const DEAD_LETTER = `
   WITH ended AS (
-    DELETE FROM queue_entries WHERE branch = $1 AND batch_id = $2 RETURNING *
+    DELETE FROM queue_entries WHERE branch = $1 AND batch_id = $2 AND holder = $8 RETURNING *
   ),
   kept AS (
     INSERT INTO queue_dead_letters

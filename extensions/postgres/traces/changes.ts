@@ -1,20 +1,33 @@
 /** The changes of a working set as statements, one for each kind of change. */
+
 import { ROW } from '../../../src/store/rows/observation-row.ts';
+import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
+import { isSummarized } from '../../../src/store/rows/trace-columns.ts';
+import type { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { Statement } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
-import { jsonOfRow, OBSERVATION_COLUMNS, TRACE_COLUMNS } from './rows.ts';
+import {
+  jsonOfRow,
+  OBSERVATION_COLUMNS,
+  SUMMARY_ONLY_COLUMNS,
+  TRACE_STATE_COLUMNS,
+  TRACE_SUMMARY_COLUMNS,
+} from './rows.ts';
 import type { Entry } from './snapshot.ts';
 import { bytesOfKey, escapeText, keyParameter } from './text.ts';
 import type { BatchTrace, ChangedEntry, NewTrace, WorkingSet } from './working-set.ts';
 
 export function changesOf(project: string, set: WorkingSet): Statement[] {
-  const { inserted, changed, removed } = set.changes();
+  const changes = set.changes();
+  const { inserted, changed, removed } = changes;
+  const traces = set.changedTraces(changes);
   return [
     ...newTraces(project, set),
     ...removal(removed),
     ...change(changed),
-    save(project, inserted, set),
+    save(project, inserted, set, traces.filter(isSummarized)),
+    ...saveStates(traces.filter((trace) => !isSummarized(trace))),
     ...pendingUpdates(project, set),
     ...waitingChildren(project, set),
     ...removedTraces(set),
@@ -80,20 +93,53 @@ const SAVE = `
     SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)}
     ON CONFLICT DO NOTHING
   )
-  UPDATE traces t SET ${assignments(TRACE_COLUMNS.filter(({ name }) => name !== 'n'))}
-  FROM ${unnest(TRACE_COLUMNS, FIRST_TRACE)}
-    AS g (${namesOf(TRACE_COLUMNS)}) WHERE t.n = g.n`;
+  UPDATE traces t SET ${assignments(withoutNumber(TRACE_SUMMARY_COLUMNS))},
+    stale_changes = 0, model_usage = NULL, other_usage = NULL
+  FROM ${unnest(TRACE_SUMMARY_COLUMNS, FIRST_TRACE)}
+    AS g (${namesOf(TRACE_SUMMARY_COLUMNS)}) WHERE t.n = g.n`;
 
-function save(project: string, inserted: readonly Entry[], set: WorkingSet): Statement {
+function save(
+  project: string,
+  inserted: readonly Entry[],
+  set: WorkingSet,
+  traces: readonly SummarizedTrace[],
+): Statement {
   return [
     SAVE,
     [
       project,
       ...columnParameters(OBSERVATION_COLUMNS, inserted),
       ...columnParameters(PAIR_COLUMNS, [...set.pairs.values()]),
-      ...columnParameters(TRACE_COLUMNS, set.changedTraces()),
+      ...columnParameters(TRACE_SUMMARY_COLUMNS, traces),
     ],
   ];
+}
+
+/** Saves the summary that the background made. $1 is the count of changes that it is up to. */
+const SAVE_SUMMARY = `
+  UPDATE traces t SET ${assignments(withoutNumber(SUMMARY_ONLY_COLUMNS))},
+    stale_changes = 0, model_usage = NULL, other_usage = NULL
+  FROM ${unnest(SUMMARY_ONLY_COLUMNS, 2)} AS g (${namesOf(SUMMARY_ONLY_COLUMNS)})
+  WHERE t.n = g.n AND t.stale_changes = $1`;
+
+/** Without effect if the trace changed since it was summarized. */
+export function saveSummary(changes: number, trace: SummarizedTrace): Statement {
+  return [SAVE_SUMMARY, [changes, ...columnParameters(SUMMARY_ONLY_COLUMNS, [trace])]];
+}
+
+const SAVE_STATES = `
+  UPDATE traces t SET ${assignments(withoutNumber(TRACE_STATE_COLUMNS))},
+    stale_changes = t.stale_changes + 1
+  FROM ${unnest(TRACE_STATE_COLUMNS, 1)} AS g (${namesOf(TRACE_STATE_COLUMNS)}) WHERE t.n = g.n`;
+
+/** Traces whose summary the background makes. */
+function saveStates(traces: readonly WrittenTrace[]): Statement[] {
+  if (traces.length === 0) return [];
+  return [[SAVE_STATES, columnParameters(TRACE_STATE_COLUMNS, traces)]];
+}
+
+function withoutNumber<Item>(columns: readonly Column<Item>[]): readonly Column<Item>[] {
+  return columns.filter(({ name }) => name !== 'n');
 }
 
 function assignments<Item>(columns: readonly Column<Item>[]): string {

@@ -6,7 +6,7 @@
 
 export type Cell = string | number | Buffer | null;
 
-type CellType = 'smallint' | 'integer' | 'bigint' | 'numeric' | 'text' | 'bytea';
+type CellType = 'smallint' | 'integer' | 'bigint' | 'float8' | 'numeric' | 'text' | 'bytea';
 
 /** A column of a table, and its cell in the row of an item. */
 export type Column<Item> = {

@@ -6,8 +6,14 @@ import { rows } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameters, unnest } from './columns.ts';
 import { lockTracesByKey, lockTracesByNumber } from './locking.ts';
-import type { ObservationTableRow, SummedTableRow } from './rows.ts';
-import { entryOf, OBSERVATION_COLUMNS, rowOfJson, SUMMED_COLUMNS, summedEntryOf } from './rows.ts';
+import type { ObservationTableRow, SummarizedTableRow } from './rows.ts';
+import {
+  entryOf,
+  OBSERVATION_COLUMNS,
+  rowOfJson,
+  SUMMARIZED_COLUMNS,
+  summarizedEntryOf,
+} from './rows.ts';
 import type { Entry, ReadSet, Snapshot, WaitingRun } from './snapshot.ts';
 import { placeName } from './snapshot.ts';
 import { bytesOfKey, keyOfBytes, keyParameter } from './text.ts';
@@ -184,12 +190,12 @@ async function loadWhole(
   snapshot: Snapshot,
 ): Promise<void> {
   if (whole.size === 0) return;
-  const observations = await rows<SummedTableRow>(
+  const observations = await rows<SummarizedTableRow>(
     client,
-    `SELECT ${SUMMED_COLUMNS.join(', ')} FROM observations WHERE trace = ANY ($1::bigint[])`,
+    `SELECT ${SUMMARIZED_COLUMNS.join(', ')} FROM observations WHERE trace = ANY ($1::bigint[])`,
     [[...whole]],
   );
   const found = new Map<number, Entry[]>([...whole].map((trace) => [trace, []]));
-  for (const row of observations) found.get(row.trace)?.push(summedEntryOf(row));
+  for (const row of observations) found.get(row.trace)?.push(summarizedEntryOf(row));
   for (const [trace, entries] of found) snapshot.whole.set(trace, entries);
 }

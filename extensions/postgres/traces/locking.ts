@@ -7,7 +7,7 @@ import { ask, question, row, rows } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, unnest } from './columns.ts';
 import type { TraceTableRow } from './rows.ts';
-import { TRACE_COLUMNS } from './rows.ts';
+import { TRACE_STATE_COLUMNS } from './rows.ts';
 import type { Snapshot } from './snapshot.ts';
 import { bytesOfKey, escapeText, keyOfBytes, keyParameter } from './text.ts';
 
@@ -144,7 +144,7 @@ export async function lockTraces(
 
 type LockedRow = TraceTableRow & { readonly key: Buffer };
 
-const TRACE_CELLS = TRACE_COLUMNS.map(({ name }) => `t.${name}`).join(', ');
+const TRACE_CELLS = TRACE_STATE_COLUMNS.map(({ name }) => `t.${name}`).join(', ');
 
 /** Reads and locks the traces that exist. */
 export async function lockTracesByKey(

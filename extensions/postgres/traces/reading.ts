@@ -16,7 +16,7 @@ import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, NO_START, placeOfRow } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
-import { idOfTrace, observationOf } from '../../../src/store/rows/stored.ts';
+import { idOfTrace, observationOf, TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { isSearch, SEARCHED_TRACES } from '../../../src/store/rows/trace-page.ts';
 import type { StoredObservation, TraceFilter } from '../../../src/store/store.ts';
@@ -24,7 +24,7 @@ import type { BatchRow } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
-import type { ObservationTableRow, TraceTableRow } from './rows.ts';
+import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
 import type { Entry } from './snapshot.ts';
 import { bytesOfKey, escapeText, keyOfBytes, textOrNull } from './text.ts';
@@ -32,18 +32,18 @@ import { bytesOfKey, escapeText, keyOfBytes, textOrNull } from './text.ts';
 /** `since`: milliseconds since the epoch. */
 export type ScopeValues = readonly [project: string, since: number];
 
-const TRACE_CELLS = [
-  ...['n', 'key', 'long_id', 'at_ms', 'at_ns', 'name', 'status', 'start_ms', 'start_ns', 'end_ms'],
-  ...['end_ns', 'observations', 'model_usage', 'other_usage'],
-]
-  .map((column) => listedColumn('t', column))
-  .join(', ');
+const TRACE_CELLS = TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)).join(', ');
 
-type ListedTrace = Pick<
-  TraceTableRow,
-  | ('n' | 'at_ms' | 'at_ns' | 'name' | 'status' | 'start_ms' | 'start_ns' | 'end_ms' | 'end_ns')
-  | ('observations' | 'model_usage' | 'other_usage')
-> & { readonly key: Buffer; readonly long_id: string | null };
+type NumberColumn =
+  | ('status' | 'start_ms' | 'start_ns' | 'end_ms' | 'end_ns' | 'source' | 'is_ended')
+  | ('newest_ms' | 'latency' | 'ttft' | 'errors' | 'is_skewed');
+type TextColumn =
+  | ('long_id' | 'name' | 'model_usage' | 'other_usage' | 'key_id' | 'session_id')
+  | ('user_id' | 'environment' | 'release' | 'facts');
+/** A trace as a listing reads it: the columns of a `TraceRow`. */
+type ListedTrace = Readonly<Record<'n' | 'at_ms' | 'at_ns' | 'observations', number>> &
+  Readonly<Record<NumberColumn, number | null>> &
+  Readonly<Record<TextColumn, string | null>> & { readonly key: Buffer };
 
 /** The conditions of a statement, and the values of its parameters. */
 type Conditions = { readonly where: string[]; readonly values: unknown[] };
@@ -114,7 +114,7 @@ async function endOfStep(
   before: Place | null,
 ): Promise<Place | null> {
   const { where, values } = rangeOf(scope, filter, before);
-  const last = await row<Pick<TraceTableRow, 'at_ms' | 'at_ns' | 'n'>>(
+  const last = await row<Pick<ListedTrace, 'at_ms' | 'at_ns' | 'n'>>(
     client,
     `SELECT t.at_ms, t.at_ns, t.n FROM traces t WHERE ${where.join(' AND ')}
      ${NEWEST_FIRST} LIMIT 1 OFFSET ${SEARCHED_TRACES - 1}`,
@@ -162,6 +162,19 @@ function traceRowOf(trace: ListedTrace): TraceRow {
     trace.observations,
     textOrNull(trace.model_usage),
     textOrNull(trace.other_usage),
+    textOrNull(trace.key_id),
+    trace.source,
+    trace.is_ended,
+    trace.newest_ms,
+    trace.latency,
+    trace.ttft,
+    trace.errors,
+    textOrNull(trace.session_id),
+    textOrNull(trace.user_id),
+    textOrNull(trace.environment),
+    textOrNull(trace.release),
+    trace.is_skewed,
+    textOrNull(trace.facts),
   ]);
 }
 

@@ -2,7 +2,9 @@
 import { versionOf } from '../../../src/store/rows/event-rank.ts';
 import type { Key, ObservationRow } from '../../../src/store/rows/observation-row.ts';
 import { ROW } from '../../../src/store/rows/observation-row.ts';
-import { sumsOf, sumsToText, TraceState } from '../../../src/store/rows/trace-sums.ts';
+import type { SummarizedTrace, TraceColumn } from '../../../src/store/rows/trace-columns.ts';
+import { STATE_COLUMNS, SUMMARY_COLUMNS } from '../../../src/store/rows/trace-columns.ts';
+import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { Column } from './columns.ts';
 import type { Entry } from './snapshot.ts';
 import {
@@ -116,19 +118,19 @@ export function entryOf(row: ObservationTableRow): Entry {
   };
 }
 
-/** The columns that the sums of a trace are made of. */
-export const SUMMED_COLUMNS = [
-  ...(['trace', 'key', 'n', 'parent', 'name', 'kind', 'status'] as const),
-  ...(['start_ms', 'start_ns', 'end_ms', 'end_ns', 'usage'] as const),
-] satisfies (keyof ObservationTableRow)[];
-export type SummedTableRow = Pick<ObservationTableRow, (typeof SUMMED_COLUMNS)[number]>;
+/** The columns that the summary of a trace is made of. */
+export const SUMMARIZED_COLUMNS = [
+  ...(['trace', 'key', 'n', 'flags', 'parent', 'name', 'kind', 'status', 'start_ms'] as const),
+  ...(['start_ns', 'end_ms', 'end_ns', 'model', 'usage', 'session', 'user_id', 'custom'] as const),
+  'details',
+] as const satisfies readonly (keyof ObservationTableRow)[];
+export type SummarizedTableRow = Pick<ObservationTableRow, (typeof SUMMARIZED_COLUMNS)[number]>;
 
-/** An entry for sums only: its other cells were not read. */
-export function summedEntryOf(row: SummedTableRow): Entry {
+/** An entry for a summary only: its other cells were not read. */
+export function summarizedEntryOf(row: SummarizedTableRow): Entry {
   return entryOf({
     ...row,
-    ...{ long_id: null, position: 0, version: '0', flags: 0, model: null, session: null },
-    ...{ user_id: null, error: null, custom: null, external: null, details: null },
+    ...{ long_id: null, position: 0, version: '0', error: null, external: null },
     ...{ batch: '', created_at: 0, updated_at: 0, merged: null },
   });
 }
@@ -174,80 +176,60 @@ export function rowOfJson(key: Key, json: string): ObservationRow {
   ];
 }
 
-/** A row of `traces` without its key. */
+/** The state of a trace. */
 export type TraceTableRow = {
   readonly n: number;
-  readonly at_ms: number;
-  readonly at_ns: number;
-  readonly start_ms: number | null;
-  readonly start_ns: number | null;
-  readonly end_ms: number | null;
-  readonly end_ns: number | null;
-  readonly root: number | null;
-  readonly root_has_parent: number | null;
-  readonly root_ms: number | null;
-  readonly root_ns: number | null;
-  readonly name: string | null;
-  readonly status: number | null;
   readonly observations: number;
-  readonly model_usage: string | null;
-  readonly other_usage: string | null;
   readonly created_at: number;
   readonly updated_at: number;
+  readonly key_id: string | null;
 };
 
-/** The columns that change with the observations of a trace, and its number. */
-export const TRACE_COLUMNS: readonly (Column<TraceState> & {
-  readonly name: keyof TraceTableRow;
-})[] = [
-  { name: 'n', type: 'bigint', of: ({ n }) => n },
-  { name: 'at_ms', type: 'bigint', of: ({ startMs, createdAt }) => startMs ?? createdAt },
-  { name: 'at_ns', type: 'integer', of: ({ startNs }) => startNs ?? 0 },
-  { name: 'start_ms', type: 'bigint', of: ({ startMs }) => startMs },
-  { name: 'start_ns', type: 'integer', of: ({ startNs }) => startNs },
-  { name: 'end_ms', type: 'bigint', of: ({ endMs }) => endMs },
-  { name: 'end_ns', type: 'integer', of: ({ endNs }) => endNs },
-  { name: 'root', type: 'bigint', of: ({ root }) => root },
-  { name: 'root_has_parent', type: 'smallint', of: ({ rootKey }) => rootKey?.hasParent ?? null },
-  { name: 'root_ms', type: 'bigint', of: ({ rootKey }) => rootKey?.ms ?? null },
-  { name: 'root_ns', type: 'integer', of: ({ rootKey }) => rootKey?.ns ?? null },
-  { name: 'name', type: 'text', of: ({ name }) => escaped(name) },
-  { name: 'status', type: 'smallint', of: ({ status }) => status },
-  { name: 'observations', type: 'integer', of: ({ count }) => count },
-  { name: 'model_usage', type: 'text', of: ({ modelUsage }) => escaped(sumsToText(modelUsage)) },
-  { name: 'other_usage', type: 'text', of: ({ otherUsage }) => escaped(sumsToText(otherUsage)) },
-  { name: 'created_at', type: 'bigint', of: ({ createdAt }) => createdAt },
-  { name: 'updated_at', type: 'bigint', of: ({ updatedAt }) => updatedAt },
-];
-
 /** A new object each time, because a write changes it. */
-export function traceStateOf(row: TraceTableRow): TraceState {
-  const trace = new TraceState(row.n, row.created_at);
-  trace.seen(row.updated_at);
-  trace.startMs = row.start_ms;
-  trace.startNs = row.start_ns;
-  trace.endMs = row.end_ms;
-  trace.endNs = row.end_ns;
-  trace.root = row.root;
-  if (row.root !== null) {
-    const hasParent = row.root_has_parent === 1 ? 1 : 0;
-    trace.rootKey = { hasParent, ms: row.root_ms ?? 0, ns: row.root_ns ?? 0, n: row.root };
-  }
-  trace.name = textOrNull(row.name);
-  trace.status = row.status;
+export function writtenTraceOf(row: TraceTableRow): WrittenTrace {
+  const trace = new WrittenTrace(row.n, row.created_at);
+  trace.updatedAt = row.updated_at;
+  trace.keyId = textOrNull(row.key_id);
   trace.count = row.observations;
-  trace.modelUsage = sumsOf(textOrNull(row.model_usage));
-  trace.otherUsage = sumsOf(textOrNull(row.other_usage));
   return trace;
 }
 
-/** Whether two states of one trace are equal in the table. */
-export function isSameTrace(a: TraceState, b: TraceState): boolean {
-  return hasSameCells(TRACE_COLUMNS, a, b);
+/** The number of a trace, and the columns that every write sets. */
+export const TRACE_STATE_COLUMNS: readonly Column<WrittenTrace>[] = [
+  { name: 'n', type: 'bigint', of: ({ n }) => n },
+  ...STATE_COLUMNS.map((column) => columnOf<WrittenTrace>(column)),
+];
+
+/** The number of a trace, and the columns of its summary. */
+export const SUMMARY_ONLY_COLUMNS: readonly Column<SummarizedTrace>[] = [
+  { name: 'n', type: 'bigint', of: ({ n }) => n },
+  ...SUMMARY_COLUMNS.map((column) => columnOf<SummarizedTrace>(column)),
+];
+
+export const TRACE_SUMMARY_COLUMNS: readonly Column<SummarizedTrace>[] = [
+  ...SUMMARY_ONLY_COLUMNS,
+  ...STATE_COLUMNS.map((column) => columnOf<SummarizedTrace>(column)),
+];
+
+function columnOf<Trace>({ name, type, of }: TraceColumn<Trace>): Column<Trace> {
+  if (type !== 'text') return { name, type: type === 'real' ? 'float8' : type, of };
+  return {
+    name,
+    type,
+    of: (trace) => {
+      const cell = of(trace);
+      return typeof cell === 'string' ? escapeText(cell) : cell;
+    },
+  };
 }
 
 function escaped(text: string | null): string | null {
   return text === null ? null : escapeText(text);
+}
+
+/** Whether two states of one trace are equal in the table. */
+export function isSameTrace(a: WrittenTrace, b: WrittenTrace): boolean {
+  return hasSameCells(TRACE_STATE_COLUMNS, a, b);
 }
 
 /** Whether two rows of one observation are equal in the table. */

@@ -4,13 +4,7 @@ import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import type {
-  Page,
-  StoredObservation,
-  StoredTrace,
-  TraceFilter,
-  TraceStore,
-} from '../../../src/store/store.ts';
+import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import type { GroupBound } from '../grouping.ts';
@@ -21,20 +15,27 @@ import * as queries from './reading.ts';
 /** Readers find no trace whose newest event is older (milliseconds since the epoch), removed or not. */
 export type RetentionWindows = { since(projectId: string): number };
 
-/** `groups`: how long a group of writes may take. `reading`: the connections for the answers of the read API. */
+/** The connections for the answers of the read API, and the time before which a trace without an end is interrupted. */
+export type Reading = { readonly client: PostgresClient; staleBefore(): number };
+
+/** `groups`: how long a group of writes may take. */
 export function postgresTraces(
   database: StoreDatabase,
   retention: RetentionWindows,
   groups: Omit<GroupBound, 'name'>,
-  reading: PostgresClient = database,
+  { client: reading, staleBefore }: Reading = { client: database, staleBefore: () => 0 },
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {
     write: groupedWrites(database, groups),
-    listTraces: (projectId, filter) => listTraces(reading, scopeOf(projectId), filter),
+    async listTraces(projectId, filter) {
+      const before = placeOfCursor(filter.cursor);
+      const found = await queries.findTraces(reading, scopeOf(projectId), filter, before);
+      return tracePage(found, staleBefore());
+    },
     async getTrace(projectId, traceId) {
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));
-      return row === undefined ? undefined : traceOf(row);
+      return row === undefined ? undefined : traceOf(row, staleBefore());
     },
     listObservations: (projectId, traceId, page) =>
       listObservations(reading, scopeOf(projectId), traceId, page),
@@ -44,15 +45,6 @@ export function postgresTraces(
       return (await queries.findBatches(reading, scopeOf(projectId), ids)).map(batchOf);
     },
   };
-}
-
-async function listTraces(
-  reading: PostgresClient,
-  scope: ScopeValues,
-  filter: TraceFilter,
-): Promise<Page<StoredTrace>> {
-  const before = placeOfCursor(filter.cursor);
-  return tracePage(await queries.findTraces(reading, scope, filter, before));
 }
 
 async function listObservations(

@@ -5,8 +5,8 @@ import type {
   ObservationTable,
   WaitingRuns,
 } from '../../../src/store/rows/observation-write.ts';
-import { TraceState } from '../../../src/store/rows/trace-sums.ts';
-import { isSameRow, isSameTrace, traceStateOf } from './rows.ts';
+import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
+import { isSameRow, isSameTrace, writtenTraceOf } from './rows.ts';
 import type { Entry, PendingUpdate, Snapshot, WaitingRun } from './snapshot.ts';
 import { placeName, ReadSet } from './snapshot.ts';
 
@@ -40,7 +40,7 @@ export type Changes = {
 export class WorkingSet implements ObservationTable<string>, WaitingRuns {
   readonly missing = new ReadSet();
   readonly newTraces = new Map<number, NewTrace>();
-  readonly saved = new Map<number, TraceState>();
+  readonly saved = new Map<number, WrittenTrace>();
   readonly removedTraces: number[] = [];
   readonly pairs = new Map<string, BatchTrace>();
   readonly copiedPairs: { readonly from: number; readonly to: number }[] = [];
@@ -90,10 +90,17 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     return { inserted, changed, removed };
   }
 
-  changedTraces(): TraceState[] {
+  /** Those whose row or observations changed. */
+  changedTraces({ inserted, changed, removed }: Changes): WrittenTrace[] {
+    const touched = new Set([
+      ...[...inserted, ...removed].map(({ trace }) => trace),
+      ...changed.flatMap(({ before, now }) => [before.trace, now.trace]),
+    ]);
     return [...this.saved.values()].filter((now) => {
       const before = this.#snapshot.traces.get(now.n);
-      return before === undefined || !isSameTrace(traceStateOf(before), now);
+      return (
+        before === undefined || touched.has(now.n) || !isSameTrace(writtenTraceOf(before), now)
+      );
     });
   }
 
@@ -156,18 +163,18 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     return n;
   }
 
-  traceState(n: number): TraceState {
+  traceState(n: number): WrittenTrace {
     const saved = this.saved.get(n);
     if (saved !== undefined) return saved;
     const at = this.#snapshot.empty.get(n) ?? this.newTraces.get(n)?.at;
-    if (at !== undefined) return new TraceState(n, at);
+    if (at !== undefined) return new WrittenTrace(n, at);
     const cells = this.#snapshot.traces.get(n);
-    if (cells !== undefined) return traceStateOf(cells);
+    if (cells !== undefined) return writtenTraceOf(cells);
     this.missing.traces.add(n);
     throw NOT_READ;
   }
 
-  saveTrace(trace: TraceState): void {
+  saveTrace(trace: WrittenTrace): void {
     this.saved.set(trace.n, trace);
   }
 

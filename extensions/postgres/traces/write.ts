@@ -5,6 +5,7 @@ import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import type { FlatRows, Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey, ROW_LENGTH, rowKeyAt } from '../../../src/store/rows/observation-row.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
+import { MAX_SUMMARIZED } from '../../../src/store/rows/written-trace.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { StoreDatabase } from '../database.ts';
 import { changesOf } from './changes.ts';
@@ -185,6 +186,9 @@ class Write {
   #firstReads(): ReadSet {
     const reads = new ReadSet();
     for (const { rows } of this.#parts) this.#addReads(reads, rows);
+    for (const { n, observations } of this.#snapshot.traces.values()) {
+      if (observations <= MAX_SUMMARIZED) reads.whole.add(n);
+    }
     return reads;
   }
 
@@ -211,7 +215,12 @@ class Write {
     const set = new WorkingSet(this.#snapshot, this.#isExclusive, numbers, traceNumbers);
     try {
       for (const { source, rows } of this.#parts) {
-        const merge = new ObservationWrite(set, set, this.#project, source.id, source.receivedAt);
+        const merge = new ObservationWrite(set, set, {
+          project: this.#project,
+          keyId: source.tenant.keyId,
+          batch: source.id,
+          receivedAt: source.receivedAt,
+        });
         for (const ofTrace of rows.traces) merge.writeTrace(ofTrace);
         merge.writeChildren(rows.children);
         merge.writeUpdates(rows.updates);

@@ -1,8 +1,10 @@
 /** Reads traces, in a reading thread. */
 import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
+import { LruCache } from '../../../src/component/lru.ts';
 import type { Instant } from '../../../src/model/observation.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
+import type { Query } from '../../../src/sqlite/rows.ts';
 import { cell, tuples } from '../../../src/sqlite/rows.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
 import {
@@ -18,18 +20,16 @@ import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, NO_START } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
+import { TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
+import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { SEARCHED_TRACES } from '../../../src/store/rows/trace-page.ts';
+import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
 
-/** The columns of a `TraceRow`, in its order. */
-const TRACE_COLUMNS = [
-  ...['n', 'at_ms', 'at_ns', 'key', 'long_id', 'name', 'status', 'start_ms', 'start_ns', 'end_ms'],
-  ...['end_ns', 'observations', 'model_usage', 'other_usage'],
-]
-  .map((column) => listedColumn('t', column))
-  .join(', ');
+const TRACE_COLUMNS = TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)).join(', ');
 
 /** The traces that a read sees: of one project, with an event since a time in milliseconds since the epoch. */
 export type TraceScope = { readonly project: string; readonly since: number };
@@ -56,16 +56,22 @@ export type StoredRow = {
   readonly payload: PayloadRefs;
 };
 
+/** Statements of listings that a thread keeps; each set of conditions is one. */
+const MAX_STATEMENTS = 64;
+
 export function traceReadOperations(db: DatabaseSync) {
+  const prepared = new LruCache<string, Query<TraceRow>>({ maxEntries: MAX_STATEMENTS });
+  const ends = new LruCache<string, Query<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   return {
     'traces.list': (scope: TraceScope, query: TraceQuery): TraceStep => {
       const range = rangeOf(scope, query);
-      const end = query.isSearch ? endOfStep(db, range) : null;
+      const end = query.isSearch ? endOfStep(db, ends, range) : null;
       const { sql, values } = listing(scope, query, range, end);
-      const found = tuples<TraceRow>(db, sql).iterate(...values);
+      const found = keptTuples(db, prepared, sql).iterate(...values);
       return { ...takeRows(listedTraces(found), query.limit, rowBytes), end };
     },
     ...oneTraceOperations(db),
+    ...summaryOperations(db),
     ...observationOperations(db),
     ...batchOperations(db),
   };
@@ -98,16 +104,34 @@ function rangeOf({ project }: TraceScope, { before, from, to }: TraceQuery): Con
 
 const NEWEST_FIRST = 'ORDER BY t.at_ms DESC, t.at_ns DESC, t.n DESC';
 
+type PlaceCells = [ms: number, ns: number, n: number];
+
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */
-function endOfStep(db: DatabaseSync, { where, values }: Conditions): Place | null {
-  const last = tuples<[ms: number, ns: number, n: number]>(
+function endOfStep(
+  db: DatabaseSync,
+  prepared: LruCache<string, Query<PlaceCells>>,
+  { where, values }: Conditions,
+): Place | null {
+  const last = keptTuples(
     db,
+    prepared,
     `SELECT t.at_ms, t.at_ns, t.n FROM traces t INDEXED BY traces_by_time
      WHERE ${where.join(' AND ')} ${NEWEST_FIRST} LIMIT 1 OFFSET ${SEARCHED_TRACES - 1}`,
   ).get(...values);
   if (last === undefined) return null;
   const [ms, ns, n] = last;
   return { ms, ns, n };
+}
+
+/** Prepares a statement once: a page runs it in every step. */
+function keptTuples<Row extends readonly (string | number | Uint8Array | null)[]>(
+  db: DatabaseSync,
+  prepared: LruCache<string, Query<Row>>,
+  sql: string,
+): Query<Row> {
+  const known = prepared.get(sql) ?? tuples<Row>(db, sql);
+  prepared.set(sql, known);
+  return known;
 }
 
 /** Newest first. The statement has only the requested conditions, so that the index by time gives the order. */
@@ -193,6 +217,43 @@ function oneTraceOperations(db: DatabaseSync) {
       const { ms, ns, n } = after ?? FIRST_PLACE;
       const found = page.iterate(project, since, key, ms, ns, n, limit + 1);
       return takeRows(listed(found), limit, ({ row }) => rowBytes(row));
+    },
+  };
+}
+
+/** The columns of a summarized trace, and the count of changes that they are up to. */
+export type TraceSummaryCells = {
+  readonly n: number;
+  readonly changes: number;
+  readonly cells: readonly (string | number | null)[];
+};
+
+function summaryOperations(db: DatabaseSync) {
+  const next = cell<number>(
+    db,
+    'SELECT n FROM traces INDEXED BY stale_traces WHERE stale_changes > 0 AND n > ? ORDER BY n LIMIT 1',
+  );
+  const state = tuples<[changes: number, updatedAt: number, createdAt: number]>(
+    db,
+    'SELECT stale_changes, updated_at, created_at FROM traces WHERE n = ? AND stale_changes > 0',
+  );
+  const observations = tuples<ObservationCells>(
+    db,
+    `SELECT ${OBSERVATION_COLUMN_NAMES.join(', ')} FROM observations WHERE trace = ?`,
+  );
+  return {
+    /** The first stale trace behind a number. */
+    'traces.nextStale': (after: number): number | null => next(after) ?? null,
+    /** Null if the trace is not stale any more, or is gone. */
+    'traces.summarize': (n: number): TraceSummaryCells | null => {
+      const found = state.get(n);
+      // The changes are read before the observations: rows that are written in between count as changes.
+      const rows = found === undefined ? [] : observations.all(n).map(splitRow);
+      if (found === undefined || rows.length === 0) return null;
+      const [changes, updatedAt, createdAt] = found;
+      const trace = new WrittenTrace(n, createdAt);
+      trace.summary = summarize(rows, updatedAt);
+      return { n, changes, cells: summaryCells(trace) };
     },
   };
 }

@@ -8,7 +8,13 @@ import type {
   NumberedRow,
   ObservationTable,
 } from '../../../src/store/rows/observation-write.ts';
-import { rootKeyOf, sumsOf, sumsToText, TraceState } from '../../../src/store/rows/trace-sums.ts';
+import type { TraceColumn } from '../../../src/store/rows/trace-columns.ts';
+import {
+  STATE_COLUMNS,
+  SUMMARY_COLUMNS,
+  summaryCells,
+} from '../../../src/store/rows/trace-columns.ts';
+import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 
 /** A row of `observations`. A tuple, because a batch of merged observations reads one for each. */
 export type ObservationCells = [
@@ -34,18 +40,10 @@ const CELL = { N: 0, BATCH: 1, CREATED_AT: 2, UPDATED_AT: 3, MERGED: 4, ROW: 5 }
 
 /** The state of a trace. A tuple, because every write reads one for each trace. */
 type TraceCells = readonly [
-  startMs: number | null,
-  startNs: number | null,
-  endMs: number | null,
-  endNs: number | null,
-  root: number | null,
-  name: string | null,
-  status: number | null,
   observations: number,
-  modelUsage: string | null,
-  otherUsage: string | null,
   createdAt: number,
   updatedAt: number,
+  keyId: string | null,
 ];
 
 /** Reads a cell by the values of the statement. */
@@ -61,10 +59,10 @@ export class Statements implements ObservationTable<number> {
   readonly #update: StatementSync;
   readonly #row: Query<ObservationCells>;
   readonly #rowsOf: Query<ObservationCells>;
-  readonly #rowByNumber: Query<ObservationCells>;
   readonly #traceNumber: CellQuery<number>;
   readonly #addTrace: StatementSync;
   readonly #trace: Query<TraceCells>;
+  readonly #saveState: StatementSync;
   readonly #saveTrace: StatementSync;
   readonly #traceOfRun: CellQuery<number>;
   readonly #addPending: StatementSync;
@@ -93,7 +91,6 @@ export class Statements implements ObservationTable<number> {
     );
     this.#row = tuples(db, `${select} WHERE trace = ? AND key = ?`);
     this.#rowsOf = tuples(db, `${select} WHERE trace = ?`);
-    this.#rowByNumber = tuples(db, `${select} WHERE n = ?`);
     this.#traceNumber = cell(db, 'SELECT n FROM traces WHERE project = ? AND key = ?');
     this.#addTrace = db.prepare(
       `INSERT INTO traces (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
@@ -101,13 +98,14 @@ export class Statements implements ObservationTable<number> {
     );
     this.#trace = tuples(
       db,
-      `SELECT start_ms, start_ns, end_ms, end_ns, root, name, status, observations, model_usage,
-         other_usage, created_at, updated_at FROM traces WHERE n = ?`,
+      'SELECT observations, created_at, updated_at, key_id FROM traces WHERE n = ?',
+    );
+    this.#saveState = db.prepare(
+      `UPDATE traces SET ${assignments(STATE_COLUMNS)}, stale_changes = stale_changes + 1 WHERE n = ?`,
     );
     this.#saveTrace = db.prepare(
-      `UPDATE traces SET at_ms = ?, at_ns = ?, start_ms = ?, start_ns = ?, end_ms = ?, end_ns = ?,
-         root = ?, name = ?, status = ?, observations = ?, model_usage = ?, other_usage = ?,
-         created_at = ?, updated_at = ? WHERE n = ?`,
+      `UPDATE traces SET ${assignments(STATE_COLUMNS)}, ${assignments(SUMMARY_COLUMNS)},
+         stale_changes = 0, model_usage = NULL, other_usage = NULL WHERE n = ?`,
     );
     this.#traceOfRun = cell(
       db,
@@ -180,48 +178,22 @@ export class Statements implements ObservationTable<number> {
     return Number(this.#addTrace.run(project, key, longId, at).lastInsertRowid);
   }
 
-  traceState(n: number): TraceState {
+  traceState(n: number): WrittenTrace {
     const row = this.#trace.get(n);
     if (row === undefined) throw new Error(`trace ${n} is lost within a transaction`);
-    const [startMs, startNs, endMs, endNs, root, name, status, observations, ...rest] = row;
-    const [modelUsage, otherUsage, createdAt, updatedAt] = rest;
-    const state = new TraceState(n, createdAt);
-    state.seen(updatedAt);
-    state.startMs = startMs;
-    state.startNs = startNs;
-    state.endMs = endMs;
-    state.endNs = endNs;
-    state.name = name;
-    state.status = status;
+    const [observations, createdAt, updatedAt, keyId] = row;
+    const state = new WrittenTrace(n, createdAt);
+    state.updatedAt = updatedAt;
+    state.keyId = keyId;
     state.count = observations;
-    state.modelUsage = sumsOf(modelUsage);
-    state.otherUsage = sumsOf(otherUsage);
-    state.root = root;
-    const found = root === null ? undefined : this.#rowByNumber.get(root);
-    if (root !== null && found !== undefined) {
-      state.rootKey = rootKeyOf(root, splitRow(found).row);
-    }
     return state;
   }
 
-  saveTrace(trace: TraceState): void {
-    this.#saveTrace.run(
-      trace.startMs ?? trace.createdAt,
-      trace.startNs ?? 0,
-      trace.startMs,
-      trace.startNs,
-      trace.endMs,
-      trace.endNs,
-      trace.root,
-      trace.name,
-      trace.status,
-      trace.count,
-      sumsToText(trace.modelUsage),
-      sumsToText(trace.otherUsage),
-      trace.createdAt,
-      trace.updatedAt,
-      trace.n,
-    );
+  saveTrace(trace: WrittenTrace): void {
+    const state = STATE_COLUMNS.map(({ of }) => of(trace));
+    const summary = summaryCells(trace);
+    if (summary.length > 0) this.#saveTrace.run(...state, ...summary, trace.n);
+    else this.#saveState.run(...state, trace.n);
   }
 
   /** The batch has events of the trace. */
@@ -272,6 +244,10 @@ export class Statements implements ObservationTable<number> {
       state: { batch, createdAt: at, updatedAt: at, merged: null },
     }));
   }
+}
+
+export function assignments(columns: readonly Pick<TraceColumn<never>, 'name'>[]): string {
+  return columns.map(({ name }) => `${name} = ?`).join(', ');
 }
 
 /** A row that waited before there were details has one cell less. */

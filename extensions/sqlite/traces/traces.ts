@@ -13,16 +13,11 @@ import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { isSearch, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import type {
-  Page,
-  StoredObservation,
-  StoredTrace,
-  TraceFilter,
-  TraceStore,
-} from '../../../src/store/store.ts';
+import type { Page, StoredObservation, TraceFilter, TraceStore } from '../../../src/store/store.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { StoredRow, TraceQuery, TraceScope } from './read-operations.ts';
+import type { Summarizing } from './summarizing.ts';
 import type { WrittenTraces } from './write-operations.ts';
 
 /** The weight of a row in its group: the bytes of a body that take as long to write. */
@@ -34,19 +29,29 @@ const NO_BYTES = new Uint8Array(0);
 type StoreDatabase = Database<StoreOperations>;
 type Queues = Pick<SqliteQueueStorage, 'usage' | 'largeBodies'>;
 
-export function sqliteTraces(
-  database: StoreDatabase,
-  queues: Queues,
-  retention: Retention,
-): TraceStore {
+export type SqliteTracesParts = {
+  readonly database: StoreDatabase;
+  readonly queues: Queues;
+  readonly retention: Retention;
+  readonly summaries: Pick<Summarizing, 'wake'>;
+  /** The time before which a trace without an end is interrupted. */
+  staleBefore(): number;
+};
+
+export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
+  const { database, retention, staleBefore } = parts;
   // Readers lose an expired trace at once, removed or not.
   const scopeOf = (project: string): TraceScope => ({ project, since: retention.since(project) });
   return {
-    write: (batch) => write(database, queues, batch),
-    listTraces: (projectId, filter) => listTraces(database, scopeOf(projectId), filter),
+    write: (batch) => write(parts, batch),
+    async listTraces(projectId, filter) {
+      const asked = traceQuery(filter);
+      const found = await database.search('traces.list', [scopeOf(projectId), asked]);
+      return tracePage(found, staleBefore());
+    },
     async getTrace(projectId, traceId) {
       const row = await database.search('traces.get', [scopeOf(projectId), keyOfId(traceId)]);
-      return row === null ? undefined : traceOf(row);
+      return row === null ? undefined : traceOf(row, staleBefore());
     },
     listObservations: (projectId, traceId, page) =>
       listObservations(database, scopeOf(projectId), traceId, page),
@@ -60,25 +65,21 @@ export function sqliteTraces(
 }
 
 /** Writes a batch in calls of bounded length. After a crash between two calls, repeating the first changes nothing. */
-async function write(
-  database: StoreDatabase,
-  queues: Queues,
-  batch: ObservationBatch,
-): Promise<void> {
+async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise<void> {
   const { source, observations } = batch;
   const positions = positionsOf(source);
   for (let at = 0; at < observations.length; at += CALL_ROWS) {
     const some = observations.slice(at, at + CALL_ROWS);
-    await writeRows(database, queues, source, rowsOf(source, some, positions));
+    await writeRows(parts, source, rowsOf(source, some, positions));
   }
 }
 
 async function writeRows(
-  database: StoreDatabase,
-  { usage, largeBodies }: Queues,
+  { database, queues, summaries }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<void> {
+  const { usage, largeBodies } = queues;
   const { id: batchId, receivedAt, tenant } = source;
   const project = tenant.projectId;
   let parts: WrittenParts | null = null;
@@ -86,10 +87,24 @@ async function writeRows(
     const { traces, updates, children, count } = rows;
     const written = await database.write(
       'traces.write',
-      [{ project, batchId, receivedAt, traces, updates, children, usageAt, parts }, record],
+      [
+        {
+          project,
+          keyId: tenant.keyId,
+          batchId,
+          receivedAt,
+          traces,
+          updates,
+          children,
+          usageAt,
+          parts,
+        },
+        record,
+      ],
       { weight: count * ROW_WEIGHT + (record?.[RECORD.BODY].byteLength ?? 0) },
     );
     if (written.state === 'project deleted') throw projectDeleted(project);
+    if (written.state === 'written' && !written.isSummarized) summaries.wake();
     return written;
   };
   // Without the record first: if the batch comes from the store's own queue, the store has it.
@@ -118,13 +133,9 @@ function projectDeleted(projectId: string): PermanentError {
   return new PermanentError('project_deleted', `the project ${projectId} was deleted`);
 }
 
-async function listTraces(
-  database: StoreDatabase,
-  scope: TraceScope,
-  filter: TraceFilter,
-): Promise<Page<StoredTrace>> {
+function traceQuery(filter: TraceFilter): TraceQuery {
   const { limit, cursor, from, to, status, kind, name, query } = filter;
-  const asked: TraceQuery = {
+  return {
     isSearch: isSearch(filter),
     limit,
     before: placeOfCursor(cursor),
@@ -135,7 +146,6 @@ async function listTraces(
     name: name ?? null,
     query: query === undefined || query === '' ? null : query,
   };
-  return tracePage(await database.search('traces.list', [scope, asked]));
 }
 
 async function listObservations(

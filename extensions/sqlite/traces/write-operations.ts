@@ -6,11 +6,14 @@ import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
-import { Statements } from './statements.ts';
+import { SUMMARY_COLUMNS } from '../../../src/store/rows/trace-columns.ts';
+import type { TraceSummaryCells } from './read-operations.ts';
+import { assignments, Statements } from './statements.ts';
 import { WaitingChildren } from './waiting-runs.ts';
 
 export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children'> & {
   readonly project: string;
+  readonly keyId: string;
   readonly batchId: string;
   readonly receivedAt: number;
   readonly usageAt: number;
@@ -23,6 +26,8 @@ export type WrittenTraces =
       readonly state: 'written';
       /** Whether this call counted the batch's usage. */
       readonly isCounted: boolean;
+      /** False if a trace needs its summary made. */
+      readonly isSummarized: boolean;
     }
   /** The store does not have the batch, and the call had no record: nothing was written. */
   | { readonly state: 'needs batch' }
@@ -34,10 +39,28 @@ export function traceOperations(db: DatabaseSync) {
   const statements = new Statements(db);
   const waiting = new WaitingChildren(db);
   const isDeleted = deletedProjects(db);
+  const saveSummary = db.prepare(
+    `UPDATE traces SET ${assignments(SUMMARY_COLUMNS)}, stale_changes = 0, model_usage = NULL,
+       other_usage = NULL WHERE n = ? AND stale_changes = ?`,
+  );
   return {
+    /** Without effect if the trace changed since it was summarized. */
+    'traces.saveSummary': ({ n, changes, cells }: TraceSummaryCells): void => {
+      saveSummary.run(...cells, n, changes);
+    },
     /** Without a record the caller expects that the store has the batch. */
     'traces.write': (
-      { project, batchId, receivedAt, traces, updates, children, usageAt, parts }: TraceWrite,
+      {
+        project,
+        keyId,
+        batchId,
+        receivedAt,
+        traces,
+        updates,
+        children,
+        usageAt,
+        parts,
+      }: TraceWrite,
       record: BatchRecord | null,
     ): WrittenTraces => {
       if (isDeleted(project)) return { state: 'project deleted' };
@@ -46,12 +69,12 @@ export function traceOperations(db: DatabaseSync) {
       const kept =
         known === undefined && record !== null ? keep(record, usageAt, parts) : undefined;
       const batch = known ?? kept?.seq ?? 0;
-      const run = new ObservationWrite(statements, waiting, project, batch, receivedAt);
+      const run = new ObservationWrite(statements, waiting, { project, keyId, batch, receivedAt });
       for (const rows of traces) run.writeTrace(rows);
       run.writeChildren(children);
       run.writeUpdates(updates);
-      run.finish();
-      return { state: 'written', isCounted: kept?.isCounted === true };
+      const isSummarized = run.finish();
+      return { state: 'written', isCounted: kept?.isCounted === true, isSummarized };
     },
   };
 }

@@ -2,14 +2,16 @@ import type { Clock, Logger, Worker } from '../../component/component.ts';
 import { ONLY_WORKER } from '../../component/component.ts';
 import type { QueueStorage } from '../../queue/queue.ts';
 import { threadFile } from '../../thread/thread.ts';
+import type { DatabaseHealth } from '../condition.ts';
 import { openDatabase } from '../database.ts';
-import type { DiskHealth } from '../directory.ts';
-import { ensureDirectory } from '../directory.ts';
+import { ensureDirectory } from '../directory-guard.ts';
+import type { SalvagedDatabase } from '../salvage-directory.ts';
+import { salvageDatabase } from '../salvage-directory.ts';
 import { joinQueues } from './joined-queue.ts';
 import type { SqliteQueueStorage } from './storage.ts';
 import { queueStorage } from './storage.ts';
 import type { UsageLedger } from './usage-ledger.ts';
-import { QUEUE_FILES, workerDirectories } from './worker-directories.ts';
+import { QUEUE_FILES, queueDirectories, workerDirectories } from './worker-directories.ts';
 
 export type DirectoryStorageOptions = {
   readonly directory: string;
@@ -22,13 +24,17 @@ export type DirectoryStorageOptions = {
   readonly worker?: Worker;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Called if the files of a directory were removed or replaced while they are open: the process must end. */
+  readonly onRemoved?: () => void;
 };
 
 export type DirectoryStorage = QueueStorage & {
   /** Counters over the ledger of the batches that this directory accepted. */
   readonly usage: UsageLedger;
-  /** Whether the disk has room, and how much. */
-  health(): DiskHealth;
+  /** Whether the disk has room, and how much; whether the file is in its place and sound. */
+  health(): DatabaseHealth;
+  /** Whether damage was found since the start, or at the start. */
+  isDamaged(): boolean;
   /** Does all background work now. */
   tidy(): Promise<void>;
   close(): Promise<void>;
@@ -44,7 +50,7 @@ export async function openDirectoryStorage(
   options: DirectoryStorageOptions,
 ): Promise<DirectoryStorage> {
   const { directory, createDirectory, logger, worker = ONLY_WORKER } = options;
-  await ensureDirectory(directory, createDirectory);
+  await ensureDirectory(directory, createDirectory, logger);
   const { own: ownDirectory, leftovers } = await workerDirectories(directory, worker);
   const own = await openOne({ ...options, directory: ownDirectory, createDirectory: true });
   const others: DirectoryStorage[] = [];
@@ -58,6 +64,21 @@ export async function openDirectoryStorage(
     throw error;
   }
   return others.length === 0 ? own : joined(own, others);
+}
+
+/** Salvages the queues of a directory, with those of its workers, as far as they are readable. */
+export async function salvageDirectory(
+  directory: string,
+  logger: Logger,
+): Promise<SalvagedDatabase[]> {
+  const operations = threadFile(import.meta.url, 'directory-operations');
+  const salvaged: SalvagedDatabase[] = [];
+  for (const each of await queueDirectories(directory)) {
+    salvaged.push(
+      await salvageDatabase({ directory: each, name: QUEUE_FILES, operations }, logger),
+    );
+  }
+  return salvaged;
 }
 
 async function openOne(options: DirectoryStorageOptions): Promise<DirectoryStorage> {
@@ -78,6 +99,7 @@ async function openOne(options: DirectoryStorageOptions): Promise<DirectoryStora
     usage: queues.usage,
     tidy: queues.tidy,
     health: database.health,
+    isDamaged: database.isDamaged,
     async close() {
       await queues.close();
       await database.close();
@@ -101,6 +123,7 @@ function joined(own: DirectoryStorage, others: readonly DirectoryStorage[]): Dir
     },
     usage: own.usage,
     health: own.health,
+    isDamaged: () => all.some((storage) => storage.isDamaged()),
     tidy: () => each((storage) => storage.tidy()),
     close: () => each((storage) => storage.close()),
     crash: () => each((storage) => storage.crash()),

@@ -37,6 +37,11 @@ export async function workerDirectories(
   return { own: pathOf(directory, isAlone ? 0 : worker.index), leftovers };
 }
 
+/** Every directory with queues: the directory itself, and those of workers in it. */
+export async function queueDirectories(directory: string): Promise<string[]> {
+  return (await numbersIn(directory)).map((number) => pathOf(directory, number));
+}
+
 /** The numbers of the workers that have used the directory; 0 stands for a single process. */
 async function numbersIn(directory: string): Promise<number[]> {
   const names = await namesIn(directory);

@@ -369,6 +369,11 @@ export function isEnded(flags: number): boolean {
   return (flags & ENDED) !== 0;
 }
 
-export function sourceOfFlags(flags: number): Source {
-  return SOURCES[(flags >> SOURCE_SHIFT) & 3] ?? 'native';
+/** The position of a row's source in the list of sources. */
+export function sourceNumberOf(flags: number): number {
+  return (flags >> SOURCE_SHIFT) & 3;
+}
+
+export function sourceOfNumber(number: number | null): Source {
+  return SOURCES[number ?? 0] ?? 'native';
 }

@@ -11,7 +11,9 @@ import {
   rowKeyAt,
   toMerged,
 } from './observation-row.ts';
-import { TraceState } from './trace-sums.ts';
+import { summarize } from './trace-summary.ts';
+import type { WrittenTrace } from './written-trace.ts';
+import { MAX_SUMMARIZED } from './written-trace.ts';
 
 /** An event, or several merged events. */
 export type EventRow<B extends BatchRef> = {
@@ -33,8 +35,8 @@ export type ObservationTable<B extends BatchRef> = {
   rowsOf(trace: number): NumberedRow<B>[];
   traceNumber(project: string, key: Key): number | undefined;
   addTrace(project: string, key: Key, longId: string | null, at: number): number;
-  traceState(n: number): TraceState;
-  saveTrace(trace: TraceState): void;
+  traceState(n: number): WrittenTrace;
+  saveTrace(trace: WrittenTrace): void;
   /** Removes a trace without observations. */
   removeTrace(n: number): void;
   /** Run ids are unique in a project; if they are not, the newest run counts. */
@@ -62,26 +64,37 @@ export type WaitingRuns = {
   drop(project: string, key: Key): void;
 };
 
-/** Writes the observations of one batch. Reads each trace once, and writes it once, at the end. */
+/** Where the observations of a write come from. */
+export type WriteSource<B extends BatchRef> = {
+  readonly project: string;
+  /** The API key that sent the batch. */
+  readonly keyId: string;
+  readonly batch: B;
+  readonly receivedAt: number;
+};
+
+/** Writes the observations of one batch. Reads each trace once, and writes it once, at the end, with its summary. */
 export class ObservationWrite<B extends BatchRef> {
   readonly #table: ObservationTable<B>;
   readonly #waiting: WaitingRuns;
   readonly #project: string;
+  readonly #keyId: string;
   readonly #state: RowState<B>;
-  readonly #traces = new Map<number, TraceState>();
+  readonly #traces = new Map<number, WrittenTrace>();
+  /** The rows of the traces that this write created, while it has only inserted rows into them. */
+  readonly #fresh = new Map<number, NumberedRow<B>[]>();
   readonly #hasPending: boolean;
   #hasWaiting: boolean;
 
   constructor(
     table: ObservationTable<B>,
     waiting: WaitingRuns,
-    project: string,
-    batch: B,
-    receivedAt: number,
+    { project, keyId, batch, receivedAt }: WriteSource<B>,
   ) {
     this.#table = table;
     this.#waiting = waiting;
     this.#project = project;
+    this.#keyId = keyId;
     this.#state = { batch, createdAt: receivedAt, updatedAt: receivedAt, merged: null };
     this.#hasPending = table.hasPending();
     this.#hasWaiting = waiting.any();
@@ -89,7 +102,7 @@ export class ObservationWrite<B extends BatchRef> {
 
   writeTrace({ key, longId, rows }: TraceRows): void {
     const trace = this.#traceOf(key, longId);
-    trace.seen(this.#state.createdAt);
+    trace.seen(this.#state.createdAt, this.#keyId);
     for (let at = 0; at < rows.length; at += ROW_LENGTH) {
       const row = rowAt(rows, at);
       const own = row[ROW.KEY];
@@ -102,10 +115,13 @@ export class ObservationWrite<B extends BatchRef> {
     }
   }
 
-  #enter(trace: TraceState, row: ObservationRow): void {
+  #enter(trace: WrittenTrace, row: ObservationRow): void {
     const n = this.#table.insert(trace.n, row, this.#state);
     if (n === undefined) this.#mergeInto(trace, row, this.#state);
-    else trace.added(n, row);
+    else {
+      trace.count++;
+      this.#fresh.get(trace.n)?.push({ n, row, state: this.#state });
+    }
     if (this.#hasPending) this.#applyPending(trace, row[ROW.KEY]);
     if (this.#hasWaiting) this.#settle(trace, row[ROW.KEY]);
   }
@@ -143,7 +159,7 @@ export class ObservationWrite<B extends BatchRef> {
     const own = this.#table.traceOfRun(this.#project, key);
     const found = own ?? this.#table.traceOfRun(this.#project, parent);
     const trace = found === undefined ? this.#traceOf(key, row[ROW.LONG_ID]) : this.#stateOf(found);
-    trace.seen(this.#state.createdAt);
+    trace.seen(this.#state.createdAt, this.#keyId);
     if (own === undefined && (found === undefined || this.#waiting.has(this.#project, parent))) {
       this.#waiting.add(this.#project, key, parent, this.#state.createdAt);
       this.#hasWaiting = true;
@@ -152,7 +168,7 @@ export class ObservationWrite<B extends BatchRef> {
   }
 
   /** Moves the children that wait for this run to its trace. They wait no more unless the run itself waits. */
-  #settle(trace: TraceState, key: Key): void {
+  #settle(trace: WrittenTrace, key: Key): void {
     const project = this.#project;
     const open = [key];
     const seen = new Set<string>();
@@ -169,16 +185,18 @@ export class ObservationWrite<B extends BatchRef> {
   }
 
   /** Moves an observation, which may have a row in its new trace already. */
-  #bring(key: Key, to: TraceState): void {
+  #bring(key: Key, to: WrittenTrace): void {
     const number = this.#table.traceOfRun(this.#project, key);
     if (number === undefined || number === to.n) return;
     const from = this.#stateOf(number);
     const { n, row, state } = this.#table.row(from.n, key);
-    from.mustRecount = true;
+    from.count--;
+    this.#fresh.delete(from.n);
+    this.#fresh.delete(to.n);
     this.#table.copyPairs(from.n, to.n);
-    to.seen(from.createdAt);
-    to.seen(from.updatedAt);
-    if (this.#table.move(n, to.n, key)) to.added(n, row);
+    to.seen(from.createdAt, from.keyId);
+    to.seen(from.updatedAt, from.keyId);
+    if (this.#table.move(n, to.n, key)) to.count++;
     else {
       this.#table.remove(n);
       this.#mergeInto(to, row, state);
@@ -195,20 +213,20 @@ export class ObservationWrite<B extends BatchRef> {
         continue;
       }
       const trace = this.#stateOf(n);
-      trace.seen(this.#state.createdAt);
+      trace.seen(this.#state.createdAt, this.#keyId);
       this.#mergeInto(trace, row, this.#state);
     }
   }
 
-  #applyPending(trace: TraceState, key: Key): void {
+  #applyPending(trace: WrittenTrace, key: Key): void {
     for (const { row, state } of this.#table.takePending(this.#project, key)) {
       this.#table.addPair(state.batch, trace.n);
-      trace.seen(state.createdAt);
+      trace.seen(state.createdAt, null);
       this.#mergeInto(trace, row, state);
     }
   }
 
-  #mergeInto(trace: TraceState, event: ObservationRow, state: RowState<B>): void {
+  #mergeInto(trace: WrittenTrace, event: ObservationRow, state: RowState<B>): void {
     const found = this.#table.row(trace.n, event[ROW.KEY]);
     const { n, row: before } = found;
     const merged = mergeRows(toMerged(before, found.state), toMerged(event, state), (batch) =>
@@ -216,17 +234,18 @@ export class ObservationWrite<B extends BatchRef> {
     );
     const after = fromMerged(merged, before[ROW.KEY], before[ROW.LONG_ID]);
     this.#table.update(n, after.row, after.state);
-    trace.changed(n, before, after.row);
+    this.#fresh.delete(trace.n);
   }
 
-  #traceOf(key: Key, longId: string | null): TraceState {
-    const n =
-      this.#table.traceNumber(this.#project, key) ??
-      this.#table.addTrace(this.#project, key, longId, this.#state.createdAt);
+  #traceOf(key: Key, longId: string | null): WrittenTrace {
+    const known = this.#table.traceNumber(this.#project, key);
+    if (known !== undefined) return this.#stateOf(known);
+    const n = this.#table.addTrace(this.#project, key, longId, this.#state.createdAt);
+    this.#fresh.set(n, []);
     return this.#stateOf(n);
   }
 
-  #stateOf(n: number): TraceState {
+  #stateOf(n: number): WrittenTrace {
     const known = this.#traces.get(n);
     if (known !== undefined) return known;
     const state = this.#table.traceState(n);
@@ -235,19 +254,24 @@ export class ObservationWrite<B extends BatchRef> {
     return state;
   }
 
-  finish(): void {
+  /** Returns whether every trace has its summary. */
+  finish(): boolean {
+    let isSummarized = true;
     for (const trace of this.#traces.values()) {
-      const current = trace.mustRecount ? this.#recount(trace) : trace;
       // A trace whose observations all moved to another trace is removed.
-      if (current.count === 0) this.#table.removeTrace(trace.n);
-      else this.#table.saveTrace(current);
+      if (trace.count === 0) {
+        this.#table.removeTrace(trace.n);
+        continue;
+      }
+      if (trace.count <= MAX_SUMMARIZED) {
+        const rows = this.#fresh.get(trace.n) ?? this.#table.rowsOf(trace.n);
+        // A working set that has yet to read the rows gives none; the merge runs again.
+        if (rows.length > 0) trace.summary = summarize(rows, trace.updatedAt);
+      } else {
+        isSummarized = false;
+      }
+      this.#table.saveTrace(trace);
     }
-  }
-
-  #recount(old: TraceState): TraceState {
-    const trace = new TraceState(old.n, old.createdAt);
-    trace.seen(old.updatedAt);
-    for (const { n, row } of this.#table.rowsOf(old.n)) trace.added(n, row);
-    return trace;
+    return isSummarized;
   }
 }

@@ -3,11 +3,12 @@ import { decodeJsonText } from '../../model/json/decode.ts';
 import type {
   Instant,
   ObservationError,
+  ObservationStatus,
   PayloadField,
   TokenUsage,
 } from '../../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../../model/observation.ts';
-import type { EventRef, StoredObservation, StoredTrace } from '../store.ts';
+import type { EventRef, StoredObservation, StoredTrace, TraceState } from '../store.ts';
 import type { BatchRef } from './event-rank.ts';
 import type { Key, ObservationRow, RowState } from './observation-row.ts';
 import {
@@ -17,10 +18,11 @@ import {
   isEnded,
   kindOf,
   parentFromColumn,
-  sourceOfFlags,
+  sourceNumberOf,
+  sourceOfNumber,
   statusOf,
 } from './observation-row.ts';
-import { sumsOf } from './trace-sums.ts';
+import type { TraceFacts } from './trace-summary.ts';
 
 /** A trace as a listing reads it. A tuple: an object for each row makes a page a third more expensive. */
 export type TraceRow = readonly [
@@ -37,9 +39,32 @@ export type TraceRow = readonly [
   endMs: number | null,
   endNs: number | null,
   observations: number,
+  /** The sums of traces of earlier versions, until their summary is made. */
   modelUsage: string | null,
   otherUsage: string | null,
+  keyId: string | null,
+  source: number | null,
+  isEnded: number | null,
+  newestMs: number | null,
+  latency: number | null,
+  ttft: number | null,
+  errors: number | null,
+  session: string | null,
+  user: string | null,
+  environment: string | null,
+  release: string | null,
+  isSkewed: number | null,
+  facts: string | null,
 ];
+
+/** The columns of a `TraceRow`, in its order. */
+export const TRACE_ROW_COLUMNS = [
+  ...['n', 'at_ms', 'at_ns', 'key', 'long_id', 'name', 'status', 'start_ms', 'start_ns', 'end_ms'],
+  ...['end_ns', 'observations', 'model_usage', 'other_usage', 'key_id', 'source', 'is_ended'],
+  ...['newest_ms', 'latency', 'ttft', 'errors', 'session_id', 'user_id', 'environment', 'release'],
+  ...['is_skewed', 'facts'],
+] as const;
+
 /** Indexes of the cells of a `TraceRow` that clients fill. */
 export const TRACE = { NAME: 5, MODEL_USAGE: 12, OTHER_USAGE: 13 } as const;
 
@@ -50,19 +75,49 @@ export function idOfTrace(key: Key, longId: string | null): string {
   return longId ?? (typeof key === 'string' ? key : '');
 }
 
-export function traceOf(row: TraceRow): StoredTrace {
-  const [, , , key, longId, name, status, startMs, startNs, endMs, endNs, ...sums] = row;
-  const [observationCount, modelUsage, otherUsage] = sums;
-  const usage = modelUsage ?? otherUsage;
+/** `staleBefore`: a trace without an end is interrupted if its newest time is older, in milliseconds since the epoch. */
+export function traceOf(row: TraceRow, staleBefore: number): StoredTrace {
+  const [, , , key, longId, name, status, startMs, startNs, endMs, endNs, count, ...more] = row;
+  const [modelUsage, otherUsage, keyId, source, isEnded, newestMs, latency, ttft, ...rest] = more;
+  const [errors, session, user, environment, release, isSkewed, factsText] = rest;
+  const facts: TraceFacts = factsText === null ? {} : (decodeJsonText(factsText) as TraceFacts);
+  const ended = isEnded === null ? endMs !== null : isEnded === 1;
+  const earlier = modelUsage ?? otherUsage;
   return {
     id: idOfTrace(key, longId),
     name,
     status: statusOf(status),
+    state: stateOf(statusOf(status), ended, newestMs, staleBefore),
     startTime: instantOf(startMs, startNs),
     endTime: instantOf(endMs, endNs),
-    observationCount,
-    usage: usage === null ? null : sumsOf(usage),
+    latencyMs: latency,
+    ttftMs: ttft,
+    observationCount: count,
+    errorCount: errors ?? 0,
+    models: facts.models ?? [],
+    sessionId: session,
+    userId: user,
+    keyId,
+    source: sourceOfNumber(source),
+    environment,
+    release,
+    tags: facts.tags ?? [],
+    customFields: facts.custom ?? {},
+    usage: facts.usage ?? (earlier === null ? null : (decodeJsonText(earlier) as TokenUsage)),
+    cost: facts.cost ?? null,
+    clockSkew: isSkewed === 1,
   };
+}
+
+function stateOf(
+  status: ObservationStatus | null,
+  isEnded: boolean,
+  newestMs: number | null,
+  staleBefore: number,
+): TraceState {
+  if (status === 'error') return 'error';
+  if (isEnded) return 'finished';
+  return newestMs !== null && newestMs < staleBefore ? 'interrupted' : 'running';
 }
 
 export function observationOf<B extends BatchRef>(
@@ -96,7 +151,7 @@ export function observationOf<B extends BatchRef>(
     external: externalFromColumn(external, traceId, id, parentId),
     details: detailsFromColumn(details),
     version: String(version),
-    source: sourceOfFlags(flags),
+    source: sourceOfNumber(sourceNumberOf(flags)),
     payload: payloadOf(payloadRefs),
     createdAt: state.createdAt,
     updatedAt: state.updatedAt,

@@ -5,13 +5,15 @@ import type { Place } from './place.ts';
 import { type TraceRow, traceOf } from './stored.ts';
 
 /** Traces of one step of a search: the step ends at the place of the last one, whether or not they match. */
-export const SEARCHED_TRACES = 256;
+export const SEARCHED_TRACES = 512;
 
 /** The rows that a step found; `end` is the place of the last trace it looked at, null behind the last trace. */
 export type TraceStep = FoundRows<TraceRow> & { readonly end: Place | null };
 
-export function tracePage(step: TraceStep): Page<StoredTrace> {
-  return pageOfRows(step, ([n, ms, ns]) => ({ ms, ns, n }), traceOf, step.end);
+/** `staleBefore`: see `traceOf`. */
+export function tracePage(step: TraceStep, staleBefore: number): Page<StoredTrace> {
+  const itemOf = (row: TraceRow): StoredTrace => traceOf(row, staleBefore);
+  return pageOfRows(step, ([n, ms, ns]) => ({ ms, ns, n }), itemOf, step.end);
 }
 
 /** The index by time does not find the traces: each must be looked at. */

@@ -2,13 +2,13 @@ import { once } from 'node:events';
 import type { Socket } from 'node:net';
 import { connect } from 'node:net';
 import { setTimeout as pause } from 'node:timers/promises';
-import t from 'tap';
+import t, { type Test } from 'tap';
 import type { Answer } from '../client.ts';
 import { eventually, json, list, record, send } from '../client.ts';
 import type { Daemon } from '../daemon.ts';
 import { startDaemon } from '../daemon.ts';
 import type { Victim } from './victim.ts';
-import { victimKey, victimOf } from './victim.ts';
+import { beside, MAX_SLOWDOWN, victimKey, victimOf } from './victim.ts';
 
 /** Reading requests of one project, beside the ingestion of another one. */
 
@@ -122,13 +122,14 @@ function pipeliner(daemon: Daemon, reads: boolean): { close(): void; answered():
 }
 
 async function unharmed(
-  t: { same(found: unknown, wanted: unknown, message: string): void },
+  t: Test,
   victim: Victim,
   attack: () => Promise<unknown>,
   what: string,
 ): Promise<void> {
-  const report = await victim.during(attack);
-  t.same(Object.keys(report.statuses), ['202'], `ingestion goes on beside ${what}`);
+  const { statuses, slowdown } = await beside(victim, attack);
+  t.same(statuses, ['202'], `ingestion goes on beside ${what}`);
+  t.ok(slowdown <= MAX_SLOWDOWN, `p99 is ${slowdown.toFixed(1)} times the one alone`);
 }
 
 t.test('pipelined listings do not refuse the ingestion of another project', async (t) => {

@@ -21,6 +21,33 @@ export type Victim = {
   close(): void;
 };
 
+/** The p99 of a well-behaved client beside an attack, in relation to its p99 alone. */
+export const MAX_SLOWDOWN = 3;
+/** Within this time a request is as fast as the scheduling of a busy machine allows. Milliseconds. */
+export const NOISE_MS = 10;
+
+/** How often an attack is repeated: other load of the machine slows down single rounds. */
+const ROUNDS = 3;
+
+/**
+ * Runs an attack beside the client, and compares with a time alone right before it. Returns the statuses of all rounds, and
+ * the p99 in relation to the p99 alone: of the first round within 3 times, or of the last round.
+ */
+export async function beside(
+  victim: Victim,
+  attack: () => Promise<unknown>,
+): Promise<{ readonly statuses: readonly string[]; readonly slowdown: number }> {
+  const statuses = new Set<string>();
+  let slowdown = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < ROUNDS && slowdown > MAX_SLOWDOWN; round++) {
+    const alone = await victim.watch(2_000);
+    const report = await victim.during(attack);
+    for (const status of Object.keys(report.statuses)) statuses.add(status);
+    slowdown = report.p99 / Math.max(alone.p99, NOISE_MS);
+  }
+  return { statuses: [...statuses], slowdown };
+}
+
 /** Creates a project of its own for the client, and a key. */
 export async function victimKey(daemon: Daemon, name = 'victim'): Promise<string> {
   const created = await daemon.cli('projects', 'create', name);

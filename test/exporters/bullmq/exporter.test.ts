@@ -128,6 +128,72 @@ t.test('runs a job twice after a lost lock, without a failure or a loss', async 
   t.equal(await redis.client.exists('{tracectl}:traces:failed'), 0, 'nothing failed');
 });
 
+t.test('a worker whose clock is ahead does not hold a delayed job up', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const jobs = await openJobQueue(one.redis, 'traces');
+  const ends: string[] = [];
+  const workerWith = (name: string, aheadMs: number, delay: number | undefined) =>
+    startWorker({
+      ...workerParts({ ...systemClock, now: () => Date.now() + aheadMs }, recordingLogger()),
+      ...{ redis: one.redis, queue: 'traces', concurrency: 1, jobs },
+      ...{ lockDuration: 60_000, stallTimeout: 60_000 },
+      work: async () => {
+        ends.push(name);
+        return delay;
+      },
+    });
+  const ahead = await workerWith('ahead', 90_000, 1000);
+  await jobs.add('one', { batch: 'one' });
+  await until(async () => ends.length === 1 && (await jobs.bull.getDelayedCount()) === 1);
+  await ahead.stop(AbortSignal.timeout(500));
+  const exact = await workerWith('exact', 0, undefined);
+  t.teardown(() => exact.stop(AbortSignal.timeout(500)));
+  await until(async () => (await jobs.count()) === 0);
+  t.same(ends, ['ahead', 'exact']);
+});
+
+t.test('extends the lock of a job for the worker that holds it only', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const jobs = await openJobQueue(one.redis, 'traces');
+  const held: [boolean, boolean][] = [];
+  const worker = await startWorker({
+    ...workerParts(systemClock, recordingLogger()),
+    ...{ redis: one.redis, queue: 'traces', concurrency: 1, jobs },
+    ...{ lockDuration: 60_000, stallTimeout: 60_000 },
+    work: async ({ id = '', token = '' }) => {
+      const before = await jobs.extendLock(id, token, 1000);
+      await redis.client.del(...(await redis.client.keys('*:lock')));
+      held.push([before, await jobs.extendLock(id, token, 1000)]);
+      return undefined;
+    },
+  });
+  t.teardown(() => worker.stop(AbortSignal.timeout(500)));
+  await jobs.add('one', { batch: 'one' });
+  await until(() => held.length > 0);
+  t.same(held[0], [true, false]);
+});
+
+t.test('a worker that lost the lock of a job while it processed delivers nothing', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const { exporter } = await one.gateway();
+  let runs = 0;
+  const delivered: number[] = [];
+  const branch = { exporterId: 'sink', consume: async () => void delivered.push(runs) };
+  await one.worker({ lock_duration: '1s' }, [branch], async (batch) => {
+    if (++runs > 1) return batch;
+    // As after a freeze: half of the lock's duration is over, and another worker may have the job.
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    await redis.client.del(...(await redis.client.keys('*:lock')), 'none');
+    return batch;
+  });
+  await exporter.consume(nativeBatch(1));
+  await until(async () => (await redis.client.keys('*:e-*')).length === 0);
+  t.same(delivered, [2]);
+});
+
 t.test('retries through an outage of an exporter, without repeats for the other', async (t) => {
   const redis = await redisServer(t);
   const one = await processOn(t, redis);
@@ -417,4 +483,21 @@ t.test('returns jobs to the queue that run at the deadline of a stop', async (t)
   const { sink } = await one.worker({ lock_duration: '1h' });
   await sink.holds(1);
   t.equal(sink.batches.length, 1);
+});
+
+t.test('finds the oldest job', async (t) => {
+  const redis = await redisServer(t);
+  const one = await processOn(t, redis);
+  const jobs = await openJobQueue(one.redis, 'traces');
+  t.equal(await jobs.oldestAt(), undefined);
+  const before = Date.now();
+  await jobs.add('first', { batch: 'first' });
+  const oldestAt = await jobs.oldestAt();
+  t.ok(oldestAt !== undefined && oldestAt >= before && oldestAt <= Date.now());
+  await new Promise((resolve) => setTimeout(resolve, 5));
+  await jobs.add('second', { batch: 'second' });
+  t.equal(await jobs.oldestAt(), oldestAt);
+  const job = await jobs.bull.getJob(jobIdOf('first'));
+  await job?.remove();
+  t.ok(((await jobs.oldestAt()) ?? 0) > (oldestAt ?? 0));
 });

@@ -8,6 +8,7 @@ import { openSqliteStore } from '../../../extensions/sqlite/open-store.ts';
 import { openDirectoryStorage } from '../../../src/sqlite/queue/directory-storage.ts';
 import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { newerVersion } from '../../helper/newer-file.ts';
 import { SMALL } from '../../helper/places.ts';
 import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
 import { deliverAll, storeSnapshot } from '../../helper/store-snapshot.ts';
@@ -87,7 +88,7 @@ t.test('a store from before limits of projects gets their columns', async (t) =>
 
 t.test('refuses a store of the version after the newest', async (t) => {
   if (first === undefined) throw new Error('there is no fixture');
-  const newer = `PRAGMA user_version = ${STORE_MIGRATIONS.length + 1}`;
+  const newer = newerVersion(STORE_MIGRATIONS.length + 1);
   await t.rejects(open(t, unpack(t, first, 'store.db', newer), first.store.now), {
     name: 'NewerDataError',
     message: /store\.db was written by a newer version of tracectl/,

@@ -106,6 +106,53 @@ t.test('is off while nothing is in flight', async (t) => {
   t.same(ended, ['stalled']);
 });
 
+t.test('jobs that are abandoned and retried in turn are no progress', async (t) => {
+  const { state, start, pass, ended, progress } = rig();
+  for (let left = 0; left < 11; left++) {
+    start();
+    await pass(3000);
+    progress.abandoned();
+    state.running--;
+    await pass(2000);
+  }
+  t.same(ended, []);
+  start();
+  await pass(5000);
+  t.same(ended, ['stalled']);
+});
+
+t.test('deliveries that are abandoned and taken again are no progress', async (t) => {
+  const { state, pass, ended, progress } = rig();
+  progress.taken();
+  state.delivering = 1;
+  await pass(DELIVERY_MS - CHECK_MS);
+  progress.abandoned();
+  state.delivering = 0;
+  await pass(CHECK_MS - 1000);
+  progress.taken();
+  state.delivering = 1;
+  t.same(ended, []);
+  await pass(1000);
+  t.same(ended, ['stalled']);
+});
+
+t.test('is idle 10 s after an abandoned job that does not return', async (t) => {
+  for (const [pauseMs, expected] of [
+    [10_000, []],
+    [9_000, ['stalled']],
+  ] as const) {
+    const { state, start, pass, ended, progress } = rig();
+    start();
+    await pass(PROGRESS_MS - CHECK_MS);
+    progress.abandoned();
+    state.running--;
+    await pass(pauseMs);
+    start();
+    await pass(CHECK_MS);
+    t.same(ended, expected);
+  }
+});
+
 t.test('is off while every exporter rests', async (t) => {
   const { state, start, pass, ended } = rig();
   start();

@@ -14,6 +14,7 @@ import { runCli } from '../../../src/cli/program.ts';
 import type { Terminal } from '../../../src/cli/terminal.ts';
 import { openDirectoryStorage } from '../../../src/sqlite/queue/directory-storage.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { newerVersion } from '../../helper/newer-file.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
@@ -43,7 +44,7 @@ async function cli(cwd: string, argv: readonly string[], env: Terminal['env']) {
 function makeNewer(file: string): void {
   const db = new DatabaseSync(file);
   const version = Number(db.prepare('PRAGMA user_version').get()?.user_version);
-  db.exec(`PRAGMA user_version = ${version + 1}`);
+  db.exec(newerVersion(version + 1));
   db.close();
 }
 

@@ -22,6 +22,9 @@ const USUAL: GrpcLimits = {
   maxConnections: 100,
   maxConcurrentStreams: 100,
   readTimeout: 60_000,
+  maxConnectionsPerAddress: 100,
+  maxStreams: 100,
+  maxStreamsPerAddress: 100,
   bodyRate: { bytesPerSecond: 16_384, period: 5_000 },
   maxConnectionIdle: HOUR,
   maxConnectionAge: HOUR,
@@ -178,20 +181,51 @@ t.test('reports an address that cannot be bound with a clear sentence', async (t
   await t.rejects(opened(t, listeners, 'no-such-host.invalid:4317', 'a'), /host name is unknown/);
 });
 
-t.test('closes connections beyond the limit at once', async (t) => {
-  const { listeners } = listenersFor(t);
-  const listener = await opened(t, listeners, '127.0.0.1:0', 'a', {
-    limits: { maxConnections: 2 },
+for (const bounds of [{ maxConnections: 2 }, { maxConnectionsPerAddress: 2 }]) {
+  t.test(`beyond ${Object.keys(bounds)}, replaces an idle connection or closes`, async (t) => {
+    const { listeners } = listenersFor(t);
+    const until = Promise.withResolvers<void>();
+    const listener = await opened(t, listeners, '127.0.0.1:0', 'a', {
+      limits: bounds,
+      until: until.promise,
+    });
+    const first = bareClient(t, urlOf(listener));
+    const held = first.call([], PATH);
+    held.stream.end(framed(Buffer.alloc(0)));
+    await new Promise((resolve) => first.session.ping(resolve));
+    const silent = dial(urlOf(listener));
+    await once(silent, 'data');
+    const second = bareClient(t, urlOf(listener));
+    await once(silent, 'close');
+    const other = second.call([], PATH);
+    other.stream.end(framed(Buffer.alloc(0)));
+    await new Promise((resolve) => second.session.ping(resolve));
+    await once(dial(urlOf(listener)), 'close');
+    until.resolve();
+    t.match(await held.end, { 'grpc-status': '0' });
+    t.match(await other.end, { 'grpc-status': '0' });
   });
-  const first = dial(urlOf(listener));
-  const second = dial(urlOf(listener));
-  await Promise.all([once(first, 'connect'), once(second, 'connect')]);
-  const third = dial(urlOf(listener));
-  await once(third, 'close');
-  t.notOk(first.destroyed || second.destroyed, 'earlier connections stay');
-  first.destroy();
-  second.destroy();
-});
+}
+
+for (const bounds of [{ maxStreams: 2 }, { maxStreamsPerAddress: 2 }]) {
+  t.test(`answers calls beyond ${Object.keys(bounds)} with UNAVAILABLE`, async (t) => {
+    const { listeners } = listenersFor(t);
+    const until = Promise.withResolvers<void>();
+    const limits = bounds;
+    const more = { limits, until: until.promise };
+    const listener = await opened(t, listeners, '127.0.0.1:0', 'a', more);
+    const clients = [bareClient(t, urlOf(listener)), bareClient(t, urlOf(listener))];
+    const held = clients.map(({ call }) => call([], PATH));
+    for (const { stream } of held) stream.end(framed(Buffer.alloc(0)));
+    await Promise.all(clients.map(({ session }) => new Promise((done) => session.ping(done))));
+    const client = grpcClient(t, urlOf(listener));
+    const call = () => client.call(Buffer.alloc(0), { path: PATH });
+    t.match(await call(), { code: 14, details: /Too many calls/, retryAfterMs: 1000 });
+    until.resolve();
+    for (const { end } of held) t.match(await end, { 'grpc-status': '0' });
+    t.equal((await call()).code, 0);
+  });
+}
 
 t.test('closes a connection without HTTP/2 after 10 s', async (t) => {
   const clock = fakeClock();

@@ -456,14 +456,47 @@ t.test('reports an address that is in use with a clear sentence', async (t) => {
   await second.close(NO_DEADLINE);
 });
 
-t.test('closes connections beyond the limit at once', async (t) => {
-  const { url } = await opened(t, [hello], { maxConnections: 2 });
-  const first = await dial(url);
-  const second = await dial(url);
-  const third = await dial(url);
-  await third.ended();
-  first.send(`GET /hello/x HTTP/1.1\r\n${HOST}\r\n`);
-  t.equal((await first.answer()).status, 200);
-  first.close();
-  second.close();
+for (const bounds of [{ maxConnections: 2 }, { maxConnectionsPerAddress: 2 }]) {
+  t.test(`replaces an idle connection beyond ${Object.keys(bounds)}`, async (t) => {
+    const { url } = await opened(t, [hello], bounds);
+    const used = await dial(url);
+    used.send(`GET /hello/x HTTP/1.1\r\n${HOST}\r\n`);
+    t.equal((await used.answer()).status, 200);
+    const silent = await dial(url);
+    const third = await dial(url);
+    await silent.ended();
+    for (const wire of [used, third]) {
+      wire.send(`GET /hello/x HTTP/1.1\r\n${HOST}\r\n`);
+      t.equal((await wire.answer()).status, 200);
+      wire.close();
+    }
+  });
+}
+
+t.test('closes a new connection if all others are busy', async (t) => {
+  let busy = 0;
+  const held = echo('/held', {
+    handler: async ({ request }) => {
+      busy++;
+      await once(request, 'close');
+    },
+  });
+  const { url } = await opened(t, [held], { maxConnections: 2 });
+  const wires = [await dial(url), await dial(url)];
+  for (const wire of wires) wire.send(`GET /held HTTP/1.1\r\n${HOST}\r\n`);
+  while (busy < 2) await new Promise(setImmediate);
+  await (await dial(url)).ended();
+  t.notOk(wires.some(({ socket }) => socket.destroyed));
+  for (const wire of wires) wire.close();
+});
+
+t.test('a trusted proxy has no bound of its own', async (t) => {
+  const trustedProxies = ['127.0.0.0/8'];
+  const { url } = await opened(t, [hello], { maxConnectionsPerAddress: 1, trustedProxies });
+  const wires = [await dial(url), await dial(url)];
+  for (const wire of wires) {
+    wire.send(`GET /hello/x HTTP/1.1\r\n${HOST}\r\n`);
+    t.equal((await wire.answer()).status, 200);
+    wire.close();
+  }
 });

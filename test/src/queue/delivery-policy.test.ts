@@ -20,7 +20,8 @@ function policyWith(options: { readonly random?: () => number } = {}) {
     { failures = 0, batch = nativeBatch(1) }: { failures?: number; batch?: Batch } = {},
   ): Promise<DeliveryOutcome> => {
     const consumer: Consumer = { consume: async () => consume() };
-    return policy.attempt({ batchId: 'b', failures, process: async () => batch, consumer });
+    const process = async (): Promise<Batch> => batch;
+    return policy.attempt({ batchId: 'b', failures, process, isHeld: async () => true, consumer });
   };
   return { clock, logger, policy, attempt };
 }
@@ -139,9 +140,44 @@ t.test('retries a batch that could not be processed', async (t) => {
     batchId: 'b',
     failures: 0,
     process: () => Promise.reject(new Error('no memory')),
+    isHeld: async () => true,
     consumer: { consume: () => Promise.reject(new Error('unreachable')) },
   });
   t.match(outcome, { kind: 'retry', reason: 'no memory' });
+});
+
+t.test('does not deliver a batch whose lease was lost while it was processed', async (t) => {
+  const { policy, logger } = policyWith();
+  const asked: string[] = [];
+  const outcome = await policy.attempt({
+    batchId: 'b',
+    failures: 0,
+    async process() {
+      asked.push('process');
+      return nativeBatch(1);
+    },
+    async isHeld() {
+      asked.push('isHeld');
+      return false;
+    },
+    consumer: { consume: async () => void asked.push('consume') },
+  });
+  t.same(outcome, { kind: 'lost' });
+  t.same(asked, ['process', 'isHeld']);
+  t.match(logger.lines, [{ level: 'info', fields: { batch: 'b' } }]);
+  t.equal(policy.restMs(), 0, 'it is no failure of the consumer');
+});
+
+t.test('retries a batch whose lease could not be confirmed', async (t) => {
+  const { policy } = policyWith();
+  const outcome = await policy.attempt({
+    batchId: 'b',
+    failures: 0,
+    process: async () => nativeBatch(1),
+    isHeld: () => Promise.reject(new RetryableError('storage_failed', 'the store is away')),
+    consumer: { consume: () => Promise.reject(new Error('unreachable')) },
+  });
+  t.match(outcome, { kind: 'retry', reason: 'the store is away' });
 });
 
 t.test('rests when as many attempts failed in a row as run at the same time', async (t) => {

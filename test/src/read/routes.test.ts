@@ -110,6 +110,16 @@ const TRACE: StoredTrace = {
   endTime: null,
   observationCount: 2,
   usage: { input_tokens: 3 },
+  ...{ state: 'running', latencyMs: null, ttftMs: null, errorCount: 0, models: [], sessionId: 's' },
+  ...{
+    userId: null,
+    keyId: 'key_1',
+    source: 'otlp',
+    environment: null,
+    release: null,
+    tags: ['a'],
+  },
+  ...{ customFields: {}, clockSkew: false, cost: { input: null, output: 2, total: 5_000_000 } },
 };
 
 function observation(more: Partial<StoredObservation> = {}): StoredObservation {
@@ -160,10 +170,14 @@ t.test('lists traces by a filter', async (t) => {
         id: 'trace-1',
         name: 'chat',
         status: 'success',
+        state: 'running',
         start_time: '2026-01-15T00:00:00.000000001Z',
         end_time: null,
-        observation_count: 2,
-        usage: { input_tokens: 3 },
+        ...{ latency_ms: null, ttft_ms: null, observation_count: 2, error_count: 0, models: [] },
+        ...{ session_id: 's', user_id: null, key_id: 'key_1', source: 'otlp', environment: null },
+        ...{ release: null, tags: ['a'], custom_fields: {}, usage: { input_tokens: 3 } },
+        cost: { input: null, output: 2e-9, total: 0.005, currency: 'USD' },
+        clock_skew: false,
       },
     ],
     next_cursor: null,

@@ -6,9 +6,10 @@ import t from 'tap';
 import { NewerDataError } from '../../../src/model/errors.ts';
 import { openDatabase } from '../../../src/sqlite/database.ts';
 import type { FileMigration } from '../../../src/sqlite/migrate.ts';
-import { fileVersion, migrateFile, refuseNewer } from '../../../src/sqlite/migrate.ts';
+import { fileVersion, mendVersion, migrateFile, refuseNewer } from '../../../src/sqlite/migrate.ts';
 import { rows } from '../../../src/sqlite/rows.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { newerVersion } from '../../helper/newer-file.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 
 const logger = recordingLogger();
@@ -77,9 +78,9 @@ t.test('a migration that fails leaves the file at the version before it', async 
 t.test('refuses the first unknown version, and no known one', async (t) => {
   const db = new DatabaseSync(':memory:');
   refuseNewer(db, 'store.db', MIGRATIONS);
-  db.exec('PRAGMA user_version = 2');
+  migrateFile(db, MIGRATIONS);
   refuseNewer(db, 'store.db', MIGRATIONS);
-  db.exec('PRAGMA user_version = 3');
+  db.exec(newerVersion(3));
   t.throws(() => refuseNewer(db, 'store.db', MIGRATIONS), {
     name: 'NewerDataError',
     code: 'newer_data',
@@ -87,6 +88,49 @@ t.test('refuses the first unknown version, and no known one', async (t) => {
       /^store\.db was written by a newer version .* version 3, .* up to 2\. Start that version/,
   });
 });
+
+t.test('a damaged version number is neither a newer version nor the true one', async (t) => {
+  for (const damaged of [99, -1, 1, 0]) {
+    const db = new DatabaseSync(':memory:');
+    migrateFile(db, MIGRATIONS);
+    db.exec(`INSERT INTO a VALUES (7, 'y'); PRAGMA user_version = ${damaged}`);
+    refuseNewer(db, 'store.db', MIGRATIONS);
+    t.equal(fileVersion(db), 2, `${damaged}: the table of migrations has the true version`);
+    t.same(mendVersion(db), { from: damaged, to: 2 });
+    t.equal(mendVersion(db), undefined, 'the number is corrected');
+    t.equal(migrateFile(db, MIGRATIONS), undefined, 'no migration runs twice');
+    t.match(rows(db, 'SELECT x, y FROM a').all(), [{ x: 7, y: 'y' }]);
+  }
+});
+
+t.test('a newer file with a damaged version number is refused as newer', async (t) => {
+  const db = new DatabaseSync(':memory:');
+  migrateFile(db, MIGRATIONS);
+  db.exec(`${newerVersion(3)}; PRAGMA user_version = 1`);
+  t.throws(() => refuseNewer(db, 'store.db', MIGRATIONS), { name: 'NewerDataError' });
+});
+
+t.test(
+  'a damaged version number of a file without a table of migrations is corrected',
+  async (t) => {
+    const directory = t.testdir({});
+    change(
+      directory,
+      `CREATE TABLE numbers (value INTEGER PRIMARY KEY); INSERT INTO numbers VALUES (5);
+     PRAGMA user_version = 77`,
+    );
+    logger.lines.length = 0;
+    const database = await open(t, directory);
+    t.same(await database.read('all', []), [5]);
+    t.equal(await database.write('pragma', ['user_version']), 1);
+    t.ok(database.isDamaged());
+    t.match(database.health(), { ready: true, details: { damage: /version number/ } });
+    t.match(
+      logger.lines.find(({ level }) => level === 'error'),
+      { message: 'Version number of the database damaged; corrected', fields: { from: 77, to: 0 } },
+    );
+  },
+);
 
 t.test('an open database reports that it migrated a file of an earlier version', async (t) => {
   const directory = t.testdir({});
@@ -108,7 +152,7 @@ t.test(
   async (t) => {
     const directory = t.testdir({});
     await (await open(t, directory)).close();
-    change(directory, 'PRAGMA user_version = 2');
+    change(directory, newerVersion(2));
     const before = readFileSync(join(directory, 'test.db'));
     for (const attempt of ['first', 'second']) {
       const error = await open(t, directory).catch((error: unknown) => error);
@@ -116,7 +160,7 @@ t.test(
       t.match(error, { message: /test\.db was written by a newer version/ });
     }
     t.ok(readFileSync(join(directory, 'test.db')).equals(before), 'not a byte changed');
-    change(directory, 'PRAGMA user_version = 1');
+    change(directory, 'DELETE FROM schema_migrations WHERE version = 2; PRAGMA user_version = 1');
     const database = await open(t, directory);
     t.same(await database.read('all', []), []);
   },

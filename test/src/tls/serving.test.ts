@@ -254,3 +254,56 @@ t.test('names the file that cannot be used', async (t) => {
     'is older than min_version',
   ]);
 });
+
+t.test('handles reads one at a time, and cuts a client that does not read', async (t) => {
+  const listeners = testListeners();
+  const settings = { ...USUAL_LIMITS, writeTimeout: 300, tls: serverTls().parse(SERVER) };
+  const listener = await listeners.bind('127.0.0.1:0', settings);
+  let running = 0;
+  let most = 0;
+  listener.route({
+    ...hello,
+    oneAtATime: true,
+    async handler(exchange) {
+      most = Math.max(most, ++running);
+      await new Promise(setImmediate);
+      running--;
+      hello.handler(exchange);
+    },
+  });
+  const cut = Promise.withResolvers<boolean>();
+  listener.route({
+    ...hello,
+    path: '/large',
+    handler(exchange) {
+      const { response } = exchange;
+      response.once('close', () => cut.resolve(!response.writableFinished));
+      answer(exchange, { status: 200, contentType: 'text/plain', body: 'x'.repeat(32_000_000) });
+    },
+  });
+  await listener.open();
+  t.teardown(async () => {
+    await listener.close(AbortSignal.abort());
+    await listeners.close();
+  });
+  const dialled = async (): Promise<TLSSocket> => {
+    const { port } = new URL(urlOf(listener));
+    const socket = connectTls({ host: '127.0.0.1', port: Number(port), ca: CA });
+    socket.on('error', () => undefined);
+    await once(socket, 'secureConnect');
+    return socket;
+  };
+  const reader = await dialled();
+  let text = '';
+  reader.on('data', (chunk) => (text += chunk));
+  const get = (path: string, more = '') => `GET ${path} HTTP/1.1\r\nHost: t\r\n${more}\r\n`;
+  reader.write(get('/hello').repeat(60) + get('/hello', 'Connection: close\r\n'));
+  await once(reader, 'close');
+  t.equal(text.split('HTTP/1.1 200').length - 1, 61);
+  t.equal(most, 1);
+  const deaf = await dialled();
+  deaf.pause();
+  deaf.write(get('/large'));
+  t.equal(await cut.promise, true);
+  deaf.destroy();
+});

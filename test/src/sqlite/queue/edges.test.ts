@@ -123,7 +123,9 @@ t.test('a queue on a full disk is drained, and accepts again', async (t) => {
   const directory = mkdtempSync(join(tmpdir(), 'tracectl-full-'));
   t.teardown(() => rmSync(directory, { recursive: true, force: true }));
   try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m', 'tmpfs', directory], { stdio: 'pipe' });
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=24m,mode=0700', 'tmpfs', directory], {
+      stdio: 'pipe',
+    });
   } catch {
     t.comment('the test may not mount a file system of a fixed size');
     return;

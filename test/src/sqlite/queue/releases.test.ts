@@ -6,6 +6,7 @@ import { openDirectoryStorage } from '../../../../src/sqlite/queue/directory-sto
 import { QUEUE_MIGRATIONS } from '../../../../src/sqlite/queue/migrations/index.ts';
 import { nativeBatch } from '../../../helper/batches.ts';
 import { fakeClock } from '../../../helper/clock.ts';
+import { newerVersion } from '../../../helper/newer-file.ts';
 import { recordingLogger } from '../../../helper/settings.ts';
 import { queueSnapshots } from '../../../helper/store-snapshot.ts';
 import { schemaOf, storedReleases, unpack } from '../../../helper/stored-releases.ts';
@@ -94,7 +95,7 @@ for (const release of storedReleases()) {
   });
 
   t.test(`refuses queues of the version after the newest, from ${release.name}`, async (t) => {
-    const newer = `PRAGMA user_version = ${QUEUE_MIGRATIONS.length + 1}`;
+    const newer = newerVersion(QUEUE_MIGRATIONS.length + 1);
     const directory = unpack(t, release, 'queue.db', newer);
     const refused = {
       name: 'NewerDataError',

@@ -1,0 +1,77 @@
+import { Background } from '../../../src/component/background.ts';
+import type { Clock, Logger } from '../../../src/component/component.ts';
+import type { Database } from '../../../src/sqlite/database.ts';
+import type { StoreOperations } from '../operations.ts';
+
+/** The pause between two traces, for calls that a client waits for. */
+const BETWEEN_MS = 5;
+/** The shortest time between two rounds. */
+const ROUND_MS = 500;
+/** The next round begins after so many times as long as the last one took, so that a trace that grows takes little of a thread. */
+const REST_FACTOR = 20;
+
+export type Summarizing = {
+  /** Called when a write left a trace without its summary. */
+  wake(): void;
+  finish(): Promise<void>;
+  close(): Promise<void>;
+  crash(): void;
+};
+
+/**
+ * Makes the summaries that writes leave out: of large traces, and of those that an earlier version stored. A reading thread
+ * reads the observations; a trace that changed since stays for the next round.
+ */
+export function summarizing(
+  database: Database<StoreOperations>,
+  clock: Clock,
+  logger: Logger,
+): Summarizing {
+  let after = 0;
+  let begun = clock.now();
+  let restMs = ROUND_MS;
+  let cancelRound: (() => void) | undefined;
+
+  /** Summarizes one trace. A round looks at each trace once. */
+  async function step(): Promise<boolean> {
+    if (after === 0) begun = clock.now();
+    const n = await database.search('traces.nextStale', [after]);
+    after = n ?? 0;
+    if (n === null) {
+      restMs = Math.max(ROUND_MS, REST_FACTOR * (clock.now() - begun));
+      return false;
+    }
+    const summary = await database.search('traces.summarize', [n]);
+    if (summary !== null) await database.write('traces.saveSummary', [summary]);
+    return true;
+  }
+
+  const background = new Background({
+    clock,
+    logger,
+    betweenMs: BETWEEN_MS,
+    failure: 'Trace could not be summarized; retrying',
+    step,
+  });
+  background.wake();
+
+  function stop(): void {
+    cancelRound?.();
+    background.stop();
+  }
+
+  return {
+    wake() {
+      cancelRound ??= clock.after(restMs, () => {
+        cancelRound = undefined;
+        background.wake();
+      });
+    },
+    finish: () => background.finish(),
+    async close() {
+      stop();
+      await background.close();
+    },
+    crash: stop,
+  };
+}

@@ -1,0 +1,124 @@
+import type { Socket } from 'node:net';
+import { clientNetwork } from './network.ts';
+
+export type ConnectionBounds = {
+  /** Connections of all clients. */
+  readonly max: number;
+  /** Connections of one network: an IPv4 address or an IPv6 /64. */
+  readonly maxPerAddress: number;
+  /** Whether many clients connect from this address, such as that of a proxy: it has no bound of its own. */
+  readonly isShared?: (address: string) => boolean;
+};
+
+type Connection = {
+  readonly socket: Socket;
+  readonly network: string;
+  /** Requests without a complete answer. */
+  pending: number;
+  /** It has sent a whole head. */
+  isUsed: boolean;
+};
+
+/** The address and port of a peer: equal for a TLS socket and its raw socket. */
+type Peer = Pick<Socket, 'remoteAddress' | 'remotePort'>;
+
+/**
+ * The connections of a listener. At a bound a new connection replaces an idle one: of its own network, or at the bound
+ * of all clients of the network with the most connections; first one that never sent a request, then the one that was
+ * idle for the longest time. If all are busy, the new connection is closed.
+ */
+export class ConnectionPlaces {
+  #bounds: ConnectionBounds;
+  readonly #connections = new Map<string, Connection>();
+  /** The connections of each network, in the order of their last use. */
+  readonly #networks = new Map<string, Set<Connection>>();
+
+  constructor(bounds: ConnectionBounds) {
+    this.#bounds = bounds;
+  }
+
+  /** For new connections. */
+  limit(bounds: ConnectionBounds): void {
+    this.#bounds = bounds;
+  }
+
+  /**
+   * Gives the connection of this client a place, or destroys it and returns false. To be called before its TLS
+   * handshake.
+   */
+  enter(socket: Socket, address: string): boolean {
+    const network = clientNetwork(address);
+    if (!this.#hasPlace(network, this.#bounds.isShared?.(address) === true)) {
+      socket.destroy();
+      return false;
+    }
+    const key = keyOf(socket);
+    const connection: Connection = { socket, network, pending: 0, isUsed: false };
+    this.#connections.set(key, connection);
+    this.#setOf(network).add(connection);
+    socket.once('close', () => this.#remove(key, connection));
+    return true;
+  }
+
+  /** A request begins on the connection; the returned function ends it. */
+  occupy(peer: Peer): () => void {
+    const connection = this.#connections.get(keyOf(peer));
+    if (connection === undefined) return () => {};
+    connection.pending++;
+    connection.isUsed = true;
+    return () => {
+      connection.pending--;
+      const ofNetwork = this.#networks.get(connection.network);
+      if (ofNetwork?.delete(connection)) ofNetwork.add(connection);
+    };
+  }
+
+  #hasPlace(network: string, isShared: boolean): boolean {
+    const { max, maxPerAddress } = this.#bounds;
+    const own = this.#networks.get(network);
+    if (!isShared && own !== undefined && own.size >= maxPerAddress && !this.#evictFrom(own)) {
+      return false;
+    }
+    return this.#connections.size < max || this.#evictFrom(this.#largestNetwork());
+  }
+
+  #evictFrom(connections: Iterable<Connection>): boolean {
+    let oldest: Connection | undefined;
+    for (const connection of connections) {
+      if (connection.pending > 0) continue;
+      oldest ??= connection;
+      if (connection.isUsed) continue;
+      oldest = connection;
+      break;
+    }
+    if (oldest === undefined) return false;
+    this.#remove(keyOf(oldest.socket), oldest);
+    oldest.socket.destroy();
+    return true;
+  }
+
+  #largestNetwork(): Iterable<Connection> {
+    let largest = new Set<Connection>();
+    for (const each of this.#networks.values()) if (each.size > largest.size) largest = each;
+    return largest;
+  }
+
+  #setOf(network: string): Set<Connection> {
+    const known = this.#networks.get(network);
+    if (known !== undefined) return known;
+    const created = new Set<Connection>();
+    this.#networks.set(network, created);
+    return created;
+  }
+
+  #remove(key: string, connection: Connection): void {
+    if (this.#connections.get(key) === connection) this.#connections.delete(key);
+    const ofNetwork = this.#networks.get(connection.network);
+    ofNetwork?.delete(connection);
+    if (ofNetwork?.size === 0) this.#networks.delete(connection.network);
+  }
+}
+
+function keyOf({ remoteAddress, remotePort }: Peer): string {
+  return `${remoteAddress} ${remotePort}`;
+}

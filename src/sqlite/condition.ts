@@ -1,0 +1,122 @@
+import type { Metrics } from '../component/component.ts';
+import { RetryableError } from '../model/errors.ts';
+import type { DatabaseOptions } from './database.ts';
+import type { DiskHealth, OwnedDirectory } from './directory.ts';
+import { identitiesOf } from './file-identity.ts';
+import type { FileWatch } from './file-watch.ts';
+import { watchFiles } from './file-watch.ts';
+import type { Opening } from './operation.ts';
+import type { ThreadEvents } from './thread-client.ts';
+
+/** The health of a database: the disk's, and that of its files. */
+export type DatabaseHealth = {
+  readonly ready: boolean;
+  readonly healthy: boolean;
+  readonly message?: string;
+  readonly details: DiskHealth['details'] & {
+    /** The damage that was found; null if none was. */
+    readonly damage: string | null;
+  };
+};
+
+/** Knows whether the files of an open database are in their places, and sound. */
+export class FileCondition implements ThreadEvents {
+  readonly #options: DatabaseOptions;
+  readonly #directory: OwnedDirectory;
+  #files: FileWatch | undefined;
+  #damage: string | undefined;
+  /** The damage is in the file that is in use. */
+  #isUnsound = false;
+
+  constructor(options: DatabaseOptions, directory: OwnedDirectory) {
+    this.#options = options;
+    this.#directory = directory;
+  }
+
+  get isDamaged(): boolean {
+    return this.#damage !== undefined;
+  }
+
+  /** Starts to watch the files. */
+  watch(): void {
+    const { clock, logger, onRemoved = () => undefined } = this.#options;
+    const identities = identitiesOf(this.#directory.watched);
+    this.#files = watchFiles({ identities, clock, logger, onRemoved });
+  }
+
+  /** Logs what the opening found and changed. */
+  opened({ corrupt, migrated, mended, log }: Opening): void {
+    const { logger } = this.#options;
+    const file = this.#directory.databaseFile;
+    if (migrated !== undefined) logger.info({ file, ...migrated }, 'Tables migrated');
+    if (mended !== undefined) {
+      this.#damage = 'The version number in the header was damaged, and was corrected.';
+      logger.error({ file, ...mended }, 'Version number of the database damaged; corrected');
+    }
+    if (log !== undefined) {
+      this.#damage = `The log was damaged: ${log.commits} commits behind the damage are lost.`;
+      logger.error({ file, ...log }, 'Log of the database damaged; commits behind the damage lost');
+    }
+    if (corrupt !== undefined) {
+      this.#damage = 'The file was damaged; readable rows were copied into a new one at the start.';
+      logger.error(
+        { file, kept: corrupt },
+        'Database damaged; set aside, readable rows copied into a new file',
+      );
+    }
+  }
+
+  reserveUsed(): void {
+    this.#directory.reserveWasUsed();
+  }
+
+  damaged(message: string): void {
+    if (this.#isUnsound) return;
+    this.#isUnsound = true;
+    this.#damage = `The file is damaged (${message}): stop the daemon and run "tracectl salvage".`;
+    this.#options.logger.error(
+      { file: this.#directory.databaseFile, err: message },
+      'Database damaged; some data cannot be read or written',
+    );
+  }
+
+  moved(path: string): void {
+    this.#files?.found(path);
+  }
+
+  /** The reason why nothing may be appended; undefined while the files are in their places. */
+  shortage(): Error | undefined {
+    if (this.#files?.removed === undefined) return undefined;
+    const message = 'the data directory was removed or replaced';
+    return new RetryableError('storage_failed', message, { retryAfterMs: 5000 });
+  }
+
+  health(): DatabaseHealth {
+    const { ready, message, details } = this.#directory.health();
+    const removed = this.#files?.removed;
+    const shown = removed ?? message ?? this.#damage;
+    return {
+      ready: ready && removed === undefined,
+      healthy: removed === undefined && !this.#isUnsound,
+      ...(shown === undefined ? {} : { message: shown }),
+      details: { ...details, damage: this.#damage ?? null },
+    };
+  }
+
+  async close(): Promise<void> {
+    await this.#files?.close();
+  }
+}
+
+/** Shows whether damage was found; the returned function removes the gauge. */
+export function registerDamage(
+  metrics: Metrics,
+  extension: string,
+  isDamaged: () => boolean,
+): () => void {
+  return metrics.gauge(
+    'tracectl_storage_damaged',
+    '1 if damage to the files of the extension was found since the start, else 0.',
+    () => [{ value: isDamaged() ? 1 : 0, labels: { extension } }],
+  );
+}

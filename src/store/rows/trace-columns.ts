@@ -1,0 +1,68 @@
+import type { TraceFacts, TraceSummary } from './trace-summary.ts';
+import type { WrittenTrace } from './written-trace.ts';
+
+/** A trace whose summary is known. */
+export type SummarizedTrace = WrittenTrace & { readonly summary: TraceSummary };
+
+/** The cells of `SUMMARY_COLUMNS`; none without a summary. */
+export function summaryCells(trace: WrittenTrace): (string | number | null)[] {
+  return isSummarized(trace) ? SUMMARY_COLUMNS.map(({ of }) => of(trace)) : [];
+}
+
+export function isSummarized(trace: WrittenTrace): trace is SummarizedTrace {
+  return trace.summary !== undefined;
+}
+
+export type TraceColumn<Trace> = {
+  readonly name: string;
+  readonly type: 'integer' | 'bigint' | 'real' | 'text';
+  readonly of: (trace: Trace) => string | number | null;
+};
+
+/**
+ * The columns of `traces` that every write of a trace sets. Beside them, `stale_changes` counts the writes since the summary was
+ * made; the background makes the missing ones.
+ */
+export const STATE_COLUMNS = [
+  { name: 'observations', type: 'integer', of: ({ count }) => count },
+  { name: 'created_at', type: 'bigint', of: ({ createdAt }) => createdAt },
+  { name: 'updated_at', type: 'bigint', of: ({ updatedAt }) => updatedAt },
+  { name: 'key_id', type: 'text', of: ({ keyId }) => keyId },
+] as const satisfies readonly TraceColumn<WrittenTrace>[];
+
+/** The columns that a summary sets. Both stores name them so. */
+export const SUMMARY_COLUMNS = [
+  { name: 'at_ms', type: 'bigint', of: ({ summary, createdAt }) => summary.startMs ?? createdAt },
+  { name: 'at_ns', type: 'integer', of: ({ summary }) => summary.startNs ?? 0 },
+  { name: 'start_ms', type: 'bigint', of: ({ summary }) => summary.startMs },
+  { name: 'start_ns', type: 'integer', of: ({ summary }) => summary.startNs },
+  { name: 'end_ms', type: 'bigint', of: ({ summary }) => summary.endMs },
+  { name: 'end_ns', type: 'integer', of: ({ summary }) => summary.endNs },
+  { name: 'root', type: 'bigint', of: ({ summary }) => summary.root },
+  { name: 'name', type: 'text', of: ({ summary }) => summary.name },
+  { name: 'status', type: 'integer', of: ({ summary }) => summary.status },
+  { name: 'source', type: 'integer', of: ({ summary }) => summary.source },
+  { name: 'is_ended', type: 'integer', of: ({ summary }) => Number(summary.isEnded) },
+  { name: 'newest_ms', type: 'bigint', of: ({ summary }) => summary.newestMs },
+  { name: 'latency', type: 'real', of: ({ summary }) => summary.latency },
+  { name: 'ttft', type: 'real', of: ({ summary }) => summary.ttft },
+  { name: 'errors', type: 'integer', of: ({ summary }) => summary.errors },
+  { name: 'session_id', type: 'text', of: ({ summary }) => summary.session },
+  { name: 'user_id', type: 'text', of: ({ summary }) => summary.user },
+  { name: 'environment', type: 'text', of: ({ summary }) => summary.environment },
+  { name: 'release', type: 'text', of: ({ summary }) => summary.release },
+  { name: 'input_tokens', type: 'bigint', of: ({ summary }) => tokens(summary, 'input_tokens') },
+  { name: 'output_tokens', type: 'bigint', of: ({ summary }) => tokens(summary, 'output_tokens') },
+  { name: 'tokens', type: 'bigint', of: ({ summary }) => tokens(summary, 'total_tokens') },
+  { name: 'cost', type: 'bigint', of: ({ summary }) => summary.facts.cost?.total ?? null },
+  { name: 'is_skewed', type: 'integer', of: ({ summary }) => Number(summary.isSkewed) },
+  { name: 'facts', type: 'text', of: ({ summary }) => factsToColumn(summary.facts) },
+] as const satisfies readonly TraceColumn<SummarizedTrace>[];
+
+function tokens({ facts }: TraceSummary, kind: string): number | null {
+  return facts.usage?.[kind] ?? null;
+}
+
+function factsToColumn(facts: TraceFacts): string | null {
+  return Object.keys(facts).length === 0 ? null : JSON.stringify(facts);
+}

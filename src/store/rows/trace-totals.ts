@@ -1,0 +1,306 @@
+/**
+ * Tokens and cost of a trace, each call counted once. A parent may repeat the usage of its children (a client's span over a
+ * gateway's, a chain that carries the sum of its calls), or be the only one that has it. So for each kind of token:
+ *
+ *   total(node) = max(own, sum of total(children))
+ *
+ * and the trace has the sum over its roots. Cost belongs to the side with more tokens; a tie goes to the children. Sibling
+ * spans of two instrumentation scopes for one call count once. The result does not depend on the order of arrival.
+ */
+
+/** The part of an observation that its trace's totals depend on. */
+export type UsageNode = {
+  readonly id: string;
+  readonly parentId: string | null;
+  /** Milliseconds since the epoch, with a fraction; null if unknown. */
+  readonly start: number | null;
+  readonly end: number | null;
+  readonly model: string | null;
+  readonly scope: string | null;
+  /** Counts of tokens by kind. */
+  readonly usage: Readonly<Record<string, number>> | null;
+  readonly cost: NodeCost | null;
+};
+
+/** In 10⁻⁹ USD; null for an unknown part. */
+export type NodeCost = {
+  readonly input: number | null;
+  readonly output: number | null;
+  readonly total: number;
+};
+
+export type TraceTotals = {
+  /** Null if no observation has usage. */
+  readonly usage: Readonly<Record<string, number>> | null;
+  readonly cost: NodeCost | null;
+  /** Ids of the observations whose own usage or cost is in the totals. */
+  readonly counted: ReadonlySet<string>;
+  /** Ids of the observations at which a cycle of parents was broken: they count as roots. */
+  readonly cycles: ReadonlySet<string>;
+};
+
+/** O(n log n). Ids are distinct. */
+export function traceTotals(nodes: readonly UsageNode[]): TraceTotals {
+  const tree = new Tree(nodes);
+  const order = tree.parentsFirst();
+  const sums = new Map<UsageNode, Sum>();
+  for (const node of order.toReversed()) {
+    sums.set(node, sumOf(node, joined(tree.childrenOf(node), tree.repeated, sums)));
+  }
+  const all = joined(tree.roots, tree.repeated, sums);
+  return {
+    usage: usageOf(all),
+    cost: all.cost,
+    counted: countedIn(tree, order, sums),
+    cycles: new Set(tree.cycles.map(({ id }) => id)),
+  };
+}
+
+/** The sum over a node and its descendants. */
+type Sum = {
+  /** By kind, without `total_tokens`. */
+  readonly kinds: Readonly<Record<string, number>>;
+  /** Tokens in all, also of nodes that have only a total. */
+  readonly tokens: number;
+  readonly cost: NodeCost | null;
+  /** Whether any node has usage or cost. */
+  readonly isKnown: boolean;
+  /** Whether the node's own usage and cost are taken instead of its children's. */
+  readonly isOwn: boolean;
+};
+
+const NOTHING: Sum = { kinds: {}, tokens: 0, cost: null, isKnown: false, isOwn: false };
+
+function sumOf(node: UsageNode, below: Sum): Sum {
+  const own = ownSum(node);
+  if (!own.isKnown) return below;
+  if (!below.isKnown) return own;
+  const kinds = { ...below.kinds };
+  for (const [kind, count] of Object.entries(own.kinds)) {
+    kinds[kind] = Math.max(count, kinds[kind] ?? 0);
+  }
+  const isOwn = own.tokens > below.tokens;
+  return {
+    kinds,
+    tokens: Math.max(own.tokens, below.tokens, splitTokens(kinds)),
+    cost: isOwn ? (own.cost ?? below.cost) : (below.cost ?? own.cost),
+    isKnown: true,
+    isOwn,
+  };
+}
+
+function ownSum({ usage, cost }: UsageNode): Sum {
+  const kinds: Record<string, number> = {};
+  let total = 0;
+  for (const [kind, count] of Object.entries(usage ?? {})) {
+    if (count < 0) continue;
+    if (kind === 'total_tokens') total = count;
+    else kinds[kind] = count;
+  }
+  const isSplit = kinds.input_tokens !== undefined || kinds.output_tokens !== undefined;
+  const tokens = isSplit ? splitTokens(kinds) : total;
+  return { kinds, tokens, cost, isKnown: usage !== null || cost !== null, isOwn: true };
+}
+
+function splitTokens(kinds: Readonly<Record<string, number>>): number {
+  return (kinds.input_tokens ?? 0) + (kinds.output_tokens ?? 0);
+}
+
+/** The sum over siblings, of which those that repeat another one's call are left out. */
+function joined(
+  siblings: readonly UsageNode[],
+  repeated: ReadonlySet<UsageNode>,
+  sums: ReadonlyMap<UsageNode, Sum>,
+): Sum {
+  let sum = NOTHING;
+  for (const node of siblings) {
+    const one = sums.get(node);
+    if (one === undefined || !one.isKnown || repeated.has(node)) continue;
+    sum = sum.isKnown ? added(sum, one) : { ...one, isOwn: false };
+  }
+  return sum;
+}
+
+function added(a: Sum, b: Sum): Sum {
+  const kinds = { ...a.kinds };
+  for (const [kind, count] of Object.entries(b.kinds)) kinds[kind] = (kinds[kind] ?? 0) + count;
+  return {
+    kinds,
+    tokens: a.tokens + b.tokens,
+    cost: addedCost(a.cost, b.cost),
+    isKnown: true,
+    isOwn: false,
+  };
+}
+
+function addedCost(a: NodeCost | null, b: NodeCost | null): NodeCost | null {
+  if (a === null || b === null) return a ?? b;
+  const part = (one: number | null, other: number | null) =>
+    one === null || other === null ? (one ?? other) : one + other;
+  return {
+    input: part(a.input, b.input),
+    output: part(a.output, b.output),
+    total: a.total + b.total,
+  };
+}
+
+function usageOf({ kinds, tokens, isKnown }: Sum): Readonly<Record<string, number>> | null {
+  if (!isKnown) return null;
+  const names = Object.keys(kinds).sort();
+  if (names.length === 0 && tokens === 0) return null;
+  const usage: Record<string, number> = {};
+  for (const name of names) usage[name] = kinds[name] ?? 0;
+  usage.total_tokens = tokens;
+  return usage;
+}
+
+/** Nodes whose own usage is taken, and no ancestor's instead. */
+function countedIn(
+  tree: Tree,
+  order: readonly UsageNode[],
+  sums: ReadonlyMap<UsageNode, Sum>,
+): ReadonlySet<string> {
+  const counted = new Set<string>();
+  const covered = new Set(tree.repeated);
+  for (const node of order) {
+    const isOwn = sums.get(node)?.isOwn === true;
+    if (isOwn && !covered.has(node)) counted.add(node.id);
+    if (!isOwn && !covered.has(node)) continue;
+    for (const child of tree.childrenOf(node)) covered.add(child);
+  }
+  return counted;
+}
+
+/**
+ * The nodes whose call another instrumentation scope describes too: siblings of the same model, with the same tokens, at
+ * overlapping times. Each call keeps its first span.
+ */
+function repeatedCalls(nodes: readonly UsageNode[]): ReadonlySet<UsageNode> {
+  const repeated = new Set<UsageNode>();
+  const groups = Map.groupBy(
+    nodes.filter(({ usage, scope }) => usage !== null && scope !== null),
+    ({ parentId, model, usage }) =>
+      JSON.stringify([parentId, model, Object.entries(usage ?? {}).sort()]),
+  );
+  for (const group of groups.values()) {
+    if (group.length > 1) addRepeated(group.toSorted(byStart), repeated);
+  }
+  return repeated;
+}
+
+/** A call that is kept, and the scopes whose span of it is left out. */
+type KeptCall = { readonly node: UsageNode; readonly scopes: Set<string | null> };
+
+function addRepeated(group: readonly UsageNode[], repeated: Set<UsageNode>): void {
+  let kept: KeptCall[] = [];
+  for (const node of group) {
+    kept = kept.filter((call) => overlaps(call.node, node));
+    const call = kept.find(({ scopes }) => !scopes.has(node.scope));
+    if (call === undefined) kept.push({ node, scopes: new Set([node.scope]) });
+    else {
+      call.scopes.add(node.scope);
+      repeated.add(node);
+    }
+  }
+}
+
+/** `b` starts at or after the start of `a`. */
+function overlaps(a: UsageNode, b: UsageNode): boolean {
+  if (a.start === null || b.start === null) return false;
+  return b.start <= (a.end ?? a.start);
+}
+
+/** By start, unknown ones last, then by id: the order does not depend on the arrival. */
+function byStart(a: UsageNode, b: UsageNode): number {
+  const [first, second] = [
+    a.start ?? Number.POSITIVE_INFINITY,
+    b.start ?? Number.POSITIVE_INFINITY,
+  ];
+  if (first !== second) return first < second ? -1 : 1;
+  return a.id < b.id ? -1 : a.id > b.id ? 1 : 0;
+}
+
+/** The nodes by parent. A node whose parent is not among them is a root; a cycle is broken at its earliest node. */
+class Tree {
+  readonly #children = new Map<string, UsageNode[]>();
+  readonly roots: readonly UsageNode[];
+  readonly cycles: readonly UsageNode[];
+  /** Nodes whose call another node describes. */
+  readonly repeated: ReadonlySet<UsageNode>;
+
+  constructor(nodes: readonly UsageNode[]) {
+    const byId = new Map(nodes.map((node) => [node.id, node]));
+    const roots: UsageNode[] = [];
+    for (const node of nodes) {
+      const { parentId } = node;
+      if (parentId === null || !byId.has(parentId)) roots.push(node);
+      else this.#addChild(parentId, node);
+    }
+    this.roots = roots;
+    this.cycles = this.#breakCycles(nodes, byId);
+    roots.push(...this.cycles);
+    this.repeated = repeatedCalls(nodes);
+  }
+
+  #addChild(parentId: string, node: UsageNode): void {
+    const siblings = this.#children.get(parentId);
+    if (siblings === undefined) this.#children.set(parentId, [node]);
+    else siblings.push(node);
+  }
+
+  childrenOf({ id }: UsageNode): readonly UsageNode[] {
+    return this.#children.get(id) ?? [];
+  }
+
+  /** Nodes that no root leads to are in a cycle, or below one. */
+  #breakCycles(
+    nodes: readonly UsageNode[],
+    byId: ReadonlyMap<string, UsageNode>,
+  ): readonly UsageNode[] {
+    const reached = new Set(this.parentsFirst());
+    if (reached.size === nodes.length) return [];
+    const earliest: UsageNode[] = [];
+    for (const node of nodes) {
+      if (reached.has(node)) continue;
+      const first = cycleAbove(node, byId).toSorted(byStart)[0] ?? node;
+      this.#detach(first);
+      earliest.push(first);
+      for (const below of this.#below([first])) reached.add(below);
+    }
+    return earliest.toSorted(byStart);
+  }
+
+  #detach(node: UsageNode): void {
+    const siblings = this.#children.get(node.parentId ?? '') ?? [];
+    this.#children.set(
+      node.parentId ?? '',
+      siblings.filter((sibling) => sibling !== node),
+    );
+  }
+
+  /** Every node behind its parent. */
+  parentsFirst(): readonly UsageNode[] {
+    return this.#below(this.roots);
+  }
+
+  #below(tops: readonly UsageNode[]): readonly UsageNode[] {
+    const order = [...tops];
+    for (let at = 0; at < order.length; at++) {
+      const node = order[at];
+      if (node !== undefined) for (const child of this.childrenOf(node)) order.push(child);
+    }
+    return order;
+  }
+}
+
+/** The nodes of the cycle that the parents of a node lead to. */
+function cycleAbove(node: UsageNode, byId: ReadonlyMap<string, UsageNode>): readonly UsageNode[] {
+  const path = new Map<UsageNode, number>();
+  let at: UsageNode | undefined = node;
+  while (at !== undefined && !path.has(at)) {
+    path.set(at, path.size);
+    at = byId.get(at.parentId ?? '');
+  }
+  const entry = at === undefined ? 0 : (path.get(at) ?? 0);
+  return [...path.keys()].slice(entry);
+}

@@ -1,0 +1,167 @@
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import type { Test } from 'tap';
+import t from 'tap';
+import { openDatabase } from '../../../src/sqlite/database.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+import { until } from '../../helper/until.ts';
+
+async function open(t: Test, directory: string, reserveBytes = 0) {
+  const clock = fakeClock();
+  const logger = recordingLogger();
+  let removed = 0;
+  const database = await openDatabase<typeof import('./statements.ts')>({
+    ...{ directory, name: 'test', createDirectory: true, minFreeBytes: 0, reserveBytes },
+    operations: new URL('./statements.ts', import.meta.url),
+    clock,
+    logger,
+    onRemoved: () => removed++,
+  });
+  t.teardown(() => database.close());
+  return { database, clock, logger, removed: () => removed };
+}
+
+function modeOf(path: string): number {
+  return statSync(path).mode & 0o7777;
+}
+
+t.test('removes the write permission of other users, and says so', async (t) => {
+  for (const [mode, expected] of [
+    [0o775, 0o755],
+    [0o757, 0o755],
+    [0o777, 0o755],
+    [0o2770, 0o2750],
+  ] as const) {
+    const directory = join(t.testdir({}), 'data');
+    mkdirSync(directory);
+    chmodSync(directory, mode);
+    const { database, logger } = await open(t, directory);
+    t.equal(modeOf(directory), expected, mode.toString(8));
+    const warning = 'Data directory was writable for other users; permission removed';
+    t.match(logger.lines, [{ level: 'warn', message: warning }]);
+    await database.close();
+  }
+});
+
+t.test('leaves a directory that only its owner may write to as it is', async (t) => {
+  for (const mode of [0o700, 0o755]) {
+    const directory = join(t.testdir({}), 'data');
+    mkdirSync(directory, { mode });
+    const { database, logger } = await open(t, directory);
+    t.equal(modeOf(directory), mode);
+    t.same(logger.lines, []);
+    await database.close();
+  }
+});
+
+t.test('refuses a directory that users share, and does not change its mode', async (t) => {
+  const directory = join(t.testdir({}), 'shared');
+  mkdirSync(directory);
+  chmodSync(directory, 0o1777);
+  await t.rejects(open(t, directory), {
+    message: /cannot be used: other users may write to it \(mode 1777\)\. .*chmod go-w/,
+  });
+  t.equal(modeOf(directory), 0o1777);
+});
+
+t.test('refuses links in the place of its files, and touches no target', async (t) => {
+  for (const ending of ['.db', '.db-wal', '.db-shm', '.lock', '.pid', '.filled', '.reserve']) {
+    for (const content of ['precious', undefined]) {
+      const place = t.testdir({ data: {} });
+      const directory = join(place, 'data');
+      chmodSync(directory, 0o700);
+      const target = join(place, 'target');
+      if (content !== undefined) writeFileSync(target, content);
+      symlinkSync(target, join(directory, `test${ending}`));
+      await t.rejects(
+        open(t, directory, 1024),
+        { message: /test\.\S+ is a symbolic link/ },
+        ending,
+      );
+      if (content === undefined) t.notOk(existsSync(target), `${ending}: no file is made`);
+      else t.equal(readFileSync(target, 'utf8'), content, `${ending}: the target is unchanged`);
+    }
+  }
+});
+
+t.test('opens a directory that is itself a link', async (t) => {
+  const place = t.testdir({});
+  mkdirSync(join(place, 'real'), { mode: 0o700 });
+  symlinkSync(join(place, 'real'), join(place, 'link'));
+  const { database } = await open(t, join(place, 'link'));
+  t.equal(await database.write('add', [1]), 2);
+});
+
+for (const [name, change] of Object.entries<(directory: string) => void>({
+  'the directory is removed': (directory) => rmSync(directory, { recursive: true }),
+  'the directory is renamed': (directory) => renameSync(directory, `${directory}-2`),
+  'the database is removed': (directory) => rmSync(join(directory, 'test.db')),
+  'the log is removed': (directory) => rmSync(join(directory, 'test.db-wal')),
+  'the log is replaced': (directory) => {
+    const log = join(directory, 'test.db-wal');
+    const content = readFileSync(log);
+    rmSync(log);
+    writeFileSync(`${log}-2`, '');
+    writeFileSync(log, content);
+  },
+})) {
+  t.test(`${name}: the next write is refused`, async (t) => {
+    const directory = join(t.testdir({}), 'data');
+    const { database, removed } = await open(t, directory);
+    t.equal(await database.write('add', [1]), 2);
+    t.equal(database.shortage(), undefined);
+    change(directory);
+    await t.rejects(database.write('add', [2]), { code: 'storage_failed' });
+    t.equal(removed(), 1);
+    t.match(database.shortage(), { name: 'RetryableError', code: 'storage_failed' });
+    t.match(database.health(), { ready: false, healthy: false, message: /removed or replaced/ });
+    await t.rejects(database.write('add', [3]), { code: 'storage_failed' });
+    t.equal(removed(), 1, 'reported once');
+  });
+
+  t.test(`${name}: an idle database notices within a second`, async (t) => {
+    const directory = join(t.testdir({}), 'data');
+    const { database, clock, removed } = await open(t, directory);
+    await database.write('add', [1]);
+    change(directory);
+    clock.advance(999);
+    t.equal(removed(), 0, 'the first look is after a second');
+    clock.advance(1);
+    await until(() => removed() === 1);
+    t.match(database.health(), { ready: false });
+  });
+}
+
+t.test('a database in its place stays open, however often it is looked at', async (t) => {
+  const { database, clock, removed } = await open(t, join(t.testdir({}), 'data'));
+  for (let i = 0; i < 5; i++) {
+    clock.advance(1000);
+    t.equal(await database.write('add', [i]), i * 2);
+    await database.truncateLog();
+  }
+  t.equal(removed(), 0);
+  t.match(database.health(), { ready: true, healthy: true, details: { damage: null } });
+});
+
+t.test('closing does not remove the pid file of the daemon that took the place', async (t) => {
+  const directory = join(t.testdir({}), 'data');
+  const first = await open(t, directory);
+  await first.database.write('add', [1]);
+  renameSync(directory, `${directory}-2`);
+  const second = await open(t, directory);
+  await second.database.write('add', [7]);
+  await first.database.close();
+  t.ok(existsSync(join(directory, 'test.pid')));
+  t.same(await second.database.read('all', []), [7]);
+});

@@ -1,0 +1,146 @@
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { DatabaseSync } from 'node:sqlite';
+import type { Test } from 'tap';
+import t from 'tap';
+import { openDatabase } from '../../../src/sqlite/database.ts';
+import { salvage } from '../../../src/sqlite/salvage.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+
+const PAGE = 4096;
+const TABLES = `CREATE TABLE keys (id TEXT PRIMARY KEY, hash TEXT) STRICT;
+  CREATE TABLE bodies (n INTEGER PRIMARY KEY, body TEXT) STRICT`;
+
+function create(file: string): void {
+  const db = new DatabaseSync(file);
+  db.exec(`PRAGMA page_size = ${PAGE}; ${TABLES}`);
+  db.close();
+}
+
+/** A file with 300 keys and 30 bodies of a page each; `spoil` gets the root page of each table and index. */
+function damaged(
+  t: Test,
+  spoil: (content: Buffer, rootOf: (name: string) => number) => void,
+): string {
+  const file = join(t.testdir({}), 'a.db');
+  create(file);
+  const db = new DatabaseSync(file);
+  const key = db.prepare('INSERT INTO keys VALUES (?, ?)');
+  for (let i = 0; i < 300; i++) key.run(`key-${i}`, 'h'.repeat(40));
+  const body = db.prepare('INSERT INTO bodies VALUES (?, ?)');
+  for (let i = 0; i < 30; i++) body.run(i, 'b'.repeat(3000));
+  const roots = new Map(
+    db
+      .prepare('SELECT name, rootpage FROM sqlite_schema')
+      .all()
+      .map(({ name, rootpage }) => [String(name), Number(rootpage)]),
+  );
+  db.close();
+  const content = readFileSync(file);
+  spoil(content, (name) => roots.get(name) ?? 0);
+  writeFileSync(file, content);
+  return file;
+}
+
+function zeroPage(content: Buffer, page: number): void {
+  content.fill(0, (page - 1) * PAGE, page * PAGE);
+}
+
+function countIn(file: string, table: string): number {
+  const db = new DatabaseSync(file, { readOnly: true });
+  const count = Number(db.prepare(`SELECT count(*) AS n FROM ${table}`).get()?.n);
+  db.close();
+  return count;
+}
+
+t.test('damage to an index loses no row', async (t) => {
+  const file = damaged(t, (content, rootOf) =>
+    zeroPage(content, rootOf('sqlite_autoindex_keys_1')),
+  );
+  const { tables } = salvage({ file, create, essential: ['keys'] });
+  t.match(tables, [
+    { name: 'keys', rows: 300, isComplete: true },
+    { name: 'bodies', rows: 30, isComplete: true },
+  ]);
+  t.equal(countIn(file, 'keys'), 300);
+});
+
+t.test('refuses a file with an incomplete essential table, and leaves it as it is', async (t) => {
+  const file = damaged(t, (content, rootOf) => zeroPage(content, rootOf('keys')));
+  const before = readFileSync(file);
+  t.throws(() => salvage({ file, create, essential: ['keys'] }), {
+    name: 'DamagedDataError',
+    code: 'damaged_data',
+    message: /its keys cannot be read as a whole\. .*"tracectl salvage"/,
+  });
+  t.ok(readFileSync(file).equals(before));
+  t.same(readdirSync(join(file, '..')), ['a.db'], 'nothing is left beside it');
+});
+
+t.test('an incomplete other table is copied from both ends', async (t) => {
+  const file = damaged(t, (content, rootOf) => {
+    // The root of `bodies` is an interior page, whose cells name the pages of the rows.
+    const root = (rootOf('bodies') - 1) * PAGE;
+    const cell = content.readUInt16BE(root + 12 + 2 * 14);
+    zeroPage(content, content.readUInt32BE(root + cell));
+  });
+  const { kept, tables } = salvage({ file, create, essential: ['keys'] });
+  t.match(tables[0], { name: 'keys', rows: 300, isComplete: true });
+  t.match(tables[1], { name: 'bodies', rows: 29, isComplete: false });
+  t.ok(existsSync(kept), 'the damaged file is kept');
+});
+
+t.test('an empty essential table is as good as an unreadable one', async (t) => {
+  const file = join(t.testdir({}), 'a.db');
+  create(file);
+  t.throws(() => salvage({ file, create, essential: ['keys'] }), { name: 'DamagedDataError' });
+  const { tables } = salvage({ file, create, essential: ['bodies', 'keys'].slice(2) });
+  t.match(tables, [
+    { rows: 0, isComplete: true },
+    { rows: 0, isComplete: true },
+  ]);
+});
+
+t.test(
+  'a start finishes a salvage that was interrupted, and removes an unfinished one',
+  async (t) => {
+    const directory = t.testdir({});
+    const open = () =>
+      openDatabase<typeof import('./statements.ts')>({
+        ...{ directory, name: 'test', createDirectory: true, minFreeBytes: 0, reserveBytes: 0 },
+        operations: new URL('./statements.ts', import.meta.url),
+        clock: fakeClock(),
+        logger: recordingLogger(),
+      });
+    const first = await open();
+    await first.write('add', [7]);
+    await first.close();
+    const file = join(directory, 'test.db');
+    // The salvaged file is complete and the damaged one has not moved; its log must not meet the new file.
+    copyFileSync(file, `${file}.salvaged`);
+    writeFileSync(file, 'damaged');
+    writeFileSync(`${file}-wal`, 'log of the damaged file');
+    writeFileSync(`${file}.salvaging`, 'unfinished');
+    const second = await open();
+    t.same(await second.read('all', []), [7]);
+    await second.close();
+    const kept =
+      readdirSync(directory).find((name) => /corrupt-[^-]*-[^-]*-[^-]*$/.test(name)) ?? '';
+    t.equal(readFileSync(join(directory, kept), 'utf8'), 'damaged');
+    t.equal(readFileSync(join(directory, `${kept}-wal`), 'utf8'), 'log of the damaged file');
+    t.notOk(existsSync(`${file}.salvaging`));
+    // Later: the damaged file has moved, and the salvaged one has not.
+    renameSync(file, `${file}.salvaged`);
+    const third = await open();
+    t.same(await third.read('all', []), [7]);
+    await third.close();
+  },
+);

@@ -1,0 +1,255 @@
+import fc from 'fast-check';
+import t from 'tap';
+import type { NodeCost, UsageNode } from '../../../../src/store/rows/trace-totals.ts';
+import { traceTotals } from '../../../../src/store/rows/trace-totals.ts';
+
+type Usage = Readonly<Record<string, number>>;
+
+function node(id: string, parentId: string | null, more: Partial<UsageNode> = {}): UsageNode {
+  return {
+    ...{ id, parentId, start: 0, end: 10, model: 'm', scope: null, usage: null, cost: null },
+    ...more,
+  };
+}
+const used = (input: number, output: number) => ({ input_tokens: input, output_tokens: output });
+const costs = (total: number): NodeCost => ({ input: null, output: null, total });
+const usageOf = (...nodes: UsageNode[]) => traceTotals(nodes).usage;
+const counted = (...nodes: UsageNode[]) => [...traceTotals(nodes).counted].sort();
+const all = (input: number, output: number) => ({
+  ...used(input, output),
+  total_tokens: input + output,
+});
+
+t.test('a parent that repeats its child counts once, at the child', async (t) => {
+  const nodes = [
+    node('client', null, { usage: used(100, 20), cost: costs(7) }),
+    node('gateway', 'client', { usage: used(100, 20), cost: costs(5) }),
+  ];
+  t.same(usageOf(...nodes), all(100, 20));
+  t.same(traceTotals(nodes).cost, costs(5), 'a tie belongs to the children');
+  t.same(counted(...nodes), ['gateway']);
+});
+
+t.test(
+  'a parent with the sum of its children counts once, also above nodes without usage',
+  async (t) => {
+    const nodes = [
+      node('chain', null, { usage: used(30, 3) }),
+      node('step', 'chain'),
+      node('a', 'step', { usage: used(10, 1) }),
+      node('b', 'chain', { usage: used(20, 2) }),
+    ];
+    t.same(usageOf(...nodes), all(30, 3));
+    t.same(counted(...nodes), ['a', 'b']);
+  },
+);
+
+t.test('a parent that alone has usage, or more of it, counts itself', async (t) => {
+  const alone = [node('chain', null, { usage: used(100, 20) }), node('child', 'chain')];
+  t.same(usageOf(...alone), all(100, 20));
+  t.same(counted(...alone), ['chain']);
+  const more = [
+    node('chain', null, { usage: used(100, 20), cost: costs(9) }),
+    node('embedding', 'chain', { usage: { input_tokens: 3 }, cost: costs(1) }),
+  ];
+  t.same(usageOf(...more), all(100, 20));
+  t.same(traceTotals(more).cost, costs(9));
+  t.same(counted(...more), ['chain']);
+});
+
+t.test('each kind of token has its own maximum', async (t) => {
+  const nodes = [
+    node('a', null, { usage: { ...used(10, 5), cached_tokens: 4 } }),
+    node('b', 'a', { usage: { ...used(10, 7), reasoning_tokens: 2 } }),
+  ];
+  t.same(usageOf(...nodes), { ...all(10, 7), cached_tokens: 4, reasoning_tokens: 2 });
+});
+
+t.test('a total counts if only a total was sent', async (t) => {
+  t.same(usageOf(node('a', null, { usage: { total_tokens: 9 } })), { total_tokens: 9 });
+  t.same(usageOf(node('a', null, { usage: { ...used(2, 3), total_tokens: 99 } })), all(2, 3));
+  const mixed = [
+    node('a', null, { usage: used(2, 3) }),
+    node('b', null, { usage: { total_tokens: 9 } }),
+  ];
+  t.same(usageOf(...mixed), { ...used(2, 3), total_tokens: 14 });
+});
+
+t.test('cost falls back to the side that knows one', async (t) => {
+  const nodes = (parent: NodeCost | null, child: NodeCost | null) => [
+    node('a', null, { usage: used(100, 20), cost: parent }),
+    node('b', 'a', { usage: used(100, 20), cost: child }),
+  ];
+  t.same(traceTotals(nodes(costs(7), null)).cost, costs(7));
+  t.same(traceTotals(nodes(null, costs(5))).cost, costs(5));
+  t.equal(traceTotals(nodes(null, null)).cost, null);
+  const parts = [
+    node('a', null, { cost: { input: 1, output: 2, total: 3 } }),
+    node('b', null, { cost: { input: 4, output: null, total: 5 } }),
+  ];
+  t.same(traceTotals(parts).cost, { input: 5, output: 2, total: 8 });
+  t.equal(traceTotals(parts).usage, null);
+});
+
+t.test('siblings of two scopes for one call count once', async (t) => {
+  const call = (id: string, scope: string | null, more: Partial<UsageNode> = {}) =>
+    node(id, 'root', { scope, usage: used(10, 2), ...more });
+  const one = [node('root', null), call('a', 'openai'), call('b', 'openinference', { start: 1 })];
+  t.same(usageOf(...one), all(10, 2));
+  t.same(counted(...one), ['a']);
+  const twice = [
+    ...one,
+    call('c', 'openai', { start: 2 }),
+    call('d', 'openinference', { start: 3 }),
+  ];
+  t.same(usageOf(...twice), all(20, 4), 'two calls, each described twice');
+  const different: [string, Partial<UsageNode>][] = [
+    ['the same scope', { scope: 'openai' }],
+    ['no scope', { scope: null }],
+    ['another model', { model: 'other' }],
+    ['other tokens', { usage: used(10, 3) }],
+    ['a later time', { start: 11, end: 12 }],
+    ['an unknown time', { start: null }],
+    ['another parent', { parentId: null }],
+  ];
+  for (const [name, more] of different) {
+    const nodes = [node('root', null), call('a', 'openai'), call('b', 'openinference', more)];
+    t.equal(usageOf(...nodes)?.input_tokens, 20, name);
+  }
+  t.equal(
+    usageOf(node('root', null), call('a', 'x'), call('b', 'y', { start: 10 }))?.input_tokens,
+    10,
+    'the second begins when the first ends',
+  );
+});
+
+t.test('a cycle is broken at its earliest observation, which counts as a root', async (t) => {
+  const nodes = [
+    node('late', 'early', { start: 2, usage: used(1, 0) }),
+    node('early', 'late', { start: 1, usage: used(5, 0) }),
+    node('below', 'late', { start: 0, usage: used(1, 0) }),
+    node('self', 'self', { usage: used(2, 0) }),
+    node('orphan', 'unknown', { usage: used(3, 0) }),
+  ];
+  const totals = traceTotals(nodes);
+  t.same([...totals.cycles].sort(), ['early', 'self']);
+  t.equal(totals.usage?.input_tokens, 5 + 2 + 3);
+});
+
+t.test('adds up a chain of 100,000 observations', async (t) => {
+  const chain = Array.from({ length: 100_000 }, (_, i) =>
+    node(`${i}`, i === 0 ? null : `${i - 1}`, { usage: used(i, 1) }),
+  );
+  t.same(usageOf(...chain), all(99_999, 1));
+});
+
+/** The definition, by plain recursion; without scopes, so no sibling repeats a call. */
+function byDefinition(nodes: readonly UsageNode[]): { usage: Usage; cost: number } {
+  const ids = new Set(nodes.map(({ id }) => id));
+  const total = (one: UsageNode): { usage: Usage; cost: number } => {
+    const children = nodes.filter(({ parentId }) => parentId === one.id).map(total);
+    const below = sum(children);
+    const own = one.usage ?? {};
+    const usage = Object.fromEntries(
+      ['input_tokens', 'output_tokens'].map((kind) => [
+        kind,
+        Math.max(own[kind] ?? 0, below.usage[kind] ?? 0),
+      ]),
+    );
+    const size = (side: Usage) => (side.input_tokens ?? 0) + (side.output_tokens ?? 0);
+    const isOwn = one.usage !== null && size(own) > size(below.usage);
+    return { usage, cost: isOwn ? (one.cost?.total ?? 0) : below.cost };
+  };
+  const sum = (
+    parts: readonly { usage: Usage; cost: number }[],
+  ): { usage: Usage; cost: number } => ({
+    usage: {
+      input_tokens: parts.reduce((n, { usage }) => n + (usage.input_tokens ?? 0), 0),
+      output_tokens: parts.reduce((n, { usage }) => n + (usage.output_tokens ?? 0), 0),
+    },
+    cost: parts.reduce((n, { cost }) => n + cost, 0),
+  });
+  return sum(nodes.filter(({ parentId }) => parentId === null || !ids.has(parentId)).map(total));
+}
+
+/** A forest: each node has an earlier one as its parent, or none. Every model call has tokens and a cost. */
+const forest = fc
+  .array(
+    fc.record({
+      parent: fc.nat(),
+      isRoot: fc.boolean(),
+      usage: fc.option(fc.tuple(fc.integer({ min: 1, max: 9 }), fc.integer({ min: 0, max: 9 })), {
+        nil: null,
+      }),
+      cost: fc.integer({ min: 1, max: 9 }),
+    }),
+    { minLength: 1, maxLength: 12 },
+  )
+  .map((items) =>
+    items.map(({ parent, isRoot, usage, cost }, i) =>
+      node(`n${i}`, isRoot || i === 0 ? null : `n${parent % i}`, {
+        usage: usage === null ? null : used(...usage),
+        cost: usage === null ? null : costs(cost),
+      }),
+    ),
+  );
+
+t.test('gives what the recursive definition gives, for any tree and in any order', async () => {
+  const shuffled = forest.chain((nodes) =>
+    fc.record({
+      nodes: fc.constant(nodes),
+      order: fc.shuffledSubarray(nodes, { minLength: nodes.length }),
+    }),
+  );
+  fc.assert(
+    fc.property(shuffled, ({ nodes, order }) => {
+      const expected = byDefinition(nodes);
+      const found = traceTotals(order);
+      const isSame = JSON.stringify(found) === JSON.stringify(traceTotals(nodes));
+      return (
+        isSame &&
+        (found.usage?.input_tokens ?? 0) === expected.usage.input_tokens &&
+        (found.usage?.output_tokens ?? 0) === expected.usage.output_tokens &&
+        (found.cost?.total ?? 0) === expected.cost
+      );
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+t.test('any parents, scopes and times give the same totals in any order', async () => {
+  const ids = ['a', 'b', 'c', 'd', 'e', 'f'];
+  const maybe = <T>(value: fc.Arbitrary<T>) => fc.option(value, { nil: null });
+  const graph = fc.tuple(
+    ...ids.map((id) =>
+      fc
+        .record({
+          parentId: maybe(fc.constantFrom(...ids, 'unknown')),
+          scope: maybe(fc.constantFrom('x', 'y', 'z')),
+          start: maybe(fc.nat(3)),
+          end: maybe(fc.nat(6)),
+          usage: maybe(fc.constantFrom(used(1, 1), used(2, 1), { total_tokens: 3 })),
+          cost: maybe(fc.nat(5).map(costs)),
+        })
+        .map(({ parentId, ...more }) => node(id, parentId, more)),
+    ),
+  );
+  const totalsOf = (nodes: readonly UsageNode[]) => {
+    const { usage, cost, counted, cycles } = traceTotals(nodes);
+    return JSON.stringify({
+      usage,
+      cost,
+      counted: [...counted].sort(),
+      cycles: [...cycles].sort(),
+    });
+  };
+  fc.assert(
+    fc.property(
+      graph.chain((nodes) =>
+        fc.tuple(fc.constant(nodes), fc.shuffledSubarray(nodes, { minLength: 6 })),
+      ),
+      ([nodes, order]) => totalsOf(nodes) === totalsOf(order),
+    ),
+    { numRuns: 2000 },
+  );
+});
