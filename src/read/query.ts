@@ -35,6 +35,17 @@ export function pageOf(query: URLSearchParams): { limit: number; cursor?: string
   return { limit: limit(query, MAX_PAGE), ...(cursor === undefined ? {} : { cursor }) };
 }
 
+/** `fields=tree`: every observation of a trace, which has no pages and no payloads. */
+export function asksForTree(query: URLSearchParams): boolean {
+  const fields = one(query, 'fields');
+  if (fields === undefined) return false;
+  if (fields !== 'tree') throw invalid('fields', 'must be tree');
+  for (const name of ['payloads', 'limit', 'cursor']) {
+    if (one(query, name) !== undefined) throw invalid(name, 'does not go with fields=tree');
+  }
+  return true;
+}
+
 /** The parameter's value; undefined where it is absent or empty. Throws where it is repeated. */
 export function one(query: URLSearchParams, name: string): string | undefined {
   const values = query.getAll(name);

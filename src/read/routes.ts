@@ -16,8 +16,10 @@ import { answerJson, jsonAnswer, watchClient } from './answer.ts';
 import { writeItems } from './listing.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
-import { flag, one, pageOf, traceFilter } from './query.ts';
+import { asksForTree, flag, one, pageOf, traceFilter } from './query.ts';
 import type { Read, Reads } from './reads.ts';
+import type { TreeSource } from './tree.ts';
+import { writeTree } from './tree.ts';
 
 /**
  * The reading requests (`traces:read`) of an ingestion listener. A request is admitted by the pipeline of a receiver
@@ -104,11 +106,21 @@ async function showTrace(reading: StoreReading): Promise<void> {
   const { exchange, query, tenant, store, read, reads } = reading;
   const { limits } = reads;
   const traceId = exchange.params.trace_id ?? '';
+  const isTree = asksForTree(query);
   const payloads = flag(query, 'payloads') ? reading.payloads() : undefined;
   const { limit, cursor: first } = pageOf(query);
   const trace = await read.turn(() => store.traces.getTrace(tenant.projectId, traceId));
   if (trace === undefined) throw unknown('trace');
   const out = jsonAnswer(exchange, read);
+  if (isTree) {
+    const fetch: TreeSource['fetch'] = (rows, cursor) =>
+      store.traces.listTree(tenant.projectId, traceId, {
+        limit: rows,
+        ...(cursor === undefined ? {} : { cursor }),
+      });
+    await writeTree(out, { read, trace, fetch });
+    return;
+  }
   await out.add(`{"trace":${traceJson(trace)},"observations":[`);
   const next = await writeItems(
     out,

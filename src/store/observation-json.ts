@@ -1,12 +1,15 @@
 import type { Cost, ObservationDetails } from '../model/details.ts';
+import { millisecondsBetween } from '../model/details.ts';
 import { formatInstant } from '../model/instant.ts';
 import type { Instant, PayloadField } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
-import type { StoredObservation, StoredTrace } from './store.ts';
+import type { StoredObservation, StoredTrace, TraceState, TreeObservation } from './store.ts';
 
 /** The source of the public form. A single event of an observation may lack its trace. */
-export type RenderedObservation = Omit<StoredObservation, 'traceId' | 'payload'> & {
+export type RenderedObservation = Omit<StoredObservation, 'traceId' | 'payload' | 'state'> & {
   readonly traceId: string | null;
+  /** Left out for a single event: the state depends on the whole trace. */
+  readonly state?: TraceState;
 };
 
 /** Payload fields of one observation as JSON text; absent ones read as null. */
@@ -28,8 +31,10 @@ export function observationJson(
     name: stored.name,
     kind: stored.kind,
     status: stored.status,
+    state: stored.state,
     start_time: formatted(stored.startTime),
     end_time: formatted(stored.endTime),
+    latency_ms: latencyOf(stored),
     usage: stored.usage,
     model: stored.model,
     error: stored.error,
@@ -66,6 +71,45 @@ function detailMembers(details: ObservationDetails): Readonly<Record<string, unk
     cost: cost === undefined ? null : costMembers(cost),
     cost_source: cost?.source ?? null,
   };
+}
+
+/** What the tree of a trace says about an observation beside its own fields. */
+export type TreePlace = {
+  /** Its own usage and cost are in the totals of the trace. */
+  readonly counted: boolean;
+  /** A cycle of parents is broken here: the observation counts as a root. */
+  readonly cycle: boolean;
+};
+
+/** An observation in the tree of its trace: without payloads, and with their sizes. */
+export function treeJson(observation: TreeObservation, { counted, cycle }: TreePlace): string {
+  const { details, error } = observation;
+  return JSON.stringify({
+    id: observation.id,
+    parent_id: observation.parentId,
+    name: observation.name,
+    kind: observation.kind,
+    status: observation.status,
+    state: observation.state,
+    start_time: formatted(observation.startTime),
+    end_time: formatted(observation.endTime),
+    latency_ms: latencyOf(observation),
+    ttft_ms: details?.ttftMs ?? null,
+    model: observation.model,
+    provider: details?.provider ?? null,
+    usage: observation.usage,
+    cost: details?.cost === undefined ? null : costMembers(details.cost),
+    cost_source: details?.cost?.source ?? null,
+    counted,
+    cycle,
+    input_bytes: details?.inputBytes ?? null,
+    output_bytes: details?.outputBytes ?? null,
+    error: error === null ? null : { type: error.type, message: error.message },
+  });
+}
+
+function latencyOf({ startTime, endTime }: Pick<TreeObservation, 'startTime' | 'endTime'>) {
+  return millisecondsBetween(startTime, endTime) ?? null;
 }
 
 function costMembers({

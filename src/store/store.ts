@@ -56,6 +56,7 @@ export type StoredObservation = {
   readonly name: string | null;
   readonly kind: ObservationKind | null;
   readonly status: ObservationStatus | null;
+  readonly state: TraceState;
   readonly startTime: Instant | null;
   readonly endTime: Instant | null;
   readonly ended: boolean;
@@ -78,6 +79,13 @@ export type StoredObservation = {
   readonly createdAt: number;
   readonly updatedAt: number;
 };
+
+/** The part of an observation that the tree of its trace shows. */
+export type TreeObservation = Pick<
+  StoredObservation,
+  | ('id' | 'parentId' | 'name' | 'kind' | 'status' | 'state' | 'startTime' | 'endTime')
+  | ('model' | 'usage' | 'details' | 'error')
+>;
 
 export type StoredTrace = {
   readonly id: string;
@@ -155,6 +163,12 @@ export type TraceStore = {
     traceId: string,
     page: { limit: number; cursor?: string },
   ): Promise<Page<StoredObservation>>;
+  /** The same order and pages of other lengths, without the columns that a tree does not show. */
+  listTree(
+    projectId: string,
+    traceId: string,
+    page: { limit: number; cursor?: string },
+  ): Promise<Page<TreeObservation>>;
   /** The newest one if several traces have the id and no trace is named. */
   getObservation(
     projectId: string,

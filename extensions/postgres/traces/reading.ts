@@ -8,6 +8,7 @@ import {
   listedRow,
   listedTraceRow,
   rowBytes,
+  treeColumn,
 } from '../../../src/store/rows/listed.ts';
 import type { Key, ObservationRow } from '../../../src/store/rows/observation-row.ts';
 import { payloadMarks } from '../../../src/store/rows/observation-row.ts';
@@ -179,40 +180,55 @@ function traceRowOf(trace: ListedTrace): TraceRow {
 }
 
 const PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
-const OBSERVATIONS = `SELECT ${OBSERVATION_COLUMNS.map(({ name }) => `o.${name}`).join(', ')},`;
-const LISTED_OBSERVATIONS = `SELECT ${OBSERVATION_COLUMNS.map(({ name }) => listedColumn('o', name)).join(', ')},`;
+const OBSERVATIONS = selectOf((column) => `o.${column}`);
+/** The columns of a page of a trace, with and without those that a tree does not show. */
+const LISTED_COLUMNS = {
+  all: selectOf((column) => listedColumn('o', column)),
+  tree: selectOf((column) => treeColumn('o', column)),
+};
+
+function selectOf(cellOf: (column: string) => string): string {
+  return `SELECT ${OBSERVATION_COLUMNS.map(({ name }) => cellOf(name)).join(', ')},`;
+}
+
 const OF_TRACE = `
-    t.key AS trace_key, t.long_id AS trace_long_id
+    t.key AS trace_key, t.long_id AS trace_long_id, t.newest_ms AS trace_newest_ms
   FROM observations o JOIN traces t ON t.n = o.trace
   WHERE t.project = $1 AND t.updated_at >= $2`;
 
 type ReadObservation = ObservationTableRow & {
   readonly trace_key: Buffer;
   readonly trace_long_id: string | null;
+  readonly trace_newest_ms: number | null;
 };
 
 export type FoundObservation = {
   readonly place: Place;
-  readonly observation: StoredObservation;
+  /** `staleBefore`: see `traceOf`. */
+  observation(staleBefore: number): StoredObservation;
   /** About the bytes of the row in memory. */
   readonly bytes: number;
 };
 
+/** The statement of a page of a trace. The index `observations_in_order` gives the order. */
+export function pageOfTrace(columns: keyof typeof LISTED_COLUMNS): string {
+  return `${LISTED_COLUMNS[columns]} ${OF_TRACE} AND t.key = $3
+      AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
+    ORDER BY ${PLACE} LIMIT $7`;
+}
+
 export async function findObservations(
   client: PostgresClient,
   scope: ScopeValues,
+  columns: keyof typeof LISTED_COLUMNS,
   traceKey: Key,
-  after: Place | null,
-  limit: number,
+  { after, limit }: { after: Place | null; limit: number },
 ): Promise<FoundRows<FoundObservation>> {
   const { ms, ns, n } = after ?? FIRST_PLACE;
-  const found = await rows<ReadObservation>(
-    client,
-    `${LISTED_OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
-     ORDER BY ${PLACE} LIMIT $7`,
-    [...scope, bytesOfKey(traceKey), ms, ns, n, limit + 1],
-  );
-  const listed = found.map((observation) => foundIn(scope, observation, listedRow));
+  const values = [...scope, bytesOfKey(traceKey), ms, ns, n, limit + 1];
+  const found = await rows<ReadObservation>(client, pageOfTrace(columns), values);
+  const refsOf = columns === 'tree' ? () => [] : payloadRefsOf;
+  const listed = found.map((observation) => foundIn(scope, observation, refsOf, listedRow));
   return takeRows(listed, limit, ({ bytes }) => bytes);
 }
 
@@ -221,40 +237,43 @@ export async function findInTrace(
   scope: ScopeValues,
   traceKey: Key,
   key: Key,
-): Promise<StoredObservation | undefined> {
+): Promise<FoundObservation | undefined> {
   const found = await row<ReadObservation>(
     client,
     `${OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND o.key = $4`,
     [...scope, bytesOfKey(traceKey), bytesOfKey(key)],
   );
-  return found && foundIn(scope, found).observation;
+  return found && foundIn(scope, found);
 }
 
 export async function findAnywhere(
   client: PostgresClient,
   scope: ScopeValues,
   key: Key,
-): Promise<StoredObservation | undefined> {
+): Promise<FoundObservation | undefined> {
   const found = await row<ReadObservation>(
     client,
     `${OBSERVATIONS} ${OF_TRACE} AND o.project = $1 AND o.key = $3 AND substr(o.key, 1, 1) <> '\\x3a'::bytea
      ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`,
     [...scope, bytesOfKey(key)],
   );
-  return found && foundIn(scope, found).observation;
+  return found && foundIn(scope, found);
 }
 
 function foundIn(
-  [project]: ScopeValues,
+  [projectId]: ScopeValues,
   found: ReadObservation,
+  refsOf: (entry: Entry) => PayloadRefs = payloadRefsOf,
   shown = (row: ObservationRow): ObservationRow => row,
 ): FoundObservation {
   const entry = entryOf(found);
   const row = shown(entry.row);
-  const trace = idOfTrace(keyOfBytes(found.trace_key), textOrNull(found.trace_long_id));
+  const traceId = idOfTrace(keyOfBytes(found.trace_key), textOrNull(found.trace_long_id));
+  const newestMs = found.trace_newest_ms;
   return {
     place: placeOfRow(entry.n, row),
-    observation: observationOf(project, trace, row, entry.state, payloadRefsOf(entry)),
+    observation: (staleBefore) =>
+      observationOf({ projectId, traceId, newestMs, staleBefore }, row, entry.state, refsOf(entry)),
     bytes: rowBytes(row),
   };
 }

@@ -26,6 +26,22 @@ export function postgresTraces(
   { client: reading, staleBefore }: Reading = { client: database, staleBefore: () => 0 },
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
+  const pageOfTrace = async (
+    columns: 'all' | 'tree',
+    projectId: string,
+    traceId: string,
+    { limit, cursor }: { limit: number; cursor?: string },
+  ): Promise<Page<StoredObservation>> => {
+    const range = { after: placeOfCursor(cursor), limit };
+    const scope = scopeOf(projectId);
+    const found = await queries.findObservations(reading, scope, columns, keyOfId(traceId), range);
+    const before = staleBefore();
+    return pageOfRows(
+      found,
+      ({ place }) => place,
+      ({ observation }) => observation(before),
+    );
+  };
   return {
     write: groupedWrites(database, groups),
     async listTraces(projectId, filter) {
@@ -37,30 +53,16 @@ export function postgresTraces(
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));
       return row === undefined ? undefined : traceOf(row, staleBefore());
     },
-    listObservations: (projectId, traceId, page) =>
-      listObservations(reading, scopeOf(projectId), traceId, page),
-    getObservation: (projectId, id, traceId) =>
-      getObservation(reading, scopeOf(projectId), id, traceId),
+    listObservations: (projectId, traceId, page) => pageOfTrace('all', projectId, traceId, page),
+    listTree: (projectId, traceId, page) => pageOfTrace('tree', projectId, traceId, page),
+    async getObservation(projectId, id, traceId) {
+      const found = await getObservation(reading, scopeOf(projectId), id, traceId);
+      return found?.observation(staleBefore());
+    },
     async getBatches(projectId, ids) {
       return (await queries.findBatches(reading, scopeOf(projectId), ids)).map(batchOf);
     },
   };
-}
-
-async function listObservations(
-  reading: PostgresClient,
-  scope: ScopeValues,
-  traceId: string,
-  page: { limit: number; cursor?: string },
-): Promise<Page<StoredObservation>> {
-  const after = placeOfCursor(page.cursor);
-  const key = keyOfId(traceId);
-  const found = await queries.findObservations(reading, scope, key, after, page.limit);
-  return pageOfRows(
-    found,
-    ({ place }) => place,
-    ({ observation }) => observation,
-  );
 }
 
 async function getObservation(
@@ -68,7 +70,7 @@ async function getObservation(
   scope: ScopeValues,
   id: string,
   traceId: string | undefined,
-): Promise<StoredObservation | undefined> {
+): Promise<queries.FoundObservation | undefined> {
   const inTrace = (trace: string) =>
     queries.findInTrace(reading, scope, keyOfId(trace), observationKey(trace, id));
   if (traceId !== undefined) return inTrace(traceId);

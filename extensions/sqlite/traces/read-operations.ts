@@ -12,6 +12,7 @@ import {
   listedRow,
   listedTraceRow,
   rowBytes,
+  treeColumn,
 } from '../../../src/store/rows/listed.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { payloadMarks } from '../../../src/store/rows/observation-row.ts';
@@ -53,6 +54,7 @@ export type StoredRow = {
   readonly state: RowState<number>;
   readonly traceKey: Key;
   readonly traceLongId: string | null;
+  readonly newestMs: number | null;
   readonly payload: PayloadRefs;
 };
 
@@ -179,11 +181,31 @@ function escapeLike(text: string): string {
 }
 
 /** An observation with the id of its trace. */
-type FoundCells = [traceKey: Key, traceLongId: string | null, ...cells: ObservationCells];
+type FoundCells = [
+  traceKey: Key,
+  traceLongId: string | null,
+  newestMs: number | null,
+  ...cells: ObservationCells,
+];
 
 const JOINED = 'FROM observations o JOIN traces t ON t.n = o.trace';
-const SELECT_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => `o.${column}`).join(', ')} ${JOINED}`;
-const LIST_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => listedColumn('o', column)).join(', ')} ${JOINED}`;
+const SELECT_OBSERVATIONS = selectOf((column) => `o.${column}`);
+
+function selectOf(cellOf: (column: string) => string): string {
+  const cells = OBSERVATION_COLUMN_NAMES.map(cellOf).join(', ');
+  return `SELECT t.key, t.long_id, t.newest_ms, ${cells} ${JOINED}`;
+}
+
+/** A page of the observations of a trace. The index `observations_in_order` gives the order. */
+function pageStatement(cellOf: (table: string, column: string) => string): string {
+  const place = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
+  return `${selectOf((column) => cellOf('o', column))}
+     WHERE t.project = ?1 AND t.updated_at >= ?2 AND t.key = ?3 AND (${place}) > (?4, ?5, ?6)
+     ORDER BY ${place} LIMIT ?7`;
+}
+
+/** The statements of a page, with and without the columns that a tree does not show. */
+export const PAGE_OF_TRACE = { all: pageStatement(listedColumn), tree: pageStatement(treeColumn) };
 
 function oneTraceOperations(db: DatabaseSync) {
   const trace = tuples<TraceRow>(
@@ -191,24 +213,15 @@ function oneTraceOperations(db: DatabaseSync) {
     `SELECT ${TRACE_COLUMNS} FROM traces t
      WHERE t.project = ? AND t.updated_at >= ? AND t.key = ?`,
   );
-  const page = tuples<FoundCells>(
-    db,
-    `${LIST_OBSERVATIONS}
-     WHERE t.project = ?1 AND t.updated_at >= ?2 AND t.key = ?3
-       AND (coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n) > (?4, ?5, ?6)
-     ORDER BY coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n LIMIT ?7`,
-  );
-  const stored = storedRow(db);
-  function* listed(found: Iterable<FoundCells>): Generator<StoredRow> {
-    for (const cells of found) {
-      const each = stored(cells);
-      yield { ...each, row: listedRow(each.row) };
+  const readPage = (statement: string, rowOf: (found: FoundCells) => StoredRow) => {
+    const page = tuples<FoundCells>(db, statement);
+    function* listed(found: Iterable<FoundCells>): Generator<StoredRow> {
+      for (const cells of found) {
+        const each = rowOf(cells);
+        yield { ...each, row: listedRow(each.row) };
+      }
     }
-  }
-  return {
-    'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
-      listedOrNull(trace.get(project, since, key)),
-    'traces.observations': (
+    return (
       { project, since }: TraceScope,
       key: Key,
       after: Place | null,
@@ -217,7 +230,13 @@ function oneTraceOperations(db: DatabaseSync) {
       const { ms, ns, n } = after ?? FIRST_PLACE;
       const found = page.iterate(project, since, key, ms, ns, n, limit + 1);
       return takeRows(listed(found), limit, ({ row }) => rowBytes(row));
-    },
+    };
+  };
+  return {
+    'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
+      listedOrNull(trace.get(project, since, key)),
+    'traces.observations': readPage(PAGE_OF_TRACE.all, storedRow(db)),
+    'traces.tree': readPage(PAGE_OF_TRACE.tree, (found) => rowIn(found, () => [])),
   };
 }
 
@@ -287,10 +306,9 @@ function observationOperations(db: DatabaseSync) {
 /** Returns a function that adds the events of the payload fields, by the ids of their batches. */
 function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
   const batchIdOf = cell<string>(db, 'SELECT id FROM raw_batches WHERE seq = ?');
-  return ([traceKey, traceLongId, ...cells]) => {
-    const { n, row, state } = splitRow(cells);
+  const refsOf = (row: ObservationRow, state: RowState<number>): PayloadRefs => {
     const ids = new Map<number, string | null>();
-    const payload = payloadMarks(row, state).map((mark) => {
+    return payloadMarks(row, state).map((mark) => {
       if (mark === null) return null;
       const seq = mark[MARK.BATCH];
       let batchId = ids.get(seq);
@@ -300,8 +318,16 @@ function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
       }
       return batchId === null ? null : { batchId, position: mark[MARK.POSITION] };
     });
-    return { n, row, state, traceKey, traceLongId, payload };
   };
+  return (found) => rowIn(found, refsOf);
+}
+
+function rowIn(
+  [traceKey, traceLongId, newestMs, ...cells]: FoundCells,
+  refsOf: (row: ObservationRow, state: RowState<number>) => PayloadRefs,
+): StoredRow {
+  const { n, row, state } = splitRow(cells);
+  return { n, row, state, traceKey, traceLongId, newestMs, payload: refsOf(row, state) };
 }
 
 function batchOperations(db: DatabaseSync) {

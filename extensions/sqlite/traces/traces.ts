@@ -42,6 +42,22 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
   const { database, retention, staleBefore } = parts;
   // Readers lose an expired trace at once, removed or not.
   const scopeOf = (project: string): TraceScope => ({ project, since: retention.since(project) });
+  const pageOfTrace = async (
+    operation: 'traces.observations' | 'traces.tree',
+    projectId: string,
+    traceId: string,
+    { limit, cursor }: { limit: number; cursor?: string },
+  ): Promise<Page<StoredObservation>> => {
+    const scope = scopeOf(projectId);
+    const after = placeOfCursor(cursor);
+    const found = await database.search(operation, [scope, keyOfId(traceId), after, limit]);
+    const before = staleBefore();
+    return pageOfRows(
+      found,
+      ({ n, row }) => placeOfRow(n, row),
+      (stored) => storedOf(scope, stored, before),
+    );
+  };
   return {
     write: (batch) => write(parts, batch),
     async listTraces(projectId, filter) {
@@ -54,9 +70,13 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       return row === null ? undefined : traceOf(row, staleBefore());
     },
     listObservations: (projectId, traceId, page) =>
-      listObservations(database, scopeOf(projectId), traceId, page),
-    getObservation: (projectId, id, traceId) =>
-      getObservation(database, scopeOf(projectId), id, traceId),
+      pageOfTrace('traces.observations', projectId, traceId, page),
+    listTree: (projectId, traceId, page) => pageOfTrace('traces.tree', projectId, traceId, page),
+    async getObservation(projectId, id, traceId) {
+      const scope = scopeOf(projectId);
+      const stored = await getObservation(database, scope, id, traceId);
+      return stored === null ? undefined : storedOf(scope, stored, staleBefore());
+    },
     async getBatches(projectId, ids) {
       const records = await database.search('batches.get', [scopeOf(projectId), ids]);
       return records.map(batchOf);
@@ -148,48 +168,31 @@ function traceQuery(filter: TraceFilter): TraceQuery {
   };
 }
 
-async function listObservations(
-  database: StoreDatabase,
-  scope: TraceScope,
-  traceId: string,
-  { limit, cursor }: { limit: number; cursor?: string },
-): Promise<Page<StoredObservation>> {
-  const after = placeOfCursor(cursor);
-  const found = await database.search('traces.observations', [
-    scope,
-    keyOfId(traceId),
-    after,
-    limit,
-  ]);
-  return pageOfRows(
-    found,
-    ({ n, row }) => placeOfRow(n, row),
-    (stored) => storedOf(scope, stored),
-  );
-}
-
 async function getObservation(
   database: StoreDatabase,
   scope: TraceScope,
   id: string,
   traceId: string | undefined,
-): Promise<StoredObservation | undefined> {
-  const inTrace = async (trace: string): Promise<StoredObservation | undefined> => {
+): Promise<StoredRow | null> {
+  const inTrace = (trace: string): Promise<StoredRow | null> => {
     const keys = [keyOfId(trace), observationKey(trace, id)] as const;
-    const stored = await database.search('observations.inTrace', [scope, ...keys]);
-    return stored === null ? undefined : storedOf(scope, stored);
+    return database.search('observations.inTrace', [scope, ...keys]);
   };
   if (traceId !== undefined) return inTrace(traceId);
   const named = traceInId(id);
   if (named !== undefined) {
     const found = await inTrace(named);
-    if (found !== undefined) return found;
+    if (found !== null) return found;
   }
-  const stored = await database.search('observations.anywhere', [scope, keyOfId(id)]);
-  return stored === null ? undefined : storedOf(scope, stored);
+  return database.search('observations.anywhere', [scope, keyOfId(id)]);
 }
 
-function storedOf({ project }: TraceScope, stored: StoredRow): StoredObservation {
-  const { row, state, traceKey, traceLongId, payload } = stored;
-  return observationOf(project, idOfTrace(traceKey, traceLongId), row, state, payload);
+function storedOf(
+  { project: projectId }: TraceScope,
+  stored: StoredRow,
+  staleBefore: number,
+): StoredObservation {
+  const { row, state, traceKey, traceLongId, newestMs, payload } = stored;
+  const traceId = idOfTrace(traceKey, traceLongId);
+  return observationOf({ projectId, traceId, newestMs, staleBefore }, row, state, payload);
 }

@@ -35,6 +35,16 @@ export function listedColumn(table: string, column: string): string {
   return characters === undefined ? cell : `substr(${cell}, 1, ${characters}) AS ${column}`;
 }
 
+/** Columns that the tree of a trace does not show. The stores name the column of the user differently. */
+const OUTSIDE_TREE: ReadonlySet<string> = new Set([
+  ...['session', 'user', 'user_id', 'custom', 'external', 'merged'],
+]);
+
+/** The SQL of a column in the tree of a trace. */
+export function treeColumn(table: string, column: string): string {
+  return OUTSIDE_TREE.has(column) ? `NULL AS ${column}` : listedColumn(table, column);
+}
+
 export function listedRow(row: ObservationRow): ObservationRow {
   const listed: ObservationRow = [...row];
   listed[ROW.NAME] = cutText(row[ROW.NAME]);
