@@ -8,11 +8,7 @@ import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
-import {
-  STORE,
-  type Store,
-  type TraceFilter,
-} from '../../../src/store/store.ts';
+import { STORE, type Store, type TraceFilter } from '../../../src/store/store.ts';
 import type { ApiKey } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch, nativeEvent, rawBatch } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
