@@ -134,7 +134,7 @@ async function storeAuth(t: Test, ttl = '5s') {
   t.teardown(() => processor.shutdown(NO_DEADLINE));
   const ask = async (headers: Record<string, string | readonly string[]>) =>
     processor.authenticate?.(headWith(headers));
-  /** Makes the processor read the hashes of these tokens, so that it knows them without a search. */
+  /** Makes the processor read the hashes of the given tokens, so that it knows them without a search. */
   const know = async (tokens: string[]) => {
     memory.list(tokens);
     memory.changed('key_any');
@@ -324,7 +324,7 @@ t.test('searches 1,001 unknown keys in two queries, 50 ms apart', async (t) => {
   clock.advance(1);
   await flood;
   t.same(searches, [1, 1_000, 1]);
-  t.equal(lookups(), 100, 'no unknown key was looked up by itself');
+  t.equal(lookups(), 100, 'no unknown key was looked up alone');
 });
 
 t.test('the first request finds a key of another process, also beside unknown keys', async (t) => {
