@@ -15,6 +15,7 @@ const time = z.string().describe('ISO 8601; without an offset it is read as UTC.
 const payload = z.unknown().describe('Any JSON, up to 4 MiB as compact JSON.');
 const kind = z.enum(OBSERVATION_KINDS);
 const status = z.enum(OBSERVATION_STATUSES);
+const state = z.enum(['running', 'finished', 'error', 'interrupted']);
 const version = z
   .union([z.int().nonnegative(), z.string().regex(/^\d+$/)])
   .describe('0 to 18446744073709551615; the higher version wins.');
@@ -130,30 +131,57 @@ const nextCursor = z
   .describe(
     'Null at the end. A page may hold fewer items than `limit`, even none, and have a next page.',
   );
-const trace = z
+const money = z
   .strictObject({
+    input: z.number().nullable(),
+    output: z.number().nullable(),
+    total: z.number().nullable(),
+    currency: z.literal('USD'),
+  })
+  .meta({ id: 'Cost' });
+const source = z.enum(['native', 'runs', 'otlp']);
+/** The reading answers get further fields in later versions, so their schemas are open. */
+const trace = z
+  .looseObject({
     id: z.string(),
     name: z.string().nullable(),
     status: status.nullable(),
+    state,
     start_time: time.nullable(),
     end_time: time.nullable(),
+    latency_ms: z.number().nullable(),
+    ttft_ms: z.number().nullable(),
     observation_count: z.int(),
+    error_count: z.int(),
+    models: z.array(z.string()),
+    session_id: z.string().nullable(),
+    user_id: z.string().nullable(),
+    key_id: z.string().nullable(),
+    source,
+    environment: z.string().nullable(),
+    release: z.string().nullable(),
+    tags: z.array(z.string()),
+    custom_fields: z.record(z.string(), z.string()),
     usage: tokenUsage.nullable(),
+    cost: money.nullable().describe('Each call counts once.'),
+    clock_skew: z.boolean(),
   })
   .meta({ id: 'Trace' });
 const traces = z
-  .strictObject({ traces: z.array(trace), next_cursor: nextCursor })
+  .looseObject({ traces: z.array(trace), next_cursor: nextCursor })
   .meta({ id: 'Traces' });
 const observation = z
-  .strictObject({
+  .looseObject({
     id: z.string(),
     trace_id: z.string().nullable(),
     parent_id: z.string().nullable(),
     name: z.string().nullable(),
     kind: kind.nullable(),
     status: status.nullable(),
+    state,
     start_time: time.nullable(),
     end_time: time.nullable(),
+    latency_ms: z.number().nullable(),
     custom_fields: z.record(z.string(), z.string()),
     usage: tokenUsage.nullable(),
     model: z.string().nullable(),
@@ -169,21 +197,52 @@ const observation = z
     session_id: z.string().nullable(),
     user_id: z.string().nullable(),
     external: z.record(z.string(), z.string()).nullable(),
-    source: z.enum(['native', 'runs', 'otlp']),
+    provider: z.string().nullable(),
+    environment: z.string().nullable(),
+    release: z.string().nullable(),
+    tags: z.array(z.string()),
+    prompt: z
+      .strictObject({ name: z.string().nullable(), version: z.string().nullable() })
+      .nullable(),
+    tool: z.string().nullable(),
+    ttft_ms: z.number().nullable(),
+    cost: money.nullable(),
+    cost_source: z.enum(['sent', 'computed']).nullable(),
+    source,
     project_id: z.string(),
     created_at: time,
     updated_at: time,
     ...payloads,
   })
   .meta({ id: 'Observation' });
+/** An observation in `fields=tree`. */
+const treeNode = z
+  .looseObject({
+    ...observation.pick({
+      ...{ id: true, parent_id: true, name: true, kind: true, status: true, state: true },
+      ...{ start_time: true, end_time: true, latency_ms: true, ttft_ms: true, model: true },
+      ...{ provider: true, usage: true, cost: true, cost_source: true },
+    }).shape,
+    counted: z.boolean().describe('Its own usage and cost are in the totals of the trace.'),
+    cycle: z.boolean().describe('A cycle of parents is broken here; it counts as a root.'),
+    input_bytes: z.int().nullable(),
+    output_bytes: z.int().nullable(),
+    error: z
+      .strictObject({ type: z.string().nullable(), message: z.string().nullable() })
+      .nullable(),
+  })
+  .meta({ id: 'TreeObservation' });
 const traceDetail = z
-  .strictObject({ trace, observations: z.array(observation), next_cursor: nextCursor })
+  .union([
+    z.looseObject({ trace, observations: z.array(observation), next_cursor: nextCursor }),
+    z.strictObject({ trace, observations: z.array(treeNode) }).describe('With `fields=tree`.'),
+  ])
   .meta({ id: 'TraceDetail' });
 const rawEvent = z
   .strictObject({
     id: z.string(),
     accepted_at: time,
-    source: z.enum(['native', 'runs', 'otlp']),
+    source,
     key_id: z.string(),
     event: z.unknown(),
   })
@@ -210,6 +269,7 @@ export const INGESTION = {
   otlpResponse,
   rpcStatus,
   info,
+  money,
   trace,
   traces,
   observation,

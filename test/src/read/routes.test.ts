@@ -6,68 +6,21 @@ import { offer } from '../../../src/component/capability.ts';
 import type { Pipeline } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
-import { Refusal, RetryableError, StoreError } from '../../../src/model/errors.ts';
+import { Refusal, RetryableError } from '../../../src/model/errors.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
-import {
-  type Page,
-  STORE,
-  type Store,
-  type StoredObservation,
-  type StoredTrace,
-  type TraceFilter,
-} from '../../../src/store/store.ts';
+import { STORE, type Store, type TraceFilter } from '../../../src/store/store.ts';
 import type { ApiKey } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch, nativeEvent, rawBatch } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { anObservation, aTrace, fakeTraces, type HeldTraces } from '../../helper/fake-traces.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
 import { until } from '../../helper/until.ts';
 
-/** The content of a test's store; everything belongs to `proj_test`. */
-type Held = {
-  traces?: readonly StoredTrace[];
-  observations?: readonly StoredObservation[];
-  batches?: readonly SealedBatch[];
-};
-
-/** Cursors are the number of items before the page. */
-function pageOf<T>(all: readonly T[], page: { limit: number; cursor?: string }): Page<T> {
-  const first = Number(page.cursor ?? 0);
-  const items = all.slice(first, first + page.limit);
-  const cursorAfter = (item: number): string => String(first + item + 1);
-  const hasMore = all.length > first + page.limit;
-  return { items, nextCursor: hasMore ? cursorAfter(items.length - 1) : null, cursorAfter };
-}
-
-function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
-  const ours = <T>(projectId: string, items: readonly T[] = []): readonly T[] =>
-    projectId === 'proj_test' ? items : [];
-  const traces: Partial<Store['traces']> = {
-    async listTraces(projectId, filter) {
-      filters.push(filter);
-      if (filter.cursor === 'forged')
-        throw new StoreError('invalid_name', 'The cursor is unknown.');
-      return pageOf(ours(projectId, held.traces), filter);
-    },
-    getTrace: async (projectId, id) => ours(projectId, held.traces).find((one) => one.id === id),
-    listObservations: async (projectId, traceId, wanted) =>
-      pageOf(
-        ours(projectId, held.observations).filter((one) => one.traceId === traceId),
-        wanted,
-      ),
-    listTree: async (projectId, traceId, wanted) =>
-      pageOf(
-        ours(projectId, held.observations).filter((one) => one.traceId === traceId),
-        wanted,
-      ),
-    getObservation: async (projectId, id, traceId) =>
-      ours(projectId, held.observations).find(
-        (one) => one.id === id && (traceId === undefined || one.traceId === traceId),
-      ),
-    getBatches: async (projectId, ids) =>
-      ours(projectId, held.batches).filter(({ id }) => ids.includes(id)),
-  };
+/** Everything belongs to `proj_test`. */
+function memoryStore(held: HeldTraces, filters: TraceFilter[] = []): Store {
+  const traces = fakeTraces(() => 'proj_test', held, filters);
   const key: Partial<ApiKey> = { id: 'key_test', prefix: 'ws_12345678' };
   return {
     traces,
@@ -78,7 +31,7 @@ function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
 
 async function reading(
   t: Test,
-  held: Held,
+  held: HeldTraces,
   more: {
     pipeline?: Partial<Pipeline>;
     filters?: TraceFilter[];
@@ -107,55 +60,7 @@ async function reading(
   return { get, listeners };
 }
 
-const TRACE: StoredTrace = {
-  id: 'trace-1',
-  name: 'chat',
-  status: 'success',
-  startTime: { ms: Date.UTC(2026, 0, 15), ns: 1 },
-  endTime: null,
-  observationCount: 2,
-  usage: { input_tokens: 3 },
-  ...{ state: 'running', latencyMs: null, ttftMs: null, errorCount: 0, models: [], sessionId: 's' },
-  ...{
-    userId: null,
-    keyId: 'key_1',
-    source: 'otlp',
-    environment: null,
-    release: null,
-    tags: ['a'],
-  },
-  ...{ customFields: {}, clockSkew: false, cost: { input: null, output: 2, total: 5_000_000 } },
-};
-
-function observation(more: Partial<StoredObservation> = {}): StoredObservation {
-  return {
-    projectId: 'proj_test',
-    traceId: 'trace-1',
-    id: 'o-1',
-    parentId: null,
-    name: 'chat',
-    kind: 'generation',
-    status: 'success',
-    state: 'finished',
-    startTime: { ms: Date.UTC(2026, 0, 15), ns: 0 },
-    endTime: null,
-    ended: true,
-    model: null,
-    usage: null,
-    sessionId: null,
-    userId: null,
-    error: null,
-    customFields: null,
-    external: null,
-    details: null,
-    version: '18446744073709551615',
-    source: 'native',
-    payload: {},
-    createdAt: 0,
-    updatedAt: 0,
-    ...more,
-  };
-}
+const TRACE = aTrace();
 
 /** A batch of one event whose text no parser and printer would leave as it is. */
 const ODD_INPUTS = '{ "n":1.50, "big":12345678901234567890123, "n":2, "\\u0000":"\\ud800" }';
@@ -232,9 +137,9 @@ t.test('reads payload fields back as the text that was sent', async (t) => {
   for (const encoding of ['identity', 'gzip'] as const) {
     const batch = oddBatch(encoding);
     const ref = { batchId: batch.id, position: 0 };
-    const held: Held = {
+    const held: HeldTraces = {
       traces: [TRACE],
-      observations: [observation({ payload: { inputs: ref, outputs: ref } })],
+      observations: [anObservation({ payload: { inputs: ref, outputs: ref } })],
       batches: [batch],
     };
     const { get, listeners } = await reading(t, held);
@@ -274,7 +179,7 @@ t.test('streams a page of a thousand observations', async (t) => {
   const batches = Array.from({ length: 10 }, (_, i) => nativeBatch(100, { id: `batch-${i}` }));
   const observations = Array.from({ length: 1000 }, (_, i) => {
     const ref = { batchId: `batch-${Math.floor(i / 100)}`, position: i % 100 };
-    return observation({ id: `o-${i}`, payload: { inputs: ref, metadata: ref } });
+    return anObservation({ id: `o-${i}`, payload: { inputs: ref, metadata: ref } });
   });
   const { get, listeners } = await reading(t, { traces: [TRACE], observations, batches });
   const { json } = await get('/traces/trace-1?payloads=true');
@@ -294,15 +199,15 @@ t.test('answers the tree of a trace: every observation once, in one answer', asy
   const usage = { input_tokens: 5 };
   const cost = { input: null, output: null, total: 1500, source: 'sent' as const };
   const observations = [
-    observation({
+    anObservation({
       ...{ id: 'root', kind: 'chain', startTime: start, endTime: end, usage },
       details: { provider: 'p', ttftMs: 1.5, inputBytes: 7, cost },
       error: { type: 'T', message: 'm', stacktrace: 'at' },
     }),
-    observation({ id: 'call', parentId: 'root', usage, details: { cost, outputBytes: 9 } }),
-    observation({ id: 'loop-1', parentId: 'loop-2', startTime: { ms: 1, ns: 0 } }),
-    observation({ id: 'loop-2', parentId: 'loop-1', startTime: { ms: 2, ns: 0 } }),
-    ...Array.from({ length: 2500 }, (_, i) => observation({ id: `o-${i}`, parentId: 'root' })),
+    anObservation({ id: 'call', parentId: 'root', usage, details: { cost, outputBytes: 9 } }),
+    anObservation({ id: 'loop-1', parentId: 'loop-2', startTime: { ms: 1, ns: 0 } }),
+    anObservation({ id: 'loop-2', parentId: 'loop-1', startTime: { ms: 2, ns: 0 } }),
+    ...Array.from({ length: 2500 }, (_, i) => anObservation({ id: `o-${i}`, parentId: 'root' })),
   ];
   const { get, listeners } = await reading(t, { traces: [TRACE], observations });
   const { status, json } = await get('/traces/trace-1?fields=tree');
@@ -329,8 +234,8 @@ t.test('answers the tree of a trace: every observation once, in one answer', asy
 });
 
 t.test('a tree beyond the memory of reading is refused, and has no pages', async (t) => {
-  const observations = Array.from({ length: 1000 }, (_, i) => observation({ id: `o-${i}` }));
-  const held: Held = { traces: [TRACE], observations };
+  const observations = Array.from({ length: 1000 }, (_, i) => anObservation({ id: `o-${i}` }));
+  const held: HeldTraces = { traces: [TRACE], observations };
   const short = await reading(t, held, { limits: { read_bytes: 1_048_576 } });
   t.equal((await short.get('/traces/trace-1?fields=tree')).status, 503);
   await until(() => short.listeners.reads.heldBytes === 0);
@@ -360,7 +265,7 @@ t.test('reads a large batch in a thread and does not change it', async (t) => {
     const before = Buffer.from(body);
     const { get } = await reading(t, {
       traces: [TRACE],
-      observations: [observation({ payload: { inputs: ref } })],
+      observations: [anObservation({ payload: { inputs: ref } })],
       batches: [batch],
     });
     t.equal((await get('/observations/o-1')).json.inputs, large, encoding);
@@ -371,9 +276,9 @@ t.test('reads a large batch in a thread and does not change it', async (t) => {
 t.test("answers 404 for unknown, expired and other projects' data", async (t) => {
   const batch = nativeBatch(1);
   const ref = { batchId: 'gone', position: 0 };
-  const held: Held = {
+  const held: HeldTraces = {
     traces: [TRACE],
-    observations: [observation({ payload: { inputs: ref } })],
+    observations: [anObservation({ payload: { inputs: ref } })],
     batches: [batch],
   };
   const { get } = await reading(t, held);
@@ -446,9 +351,9 @@ t.test('reading respects its limit of bytes', async (t) => {
     Buffer.from(JSON.stringify({ events: [nativeEvent({ inputs: 'x'.repeat(300_000) })] })),
     1,
   );
-  const held: Held = {
+  const held: HeldTraces = {
     traces: [TRACE],
-    observations: [observation({ payload: { inputs: { batchId: batch.id, position: 0 } } })],
+    observations: [anObservation({ payload: { inputs: { batchId: batch.id, position: 0 } } })],
     batches: [batch],
   };
   const { get, listeners } = await reading(t, held, { limits: { read_bytes: 400_000 } });
@@ -460,10 +365,10 @@ t.test('reading respects its limit of bytes', async (t) => {
 
 t.test('a page ends at its bytes, and the next one begins behind it', async (t) => {
   const observations = Array.from({ length: 250 }, (_, i) =>
-    observation({ id: `o-${i}`, name: 'x'.repeat(1_000) }),
+    anObservation({ id: `o-${i}`, name: 'x'.repeat(1_000) }),
   );
   const bytes = JSON.stringify({ name: 'x'.repeat(1_000) }).length;
-  const held: Held = { traces: [TRACE], observations };
+  const held: HeldTraces = { traces: [TRACE], observations };
   const { get } = await reading(t, held, { limits: { page_bytes: 30 * bytes } });
   const seen: string[] = [];
   let cursor: string | null = '';
