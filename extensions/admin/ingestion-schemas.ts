@@ -273,6 +273,7 @@ export const INGESTION = {
   trace,
   traces,
   observation,
+  treeNode,
   traceDetail,
   rawEvent,
   me,

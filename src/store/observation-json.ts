@@ -73,7 +73,7 @@ function detailMembers(details: ObservationDetails): Readonly<Record<string, unk
   };
 }
 
-/** What the tree of a trace says about an observation beside its own fields. */
+/** The place of an observation in the tree of its trace. */
 export type TreePlace = {
   /** Its own usage and cost are in the totals of the trace. */
   readonly counted: boolean;

@@ -191,9 +191,10 @@ function selectOf(cellOf: (column: string) => string): string {
   return `SELECT ${OBSERVATION_COLUMNS.map(({ name }) => cellOf(name)).join(', ')},`;
 }
 
-const OF_TRACE = `
+const AND_TRACE = `
     t.key AS trace_key, t.long_id AS trace_long_id, t.newest_ms AS trace_newest_ms
-  FROM observations o JOIN traces t ON t.n = o.trace
+  FROM observations o JOIN traces t ON t.n = o.trace`;
+const OF_TRACE = `${AND_TRACE}
   WHERE t.project = $1 AND t.updated_at >= $2`;
 
 type ReadObservation = ObservationTableRow & {
@@ -210,9 +211,13 @@ export type FoundObservation = {
   readonly bytes: number;
 };
 
-/** The statement of a page of a trace. The index `observations_in_order` gives the order. */
+/**
+ * The statement of a page of a trace. The index `observations_in_order` gives the order: Postgres knows that only if the
+ * number of the trace is one value of the statement.
+ */
 export function pageOfTrace(columns: keyof typeof LISTED_COLUMNS): string {
-  return `${LISTED_COLUMNS[columns]} ${OF_TRACE} AND t.key = $3
+  return `${LISTED_COLUMNS[columns]} ${AND_TRACE}
+    WHERE o.trace = (SELECT n FROM traces WHERE project = $1 AND updated_at >= $2 AND key = $3)
       AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
     ORDER BY ${PLACE} LIMIT $7`;
 }

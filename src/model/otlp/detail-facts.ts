@@ -22,7 +22,7 @@ type Ranked<T> = { readonly rank: number; readonly value: T };
 /** Amounts in a JSON object have a lower precedence than amounts with their own attributes. */
 const OBJECT_RANK = 1000;
 
-/** What the details take from a span beside its attributes. */
+/** The facts of a span, beside its attributes, that its details depend on. */
 type SpanMeasures = {
   readonly start: Instant | null;
   readonly scope: string | null;

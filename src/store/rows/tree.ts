@@ -17,7 +17,7 @@ export function usageNodeOf(observation: TreeObservation): UsageNode {
   };
 }
 
-/** An observation without usage and cost counts nowhere. */
+/** An observation without usage and cost is not counted. */
 export function placeInTree(
   { id, usage, details }: TreeObservation,
   { counted, cycles }: TraceTotals,

@@ -11,7 +11,7 @@ const scanEvents = (...events: unknown[]) => scan(JSON.stringify({ events }));
 const observe = (more: Record<string, unknown>) =>
   native.observe(scanEvents(nativeEvent(more)), 0, 7);
 
-/** The details of every event of these tests. */
+/** The sizes of the inputs and outputs of `nativeEvent`. */
 const SIZES = { inputBytes: 48, outputBytes: 16 };
 
 t.test('observes an event with all its fields', (t) => {
