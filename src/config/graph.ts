@@ -6,7 +6,7 @@ import type {
   ReceiverFactory,
 } from '../component/factory.ts';
 import type { Declared, PipelineConfig } from './config.ts';
-import { didYouMean } from './did-you-mean.ts';
+import { didYouMean } from '../component/did-you-mean.ts';
 import type { Draft } from './draft.ts';
 import { checkProjects } from './projects.ts';
 import type { Path } from './tree.ts';
