@@ -142,8 +142,8 @@ function refused(
 }
 
 /** All that counts toward the windows: the ledger, and reservations. */
-const COUNTED = `(
-  SELECT organization, project, hour, events, bytes FROM all_usage
+const countedIn = (ledger: 'all_usage' | 'usage_hours'): string => `(
+  SELECT organization, project, hour, events, bytes FROM ${ledger}
   UNION ALL SELECT organization, project, hour, events, bytes FROM usage_reservations)`;
 
 /** Callers share the rebuild in progress. */
@@ -170,12 +170,12 @@ async function rebuildWindows(
   at: number,
 ): Promise<void> {
   await rebuild(async (client) => {
-    const countsAt = await newestTime(client, organizationId, at);
+    const countsAt = await newestTime(client, organizationId, at, 'usage_hours');
     await client.query(
       `INSERT INTO usage_windows (organization, project, month, events, hour, bytes)
        SELECT $1, coalesce(project, ''), $2, coalesce(sum(events), 0), $4,
          coalesce(sum(bytes) FILTER (WHERE hour = $4), 0)
-       FROM ${COUNTED} counted WHERE organization = $1 AND hour >= $2 AND hour < $3
+       FROM ${countedIn('usage_hours')} counted WHERE organization = $1 AND hour >= $2 AND hour < $3
        GROUP BY GROUPING SETS ((), (project))
        ON CONFLICT DO NOTHING`,
       [organizationId, ...hoursOfMonth(countsAt), Math.floor(countsAt / HOUR_MS)],
@@ -194,7 +194,7 @@ async function read(
     client,
     `SELECT coalesce(sum(events), 0)::bigint AS events,
        coalesce(sum(bytes) FILTER (WHERE hour = $4), 0)::bigint AS bytes
-     FROM ${COUNTED} counted
+     FROM ${countedIn('all_usage')} counted
      WHERE organization = $1 AND hour >= $2 AND hour < $3 AND ($5::text IS NULL OR project = $5)`,
     [organizationId, ...hoursOfMonth(at), Math.floor(at / HOUR_MS), projectId],
   );

@@ -30,12 +30,17 @@ const FIRST: LedgerPlace = [0, ''];
 /**
  * Adds the usage of rows that entered the ledger since the last call to the sums by hour, in steps. Each step is one
  * statement and keeps what it did, so a call that fails leaves less for the next one. Several processes may do it at
- * the same time. Resolves with the number of rows.
+ * the same time: one leaves out the rows of another, or waits for them if `isComplete`, so that `usage_hours` has
+ * everything that was entered before the call. Resolves with the number of rows.
  */
-export async function sumNew(client: PostgresClient, step = NEW_STEP): Promise<number> {
+export async function sumNew(
+  client: PostgresClient,
+  step = NEW_STEP,
+  isComplete = false,
+): Promise<number> {
   let summed = 0;
   for (let after: LedgerPlace | undefined = FIRST; after !== undefined; ) {
-    const { count, next } = await sumNewStep(client, after, step);
+    const { count, next } = await sumNewStep(client, after, step, isComplete);
     summed += count;
     after = next;
   }
@@ -46,13 +51,14 @@ async function sumNewStep(
   client: PostgresClient,
   [hour, batchId]: LedgerPlace,
   step: number,
+  isComplete: boolean,
 ): Promise<{ readonly count: number; readonly next: LedgerPlace | undefined }> {
   const found = await row<{ count: number; last: [number, string] | null }>(
     client,
     `WITH fresh AS MATERIALIZED (
        SELECT batch_id, organization, project, key, hour, events, bytes FROM usage_ledger
        WHERE (events > 0 OR bytes > 0) AND (hour, batch_id) > ($1, $2)
-       ORDER BY hour, batch_id LIMIT $3 FOR UPDATE SKIP LOCKED
+       ORDER BY hour, batch_id LIMIT $3 FOR UPDATE ${isComplete ? '' : 'SKIP LOCKED'}
      ), emptied AS (
        UPDATE usage_ledger l SET events = 0, bytes = 0 FROM fresh f WHERE l.batch_id = f.batch_id
      ), added AS (
@@ -81,7 +87,7 @@ export function ledgerSums(client: PostgresClient, clock: Clock, logger: Logger)
     betweenMs: PAUSE_MS,
     failure: 'Usage could not be summed up; retried',
     async step() {
-      const { next } = await sumNewStep(client, after, NEW_STEP);
+      const { next } = await sumNewStep(client, after, NEW_STEP, false);
       after = next ?? FIRST;
       return next !== undefined;
     },

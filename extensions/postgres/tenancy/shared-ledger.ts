@@ -29,12 +29,12 @@ export function sharedLedger(
           [organizationId, newest],
         );
         if (begun === undefined) return undefined;
-        const countsAt = await newestTime(client, organizationId, at);
+        const countsAt = await newestTime(client, organizationId, at, 'usage_hours');
         const sums = await rows<{ project: string; events: number; bytes: number }>(
           client,
           `SELECT project, coalesce(sum(events), 0)::bigint AS events,
              coalesce(sum(bytes) FILTER (WHERE hour = $4), 0)::bigint AS bytes
-           FROM all_usage WHERE organization = $1 AND hour >= $2 AND hour < $3 GROUP BY project`,
+           FROM usage_hours WHERE organization = $1 AND hour >= $2 AND hour < $3 GROUP BY project`,
           [organizationId, ...hoursOfMonth(countsAt), Math.floor(countsAt / HOUR_MS)],
         );
         return {

@@ -37,16 +37,17 @@ export async function recordUsage(
 
 /**
  * The time that usage counts at, in milliseconds since the epoch: `at`, but not before the newest hour in the ledger,
- * so that a clock that goes back does not open an earlier window again.
+ * so that a clock that goes back does not open an earlier window again. `ledger` is `usage_hours` if that has everything.
  */
 export async function newestTime(
   client: PostgresClient,
   organizationId: string,
   at: number,
+  ledger: 'all_usage' | 'usage_hours' = 'all_usage',
 ): Promise<number> {
   const newest = await row<{ hour: number | null }>(
     client,
-    'SELECT max(hour) AS hour FROM all_usage WHERE organization = $1 AND hour <= $2',
+    `SELECT max(hour) AS hour FROM ${ledger} WHERE organization = $1 AND hour <= $2`,
     [organizationId, Math.floor(at / HOUR_MS) + TRUSTED_HOURS_AHEAD],
   );
   return Math.max(at, (newest?.hour ?? 0) * HOUR_MS);

@@ -121,6 +121,34 @@ t.test('a rebuild finds everything summed up, while no transaction accepts', asy
   t.same(await ledgerOf(postgres), { events: 40, bytes: 400, unsummed: 0 });
 });
 
+t.test('a complete sum waits for the rows of another process', async (t) => {
+  const { postgres, pools, enter } = await opened(t);
+  await enter(6);
+  const sums = () =>
+    postgres
+      .query('SELECT sum(events)::bigint AS events FROM usage_hours')
+      .then(({ rows }) => rows);
+  const ended = Promise.withResolvers<void>();
+  const locked = Promise.withResolvers<void>();
+  const other = pools.housekeeping.transaction(async (client) => {
+    await sumNew(client, 4);
+    locked.resolve();
+    await ended.promise;
+  });
+  await locked.promise;
+  let isOver = false;
+  const complete = sumNew(pools.rebuild, 4, true).then((count) => {
+    isOver = true;
+    return count;
+  });
+  t.same(await sums(), [{ events: null }]);
+  t.notOk(isOver);
+  ended.resolve();
+  await other;
+  t.equal(await complete, 0);
+  t.same(await sums(), [{ events: 12 }]);
+});
+
 t.test('a rebuild waits longer after transactions that took longer than its wait', async (t) => {
   const { postgres, pools, enter } = await opened(t);
   const rebuild = rebuilding(pools.rebuild);
