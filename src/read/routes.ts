@@ -16,7 +16,16 @@ import { answerJson, jsonAnswer, watchClient } from './answer.ts';
 import { writeItems } from './listing.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
-import { flag, one, pageOf, traceFilter } from './query.ts';
+import {
+  checkParameters,
+  flag,
+  one,
+  pageOf,
+  pageOfTraces,
+  TRACE_PARAMETERS,
+  TRACES_PARAMETERS,
+  traceQuery,
+} from './query.ts';
 import type { Read, Reads } from './reads.ts';
 
 /**
@@ -50,10 +59,18 @@ type ReadingParts = {
 
 /** If several receivers share a listener, one whose pipeline has a store comes first. */
 export function readRoutes(parts: ReadingParts): CommonRoutes {
-  const get = (path: string, work: (reading: Reading) => Promise<void>): CommonRoute => ({
+  const get = (
+    path: string,
+    parameters: readonly string[],
+    work: (reading: Reading) => Promise<void>,
+  ): CommonRoute => ({
     method: 'GET',
     path,
-    handler: (entrance) => (exchange) => serve(parts, exchange, entrance, work),
+    handler: (entrance) => (exchange) =>
+      serve(parts, exchange, entrance, async (reading) => {
+        checkParameters(reading.query, parameters);
+        await work(reading);
+      }),
     renderRefusal: renderEnvelopeRefusal,
     oneAtATime: true,
   });
@@ -62,11 +79,11 @@ export function readRoutes(parts: ReadingParts): CommonRoutes {
   return {
     prefers: (entrance) => storeOf(entrance) !== undefined,
     routes: [
-      get('/api/v1/traces', stored(listTraces)),
-      get('/api/v1/traces/:trace_id', stored(showTrace)),
-      get('/api/v1/observations/:id', stored(showObservation)),
-      get('/api/v1/raw-events/:raw_event_id', stored(showRawEvent)),
-      get('/api/v1/me', showMe),
+      get('/api/v1/traces', TRACES_PARAMETERS, stored(listTraces)),
+      get('/api/v1/traces/:trace_id', TRACE_PARAMETERS, stored(showTrace)),
+      get('/api/v1/observations/:id', ['trace_id'], stored(showObservation)),
+      get('/api/v1/raw-events/:raw_event_id', [], stored(showRawEvent)),
+      get('/api/v1/me', [], showMe),
     ],
   };
 }
@@ -79,7 +96,8 @@ async function listTraces({
   read,
   reads: { limits },
 }: StoreReading): Promise<void> {
-  const { limit, cursor: first, ...filter } = traceFilter(query);
+  const { limit, cursor: first } = pageOfTraces(query);
+  const asked = traceQuery(query, exchange.clock.now());
   const out = jsonAnswer(exchange, read);
   await out.add('{"traces":[');
   const next = await writeItems(
@@ -89,7 +107,7 @@ async function listTraces({
       cursor: first,
       fetch: (rows, cursor) =>
         store.traces.listTraces(tenant.projectId, {
-          ...filter,
+          query: asked,
           limit: rows,
           ...(cursor === undefined ? {} : { cursor }),
         }),
@@ -226,7 +244,9 @@ function refuse(exchange: Exchange, error: unknown, logger: Logger): void {
 
 /** A store refuses a reading request only for its cursor. */
 function readingRefusal(error: unknown): Refusal {
-  if (error instanceof StoreError) return new Refusal('invalid_request', error.message);
+  if (error instanceof StoreError) {
+    return new Refusal('invalid_cursor', 'The cursor is none of this list.', { cause: error });
+  }
   return refusalOf(error);
 }
 

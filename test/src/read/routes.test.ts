@@ -7,6 +7,7 @@ import type { Pipeline } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { Refusal, RetryableError, StoreError } from '../../../src/model/errors.ts';
+import { printQuery } from '../../../src/query/print.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
 import {
   type Page,
@@ -47,8 +48,8 @@ function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
     async listTraces(projectId, filter) {
       filters.push(filter);
       if (filter.cursor === 'forged')
-        throw new StoreError('invalid_name', 'The cursor is unknown.');
-      return pageOf(ours(projectId, held.traces), filter);
+        throw new StoreError('invalid_cursor', 'the cursor is none of this listing');
+      return { ...pageOf(ours(projectId, held.traces), filter), searchedTo: null };
     },
     getTrace: async (projectId, id) => ours(projectId, held.traces).find((one) => one.id === id),
     listObservations: async (projectId, traceId, wanted) =>
@@ -184,20 +185,16 @@ t.test('lists traces by a filter', async (t) => {
   });
   await get(
     '/traces?limit=70&cursor=0&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00%2B01:00' +
-      '&status=error&kind=tool&name=a%20b&q=text',
+      '&status=error&kind=tool&name=a%20b&q=text+model:m',
   );
-  t.strictSame(filters, [
-    { limit: 50 },
-    {
-      limit: 70,
-      cursor: '0',
-      from: { ms: Date.UTC(2026, 0, 1), ns: 0 },
-      to: { ms: Date.UTC(2026, 0, 31, 23), ns: 0 },
-      status: 'error',
-      kind: 'tool',
-      name: 'a b',
-      query: 'text',
-    },
+  const printed = filters.map(({ query, ...more }) => [query && printQuery(query), more]);
+  t.strictSame(printed, [
+    ['', { limit: 50 }],
+    [
+      'text model:m start:>=2026-01-01T00:00:00.000Z start:<2026-01-31T23:00:00.000Z ' +
+        'status:error kind:tool name:"a b"',
+      { limit: 70, cursor: '0' },
+    ],
   ]);
 });
 
@@ -212,7 +209,8 @@ t.test('answers 400 to an invalid query parameter and names it', async (t) => {
     ['to=2026-02-30T00:00:00Z', 'to'],
     ['status=fine', 'status'],
     ['kind=robot', 'kind'],
-    ['cursor=forged', 'cursor'],
+    ['session_id=s', 'Unknown query parameter "session_id"'],
+    ['limits=1', 'did you mean "limit"?'],
   ] as const) {
     const { status, json } = await get(`/traces?${query}`);
     t.equal(status, 400, query);
@@ -220,6 +218,24 @@ t.test('answers 400 to an invalid query parameter and names it', async (t) => {
     t.match(String(json.message), named);
   }
   t.equal((await get('/traces/trace-1?payloads=maybe')).status, 400);
+  t.match((await get('/traces?cursor=forged')).json, { code: 'invalid_cursor' });
+  for (const path of ['/traces/t?q=x', '/observations/o?limit=1', '/raw-events/r?x=', '/me?x=1']) {
+    t.match(await get(path), { status: 400, json: { code: 'invalid_request' } }, path);
+  }
+});
+
+t.test('answers 400 to a mistake in a query, with its position', async (t) => {
+  const { get } = await reading(t, { traces: [TRACE] });
+  const { status, json } = await get(`/traces?q=${encodeURIComponent('status:error modle:x')}`);
+  t.equal(status, 400);
+  t.match(json, {
+    code: 'invalid_query',
+    message: 'Unknown field "modle" at character 14; did you mean "model"?',
+    position: 13,
+  });
+  const long = await get(`/traces?q=${'x'.repeat(2049)}`);
+  t.match(long.json, { code: 'invalid_query', position: 2048 });
+  t.equal((await get(`/traces?q=${'x'.repeat(2048)}`)).status, 200);
 });
 
 t.test('reads payload fields back as the text that was sent', async (t) => {
@@ -426,7 +442,9 @@ function searching(steps: number, more: { onStep?: () => void; clock?: FakeClock
     await new Promise(setImmediate);
     const step = Number(cursor) + 1;
     const items = step === steps ? [TRACE] : [];
-    return { items, nextCursor: step >= steps ? null : String(step), cursorAfter: () => '' };
+    const searchedTo = step >= steps ? null : { ms: steps - step, ns: 0 };
+    const nextCursor = step >= steps ? null : String(step);
+    return { items, nextCursor, cursorAfter: () => '', searchedTo };
   };
   return { search, calls: () => calls };
 }
@@ -484,7 +502,7 @@ t.test('a key over its number of reads gets 429, another key does not', async (t
       pipeline: { admitRead: () => ({ tenant: aTenant({ keyId }), release() {} }) },
       async search() {
         await new Promise<void>((resolve) => release.push(resolve));
-        return { items: [], nextCursor: null, cursorAfter: () => '' };
+        return { items: [], nextCursor: null, cursorAfter: () => '', searchedTo: null };
       },
     },
   );
