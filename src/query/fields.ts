@@ -6,7 +6,7 @@ import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../model/observation.ts
  */
 export type FieldType = 'text' | 'choice' | 'count' | 'money' | 'duration' | 'time' | 'score';
 
-export type Field = {
+export type QueryField = {
   readonly type: FieldType;
   /** A term on a field of observations holds if any observation of the trace matches. */
   readonly of: 'trace' | 'observation';
@@ -19,7 +19,6 @@ export type Field = {
 
 /** A trace's state, which also says whether its end is still expected. */
 export const TRACE_STATES = ['running', 'finished', 'error', 'interrupted'] as const;
-export type TraceState = (typeof TRACE_STATES)[number];
 
 const SOURCES = ['native', 'runs', 'otlp'] as const;
 
@@ -72,11 +71,11 @@ const TABLE = {
   error: { type: 'text', of: 'observation', meaning: 'type of an error' },
   tool: { type: 'text', of: 'observation', meaning: 'name of a tool' },
   prompt: { type: 'text', of: 'observation', meaning: 'name of a prompt' },
-} as const satisfies Readonly<Record<string, Field>>;
+} as const satisfies Readonly<Record<string, QueryField>>;
 
 export type FieldName = keyof typeof TABLE;
 export const FIELD_NAMES = Object.keys(TABLE) as readonly FieldName[];
-export const FIELDS: Readonly<Record<FieldName, Field>> = TABLE;
+export const FIELDS: Readonly<Record<FieldName, QueryField>> = TABLE;
 
 export function isFieldName(name: string): name is FieldName {
   return Object.hasOwn(TABLE, name);

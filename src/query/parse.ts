@@ -1,6 +1,6 @@
 import { nearest } from '../component/did-you-mean.ts';
 import type { Instant } from '../model/observation.ts';
-import type { Field } from './fields.ts';
+import type { QueryField } from './fields.ts';
 import { FIELD_NAMES, FIELDS, isFieldName } from './fields.ts';
 import type { FieldTerm, Query, QueryTerm, TextValue } from './query.ts';
 import { QueryError } from './query.ts';
@@ -227,7 +227,7 @@ function textValue({ text, isQuoted, isPrefix, position }: RawValue): TextValue 
   return { text: text.slice(0, -1), isPrefix: true };
 }
 
-function choice({ choices = [] }: Field, { text, position }: RawValue): TextValue {
+function choice({ choices = [] }: QueryField, { text, position }: RawValue): TextValue {
   if (choices.includes(text)) return { text, isPrefix: false };
   throw new QueryError(
     `${JSON.stringify(text)} {place} is none of ${choices.join(', ')}`,

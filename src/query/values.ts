@@ -1,6 +1,6 @@
 import { parseInstant } from '../model/instant.ts';
 import type { Instant } from '../model/observation.ts';
-import type { Field } from './fields.ts';
+import type { QueryField } from './fields.ts';
 import type { NumberRange, TimeRange } from './query.ts';
 import { QueryError } from './query.ts';
 
@@ -28,7 +28,7 @@ const DURATION_MS: Readonly<Record<string, number>> = {
 const COUNT_FACTORS: Readonly<Record<string, number>> = { k: 1000, m: 1_000_000 };
 
 /** The range of `>2s`, `1..5` or `10`. */
-export function numberRange(field: Field, value: RawValue): NumberRange {
+export function numberRange(field: QueryField, value: RawValue): NumberRange {
   const { text, position } = value;
   const comparison = COMPARISON.exec(text)?.[1] ?? '';
   const numberAt = (from: number, to = text.length): number =>
@@ -58,19 +58,19 @@ export function isNumeric({ text, isQuoted }: RawValue): boolean {
   return bare !== text || bare.split('..', 2).every((part) => NUMBER.test(part));
 }
 
-function numberOf({ type }: Field, text: string, position: number): number {
+function numberOf({ type }: QueryField, text: string, position: number): number {
   const number = readNumber(type, text);
   if (number !== undefined && Number.isFinite(number)) return number;
   throw new QueryError(`${EXPECTED[type] ?? 'Expected a number'} {place}`, position);
 }
 
-const EXPECTED: Partial<Record<Field['type'], string>> = {
+const EXPECTED: Partial<Record<QueryField['type'], string>> = {
   duration: 'Expected a duration with a unit, such as 800ms, 2s or 1m,',
   money: 'Expected an amount in USD, such as 0.01,',
   count: 'Expected a number, such as 500 or 10k,',
 };
 
-function readNumber(type: Field['type'], text: string): number | undefined {
+function readNumber(type: QueryField['type'], text: string): number | undefined {
   if (type === 'duration') return scaled(text, DURATION_MS);
   if (type === 'money') return plain(text.startsWith('$') ? text.slice(1) : text);
   if (type === 'count') return plain(text) ?? scaled(text, COUNT_FACTORS);

@@ -9,10 +9,12 @@ import type { Tenant } from '../model/batch.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
+import { printQuery } from '../query/print.ts';
 import { observationJson, traceJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, jsonAnswer, watchClient } from './answer.ts';
+import { foreignCursor, listCursors } from './list-cursor.ts';
 import { writeItems } from './listing.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
@@ -96,15 +98,16 @@ async function listTraces({
   read,
   reads: { limits },
 }: StoreReading): Promise<void> {
-  const { limit, cursor: first } = pageOfTraces(query);
+  const { limit, cursor } = pageOfTraces(query);
   const asked = traceQuery(query, exchange.clock.now());
+  const cursors = listCursors('traces', tenant.projectId, printQuery(asked));
   const out = jsonAnswer(exchange, read);
   await out.add('{"traces":[');
   const next = await writeItems(
     out,
     {
       limit,
-      cursor: first,
+      cursor: cursors.read(cursor),
       fetch: (rows, cursor) =>
         store.traces.listTraces(tenant.projectId, {
           query: asked,
@@ -115,7 +118,7 @@ async function listTraces({
     },
     { read, limits, clock: exchange.clock },
   );
-  out.end(`],"next_cursor":${JSON.stringify(next)}}`);
+  out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
 }
 
 async function showTrace(reading: StoreReading): Promise<void> {
@@ -123,7 +126,9 @@ async function showTrace(reading: StoreReading): Promise<void> {
   const { limits } = reads;
   const traceId = exchange.params.trace_id ?? '';
   const payloads = flag(query, 'payloads') ? reading.payloads() : undefined;
-  const { limit, cursor: first } = pageOf(query);
+  const { limit, cursor } = pageOf(query);
+  const cursors = listCursors('observations', tenant.projectId, traceId);
+  const first = cursors.read(cursor);
   const trace = await read.turn(() => store.traces.getTrace(tenant.projectId, traceId));
   if (trace === undefined) throw unknown('trace');
   const out = jsonAnswer(exchange, read);
@@ -145,7 +150,7 @@ async function showTrace(reading: StoreReading): Promise<void> {
     },
     { read, limits, clock: exchange.clock },
   );
-  out.end(`],"next_cursor":${JSON.stringify(next)}}`);
+  out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
 }
 
 async function showObservation(reading: StoreReading): Promise<void> {
@@ -244,9 +249,7 @@ function refuse(exchange: Exchange, error: unknown, logger: Logger): void {
 
 /** A store refuses a reading request only for its cursor. */
 function readingRefusal(error: unknown): Refusal {
-  if (error instanceof StoreError) {
-    return new Refusal('invalid_cursor', 'The cursor is none of this list.', { cause: error });
-  }
+  if (error instanceof StoreError) return foreignCursor(error);
   return refusalOf(error);
 }
 

@@ -64,7 +64,9 @@ function hasText(text: string, { trace, observations }: KnownTrace): boolean {
     observations.some(
       ({ id, name, model, error, customFields }) =>
         [name, model, error?.message].some(contains) ||
-        Object.entries(customFields ?? {}).flat().some(contains) ||
+        Object.entries(customFields ?? {})
+          .flat()
+          .some(contains) ||
         id.startsWith(text) ||
         id.slice(trace.id.length).startsWith(`:${text}`),
     )

@@ -1,7 +1,7 @@
 /** Queries for readers. Each is limited to a project and to traces with an event since a time. */
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
-import type { Statement } from '../../../src/store/plan/dialect.ts';
+import type { ListStatement } from '../../../src/store/plan/dialect.ts';
 import type { Look } from '../../../src/store/plan/step.ts';
 import { stepPlan } from '../../../src/store/plan/step.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
@@ -63,7 +63,7 @@ export async function findTraces(
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */
 async function endOfStep(
   client: PostgresClient,
-  { sql, values }: Statement,
+  { sql, values }: ListStatement,
 ): Promise<Place | null> {
   const last = await row<Pick<ListedTrace, 'at_ms' | 'at_ns' | 'n'>>(client, sql, values);
   return last === undefined ? null : { ms: last.at_ms, ns: last.at_ns, n: last.n };

@@ -1,7 +1,7 @@
 import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 
 /** The indexes that lead a search (`src/store/plan`), each in the order of time. */
-export const traceIndexes: FileMigration = {
+export const searchIndexes: FileMigration = {
   name: '0004-trace-indexes',
   apply(db) {
     db.exec(`

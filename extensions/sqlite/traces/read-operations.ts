@@ -3,9 +3,9 @@ import type { DatabaseSync } from 'node:sqlite';
 import { LruCache } from '../../../src/component/lru.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
-import type { Query } from '../../../src/sqlite/rows.ts';
+import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, tuples } from '../../../src/sqlite/rows.ts';
-import type { Statement } from '../../../src/store/plan/dialect.ts';
+import type { ListStatement } from '../../../src/store/plan/dialect.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { stepPlan } from '../../../src/store/plan/step.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
@@ -46,8 +46,8 @@ export type StoredRow = {
 const MAX_STATEMENTS = 64;
 
 export function traceReadOperations(db: DatabaseSync) {
-  const lists = new LruCache<string, Query<TraceRow>>({ maxEntries: MAX_STATEMENTS });
-  const ends = new LruCache<string, Query<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
+  const lists = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
+  const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   return {
     'traces.list': (scope: TraceScope, look: Look): TraceStep => {
       const plan = stepPlan(sqliteDialect, scope, look);
@@ -76,8 +76,8 @@ type PlaceCells = [ms: number, ns: number, n: number];
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */
 function endOfStep(
   db: DatabaseSync,
-  prepared: LruCache<string, Query<PlaceCells>>,
-  { sql, values }: Statement,
+  prepared: LruCache<string, RowQuery<PlaceCells>>,
+  { sql, values }: ListStatement,
 ): Place | null {
   const last = keptTuples(db, prepared, sql).get(...values);
   if (last === undefined) return null;
@@ -88,9 +88,9 @@ function endOfStep(
 /** Prepares a statement once: a page runs it in every step. */
 function keptTuples<Row extends readonly (string | number | Uint8Array | null)[]>(
   db: DatabaseSync,
-  prepared: LruCache<string, Query<Row>>,
+  prepared: LruCache<string, RowQuery<Row>>,
   sql: string,
-): Query<Row> {
+): RowQuery<Row> {
   const known = prepared.get(sql) ?? tuples<Row>(db, sql);
   prepared.set(sql, known);
   return known;

@@ -3,7 +3,7 @@ import type { Key } from '../rows/observation-row.ts';
 /** The index of `traces` that leads a search. Each is in the order of time behind its first columns. */
 export type Lead = 'time' | 'session' | 'user' | 'failed';
 
-export type Value = string | number | Key;
+export type ParameterValue = string | number | Key;
 
 /** How a store writes the parts of a statement in its SQL. */
 export type Dialect = {
@@ -17,8 +17,8 @@ export type Dialect = {
   /** A text as the columns keep it. */
   stored(text: string): string;
   /** A key as the column `key` keeps it, and the beginning of keys that are texts. */
-  storedKey(key: Key): Value;
-  storedKeyText(stored: string): Value;
+  storedKey(key: Key): ParameterValue;
+  storedKeyText(stored: string): ParameterValue;
   /** The function of the position of a text in another one, 0 if it is not there. */
   readonly position: 'instr' | 'strpos';
   /** Whether a text contains a pattern's text, in any case of ASCII letters. */
@@ -28,18 +28,18 @@ export type Dialect = {
 };
 
 /** A statement and its values. */
-export type Statement = { readonly sql: string; readonly values: readonly Value[] };
+export type ListStatement = { readonly sql: string; readonly values: readonly ParameterValue[] };
 
 /** Collects the values of a statement. */
 export class Parameters {
-  readonly values: Value[] = [];
+  readonly values: ParameterValue[] = [];
   readonly dialect: Dialect;
 
   constructor(dialect: Dialect) {
     this.dialect = dialect;
   }
 
-  value(value: Value): string {
+  value(value: ParameterValue): string {
     return this.dialect.placeholder(this.values.push(value));
   }
 

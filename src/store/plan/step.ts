@@ -1,7 +1,7 @@
 import type { Query } from '../../query/query.ts';
 import type { Place } from '../rows/place.ts';
 import { conditionOf, FAILED, timeCondition } from './conditions.ts';
-import type { Dialect, Lead, Statement } from './dialect.ts';
+import type { Dialect, Lead, ListStatement } from './dialect.ts';
 import { Parameters } from './dialect.ts';
 import type { Plan } from './plan.ts';
 import { planOf } from './plan.ts';
@@ -29,9 +29,9 @@ export type StepPlan = {
    * Whether the index finds traces that do not match: the step then looks at `size` of them, and `end` finds the place of the last one.
    */
   readonly isSearch: boolean;
-  readonly end: Statement;
+  readonly end: ListStatement;
   /** `end`: the place up to which the step looks, inclusive; null without a bound. */
-  list(columns: string, end: Place | null): Statement;
+  list(columns: string, end: Place | null): ListStatement;
 };
 
 export function stepPlan(dialect: Dialect, scope: TraceScope, look: Look): StepPlan {

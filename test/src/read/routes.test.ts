@@ -47,8 +47,9 @@ function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
   const traces: Partial<Store['traces']> = {
     async listTraces(projectId, filter) {
       filters.push(filter);
-      if (filter.cursor === 'forged')
+      if (filter.cursor !== undefined && !/^\d+$/.test(filter.cursor)) {
         throw new StoreError('invalid_cursor', 'the cursor is none of this listing');
+      }
       return { ...pageOf(ours(projectId, held.traces), filter), searchedTo: null };
     },
     getTrace: async (projectId, id) => ours(projectId, held.traces).find((one) => one.id === id),
@@ -184,7 +185,7 @@ t.test('lists traces by a filter', async (t) => {
     next_cursor: null,
   });
   await get(
-    '/traces?limit=70&cursor=0&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00%2B01:00' +
+    '/traces?limit=70&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00%2B01:00' +
       '&status=error&kind=tool&name=a%20b&q=text+model:m',
   );
   const printed = filters.map(({ query, ...more }) => [query && printQuery(query), more]);
@@ -193,7 +194,7 @@ t.test('lists traces by a filter', async (t) => {
     [
       'text model:m start:>=2026-01-01T00:00:00.000Z start:<2026-01-31T23:00:00.000Z ' +
         'status:error kind:tool name:"a b"',
-      { limit: 70, cursor: '0' },
+      { limit: 70 },
     ],
   ]);
 });
@@ -218,10 +219,40 @@ t.test('answers 400 to an invalid query parameter and names it', async (t) => {
     t.match(String(json.message), named);
   }
   t.equal((await get('/traces/trace-1?payloads=maybe')).status, 400);
-  t.match((await get('/traces?cursor=forged')).json, { code: 'invalid_cursor' });
   for (const path of ['/traces/t?q=x', '/observations/o?limit=1', '/raw-events/r?x=', '/me?x=1']) {
     t.match(await get(path), { status: 400, json: { code: 'invalid_request' } }, path);
   }
+});
+
+t.test('a cursor belongs to its list', async (t) => {
+  const traces = ['a', 'b', 'c'].map((id) => ({ ...TRACE, id }));
+  const held = { traces, observations: [observation(), observation({ id: 'o-2' })] };
+  const tenant = { projectId: 'proj_test' };
+  const pipeline: Partial<Pipeline> = {
+    admitRead: () => ({ tenant: aTenant(tenant), release() {} }),
+  };
+  const { get } = await reading(t, { ...held, traces: [...traces, TRACE] }, { pipeline });
+  const first = await get('/traces?limit=1&q=model:m');
+  const cursor = String(first.json.next_cursor);
+  const second = await get(`/traces?limit=2&q=model%3Am&cursor=${cursor}`);
+  t.match(second.json, { traces: [{ id: 'b' }, { id: 'c' }] });
+  const observations = await get('/traces/trace-1?limit=1');
+  const other = String(observations.json.next_cursor);
+  t.match((await get(`/traces/trace-1?cursor=${other}`)).json, { observations: [{ id: 'o-2' }] });
+  for (const path of [
+    `/traces?limit=1&q=model:n&cursor=${cursor}`,
+    `/traces?limit=1&cursor=${cursor}`,
+    `/traces?q=model:m&cursor=0${cursor}`,
+    `/traces?q=model:m&cursor=${cursor.replace('1.', '2.')}`,
+    `/traces?q=model:m&cursor=${cursor}x`,
+    '/traces?q=model:m&cursor=forged',
+    `/traces?cursor=${other}`,
+    `/traces/a?cursor=${other}`,
+  ]) {
+    t.match(await get(path), { status: 400, json: { code: 'invalid_cursor' } }, path);
+  }
+  tenant.projectId = 'proj_other';
+  t.equal((await get(`/traces?limit=1&q=model:m&cursor=${cursor}`)).status, 400);
 });
 
 t.test('answers 400 to a mistake in a query, with its position', async (t) => {
@@ -457,8 +488,9 @@ t.test('a search goes on in steps until the page is full, or its time is over', 
 
   const short = await reading(t, { traces: [TRACE] }, { search, clock, limits: { page_time: 30 } });
   const first = await short.get('/traces?q=x');
-  t.match(first.json, { traces: [], next_cursor: '3' }, 'exactly at its time');
-  t.match((await short.get('/traces?q=x&cursor=3')).json, { traces: [{ id: 'trace-1' }] });
+  t.match(first.json, { traces: [], next_cursor: /\.3$/ }, 'exactly at its time');
+  const rest = await short.get(`/traces?q=x&cursor=${first.json.next_cursor}`);
+  t.match(rest.json, { traces: [{ id: 'trace-1' }] });
 });
 
 t.test('a page ends in front of a step that is too slow for the store', async (t) => {
@@ -471,8 +503,9 @@ t.test('a page ends in front of a step that is too slow for the store', async (t
   };
   const later = await reading(t, { traces: [TRACE] }, { search: slowAt('3') });
   const first = await later.get('/traces?q=x');
-  t.match(first, { status: 200, json: { traces: [], next_cursor: '3' } });
-  t.equal((await later.get('/traces?q=x&cursor=3')).status, 504);
+  t.match(first, { status: 200, json: { traces: [], next_cursor: /\.3$/ } });
+  const next = await later.get(`/traces?q=x&cursor=${first.json.next_cursor}`);
+  t.equal(next.status, 504);
   const atOnce = await reading(t, { traces: [TRACE] }, { search: slowAt('0') });
   t.match(await atOnce.get('/traces?q=x'), { status: 504, json: { code: 'query_timeout' } });
 });
