@@ -124,6 +124,10 @@ function projectsAndKeys(t: Test, open: Open): void {
     t.equal(await after.keys.findByHash(hashToken(`${token}x`)), undefined);
     const hashes = Buffer.from(await after.keys.activeHashes());
     t.ok(hashes.includes(hashToken(token)));
+    const [known, unknown] = [hashToken(token), hashToken(`${token}x`)];
+    t.strictSame(Buffer.from(await after.keys.activeHashes([unknown, known])), known);
+    t.equal((await after.keys.activeHashes([unknown])).length, 0);
+    t.equal((await after.keys.activeHashes([])).length, 0);
     for (let i = 0; i < 5; i++) await after.keys.create({ projectId: project.id });
     const all = Buffer.from(await after.keys.activeHashes());
     t.equal(all.length, hashes.length + 5 * 32);
@@ -161,6 +165,7 @@ function projectsAndKeys(t: Test, open: Open): void {
     const after = await reopen();
     t.same(await after.keys.findByHash(hashToken(token)), revoked);
     t.notOk(Buffer.from(await after.keys.activeHashes()).includes(hashToken(token)));
+    t.equal((await after.keys.activeHashes([hashToken(token)])).length, 0);
     t.same(await after.keys.list(projectId), [revoked]);
   });
 
