@@ -32,7 +32,8 @@ const ROWS: Readonly<Record<string, string>> = {
   processors: 'component model net redis schema store tenancy thread',
   exporters: 'bullmq component model otlp-client queue redis schema store thread',
   connectors: 'component model queue schema sqlite store',
-  extensions: 'component control http model net queue redis schema sqlite store tenancy thread tls',
+  extensions:
+    'component control http model net queue read redis schema sqlite store tenancy thread tls',
   'src/registry.ts': 'connectors exporters extensions processors receivers config',
 };
 

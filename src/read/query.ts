@@ -30,10 +30,6 @@ export function checkParameters(query: URLSearchParams, known: readonly string[]
 /** Characters of a name that an error repeats. */
 const MAX_SHOWN = 100;
 
-export const TRACES_PARAMETERS = [
-  ...['q', 'from', 'to', 'status', 'kind', 'name', 'limit', 'cursor'],
-] as const;
-
 /** The query of `GET /api/v1/traces`: the terms of `q`, and one for each other parameter. Throws a `Refusal` (400). */
 export function traceQuery(query: URLSearchParams, nowMs: number): Query {
   const { terms } = parsed(one(query, 'q') ?? '', { ms: nowMs, ns: 0 });
@@ -82,8 +78,6 @@ function equality(query: URLSearchParams, field: FieldName): QueryTerm[] {
   const values = [{ text, isPrefix: false }];
   return [{ type: 'values', field, key: null, negated: false, position: 0, values }];
 }
-
-export const TRACE_PARAMETERS = ['payloads', 'limit', 'cursor'] as const;
 
 /** `limit` and `cursor`. */
 export function pageOf(query: URLSearchParams, byDefault = MAX_PAGE): PageAsked {

@@ -90,6 +90,8 @@ function projectsAndKeys(t: Test, open: Open): void {
     t.same(await after.projects.get(project.id), project);
     t.same(await after.projects.list(), [...before, project]);
     t.equal(await after.projects.get('proj_none'), undefined);
+    t.equal(await after.projects.organizationOf(project.id), project.organizationId);
+    t.equal(await after.projects.organizationOf('proj_none'), undefined);
   });
 
   t.test('accepts names of 1 to 200 characters', async (t) => {

@@ -6,65 +6,22 @@ import { offer } from '../../../src/component/capability.ts';
 import type { Pipeline } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
-import { Refusal, RetryableError, StoreError } from '../../../src/model/errors.ts';
+import { Refusal, RetryableError } from '../../../src/model/errors.ts';
 import { printQuery } from '../../../src/query/print.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
-import {
-  type Page,
-  STORE,
-  type Store,
-  type StoredObservation,
-  type StoredTrace,
-  type TraceFilter,
-} from '../../../src/store/store.ts';
+import { STORE, type Store, type TraceFilter } from '../../../src/store/store.ts';
 import type { ApiKey } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch, nativeEvent, rawBatch } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { anObservation, aTrace, fakeTraces, type HeldTraces } from '../../helper/fake-traces.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
 import { until } from '../../helper/until.ts';
 
-/** The content of a test's store; everything belongs to `proj_test`. */
-type Held = {
-  traces?: readonly StoredTrace[];
-  observations?: readonly StoredObservation[];
-  batches?: readonly SealedBatch[];
-};
-
-/** Cursors are the number of items before the page. */
-function pageOf<T>(all: readonly T[], page: { limit: number; cursor?: string }): Page<T> {
-  const first = Number(page.cursor ?? 0);
-  const items = all.slice(first, first + page.limit);
-  const cursorAfter = (item: number): string => String(first + item + 1);
-  const hasMore = all.length > first + page.limit;
-  return { items, nextCursor: hasMore ? cursorAfter(items.length - 1) : null, cursorAfter };
-}
-
-function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
-  const ours = <T>(projectId: string, items: readonly T[] = []): readonly T[] =>
-    projectId === 'proj_test' ? items : [];
-  const traces: Partial<Store['traces']> = {
-    async listTraces(projectId, filter) {
-      filters.push(filter);
-      if (filter.cursor !== undefined && !/^\d+$/.test(filter.cursor)) {
-        throw new StoreError('invalid_cursor', 'the cursor is none of this listing');
-      }
-      return { ...pageOf(ours(projectId, held.traces), filter), searchedTo: null };
-    },
-    getTrace: async (projectId, id) => ours(projectId, held.traces).find((one) => one.id === id),
-    listObservations: async (projectId, traceId, wanted) =>
-      pageOf(
-        ours(projectId, held.observations).filter((one) => one.traceId === traceId),
-        wanted,
-      ),
-    getObservation: async (projectId, id, traceId) =>
-      ours(projectId, held.observations).find(
-        (one) => one.id === id && (traceId === undefined || one.traceId === traceId),
-      ),
-    getBatches: async (projectId, ids) =>
-      ours(projectId, held.batches).filter(({ id }) => ids.includes(id)),
-  };
+/** Everything belongs to `proj_test`. */
+function memoryStore(held: HeldTraces, filters: TraceFilter[] = []): Store {
+  const traces = fakeTraces(() => 'proj_test', held, filters);
   const key: Partial<ApiKey> = { id: 'key_test', prefix: 'ws_12345678' };
   return {
     traces,
@@ -75,7 +32,7 @@ function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
 
 async function reading(
   t: Test,
-  held: Held,
+  held: HeldTraces,
   more: {
     pipeline?: Partial<Pipeline>;
     filters?: TraceFilter[];
@@ -104,54 +61,7 @@ async function reading(
   return { get, listeners };
 }
 
-const TRACE: StoredTrace = {
-  id: 'trace-1',
-  name: 'chat',
-  status: 'success',
-  startTime: { ms: Date.UTC(2026, 0, 15), ns: 1 },
-  endTime: null,
-  observationCount: 2,
-  usage: { input_tokens: 3 },
-  ...{ state: 'running', latencyMs: null, ttftMs: null, errorCount: 0, models: [], sessionId: 's' },
-  ...{
-    userId: null,
-    keyId: 'key_1',
-    source: 'otlp',
-    environment: null,
-    release: null,
-    tags: ['a'],
-  },
-  ...{ customFields: {}, clockSkew: false, cost: { input: null, output: 2, total: 5_000_000 } },
-};
-
-function observation(more: Partial<StoredObservation> = {}): StoredObservation {
-  return {
-    projectId: 'proj_test',
-    traceId: 'trace-1',
-    id: 'o-1',
-    parentId: null,
-    name: 'chat',
-    kind: 'generation',
-    status: 'success',
-    startTime: { ms: Date.UTC(2026, 0, 15), ns: 0 },
-    endTime: null,
-    ended: true,
-    model: null,
-    usage: null,
-    sessionId: null,
-    userId: null,
-    error: null,
-    customFields: null,
-    external: null,
-    details: null,
-    version: '18446744073709551615',
-    source: 'native',
-    payload: {},
-    createdAt: 0,
-    updatedAt: 0,
-    ...more,
-  };
-}
+const TRACE = aTrace();
 
 /** A batch of one event whose text no parser and printer would leave as it is. */
 const ODD_INPUTS = '{ "n":1.50, "big":12345678901234567890123, "n":2, "\\u0000":"\\ud800" }';
@@ -226,7 +136,7 @@ t.test('answers 400 to an invalid query parameter and names it', async (t) => {
 
 t.test('a cursor belongs to its list', async (t) => {
   const traces = ['a', 'b', 'c'].map((id) => ({ ...TRACE, id }));
-  const held = { traces, observations: [observation(), observation({ id: 'o-2' })] };
+  const held = { traces, observations: [anObservation(), anObservation({ id: 'o-2' })] };
   const tenant = { projectId: 'proj_test' };
   const pipeline: Partial<Pipeline> = {
     admitRead: () => ({ tenant: aTenant(tenant), release() {} }),
@@ -273,9 +183,9 @@ t.test('reads payload fields back as the text that was sent', async (t) => {
   for (const encoding of ['identity', 'gzip'] as const) {
     const batch = oddBatch(encoding);
     const ref = { batchId: batch.id, position: 0 };
-    const held: Held = {
+    const held: HeldTraces = {
       traces: [TRACE],
-      observations: [observation({ payload: { inputs: ref, outputs: ref } })],
+      observations: [anObservation({ payload: { inputs: ref, outputs: ref } })],
       batches: [batch],
     };
     const { get, listeners } = await reading(t, held);
@@ -315,7 +225,7 @@ t.test('streams a page of a thousand observations', async (t) => {
   const batches = Array.from({ length: 10 }, (_, i) => nativeBatch(100, { id: `batch-${i}` }));
   const observations = Array.from({ length: 1000 }, (_, i) => {
     const ref = { batchId: `batch-${Math.floor(i / 100)}`, position: i % 100 };
-    return observation({ id: `o-${i}`, payload: { inputs: ref, metadata: ref } });
+    return anObservation({ id: `o-${i}`, payload: { inputs: ref, metadata: ref } });
   });
   const { get, listeners } = await reading(t, { traces: [TRACE], observations, batches });
   const { json } = await get('/traces/trace-1?payloads=true');
@@ -341,7 +251,7 @@ t.test('reads a large batch in a thread and does not change it', async (t) => {
     const before = Buffer.from(body);
     const { get } = await reading(t, {
       traces: [TRACE],
-      observations: [observation({ payload: { inputs: ref } })],
+      observations: [anObservation({ payload: { inputs: ref } })],
       batches: [batch],
     });
     t.equal((await get('/observations/o-1')).json.inputs, large, encoding);
@@ -352,9 +262,9 @@ t.test('reads a large batch in a thread and does not change it', async (t) => {
 t.test("answers 404 for unknown, expired and other projects' data", async (t) => {
   const batch = nativeBatch(1);
   const ref = { batchId: 'gone', position: 0 };
-  const held: Held = {
+  const held: HeldTraces = {
     traces: [TRACE],
-    observations: [observation({ payload: { inputs: ref } })],
+    observations: [anObservation({ payload: { inputs: ref } })],
     batches: [batch],
   };
   const { get } = await reading(t, held);
@@ -427,9 +337,9 @@ t.test('reading respects its limit of bytes', async (t) => {
     Buffer.from(JSON.stringify({ events: [nativeEvent({ inputs: 'x'.repeat(300_000) })] })),
     1,
   );
-  const held: Held = {
+  const held: HeldTraces = {
     traces: [TRACE],
-    observations: [observation({ payload: { inputs: { batchId: batch.id, position: 0 } } })],
+    observations: [anObservation({ payload: { inputs: { batchId: batch.id, position: 0 } } })],
     batches: [batch],
   };
   const { get, listeners } = await reading(t, held, { limits: { read_bytes: 400_000 } });
@@ -441,10 +351,10 @@ t.test('reading respects its limit of bytes', async (t) => {
 
 t.test('a page ends at its bytes, and the next one begins behind it', async (t) => {
   const observations = Array.from({ length: 250 }, (_, i) =>
-    observation({ id: `o-${i}`, name: 'x'.repeat(1_000) }),
+    anObservation({ id: `o-${i}`, name: 'x'.repeat(1_000) }),
   );
   const bytes = JSON.stringify({ name: 'x'.repeat(1_000) }).length;
-  const held: Held = { traces: [TRACE], observations };
+  const held: HeldTraces = { traces: [TRACE], observations };
   const { get } = await reading(t, held, { limits: { page_bytes: 30 * bytes } });
   const seen: string[] = [];
   let cursor: string | null = '';
