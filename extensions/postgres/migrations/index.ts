@@ -7,7 +7,8 @@ import { leases } from './0005-leases.ts';
 import { details } from './0006-details.ts';
 import { earlySums } from './0007-early-sums.ts';
 import { summaries } from './0008-summaries.ts';
-import { orderOfObservations } from './0009-observation-order.ts';
+import { traceIndexes } from './0009-trace-indexes.ts';
+import { orderOfObservations } from './0010-observation-order.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -19,5 +20,6 @@ export const MIGRATIONS: readonly Migration[] = [
   details,
   earlySums,
   summaries,
+  traceIndexes,
   orderOfObservations,
 ];
