@@ -47,9 +47,6 @@ export type GrpcServerOptions = {
 /** Milliseconds for a new connection to finish its TLS handshake, and then to begin HTTP/2. */
 export const HANDSHAKE_MS = 10_000;
 
-/** Milliseconds for a client to close a stream that was refused. */
-const LINGER_MS = 1_000;
-
 const TOO_MANY = new Refusal('unavailable', 'Too many calls are in progress. Try again.', {
   retryAfterMs: 1000,
 });
@@ -94,7 +91,7 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
     stream.on('error', () => {});
     const leave = enter(stream, places, options);
     if (leave === undefined) {
-      refuseStream(stream, options.clock);
+      refuseStream(stream);
       return;
     }
     stream.once('close', leave);
@@ -171,7 +168,7 @@ function enter(
 }
 
 /** Answers without the library, at a small part of its cost. */
-function refuseStream(stream: ServerHttp2Stream, clock: Clock): void {
+function refuseStream(stream: ServerHttp2Stream): void {
   const { code, details, statusDetails } = grpcStatusOf(TOO_MANY);
   stream.respond(
     {
@@ -183,10 +180,8 @@ function refuseStream(stream: ServerHttp2Stream, clock: Clock): void {
     },
     { endStream: true },
   );
-  // A client may send nothing more after this moment.
-  const cancel = clock.after(LINGER_MS, () => stream.close());
-  stream.once('close', cancel);
-  stream.resume();
+  // When the answer is written, and not together with thousands of others after a time, which would delay others.
+  setImmediate(() => stream.close());
 }
 
 function serviceOf(path: string) {

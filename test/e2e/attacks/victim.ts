@@ -24,7 +24,7 @@ export type Victim = {
 /** The p99 of a well-behaved client beside an attack, in relation to its p99 alone. */
 export const MAX_SLOWDOWN = 3;
 /** Within this time a request is as fast as the scheduling of a busy machine allows. Milliseconds. */
-export const NOISE_MS = 10;
+const NOISE_MS = 10;
 
 /** How often an attack is repeated: other load of the machine slows down single rounds. */
 const ROUNDS = 3;

@@ -3,6 +3,6 @@ import { recentRequestsTable } from '../../../src/sqlite/queue/migrations/0002-r
 
 /** The log of requests without an `Idempotency-Key`, as directories of queues have it. */
 export const recentRequests: FileMigration = {
-  name: '0004-recent-requests',
+  name: '0005-recent-requests',
   apply: recentRequestsTable.apply,
 };
