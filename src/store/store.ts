@@ -19,6 +19,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { CostStore } from './pricing.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -35,6 +36,7 @@ export type Store = QueueStorage & {
   readonly counters: UsageCounters;
   readonly rejections: RejectionStore;
   readonly audit: AuditStore;
+  readonly costs: CostStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */

@@ -7,6 +7,7 @@ import type { Store, StoredObservation } from '../../src/store/store.ts';
 import { hashToken, hasValidChecksum } from '../../src/tenancy/token.ts';
 import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
+import { costs } from './costs.ts';
 import { summaries } from './summaries.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
@@ -44,6 +45,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('summaries', (t) => {
     summaries(t, open);
+    t.end();
+  });
+  t.test('costs', (t) => {
+    costs(t, open);
     t.end();
   });
   t.test('listings', (t) => {

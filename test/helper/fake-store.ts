@@ -208,6 +208,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
       },
       list: async (asked: { limit: number; cursor?: string }) => page(entries, asked),
     }),
+    costs: guarded({ usePricing: async () => undefined, priceAgain: async () => null }),
   };
   const fake = {
     ...parts,
