@@ -9,7 +9,7 @@ import { type Answer, type Call, send } from './client.ts';
 const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Starts the process without coverage, which takes as long as the start. */
 export const PLAIN = { NODE_OPTIONS: '', NODE_V8_COVERAGE: '' };
-const START_MS = 30_000;
+const START_MS = 60_000;
 const STOP_MS = 30_000;
 
 export type DaemonOptions = {
