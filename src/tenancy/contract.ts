@@ -217,6 +217,8 @@ export type ProjectStore = {
   /** Oldest first. */
   list(): Promise<Project[]>;
   get(id: string): Promise<Project | undefined>;
+  /** The organization of a project, without a count of its traces; undefined if the project does not exist. */
+  organizationOf(id: string): Promise<string | undefined>;
   /**
    * `retentionDays: null` restores the plan's retention. Rejects with `StoreError`: `unknown_project`,
    * `invalid_name`, `invalid_retention` (not 1 to 36,500 whole days, or more than the plan's),
