@@ -2,7 +2,7 @@ import { randomInt } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { LASTING } from './attacks/attacks.ts';
-import { eventually, send } from './client.ts';
+import { eventually, oneRequestEach, send } from './client.ts';
 import { type Entry, startLoad } from './journal.ts';
 import { describeStep, planOf, type Step } from './soak-plan.ts';
 import { cluster, embedded, type System, type Victim } from './soak-systems.ts';
@@ -122,7 +122,7 @@ async function revived({ daemons }: System): Promise<string[]> {
 async function notReady({ daemons }: System): Promise<string[]> {
   const problems = daemons.map(({ name, daemon }) =>
     eventually(
-      () => send(daemon.health, { path: '/readyz?verbose' }),
+      () => send(daemon.health, { path: '/readyz?verbose', agent: oneRequestEach }),
       ({ status }) => status === 200,
       'readiness',
       READY_MS,
