@@ -3,7 +3,8 @@ import { storeTables } from './0001-store.ts';
 import { detailsColumn } from './0002-details.ts';
 import { summaryColumns } from './0003-summaries.ts';
 import { searchIndexes } from './0004-trace-indexes.ts';
-import { observationOrder } from './0005-observation-order.ts';
+import { recentRequests } from './0005-recent-requests.ts';
+import { observationOrder } from './0006-observation-order.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -11,5 +12,6 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   detailsColumn,
   summaryColumns,
   searchIndexes,
+  recentRequests,
   observationOrder,
 ];
