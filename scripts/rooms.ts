@@ -16,14 +16,15 @@ const ROWS: Readonly<Record<string, string>> = {
   'src/telemetry': 'component net schema tls',
   'src/queue': 'component model',
   'src/tenancy': 'component model schema',
-  'src/store': 'component model queue tenancy',
+  'src/query': 'component model',
+  'src/store': 'component model query queue tenancy',
   'src/sqlite': 'component model queue tenancy thread',
   'src/redis': 'component',
   'src/bullmq': 'component model queue redis',
   'src/otlp-client': 'model schema tls',
   'src/http': 'component model net schema store tenancy thread tls',
   'src/grpc': 'component http model net schema tls',
-  'src/read': 'component http model store',
+  'src/read': 'component http model query store',
   'src/control': 'component queue store tenancy',
   'src/engine': 'component config grpc http model queue read schema telemetry',
   'src/supervisor': 'component config control net schema tenancy',
@@ -31,7 +32,8 @@ const ROWS: Readonly<Record<string, string>> = {
   processors: 'component model net redis schema store tenancy thread',
   exporters: 'bullmq component model otlp-client queue redis schema store thread',
   connectors: 'component model queue schema sqlite store',
-  extensions: 'component control http model net queue redis schema sqlite store tenancy thread tls',
+  extensions:
+    'component control http model net queue read redis schema sqlite store tenancy thread tls',
   'src/registry.ts': 'connectors exporters extensions processors receivers config',
 };
 

@@ -12,6 +12,7 @@ import { factory as postgresExtension } from '../extensions/postgres/factory.ts'
 import { factory as redisExtension } from '../extensions/redis/factory.ts';
 import { factory as sqliteExtension } from '../extensions/sqlite/factory.ts';
 import { factory as authProcessor } from '../processors/auth/factory.ts';
+import { factory as costProcessor } from '../processors/cost/factory.ts';
 import { factory as customFieldsProcessor } from '../processors/custom_fields/factory.ts';
 import { factory as filterProcessor } from '../processors/filter/factory.ts';
 import { factory as normalizationProcessor } from '../processors/normalization/factory.ts';
@@ -42,6 +43,7 @@ export const REGISTRY: Registry = [
   customFieldsProcessor,
   quotasProcessor,
   normalizationProcessor,
+  costProcessor,
   filterProcessor,
   diskQueueConnector,
   sqliteExporter,

@@ -6,6 +6,8 @@ export type AdminConnections = {
   /** Closes idle connections; each of the others closes after its answer. */
   drain(): void;
   cut(): void;
+  /** `drain` was called. */
+  readonly isDraining: boolean;
 };
 
 export function trackConnections(server: Server): AdminConnections {
@@ -25,6 +27,9 @@ export function trackConnections(server: Server): AdminConnections {
     });
   });
   return {
+    get isDraining() {
+      return isDraining;
+    },
     drain() {
       isDraining = true;
       for (const [socket, due] of answersDue) if (due === 0) socket.destroy();

@@ -3,12 +3,14 @@ import type { Extension, Settings } from '../../src/component/component.ts';
 import { HEALTH } from '../../src/component/health.ts';
 import type { AdminApi } from '../../src/control/admin-api.ts';
 import { ADMIN_API } from '../../src/control/admin-api.ts';
+import { PROJECT_READS } from '../../src/read/project-reads.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
 import type { DataDirectory } from '../../src/store/data-directory.ts';
 import { DATA_DIRECTORY } from '../../src/store/data-directory.ts';
 import { STORE } from '../../src/store/store.ts';
 import { guardAccess } from './access.ts';
 import type { AdminConfig } from './config.ts';
+import { payloadAudit } from './payload-audit.ts';
 import type { AdminServer } from './server.ts';
 import { createServer } from './server.ts';
 import { keepToken } from './token.ts';
@@ -18,7 +20,8 @@ const SHORT_TOKEN = 16;
 
 /**
  *   socket ─▶ fastify ─▶ server.ts  path, method ─▶ credential ─▶ body ─▶ query and body by their schema
- *                          └▶ operations.ts ─▶ src/control/management.ts ─▶ store, audit
+ *                          ├▶ operations.ts ─▶ store, audit
+ *                          └▶ reading.ts ─▶ src/read
  */
 export function createExtension(settings: Settings, config: AdminConfig): Extension {
   const { host, logger, clock, metrics } = settings;
@@ -46,7 +49,12 @@ export function createExtension(settings: Settings, config: AdminConfig): Extens
       }
       tokenFile = token.file;
       const access = guardAccess(token.token, clock, logger);
-      server = await createServer({ store, access, health: host.service(HEALTH), logger, clock });
+      server = await createServer({
+        ...{ store, access, logger, clock },
+        health: host.service(HEALTH),
+        reads: host.service(PROJECT_READS),
+        audit: payloadAudit(store.audit, clock),
+      });
       await server.listen(config, metrics);
       warnOfExposure(settings, config);
       if (token.token.length < SHORT_TOKEN)

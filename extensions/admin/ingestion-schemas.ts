@@ -104,6 +104,11 @@ const envelope = z
     code: z.enum(Object.keys(REFUSAL_STATUS) as [string, ...string[]]).optional(),
     message: z.string().optional(),
     hourly_ingest_reset_at: z.iso.datetime().optional().describe('Only with `hourly_limit`.'),
+    position: z
+      .int()
+      .nonnegative()
+      .optional()
+      .describe('Only with `invalid_query`: the index of the character at fault.'),
   })
   .meta({ id: 'Envelope' });
 
@@ -130,22 +135,47 @@ const nextCursor = z
   .describe(
     'Null at the end. A page may hold fewer items than `limit`, even none, and have a next page.',
   );
-const trace = z
+const money = z
   .strictObject({
+    input: z.number().nullable(),
+    output: z.number().nullable(),
+    total: z.number().nullable(),
+    currency: z.literal('USD'),
+  })
+  .meta({ id: 'Cost' });
+const source = z.enum(['native', 'runs', 'otlp']);
+/** The reading answers get further fields in later versions, so their schemas are open. */
+const trace = z
+  .looseObject({
     id: z.string(),
     name: z.string().nullable(),
     status: status.nullable(),
+    state: z.enum(['running', 'finished', 'error', 'interrupted']),
     start_time: time.nullable(),
     end_time: time.nullable(),
+    latency_ms: z.number().nullable(),
+    ttft_ms: z.number().nullable(),
     observation_count: z.int(),
+    error_count: z.int(),
+    models: z.array(z.string()),
+    session_id: z.string().nullable(),
+    user_id: z.string().nullable(),
+    key_id: z.string().nullable(),
+    source,
+    environment: z.string().nullable(),
+    release: z.string().nullable(),
+    tags: z.array(z.string()),
+    custom_fields: z.record(z.string(), z.string()),
     usage: tokenUsage.nullable(),
+    cost: money.nullable().describe('Each call counts once.'),
+    clock_skew: z.boolean(),
   })
   .meta({ id: 'Trace' });
 const traces = z
-  .strictObject({ traces: z.array(trace), next_cursor: nextCursor })
+  .looseObject({ traces: z.array(trace), next_cursor: nextCursor })
   .meta({ id: 'Traces' });
 const observation = z
-  .strictObject({
+  .looseObject({
     id: z.string(),
     trace_id: z.string().nullable(),
     parent_id: z.string().nullable(),
@@ -169,7 +199,18 @@ const observation = z
     session_id: z.string().nullable(),
     user_id: z.string().nullable(),
     external: z.record(z.string(), z.string()).nullable(),
-    source: z.enum(['native', 'runs', 'otlp']),
+    provider: z.string().nullable(),
+    environment: z.string().nullable(),
+    release: z.string().nullable(),
+    tags: z.array(z.string()),
+    prompt: z
+      .strictObject({ name: z.string().nullable(), version: z.string().nullable() })
+      .nullable(),
+    tool: z.string().nullable(),
+    ttft_ms: z.number().nullable(),
+    cost: money.nullable(),
+    cost_source: z.enum(['sent', 'computed']).nullable(),
+    source,
     project_id: z.string(),
     created_at: time,
     updated_at: time,
@@ -177,13 +218,13 @@ const observation = z
   })
   .meta({ id: 'Observation' });
 const traceDetail = z
-  .strictObject({ trace, observations: z.array(observation), next_cursor: nextCursor })
+  .looseObject({ trace, observations: z.array(observation), next_cursor: nextCursor })
   .meta({ id: 'TraceDetail' });
 const rawEvent = z
   .strictObject({
     id: z.string(),
     accepted_at: time,
-    source: z.enum(['native', 'runs', 'otlp']),
+    source,
     key_id: z.string(),
     event: z.unknown(),
   })
@@ -210,6 +251,7 @@ export const INGESTION = {
   otlpResponse,
   rpcStatus,
   info,
+  money,
   trace,
   traces,
   observation,

@@ -3,6 +3,7 @@ import { REFUSAL_STATUS } from '../../src/model/errors.ts';
 import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
 import { reference } from './json-schema.ts';
+import { READING_REQUESTS } from './reading-requests.ts';
 
 /** The paths of the ingestion listener, for the OpenAPI document. */
 export function ingestionPaths(): Json {
@@ -24,41 +25,15 @@ export function ingestionPaths(): Json {
 }
 
 function readingPaths(): Json {
-  const page = [
-    query('limit', { type: 'integer', minimum: 1, maximum: 1000 }),
-    query('cursor', { type: 'string' }),
-  ];
-  const filter = ['from', 'to', 'status', 'kind', 'name', 'q'].map((name) =>
-    query(name, { type: 'string' }),
-  );
-  const flag = query('payloads', { type: 'boolean' });
-  const traceId = query('trace_id', { type: 'string' });
-  return {
-    '/api/v1/traces': item({
-      get: read('listTraces', 'List traces, newest first', INGESTION.traces, [...page, ...filter]),
-    }),
-    '/api/v1/traces/{trace_id}': item({
-      get: read('getTrace', 'Get a trace and its observations', INGESTION.traceDetail, [
-        pathParameter('trace_id'),
-        ...page,
-        flag,
-      ]),
-    }),
-    '/api/v1/observations/{id}': item({
-      get: read('getObservation', 'Get an observation', INGESTION.observation, [
-        pathParameter('id'),
-        traceId,
-      ]),
-    }),
-    '/api/v1/raw-events/{raw_event_id}': item({
-      get: read('getRawEvent', 'Get an event as it was accepted', INGESTION.rawEvent, [
-        pathParameter('raw_event_id'),
-      ]),
-    }),
-    '/api/v1/me': item({
-      get: read('getMe', 'Get the project and key of the credential', INGESTION.me, []),
-    }),
-  };
+  const paths: Json = {};
+  for (const { path, id, summary, answer, parameters } of READING_REQUESTS) {
+    const names = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => pathParameter(name));
+    paths[`/api/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`] = item({
+      get: read(id, summary, answer, [...names, ...parameters]),
+    });
+  }
+  const me = read('getMe', 'Get the project and key of the credential', INGESTION.me, []);
+  return { ...paths, '/api/v1/me': item({ get: me }) };
 }
 
 function item(operations: Json): Json {
@@ -150,10 +125,6 @@ function json(schema: z.ZodType): Json {
 
 function pathParameter(name: string): Json {
   return { name, in: 'path', required: true, schema: { type: 'string' } };
-}
-
-function query(name: string, schema: Json): Json {
-  return { name, in: 'query', required: false, schema };
 }
 
 const IDEMPOTENCY_KEY: Json = {

@@ -67,7 +67,8 @@ function managementPaths(operations: readonly Operation[]): Json {
 }
 
 function described(operation: Operation): Json {
-  const parameters = [...pathParameters(operation.path), ...queryParameters(operation.query)];
+  const query = operation.parameters ?? queryParameters(operation.query);
+  const parameters = [...pathParameters(operation.path), ...query];
   return {
     operationId: operation.id,
     tags: [operation.tag],

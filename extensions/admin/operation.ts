@@ -1,9 +1,12 @@
 import type { z } from 'zod';
 import type { Clock } from '../../src/component/component.ts';
 import type { HealthSource } from '../../src/component/health.ts';
+import type { Exchange } from '../../src/http/exchange.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { ChangedBy } from '../../src/tenancy/contract.ts';
 import type { ApiCode } from './errors.ts';
+import type { Json } from './json-schema.ts';
+import type { PayloadAudit } from './payload-audit.ts';
 import { QUERIES } from './schemas.ts';
 
 /** The context of an operation. */
@@ -12,20 +15,28 @@ export type Context = {
   /** The actor, for the audit log. */
   readonly by: ChangedBy;
   readonly health: HealthSource;
+  readonly audit: PayloadAudit;
   readonly clock: Clock;
 };
 
 type OperationRequest<Query, Body> = {
   /** The `:id` of the path; empty if the path has none. */
   readonly id: string;
+  /** Every parameter of the path, decoded. */
+  readonly params: Readonly<Record<string, string>>;
   readonly query: Query;
   readonly body: Body;
+  /** Takes the request and its answer over from the server: the operation writes the answer itself. */
+  takeOver(): Exchange;
 };
 
 export type OperationAnswer = {
   readonly body?: unknown;
   readonly headers?: Readonly<Record<string, string>>;
 };
+
+/** For an operation that took the request over and has answered it. */
+export const ANSWERED: OperationAnswer = {};
 
 /** A method and path of the API. server.ts serves it, openapi.ts describes it. */
 export type Operation<Query = unknown, Body = unknown> = {
@@ -40,6 +51,8 @@ export type Operation<Query = unknown, Body = unknown> = {
   /** False if the operation does not use the store. */
   readonly usesStore?: boolean;
   readonly query: z.ZodType<Query>;
+  /** Describes the query in the document in place of its schema. */
+  readonly parameters?: readonly Json[];
   /** Undefined if the request has no query. */
   readonly body: z.ZodType<Body> | undefined;
   /** An absent body is read as `{}`. */

@@ -255,7 +255,7 @@ const showStatus = operation({
   run: async (_request, context) => statusAnswer(context),
 });
 
-/** Every operation except the OpenAPI document. */
+/** Every operation except the reading requests and the OpenAPI document. */
 export const OPERATIONS: readonly Operation[] = [
   showOrganization,
   changeOrganization,

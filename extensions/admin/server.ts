@@ -1,11 +1,14 @@
+import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { HealthSource } from '../../src/component/health.ts';
+import type { Exchange } from '../../src/http/exchange.ts';
 import { compilePath, matchPath, parseTarget } from '../../src/http/routes.ts';
 import { boundConnections } from '../../src/net/bounded-connections.ts';
 import { clientAddresses } from '../../src/net/client-address.ts';
 import { ownHostCheck } from '../../src/net/own-host.ts';
 import { ProxyGate } from '../../src/net/proxy-gate.ts';
+import type { ProjectReads } from '../../src/read/project-reads.ts';
 import { parseEndpoint } from '../../src/schema/fields.ts';
 import type { ServerTls } from '../../src/schema/server-tls.ts';
 import { proxySettings } from '../../src/schema/trusted-proxies.ts';
@@ -15,11 +18,14 @@ import type { AdminAccess } from './access.ts';
 import { trackConnections } from './connections.ts';
 import { damageAnswer } from './damage.ts';
 import { ApiError, apiErrorOf } from './errors.ts';
+import { exchanges, headersOf } from './exchanges.ts';
 import { openApiDocument } from './openapi.ts';
 import type { Operation } from './operation.ts';
-import { operation } from './operation.ts';
+import { ANSWERED, operation } from './operation.ts';
 import { OPERATIONS } from './operations.ts';
 import { parseBody, parseWith } from './parse.ts';
+import type { PayloadAudit } from './payload-audit.ts';
+import { readingOperations } from './reading.ts';
 import { SCHEMAS } from './schemas.ts';
 
 export type AdminServer = {
@@ -45,6 +51,8 @@ export type ServerParts = {
   readonly store: Store;
   readonly access: AdminAccess;
   readonly health: HealthSource;
+  readonly reads: ProjectReads;
+  readonly audit: PayloadAudit;
   readonly logger: Logger;
   readonly clock: Clock;
 };
@@ -71,9 +79,6 @@ const HEADERS = {
   'x-frame-options': 'DENY',
 } as const;
 
-/** Node lists only headers that the request has. */
-type HeaderValues = Readonly<Record<string, string[]>>;
-
 export async function createServer(parts: ServerParts): Promise<AdminServer> {
   const app = await createApp(parts);
   const connections = trackConnections(app.server);
@@ -82,16 +87,17 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
   let clientOf = clientAddresses([]);
   let proxies: ProxyGate | undefined;
   const addressOf = ({ ip, raw }: FastifyRequest): string => {
-    const headers = new Map(Object.entries(raw.headersDistinct as HeaderValues));
-    return plainAddress(clientOf(proxies?.clientOf(raw.socket) ?? ip, headers));
+    return plainAddress(clientOf(proxies?.clientOf(raw.socket) ?? ip, headersOf(raw)));
   };
   let refusalOf = ownHostCheck('', []);
   app.addHook('onRequest', async ({ headers }) => {
     const refusal = refusalOf(headers);
     if (refusal !== undefined) throw new ApiError('foreign_site', refusal);
   });
-  const served = [...OPERATIONS, documentOperation()];
-  for (const each of served) addOperation(app, each, parts, addressOf);
+  const managing = [...OPERATIONS, ...readingOperations(parts.reads)];
+  const served = [...managing, documentOperation(managing)];
+  const exchangeOf = exchanges(parts.clock, addressOf, () => connections.isDraining);
+  for (const each of served) addOperation(app, each, parts, { addressOf, exchangeOf });
   app.setNotFoundHandler((request) => {
     throw nothingServed(request, served);
   });
@@ -163,11 +169,16 @@ async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
   return app;
 }
 
+type Requests = {
+  addressOf(request: FastifyRequest): string;
+  exchangeOf(request: FastifyRequest, response: ServerResponse): Exchange;
+};
+
 function addOperation(
   app: FastifyInstance,
   each: Operation,
   parts: ServerParts,
-  addressOf: (request: FastifyRequest) => string,
+  { addressOf, exchangeOf }: Requests,
 ): void {
   const actors = new WeakMap<FastifyRequest, string>();
   app.route({
@@ -182,11 +193,18 @@ function addOperation(
       checkHead(request, each);
     },
     async handler(request, reply) {
-      const { id = '' } = request.params as { id?: string };
+      const params = request.params as Readonly<Record<string, string>>;
       const query = parseWith(each.query, request.query, 'query');
       const body = each.body && parseWith(each.body, bodyOf(request, each), 'body');
       const by = { actor: actors.get(request) ?? 'anybody', address: addressOf(request) };
-      const answer = await each.run({ id, query, body }, { ...parts, by });
+      const takeOver = (): Exchange => {
+        reply.hijack();
+        for (const [name, value] of Object.entries(HEADERS)) reply.raw.setHeader(name, value);
+        return exchangeOf(request, reply.raw);
+      };
+      const { id = '' } = params;
+      const answer = await each.run({ id, params, query, body, takeOver }, { ...parts, by });
+      if (answer === ANSWERED) return reply;
       reply.code(each.status).headers({ ...HEADERS, ...answer.headers });
       return reply.send(answer.body);
     },
@@ -236,7 +254,8 @@ function nothingServed(request: FastifyRequest, served: readonly Operation[]): A
   return new ApiError('method_not_allowed', `The path allows ${allow}.`, { allow });
 }
 
-function documentOperation(): Operation {
+/** The document of the given operations, and of itself. */
+function documentOperation(operations: readonly Operation[]): Operation {
   let text: object | undefined;
   const self: Operation = operation({
     id: 'getDocument',
@@ -249,7 +268,7 @@ function documentOperation(): Operation {
     status: 200,
     answer: SCHEMAS.document,
     async run() {
-      text ??= openApiDocument([...OPERATIONS, self]);
+      text ??= openApiDocument([...operations, self]);
       return { body: text };
     },
   });

@@ -2,13 +2,15 @@ import type { Clock, Logger } from '../../src/component/component.ts';
 import { LruCache } from '../../src/component/lru.ts';
 import type { ApiKey, KeyStore } from '../../src/tenancy/contract.ts';
 import { keyHashes } from './key-hashes.ts';
+import { keySearch } from './key-search.ts';
 
 /**
  * Keys by the hash of their token, so that a known key needs no query of the store.
  *
  *   find(hash) ─▶ cached and fresh? ─▶ the key, synchronously
- *                      └─ no ─▶ among the hashes of all keys? ─ no ─▶ unknown, without a lookup
- *                                   └─ yes ─▶ one query of the store per hash ─▶ cached for `ttl`
+ *                      └─ no ─▶ among the hashes of all keys? ─ no ─▶ searched with others ─ no ─▶ unknown
+ *                                   └─ yes ─▶ one query of the store per hash ◀── yes ──┘
+ *                                                 └▶ cached for `ttl`
  *   store.onChange(key) ─▶ evicted at once
  */
 export type KeyCache = {
@@ -18,7 +20,7 @@ export type KeyCache = {
 };
 
 const MAX_ENTRIES = 10_000;
-/** Unknown keys are cached briefly, so that a misconfigured client does not query the store each time. */
+/** A key that was removed is cached briefly. */
 const UNKNOWN_TTL_MS = 1_000;
 /** A key that changes this often during its lookup is not cached. */
 const MAX_LOOKUPS = 3;
@@ -30,6 +32,7 @@ export function cacheKeys(keys: KeyStore, clock: Clock, logger: Logger, ttl: num
   const entries = new LruCache<string, Entry>({ maxEntries: MAX_ENTRIES });
   const lookups = new Map<string, Promise<ApiKey | undefined>>();
   const hashes = keyHashes(keys, clock, logger);
+  const search = keySearch(keys, clock);
   let changes = 0;
 
   const stopListening = keys.onChange((keyId) => {
@@ -37,6 +40,11 @@ export function cacheKeys(keys: KeyStore, clock: Clock, logger: Logger, ttl: num
     hashes.changed();
     entries.deleteWhere(({ key }) => key === undefined || keyId === undefined || key.id === keyId);
   });
+
+  /** Unknown keys are not cached: a flood of them would evict the known ones. */
+  async function searchAndLookUp(digest: string): Promise<ApiKey | undefined> {
+    return (await search.isActive(digest)) ? lookUp(digest) : undefined;
+  }
 
   async function lookUp(digest: string): Promise<ApiKey | undefined> {
     for (let i = 1; ; i++) {
@@ -64,15 +72,16 @@ export function cacheKeys(keys: KeyStore, clock: Clock, logger: Logger, ttl: num
         if (clock.now() < entry.freshUntil) return entry.key;
         entries.delete(digest);
       }
-      if (hashes.excludes(digest)) return undefined;
       const running = lookups.get(digest);
       if (running !== undefined) return running;
-      const lookup = lookUp(digest).finally(() => lookups.delete(digest));
+      const found = hashes.includes(digest) ? lookUp(digest) : searchAndLookUp(digest);
+      const lookup = found.finally(() => lookups.delete(digest));
       lookups.set(digest, lookup);
       return lookup;
     },
     close() {
       stopListening();
+      search.close();
       hashes.close();
     },
   };

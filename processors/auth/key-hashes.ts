@@ -1,11 +1,11 @@
 import type { Clock, Logger } from '../../src/component/component.ts';
 import type { KeyStore } from '../../src/tenancy/contract.ts';
 
-/** The hashes of all active keys, so that an unknown key costs no store lookup. */
+/** The hashes of all active keys as this process read them last, so that most requests need no search for their key. */
 export type KeyHashes = {
-  /** True if the hashes are current and this one (base64) is not among them. */
-  excludes(digest: string): boolean;
-  /** Reads the hashes again; until then none is excluded. */
+  /** False also for a key that was created since the last read. */
+  includes(digest: string): boolean;
+  /** Reads the hashes again. */
   changed(): void;
   close(): void;
 };
@@ -20,8 +20,8 @@ export function keyHashes(
   clock: Clock,
   logger: Logger,
 ): KeyHashes {
-  /** Sorted, without separators. Undefined while the hashes are not known to be current. */
-  let sorted: Buffer | undefined;
+  /** Without separators. */
+  let sorted: Buffer = Buffer.alloc(0);
   let changes = 0;
   let isLoading = false;
   let isAway = false;
@@ -37,17 +37,15 @@ export function keyHashes(
       await read();
       isAway = false;
     } catch (error) {
-      sorted = undefined;
       next = RETRY_MS;
-      if (!isAway)
-        logger.warn({ err: error }, 'Hashes of keys could not be read; keys are looked up');
+      if (!isAway) logger.warn({ err: error }, 'Hashes of keys could not be read');
       isAway = true;
     }
     isLoading = false;
     if (!isClosed) cancel = clock.after(next, () => void load());
   }
 
-  /** Repeats while keys change: a read from before a change would exclude the new key. */
+  /** Repeats while keys change: a read that began before a change may lack the new key. */
   async function read(): Promise<void> {
     let before: number;
     do {
@@ -59,10 +57,9 @@ export function keyHashes(
 
   void load();
   return {
-    excludes: (digest) => sorted !== undefined && !includes(sorted, Buffer.from(digest, 'base64')),
+    includes: (digest) => includes(sorted, Buffer.from(digest, 'base64')),
     changed() {
       changes++;
-      sorted = undefined;
       void load();
     },
     close() {

@@ -12,8 +12,9 @@ import { createGrpcListeners, GRPC_LISTENERS } from '../grpc/listener.ts';
 import type { Listeners } from '../http/listener.ts';
 import { createListeners, LISTENERS } from '../http/listener.ts';
 import { createQueues, QUEUE_REGISTRY } from '../queue/registry.ts';
+import { PROJECT_READS } from '../read/project-reads.ts';
 import { createReads } from '../read/reads.ts';
-import { readRoutes } from '../read/routes.ts';
+import { projectReads, readRoutes } from '../read/routes.ts';
 import { parseEndpoint } from '../schema/fields.ts';
 import { proxySettings } from '../schema/trusted-proxies.ts';
 import { createLogger, withFields } from '../telemetry/logger.ts';
@@ -151,6 +152,7 @@ function createFrame({
     offer(HEALTH_REGISTRY, health),
     offer(QUEUE_REGISTRY, createQueues()),
     offer(PROCESS_END, { end() {} }),
+    offer(PROJECT_READS, projectReads({ reads, scanner: ports.http.scanner, logger })),
   ];
   return {
     logger,

@@ -78,7 +78,7 @@ type Shared = {
 };
 
 /** `service.limits`. */
-export type InFlightLimits = {
+type InFlightLimits = {
   readonly in_flight_bytes: number;
   readonly client_share: number;
   readonly client_reserve: number;

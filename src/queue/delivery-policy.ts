@@ -9,7 +9,7 @@ import { hasItems } from '../model/formats.ts';
 import type { DeadLetterReason, DropReason } from './queue.ts';
 
 /** Bounds of deliveries, for a queue whose process ends itself if deliveries come to a standstill. */
-export type DeliveryBounds = {
+type DeliveryBounds = {
   readonly waits: Waits;
   /** Milliseconds until an attempt is abandoned and retried. */
   readonly attemptTimeout: number;

@@ -14,7 +14,7 @@ type DeliveryOptions = DeliveryPolicyOptions & {
   readonly progress?: DeliveryProgress;
 };
 
-export type DeliveryProgress = {
+type DeliveryProgress = {
   /** Entries were leased. */
   taken(): void;
   /** An attempt ended within its bound, and its outcome is in the queue. */

@@ -1,45 +1,45 @@
 import { findOffer } from '../component/capability.ts';
 import type { Logger } from '../component/component.ts';
 import { renderEnvelopeRefusal } from '../http/envelope.ts';
-import type { Exchange } from '../http/exchange.ts';
+import type { Exchange, RenderRefusal } from '../http/exchange.ts';
 import { answer } from '../http/exchange.ts';
 import type { CommonRoute, CommonRoutes, Entrance } from '../http/routes.ts';
 import type { Scanner } from '../http/scan-pool.ts';
-import type { Tenant } from '../model/batch.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
+import { printQuery } from '../query/print.ts';
 import { observationJson, traceJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, jsonAnswer, watchClient } from './answer.ts';
+import { foreignCursor, listCursors } from './list-cursor.ts';
 import { writeItems } from './listing.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
-import { flag, one, pageOf, traceFilter } from './query.ts';
+import type { PayloadSubject, ProjectReads, Reader } from './project-reads.ts';
+import { checkParameters, flag, one, pageOf, pageOfTraces, traceQuery } from './query.ts';
 import type { Read, Reads } from './reads.ts';
 
 /**
- * The reading requests (`traces:read`) of an ingestion listener. A request is admitted by the pipeline of a receiver
- * on the listener, and reads the project of its key from the store that the pipeline's `auth` names:
+ * The reading requests (`traces:read`). On an ingestion listener the pipeline of a receiver admits a request, which
+ * reads the project of its key from the store that the pipeline's `auth` names. Another listener names the reader:
  *
- *   GET ─▶ entrance.pipeline.admitRead(head) ─▶ tenant ─▶ reads.begin ─▶ turns at the store ─▶ JSON
+ *   GET ─┬─ entrance.pipeline.admitRead(head) ─┬─▶ reader ─▶ reads.begin ─▶ turns at the store ─▶ JSON
+ *        └─ the admin listener: its token ─────┘
  */
-type Reading = {
+type Reading = Reader & {
   readonly exchange: Exchange;
   readonly query: URLSearchParams;
-  readonly tenant: Tenant;
-  /** Undefined if the pipeline has no store. */
-  readonly store: Store | undefined;
   readonly read: Read;
 };
 
-/** A reading request whose pipeline has a store. */
+/** A reading request with a store. */
 type StoreReading = Reading & {
   readonly store: Store;
   readonly reads: Reads;
-  /** For the bytes of the batches that the request reads. */
-  readonly payloads: () => PayloadReader;
+  /** For the bytes of the batches that the request reads. `of` is what the audit log of the reader names. */
+  readonly payloads: (of: PayloadSubject) => Promise<PayloadReader>;
 };
 
 type ReadingParts = {
@@ -50,26 +50,61 @@ type ReadingParts = {
 
 /** If several receivers share a listener, one whose pipeline has a store comes first. */
 export function readRoutes(parts: ReadingParts): CommonRoutes {
-  const get = (path: string, work: (reading: Reading) => Promise<void>): CommonRoute => ({
+  const get = (path: string, work: Work): CommonRoute => ({
     method: 'GET',
-    path,
-    handler: (entrance) => (exchange) => serve(parts, exchange, entrance, work),
+    path: `/api/v1${path}`,
+    handler: (entrance) => (exchange) =>
+      serve(parts, exchange, { admit: () => admitted(exchange, entrance), work }),
     renderRefusal: renderEnvelopeRefusal,
     oneAtATime: true,
   });
-  const stored = (work: (reading: StoreReading) => Promise<void>) => (reading: Reading) =>
-    work(withStore(parts, reading));
   return {
     prefers: (entrance) => storeOf(entrance) !== undefined,
     routes: [
-      get('/api/v1/traces', stored(listTraces)),
-      get('/api/v1/traces/:trace_id', stored(showTrace)),
-      get('/api/v1/observations/:id', stored(showObservation)),
-      get('/api/v1/raw-events/:raw_event_id', stored(showRawEvent)),
-      get('/api/v1/me', showMe),
+      ...STORED.map((request) => get(request.path, storedWork(parts, request))),
+      get('/me', async (reading) => {
+        checkParameters(reading.query, []);
+        await showMe(reading);
+      }),
     ],
   };
 }
+
+/** The same requests for a listener that names the project itself. */
+export function projectReads(parts: ReadingParts): ProjectReads {
+  return {
+    routes: STORED.map((request) => ({
+      path: request.path,
+      handle: (exchange, reader) =>
+        serve(parts, exchange, {
+          admit: async () => ({ reader, release() {} }),
+          work: storedWork(parts, request),
+        }),
+    })),
+  };
+}
+
+/** The requests about a project's data in a store, relative to `/api/v1` or to a project. */
+const STORED: readonly StoredRequest[] = [
+  {
+    path: '/traces',
+    parameters: ['q', 'from', 'to', 'status', 'kind', 'name', 'limit', 'cursor'],
+    work: listTraces,
+  },
+  { path: '/traces/:trace_id', parameters: ['payloads', 'limit', 'cursor'], work: showTrace },
+  { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
+  { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
+];
+
+type StoredRequest = {
+  readonly path: string;
+  /** The parameters of the query; others are refused. */
+  readonly parameters: readonly string[];
+  readonly work: StoreWork;
+};
+
+type StoreWork = (reading: StoreReading) => Promise<void>;
+type Work = (reading: Reading) => Promise<void>;
 
 async function listTraces({
   exchange,
@@ -79,17 +114,19 @@ async function listTraces({
   read,
   reads: { limits },
 }: StoreReading): Promise<void> {
-  const { limit, cursor: first, ...filter } = traceFilter(query);
+  const { limit, cursor } = pageOfTraces(query);
+  const asked = traceQuery(query, exchange.clock.now());
+  const cursors = listCursors('traces', tenant.projectId, printQuery(asked));
   const out = jsonAnswer(exchange, read);
   await out.add('{"traces":[');
   const next = await writeItems(
     out,
     {
       limit,
-      cursor: first,
+      cursor: cursors.read(cursor),
       fetch: (rows, cursor) =>
         store.traces.listTraces(tenant.projectId, {
-          ...filter,
+          query: asked,
           limit: rows,
           ...(cursor === undefined ? {} : { cursor }),
         }),
@@ -97,17 +134,22 @@ async function listTraces({
     },
     { read, limits, clock: exchange.clock },
   );
-  out.end(`],"next_cursor":${JSON.stringify(next)}}`);
+  out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
 }
 
 async function showTrace(reading: StoreReading): Promise<void> {
   const { exchange, query, tenant, store, read, reads } = reading;
   const { limits } = reads;
   const traceId = exchange.params.trace_id ?? '';
-  const payloads = flag(query, 'payloads') ? reading.payloads() : undefined;
-  const { limit, cursor: first } = pageOf(query);
+  const wantsPayloads = flag(query, 'payloads');
+  const { limit, cursor } = pageOf(query);
+  const cursors = listCursors('observations', tenant.projectId, traceId);
+  const first = cursors.read(cursor);
   const trace = await read.turn(() => store.traces.getTrace(tenant.projectId, traceId));
   if (trace === undefined) throw unknown('trace');
+  const payloads = wantsPayloads
+    ? await reading.payloads({ kind: 'trace', id: traceId })
+    : undefined;
   const out = jsonAnswer(exchange, read);
   await out.add(`{"trace":${traceJson(trace)},"observations":[`);
   const next = await writeItems(
@@ -127,7 +169,7 @@ async function showTrace(reading: StoreReading): Promise<void> {
     },
     { read, limits, clock: exchange.clock },
   );
-  out.end(`],"next_cursor":${JSON.stringify(next)}}`);
+  out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
 }
 
 async function showObservation(reading: StoreReading): Promise<void> {
@@ -136,7 +178,7 @@ async function showObservation(reading: StoreReading): Promise<void> {
   const traceId = one(query, 'trace_id');
   const stored = await read.turn(() => store.traces.getObservation(tenant.projectId, id, traceId));
   if (stored === undefined) throw unknown('observation');
-  const payloads = reading.payloads();
+  const payloads = await reading.payloads({ kind: 'trace', id: stored.traceId });
   const texts = await read.turn(() => payloads.read(stored));
   answerJson(exchange, read, observationJson(stored, texts));
 }
@@ -146,7 +188,7 @@ async function showRawEvent(reading: StoreReading): Promise<void> {
   const id = exchange.params.raw_event_id ?? '';
   const parsed = parseRawEventId(id);
   if (parsed === undefined) throw unknown('raw event');
-  const payloads = reading.payloads();
+  const payloads = await reading.payloads({ kind: 'raw_event', id });
   const batch = await read.turn(() => payloads.batch(parsed.batchId));
   const position = batch === undefined ? undefined : positionOf(batch, parsed.index);
   if (batch === undefined || position === undefined) throw unknown('raw event');
@@ -176,37 +218,58 @@ async function showMe({ exchange, tenant, store, read }: Reading): Promise<void>
   answerJson(exchange, read, JSON.stringify(me));
 }
 
+type Serving = {
+  /** Rejects with a `Refusal`. */
+  readonly admit: () => Promise<Admitted>;
+  readonly work: Work;
+};
+type Admitted = { readonly reader: Reader; release(): void };
+
+/** By the pipeline of a receiver. */
+async function admitted({ head }: Exchange, entrance: Entrance): Promise<Admitted> {
+  const { pipeline, fallback } = entrance;
+  const { tenant, release } = await pipeline.admitRead(head, fallback);
+  const reader = { tenant, store: storeOf(entrance), renderRefusal: renderEnvelopeRefusal };
+  return { reader, release };
+}
+
 /** Admits a request and does its work. It holds its memory and its place until the client has the whole answer. */
 async function serve(
   { reads, logger }: ReadingParts,
   exchange: Exchange,
-  entrance: Entrance,
-  work: (reading: Reading) => Promise<void>,
+  { admit, work }: Serving,
 ): Promise<void> {
   const client = watchClient(exchange);
   const ends: (() => void)[] = [];
+  let render: RenderRefusal = renderEnvelopeRefusal;
   try {
-    const { tenant, release } = await entrance.pipeline.admitRead(exchange.head, entrance.fallback);
+    const { reader, release } = await admit();
     ends.push(release);
-    const read = reads.begin(tenant, client.signal);
+    render = reader.renderRefusal;
+    const read = reads.begin(reader.tenant, client.signal);
     ends.push(read.end);
     const query = new URLSearchParams(exchange.query);
-    await work({ exchange, query, tenant, store: storeOf(entrance), read });
+    await work({ ...reader, exchange, query, read });
   } catch (error) {
-    refuse(exchange, error, logger);
+    refuse(exchange, error, render, logger);
   }
   await client.closed;
   for (const end of ends) end();
 }
 
-function withStore({ reads, scanner }: ReadingParts, reading: Reading): StoreReading {
-  const { store, tenant, read } = reading;
-  if (store === undefined) {
-    throw new Refusal('not_found', 'Nothing can be read here: no store is named by auth.');
-  }
-  const payloads = (): PayloadReader =>
-    readPayloads(store.traces, tenant.projectId, scanner, read.reservation);
-  return { ...reading, store, reads, payloads };
+function storedWork({ reads, scanner }: ReadingParts, { parameters, work }: StoredRequest): Work {
+  return async (reading) => {
+    checkParameters(reading.query, parameters);
+    const { store, tenant, read, beforePayloads } = reading;
+    if (store === undefined) {
+      throw new Refusal('not_found', 'Nothing can be read here: no store is named by auth.');
+    }
+    const payloads = async (of: PayloadSubject): Promise<PayloadReader> => {
+      await beforePayloads?.(of);
+      return readPayloads(store.traces, tenant.projectId, scanner, read.reservation);
+    };
+    await work({ ...reading, store, reads, payloads });
+  };
 }
 
 function storeOf({ pipeline }: Entrance): Store | undefined {
@@ -214,19 +277,19 @@ function storeOf({ pipeline }: Entrance): Store | undefined {
 }
 
 /** Answers an error of a reading request. An answer that has begun can only be cut. */
-function refuse(exchange: Exchange, error: unknown, logger: Logger): void {
+function refuse(exchange: Exchange, error: unknown, render: RenderRefusal, logger: Logger): void {
   // The client is gone, which ended the work.
   if (exchange.response.destroyed) return;
   if (!(error instanceof Refusal || error instanceof StoreError)) {
     logger.warn({ err: error, path: exchange.head.path }, 'Reading request failed');
   }
   if (exchange.response.headersSent) exchange.request.socket.destroy();
-  else answer(exchange, renderEnvelopeRefusal(readingRefusal(error)));
+  else answer(exchange, render(readingRefusal(error), exchange.head));
 }
 
 /** A store refuses a reading request only for its cursor. */
 function readingRefusal(error: unknown): Refusal {
-  if (error instanceof StoreError) return new Refusal('invalid_request', error.message);
+  if (error instanceof StoreError) return foreignCursor(error);
   return refusalOf(error);
 }
 

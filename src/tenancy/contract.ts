@@ -217,6 +217,8 @@ export type ProjectStore = {
   /** Oldest first. */
   list(): Promise<Project[]>;
   get(id: string): Promise<Project | undefined>;
+  /** The organization of a project, without a count of its traces; undefined if the project does not exist. */
+  organizationOf(id: string): Promise<string | undefined>;
   /**
    * `retentionDays: null` restores the plan's retention. Rejects with `StoreError`: `unknown_project`,
    * `invalid_name`, `invalid_retention` (not 1 to 36,500 whole days, or more than the plan's),
@@ -264,8 +266,11 @@ export type KeyStore = {
   revoke(id: string, by?: ChangedBy): Promise<ApiKey>;
   /** Finds a key by the SHA-256 of its token, 32 bytes. A revoked key has `revokedAt`. */
   findByHash(hash: Buffer): Promise<ApiKey | undefined>;
-  /** The hashes of all keys that are not revoked, 32 bytes each, sorted and without separators. */
-  activeHashes(): Promise<Uint8Array>;
+  /**
+   * The hashes of all keys that are not revoked, 32 bytes each, sorted and without separators. With `among`, only
+   * those that it names.
+   */
+  activeHashes(among?: readonly Uint8Array[]): Promise<Uint8Array>;
   /** Records the last use of a key, in the background, at most once a minute for each key. */
   touch(keyId: string, usedAt: number): void;
   /**

@@ -67,7 +67,7 @@ export function keyStore(rows: TenancyRows, clock: Clock, logger: Logger): Keys 
       const row = await rows.keyByHash(hash);
       return row === null ? undefined : keyOf(row);
     },
-    activeHashes: () => rows.activeKeyHashes(),
+    activeHashes: (among) => rows.activeKeyHashes(among),
     touch: uses.note,
     changed,
     onChange(listener) {

@@ -83,13 +83,12 @@ export function projectStore(parts: ProjectParts): Projects {
     create,
     update,
     delete: remove,
-    async list() {
-      return counted(parts, await rows.projects());
-    },
+    list: async () => counted(parts, await rows.projects()),
     async get(id) {
       const row = await rows.project(id);
       return row === null ? undefined : (await counted(parts, [row]))[0];
     },
+    organizationOf: async (id) => (await rows.project(id))?.organization,
     async ownLimits() {
       return new Map((await rows.limitedProjects()).map((row) => [row.id, limitsOf(row)]));
     },

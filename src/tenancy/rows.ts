@@ -51,8 +51,8 @@ export type TenancyRows = {
   /** Newest first; null selects all projects. */
   keys(projectId: string | null): Promise<KeyRow[]>;
   keyByHash(hash: Uint8Array): Promise<KeyRow | null>;
-  /** The hashes of all keys that are not revoked, sorted, one after the other. */
-  activeKeyHashes(): Promise<Uint8Array>;
+  /** The hashes of all keys that are not revoked, or of those in `among`; sorted, one after the other. */
+  activeKeyHashes(among?: readonly Uint8Array[]): Promise<Uint8Array>;
 
   /** Keeps the newest `most` entries of every project; the counts per hour stay. */
   recordRejections(

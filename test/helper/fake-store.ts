@@ -14,9 +14,11 @@ import type {
 } from '../../src/tenancy/contract.ts';
 import { PLAN_NAMES } from '../../src/tenancy/contract.ts';
 import { makeId, makeToken, shownPrefix } from '../../src/tenancy/token.ts';
+import { fakeTraces, type HeldTraces } from './fake-traces.ts';
 
-/** A store in memory, for tests of what manages one; it keeps no traces. */
+/** A store in memory, for tests of what manages and reads one. The traces of `held` belong to its first project. */
 export type FakeStore = Store & {
+  readonly held: HeldTraces;
   readonly entries: AuditEntry[];
   readonly rows: UsageRow[];
   readonly refused: RejectionEntry[];
@@ -124,6 +126,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
       },
       list: async () => [...projects.values()],
       get: async (id: string) => projects.get(id),
+      organizationOf: async (id: string) => projects.get(id)?.organizationId,
       async update(id: string, change: ProjectChange, by?: ChangedBy) {
         const project = found(id);
         const days = change.retentionDays ?? 14;
@@ -208,9 +211,14 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
       },
       list: async (asked: { limit: number; cursor?: string }) => page(entries, asked),
     }),
+    costs: guarded({ usePricing: async () => undefined, priceAgain: async () => null }),
   };
+  const held: HeldTraces = {};
+  const first = (): string => [...projects.keys()][0] ?? '';
   const fake = {
     ...parts,
+    traces: guarded(fakeTraces(first, held)),
+    held,
     entries,
     rows,
     refused,

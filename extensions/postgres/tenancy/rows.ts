@@ -273,10 +273,12 @@ function keyRows(postgres: Postgres, notify: Notify): KeyRows {
       return found.map(withName);
     },
     keyByHash: (hash) => keyIn(postgres, 'k.hash', hash),
-    async activeKeyHashes() {
+    async activeKeyHashes(among) {
       const found = await rows<{ hash: Uint8Array }>(
         postgres,
-        'SELECT hash FROM api_keys WHERE revoked_at IS NULL ORDER BY hash',
+        `SELECT hash FROM api_keys WHERE revoked_at IS NULL
+         ${among === undefined ? '' : 'AND hash = ANY ($1::bytea[])'} ORDER BY hash`,
+        among === undefined ? [] : [among],
       );
       return Buffer.concat(found.map(({ hash }) => hash));
     },

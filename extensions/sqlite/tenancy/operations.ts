@@ -1,7 +1,7 @@
 /** Organization, projects and keys, in the database thread. */
 import type { DatabaseSync } from 'node:sqlite';
 import { permissionList } from '../../../src/model/permissions.ts';
-import type { Query } from '../../../src/sqlite/rows.ts';
+import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, finds, rows } from '../../../src/sqlite/rows.ts';
 import type { PlanName } from '../../../src/tenancy/contract.ts';
 import type {
@@ -162,7 +162,7 @@ function projectOperations(db: DatabaseSync, note: NoteChange) {
   };
 }
 
-function projectById(db: DatabaseSync): Query<ProjectRow> {
+function projectById(db: DatabaseSync): RowQuery<ProjectRow> {
   return rows<ProjectRow>(db, `SELECT ${PROJECT_COLUMNS} FROM projects WHERE id = ?`);
 }
 
@@ -235,6 +235,7 @@ export function tenancyReadOperations(db: DatabaseSync) {
     db,
     'SELECT hash FROM api_keys WHERE revoked_at IS NULL ORDER BY hash',
   );
+  const isActive = finds(db, 'SELECT 1 FROM api_keys WHERE hash = ? AND revoked_at IS NULL');
   const organization = organizationReading(db);
   const retained = cell<number>(
     db,
@@ -250,6 +251,10 @@ export function tenancyReadOperations(db: DatabaseSync) {
     'projects.get': (id: string): ProjectRow | null => project.get(id) ?? null,
     'keys.list': (projectId: string | null): KeyRow[] => list.all(projectId),
     'keys.activeHashes': (): Uint8Array => Buffer.concat(active.all().map(({ hash }) => hash)),
+    'keys.activeHashesAmong': (hashes: readonly Uint8Array[]): Uint8Array => {
+      const found = hashes.filter((hash) => isActive(hash));
+      return Buffer.concat(found.sort(Buffer.compare));
+    },
     'keys.findByHash': (hash: Uint8Array): KeyRow | null => byHash.get(hash) ?? null,
   };
 }

@@ -29,7 +29,10 @@ export function sqliteRows(
     touchKeys: (...args) => write('keys.touch', args, { lazy: true }),
     keys: (...args) => read('keys.list', args),
     keyByHash: (...args) => read('keys.findByHash', args),
-    activeKeyHashes: () => search('keys.activeHashes', []),
+    activeKeyHashes: (among) =>
+      among === undefined
+        ? search('keys.activeHashes', [])
+        : read('keys.activeHashesAmong', [among]),
     recordRejections: (projects, counts, most, isLast) =>
       write('rejections.record', [projects, counts, most], { lazy: !isLast }),
     rejections: (...args) => search('rejections.list', args),

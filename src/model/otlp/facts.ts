@@ -15,6 +15,7 @@ import { checkJson } from '../json/scan.ts';
 import type { ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
+import { LANGFUSE_USAGE, withParts } from './langfuse-usage.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
 
@@ -180,7 +181,8 @@ export class SpanFacts {
       return;
     }
     if (typeof counts !== 'object' || counts === null) return;
-    for (const [name, count] of Object.entries(counts)) {
+    const named = key === LANGFUSE_USAGE ? withParts(counts) : counts;
+    for (const [name, count] of Object.entries(named)) {
       const known = USAGE_NAMES.get(name);
       if (known !== undefined) this.#takeTokens(known, 1000 + rank, key, count as Scalar, true);
     }

@@ -2,7 +2,11 @@ import { readFileSync } from 'node:fs';
 import { Ajv2020, type AnySchemaObject, type ValidateFunction } from 'ajv/dist/2020.js';
 import addFormats from 'ajv-formats';
 import t from 'tap';
+import { rawEventId } from '../../../src/model/batch.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
+import { nativeBatch } from '../../helper/batches.ts';
+import type { FakeStore } from '../../helper/fake-store.ts';
+import { anObservation, aTrace } from '../../helper/fake-traces.ts';
 import { type Answered, type Ask, type Asked, serving } from './serving.ts';
 
 /**
@@ -74,7 +78,10 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
   200: (scene, id) => scene.send({ body: BODIES[id] }),
   201: (scene, id) => scene.send({ body: BODIES[id] }),
   204: (scene) => scene.send(),
-  400: (scene) => scene.send({ body: BODIES.none }, '?unknown=1'),
+  400: (scene, id) =>
+    id === 'getProjectRawEvent'
+      ? scene.ask('GET', '/api/v1/projects/%zz/raw-events/a')
+      : scene.send({ body: BODIES.none }, '?unknown=1&limit=0&trace_id=a&trace_id=b'),
   401: (scene, id) => scene.send({ token: 'wrong', body: BODIES[id] }),
   404: (scene, id) => scene.send({ body: BODIES[id] }, 'unknown'),
   409: async (scene, id) => {
@@ -107,17 +114,35 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
   },
 };
 
+const [TRACE, OBSERVATION] = ['trace-1', 'o-1'];
+const BATCH = nativeBatch(1);
+
+/** Gives the first project one trace. */
+function hold({ held }: FakeStore): void {
+  const inputs = { batchId: BATCH.id, position: 0 };
+  held.traces = [aTrace({ id: TRACE })];
+  held.observations = [anObservation({ id: OBSERVATION, traceId: TRACE, payload: { inputs } })];
+  held.batches = [BATCH];
+}
+
 async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> {
   const { ask } = rig;
   const project = (await ask('POST', '/api/v1/projects', { body: { name: 'scene' } })).json.id;
   const key = (await ask('POST', `/api/v1/projects/${project}/keys`, { body: {} })).json.id;
+  const [first] = (await ask('GET', '/api/v1/projects')).json.projects;
+  hold(rig.store);
   const id = path.startsWith('/api/v1/keys') ? key : project;
   return {
     ...rig,
     project,
     key,
     send(more = {}, change = '') {
-      const filled = path.replace('{id}', change === 'unknown' ? 'proj_none' : id);
+      const filled = path
+        .replace('{project_id}', change === 'unknown' ? 'proj_none' : first.id)
+        .replace('{trace_id}', TRACE)
+        .replace('observations/{id}', `observations/${OBSERVATION}`)
+        .replace('{raw_event_id}', rawEventId(BATCH.id, 0))
+        .replace('{id}', change === 'unknown' ? 'proj_none' : id);
       const { body, ...rest } = more;
       const asked = body === undefined ? rest : more;
       return ask(method.toUpperCase(), change.startsWith('?') ? filled + change : filled, asked);
@@ -128,7 +153,7 @@ async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> 
 t.test('every operation answers each documented status in its documented shape', async (t) => {
   const first = await described(t);
   const operations = managed(first.document);
-  t.ok(operations.length >= 16);
+  t.ok(operations.length >= 20);
   for (const { path, method, operation } of operations) {
     for (const status of Object.keys(operation.responses)) {
       const what = `${operation.operationId} ${status}`;
@@ -215,7 +240,7 @@ t.test('every served path is documented', async (t) => {
     if (item.servers !== undefined) continue;
     const documented = METHODS.filter((method) => item[method] !== undefined);
     for (const method of METHODS) {
-      const answer = await ask(method.toUpperCase(), path.replace('{id}', 'none'));
+      const answer = await ask(method.toUpperCase(), path.replaceAll(/\{\w+\}/g, 'none'));
       t.equal(answer.status !== 405, documented.includes(method), `${method} ${path}`);
       if (answer.status !== 405) continue;
       const allowed = answer.headers.get('allow')?.toLowerCase().split(', ') ?? [];
@@ -268,7 +293,7 @@ t.test('the examples of docs/admin-api.md match the document', async (t) => {
     t.ok(validate(JSON.parse(shown[at] ?? '')), `${id}: ${JSON.stringify(validate.errors)}`);
   }
   for (const { path } of managed(document)) {
-    const short = path.replace('/api/v1', '').replace('{id}', ':id');
+    const short = path.replace('/api/v1', '').replaceAll(/\{(\w+)\}/g, ':$1');
     t.match(manual, short === '/organization' ? '$API/organization' : short, `${path} is in it`);
   }
   const errors = readFileSync('docs/errors.md', 'utf8');

@@ -4,13 +4,23 @@ import { createExtension as createAdmin } from '../../../extensions/admin/extens
 import { findOffer, offer } from '../../../src/component/capability.ts';
 import { createHealth, HEALTH } from '../../../src/component/health.ts';
 import { ADMIN_API } from '../../../src/control/admin-api.ts';
+import { createScanner } from '../../../src/http/scan-pool.ts';
+import { PROJECT_READS } from '../../../src/read/project-reads.ts';
+import type { ReadLimits } from '../../../src/read/reads.ts';
+import { createReads } from '../../../src/read/reads.ts';
+import { projectReads } from '../../../src/read/routes.ts';
 import { DATA_DIRECTORY } from '../../../src/store/data-directory.ts';
 import { STORE } from '../../../src/store/store.ts';
 import type { PlanName } from '../../../src/tenancy/contract.ts';
 import { fakeClock } from '../../helper/clock.ts';
 import { type FakeStore, fakeStore } from '../../helper/fake-store.ts';
-import { NO_DEADLINE } from '../../helper/http.ts';
-import { fakeHost, testSettings } from '../../helper/settings.ts';
+import { NO_DEADLINE, READ_LIMITS } from '../../helper/http.ts';
+import {
+  fakeHost,
+  recordingLogger,
+  recordingMetrics,
+  testSettings,
+} from '../../helper/settings.ts';
 
 export const TOKEN = 'the-admin-token-of-this-test';
 
@@ -35,15 +45,23 @@ export type Ask = (method: string, path: string, asked?: Asked) => Promise<Answe
 /** The extension, with a store in memory and a clock that the test moves. */
 export async function serving(
   t: Test,
-  options: { config?: object; plan?: PlanName; store?: FakeStore; directory?: string } = {},
+  options: {
+    config?: object;
+    plan?: PlanName;
+    store?: FakeStore;
+    directory?: string;
+    limits?: Partial<ReadLimits>;
+  } = {},
 ) {
   const store = options.store ?? fakeStore(options.plan);
   const clock = fakeClock(Date.UTC(2026, 10, 20, 21, 30));
   const directory = options.directory;
+  const reading = testReads(options.limits);
+  t.teardown(reading.close);
   const settings = testSettings('extension', 'admin', {
     clock,
     host: fakeHost({
-      services: [offer(HEALTH, createHealth(clock))],
+      services: [offer(HEALTH, createHealth(clock)), offer(PROJECT_READS, reading.routes)],
       extensions: {
         sqlite: [
           offer(STORE, store),
@@ -62,7 +80,30 @@ export async function serving(
   await admin.start();
   t.teardown(() => admin.shutdown(NO_DEADLINE));
   const url = findOffer(admin.offers, ADMIN_API)?.url ?? '';
-  return { admin, store, clock, settings, url, ask: asker(url) };
+  return {
+    admin,
+    store,
+    clock,
+    settings,
+    url,
+    ask: asker(url),
+    reads: reading.reads,
+    routes: reading.routes.routes,
+  };
+}
+
+/** The reading requests, as the engine offers them. */
+function testReads(limits: Partial<ReadLimits> = {}) {
+  const reads = createReads({ ...READ_LIMITS, ...limits }, recordingMetrics());
+  const scanner = createScanner();
+  return {
+    reads,
+    routes: projectReads({ reads, scanner, logger: recordingLogger() }),
+    async close() {
+      reads.close();
+      await scanner.close();
+    },
+  };
 }
 
 /** Sends requests with the admin token, or another, or none. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { factory as cost } from '../../../processors/cost/factory.ts';
 import { factory as redaction } from '../../../processors/redaction/factory.ts';
 import {
   defineConnector,
@@ -97,6 +98,7 @@ export const REGISTRY: Registry = [
     config: z.strictObject({}),
   }),
   redaction,
+  cost,
   defineConnector({
     ...common,
     kind: 'connector',

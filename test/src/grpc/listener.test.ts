@@ -15,6 +15,7 @@ import { fakeClock } from '../../helper/clock.ts';
 import { bareClient, framed, grpcClient } from '../../helper/grpc.ts';
 import { NO_DEADLINE } from '../../helper/http.ts';
 import { recordingLogger, recordingMetrics } from '../../helper/settings.ts';
+import { until } from '../../helper/until.ts';
 
 const PATH = '/test.Service/Say';
 const HOUR = 3_600_000;
@@ -120,7 +121,7 @@ t.test('hands a port over to the next graph without refusing a call', async (t) 
   });
   const reached = async (name: string): Promise<void> => {
     const from = seen.length;
-    while (!seen.slice(from).includes(name)) await new Promise((r) => setImmediate(r));
+    await until(() => seen.slice(from).includes(name));
   };
   await reached('first');
   const second = await opened(t, listeners.nextGraph(), endpoint, 'second');

@@ -27,6 +27,7 @@ import type { TestListeners } from '../../helper/http.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import type { Sink } from '../../helper/sink.ts';
 import { acceptInto, createSink, memoryLedger, sinkPipeline } from '../../helper/sink.ts';
+import { until } from '../../helper/until.ts';
 import { dial } from '../../helper/wire.ts';
 
 const MIB = 1_048_576;
@@ -360,7 +361,7 @@ t.test('answers 503 when the bytes in flight are used up, and releases everythin
     }),
   });
   const first = post(url, padded(2 * MIB));
-  while (held().bytes < 2 * MIB * COPIES) await new Promise(setImmediate);
+  await until(() => held().bytes >= 2 * MIB * COPIES);
   for (const [what, body] of [
     ['declared', padded(2 * MIB)],
     ['chunked', chunked(padded(2 * MIB))],
@@ -387,9 +388,9 @@ t.test('releases everything when a client disconnects within its body', async (t
     wire.send(
       `POST ${PATH} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\n${framing}\r\n\r\n`,
     );
-    while (held().bytes === 0) await new Promise(setImmediate);
+    await until(() => held().bytes !== 0);
     wire.close();
-    while (held().admissions > 0) await new Promise(setImmediate);
+    await until(() => held().admissions === 0);
     t.strictSame(held(), NOTHING_HELD);
   }
   t.equal(sink.batches.length, 0);
@@ -406,14 +407,14 @@ t.test('reserves bytes as they arrive, whatever size a request declares', async 
       `POST ${PATH} HTTP/1.1\r\nHost: t\r\nContent-Type: application/json\r\nContent-Length: ${MAX}\r\n\r\n`,
     );
   }
-  while (held().admissions < 4) await new Promise(setImmediate);
+  await until(() => held().admissions >= 4);
   t.equal(held().bytes, 4 * FIRST_BYTES * COPIES, 'nothing has arrived');
   t.equal((await post(url, padded(MAX))).status, 202);
   wires[0]?.send(' '.repeat(MIB));
-  while (held().bytes < COPIES * MIB) await new Promise(setImmediate);
+  await until(() => held().bytes >= COPIES * MIB);
   t.ok(held().bytes <= (2 * MIB + 4 * FIRST_BYTES) * COPIES, 'at most about twice of what arrived');
   for (const wire of wires) wire.close();
-  while (held().admissions > 0) await new Promise(setImmediate);
+  await until(() => held().admissions === 0);
   t.strictSame(held(), NOTHING_HELD);
 });
 
@@ -463,7 +464,7 @@ t.test('answers a malformed chunk 400 and releases everything', async (t) => {
   );
   t.equal((await wire.answer()).status, 400);
   await wire.ended();
-  while (held().admissions > 0) await new Promise(setImmediate);
+  await until(() => held().admissions === 0);
   t.strictSame(held(), NOTHING_HELD);
 });
 
@@ -503,7 +504,7 @@ t.test('answers 503 at the deadline, and lets the step in progress finish', asyn
   t.same(refusals, ['unavailable']);
   t.not(held().bytes, 0, 'the bytes are held until the pipeline has finished');
   stuck.resolve();
-  while (held().bytes > 0) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => held().bytes === 0);
   t.same(held(), NOTHING_HELD);
   t.equal(sink.requests.at(-1)?.signal.aborted, true, 'a slow store can see it');
   t.same(refusals, ['unavailable'], 'refused once');
@@ -523,7 +524,7 @@ t.test('stops after an admission past the deadline, which all steps share', asyn
   });
   t.equal((await post(url, events())).status, 503);
   late.resolve();
-  while (released === 0) await new Promise((resolve) => setImmediate(resolve));
+  await until(() => released !== 0);
   t.same(sink.batches, [], 'no batch reaches the pipeline');
 
   const clock = fakeClock();

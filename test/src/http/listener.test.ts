@@ -167,7 +167,7 @@ t.test('answers pipelined requests in their order', async (t) => {
   const { url } = await opened(t, [held, hello]);
   const wire = await dial(url);
   wire.send(`GET /held/1 HTTP/1.1\r\n${HOST}\r\nGET /hello/2 HTTP/1.1\r\n${HOST}\r\n`);
-  while (!release.has('1')) await new Promise(setImmediate);
+  await until(() => release.has('1'));
   release.get('1')?.();
   t.equal(String((await wire.answer()).body), '1');
   t.equal(String((await wire.answer()).body), '2|');
@@ -484,7 +484,7 @@ t.test('closes a new connection if all others are busy', async (t) => {
   const { url } = await opened(t, [held], { maxConnections: 2 });
   const wires = [await dial(url), await dial(url)];
   for (const wire of wires) wire.send(`GET /held HTTP/1.1\r\n${HOST}\r\n`);
-  while (busy < 2) await new Promise(setImmediate);
+  await until(() => busy >= 2);
   await (await dial(url)).ended();
   t.notOk(wires.some(({ socket }) => socket.destroyed));
   for (const wire of wires) wire.close();

@@ -6,63 +6,22 @@ import { offer } from '../../../src/component/capability.ts';
 import type { Pipeline } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
-import { Refusal, RetryableError, StoreError } from '../../../src/model/errors.ts';
+import { Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { printQuery } from '../../../src/query/print.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
-import {
-  type Page,
-  STORE,
-  type Store,
-  type StoredObservation,
-  type StoredTrace,
-  type TraceFilter,
-} from '../../../src/store/store.ts';
+import { STORE, type Store, type TraceFilter } from '../../../src/store/store.ts';
 import type { ApiKey } from '../../../src/tenancy/contract.ts';
 import { aTenant, nativeBatch, nativeEvent, rawBatch } from '../../helper/batches.ts';
 import type { FakeClock } from '../../helper/clock.ts';
 import { fakeClock } from '../../helper/clock.ts';
+import { anObservation, aTrace, fakeTraces, type HeldTraces } from '../../helper/fake-traces.ts';
 import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
 import { createSink, sinkPipeline } from '../../helper/sink.ts';
 import { until } from '../../helper/until.ts';
 
-/** The content of a test's store; everything belongs to `proj_test`. */
-type Held = {
-  traces?: readonly StoredTrace[];
-  observations?: readonly StoredObservation[];
-  batches?: readonly SealedBatch[];
-};
-
-/** Cursors are the number of items before the page. */
-function pageOf<T>(all: readonly T[], page: { limit: number; cursor?: string }): Page<T> {
-  const first = Number(page.cursor ?? 0);
-  const items = all.slice(first, first + page.limit);
-  const cursorAfter = (item: number): string => String(first + item + 1);
-  const hasMore = all.length > first + page.limit;
-  return { items, nextCursor: hasMore ? cursorAfter(items.length - 1) : null, cursorAfter };
-}
-
-function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
-  const ours = <T>(projectId: string, items: readonly T[] = []): readonly T[] =>
-    projectId === 'proj_test' ? items : [];
-  const traces: Partial<Store['traces']> = {
-    async listTraces(projectId, filter) {
-      filters.push(filter);
-      if (filter.cursor === 'forged')
-        throw new StoreError('invalid_name', 'The cursor is unknown.');
-      return pageOf(ours(projectId, held.traces), filter);
-    },
-    getTrace: async (projectId, id) => ours(projectId, held.traces).find((one) => one.id === id),
-    listObservations: async (projectId, traceId, wanted) =>
-      pageOf(
-        ours(projectId, held.observations).filter((one) => one.traceId === traceId),
-        wanted,
-      ),
-    getObservation: async (projectId, id, traceId) =>
-      ours(projectId, held.observations).find(
-        (one) => one.id === id && (traceId === undefined || one.traceId === traceId),
-      ),
-    getBatches: async (projectId, ids) =>
-      ours(projectId, held.batches).filter(({ id }) => ids.includes(id)),
-  };
+/** Everything belongs to `proj_test`. */
+function memoryStore(held: HeldTraces, filters: TraceFilter[] = []): Store {
+  const traces = fakeTraces(() => 'proj_test', held, filters);
   const key: Partial<ApiKey> = { id: 'key_test', prefix: 'ws_12345678' };
   return {
     traces,
@@ -73,7 +32,7 @@ function memoryStore(held: Held, filters: TraceFilter[] = []): Store {
 
 async function reading(
   t: Test,
-  held: Held,
+  held: HeldTraces,
   more: {
     pipeline?: Partial<Pipeline>;
     filters?: TraceFilter[];
@@ -102,54 +61,7 @@ async function reading(
   return { get, listeners };
 }
 
-const TRACE: StoredTrace = {
-  id: 'trace-1',
-  name: 'chat',
-  status: 'success',
-  startTime: { ms: Date.UTC(2026, 0, 15), ns: 1 },
-  endTime: null,
-  observationCount: 2,
-  usage: { input_tokens: 3 },
-  ...{ state: 'running', latencyMs: null, ttftMs: null, errorCount: 0, models: [], sessionId: 's' },
-  ...{
-    userId: null,
-    keyId: 'key_1',
-    source: 'otlp',
-    environment: null,
-    release: null,
-    tags: ['a'],
-  },
-  ...{ customFields: {}, clockSkew: false, cost: { input: null, output: 2, total: 5_000_000 } },
-};
-
-function observation(more: Partial<StoredObservation> = {}): StoredObservation {
-  return {
-    projectId: 'proj_test',
-    traceId: 'trace-1',
-    id: 'o-1',
-    parentId: null,
-    name: 'chat',
-    kind: 'generation',
-    status: 'success',
-    startTime: { ms: Date.UTC(2026, 0, 15), ns: 0 },
-    endTime: null,
-    ended: true,
-    model: null,
-    usage: null,
-    sessionId: null,
-    userId: null,
-    error: null,
-    customFields: null,
-    external: null,
-    details: null,
-    version: '18446744073709551615',
-    source: 'native',
-    payload: {},
-    createdAt: 0,
-    updatedAt: 0,
-    ...more,
-  };
-}
+const TRACE = aTrace();
 
 /** A batch of one event whose text no parser and printer would leave as it is. */
 const ODD_INPUTS = '{ "n":1.50, "big":12345678901234567890123, "n":2, "\\u0000":"\\ud800" }';
@@ -183,21 +95,17 @@ t.test('lists traces by a filter', async (t) => {
     next_cursor: null,
   });
   await get(
-    '/traces?limit=70&cursor=0&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00%2B01:00' +
-      '&status=error&kind=tool&name=a%20b&q=text',
+    '/traces?limit=70&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00%2B01:00' +
+      '&status=error&kind=tool&name=a%20b&q=text+model:m',
   );
-  t.strictSame(filters, [
-    { limit: 50 },
-    {
-      limit: 70,
-      cursor: '0',
-      from: { ms: Date.UTC(2026, 0, 1), ns: 0 },
-      to: { ms: Date.UTC(2026, 0, 31, 23), ns: 0 },
-      status: 'error',
-      kind: 'tool',
-      name: 'a b',
-      query: 'text',
-    },
+  const printed = filters.map(({ query, ...more }) => [query && printQuery(query), more]);
+  t.strictSame(printed, [
+    ['', { limit: 50 }],
+    [
+      'text model:m start:>=2026-01-01T00:00:00.000Z start:<2026-01-31T23:00:00.000Z ' +
+        'status:error kind:tool name:"a b"',
+      { limit: 70 },
+    ],
   ]);
 });
 
@@ -212,7 +120,8 @@ t.test('answers 400 to an invalid query parameter and names it', async (t) => {
     ['to=2026-02-30T00:00:00Z', 'to'],
     ['status=fine', 'status'],
     ['kind=robot', 'kind'],
-    ['cursor=forged', 'cursor'],
+    ['session_id=s', 'Unknown query parameter "session_id"'],
+    ['limits=1', 'did you mean "limit"?'],
   ] as const) {
     const { status, json } = await get(`/traces?${query}`);
     t.equal(status, 400, query);
@@ -220,15 +129,63 @@ t.test('answers 400 to an invalid query parameter and names it', async (t) => {
     t.match(String(json.message), named);
   }
   t.equal((await get('/traces/trace-1?payloads=maybe')).status, 400);
+  for (const path of ['/traces/t?q=x', '/observations/o?limit=1', '/raw-events/r?x=', '/me?x=1']) {
+    t.match(await get(path), { status: 400, json: { code: 'invalid_request' } }, path);
+  }
+});
+
+t.test('a cursor belongs to its list', async (t) => {
+  const traces = ['a', 'b', 'c'].map((id) => ({ ...TRACE, id }));
+  const held = { traces, observations: [anObservation(), anObservation({ id: 'o-2' })] };
+  const tenant = { projectId: 'proj_test' };
+  const pipeline: Partial<Pipeline> = {
+    admitRead: () => ({ tenant: aTenant(tenant), release() {} }),
+  };
+  const { get } = await reading(t, { ...held, traces: [...traces, TRACE] }, { pipeline });
+  const first = await get('/traces?limit=1&q=model:m');
+  const cursor = String(first.json.next_cursor);
+  const second = await get(`/traces?limit=2&q=model%3Am&cursor=${cursor}`);
+  t.match(second.json, { traces: [{ id: 'b' }, { id: 'c' }] });
+  const observations = await get('/traces/trace-1?limit=1');
+  const other = String(observations.json.next_cursor);
+  t.match((await get(`/traces/trace-1?cursor=${other}`)).json, { observations: [{ id: 'o-2' }] });
+  for (const path of [
+    `/traces?limit=1&q=model:n&cursor=${cursor}`,
+    `/traces?limit=1&cursor=${cursor}`,
+    `/traces?q=model:m&cursor=0${cursor}`,
+    `/traces?q=model:m&cursor=${cursor.replace('1.', '2.')}`,
+    `/traces?q=model:m&cursor=${cursor}x`,
+    '/traces?q=model:m&cursor=forged',
+    `/traces?cursor=${other}`,
+    `/traces/a?cursor=${other}`,
+  ]) {
+    t.match(await get(path), { status: 400, json: { code: 'invalid_cursor' } }, path);
+  }
+  tenant.projectId = 'proj_other';
+  t.equal((await get(`/traces?limit=1&q=model:m&cursor=${cursor}`)).status, 400);
+});
+
+t.test('answers 400 to a mistake in a query, with its position', async (t) => {
+  const { get } = await reading(t, { traces: [TRACE] });
+  const { status, json } = await get(`/traces?q=${encodeURIComponent('status:error modle:x')}`);
+  t.equal(status, 400);
+  t.match(json, {
+    code: 'invalid_query',
+    message: 'Unknown field "modle" at character 14; did you mean "model"?',
+    position: 13,
+  });
+  const long = await get(`/traces?q=${'x'.repeat(2049)}`);
+  t.match(long.json, { code: 'invalid_query', position: 2048 });
+  t.equal((await get(`/traces?q=${'x'.repeat(2048)}`)).status, 200);
 });
 
 t.test('reads payload fields back as the text that was sent', async (t) => {
   for (const encoding of ['identity', 'gzip'] as const) {
     const batch = oddBatch(encoding);
     const ref = { batchId: batch.id, position: 0 };
-    const held: Held = {
+    const held: HeldTraces = {
       traces: [TRACE],
-      observations: [observation({ payload: { inputs: ref, outputs: ref } })],
+      observations: [anObservation({ payload: { inputs: ref, outputs: ref } })],
       batches: [batch],
     };
     const { get, listeners } = await reading(t, held);
@@ -268,7 +225,7 @@ t.test('streams a page of a thousand observations', async (t) => {
   const batches = Array.from({ length: 10 }, (_, i) => nativeBatch(100, { id: `batch-${i}` }));
   const observations = Array.from({ length: 1000 }, (_, i) => {
     const ref = { batchId: `batch-${Math.floor(i / 100)}`, position: i % 100 };
-    return observation({ id: `o-${i}`, payload: { inputs: ref, metadata: ref } });
+    return anObservation({ id: `o-${i}`, payload: { inputs: ref, metadata: ref } });
   });
   const { get, listeners } = await reading(t, { traces: [TRACE], observations, batches });
   const { json } = await get('/traces/trace-1?payloads=true');
@@ -294,7 +251,7 @@ t.test('reads a large batch in a thread and does not change it', async (t) => {
     const before = Buffer.from(body);
     const { get } = await reading(t, {
       traces: [TRACE],
-      observations: [observation({ payload: { inputs: ref } })],
+      observations: [anObservation({ payload: { inputs: ref } })],
       batches: [batch],
     });
     t.equal((await get('/observations/o-1')).json.inputs, large, encoding);
@@ -305,9 +262,9 @@ t.test('reads a large batch in a thread and does not change it', async (t) => {
 t.test("answers 404 for unknown, expired and other projects' data", async (t) => {
   const batch = nativeBatch(1);
   const ref = { batchId: 'gone', position: 0 };
-  const held: Held = {
+  const held: HeldTraces = {
     traces: [TRACE],
-    observations: [observation({ payload: { inputs: ref } })],
+    observations: [anObservation({ payload: { inputs: ref } })],
     batches: [batch],
   };
   const { get } = await reading(t, held);
@@ -380,9 +337,9 @@ t.test('reading respects its limit of bytes', async (t) => {
     Buffer.from(JSON.stringify({ events: [nativeEvent({ inputs: 'x'.repeat(300_000) })] })),
     1,
   );
-  const held: Held = {
+  const held: HeldTraces = {
     traces: [TRACE],
-    observations: [observation({ payload: { inputs: { batchId: batch.id, position: 0 } } })],
+    observations: [anObservation({ payload: { inputs: { batchId: batch.id, position: 0 } } })],
     batches: [batch],
   };
   const { get, listeners } = await reading(t, held, { limits: { read_bytes: 400_000 } });
@@ -394,10 +351,10 @@ t.test('reading respects its limit of bytes', async (t) => {
 
 t.test('a page ends at its bytes, and the next one begins behind it', async (t) => {
   const observations = Array.from({ length: 250 }, (_, i) =>
-    observation({ id: `o-${i}`, name: 'x'.repeat(1_000) }),
+    anObservation({ id: `o-${i}`, name: 'x'.repeat(1_000) }),
   );
   const bytes = JSON.stringify({ name: 'x'.repeat(1_000) }).length;
-  const held: Held = { traces: [TRACE], observations };
+  const held: HeldTraces = { traces: [TRACE], observations };
   const { get } = await reading(t, held, { limits: { page_bytes: 30 * bytes } });
   const seen: string[] = [];
   let cursor: string | null = '';
@@ -426,7 +383,9 @@ function searching(steps: number, more: { onStep?: () => void; clock?: FakeClock
     await new Promise(setImmediate);
     const step = Number(cursor) + 1;
     const items = step === steps ? [TRACE] : [];
-    return { items, nextCursor: step >= steps ? null : String(step), cursorAfter: () => '' };
+    const searchedTo = step >= steps ? null : { ms: steps - step, ns: 0 };
+    const nextCursor = step >= steps ? null : String(step);
+    return { items, nextCursor, cursorAfter: () => '', searchedTo };
   };
   return { search, calls: () => calls };
 }
@@ -439,8 +398,9 @@ t.test('a search goes on in steps until the page is full, or its time is over', 
 
   const short = await reading(t, { traces: [TRACE] }, { search, clock, limits: { page_time: 30 } });
   const first = await short.get('/traces?q=x');
-  t.match(first.json, { traces: [], next_cursor: '3' }, 'exactly at its time');
-  t.match((await short.get('/traces?q=x&cursor=3')).json, { traces: [{ id: 'trace-1' }] });
+  t.match(first.json, { traces: [], next_cursor: /\.3$/ }, 'exactly at its time');
+  const rest = await short.get(`/traces?q=x&cursor=${first.json.next_cursor}`);
+  t.match(rest.json, { traces: [{ id: 'trace-1' }] });
 });
 
 t.test('a page ends in front of a step that is too slow for the store', async (t) => {
@@ -453,8 +413,9 @@ t.test('a page ends in front of a step that is too slow for the store', async (t
   };
   const later = await reading(t, { traces: [TRACE] }, { search: slowAt('3') });
   const first = await later.get('/traces?q=x');
-  t.match(first, { status: 200, json: { traces: [], next_cursor: '3' } });
-  t.equal((await later.get('/traces?q=x&cursor=3')).status, 504);
+  t.match(first, { status: 200, json: { traces: [], next_cursor: /\.3$/ } });
+  const next = await later.get(`/traces?q=x&cursor=${first.json.next_cursor}`);
+  t.equal(next.status, 504);
   const atOnce = await reading(t, { traces: [TRACE] }, { search: slowAt('0') });
   t.match(await atOnce.get('/traces?q=x'), { status: 504, json: { code: 'query_timeout' } });
 });
@@ -484,7 +445,7 @@ t.test('a key over its number of reads gets 429, another key does not', async (t
       pipeline: { admitRead: () => ({ tenant: aTenant({ keyId }), release() {} }) },
       async search() {
         await new Promise<void>((resolve) => release.push(resolve));
-        return { items: [], nextCursor: null, cursorAfter: () => '' };
+        return { items: [], nextCursor: null, cursorAfter: () => '', searchedTo: null };
       },
     },
   );

@@ -131,6 +131,22 @@ t.test('a span as an observation', async (t) => {
     }
   });
 
+  t.test('counts cached tokens of Langfuse as part of the input', async (t) => {
+    const usageOf = (details: object) =>
+      withAttributes({ 'langfuse.observation.usage_details': JSON.stringify(details) }).observation
+        .usage;
+    t.same(usageOf({ input: 10, output: 5, cache_read_input_tokens: 90 }), {
+      input_tokens: 100,
+      output_tokens: 5,
+      cache_read_input_tokens: 90,
+    });
+    const apart = { input: 10, output: 5, input_cached_tokens: 2, output_reasoning_tokens: 3 };
+    t.match(usageOf({ ...apart, total: 20 }), { input_tokens: 12, output_tokens: 8 });
+    t.match(usageOf({ ...apart, total: 15 }), { input_tokens: 10, output_tokens: 5 });
+    const openai = { prompt_tokens: 10, completion_tokens: 5, input_cached_tokens: 2 };
+    t.match(usageOf(openai), { input_tokens: 10, output_tokens: 5 });
+  });
+
   t.test('has the session and user of its resource if it has none', async (t) => {
     const resource = { attributes: attributesOf({ 'session.id': 'r', 'user.id': 'u' }) };
     const attributes = attributesOf({ 'user.id': 'own' });

@@ -1,0 +1,58 @@
+import type { z } from 'zod';
+import { INGESTION } from './ingestion-schemas.ts';
+import type { Json } from './json-schema.ts';
+
+/** The description of a reading request, which src/read serves on both listeners. */
+export type ReadingRequest = {
+  /** Relative to `/api/v1` or to a project. */
+  readonly path: string;
+  /** The operation id on the ingestion listener. */
+  readonly id: string;
+  readonly summary: string;
+  readonly answer: z.ZodType;
+  /** Of the query. */
+  readonly parameters: readonly Json[];
+};
+
+const PAGE = [
+  query('limit', { type: 'integer', minimum: 1, maximum: 1000 }),
+  query('cursor', { type: 'string' }),
+];
+const FILTER = ['from', 'to', 'status', 'kind', 'name', 'q'].map((name) =>
+  query(name, { type: 'string' }),
+);
+
+export const READING_REQUESTS: readonly ReadingRequest[] = [
+  {
+    path: '/traces',
+    id: 'listTraces',
+    summary: 'List traces, newest first',
+    answer: INGESTION.traces,
+    parameters: [...PAGE, ...FILTER],
+  },
+  {
+    path: '/traces/:trace_id',
+    id: 'getTrace',
+    summary: 'Get a trace and its observations',
+    answer: INGESTION.traceDetail,
+    parameters: [...PAGE, query('payloads', { type: 'boolean' })],
+  },
+  {
+    path: '/observations/:id',
+    id: 'getObservation',
+    summary: 'Get an observation with its payloads',
+    answer: INGESTION.observation,
+    parameters: [query('trace_id', { type: 'string' })],
+  },
+  {
+    path: '/raw-events/:raw_event_id',
+    id: 'getRawEvent',
+    summary: 'Get an event as it was accepted',
+    answer: INGESTION.rawEvent,
+    parameters: [],
+  },
+];
+
+function query(name: string, schema: Json): Json {
+  return { name, in: 'query', required: false, schema };
+}

@@ -1,0 +1,34 @@
+import { capability } from '../component/capability.ts';
+import type { Exchange, RenderRefusal } from '../http/exchange.ts';
+import type { Tenant } from '../model/batch.ts';
+import type { Store } from '../store/store.ts';
+
+/** The client of a reading request, and what it reads. */
+export type Reader = {
+  /** `keyId` names the client for the bound on reads in progress. */
+  readonly tenant: Tenant;
+  /** Undefined if the pipeline of an ingestion listener has no store. */
+  readonly store: Store | undefined;
+  readonly renderRefusal: RenderRefusal;
+  /** Awaited before the first payload is read; the request fails if it rejects. */
+  readonly beforePayloads?: (of: PayloadSubject) => Promise<void>;
+};
+
+/** Whose payloads are read: a trace, or a raw event, which may belong to any. */
+export type PayloadSubject = { readonly kind: 'trace' | 'raw_event'; readonly id: string };
+
+/**
+ * The reading requests of a project, for a listener that authenticates its clients itself and then names the
+ * project. They share handlers, turns and memory with the reading requests of the ingestion listeners.
+ */
+export type ProjectReads = { readonly routes: readonly ProjectRoute[] };
+
+export type ProjectRoute = {
+  /** Of a GET, relative to the project: `/traces/:trace_id`. */
+  readonly path: string;
+  /** Resolves when the answer is sent or the client is gone. Answers failures itself. */
+  handle(exchange: Exchange, reader: Reader): Promise<void>;
+};
+
+/** Offered by the service to extensions. */
+export const PROJECT_READS = capability<ProjectReads>('project_reads');

@@ -1,0 +1,115 @@
+import type { SealedBatch } from '../../src/model/batch.ts';
+import { StoreError } from '../../src/model/errors.ts';
+import type {
+  Page,
+  Store,
+  StoredObservation,
+  StoredTrace,
+  TraceFilter,
+} from '../../src/store/store.ts';
+
+/** The data of one project. */
+export type HeldTraces = {
+  traces?: readonly StoredTrace[];
+  observations?: readonly StoredObservation[];
+  batches?: readonly SealedBatch[];
+};
+
+/** The reading half of a store of traces in memory. Cursors are numbers. */
+export function fakeTraces(
+  project: () => string,
+  held: HeldTraces,
+  filters: TraceFilter[] = [],
+): Partial<Store['traces']> {
+  const ours = <T>(projectId: string, items: readonly T[] = []): readonly T[] =>
+    projectId === project() ? items : [];
+  return {
+    async listTraces(projectId, filter) {
+      filters.push(filter);
+      if (filter.cursor !== undefined && !/^\d+$/.test(filter.cursor)) {
+        throw new StoreError('invalid_cursor', 'the cursor is none of this listing');
+      }
+      return { ...pageOf(ours(projectId, held.traces), filter), searchedTo: null };
+    },
+    getTrace: async (projectId, id) => ours(projectId, held.traces).find((one) => one.id === id),
+    listObservations: async (projectId, traceId, wanted) =>
+      pageOf(
+        ours(projectId, held.observations).filter((one) => one.traceId === traceId),
+        wanted,
+      ),
+    getObservation: async (projectId, id, traceId) =>
+      ours(projectId, held.observations).find(
+        (one) => one.id === id && (traceId === undefined || one.traceId === traceId),
+      ),
+    getBatches: async (projectId, ids) =>
+      ours(projectId, held.batches).filter(({ id }) => ids.includes(id)),
+  };
+}
+
+/** Cursors are the number of items before the page. */
+export function pageOf<T>(all: readonly T[], page: { limit: number; cursor?: string }): Page<T> {
+  const first = Number(page.cursor ?? 0);
+  const items = all.slice(first, first + page.limit);
+  const cursorAfter = (item: number): string => String(first + item + 1);
+  const hasMore = all.length > first + page.limit;
+  return { items, nextCursor: hasMore ? cursorAfter(items.length - 1) : null, cursorAfter };
+}
+
+export function aTrace(more: Partial<StoredTrace> = {}): StoredTrace {
+  return {
+    id: 'trace-1',
+    name: 'chat',
+    status: 'success',
+    startTime: { ms: Date.UTC(2026, 0, 15), ns: 1 },
+    endTime: null,
+    observationCount: 2,
+    usage: { input_tokens: 3 },
+    ...{
+      state: 'running',
+      latencyMs: null,
+      ttftMs: null,
+      errorCount: 0,
+      models: [],
+      sessionId: 's',
+    },
+    ...{
+      userId: null,
+      keyId: 'key_1',
+      source: 'otlp',
+      environment: null,
+      release: null,
+      tags: ['a'],
+    },
+    ...{ customFields: {}, clockSkew: false, cost: { input: null, output: 2, total: 5_000_000 } },
+    ...more,
+  };
+}
+
+export function anObservation(more: Partial<StoredObservation> = {}): StoredObservation {
+  return {
+    projectId: 'proj_test',
+    traceId: 'trace-1',
+    id: 'o-1',
+    parentId: null,
+    name: 'chat',
+    kind: 'generation',
+    status: 'success',
+    startTime: { ms: Date.UTC(2026, 0, 15), ns: 0 },
+    endTime: null,
+    ended: true,
+    model: null,
+    usage: null,
+    sessionId: null,
+    userId: null,
+    error: null,
+    customFields: null,
+    external: null,
+    details: null,
+    version: '18446744073709551615',
+    source: 'native',
+    payload: {},
+    createdAt: 0,
+    updatedAt: 0,
+    ...more,
+  };
+}
