@@ -69,6 +69,7 @@ export async function openPostgresStore(
     traces: postgresTraces(database, retention, groups, {
       client: pools.read,
       staleBefore: () => clock.now() - config.stale_after,
+      now: () => clock.now(),
     }),
     openQueue: queues.openQueue,
   };
