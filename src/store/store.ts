@@ -20,6 +20,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { CostStore } from './pricing.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -36,6 +37,7 @@ export type Store = QueueStorage & {
   readonly counters: UsageCounters;
   readonly rejections: RejectionStore;
   readonly audit: AuditStore;
+  readonly costs: CostStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */

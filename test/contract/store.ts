@@ -8,6 +8,7 @@ import { hashToken, hasValidChecksum } from '../../src/tenancy/token.ts';
 import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
+import { costs } from './costs.ts';
 import { queries } from './queries.ts';
 import { summaries } from './summaries.ts';
 
@@ -46,6 +47,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('summaries', (t) => {
     summaries(t, open);
+    t.end();
+  });
+  t.test('costs', (t) => {
+    costs(t, open);
     t.end();
   });
   t.test('listings', (t) => {
