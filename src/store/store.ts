@@ -140,8 +140,10 @@ export type Page<T> = {
 };
 
 export type TracePage = Page<StoredTrace> & {
-  /** The time of the last trace that a search looked at; null behind the last trace of all, and without a search. */
+  /** The time of the last trace that the step looked at; null behind the last trace of all. */
   readonly searchedTo: Instant | null;
+  /** Milliseconds of work of the store. */
+  readonly spentMs: number;
 };
 
 /** About the bytes of a page's rows after which it ends. */
