@@ -16,6 +16,8 @@ import { addSalvage } from './salvage.ts';
 import { addSchema } from './schema.ts';
 import { addSend } from './send/command.ts';
 import type { Terminal } from './terminal.ts';
+import { addTraces } from './traces/list.ts';
+import { addTrace } from './traces/show.ts';
 import { addUsage } from './usage.ts';
 import { addValidate } from './validate.ts';
 
@@ -60,6 +62,8 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addUsage(program, terminal, end);
   addRejections(program, terminal);
   addAudit(program, terminal);
+  addTraces(program, terminal);
+  addTrace(program, terminal);
   addReload(program, terminal);
   addDeadLetter(program, terminal);
   addSalvage(program, terminal);
