@@ -43,9 +43,11 @@ type Sized = Column & { width: number };
 
 function columnsFor(columns: number): Column[] {
   const isNarrow = columns < WIDE_COLUMNS;
+  // `tracectl trace` takes the first characters of an id.
+  const idLength = isNarrow ? 8 : 12;
   return [
     { head: 'TIME', most: 19, cell: ({ start_time }) => timeText(start_time, isNarrow) },
-    { head: 'ID', most: isNarrow ? 8 : 12, cell: ({ id }) => id },
+    { head: 'ID', most: idLength, cell: ({ id }) => oneLine(id).slice(0, idLength) },
     { head: 'NAME', most: 60, cell: ({ name }) => name ?? '-' },
     { head: 'STATE', most: 11, cell: ({ state }) => state },
     {

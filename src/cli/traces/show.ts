@@ -105,14 +105,24 @@ async function wholeTrace(
   }
 }
 
-/** The id of the one trace that begins with these characters; undefined if there is none. */
+type IdPage = {
+  readonly traces: readonly { readonly id: string }[];
+  readonly next_cursor: string | null;
+};
+
+/** The id of the one trace that begins with these characters; undefined if there is none, or after Ctrl-C. */
 async function idFrom(reading: Reading, start: string): Promise<string | undefined> {
-  const query = { q: `id:${JSON.stringify(start)}*`, limit: '2' };
-  const page = (await reading.get('/traces', query)) as
-    | { readonly traces: readonly { readonly id: string }[] }
-    | undefined;
-  const [first, second] = page?.traces ?? [];
-  if (first === undefined || !first.id.startsWith(start)) return undefined;
-  if (second === undefined) return first.id;
-  throw new ControlError('ambiguous', `more than one trace begins with "${start}"`);
+  const q = `id:${JSON.stringify(start)}*`;
+  const found: string[] = [];
+  let cursor: string | undefined;
+  do {
+    const page = (await reading.get('/traces', { q, limit: '2', cursor })) as IdPage | undefined;
+    if (page === undefined) return undefined;
+    found.push(...page.traces.map(({ id }) => id));
+    if (found.length > 1) {
+      throw new ControlError('ambiguous', `more than one trace begins with "${start}"`);
+    }
+    cursor = page.next_cursor ?? undefined;
+  } while (cursor !== undefined);
+  return found.find((id) => id.startsWith(start));
 }

@@ -46,17 +46,18 @@ function headOf(trace: ShownTrace, { columns, paint }: TreeOptions): string[] {
   const { error_count: failed, observation_count: count, models, user_id, session_id } = trace;
   const facts = [trace.state, durationText(trace.latency_ms), `${tokensText(trace)} tokens`];
   const name = trace.name ?? '-';
-  const who = [
+  const observed = `${count} observations${failed === 0 ? '' : `, ${failed} failed`}`;
+  const about = [
+    observed,
     ...(models.length === 0 ? [] : [`models ${models.join(', ')}`]),
     ...(user_id === null ? [] : [`user ${user_id}`]),
     ...(session_id === null ? [] : [`session ${session_id}`]),
   ];
-  const observed = `${count} observations${failed === 0 ? '' : `, ${failed} failed`}`;
   return [
     paint('bold', cut(oneLine([name, ...facts, costText(trace)].join(GAP)), columns)),
-    ...[['trace', trace.id, timeText(trace.start_time), observed].join(' '), who.join(GAP)]
-      .filter((line) => line !== '')
-      .map((line) => paint('dim', cut(oneLine(line), columns))),
+    ...[`trace ${trace.id}  ${timeText(trace.start_time)}`, about.join(GAP)].map((line) =>
+      paint('dim', cut(oneLine(line), columns)),
+    ),
   ];
 }
 
