@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import type { Factory } from '../src/component/factory.ts';
 import { SECTIONS } from '../src/config/registry.ts';
 import { serviceSchema } from '../src/config/service-schema.ts';
+import { FIELD_NAMES, FIELDS } from '../src/query/fields.ts';
 import { REGISTRY } from '../src/registry.ts';
 import { clientTls } from '../src/schema/client-tls.ts';
 import { serverTls } from '../src/schema/server-tls.ts';
@@ -26,6 +27,7 @@ const PARTS: Readonly<Record<string, (file: string) => string>> = {
   'client tls fields': (file) => fieldTable(clientTls('the server'), file),
   plans: planTable,
   rooms: roomPicture,
+  'query fields': queryFieldTable,
 };
 
 /** Every file with a generated part, as it is and as it should be. */
@@ -76,6 +78,17 @@ function planTable(): string {
   ]);
   const head = ['plan', ...limits.map((limit) => `\`${limit}\``)];
   return [head, head.map(() => '---'), ...rows].map((row) => `| ${row.join(' | ')} |`).join('\n');
+}
+
+/** The fields of the query language. */
+function queryFieldTable(): string {
+  const rows = FIELD_NAMES.map((name) => {
+    const { type, of, meaning, choices, isKeyed } = FIELDS[name];
+    const shown = isKeyed === true ? `${name}.NAME` : name;
+    const takes = choices === undefined ? type : choices.map((one) => `\`${one}\``).join(', ');
+    return `| \`${shown}\` | ${of} | ${takes} | ${meaning} |`;
+  });
+  return ['| field | of | takes | meaning |', '|---|---|---|---|', ...rows].join('\n');
 }
 
 if (import.meta.main) {

@@ -14,6 +14,7 @@ export const API_CODES = {
     status: 400,
     meaning: 'The limit of a project is neither a whole number from 1 nor null.',
   },
+  invalid_query: { status: 400, meaning: 'The query of a list has a mistake at `position`.' },
   invalid_cursor: { status: 400, meaning: 'The cursor is not from this listing.' },
   unknown_plan: { status: 400, meaning: 'The plan does not exist.' },
   unauthorized: { status: 401, meaning: 'The admin token is missing or wrong.' },

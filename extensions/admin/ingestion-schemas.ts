@@ -104,6 +104,11 @@ const envelope = z
     code: z.enum(Object.keys(REFUSAL_STATUS) as [string, ...string[]]).optional(),
     message: z.string().optional(),
     hourly_ingest_reset_at: z.iso.datetime().optional().describe('Only with `hourly_limit`.'),
+    position: z
+      .int()
+      .nonnegative()
+      .optional()
+      .describe('Only with `invalid_query`: the index of the character at fault.'),
   })
   .meta({ id: 'Envelope' });
 

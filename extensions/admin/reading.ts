@@ -35,7 +35,7 @@ function readingOperation(
     parameters,
     status: 200,
     answer,
-    codes: ['unknown_project', 'not_found'],
+    codes: ['unknown_project', 'not_found', 'invalid_query', 'invalid_cursor'],
     async run({ params, takeOver }, { store, by, audit }) {
       const projectId = params.project_id ?? '';
       const organizationId = await store.projects.organizationOf(projectId);
@@ -58,11 +58,11 @@ function readingOperation(
 
 /** The form of the errors of this API. */
 function renderRefusal(refusal: Refusal): Answer {
-  const { status, code, message } = refusal;
+  const { status, code, message, position } = refusal;
   return {
     status,
     contentType: 'application/json; charset=utf-8',
     headers: refusalHeaders(refusal),
-    body: JSON.stringify({ code, message }),
+    body: JSON.stringify({ code, message, ...(position === undefined ? {} : { position }) }),
   };
 }

@@ -216,6 +216,11 @@ const error = z
   .strictObject({
     code: z.enum(Object.keys(API_CODES) as [ApiCode, ...ApiCode[]]),
     message: z.string().describe('A message for users.'),
+    position: z
+      .int()
+      .nonnegative()
+      .optional()
+      .describe('Only with `invalid_query`: the index of the character at fault.'),
   })
   .meta({ id: 'Error' });
 

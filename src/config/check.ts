@@ -1,6 +1,6 @@
 import type { z } from 'zod';
+import { didYouMean } from '../component/did-you-mean.ts';
 import type { Issue } from './config.ts';
-import { didYouMean } from './did-you-mean.ts';
 import { descriptionOf, keysOf, marksOf, schemaAt, toInput } from './shape.ts';
 import { type ConfigNode, nodeAt, type Path, pathText, placeOf, REDACTED } from './tree.ts';
 

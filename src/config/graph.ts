@@ -1,4 +1,5 @@
 import type { DataKind, DurableKind } from '../component/component.ts';
+import { didYouMean } from '../component/did-you-mean.ts';
 import type {
   ConnectorFactory,
   ExporterFactory,
@@ -6,7 +7,6 @@ import type {
   ReceiverFactory,
 } from '../component/factory.ts';
 import type { Declared, PipelineConfig } from './config.ts';
-import { didYouMean } from './did-you-mean.ts';
 import type { Draft } from './draft.ts';
 import { checkProjects } from './projects.ts';
 import type { Path } from './tree.ts';

@@ -1,7 +1,7 @@
 import type { Capability } from '../component/capability.ts';
+import { didYouMean } from '../component/did-you-mean.ts';
 import type { Factory } from '../component/factory.ts';
 import type { Declared } from './config.ts';
-import { didYouMean } from './did-you-mean.ts';
 import type { Draft } from './draft.ts';
 import { SECTIONS, type SectionName } from './registry.ts';
 import { visit } from './shape.ts';

@@ -1,9 +1,9 @@
 import type { z } from 'zod';
 import type { ComponentKind } from '../component/component.ts';
+import { didYouMean } from '../component/did-you-mean.ts';
 import type { Factory } from '../component/factory.ts';
 import { check } from './check.ts';
 import type { Declared, Issue, ServiceConfig } from './config.ts';
-import { didYouMean } from './did-you-mean.ts';
 import type { Components, Draft } from './draft.ts';
 import { checkGraph } from './graph.ts';
 import { checkListeners } from './listeners.ts';

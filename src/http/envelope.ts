@@ -36,13 +36,14 @@ export function renderEnvelopeRefusal(refusal: Refusal, _head?: RequestHead): An
     refusal.hourlyIngestResetAt === undefined
       ? ''
       : `,"hourly_ingest_reset_at":${JSON.stringify(refusal.hourlyIngestResetAt)}`;
+  const position = refusal.position === undefined ? '' : `,"position":${refusal.position}`;
   return {
     status: refusal.status,
     contentType: JSON_TYPE,
     headers: refusalHeaders(refusal),
     body:
       '{"status":"rejected","accepted":0,"rejected":0,"results":[],' +
-      `"code":"${refusal.code}","message":${JSON.stringify(refusal.message)}${reset}}`,
+      `"code":"${refusal.code}","message":${JSON.stringify(refusal.message)}${position}${reset}}`,
   };
 }
 

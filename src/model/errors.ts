@@ -89,6 +89,8 @@ export const REFUSAL_STATUS = {
   forbidden: 403,
   invalid_json: 400,
   invalid_request: 400,
+  invalid_query: 400,
+  invalid_cursor: 400,
   unsupported_content_type: 400,
   unsupported_encoding: 415,
   body_too_large: 413,
@@ -117,6 +119,8 @@ export type RefusalOptions = {
   hourlyIngestResetAt?: string;
   /** Sent as `Allow` with `method_not_allowed`. */
   allow?: string;
+  /** Index of the character at fault, from 0; only with `invalid_query`. */
+  position?: number;
   cause?: unknown;
 };
 
@@ -128,6 +132,7 @@ export class Refusal extends Error {
   readonly retryAfterMs: number | undefined;
   readonly hourlyIngestResetAt: string | undefined;
   readonly allow: string | undefined;
+  readonly position: number | undefined;
   /** The request's tenant, if the pipeline knows it: for the log of rejections, never for the client. */
   tenant: Tenant | undefined;
 
@@ -138,6 +143,7 @@ export class Refusal extends Error {
     this.retryAfterMs = options.retryAfterMs;
     this.hourlyIngestResetAt = options.hourlyIngestResetAt;
     this.allow = options.allow;
+    this.position = options.position;
     this.tenant = undefined;
   }
 }

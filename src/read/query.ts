@@ -1,38 +1,93 @@
+import { didYouMean } from '../component/did-you-mean.ts';
 import { Refusal } from '../model/errors.ts';
-import { parseInstant } from '../model/instant.ts';
-import type { Instant, ObservationKind, ObservationStatus } from '../model/observation.ts';
-import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../model/observation.ts';
-import type { TraceFilter } from '../store/store.ts';
+import { formatInstant, parseInstant } from '../model/instant.ts';
+import type { Instant } from '../model/observation.ts';
+import type { FieldName } from '../query/fields.ts';
+import { FIELDS } from '../query/fields.ts';
+import { parseQuery } from '../query/parse.ts';
+import type { Query, QueryTerm } from '../query/query.ts';
+import { QueryError } from '../query/query.ts';
 
 /** The most items a page holds. */
 const MAX_PAGE = 1000;
 const DEFAULT_TRACES = 50;
 
-/** The filter of `GET /api/v1/traces`. Throws a `Refusal` (400) that names the parameter at fault. */
-export function traceFilter(query: URLSearchParams): TraceFilter {
-  const cursor = one(query, 'cursor');
-  const from = instant(query, 'from');
-  const to = instant(query, 'to');
-  const status = among(query, 'status', OBSERVATION_STATUSES);
-  const kind = among(query, 'kind', OBSERVATION_KINDS);
-  const name = one(query, 'name');
-  const text = one(query, 'q');
+/** The part of a list that a request asks for. */
+export type PageAsked = { readonly limit: number; readonly cursor?: string };
+
+/** Refuses (400) a parameter that the request does not have: its answer would be another one than the client expects. */
+export function checkParameters(query: URLSearchParams, known: readonly string[]): void {
+  for (const name of query.keys()) {
+    if (known.includes(name)) continue;
+    const shown = JSON.stringify(name.slice(0, MAX_SHOWN));
+    const all = known.length === 0 ? 'this request has none' : `known are ${known.join(', ')}`;
+    const advice = didYouMean(name, known) || `; ${all}`;
+    const end = advice.endsWith('?') ? '' : '.';
+    throw new Refusal('invalid_request', `Unknown query parameter ${shown}${advice}${end}`);
+  }
+}
+
+/** Characters of a name that an error repeats. */
+const MAX_SHOWN = 100;
+
+/** The query of `GET /api/v1/traces`: the terms of `q`, and one for each other parameter. Throws a `Refusal` (400). */
+export function traceQuery(query: URLSearchParams, nowMs: number): Query {
+  const { terms } = parsed(one(query, 'q') ?? '', { ms: nowMs, ns: 0 });
+  const [from, to] = [instant(query, 'from'), instant(query, 'to')];
   return {
-    limit: limit(query, DEFAULT_TRACES),
-    ...(cursor === undefined ? {} : { cursor }),
-    ...(from === undefined ? {} : { from }),
-    ...(to === undefined ? {} : { to }),
-    ...(status === undefined ? {} : { status: status as ObservationStatus }),
-    ...(kind === undefined ? {} : { kind: kind as ObservationKind }),
-    ...(name === undefined ? {} : { name }),
-    ...(text === undefined ? {} : { query: text }),
+    terms: [
+      ...terms,
+      ...(from === undefined
+        ? []
+        : [started({ from, to: null, text: `>=${formatInstant(from)}` })]),
+      ...(to === undefined ? [] : [started({ from: null, to, text: `<${formatInstant(to)}` })]),
+      ...equality(query, 'status'),
+      ...equality(query, 'kind'),
+      ...equality(query, 'name'),
+    ],
   };
 }
 
-/** `limit` and `cursor`, for a page of a trace's observations. */
-export function pageOf(query: URLSearchParams): { limit: number; cursor?: string } {
+function parsed(text: string, now: Instant): Query {
+  try {
+    return parseQuery(text, now);
+  } catch (error) {
+    if (!(error instanceof QueryError)) throw error;
+    const { message, position } = error;
+    throw new Refusal('invalid_query', /[.?]$/.test(message) ? message : `${message}.`, {
+      position,
+    });
+  }
+}
+
+type Times = Extract<QueryTerm, { type: 'times' }>;
+
+function started(range: Times['ranges'][number]): Times {
+  const about = { field: 'start', key: null, negated: false, position: 0 } as const;
+  return { type: 'times', ...about, ranges: [range] };
+}
+
+/** The term of a parameter that is named as a field; none without the parameter. */
+function equality(query: URLSearchParams, field: FieldName): QueryTerm[] {
+  const text = one(query, field);
+  if (text === undefined) return [];
+  const { choices } = FIELDS[field];
+  if (choices !== undefined && !choices.includes(text)) {
+    throw invalid(field, `must be one of ${choices.join(', ')}`);
+  }
+  const values = [{ text, isPrefix: false }];
+  return [{ type: 'values', field, key: null, negated: false, position: 0, values }];
+}
+
+/** `limit` and `cursor`. */
+export function pageOf(query: URLSearchParams, byDefault = MAX_PAGE): PageAsked {
   const cursor = one(query, 'cursor');
-  return { limit: limit(query, MAX_PAGE), ...(cursor === undefined ? {} : { cursor }) };
+  return { limit: limit(query, byDefault), ...(cursor === undefined ? {} : { cursor }) };
+}
+
+/** `limit` and `cursor`, for a page of traces. */
+export function pageOfTraces(query: URLSearchParams): PageAsked {
+  return pageOf(query, DEFAULT_TRACES);
 }
 
 /** The parameter's value; undefined where it is absent or empty. Throws where it is repeated. */
@@ -62,20 +117,10 @@ function limit(query: URLSearchParams, byDefault: number): number {
   return number;
 }
 
-function among(
-  query: URLSearchParams,
-  name: string,
-  allowed: readonly string[],
-): string | undefined {
-  const value = one(query, name);
-  if (value === undefined || allowed.includes(value)) return value;
-  throw invalid(name, `must be one of ${allowed.join(', ')}`);
-}
-
 function instant(query: URLSearchParams, name: string): Instant | undefined {
   const value = one(query, name);
   if (value === undefined) return undefined;
-  const parsed = parseInstant(value);
-  if (parsed === undefined) throw invalid(name, 'must be an ISO 8601 date and time');
-  return parsed;
+  const time = parseInstant(value);
+  if (time === undefined) throw invalid(name, 'must be an ISO 8601 date and time');
+  return time;
 }

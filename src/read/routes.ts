@@ -8,15 +8,17 @@ import type { Scanner } from '../http/scan-pool.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
+import { printQuery } from '../query/print.ts';
 import { observationJson, traceJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, jsonAnswer, watchClient } from './answer.ts';
+import { foreignCursor, listCursors } from './list-cursor.ts';
 import { writeItems } from './listing.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
 import type { PayloadSubject, ProjectReads, Reader } from './project-reads.ts';
-import { flag, one, pageOf, traceFilter } from './query.ts';
+import { checkParameters, flag, one, pageOf, pageOfTraces, traceQuery } from './query.ts';
 import type { Read, Reads } from './reads.ts';
 
 /**
@@ -59,8 +61,11 @@ export function readRoutes(parts: ReadingParts): CommonRoutes {
   return {
     prefers: (entrance) => storeOf(entrance) !== undefined,
     routes: [
-      ...STORED.map(([path, work]) => get(path, withStore(parts, work))),
-      get('/me', showMe),
+      ...STORED.map((request) => get(request.path, storedWork(parts, request))),
+      get('/me', async (reading) => {
+        checkParameters(reading.query, []);
+        await showMe(reading);
+      }),
     ],
   };
 }
@@ -68,24 +73,35 @@ export function readRoutes(parts: ReadingParts): CommonRoutes {
 /** The same requests for a listener that names the project itself. */
 export function projectReads(parts: ReadingParts): ProjectReads {
   return {
-    routes: STORED.map(([path, work]) => ({
-      path,
+    routes: STORED.map((request) => ({
+      path: request.path,
       handle: (exchange, reader) =>
         serve(parts, exchange, {
           admit: async () => ({ reader, release() {} }),
-          work: withStore(parts, work),
+          work: storedWork(parts, request),
         }),
     })),
   };
 }
 
 /** The requests about a project's data in a store, relative to `/api/v1` or to a project. */
-const STORED: readonly (readonly [path: string, work: StoreWork])[] = [
-  ['/traces', listTraces],
-  ['/traces/:trace_id', showTrace],
-  ['/observations/:id', showObservation],
-  ['/raw-events/:raw_event_id', showRawEvent],
+const STORED: readonly StoredRequest[] = [
+  {
+    path: '/traces',
+    parameters: ['q', 'from', 'to', 'status', 'kind', 'name', 'limit', 'cursor'],
+    work: listTraces,
+  },
+  { path: '/traces/:trace_id', parameters: ['payloads', 'limit', 'cursor'], work: showTrace },
+  { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
+  { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
 ];
+
+type StoredRequest = {
+  readonly path: string;
+  /** The parameters of the query; others are refused. */
+  readonly parameters: readonly string[];
+  readonly work: StoreWork;
+};
 
 type StoreWork = (reading: StoreReading) => Promise<void>;
 type Work = (reading: Reading) => Promise<void>;
@@ -98,17 +114,19 @@ async function listTraces({
   read,
   reads: { limits },
 }: StoreReading): Promise<void> {
-  const { limit, cursor: first, ...filter } = traceFilter(query);
+  const { limit, cursor } = pageOfTraces(query);
+  const asked = traceQuery(query, exchange.clock.now());
+  const cursors = listCursors('traces', tenant.projectId, printQuery(asked));
   const out = jsonAnswer(exchange, read);
   await out.add('{"traces":[');
   const next = await writeItems(
     out,
     {
       limit,
-      cursor: first,
+      cursor: cursors.read(cursor),
       fetch: (rows, cursor) =>
         store.traces.listTraces(tenant.projectId, {
-          ...filter,
+          query: asked,
           limit: rows,
           ...(cursor === undefined ? {} : { cursor }),
         }),
@@ -116,7 +134,7 @@ async function listTraces({
     },
     { read, limits, clock: exchange.clock },
   );
-  out.end(`],"next_cursor":${JSON.stringify(next)}}`);
+  out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
 }
 
 async function showTrace(reading: StoreReading): Promise<void> {
@@ -124,7 +142,9 @@ async function showTrace(reading: StoreReading): Promise<void> {
   const { limits } = reads;
   const traceId = exchange.params.trace_id ?? '';
   const wantsPayloads = flag(query, 'payloads');
-  const { limit, cursor: first } = pageOf(query);
+  const { limit, cursor } = pageOf(query);
+  const cursors = listCursors('observations', tenant.projectId, traceId);
+  const first = cursors.read(cursor);
   const trace = await read.turn(() => store.traces.getTrace(tenant.projectId, traceId));
   if (trace === undefined) throw unknown('trace');
   const payloads = wantsPayloads
@@ -149,7 +169,7 @@ async function showTrace(reading: StoreReading): Promise<void> {
     },
     { read, limits, clock: exchange.clock },
   );
-  out.end(`],"next_cursor":${JSON.stringify(next)}}`);
+  out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
 }
 
 async function showObservation(reading: StoreReading): Promise<void> {
@@ -237,8 +257,9 @@ async function serve(
   for (const end of ends) end();
 }
 
-function withStore({ reads, scanner }: ReadingParts, work: StoreWork): Work {
+function storedWork({ reads, scanner }: ReadingParts, { parameters, work }: StoredRequest): Work {
   return async (reading) => {
+    checkParameters(reading.query, parameters);
     const { store, tenant, read, beforePayloads } = reading;
     if (store === undefined) {
       throw new Refusal('not_found', 'Nothing can be read here: no store is named by auth.');
@@ -268,7 +289,7 @@ function refuse(exchange: Exchange, error: unknown, render: RenderRefusal, logge
 
 /** A store refuses a reading request only for its cursor. */
 function readingRefusal(error: unknown): Refusal {
-  if (error instanceof StoreError) return new Refusal('invalid_request', error.message);
+  if (error instanceof StoreError) return foreignCursor(error);
   return refusalOf(error);
 }
 

@@ -1,7 +1,7 @@
 import type { DatabaseSync, SQLInputValue, SQLOutputValue } from 'node:sqlite';
 
 /** A prepared statement that returns rows of one type. */
-export type Query<Row> = {
+export type RowQuery<Row> = {
   /** The first row. */
   get(...values: SQLInputValue[]): Row | undefined;
   all(...values: SQLInputValue[]): Row[];
@@ -19,17 +19,17 @@ type Cell = SQLOutputValue | Uint8Array;
 type Named = Readonly<Record<string, Cell>>;
 
 /** Prepares a statement whose rows are objects. `Row` names the columns as the statement does. */
-export function rows<Row extends Named>(db: DatabaseSync, sql: string): Query<Row> {
+export function rows<Row extends Named>(db: DatabaseSync, sql: string): RowQuery<Row> {
   const statement: UntypedQuery = db.prepare(sql);
-  return statement as Query<Row>;
+  return statement as RowQuery<Row>;
 }
 
 /** Prepares a statement whose rows are arrays of cells: for the hot path, where an object a row costs more. */
-export function tuples<Row extends readonly Cell[]>(db: DatabaseSync, sql: string): Query<Row> {
+export function tuples<Row extends readonly Cell[]>(db: DatabaseSync, sql: string): RowQuery<Row> {
   const statement = db.prepare(sql);
   statement.setReturnArrays(true);
   const untyped: UntypedQuery = statement;
-  return untyped as Query<Row>;
+  return untyped as RowQuery<Row>;
 }
 
 /** Prepares a statement that reads one cell: of the first row, or undefined without a row. */

@@ -9,6 +9,7 @@ import type {
   PayloadField,
   TokenUsage,
 } from '../model/observation.ts';
+import type { Query } from '../query/query.ts';
 import type { QueueStorage } from '../queue/queue.ts';
 import type {
   AuditStore,
@@ -117,13 +118,12 @@ export type TraceState = 'running' | 'finished' | 'error' | 'interrupted';
 export type TraceFilter = {
   readonly limit: number;
   readonly cursor?: string;
-  readonly from?: Instant;
-  readonly to?: Instant;
-  readonly status?: ObservationStatus;
-  readonly kind?: ObservationKind;
-  readonly name?: string;
-  /** Full text search over names, models and custom fields. */
-  readonly query?: string;
+  /** Every trace by default. */
+  readonly query?: Query;
+  /** Oldest first in place of newest first. */
+  readonly isAscending?: boolean;
+  /** The most traces that a step of a search looks at; `SEARCHED_TRACES` by default. */
+  readonly size?: number;
 };
 
 /**
@@ -137,6 +137,11 @@ export type Page<T> = {
   cursorAfter(item: number): string;
 };
 
+export type TracePage = Page<StoredTrace> & {
+  /** The time of the last trace that a search looked at; null behind the last trace of all, and without a search. */
+  readonly searchedTo: Instant | null;
+};
+
 /** About the bytes of a page's rows after which it ends. */
 export const PAGE_BYTES = 262_144;
 
@@ -146,8 +151,8 @@ export type TraceStore = {
    * it, all in one transaction. Writing a batch again changes nothing.
    */
   write(batch: ObservationBatch): Promise<void>;
-  /** Newest first, within the limits of narrow fields. Rejects with `StoreError` if the cursor is not one of this store. */
-  listTraces(projectId: string, filter: TraceFilter): Promise<Page<StoredTrace>>;
+  /** In the order of their start, within the limits of narrow fields. Rejects with `StoreError` if the cursor is not one of this store. */
+  listTraces(projectId: string, filter: TraceFilter): Promise<TracePage>;
   getTrace(projectId: string, traceId: string): Promise<StoredTrace | undefined>;
   /** In the order of start, then of arrival, within the limits of narrow fields. */
   listObservations(

@@ -7,6 +7,8 @@ import type { Store, StoredObservation } from '../../src/store/store.ts';
 import { hashToken, hasValidChecksum } from '../../src/tenancy/token.ts';
 import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
+import { aQuery } from '../helper/query.ts';
+import { queries } from './queries.ts';
 import { summaries } from './summaries.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
@@ -48,6 +50,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('listings', (t) => {
     listings(t, open);
+    t.end();
+  });
+  t.test('queries', (t) => {
+    queries(t, open);
     t.end();
   });
 }
@@ -692,31 +698,6 @@ function listings(t: Test, open: Open): void {
     }
   });
 
-  t.test('filters traces', async (t) => {
-    const { store } = await open(t);
-    const make = (traceId: string, more: Partial<Observation>) =>
-      anObservation({ traceId, id: traceId, customFields: null, ...more });
-    await write(store, [
-      make('a', { startTime: at(1), name: 'Alpha', status: 'error', kind: 'agent' }),
-      make('b', { startTime: at(2), name: 'Beta', model: 'gpt-4o', kind: 'llm' }),
-      make('c', { startTime: at(3), name: '100%', customFields: { team: 'say "hi"_' } }),
-      make('d', { startTime: null, endTime: null, name: 'Delta' }),
-    ]);
-    await write(store, [make('a', { id: 'a2', parentId: 'a', startTime: at(2), kind: 'tool' })]);
-    const list = async (filter: object) =>
-      (await store.traces.listTraces(P, { limit: 9, ...filter })).items.map(({ id }) => id).sort();
-    t.same(await list({ status: 'error' }), ['a']);
-    t.same(await list({ kind: 'tool' }), ['a']);
-    t.same(await list({ kind: 'llm' }), ['b']);
-    t.same(await list({ name: 'Beta' }), ['b']);
-    t.same(await list({ query: 'GPT' }), ['b']);
-    t.same(await list({ query: '%' }), ['c']);
-    t.same(await list({ query: 'say "hi"_' }), ['c']);
-    t.same(await list({ query: 'ALPH', status: 'success' }), []);
-    t.same(await list({ from: at(2), to: at(3) }), ['b']);
-    t.same(await list({ query: '' }), ['a', 'b', 'c', 'd']);
-  });
-
   t.test(
     'observations are listed by start, then arrival, those without a start last',
     async (t) => {
@@ -748,7 +729,7 @@ function listings(t: Test, open: Open): void {
     const make = (i: number) =>
       anObservation({ traceId: `t${i}`, id: `t${i}`, name: `n${i}`, startTime: at(i) });
     const search = (cursor?: string) =>
-      store.traces.listTraces(P, { limit: 9, name: 'n0', ...(cursor && { cursor }) });
+      store.traces.listTraces(P, { limit: 9, query: aQuery('name:n0'), ...(cursor && { cursor }) });
     t.equal(SEARCHED_TRACES, 512);
     await write(store, numbers(0, 511).map(make));
     t.match(await search(), { items: [{ id: 't0' }], nextCursor: null }, 'fewer than a step');

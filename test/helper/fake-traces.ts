@@ -15,7 +15,7 @@ export type HeldTraces = {
   batches?: readonly SealedBatch[];
 };
 
-/** The reading half of a store of traces in memory. The cursor `forged` is refused. */
+/** The reading half of a store of traces in memory. Cursors are numbers. */
 export function fakeTraces(
   project: () => string,
   held: HeldTraces,
@@ -26,9 +26,10 @@ export function fakeTraces(
   return {
     async listTraces(projectId, filter) {
       filters.push(filter);
-      if (filter.cursor === 'forged')
-        throw new StoreError('invalid_name', 'The cursor is unknown.');
-      return pageOf(ours(projectId, held.traces), filter);
+      if (filter.cursor !== undefined && !/^\d+$/.test(filter.cursor)) {
+        throw new StoreError('invalid_cursor', 'the cursor is none of this listing');
+      }
+      return { ...pageOf(ours(projectId, held.traces), filter), searchedTo: null };
     },
     getTrace: async (projectId, id) => ours(projectId, held.traces).find((one) => one.id === id),
     listObservations: async (projectId, traceId, wanted) =>

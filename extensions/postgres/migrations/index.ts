@@ -7,6 +7,7 @@ import { leases } from './0005-leases.ts';
 import { details } from './0006-details.ts';
 import { earlySums } from './0007-early-sums.ts';
 import { summaries } from './0008-summaries.ts';
+import { traceIndexes } from './0009-trace-indexes.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -18,4 +19,5 @@ export const MIGRATIONS: readonly Migration[] = [
   details,
   earlySums,
   summaries,
+  traceIndexes,
 ];

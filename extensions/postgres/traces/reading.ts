@@ -1,7 +1,9 @@
 /** Queries for readers. Each is limited to a project and to traces with an event since a time. */
-import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../../src/model/observation.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
+import type { ListStatement } from '../../../src/store/plan/dialect.ts';
+import type { Look } from '../../../src/store/plan/step.ts';
+import { stepPlan } from '../../../src/store/plan/step.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
 import {
   listedColumn,
@@ -18,16 +20,16 @@ import { FIRST_PLACE, NO_START, placeOfRow } from '../../../src/store/rows/place
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf, TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
-import { isSearch, SEARCHED_TRACES } from '../../../src/store/rows/trace-page.ts';
-import type { StoredObservation, TraceFilter } from '../../../src/store/store.ts';
+import type { StoredObservation } from '../../../src/store/store.ts';
 import type { BatchRow } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
+import { postgresDialect } from './dialect.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
 import type { Entry } from './snapshot.ts';
-import { bytesOfKey, escapeText, keyOfBytes, textOrNull } from './text.ts';
+import { bytesOfKey, keyOfBytes, textOrNull } from './text.ts';
 
 /** `since`: milliseconds since the epoch. */
 export type ScopeValues = readonly [project: string, since: number];
@@ -45,91 +47,26 @@ type ListedTrace = Readonly<Record<'n' | 'at_ms' | 'at_ns' | 'observations', num
   Readonly<Record<NumberColumn, number | null>> &
   Readonly<Record<TextColumn, string | null>> & { readonly key: Buffer };
 
-/** The conditions of a statement, and the values of its parameters. */
-type Conditions = { readonly where: string[]; readonly values: unknown[] };
-
-const NEWEST_FIRST = 'ORDER BY t.at_ms DESC, t.at_ns DESC, t.n DESC';
-
-/** One step: newest first. A search looks at `SEARCHED_TRACES` and finds those that match. */
+/** One step of a listing. A search looks at some traces and finds those that match. */
 export async function findTraces(
   client: PostgresClient,
-  scope: ScopeValues,
-  filter: TraceFilter,
-  before: Place | null,
+  [project, since]: ScopeValues,
+  look: Look,
 ): Promise<TraceStep> {
-  const end = isSearch(filter) ? await endOfStep(client, scope, filter, before) : null;
-  const { where, values } = rangeOf(scope, filter, before);
-  const given = (value: unknown): string => `$${values.push(value)}`;
-  where.push(`t.updated_at >= ${given(scope[1])}`);
-  if (end !== null) {
-    where.push(`(t.at_ms, t.at_ns, t.n) >= ${placeIn(values, [end.ms, end.ns, end.n])}`);
-  }
-  const { status, kind, name, query, limit } = filter;
-  if (status !== undefined) where.push(`t.status = ${given(OBSERVATION_STATUSES.indexOf(status))}`);
-  if (name !== undefined) where.push(`t.name = ${given(escapeText(name))}`);
-  if (kind !== undefined) {
-    where.push(anyObservation(`o.kind = ${given(OBSERVATION_KINDS.indexOf(kind))}`));
-  }
-  if (query !== undefined && query !== '') {
-    const text = given(likeAnywhere(query));
-    // Custom fields are JSON, which escapes some characters.
-    const json = given(likeAnywhere(JSON.stringify(query).slice(1, -1)));
-    where.push(
-      anyObservation(`(o.name ILIKE ${text} OR o.model ILIKE ${text} OR o.custom ILIKE ${json})`),
-    );
-  }
-  // Only the given conditions are in the statement, so that the index by time provides the order.
-  const found = await rows<ListedTrace>(
-    client,
-    `SELECT ${TRACE_CELLS} FROM traces t WHERE ${where.join(' AND ')}
-     ${NEWEST_FIRST} LIMIT ${given(limit + 1)}`,
-    values,
-  );
-  return { ...takeRows(found.map(traceRowOf), limit, rowBytes), end };
-}
-
-/** The part of the index by time that the filter is about. */
-function rangeOf([project]: ScopeValues, filter: TraceFilter, before: Place | null): Conditions {
-  const values: unknown[] = [project];
-  const where = ['t.project = $1'];
-  const { from, to } = filter;
-  if (before !== null) {
-    where.push(`(t.at_ms, t.at_ns, t.n) < ${placeIn(values, [before.ms, before.ns, before.n])}`);
-  }
-  if (from !== undefined)
-    where.push(`(t.at_ms, t.at_ns) >= ${placeIn(values, [from.ms, from.ns])}`);
-  if (to !== undefined) where.push(`(t.at_ms, t.at_ns) < ${placeIn(values, [to.ms, to.ns])}`);
-  return { where, values };
-}
-
-function placeIn(values: unknown[], parts: readonly number[]): string {
-  return `(${parts.map((part) => `$${values.push(part)}::bigint`).join(', ')})`;
+  const plan = stepPlan(postgresDialect, { project, since }, look);
+  const end = plan.isSearch ? await endOfStep(client, plan.end) : null;
+  const { sql, values } = plan.list(TRACE_CELLS, end);
+  const found = await rows<ListedTrace>(client, sql, values);
+  return { ...takeRows(found.map(traceRowOf), look.limit, rowBytes), end };
 }
 
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */
 async function endOfStep(
   client: PostgresClient,
-  scope: ScopeValues,
-  filter: TraceFilter,
-  before: Place | null,
+  { sql, values }: ListStatement,
 ): Promise<Place | null> {
-  const { where, values } = rangeOf(scope, filter, before);
-  const last = await row<Pick<ListedTrace, 'at_ms' | 'at_ns' | 'n'>>(
-    client,
-    `SELECT t.at_ms, t.at_ns, t.n FROM traces t WHERE ${where.join(' AND ')}
-     ${NEWEST_FIRST} LIMIT 1 OFFSET ${SEARCHED_TRACES - 1}`,
-    values,
-  );
+  const last = await row<Pick<ListedTrace, 'at_ms' | 'at_ns' | 'n'>>(client, sql, values);
   return last === undefined ? null : { ms: last.at_ms, ns: last.at_ns, n: last.n };
-}
-
-function anyObservation(condition: string): string {
-  return `EXISTS (SELECT 1 FROM observations o WHERE o.trace = t.n AND ${condition})`;
-}
-
-/** A pattern for ILIKE. Collation "C" ignores the case of ASCII letters only. */
-function likeAnywhere(text: string): string {
-  return `%${escapeText(text).replaceAll(/[\\%_]/g, (character) => `\\${character}`)}%`;
 }
 
 export async function findTrace(

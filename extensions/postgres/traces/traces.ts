@@ -3,7 +3,7 @@ import { keyOfId, observationKey } from '../../../src/store/rows/observation-row
 import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
-import { traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
+import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
@@ -29,9 +29,9 @@ export function postgresTraces(
   return {
     write: groupedWrites(database, groups),
     async listTraces(projectId, filter) {
-      const before = placeOfCursor(filter.cursor);
-      const found = await queries.findTraces(reading, scopeOf(projectId), filter, before);
-      return tracePage(found, staleBefore());
+      const look = lookOf(filter, staleBefore());
+      const found = await queries.findTraces(reading, scopeOf(projectId), look);
+      return tracePage(found, look.staleBefore);
     },
     async getTrace(projectId, traceId) {
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));

@@ -3,7 +3,7 @@ import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import { allBranches } from '../../../src/sqlite/queue/lookups.ts';
 import type { RemovedBatch, WalkedPage } from '../../../src/sqlite/queue/removal-operations.ts';
 import { batchRemoval } from '../../../src/sqlite/queue/removal-operations.ts';
-import type { Query } from '../../../src/sqlite/rows.ts';
+import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { finds, rows } from '../../../src/sqlite/rows.ts';
 import type { RetentionWindow } from '../../../src/tenancy/rows.ts';
 
@@ -196,7 +196,7 @@ export function purgeReadOperations(db: DatabaseSync) {
     'SELECT project FROM pending_updates UNION SELECT project FROM waiting_children',
   );
   const withRejections = rows<ProjectName>(db, 'SELECT DISTINCT project FROM rejections');
-  const namesOf = (query: Query<ProjectName>): string[] =>
+  const namesOf = (query: RowQuery<ProjectName>): string[] =>
     query.all().map(({ project }) => project);
   return {
     'purge.projects': (): string[] => namesOf(projects),

@@ -2,10 +2,12 @@ import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 import { storeTables } from './0001-store.ts';
 import { detailsColumn } from './0002-details.ts';
 import { summaryColumns } from './0003-summaries.ts';
+import { searchIndexes } from './0004-trace-indexes.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
   storeTables,
   detailsColumn,
   summaryColumns,
+  searchIndexes,
 ];

@@ -1,7 +1,7 @@
 /** Organization, projects and keys, in the database thread. */
 import type { DatabaseSync } from 'node:sqlite';
 import { permissionList } from '../../../src/model/permissions.ts';
-import type { Query } from '../../../src/sqlite/rows.ts';
+import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, finds, rows } from '../../../src/sqlite/rows.ts';
 import type { PlanName } from '../../../src/tenancy/contract.ts';
 import type {
@@ -162,7 +162,7 @@ function projectOperations(db: DatabaseSync, note: NoteChange) {
   };
 }
 
-function projectById(db: DatabaseSync): Query<ProjectRow> {
+function projectById(db: DatabaseSync): RowQuery<ProjectRow> {
   return rows<ProjectRow>(db, `SELECT ${PROJECT_COLUMNS} FROM projects WHERE id = ?`);
 }
 

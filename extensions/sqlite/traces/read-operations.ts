@@ -1,11 +1,13 @@
 /** Reads traces, in a reading thread. */
-import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { LruCache } from '../../../src/component/lru.ts';
-import type { Instant } from '../../../src/model/observation.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
-import type { Query } from '../../../src/sqlite/rows.ts';
+import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, tuples } from '../../../src/sqlite/rows.ts';
+import type { ListStatement } from '../../../src/store/plan/dialect.ts';
+import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
+import { stepPlan } from '../../../src/store/plan/step.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
 import {
   listedColumn,
@@ -23,29 +25,13 @@ import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
-import { SEARCHED_TRACES } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
 import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
+import { sqliteDialect } from './dialect.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
 
 const TRACE_COLUMNS = TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)).join(', ');
-
-/** The traces that a read sees: of one project, with an event since a time in milliseconds since the epoch. */
-export type TraceScope = { readonly project: string; readonly since: number };
-
-export type TraceQuery = {
-  /** The index by time does not find the traces: the step looks at `SEARCHED_TRACES`. */
-  readonly isSearch: boolean;
-  readonly limit: number;
-  readonly before: Place | null;
-  readonly from: Instant | null;
-  readonly to: Instant | null;
-  readonly status: number | null;
-  readonly kind: number | null;
-  readonly name: string | null;
-  readonly query: string | null;
-};
 
 export type StoredRow = {
   readonly n: number;
@@ -60,15 +46,15 @@ export type StoredRow = {
 const MAX_STATEMENTS = 64;
 
 export function traceReadOperations(db: DatabaseSync) {
-  const prepared = new LruCache<string, Query<TraceRow>>({ maxEntries: MAX_STATEMENTS });
-  const ends = new LruCache<string, Query<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
+  const lists = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
+  const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   return {
-    'traces.list': (scope: TraceScope, query: TraceQuery): TraceStep => {
-      const range = rangeOf(scope, query);
-      const end = query.isSearch ? endOfStep(db, ends, range) : null;
-      const { sql, values } = listing(scope, query, range, end);
-      const found = keptTuples(db, prepared, sql).iterate(...values);
-      return { ...takeRows(listedTraces(found), query.limit, rowBytes), end };
+    'traces.list': (scope: TraceScope, look: Look): TraceStep => {
+      const plan = stepPlan(sqliteDialect, scope, look);
+      const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
+      const { sql, values } = plan.list(TRACE_COLUMNS, end);
+      const found = keptTuples(db, lists, sql).iterate(...values);
+      return { ...takeRows(listedTraces(found), look.limit, rowBytes), end };
     },
     ...oneTraceOperations(db),
     ...summaryOperations(db),
@@ -85,39 +71,15 @@ function* listedTraces(found: Iterable<TraceRow>): Generator<TraceRow> {
   for (const row of found) yield listedTraceRow(row);
 }
 
-/** Conditions of a statement, and their values. */
-type Conditions = { readonly where: readonly string[]; readonly values: readonly SQLInputValue[] };
-
-/** The part of the index by time that the query is about. */
-function rangeOf({ project }: TraceScope, { before, from, to }: TraceQuery): Conditions {
-  const where = ['t.project = ?'];
-  const values: SQLInputValue[] = [project];
-  const add = (condition: string, ...more: SQLInputValue[]): void => {
-    where.push(condition);
-    values.push(...more);
-  };
-  if (before !== null) add('(t.at_ms, t.at_ns, t.n) < (?, ?, ?)', before.ms, before.ns, before.n);
-  if (from !== null) add('(t.at_ms, t.at_ns) >= (?, ?)', from.ms, from.ns);
-  if (to !== null) add('(t.at_ms, t.at_ns) < (?, ?)', to.ms, to.ns);
-  return { where, values };
-}
-
-const NEWEST_FIRST = 'ORDER BY t.at_ms DESC, t.at_ns DESC, t.n DESC';
-
 type PlaceCells = [ms: number, ns: number, n: number];
 
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */
 function endOfStep(
   db: DatabaseSync,
-  prepared: LruCache<string, Query<PlaceCells>>,
-  { where, values }: Conditions,
+  prepared: LruCache<string, RowQuery<PlaceCells>>,
+  { sql, values }: ListStatement,
 ): Place | null {
-  const last = keptTuples(
-    db,
-    prepared,
-    `SELECT t.at_ms, t.at_ns, t.n FROM traces t INDEXED BY traces_by_time
-     WHERE ${where.join(' AND ')} ${NEWEST_FIRST} LIMIT 1 OFFSET ${SEARCHED_TRACES - 1}`,
-  ).get(...values);
+  const last = keptTuples(db, prepared, sql).get(...values);
   if (last === undefined) return null;
   const [ms, ns, n] = last;
   return { ms, ns, n };
@@ -126,56 +88,12 @@ function endOfStep(
 /** Prepares a statement once: a page runs it in every step. */
 function keptTuples<Row extends readonly (string | number | Uint8Array | null)[]>(
   db: DatabaseSync,
-  prepared: LruCache<string, Query<Row>>,
+  prepared: LruCache<string, RowQuery<Row>>,
   sql: string,
-): Query<Row> {
+): RowQuery<Row> {
   const known = prepared.get(sql) ?? tuples<Row>(db, sql);
   prepared.set(sql, known);
   return known;
-}
-
-/** Newest first. The statement has only the requested conditions, so that the index by time gives the order. */
-function listing(
-  { since }: TraceScope,
-  query: TraceQuery,
-  range: Conditions,
-  end: Place | null,
-): { sql: string; values: SQLInputValue[] } {
-  const where = [...range.where, 't.updated_at >= ?'];
-  const values: SQLInputValue[] = [...range.values, since];
-  const add = (condition: string, ...more: SQLInputValue[]): void => {
-    where.push(condition);
-    values.push(...more);
-  };
-  const { status, kind, name, limit } = query;
-  if (end !== null) add('(t.at_ms, t.at_ns, t.n) >= (?, ?, ?)', end.ms, end.ns, end.n);
-  if (status !== null) add('t.status = ?', status);
-  if (name !== null) add('t.name = ?', name);
-  if (kind !== null) {
-    add('EXISTS (SELECT 1 FROM observations o WHERE o.trace = t.n AND o.kind = ?)', kind);
-  }
-  if (query.query !== null) {
-    const like = `%${escapeLike(query.query)}%`;
-    // Custom fields are stored as JSON, which escapes some characters.
-    const inJson = `%${escapeLike(JSON.stringify(query.query).slice(1, -1))}%`;
-    add(
-      `EXISTS (SELECT 1 FROM observations o WHERE o.trace = t.n AND (o.name LIKE ? ESCAPE '\\'
-         OR o.model LIKE ? ESCAPE '\\' OR o.custom LIKE ? ESCAPE '\\'))`,
-      like,
-      like,
-      inJson,
-    );
-  }
-  values.push(limit + 1);
-  return {
-    sql: `SELECT ${TRACE_COLUMNS} FROM traces t INDEXED BY traces_by_time WHERE ${where.join(' AND ')}
-      ${NEWEST_FIRST} LIMIT ?`,
-    values,
-  };
-}
-
-function escapeLike(text: string): string {
-  return text.replaceAll(/[\\%_]/g, (character) => `\\${character}`);
 }
 
 /** An observation with the id of its trace. */

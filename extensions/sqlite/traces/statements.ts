@@ -1,5 +1,5 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
-import type { Query } from '../../../src/sqlite/rows.ts';
+import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, finds, rows, tuples } from '../../../src/sqlite/rows.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { ROW, ROW_COLUMNS } from '../../../src/store/rows/observation-row.ts';
@@ -57,17 +57,17 @@ export class Statements implements ObservationTable<number> {
   readonly #batchId: CellQuery<string>;
   readonly #insert: StatementSync;
   readonly #update: StatementSync;
-  readonly #row: Query<ObservationCells>;
-  readonly #rowsOf: Query<ObservationCells>;
+  readonly #row: RowQuery<ObservationCells>;
+  readonly #rowsOf: RowQuery<ObservationCells>;
   readonly #traceNumber: CellQuery<number>;
   readonly #addTrace: StatementSync;
-  readonly #trace: Query<TraceCells>;
+  readonly #trace: RowQuery<TraceCells>;
   readonly #saveState: StatementSync;
   readonly #saveTrace: StatementSync;
   readonly #traceOfRun: CellQuery<number>;
   readonly #addPending: StatementSync;
   readonly #anyPending: () => boolean;
-  readonly #pending: Query<PendingUpdate>;
+  readonly #pending: RowQuery<PendingUpdate>;
   readonly #dropPending: StatementSync;
   readonly #addPair: StatementSync;
   readonly #copyPairs: StatementSync;

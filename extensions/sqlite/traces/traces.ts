@@ -1,22 +1,22 @@
 import type { ObservationBatch, SealedBatch } from '../../../src/model/batch.ts';
 import { PermanentError } from '../../../src/model/errors.ts';
-import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../../../src/model/observation.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
+import type { TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
-import { isSearch, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import type { Page, StoredObservation, TraceFilter, TraceStore } from '../../../src/store/store.ts';
+import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
+import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
-import type { StoredRow, TraceQuery, TraceScope } from './read-operations.ts';
+import type { StoredRow } from './read-operations.ts';
 import type { Summarizing } from './summarizing.ts';
 import type { WrittenTraces } from './write-operations.ts';
 
@@ -45,9 +45,9 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
   return {
     write: (batch) => write(parts, batch),
     async listTraces(projectId, filter) {
-      const asked = traceQuery(filter);
-      const found = await database.search('traces.list', [scopeOf(projectId), asked]);
-      return tracePage(found, staleBefore());
+      const look = lookOf(filter, staleBefore());
+      const found = await database.search('traces.list', [scopeOf(projectId), look]);
+      return tracePage(found, look.staleBefore);
     },
     async getTrace(projectId, traceId) {
       const row = await database.search('traces.get', [scopeOf(projectId), keyOfId(traceId)]);
@@ -131,21 +131,6 @@ async function writeRows(
 
 function projectDeleted(projectId: string): PermanentError {
   return new PermanentError('project_deleted', `the project ${projectId} was deleted`);
-}
-
-function traceQuery(filter: TraceFilter): TraceQuery {
-  const { limit, cursor, from, to, status, kind, name, query } = filter;
-  return {
-    isSearch: isSearch(filter),
-    limit,
-    before: placeOfCursor(cursor),
-    from: from ?? null,
-    to: to ?? null,
-    status: status === undefined ? null : OBSERVATION_STATUSES.indexOf(status),
-    kind: kind === undefined ? null : OBSERVATION_KINDS.indexOf(kind),
-    name: name ?? null,
-    query: query === undefined || query === '' ? null : query,
-  };
 }
 
 async function listObservations(

@@ -1,5 +1,5 @@
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
-import type { Query } from '../../../src/sqlite/rows.ts';
+import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { finds, rows } from '../../../src/sqlite/rows.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import type { WaitingRuns } from '../../../src/store/rows/observation-write.ts';
@@ -9,7 +9,7 @@ export class WaitingChildren implements WaitingRuns {
   readonly #any: () => boolean;
   readonly #add: StatementSync;
   readonly #has: (project: string, key: Key) => boolean;
-  readonly #of: Query<{ key: Key }>;
+  readonly #of: RowQuery<{ key: Key }>;
   readonly #drop: StatementSync;
 
   constructor(db: DatabaseSync) {

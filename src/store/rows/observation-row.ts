@@ -374,6 +374,11 @@ export function sourceNumberOf(flags: number): number {
   return (flags >> SOURCE_SHIFT) & 3;
 }
 
+export function numberOfSource(source: string): number {
+  const names: readonly string[] = SOURCES;
+  return names.indexOf(source);
+}
+
 export function sourceOfNumber(number: number | null): Source {
   return SOURCES[number ?? 0] ?? 'native';
 }

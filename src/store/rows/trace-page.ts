@@ -1,7 +1,9 @@
-import type { Page, StoredTrace, TraceFilter } from '../store.ts';
+import type { Look } from '../plan/step.ts';
+import type { StoredTrace, TraceFilter, TracePage } from '../store.ts';
 import type { FoundRows } from './page.ts';
 import { pageOfRows } from './page.ts';
 import type { Place } from './place.ts';
+import { placeOfCursor } from './place.ts';
 import { type TraceRow, traceOf } from './stored.ts';
 
 /** Traces of one step of a search: the step ends at the place of the last one, whether or not they match. */
@@ -10,15 +12,18 @@ export const SEARCHED_TRACES = 512;
 /** The rows that a step found; `end` is the place of the last trace it looked at, null behind the last trace. */
 export type TraceStep = FoundRows<TraceRow> & { readonly end: Place | null };
 
-/** `staleBefore`: see `traceOf`. */
-export function tracePage(step: TraceStep, staleBefore: number): Page<StoredTrace> {
-  const itemOf = (row: TraceRow): StoredTrace => traceOf(row, staleBefore);
-  return pageOfRows(step, ([n, ms, ns]) => ({ ms, ns, n }), itemOf, step.end);
+/** `staleBefore`: see `traceOf`. Throws `StoreError` for a cursor of another kind. */
+export function lookOf(filter: TraceFilter, staleBefore: number): Look {
+  const { query = { terms: [] }, limit, cursor, isAscending = false } = filter;
+  const size = filter.size ?? SEARCHED_TRACES;
+  return { query, limit, after: placeOfCursor(cursor), isAscending, size, staleBefore };
 }
 
-/** The index by time does not find the traces: each must be looked at. */
-export function isSearch({ status, kind, name, query }: TraceFilter): boolean {
-  return status !== undefined || kind !== undefined || name !== undefined || query !== undefined;
+export function tracePage(step: TraceStep, staleBefore: number): TracePage {
+  const itemOf = (row: TraceRow): StoredTrace => traceOf(row, staleBefore);
+  const page = pageOfRows(step, ([n, ms, ns]) => ({ ms, ns, n }), itemOf, step.end);
+  const { end } = step;
+  return { ...page, searchedTo: end === null ? null : { ms: end.ms, ns: end.ns } };
 }
 
 /** The trace id that the id of a span begins with; undefined for an id of another form. */

@@ -57,6 +57,10 @@ t.test('answers errors in the form of the admin API', async (t) => {
   const bad = await get('/traces?limit=0');
   t.same([bad.status, bad.json.code], [400, 'invalid_request']);
   t.match(bad.json.message, 'limit');
+  const query = await get('/traces?q=modle:x');
+  t.match(query, { status: 400, json: { code: 'invalid_query', position: 0 } });
+  t.equal((await get('/traces?cursor=1')).json.code, 'invalid_cursor');
+  t.equal((await get('/traces?session_id=s')).json.code, 'invalid_request');
   const path = `/api/v1/projects/${id}/traces`;
   t.match(await ask('GET', path, { token: null }), { status: 401, json: { code: 'unauthorized' } });
   const posted = await ask('POST', path, { body: {} });

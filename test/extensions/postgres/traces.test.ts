@@ -7,6 +7,7 @@ import type { TraceStore } from '../../../src/store/store.ts';
 import { anObservation, aTenant } from '../../helper/batches.ts';
 import { sqlitePlace } from '../../helper/places.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
+import { nameQuery, textQuery } from '../../helper/query.ts';
 import { batchWith, GROUPS, traceDatabase } from '../../helper/trace-database.ts';
 
 const server = await postgresDatabases(t);
@@ -82,16 +83,16 @@ t.test('returns and finds text that Postgres cannot store as it was sent', async
     t.same(Object.entries(found?.customFields ?? {}), Object.entries(sent.customFields ?? {}));
     t.same(Object.entries(found?.external ?? {}), Object.entries(sent.external ?? {}));
     t.equal((await traces.getTrace(P, `t${i}`))?.name, text);
-    for (const filter of [{ name: text }, { query: text }, { query: text.slice(1) }]) {
-      const { items } = await traces.listTraces(P, { limit: 9, ...filter });
+    for (const query of [nameQuery(text), textQuery(text), textQuery(text.slice(1))]) {
+      const { items } = await traces.listTraces(P, { limit: 9, query });
       t.same(
         items.map(({ id }) => id),
         [`t${i}`],
-        JSON.stringify(filter),
+        JSON.stringify(query),
       );
     }
   }
-  const none = await traces.listTraces(P, { limit: 9, query: 'É' });
+  const none = await traces.listTraces(P, { limit: 9, query: textQuery('É') });
   t.same(none.items, [], 'only the case of ASCII letters is ignored, as in SQLite');
 });
 

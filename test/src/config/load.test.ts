@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import fc from 'fast-check';
 import t from 'tap';
-import { didYouMean, nearest } from '../../../src/config/did-you-mean.ts';
+import { didYouMean, nearest } from '../../../src/component/did-you-mean.ts';
 import { jsonSchema } from '../../../src/config/json-schema.ts';
 import { formatIssue, type Loaded, loadConfig } from '../../../src/config/load.ts';
 import { toYaml } from '../../../src/config/print.ts';

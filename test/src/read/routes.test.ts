@@ -7,6 +7,7 @@ import type { Pipeline } from '../../../src/component/component.ts';
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { rawEventId } from '../../../src/model/batch.ts';
 import { Refusal, RetryableError } from '../../../src/model/errors.ts';
+import { printQuery } from '../../../src/query/print.ts';
 import type { ReadLimits } from '../../../src/read/reads.ts';
 import { STORE, type Store, type TraceFilter } from '../../../src/store/store.ts';
 import type { ApiKey } from '../../../src/tenancy/contract.ts';
@@ -94,21 +95,17 @@ t.test('lists traces by a filter', async (t) => {
     next_cursor: null,
   });
   await get(
-    '/traces?limit=70&cursor=0&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00%2B01:00' +
-      '&status=error&kind=tool&name=a%20b&q=text',
+    '/traces?limit=70&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00%2B01:00' +
+      '&status=error&kind=tool&name=a%20b&q=text+model:m',
   );
-  t.strictSame(filters, [
-    { limit: 50 },
-    {
-      limit: 70,
-      cursor: '0',
-      from: { ms: Date.UTC(2026, 0, 1), ns: 0 },
-      to: { ms: Date.UTC(2026, 0, 31, 23), ns: 0 },
-      status: 'error',
-      kind: 'tool',
-      name: 'a b',
-      query: 'text',
-    },
+  const printed = filters.map(({ query, ...more }) => [query && printQuery(query), more]);
+  t.strictSame(printed, [
+    ['', { limit: 50 }],
+    [
+      'text model:m start:>=2026-01-01T00:00:00.000Z start:<2026-01-31T23:00:00.000Z ' +
+        'status:error kind:tool name:"a b"',
+      { limit: 70 },
+    ],
   ]);
 });
 
@@ -123,7 +120,8 @@ t.test('answers 400 to an invalid query parameter and names it', async (t) => {
     ['to=2026-02-30T00:00:00Z', 'to'],
     ['status=fine', 'status'],
     ['kind=robot', 'kind'],
-    ['cursor=forged', 'cursor'],
+    ['session_id=s', 'Unknown query parameter "session_id"'],
+    ['limits=1', 'did you mean "limit"?'],
   ] as const) {
     const { status, json } = await get(`/traces?${query}`);
     t.equal(status, 400, query);
@@ -131,6 +129,54 @@ t.test('answers 400 to an invalid query parameter and names it', async (t) => {
     t.match(String(json.message), named);
   }
   t.equal((await get('/traces/trace-1?payloads=maybe')).status, 400);
+  for (const path of ['/traces/t?q=x', '/observations/o?limit=1', '/raw-events/r?x=', '/me?x=1']) {
+    t.match(await get(path), { status: 400, json: { code: 'invalid_request' } }, path);
+  }
+});
+
+t.test('a cursor belongs to its list', async (t) => {
+  const traces = ['a', 'b', 'c'].map((id) => ({ ...TRACE, id }));
+  const held = { traces, observations: [anObservation(), anObservation({ id: 'o-2' })] };
+  const tenant = { projectId: 'proj_test' };
+  const pipeline: Partial<Pipeline> = {
+    admitRead: () => ({ tenant: aTenant(tenant), release() {} }),
+  };
+  const { get } = await reading(t, { ...held, traces: [...traces, TRACE] }, { pipeline });
+  const first = await get('/traces?limit=1&q=model:m');
+  const cursor = String(first.json.next_cursor);
+  const second = await get(`/traces?limit=2&q=model%3Am&cursor=${cursor}`);
+  t.match(second.json, { traces: [{ id: 'b' }, { id: 'c' }] });
+  const observations = await get('/traces/trace-1?limit=1');
+  const other = String(observations.json.next_cursor);
+  t.match((await get(`/traces/trace-1?cursor=${other}`)).json, { observations: [{ id: 'o-2' }] });
+  for (const path of [
+    `/traces?limit=1&q=model:n&cursor=${cursor}`,
+    `/traces?limit=1&cursor=${cursor}`,
+    `/traces?q=model:m&cursor=0${cursor}`,
+    `/traces?q=model:m&cursor=${cursor.replace('1.', '2.')}`,
+    `/traces?q=model:m&cursor=${cursor}x`,
+    '/traces?q=model:m&cursor=forged',
+    `/traces?cursor=${other}`,
+    `/traces/a?cursor=${other}`,
+  ]) {
+    t.match(await get(path), { status: 400, json: { code: 'invalid_cursor' } }, path);
+  }
+  tenant.projectId = 'proj_other';
+  t.equal((await get(`/traces?limit=1&q=model:m&cursor=${cursor}`)).status, 400);
+});
+
+t.test('answers 400 to a mistake in a query, with its position', async (t) => {
+  const { get } = await reading(t, { traces: [TRACE] });
+  const { status, json } = await get(`/traces?q=${encodeURIComponent('status:error modle:x')}`);
+  t.equal(status, 400);
+  t.match(json, {
+    code: 'invalid_query',
+    message: 'Unknown field "modle" at character 14; did you mean "model"?',
+    position: 13,
+  });
+  const long = await get(`/traces?q=${'x'.repeat(2049)}`);
+  t.match(long.json, { code: 'invalid_query', position: 2048 });
+  t.equal((await get(`/traces?q=${'x'.repeat(2048)}`)).status, 200);
 });
 
 t.test('reads payload fields back as the text that was sent', async (t) => {
@@ -337,7 +383,9 @@ function searching(steps: number, more: { onStep?: () => void; clock?: FakeClock
     await new Promise(setImmediate);
     const step = Number(cursor) + 1;
     const items = step === steps ? [TRACE] : [];
-    return { items, nextCursor: step >= steps ? null : String(step), cursorAfter: () => '' };
+    const searchedTo = step >= steps ? null : { ms: steps - step, ns: 0 };
+    const nextCursor = step >= steps ? null : String(step);
+    return { items, nextCursor, cursorAfter: () => '', searchedTo };
   };
   return { search, calls: () => calls };
 }
@@ -350,8 +398,9 @@ t.test('a search goes on in steps until the page is full, or its time is over', 
 
   const short = await reading(t, { traces: [TRACE] }, { search, clock, limits: { page_time: 30 } });
   const first = await short.get('/traces?q=x');
-  t.match(first.json, { traces: [], next_cursor: '3' }, 'exactly at its time');
-  t.match((await short.get('/traces?q=x&cursor=3')).json, { traces: [{ id: 'trace-1' }] });
+  t.match(first.json, { traces: [], next_cursor: /\.3$/ }, 'exactly at its time');
+  const rest = await short.get(`/traces?q=x&cursor=${first.json.next_cursor}`);
+  t.match(rest.json, { traces: [{ id: 'trace-1' }] });
 });
 
 t.test('a page ends in front of a step that is too slow for the store', async (t) => {
@@ -364,8 +413,9 @@ t.test('a page ends in front of a step that is too slow for the store', async (t
   };
   const later = await reading(t, { traces: [TRACE] }, { search: slowAt('3') });
   const first = await later.get('/traces?q=x');
-  t.match(first, { status: 200, json: { traces: [], next_cursor: '3' } });
-  t.equal((await later.get('/traces?q=x&cursor=3')).status, 504);
+  t.match(first, { status: 200, json: { traces: [], next_cursor: /\.3$/ } });
+  const next = await later.get(`/traces?q=x&cursor=${first.json.next_cursor}`);
+  t.equal(next.status, 504);
   const atOnce = await reading(t, { traces: [TRACE] }, { search: slowAt('0') });
   t.match(await atOnce.get('/traces?q=x'), { status: 504, json: { code: 'query_timeout' } });
 });
@@ -395,7 +445,7 @@ t.test('a key over its number of reads gets 429, another key does not', async (t
       pipeline: { admitRead: () => ({ tenant: aTenant({ keyId }), release() {} }) },
       async search() {
         await new Promise<void>((resolve) => release.push(resolve));
-        return { items: [], nextCursor: null, cursorAfter: () => '' };
+        return { items: [], nextCursor: null, cursorAfter: () => '', searchedTo: null };
       },
     },
   );

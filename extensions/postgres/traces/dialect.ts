@@ -1,0 +1,24 @@
+import { inJsonText } from '../../../src/store/plan/conditions.ts';
+import type { Dialect } from '../../../src/store/plan/dialect.ts';
+import { bytesOfKey, escapeText } from './text.ts';
+
+/** The message in the JSON of an error, as JSON has it. */
+const MESSAGE = `substring(o.error from '"message":"((?:[^"\\\\]|\\\\.)*)"') COLLATE "C"`;
+
+/** The queries of listings in Postgres. */
+export const postgresDialect: Dialect = {
+  placeholder: (place) => `$${place}`,
+  traces: () => 'traces t',
+  integer: (parameter) => `${parameter}::bigint`,
+  real: (parameter) => `${parameter}::float8`,
+  stored: escapeText,
+  storedKey: bytesOfKey,
+  storedKeyText: (stored) => Buffer.from(stored),
+  position: 'strpos',
+  // Collation "C" ignores the case of ASCII letters only.
+  like: (text, pattern) => `${text} ILIKE ${pattern}`,
+  // Read by its text: casting to JSON fails for a message with NUL.
+  messageLike(text, parameters) {
+    return this.like(MESSAGE, parameters.anywhere(inJsonText(text)));
+  },
+};

@@ -1,0 +1,16 @@
+import type { FileMigration } from '../../../src/sqlite/migrate.ts';
+
+/** The indexes that lead a search (`src/store/plan`), each in the order of time. */
+export const searchIndexes: FileMigration = {
+  name: '0004-trace-indexes',
+  apply(db) {
+    db.exec(`
+      CREATE INDEX traces_by_session ON traces (project, session_id, at_ms, at_ns, n)
+        WHERE session_id IS NOT NULL;
+      CREATE INDEX traces_by_user ON traces (project, user_id, at_ms, at_ns, n)
+        WHERE user_id IS NOT NULL;
+      -- The status 4 is \`error\`.
+      CREATE INDEX failed_traces ON traces (project, at_ms, at_ns, n) WHERE errors > 0 OR status = 4;
+    `);
+  },
+};

@@ -1,0 +1,73 @@
+import type { Key } from '../rows/observation-row.ts';
+
+/** The index of `traces` that leads a search. Each is in the order of time behind its first columns. */
+export type Lead = 'time' | 'session' | 'user' | 'failed';
+
+export type ParameterValue = string | number | Key;
+
+/** How a store writes the parts of a statement in its SQL. */
+export type Dialect = {
+  /** The mark of a parameter by its number, which counts from 1. */
+  placeholder(place: number): string;
+  /** The table `traces`, named `t`; SQLite needs the name of the index. */
+  traces(lead: Lead): string;
+  /** A parameter as a number of the type. */
+  integer(parameter: string): string;
+  real(parameter: string): string;
+  /** A text as the columns keep it. */
+  stored(text: string): string;
+  /** A key as the column `key` keeps it, and the beginning of keys that are texts. */
+  storedKey(key: Key): ParameterValue;
+  storedKeyText(stored: string): ParameterValue;
+  /** The function of the position of a text in another one, 0 if it is not there. */
+  readonly position: 'instr' | 'strpos';
+  /** Whether a text contains a pattern's text, in any case of ASCII letters. */
+  like(text: string, pattern: string): string;
+  /** Whether the message in the column `error` of `observations` contains a text. */
+  messageLike(text: string, parameters: Parameters): string;
+};
+
+/** A statement and its values. */
+export type ListStatement = { readonly sql: string; readonly values: readonly ParameterValue[] };
+
+/** Collects the values of a statement. */
+export class Parameters {
+  readonly values: ParameterValue[] = [];
+  readonly dialect: Dialect;
+
+  constructor(dialect: Dialect) {
+    this.dialect = dialect;
+  }
+
+  value(value: ParameterValue): string {
+    return this.dialect.placeholder(this.values.push(value));
+  }
+
+  /** A number far outside of every column is as good as the largest one. */
+  integer(value: number): string {
+    const { MIN_SAFE_INTEGER, MAX_SAFE_INTEGER } = Number;
+    const bounded = Math.max(MIN_SAFE_INTEGER, Math.min(MAX_SAFE_INTEGER, value));
+    return this.dialect.integer(this.value(bounded));
+  }
+
+  real(value: number): string {
+    return this.dialect.real(this.value(value));
+  }
+
+  text(text: string): string {
+    return this.value(this.dialect.stored(text));
+  }
+
+  /** The row value of integers. */
+  integers(...values: readonly number[]): string {
+    return `(${values.map((value) => this.integer(value)).join(', ')})`;
+  }
+
+  /** The pattern of texts that contain one. */
+  anywhere(text: string): string {
+    const escaped = this.dialect
+      .stored(text)
+      .replaceAll(/[\\%_]/g, (character) => `\\${character}`);
+    return this.value(`%${escaped}%`);
+  }
+}
