@@ -9,7 +9,6 @@ type ListOptions = ReadOptions & {
   readonly limit: string;
   readonly from?: string;
   readonly to?: string;
-  readonly sort?: string;
   readonly cursor?: string;
 };
 
@@ -28,7 +27,7 @@ Examples:
   tracectl traces                                   the newest 50 traces
   tracectl traces 'status:error latency:>2s'        slow traces that failed
   tracectl traces 'user:"Jane Doe"' --from 2026-11-01T00:00:00Z
-  tracectl traces 'model:gpt-4o*' --sort cost --limit 10
+  tracectl traces 'model:gpt-4o*' --limit 10
   tracectl traces 'has:error' --json | jq -r .id    one JSON object a line`;
 
 export function addTraces(program: Command, terminal: Terminal): void {
@@ -39,7 +38,6 @@ export function addTraces(program: Command, terminal: Terminal): void {
     .option('--limit <n>', `traces to list, 1 to ${MOST}`, '50')
     .option('--from <time>', 'ISO 8601 time, inclusive')
     .option('--to <time>', 'ISO 8601 time, exclusive')
-    .option('--sort <field>', 'start (newest first), latency, cost or tokens')
     .option('--cursor <cursor>', 'begin behind the traces listed before, as the command printed it')
     .addHelpText('after', EXAMPLES)
     .action((query: string | undefined, options: ListOptions) => list(query, options, terminal));
@@ -80,14 +78,14 @@ type Search = {
 async function search(
   reading: Reading,
   terminal: Terminal,
-  { query, options: { from, to, sort, cursor: first }, limit }: Search,
+  { query, options: { from, to, cursor: first }, limit }: Search,
   add: (traces: readonly ListedTrace[]) => void,
 ): Promise<string | null> {
   let cursor = first ?? null;
   let left = limit;
   let hasProgress = false;
   do {
-    const asked = { q: query, from, to, sort, cursor: cursor ?? undefined };
+    const asked = { q: query, from, to, cursor: cursor ?? undefined };
     const page = (await reading.get('/traces', {
       ...asked,
       limit: String(Math.min(left, PAGE)),
