@@ -27,6 +27,7 @@ const hundredRuns = pooled(runs(100), 64);
 /** Nothing takes the batches out of the queue, so that a window holds the accepting alone. */
 const accepting = () => startAccepting();
 const redacting = () => startAccepting({ redacts: true });
+const forgetting = () => startAccepting({ forgets: true });
 const overGrpc = () => startAccepting({ overGrpc: true });
 const whole = () => startTracectl({});
 const senders = 1000;
@@ -81,6 +82,18 @@ const rows: readonly Comparison[] = [
     target: 1.05,
     subject: { start: accepting, payload: light },
     floor: { start: () => startAccepting({ isOpen: true }), payload: light },
+  },
+  {
+    name: `repeated requests: accept with against without, ${light.name}`,
+    target: 1.03,
+    subject: { start: accepting, payload: light },
+    floor: { start: forgetting, payload: light },
+  },
+  {
+    name: `repeated requests: accept with against without, ${hundred.name}`,
+    target: 1.03,
+    subject: { start: accepting, payload: hundred },
+    floor: { start: forgetting, payload: hundred },
   },
   {
     name: `redaction: accept with against without, no match, ${light.name}`,

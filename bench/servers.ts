@@ -11,7 +11,6 @@ import {
   type Tree,
   total,
 } from '../test/e2e/daemon.ts';
-import { POOLED_REPEATS } from './payloads.ts';
 import { type Population, populate, populateOld } from './population.ts';
 
 /** A server under load: its process, its port, its key, and how to know that it has nothing left to do. */
@@ -67,7 +66,7 @@ export async function startAccepting(options: AcceptingOptions = {}): Promise<Se
       config.exporters = { sqlite: { store: 'sqlite/away' } };
       Object.assign(service ?? {}, {
         extensions: ['sqlite', 'sqlite/away', 'health_check'],
-        repeated_requests: POOLED_REPEATS,
+        ...(options.forgets === true ? { repeated_requests: { enabled: false } } : {}),
       });
       if (options.isOpen === true) removeGuards(config);
       if (options.overGrpc === true) serveGrpc(config);
@@ -105,6 +104,8 @@ export type AcceptingOptions = {
   readonly overGrpc?: boolean;
   /** With the processor `redaction` as it is by default. */
   readonly redacts?: boolean;
+  /** Without recognizing repeated requests. */
+  readonly forgets?: boolean;
   readonly population?: Population;
   /** So many observations are past their time when it starts. */
   readonly expired?: number;
@@ -142,8 +143,7 @@ function lockDatabases(directory: string): DatabaseSync[] {
 }
 
 export async function startTracectl(options: DaemonOptions): Promise<Server> {
-  const service = { repeated_requests: POOLED_REPEATS };
-  const daemon = await prepareDaemon({ config: { service }, ...options });
+  const daemon = await prepareDaemon(options);
   await daemon.start();
   return serverOf(daemon);
 }

@@ -2,7 +2,7 @@ import { availableParallelism } from 'node:os';
 import { parseArgs } from 'node:util';
 import { prepareDaemon, type Tree } from '../test/e2e/daemon.ts';
 import { Load } from './load.ts';
-import { otlp, type Payload, POOLED_REPEATS, pooled, wireRequest } from './payloads.ts';
+import { otlp, type Payload, pooled, wireRequest } from './payloads.ts';
 import { treeCpuMicros, treeMemory } from './process-cost.ts';
 
 /**
@@ -45,7 +45,6 @@ async function start(workers: number, connections: number): Promise<Side> {
         service: {
           ...{ workers, telemetry: service?.telemetry },
           extensions: ['file_storage', 'health_check'],
-          repeated_requests: POOLED_REPEATS,
           pipelines: { traces: { receivers: ['otlp'], exporters: ['otlphttp'] } },
         },
       });

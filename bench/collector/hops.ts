@@ -1,7 +1,6 @@
 import { join } from 'node:path';
 import { freePorts } from '../../test/e2e/daemon.ts';
 import { collector, type Peer, tracectl } from '../../test/interop/peer.ts';
-import { POOLED_REPEATS } from '../payloads.ts';
 
 /** A compared collector: receives OTLP/HTTP, queues it on disk and forwards it. */
 export type MeasuredHop = Peer & { readonly port: number };
@@ -61,7 +60,6 @@ function tracectlConfig(port: number, options: HopOptions) {
     exporters: { otlphttp: exporterConfig(options) },
     service: {
       extensions: ['file_storage'],
-      repeated_requests: POOLED_REPEATS,
       pipelines: { traces: { receivers: ['otlp'], exporters: ['otlphttp'] } },
       telemetry: { logs: { level: 'error' }, metrics: { level: 'none' } },
     },

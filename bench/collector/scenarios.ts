@@ -1,4 +1,5 @@
 import { quantile } from '../compare.ts';
+import { unlike } from '../payloads.ts';
 import { type Body, bodyMaker, httpRequest, type RequestShape } from './bodies.ts';
 import { ComparedHop, pause } from './compared-hop.ts';
 import type { Answers } from './generator.ts';
@@ -66,13 +67,17 @@ const WARM_SECONDS = 4;
 
 type Requests = () => Buffer;
 
-/** Repeats a few bodies, because making one costs more than accepting it. */
+/**
+ * Requests that are no repetitions of each other. A few gzip bodies come in turn, each time in other bytes, because compressing
+ * one costs more than accepting it.
+ */
 function pool({ shape }: Scenario): Requests {
   const make = bodyMaker(shape);
+  if (shape.compression === 'none') return () => httpRequest(make().bytes, 'none');
   const size = shape.attributeBytes > 1000 ? POOL_LARGE : POOL;
-  const bodies = Array.from({ length: size }, () => httpRequest(make().bytes, shape.compression));
+  const bodies = Array.from({ length: size }, () => make().bytes);
   let next = 0;
-  return () => bodies[next++ % size] ?? Buffer.alloc(0);
+  return () => httpRequest(unlike(bodies[next++ % size] ?? Buffer.alloc(0), next), 'gzip');
 }
 
 /** Measures all kinds in turn, window by window, so that other load of the machine affects all of them. */

@@ -23,7 +23,7 @@ async function gatewayBesideEmbedded(): Promise<void> {
   const payload = pooled(fresh, 64);
   const row = {
     name: 'a gateway against the embedded daemon',
-    subject: { start: startGateway, payload },
+    subject: { start: () => startGateway(), payload },
     floor: { start: () => startAccepting(), payload },
   };
   const effort = flags.quick

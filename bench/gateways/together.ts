@@ -2,22 +2,23 @@ import { type Cluster, startCluster } from '../../test/e2e/cluster.ts';
 import type { Daemon, Tree } from '../../test/e2e/daemon.ts';
 import { quantile } from '../compare.ts';
 import { Load } from '../load.ts';
-import { type Payload, POOLED_REPEATS, wireRequest } from '../payloads.ts';
+import { type Payload, wireRequest } from '../payloads.ts';
 import { treeCpuMicros } from '../process-cost.ts';
 import type { Server } from '../servers.ts';
 import { Owner } from './owner.ts';
 
-function pooledRepeats(config: Tree): void {
-  Object.assign(config.service as Tree, { repeated_requests: POOLED_REPEATS });
-}
-
-/** A gateway with the shipped configuration and no worker, so that only the path to the acknowledgement is measured. */
-export async function startGateway(): Promise<Server> {
+/**
+ * A gateway with the shipped configuration and no worker, so that only the path to the acknowledgement is measured. `forgets`:
+ * it does not recognize repeated requests.
+ */
+export async function startGateway({ forgets = false } = {}): Promise<Server> {
   const owner = new Owner();
   const { gateways, key } = await startCluster(owner, {
     gateways: 1,
     workers: 0,
-    gateway: pooledRepeats,
+    gateway(config) {
+      if (forgets) Object.assign(config.service as Tree, { repeated_requests: { enabled: false } });
+    },
   });
   const [gateway] = gateways;
   if (gateway === undefined) throw new Error('there is no gateway');
@@ -50,7 +51,7 @@ export async function runTogether(
 ): Promise<Together> {
   const owner = new Owner();
   try {
-    const cluster = await startCluster(owner, { gateways, workers: 1, gateway: pooledRepeats });
+    const cluster = await startCluster(owner, { gateways, workers: 1 });
     // Every gateway gets as many requests: a process costs several times as much right after its start.
     await send(cluster, payload, WARMING * gateways);
     await cluster.drained();

@@ -19,7 +19,12 @@ import {
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { AnswerClaim, StoredAnswer } from '../model/request-context.ts';
-import { requestContext, wholeAnswer, wholeBatchOf } from '../model/request-context.ts';
+import {
+  implicitKey,
+  requestContext,
+  wholeAnswer,
+  wholeBatchOf,
+} from '../model/request-context.ts';
 import { ulid } from '../model/ulid.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
 import { clientOf } from './admission.ts';
@@ -264,8 +269,8 @@ async function accept(
 }
 
 /**
- * The key that a request has without an `Idempotency-Key`. No header may contain a NUL, so no client can name it. A single
- * exporter looks for the key when it appends the batch; several would each take the batch before one of them looks.
+ * The key that a request has without an `Idempotency-Key`. A single exporter looks for the key when it appends the batch;
+ * several would each take the batch before one of them looks.
  */
 function implicitClaim(
   { pipeline, repeats, clock }: Ingestion,
@@ -275,10 +280,10 @@ function implicitClaim(
 ): KeyClaim | undefined {
   if (pipeline.idempotency === undefined) return undefined;
   if (!repeats?.admit(projectId, clock.now())) return undefined;
-  const requestHash = hashRequest(head, tagOf(body));
+  const tag = tagOf(body);
   return {
-    key: `\0${requestHash.toString('base64')}`,
-    requestHash,
+    key: implicitKey(routeAndType(head), tag),
+    requestHash: Buffer.from(tag, 'base64'),
     keptFor: repeats.window,
     isUnclaimed: pipeline.branches.length === 1,
   };
@@ -336,17 +341,14 @@ async function claimKey(
   }
 }
 
-/** SHA-256 over route, content type, encoding and the hash of the body as received. */
+/** SHA-256 over route, content type, encoding and the hash of the body, which represents it without a copy. */
 function hashRequest(head: RequestHead, bodyHash: string): Buffer {
-  const parts = [
-    head.method,
-    head.path,
-    head.headers.get('content-type')?.join() ?? '',
-    (head.headers.get('content-encoding') ?? head.headers.get('grpc-encoding'))?.join() ?? '',
-  ];
-  // The hash of the body represents the body: parts and body stay distinct without a copy of it.
-  parts.push(bodyHash);
-  return hash('sha256', JSON.stringify(parts), 'buffer');
+  return hash('sha256', JSON.stringify([...routeAndType(head), bodyHash]), 'buffer');
+}
+
+function routeAndType({ method, path, headers }: RequestHead): string[] {
+  const encoding = headers.get('content-encoding') ?? headers.get('grpc-encoding');
+  return [method, path, headers.get('content-type')?.join() ?? '', encoding?.join() ?? ''];
 }
 
 /** Reserves the inflated bytes before they exist, as far as their size is known. */

@@ -20,10 +20,19 @@ export function wholeBatchOf({ status, body }: StoredAnswer): string | undefined
   return status === 0 ? body.toString() : undefined;
 }
 
+/** The key of a request without an `Idempotency-Key`. No header may contain a NUL, so no client can name it. */
+export function implicitKey(routeAndType: readonly string[], bodyTag: string): string {
+  return `\0${routeAndType.join('\0')}\0${bodyTag}`;
+}
+
+export function isImplicitKey(key: string): boolean {
+  return key.startsWith('\0');
+}
+
 /** The answer to a request with an `Idempotency-Key`, or with an implicit key. */
 export type KeyedAnswer = StoredAnswer & {
   readonly key: string;
-  /** Over route, content type, encoding and body as received, 32 bytes. */
+  /** Over route, content type, encoding and body as received; of an implicit key, over the body. */
   readonly requestHash: Buffer;
   /** Milliseconds for which the answer is kept, if the key is implicit, that is made of the request itself. */
   readonly keptFor?: number | undefined;

@@ -27,6 +27,7 @@ export type BatchRecord = readonly [
 
 /** The cells of a `BatchRecord` that are read one by one. */
 export const RECORD = {
+  ID: 0,
   PROJECT: 2,
   RECEIVED_AT: 7,
   ITEMS: 9,

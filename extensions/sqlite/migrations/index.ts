@@ -3,6 +3,7 @@ import { storeTables } from './0001-store.ts';
 import { detailsColumn } from './0002-details.ts';
 import { summaryColumns } from './0003-summaries.ts';
 import { searchIndexes } from './0004-trace-indexes.ts';
+import { recentRequests } from './0005-recent-requests.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -10,4 +11,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   detailsColumn,
   summaryColumns,
   searchIndexes,
+  recentRequests,
 ];

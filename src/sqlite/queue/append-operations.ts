@@ -2,13 +2,15 @@ import type { DatabaseSync } from 'node:sqlite';
 import { crc32 } from 'node:zlib';
 import type { BatchRecord } from '../../queue/record.ts';
 import { RECORD, RECORD_COLUMNS } from '../../queue/record.ts';
-import { cell, rows } from '../rows.ts';
+import { cell } from '../rows.ts';
 import { deletedProjects } from './lookups.ts';
 import type { WrittenParts } from './part-operations.ts';
 import { partClaim } from './part-operations.ts';
+import type { RecentRow } from './recent-operations.ts';
+import { recentRequestLog } from './recent-operations.ts';
 import { ledgerEntry } from './usage-operations.ts';
 
-/** The answer to a request with an `Idempotency-Key`, or with an implicit key, as a row of `idempotency`. */
+/** The answer to a request with an `Idempotency-Key`, as a row of `idempotency`. */
 export type AnswerRecord = {
   readonly hash: Uint8Array;
   readonly requestHash: Uint8Array;
@@ -18,9 +20,6 @@ export type AnswerRecord = {
   readonly expiresAt: number;
   readonly project: string;
 };
-
-/** The answer to an earlier request with the same key: nothing was appended. */
-export type EarlierAnswer = Pick<AnswerRecord, 'status' | 'contentType' | 'body'>;
 
 /** An append of a batch that the file has already. */
 export type KnownEntry = {
@@ -36,16 +35,12 @@ export function appendOperations(db: DatabaseSync) {
   const isDeleted = deletedProjects(db);
   const pending = db.prepare('INSERT OR IGNORE INTO queue_pending VALUES (?, ?, ?, ?, ?, 0, 0)');
   const remember = answerKeeping(db);
-  const earlierAnswer = rows<EarlierAnswer>(
-    db,
-    `SELECT status, content_type AS contentType, body FROM idempotency
-     WHERE hash = ? AND expires_at > ?`,
-  );
+  const log = recentRequestLog(db);
   return {
     /**
      * Returns the number of the new entry: an object for each request costs a measurable part of the accept path. Null
-     * if the project was deleted. `bytes` is the size of the body, which is in `parts` if it is large. `looksFrom` is the
-     * present time if the key of the answer was not claimed.
+     * if the project was deleted. `bytes` is the size of the body, which is in `parts` if it is large. A request has an
+     * `answer` to its `Idempotency-Key`, or is `recent`, or neither.
      */
     'queue.append': (
       branches: readonly number[],
@@ -54,13 +49,9 @@ export function appendOperations(db: DatabaseSync) {
       usageAt: number,
       bytes: number,
       parts: WrittenParts | null,
-      looksFrom: number | null,
-    ): number | KnownEntry | EarlierAnswer | null => {
+      recent: RecentRow | null,
+    ): number | KnownEntry | null => {
       if (isDeleted(record[RECORD.PROJECT])) return null;
-      if (answer !== null && looksFrom !== null) {
-        const earlier = earlierAnswer.get(answer.hash, looksFrom);
-        if (earlier !== undefined) return earlier;
-      }
       const { seq, isNew } = keep(record, usageAt, parts);
       const added: number[] = [];
       for (const branch of branches) {
@@ -69,6 +60,7 @@ export function appendOperations(db: DatabaseSync) {
         if (!isNew && changes > 0) added.push(branch);
       }
       if (answer !== null) remember(answer);
+      if (recent !== null) log(seq, recent, record);
       return isNew ? seq : { seq, added, waited: added.length < branches.length };
     },
     'queue.remember': (answer: AnswerRecord): void => {
@@ -128,11 +120,17 @@ type Sequence = { next(): number };
 /** One counter for each connection, because queues and traces keep batches in the same file. */
 const sequences = new WeakMap<DatabaseSync, Sequence>();
 
+/** A request in the log may have outlived its batch. */
+const LAST_SEQ = `
+  SELECT max(
+    coalesce((SELECT max(seq) FROM raw_batches), 0),
+    coalesce((SELECT max(seq) FROM recent_requests), 0))`;
+
 /** Counts here and not by SQLite, which gives the number of a deleted last row again. */
 function sequence(db: DatabaseSync): Sequence {
   const known = sequences.get(db);
   if (known !== undefined) return known;
-  let seq = cell<number>(db, 'SELECT coalesce(max(seq), 0) FROM raw_batches')() ?? 0;
+  let seq = cell<number>(db, LAST_SEQ)() ?? 0;
   const counter = { next: () => ++seq };
   sequences.set(db, counter);
   return counter;

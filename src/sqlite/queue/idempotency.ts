@@ -1,42 +1,44 @@
-import { createHash } from 'node:crypto';
 import type { Clock, IdempotencyClaim, IdempotencyLedger } from '../../component/component.ts';
 import type { SealedBatch, Tenant } from '../../model/batch.ts';
 import type { KeyedAnswer } from '../../model/request-context.ts';
+import { isImplicitKey } from '../../model/request-context.ts';
 import type { Database } from '../database.ts';
 import type { AnswerRecord } from './append-operations.ts';
+import { keyHash } from './key-hash.ts';
 import type { QueueOperations } from './operations.ts';
+import type { RecentRequests } from './recent-requests.ts';
+import { recentTag } from './recent-requests.ts';
 
 /** The time that the answer to an `Idempotency-Key` is kept. */
 const KEPT_MS = 24 * 3_600_000;
 
-/** The answer to a batch's request as a row; null if the request had no idempotency key. */
-export function answerRecord(
-  batch: SealedBatch,
-  answer: KeyedAnswer | undefined,
-  now: number,
-): AnswerRecord | null {
-  if (answer === undefined) return null;
-  const { key, requestHash, status, contentType, body, keptFor } = answer;
+/** The answer to the request of a batch as a row. */
+export function answerRecord(batch: SealedBatch, answer: KeyedAnswer, now: number): AnswerRecord {
+  const { key, requestHash, status, contentType, body } = answer;
   return {
-    hash: keyHash(batch.tenant, key),
+    hash: keyHash(batch.tenant.projectId, key),
     requestHash: new Uint8Array(requestHash),
     status,
     contentType,
     body: new Uint8Array(body),
-    expiresAt: now + (keptFor ?? KEPT_MS),
+    expiresAt: now + KEPT_MS,
     project: batch.tenant.projectId,
   };
 }
 
-/** Answers are on disk; the requests in flight, which have no answer yet, are in memory. */
+/**
+ * Answers are on disk; the requests in flight, which have no answer yet, are in memory. `recent` has the answers of implicit
+ * keys.
+ */
 export function idempotencyLedger(
   database: Database<QueueOperations>,
+  recent: RecentRequests,
   clock: Clock,
 ): IdempotencyLedger {
   const inFlight = new Map<string, Buffer>();
 
   async function claim(tenant: Tenant, key: string, requested: Buffer): Promise<IdempotencyClaim> {
-    const hash = keyHash(tenant, key);
+    const hash = keyHash(tenant.projectId, key);
     const id = hash.toString('latin1');
     const other = inFlight.get(id);
     if (other !== undefined) return { state: other.equals(requested) ? 'in_progress' : 'conflict' };
@@ -45,21 +47,31 @@ export function idempotencyLedger(
       if (inFlight.get(id) === requested) inFlight.delete(id);
     };
     try {
-      const kept = await database.read('queue.answer', [hash]);
-      if (kept === null || kept.expiresAt <= clock.now()) return { state: 'new', release };
+      const earlier = isImplicitKey(key)
+        ? await implicit(recentTag(tenant.projectId, key))
+        : await explicit(hash, requested);
+      if (earlier === undefined) return { state: 'new', release };
       release();
-      if (!requested.equals(kept.requestHash)) return { state: 'conflict' };
-      const { status, contentType, body } = kept;
-      return { state: 'replay', answer: { status, contentType, body: Buffer.from(body) } };
+      return earlier;
     } catch (error) {
       release();
       throw error;
     }
   }
 
-  return { claim };
-}
+  async function implicit(tag: string): Promise<IdempotencyClaim | undefined> {
+    if (recent.isInFlight(tag)) return { state: 'in_progress' };
+    const answer = await recent.find(tag);
+    return answer && { state: 'replay', answer };
+  }
 
-function keyHash(tenant: Tenant, key: string): Buffer {
-  return createHash('sha256').update(tenant.projectId).update('\0').update(key).digest();
+  async function explicit(hash: Buffer, requested: Buffer): Promise<IdempotencyClaim | undefined> {
+    const kept = await database.read('queue.answer', [hash]);
+    if (kept === null || kept.expiresAt <= clock.now()) return undefined;
+    if (!requested.equals(kept.requestHash)) return { state: 'conflict' };
+    const { status, contentType, body } = kept;
+    return { state: 'replay', answer: { status, contentType, body: Buffer.from(body) } };
+  }
+
+  return { claim };
 }

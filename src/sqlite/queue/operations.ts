@@ -9,6 +9,7 @@ import {
   openOperations,
 } from './entry-operations.ts';
 import { freeOrphanedParts, partOperations } from './part-operations.ts';
+import { recentOperations, recentReadOperations } from './recent-operations.ts';
 import { removalOperations, removalReadOperations } from './removal-operations.ts';
 import { usageOperations, usageReadOperations } from './usage-operations.ts';
 
@@ -28,6 +29,7 @@ export function queueWriteOperations(db: DatabaseSync, { keepsBodies }: { keepsB
     ...entryOperations(db, bodies),
     ...deadLetterOperations(db, bodies),
     ...usageOperations(db, keepsBodies),
+    ...recentOperations(db),
     ...removalOperations(db),
   };
 }
@@ -37,6 +39,7 @@ export function queueReadOperations(db: DatabaseSync) {
     ...entryReadOperations(db),
     ...deadLetterReadOperations(db),
     ...usageReadOperations(db),
+    ...recentReadOperations(db),
     ...removalReadOperations(db),
   };
 }

@@ -62,8 +62,18 @@ export async function* sweepParts(
   }
 }
 
-/** Removes the kept answers of a project from a file. */
+/** Removes the kept answers of a project from a file, and its recent requests. */
 export async function* removeAnswers(database: Database<QueueOperations>, project: string): Steps {
+  let from: number | null = 0;
+  while (from !== null) {
+    const { found, next }: WalkedPage<number, number> = await database.search('recent.ofProject', [
+      project,
+      from,
+    ]);
+    if (found.length > 0) await database.write('recent.remove', [found]);
+    from = next;
+    yield;
+  }
   let after: Uint8Array | null = new Uint8Array(0);
   while (after !== null) {
     const { found, next }: WalkedPage<Uint8Array, Uint8Array> = await database.search(

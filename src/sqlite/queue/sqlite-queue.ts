@@ -1,6 +1,6 @@
 import type { Clock, IdempotencyLedger, Logger } from '../../component/component.ts';
 import type { SealedBatch } from '../../model/batch.ts';
-import { Refusal, RepeatedRequest, RetryableError } from '../../model/errors.ts';
+import { Refusal, RetryableError } from '../../model/errors.ts';
 import type { RequestContext } from '../../model/request-context.ts';
 import { type BodyCache, bodyCache } from '../../queue/body-cache.ts';
 import type {
@@ -16,7 +16,7 @@ import type {
 } from '../../queue/queue.ts';
 import { batchOf, RECORD, recordOf } from '../../queue/record.ts';
 import type { Database } from '../database.ts';
-import type { EarlierAnswer, KnownEntry } from './append-operations.ts';
+import type { AnswerRecord, KnownEntry } from './append-operations.ts';
 import type { LineEntry } from './branch-line.ts';
 import { BranchLine } from './branch-line.ts';
 import type { QueueState } from './entry-operations.ts';
@@ -24,6 +24,9 @@ import { answerRecord } from './idempotency.ts';
 import type { LargeBodies } from './large-bodies.ts';
 import type { QueueOperations } from './operations.ts';
 import type { WrittenParts } from './part-operations.ts';
+import type { RecentRow } from './recent-operations.ts';
+import type { RecentRequests } from './recent-requests.ts';
+import { recentRequest } from './recent-requests.ts';
 import type { RemovedBatch } from './removal-operations.ts';
 import type { UsageLedger } from './usage-ledger.ts';
 
@@ -43,11 +46,15 @@ export type SqliteQueueParts = {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly idempotency: IdempotencyLedger;
+  readonly recent: RecentRequests;
   readonly usage: UsageLedger;
   readonly largeBodies: LargeBodies;
   /** Removes the project from all queues of the file. */
   readonly removeProject: (projectId: string) => Promise<void>;
 };
+
+/** The rows of a request with a key, which the transaction of its batch writes. */
+type RequestRows = { readonly answer: AnswerRecord | null; readonly recent: RecentRow | null };
 
 /** A queue in a database file. Leases, and the next entries of each branch, are in memory; all else is on disk. */
 export class SqliteQueue implements DurableQueue {
@@ -58,6 +65,7 @@ export class SqliteQueue implements DurableQueue {
   readonly #clock: Clock;
   readonly #logger: Logger;
   readonly #usage: UsageLedger;
+  readonly #recent: RecentRequests;
   readonly #largeBodies: LargeBodies;
   readonly #dropListeners = new Set<(drop: QueueDrop) => void>();
   readonly #cache: BodyCache;
@@ -82,6 +90,7 @@ export class SqliteQueue implements DurableQueue {
     this.#clock = parts.clock;
     this.#logger = parts.logger;
     this.#usage = parts.usage;
+    this.#recent = parts.recent;
     this.#largeBodies = parts.largeBodies;
     this.#bytes = state.bytes;
     this.#deadLetters = state.deadLetters;
@@ -110,12 +119,23 @@ export class SqliteQueue implements DurableQueue {
 
   async append(batch: SealedBatch, request?: RequestContext): Promise<void> {
     const now = this.#clock.now();
-    const answer = answerRecord(batch, request?.answer, now);
-    const looksFrom = request?.answer?.isUnclaimed === true ? now : null;
-    if (batch.items === 0) {
-      if (answer !== null) await this.#database.write('queue.remember', [answer]);
+    const given = request?.answer;
+    const { keptFor } = given ?? {};
+    if (given === undefined || keptFor === undefined) {
+      const answer = given === undefined ? null : answerRecord(batch, given, now);
+      if (batch.items > 0) await this.#write(batch, { answer, recent: null });
+      else if (answer !== null) await this.#database.write('queue.remember', [answer]);
       return;
     }
+    if (batch.items === 0) return;
+    const recent = recentRequest(batch, { ...given, keptFor }, now);
+    const write = (): Promise<number> => this.#write(batch, { answer: null, recent: recent.row });
+    if (given.isUnclaimed === true) await this.#recent.appendOnce(recent, write);
+    else this.#recent.add(recent, await write());
+  }
+
+  /** Resolves with the number of the durable batch. */
+  async #write(batch: SealedBatch, { answer, recent }: RequestRows): Promise<number> {
     const size = batch.body.byteLength;
     this.#refuseWhenFull(size);
     const usageAt = this.#usage.entering(batch);
@@ -127,13 +147,13 @@ export class SqliteQueue implements DurableQueue {
       const record = parts === null ? recordOf(batch) : recordOf(batch, NO_BYTES);
       const appended = await this.#database.write(
         'queue.append',
-        [this.#targetNumbers, answer, record, usageAt, size, parts, looksFrom],
+        [this.#targetNumbers, answer, record, usageAt, size, parts, recent],
         { weight: record[RECORD.BODY].byteLength + ENTRY_WEIGHT },
       );
       if (appended === null) throw projectDeleted();
-      if (typeof appended === 'object' && 'status' in appended) throw repeated(appended);
       this.#usage.entered(batch.id, typeof appended === 'number' ? 'written' : 'known');
       this.#enterLines(appended, batch, size);
+      return typeof appended === 'number' ? appended : appended.seq;
     } catch (error) {
       this.#usage.entered(batch.id, 'failed');
       this.#bytes -= size;
@@ -444,10 +464,6 @@ export class SqliteQueue implements DurableQueue {
     this.#isClosed = true;
     for (const line of this.#lines.values()) line.close();
   }
-}
-
-function repeated({ status, contentType, body }: EarlierAnswer): RepeatedRequest {
-  return new RepeatedRequest({ status, contentType, body: Buffer.from(body) });
 }
 
 function projectDeleted(): Refusal {

@@ -7,11 +7,12 @@ import { idempotencyLedger } from './idempotency.ts';
 import { LargeBodies } from './large-bodies.ts';
 import type { QueueOperations } from './operations.ts';
 import { removeAnswers, removeBatches, sweepParts } from './project-removal.ts';
+import { RecentRequests } from './recent-requests.ts';
 import type { RemovedBatch } from './removal-operations.ts';
 import { SqliteQueue } from './sqlite-queue.ts';
 import { UsageLedger } from './usage-ledger.ts';
 
-/** The interval of removing expired answers and summing up the usage ledger, and the pause between two steps. */
+/** The interval of removing expired answers and requests and summing up the usage ledger, and the pause between two steps. */
 const TIDY_MS = 10 * 60_000;
 const STEP_MS = 50;
 
@@ -42,7 +43,9 @@ export async function queueStorage(
 ): Promise<SqliteQueueStorage> {
   const queues = new Map<string, SqliteQueue>();
   // One ledger for all queues: a key is claimed once, whichever queue keeps its answer.
-  const idempotency = idempotencyLedger(database, clock);
+  const recent = new RecentRequests(database, clock);
+  await recent.load();
+  const idempotency = idempotencyLedger(database, recent, clock);
   const usage = new UsageLedger(database, clock, logger);
   await usage.load();
   const tidying = new Background({
@@ -53,8 +56,9 @@ export async function queueStorage(
     failure: 'Expired answers could not be removed, or usage not summed up; retrying',
     step: async () => {
       const hasMoreAnswers = await database.write('queue.tidy', [clock.now()], { lazy: true });
+      const hasMoreRequests = await recent.expire();
       const hasMoreUsage = await usage.rollUp();
-      return hasMoreAnswers || hasMoreUsage;
+      return hasMoreAnswers || hasMoreRequests || hasMoreUsage;
     },
   });
   tidying.wake();
@@ -78,7 +82,7 @@ export async function queueStorage(
     for (const queue of queues.values()) queue.forget(removed, reason);
   }
 
-  const parts = { database, clock, logger, idempotency, usage, largeBodies, removeProject };
+  const parts = { database, clock, logger, idempotency, recent, usage, largeBodies, removeProject };
 
   async function openQueue(options: QueueOptions): Promise<DurableQueue> {
     const state = await database.write('queue.open', [options.name, options.branches]);

@@ -40,7 +40,7 @@ async function fill(
       tenant,
       receivedAt: receivedAt + i,
     });
-    await queue.append(source, i % 2 === 0 ? undefined : answered(keyedAnswer(i)));
+    await queue.append(source, answered(keyedAnswer(i)));
     const observation = anObservation({
       ...{
         id: `${CANARY}-${i}`,
@@ -68,7 +68,9 @@ async function fill(
 
 function keyedAnswer(i: number) {
   const answer = { status: 202, contentType: 'application/json', body: Buffer.from(CANARY) };
-  return { key: `k${i}`, requestHash: Buffer.alloc(32, i), ...answer };
+  const requestHash = Buffer.alloc(32, i);
+  if (i % 2 === 1) return { key: `k${i}`, requestHash, ...answer };
+  return { key: `\0k${i}`, requestHash, ...answer, keptFor: DAY, isUnclaimed: true };
 }
 
 t.test('removes the data of a deleted project from every file', async (t) => {

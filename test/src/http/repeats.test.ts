@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { repeatsOf, tagOf } from '../../../src/http/repeats.ts';
+import { repeatsOf, SMALL_BODY, tagOf } from '../../../src/http/repeats.ts';
 
 t.test('remembers a bounded number of requests in a window', async (t) => {
   const repeats = repeatsOf({ enabled: true, window: 1000, max_entries: 7 });
@@ -38,6 +38,20 @@ t.test('tells bodies apart', async (t) => {
   t.not(tagOf(Buffer.alloc(0)), tagOf(Buffer.alloc(1)));
 });
 
+t.test('tells bodies apart at the size from which another hash is used', async (t) => {
+  for (const size of [SMALL_BODY, SMALL_BODY + 1]) {
+    const body = Buffer.alloc(size, 1);
+    const tag = tagOf(body);
+    t.equal(Buffer.from(tag, 'base64').length, 16, 'has 128 bits');
+    for (const at of [0, size - 1]) {
+      const other = Buffer.from(body);
+      other[at] = 2;
+      t.not(tagOf(other), tag);
+    }
+    t.not(tagOf(body.subarray(1)), tag);
+  }
+});
+
 t.test('ignores the time of a gzip header, and only that', async (t) => {
   const at = (time: number, length = 20) => {
     const body = Buffer.alloc(length, 7);
@@ -45,7 +59,7 @@ t.test('ignores the time of a gzip header, and only that', async (t) => {
     body.writeUInt32LE(time, 4);
     return body;
   };
-  for (const length of [8, 9, 20]) {
+  for (const length of [8, 9, 20, SMALL_BODY, SMALL_BODY + 1]) {
     for (const time of [1, 0x7fffffff, 0xffffffff]) {
       t.equal(tagOf(at(time, length)), tagOf(at(0, length)));
     }

@@ -1,8 +1,9 @@
 import type { FileMigration } from '../../migrate.ts';
 import { queueTables } from './0001-queues.ts';
+import { recentRequestsTable } from './0002-recent-requests.ts';
 
 /**
  * The migrations of a directory of queues, in their order. A store has the same tables: a migration here also becomes
  * a part of the next one in extensions/sqlite/migrations.
  */
-export const QUEUE_MIGRATIONS: readonly FileMigration[] = [queueTables];
+export const QUEUE_MIGRATIONS: readonly FileMigration[] = [queueTables, recentRequestsTable];
