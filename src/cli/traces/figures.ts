@@ -5,7 +5,7 @@ export type Figured = {
 };
 
 /** A duration in three digits: `12 ms`, `1.25 s`, `3m 20s`. */
-export function durationText(ms: number | null): string {
+export function latencyText(ms: number | null): string {
   if (ms === null) return '-';
   if (ms < 1) return ms <= 0 ? '0 ms' : '<1 ms';
   if (ms < 999.5) return `${Math.round(ms)} ms`;

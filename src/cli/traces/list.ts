@@ -3,7 +3,7 @@ import { CommandError, EXIT } from '../exit-status.ts';
 import { withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
 import { type ListedTrace, renderTraces } from './listing.ts';
-import { openReading, type Reading, type ReadOptions } from './reading.ts';
+import { type CommandReading, openReading, type ReadOptions } from './reading.ts';
 
 type ListOptions = ReadOptions & {
   readonly limit: string;
@@ -76,7 +76,7 @@ type Search = {
 
 /** Reads pages until the limit, the end, or Ctrl-C. Resolves with the cursor of the next page, or null. */
 async function search(
-  reading: Reading,
+  reading: CommandReading,
   terminal: Terminal,
   { query, options: { from, to, cursor: first }, limit }: Search,
   add: (traces: readonly ListedTrace[]) => void,

@@ -1,5 +1,5 @@
 import type { Figured } from './figures.ts';
-import { costText, durationText, timeText, tokensText } from './figures.ts';
+import { costText, latencyText, timeText, tokensText } from './figures.ts';
 import { fit, oneLine, widthOf } from './width.ts';
 
 /** A trace of a list, as far as the table shows it. */
@@ -54,7 +54,7 @@ function columnsFor(columns: number): Column[] {
       head: 'LATENCY',
       most: 8,
       align: 'right',
-      cell: ({ latency_ms }) => durationText(latency_ms),
+      cell: ({ latency_ms }) => latencyText(latency_ms),
     },
     { head: 'TOKENS', most: 8, align: 'right', cell: tokensText },
     { head: 'COST', most: 9, align: 'right', cell: costText },

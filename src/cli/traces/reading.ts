@@ -7,7 +7,7 @@ import type { Terminal } from '../terminal.ts';
 export type ReadOptions = StoreOptions & { readonly project?: string };
 
 /** Reading requests of one command, until Ctrl-C. */
-export type Reading = {
+export type CommandReading = {
   /** Undefined after Ctrl-C. */
   get(path: string, query: Readonly<Record<string, string | undefined>>): Promise<unknown>;
   readonly isInterrupted: boolean;
@@ -16,7 +16,7 @@ export type Reading = {
 
 const INTERRUPTED = Symbol('interrupted');
 
-export function openReading(options: ReadOptions, terminal: Terminal): Reading {
+export function openReading(options: ReadOptions, terminal: Terminal): CommandReading {
   const stop = Promise.withResolvers<typeof INTERRUPTED>();
   let isInterrupted = false;
   const close = terminal.onInterrupt?.(() => {

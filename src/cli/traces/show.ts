@@ -4,7 +4,7 @@ import { ControlError } from '../../control/protocol.ts';
 import { withStoreOptions } from '../store-command.ts';
 import type { Terminal } from '../terminal.ts';
 import type { TreeObservation } from './forest.ts';
-import { openReading, type Reading, type ReadOptions } from './reading.ts';
+import { type CommandReading, openReading, type ReadOptions } from './reading.ts';
 import type { ShownTrace } from './tree.ts';
 import { renderTree } from './tree.ts';
 
@@ -69,7 +69,7 @@ function write(
 
 /** The trace with all its observations; undefined after Ctrl-C. */
 async function traceOf(
-  reading: Reading,
+  reading: CommandReading,
   id: string,
   terminal: Terminal,
 ): Promise<TracePage | undefined> {
@@ -84,7 +84,7 @@ async function traceOf(
 }
 
 async function wholeTrace(
-  reading: Reading,
+  reading: CommandReading,
   id: string,
   terminal: Terminal,
 ): Promise<TracePage | undefined> {
@@ -111,7 +111,7 @@ type IdPage = {
 };
 
 /** The id of the one trace that begins with these characters; undefined if there is none, or after Ctrl-C. */
-async function idFrom(reading: Reading, start: string): Promise<string | undefined> {
+async function idFrom(reading: CommandReading, start: string): Promise<string | undefined> {
   const q = `id:${JSON.stringify(start)}*`;
   const found: string[] = [];
   let cursor: string | undefined;

@@ -1,9 +1,9 @@
 import { parseInstant } from '../../model/instant.ts';
-import { costText, durationText, timeText, tokensText } from './figures.ts';
+import { costText, latencyText, timeText, tokensText } from './figures.ts';
 import type { TreeObservation, TreeRow } from './forest.ts';
 import { treeRows } from './forest.ts';
 import type { ListedTrace } from './listing.ts';
-import { cut, fit, oneLine, widthOf } from './width.ts';
+import { cutTo, fit, oneLine, widthOf } from './width.ts';
 
 export type ShownTrace = ListedTrace & {
   readonly observation_count: number;
@@ -44,7 +44,7 @@ export function renderTree(
 
 function headOf(trace: ShownTrace, { columns, paint }: TreeOptions): string[] {
   const { error_count: failed, observation_count: count, models, user_id, session_id } = trace;
-  const facts = [trace.state, durationText(trace.latency_ms), `${tokensText(trace)} tokens`];
+  const facts = [trace.state, latencyText(trace.latency_ms), `${tokensText(trace)} tokens`];
   const name = trace.name ?? '-';
   const observed = `${count} observations${failed === 0 ? '' : `, ${failed} failed`}`;
   const about = [
@@ -54,9 +54,9 @@ function headOf(trace: ShownTrace, { columns, paint }: TreeOptions): string[] {
     ...(session_id === null ? [] : [`session ${session_id}`]),
   ];
   return [
-    paint('bold', cut(oneLine([name, ...facts, costText(trace)].join(GAP)), columns)),
+    paint('bold', cutTo(oneLine([name, ...facts, costText(trace)].join(GAP)), columns)),
     ...[`trace ${trace.id}  ${timeText(trace.start_time)}`, about.join(GAP)].map((line) =>
-      paint('dim', cut(oneLine(line), columns)),
+      paint('dim', cutTo(oneLine(line), columns)),
     ),
   ];
 }
@@ -94,7 +94,7 @@ function labelOf(row: TreeRow): string {
 
 function linesOf(row: TreeRow, layout: Layout): string[] {
   const { paint, columns } = layout;
-  if ('omitted' in row) return [paint('dim', cut(labelOf(row), columns))];
+  if ('omitted' in row) return [paint('dim', cutTo(labelOf(row), columns))];
   const { observation } = row;
   const { kind, error } = observation;
   const style = styleOf(observation);
@@ -103,7 +103,7 @@ function linesOf(row: TreeRow, layout: Layout): string[] {
     style === 'red' ? paint('red', label) : label,
     ...(layout.isWide ? [fit(kind ?? '-', KIND)] : []),
     paint(style, barOf(observation, layout)),
-    fit(durationText(durationOf(observation)), DURATION, 'right'),
+    fit(latencyText(durationOf(observation)), DURATION, 'right'),
     fit(tokensText(observation), TOKENS, 'right'),
     ...(layout.isWide ? [fit(costText(observation), COST, 'right')] : []),
   ];
@@ -111,7 +111,7 @@ function linesOf(row: TreeRow, layout: Layout): string[] {
   const problem = [error?.type, error?.message].filter((text) => text != null && text !== '');
   if (problem.length === 0) return [line];
   const indent = ' '.repeat(Math.min(row.prefix.length + 2, LEAST_NAME));
-  return [line, paint('red', cut(`${indent}${oneLine(problem.join(': '))}`, columns))];
+  return [line, paint('red', cutTo(`${indent}${oneLine(problem.join(': '))}`, columns))];
 }
 
 function styleOf({ status, end_time }: TreeObservation): Style {

@@ -18,7 +18,7 @@ export function widthOf(text: string): number {
 
 /** The text on one line, in exactly this number of columns: cut with an ellipsis, or padded. */
 export function fit(text: string, columns: number, align: 'left' | 'right' = 'left'): string {
-  const shown = cut(oneLine(text), columns);
+  const shown = cutTo(oneLine(text), columns);
   const padding = ' '.repeat(Math.max(0, columns - widthOf(shown)));
   return align === 'left' ? shown + padding : padding + shown;
 }
@@ -29,7 +29,7 @@ export function oneLine(text: string): string {
 }
 
 /** The text in at most this number of columns. */
-export function cut(text: string, columns: number): string {
+export function cutTo(text: string, columns: number): string {
   if (PLAIN.test(text)) {
     return text.length <= columns
       ? text

@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
 import t from 'tap';
-import { costText, durationText, timeText, tokensText } from '../../../src/cli/traces/figures.ts';
+import { costText, latencyText, timeText, tokensText } from '../../../src/cli/traces/figures.ts';
 import type { TreeObservation } from '../../../src/cli/traces/forest.ts';
 import { treeRows } from '../../../src/cli/traces/forest.ts';
 import type { ListedTrace } from '../../../src/cli/traces/listing.ts';
 import { renderTraces } from '../../../src/cli/traces/listing.ts';
 import type { ShownTrace } from '../../../src/cli/traces/tree.ts';
 import { renderTree } from '../../../src/cli/traces/tree.ts';
-import { cut, fit, widthOf } from '../../../src/cli/traces/width.ts';
+import { cutTo, fit, widthOf } from '../../../src/cli/traces/width.ts';
 
 const at = (ms: number): string => new Date(Date.UTC(2026, 10, 20, 21, 30) + ms).toISOString();
 
@@ -163,19 +163,19 @@ t.test('widths are those of a terminal', async (t) => {
   ] as const) {
     t.equal(widthOf(text), width, JSON.stringify(text));
   }
-  t.equal(cut('日本語', 6), '日本語');
-  t.equal(cut('日本語', 5), '日本…');
-  t.equal(cut('日本語', 4), '日…');
-  t.equal(cut('abc', 3), 'abc');
-  t.equal(cut('abcd', 3), 'ab…');
-  t.equal(cut('abcd', 0), '');
+  t.equal(cutTo('日本語', 6), '日本語');
+  t.equal(cutTo('日本語', 5), '日本…');
+  t.equal(cutTo('日本語', 4), '日…');
+  t.equal(cutTo('abc', 3), 'abc');
+  t.equal(cutTo('abcd', 3), 'ab…');
+  t.equal(cutTo('abcd', 0), '');
   t.equal(fit('日本語', 4), '日… ');
   t.equal(fit('a', 3, 'right'), '  a');
 });
 
 t.test('figures are short', async (t) => {
   const durations = [null, 0, 0.4, 1, 999.4, 999.5, 59_994, 59_996, 3_599_400, 3_600_000];
-  t.same(durations.map(durationText), [
+  t.same(durations.map(latencyText), [
     ...['-', '0 ms', '<1 ms', '1 ms', '999 ms', '1.00 s', '60.0 s', '1m 0s', '59m 59s', '1h 0m'],
   ]);
   const tokens = [9_999, 10_000, 999_499, 999_500].map((total_tokens) => ({
