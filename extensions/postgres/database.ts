@@ -1,4 +1,5 @@
 import type { SealedBatch } from '../../src/model/batch.ts';
+import type { StorePrices } from '../../src/store/pricing.ts';
 import { findDeletedProjects, lockForAccept } from './batches/accept-lock.ts';
 import { acceptBatches, storeDelivered } from './batches/accepting.ts';
 import { readBatches } from './batches/batches.ts';
@@ -14,6 +15,8 @@ import type { UsageTimes } from './tenancy/usage.ts';
  */
 export type StoreDatabase = PostgresClient &
   Pick<Postgres, 'transaction' | 'transactionWithDeadline'> & {
+    /** For merged observations. */
+    readonly prices: StorePrices;
     /** For single statements that a client's request waits for. */
     readonly accepting: PostgresClient;
     /**
@@ -45,6 +48,7 @@ export function storeDatabase(
   const { transactionWithDeadline } = accept;
   return {
     ...{ query, transaction, transactionWithDeadline, accepting: accept, lockForAccept },
+    prices: { pricing: undefined },
     deletedProjects: (projectIds) => findDeletedProjects(write, projectIds),
     async acceptBatches(client, batches) {
       await usageTimes.load(batches);

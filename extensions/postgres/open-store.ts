@@ -18,6 +18,7 @@ import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
+import { postgresCosts } from './traces/costs.ts';
 import { postgresTraces } from './traces/traces.ts';
 
 export type OpenPostgresStore = {
@@ -69,7 +70,9 @@ export async function openPostgresStore(
     traces: postgresTraces(database, retention, groups, {
       client: pools.read,
       staleBefore: () => clock.now() - config.stale_after,
+      now: () => clock.now(),
     }),
+    costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
   };
   return {

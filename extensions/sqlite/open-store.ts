@@ -17,6 +17,7 @@ import type { SqliteConfig } from './config.ts';
 import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { sqliteRows } from './tenancy/rows.ts';
+import { sqliteCosts } from './traces/costs.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
@@ -110,6 +111,7 @@ function storeIn(
     counters: queues.usage,
     rejections,
     audit,
+    costs: sqliteCosts(database, summaries),
     openQueue: queues.openQueue,
   };
   return {

@@ -5,10 +5,12 @@ import {
   queueReadOperations,
   queueWriteOperations,
 } from '../../src/sqlite/queue/operations.ts';
+import type { StorePrices } from '../../src/store/pricing.ts';
 import { purgeOperations, purgeReadOperations } from './batches/purge-operations.ts';
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
+import { pricingOperations } from './traces/pricing-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
@@ -16,11 +18,13 @@ export function writeOperations(db: DatabaseSync) {
   // Overwrites deleted data in its pages too. A store deletes little while it accepts: the cells that it frees
   // are in pages that it writes anyway.
   db.exec('PRAGMA secure_delete = ON');
+  const prices: StorePrices = { pricing: undefined };
   return {
     ...queueWriteOperations(db, { keepsBodies: true }),
     ...tenancyOperations(db),
     ...logOperations(db),
-    ...traceOperations(db),
+    ...traceOperations(db, prices),
+    ...pricingOperations(db, prices),
     ...purgeOperations(db),
   };
 }
@@ -46,6 +50,7 @@ export const growing = [
   'projects.create',
   'keys.create',
   'traces.write',
+  'costs.priceAgain',
   'rejections.record',
   'audit.record',
 ] as const satisfies readonly (keyof ReturnType<typeof writeOperations>)[];

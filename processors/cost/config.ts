@@ -1,5 +1,7 @@
 import { z } from 'zod';
+import { ref } from '../../src/schema/fields.ts';
 import { re2Pattern } from '../../src/schema/pattern-field.ts';
+import { STORE } from '../../src/store/store.ts';
 
 const usd = z.number().min(0).max(1_000_000);
 
@@ -82,6 +84,11 @@ export const pricingOptions = z.object({
 });
 
 export const config = z.strictObject({
+  store: ref(STORE)
+    .optional()
+    .describe(
+      'The store that the observations reach. It prices those whose model and usage arrive in different events, and `tracectl cost recompute` prices again what it has.',
+    ),
   ...pricingOptions.shape,
   max_unpriced_models: z
     .int()

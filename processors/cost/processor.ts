@@ -3,8 +3,14 @@ import type { ObservationBatch } from '../../src/model/batch.ts';
 import { sourceOf } from '../../src/model/formats.ts';
 import type { Observation } from '../../src/model/observation.ts';
 import type { Priced } from '../../src/store/pricing.ts';
+import { STORE } from '../../src/store/store.ts';
+import { threadFile } from '../../src/thread/thread.ts';
 import type { CostConfig } from './config.ts';
+import { pricingOptions } from './config.ts';
 import { createPricing } from './prices.ts';
+
+/** The module that makes the pricing, for the store. */
+const PRICES = threadFile(import.meta.url, 'prices').href;
 
 /**
  * Adds the cost of model calls that have usage and no cost. A cost that the client sent is not changed.
@@ -32,7 +38,11 @@ export function createProcessor(
   }
 
   return {
-    async start() {},
+    async start() {
+      if (config.store === undefined) return;
+      const { costs } = settings.host.extension(config.store, STORE);
+      await costs.usePricing({ module: PRICES, options: pricingOptions.parse(config) });
+    },
     async shutdown() {},
     process(batch, again = false) {
       const observations = batch.observations.map((observation) => {

@@ -1,6 +1,7 @@
 import { Command, CommanderError } from 'commander';
 import { addAudit } from './audit.ts';
 import { addComponents } from './components.ts';
+import { addCost } from './cost.ts';
 import { addDeadLetter } from './dead-letter.ts';
 import { EXIT, exitStatusOf } from './exit-status.ts';
 import { addInit } from './init.ts';
@@ -60,6 +61,7 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addProjects(program, terminal);
   addKeys(program, terminal);
   addUsage(program, terminal, end);
+  addCost(program, terminal);
   addRejections(program, terminal);
   addAudit(program, terminal);
   addTraces(program, terminal);

@@ -1,3 +1,4 @@
+import { recomputeCosts } from './cost-recompute.ts';
 import { KEY_COMMANDS } from './keys.ts';
 import { ORGANIZATION_COMMANDS } from './organization.ts';
 import { PROJECT_COMMANDS } from './projects.ts';
@@ -12,5 +13,6 @@ export const STORE_COMMANDS = {
   ...KEY_COMMANDS,
   ...USAGE_COMMANDS,
   ...TRACE_COMMANDS,
+  'cost.recompute': recomputeCosts,
 } as const satisfies Record<string, StoreCommand>;
 export type StoreCommandName = keyof typeof STORE_COMMANDS;

@@ -70,7 +70,12 @@ function runOf(store: Store, caller: string): Run {
   return run;
 }
 
-async function endsWithin({ result }: Run, ms: number, clock: Clock): Promise<boolean> {
+/** Whether the result is there within so many milliseconds. */
+export async function endsWithin(
+  { result }: { readonly result: Promise<unknown> },
+  ms: number,
+  clock: Clock,
+): Promise<boolean> {
   const waited = Promise.withResolvers<boolean>();
   const cancel = clock.after(ms, () => waited.resolve(false));
   try {

@@ -20,6 +20,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { CostStore } from './pricing.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -36,6 +37,7 @@ export type Store = QueueStorage & {
   readonly counters: UsageCounters;
   readonly rejections: RejectionStore;
   readonly audit: AuditStore;
+  readonly costs: CostStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */
@@ -138,8 +140,10 @@ export type Page<T> = {
 };
 
 export type TracePage = Page<StoredTrace> & {
-  /** The time of the last trace that a search looked at; null behind the last trace of all, and without a search. */
+  /** The time of the last trace that the step looked at; null behind the last trace of all. */
   readonly searchedTo: Instant | null;
+  /** Milliseconds of work of the store. */
+  readonly spentMs: number;
 };
 
 /** About the bytes of a page's rows after which it ends. */

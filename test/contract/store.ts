@@ -8,6 +8,7 @@ import { hashToken, hasValidChecksum } from '../../src/tenancy/token.ts';
 import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
+import { costs } from './costs.ts';
 import { queries } from './queries.ts';
 import { summaries } from './summaries.ts';
 
@@ -46,6 +47,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('summaries', (t) => {
     summaries(t, open);
+    t.end();
+  });
+  t.test('costs', (t) => {
+    costs(t, open);
     t.end();
   });
   t.test('listings', (t) => {
@@ -732,14 +737,16 @@ function listings(t: Test, open: Open): void {
       store.traces.listTraces(P, { limit: 9, query: aQuery('name:n0'), ...(cursor && { cursor }) });
     t.equal(SEARCHED_TRACES, 512);
     await write(store, numbers(0, 511).map(make));
-    t.match(await search(), { items: [{ id: 't0' }], nextCursor: null }, 'fewer than a step');
+    const fewer = { items: [{ id: 't0' }], nextCursor: null, searchedTo: null };
+    t.match(await search(), fewer, 'fewer than a step');
     await write(store, [make(511)]);
     const whole = await search();
-    t.match(whole, { items: [{ id: 't0' }], nextCursor: String }, 'exactly a step');
+    const step = { items: [{ id: 't0' }], nextCursor: String, searchedTo: at(0), spentMs: Number };
+    t.match(whole, step, 'exactly a step');
     t.match(await search(whole.nextCursor ?? ''), { items: [], nextCursor: null });
     await write(store, [make(512)]);
     const first = await search();
-    t.match(first, { items: [], nextCursor: String }, 'one more than a step');
+    t.match(first, { items: [], nextCursor: String, searchedTo: at(1) }, 'one more than a step');
     t.match(await search(first.nextCursor ?? ''), { items: [{ id: 't0' }], nextCursor: null });
   });
 

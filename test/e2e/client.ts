@@ -19,6 +19,9 @@ export type Call = {
   readonly timeoutMs?: number;
 };
 
+/** A connection for each request: the service may close an idle one while a request is on its way. */
+export const oneRequestEach = new Agent();
+
 const sharedAgent = new Agent({ keepAlive: true, maxSockets: 64 });
 
 /** Sends one HTTP request. An answer before the end of the body counts. */

@@ -2,7 +2,10 @@ import { eventually } from './client.ts';
 import type { Cluster } from './cluster.ts';
 import { at, redisValues, sql } from './cluster.ts';
 import { total } from './daemon.ts';
-import { compare, type Entry, Sightings } from './journal.ts';
+import { compare, type Entry, Sightings, type Target } from './journal.ts';
+
+/** Whose journal it is: the project's alone, or everybody's. */
+type Client = { target(): Target; readonly project?: string };
 
 /**
  * The invariants of a drained cluster, after any kills. Returns a sentence for each violation:
@@ -13,18 +16,23 @@ import { compare, type Entry, Sightings } from './journal.ts';
  *   no refused item is in any table or in Redis; no payload is in Redis
  *   there are no dead letters and no quarantined entries, and `usage verify` agrees
  */
-export async function oracle(cluster: Cluster, journal: readonly Entry[]): Promise<string[]> {
+export async function oracle(
+  cluster: Cluster,
+  journal: readonly Entry[],
+  { target, project }: Client = cluster,
+): Promise<string[]> {
   const { database } = cluster;
-  const { problems, items } = await compare(cluster.target, journal);
+  const { problems, items } = await compare(target, journal);
   for (const { format, traceId, state, status, items: good } of journal) {
     if (state !== 'refused' || good.length === 0) continue;
     problems.push(`${format} ${traceId}: refused with ${status}`);
   }
+  const where = project === undefined ? '' : `WHERE project = '${project}'`;
   const counts = await sql(
     database,
-    `SELECT (SELECT count(*) FROM observations) AS observations,
-       (SELECT coalesce(sum(events), 0) FROM all_usage) AS usage,
-       (SELECT coalesce(sum(usage_events), 0) FROM batches) AS batches`,
+    `SELECT (SELECT count(*) FROM observations ${where}) AS observations,
+       (SELECT coalesce(sum(events), 0) FROM all_usage ${where}) AS usage,
+       (SELECT coalesce(sum(usage_events), 0) FROM batches ${where}) AS batches`,
   );
   for (const [what, count] of Object.entries(at(counts, 0))) {
     if (Number(count) !== items) problems.push(`${what}: ${count}, and ${items} are read back`);

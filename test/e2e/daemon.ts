@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Answer, type Call, send } from './client.ts';
+import { type Answer, type Call, oneRequestEach, send } from './client.ts';
 
 const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
 /** Starts the process without coverage, which takes as long as the start. */
@@ -255,7 +255,7 @@ class ChildDaemon implements Daemon {
   }
 
   async metrics(): Promise<Sample[]> {
-    const answer = await send(this.metricsBase, { path: '/metrics' });
+    const answer = await send(this.metricsBase, { path: '/metrics', agent: oneRequestEach });
     return answer.body.toString('utf8').split('\n').flatMap(parseSample);
   }
 

@@ -20,6 +20,10 @@ export type Entry = {
   state: 'sent' | 'acknowledged' | 'refused';
   /** Status of the answer; 0 without an answer. */
   status: number;
+  /** Where the request went, and when it began and ended. */
+  base: string;
+  sentAt: number;
+  answeredAt: number;
 };
 
 type Item = { readonly id: string; readonly name: string; readonly input: string };
@@ -45,8 +49,10 @@ export function startLoad(
     while (!stopped) {
       const { entry, ...call } = makeRequest();
       journal.push(entry);
+      const { base, key } = target();
+      entry.base = base;
+      entry.sentAt = Date.now();
       try {
-        const { base, key } = target();
         const answer = await send(base, {
           ...call,
           headers: { ...call.headers, authorization: `Bearer ${key}` },
@@ -57,6 +63,7 @@ export function startLoad(
         // No answer: the outcome is open, and the daemon may have ended.
         await sleep(5);
       }
+      entry.answeredAt = Date.now();
       if (restMs() > 0) await sleep(restMs());
     }
   };
@@ -82,6 +89,8 @@ type Request = {
   readonly body: Buffer;
 };
 
+const UNSENT = { state: 'sent', status: 0, base: '', sentAt: 0, answeredAt: 0 } as const;
+
 function makeRequest(): Request {
   const makers = [nativeRequest, runsRequest, otlpRequest];
   return (makers[randomInt(makers.length)] ?? nativeRequest)();
@@ -101,7 +110,7 @@ function nativeRequest(): Request {
   const rejected = bad.map((id) => ({ ...event, id, kind: 'nonsense', inputs: makeRefused() }));
   const body = Buffer.from(JSON.stringify({ events: [...good, ...rejected] }));
   return {
-    entry: { format: 'native', traceId, marker, items, bad, state: 'sent', status: 0 },
+    entry: { format: 'native', traceId, marker, items, bad, ...UNSENT },
     method: 'POST',
     path: '/api/v1/observations/batch',
     headers: { 'content-type': 'application/json' },
@@ -123,7 +132,7 @@ function runsRequest(): Request {
     ...(index === 0 ? { extra: { metadata: { marker } } } : {}),
   }));
   return {
-    entry: { format: 'runs', traceId, marker, items, bad: [], state: 'sent', status: 0 },
+    entry: { format: 'runs', traceId, marker, items, bad: [], ...UNSENT },
     method: 'POST',
     path: '/api/v1/runs/batch',
     headers: { 'content-type': 'application/json' },
@@ -158,8 +167,7 @@ function otlpRequest(): Request {
       marker,
       items: items.map((item) => ({ ...item, id: `${traceId}:${item.id}` })),
       bad: isBad ? [`${traceId}:${bad.spanId}`] : [],
-      state: 'sent',
-      status: 0,
+      ...UNSENT,
     },
     method: 'POST',
     path: '/api/public/otel/v1/traces',

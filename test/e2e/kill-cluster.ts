@@ -4,6 +4,7 @@ import { parseArgs } from 'node:util';
 import type { Cluster } from './cluster.ts';
 import { noticeDeathSoon, startCluster } from './cluster.ts';
 import { oracle } from './cluster-oracle.ts';
+import { drawn } from './drawn.ts';
 import { type Entry, startLoad } from './journal.ts';
 
 /**
@@ -97,17 +98,6 @@ function victimsOf({ gateways, workers, redis, postgres }: Cluster): {
       kill: () => daemon.end('SIGKILL'),
       start: () => daemon.start(),
     })),
-  };
-}
-
-/** Numbers below a bound, the same ones for the same seed (mulberry32). */
-function drawn(seed: number): (below: number) => number {
-  let state = seed >>> 0;
-  return (below) => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) % below;
   };
 }
 

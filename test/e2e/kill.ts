@@ -57,7 +57,7 @@ export async function killLoop(kills: number, progress: (text: string) => void):
 }
 
 /** Searches every cell of every database file, without knowledge of the tables. */
-function storedOnce(directory: string, journal: readonly Entry[]): string[] {
+export function storedOnce(directory: string, journal: readonly Entry[]): string[] {
   const seen = new Sightings();
   for (const file of readdirSync(directory, { recursive: true, encoding: 'utf8' })) {
     if (/\.(db|sqlite3?)$/.test(file)) lookInto(join(directory, file), seen);

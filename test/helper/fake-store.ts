@@ -211,6 +211,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
       },
       list: async (asked: { limit: number; cursor?: string }) => page(entries, asked),
     }),
+    costs: guarded({ usePricing: async () => undefined, priceAgain: async () => null }),
   };
   const held: HeldTraces = {};
   const first = (): string => [...projects.keys()][0] ?? '';

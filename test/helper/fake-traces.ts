@@ -29,7 +29,7 @@ export function fakeTraces(
       if (filter.cursor !== undefined && !/^\d+$/.test(filter.cursor)) {
         throw new StoreError('invalid_cursor', 'the cursor is none of this listing');
       }
-      return { ...pageOf(ours(projectId, held.traces), filter), searchedTo: null };
+      return { ...pageOf(ours(projectId, held.traces), filter), searchedTo: null, spentMs: 1 };
     },
     getTrace: async (projectId, id) => ours(projectId, held.traces).find((one) => one.id === id),
     listObservations: async (projectId, traceId, wanted) =>

@@ -90,6 +90,7 @@ export function databaseOf(
   };
   return {
     query,
+    prices: { pricing: undefined },
     accepting: { query },
     async transaction(work) {
       refuse();

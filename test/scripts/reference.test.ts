@@ -31,6 +31,27 @@ t.test('every field, at any depth, is described by sentences', async (t) => {
   }
 });
 
+t.test('every row of a bound, a fault or a lock names tests that exist', async (t) => {
+  const scripts = readFileSync('package.json', 'utf8');
+  for (const file of ['docs/security.md', 'docs/reliability.md']) {
+    const lines = readFileSync(file, 'utf8').split('\n');
+    const rows = lines.filter(
+      (line) => line.startsWith('| ') && !/ (?:test|reproduced by) \|$/.test(line),
+    );
+    t.ok(rows.length > 20, file);
+    for (const row of rows) {
+      const named = row.split(' | ').at(-1) ?? '';
+      for (const [path] of named.matchAll(/(?:test|bench)\/[\w./-]+/g)) {
+        t.ok(globSync(path).length > 0, `${file}: ${path}`);
+      }
+      for (const [, script = ''] of named.matchAll(/npm run ([\w:]+)/g)) {
+        t.match(scripts, `"${script}":`, `${file}: ${script}`);
+      }
+      t.match(named, /`(?:npx tap )?test\/|`node bench\/|`npm run |^as above/, `${file}: ${named}`);
+    }
+  }
+});
+
 t.test('the links of the documentation lead to existing files', async (t) => {
   for (const file of [
     'README.md',

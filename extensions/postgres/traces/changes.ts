@@ -127,6 +127,26 @@ export function saveSummary(changes: number, trace: SummarizedTrace): Statement 
   return [SAVE_SUMMARY, [changes, ...columnParameters(SUMMARY_ONLY_COLUMNS, [trace])]];
 }
 
+type PricedEntry = Pick<Entry, 'trace' | 'key' | 'row'>;
+const PRICED_COLUMNS: readonly Column<PricedEntry>[] = [
+  { name: 'trace', type: 'bigint', of: ({ trace }) => trace },
+  { name: 'key', type: 'bytea', of: ({ key }) => keyParameter(key) },
+  { name: 'details', type: 'text', of: ({ row }) => escapeDetails(row[ROW.DETAILS]) },
+];
+const SAVE_PRICED = `
+  UPDATE observations o SET details = g.details
+  FROM ${unnest(PRICED_COLUMNS, 1)} AS g (${namesOf(PRICED_COLUMNS)})
+  WHERE o.trace = g.trace AND o.key = g.key`;
+
+function escapeDetails(details: string | null): string | null {
+  return details === null ? null : escapeText(details);
+}
+
+/** Saves observations of which only the details changed. */
+export function savePriced(entries: readonly PricedEntry[]): Statement {
+  return [SAVE_PRICED, columnParameters(PRICED_COLUMNS, entries)];
+}
+
 const SAVE_STATES = `
   UPDATE traces t SET ${assignments(withoutNumber(TRACE_STATE_COLUMNS))},
     stale_changes = t.stale_changes + 1

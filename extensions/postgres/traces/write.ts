@@ -220,6 +220,7 @@ class Write {
           keyId: source.tenant.keyId,
           batch: source.id,
           receivedAt: source.receivedAt,
+          pricing: this.#database.prices.pricing,
         });
         for (const ofTrace of rows.traces) merge.writeTrace(ofTrace);
         merge.writeChildren(rows.children);

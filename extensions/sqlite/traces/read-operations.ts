@@ -50,11 +50,14 @@ export function traceReadOperations(db: DatabaseSync) {
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   return {
     'traces.list': (scope: TraceScope, look: Look): TraceStep => {
+      const before = process.threadCpuUsage();
       const plan = stepPlan(sqliteDialect, scope, look);
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(TRACE_COLUMNS, end);
       const found = keptTuples(db, lists, sql).iterate(...values);
-      return { ...takeRows(listedTraces(found), look.limit, rowBytes), end };
+      const taken = takeRows(listedTraces(found), look.limit, rowBytes);
+      const { user, system } = process.threadCpuUsage(before);
+      return { ...taken, end, spentMs: (user + system) / 1000 };
     },
     ...oneTraceOperations(db),
     ...summaryOperations(db),

@@ -4,6 +4,7 @@ import type { BatchRecord } from '../../../src/queue/record.ts';
 import { keepBatch } from '../../../src/sqlite/queue/append-operations.ts';
 import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
+import type { StorePrices } from '../../../src/store/pricing.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import { SUMMARY_COLUMNS } from '../../../src/store/rows/trace-columns.ts';
@@ -34,7 +35,7 @@ export type WrittenTraces =
   /** Nothing was written. */
   | { readonly state: 'project deleted' };
 
-export function traceOperations(db: DatabaseSync) {
+export function traceOperations(db: DatabaseSync, prices: StorePrices) {
   const keep = keepBatch(db);
   const statements = new Statements(db);
   const waiting = new WaitingChildren(db);
@@ -69,7 +70,9 @@ export function traceOperations(db: DatabaseSync) {
       const kept =
         known === undefined && record !== null ? keep(record, usageAt, parts) : undefined;
       const batch = known ?? kept?.seq ?? 0;
-      const run = new ObservationWrite(statements, waiting, { project, keyId, batch, receivedAt });
+      const { pricing } = prices;
+      const source = { project, keyId, batch, receivedAt, pricing };
+      const run = new ObservationWrite(statements, waiting, source);
       for (const rows of traces) run.writeTrace(rows);
       run.writeChildren(children);
       run.writeUpdates(updates);

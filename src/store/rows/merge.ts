@@ -1,3 +1,4 @@
+import type { Cost } from '../../model/details.ts';
 import { DETAIL_NAMES } from '../../model/details.ts';
 import type { Instant } from '../../model/observation.ts';
 import type { BatchRef, EventMark } from './event-rank.ts';
@@ -29,6 +30,8 @@ const MERGED_FIELDS = [
 export const FIRST_PAYLOAD = 13;
 /** From this index on a field is a detail; its value is JSON. */
 export const FIRST_DETAIL = MERGED_FIELDS.length - DETAIL_NAMES.length;
+
+const COST = MERGED_FIELDS.indexOf('cost');
 
 export type Value = string | number | Uint8Array | Instant | null;
 
@@ -64,7 +67,8 @@ export function mergeRows<B extends BatchRef>(
   for (let i = 0; i < MERGED_FIELDS.length; i++) {
     const markA = a.marks[i] ?? null;
     const markB = b.marks[i] ?? null;
-    const takesB = markB !== null && (markA === null || compareMarks(markB, markA, batchId) > 0);
+    let takesB = markB !== null && (markA === null || compareMarks(markB, markA, batchId) > 0);
+    if (i === COST) takesB = takesCostOf(a.values[i] ?? null, b.values[i] ?? null, takesB);
     values.push((takesB ? b.values[i] : a.values[i]) ?? null);
     marks.push(takesB ? markB : markA);
   }
@@ -78,6 +82,17 @@ export function mergeRows<B extends BatchRef>(
     createdAt: Math.min(a.createdAt, b.createdAt),
     updatedAt: Math.max(a.updatedAt, b.updatedAt),
   };
+}
+
+/** A cost that a client sent wins against a computed one of any event. */
+function takesCostOf(a: Value, b: Value, byMark: boolean): boolean {
+  if (a === null || b === null) return byMark;
+  const [isSentA, isSentB] = [isSent(a), isSent(b)];
+  return isSentA === isSentB ? byMark : isSentB;
+}
+
+function isSent(cost: Value): boolean {
+  return typeof cost === 'string' && (JSON.parse(cost) as Cost).source === 'sent';
 }
 
 /** The winning events as a row keeps them: the distinct events, and for each field the index of one (`-` for none). */

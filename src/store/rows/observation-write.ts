@@ -1,3 +1,4 @@
+import type { Pricing } from '../pricing.ts';
 import type { TraceRows } from './batch-rows.ts';
 import type { BatchRef } from './event-rank.ts';
 import { mergeRows } from './merge.ts';
@@ -11,6 +12,7 @@ import {
   rowKeyAt,
   toMerged,
 } from './observation-row.ts';
+import { pricedRow } from './priced-row.ts';
 import { summarize } from './trace-summary.ts';
 import type { WrittenTrace } from './written-trace.ts';
 import { MAX_SUMMARIZED } from './written-trace.ts';
@@ -71,6 +73,8 @@ export type WriteSource<B extends BatchRef> = {
   readonly keyId: string;
   readonly batch: B;
   readonly receivedAt: number;
+  /** Prices merged observations; undefined without the processor `cost`. */
+  readonly pricing?: Pricing | undefined;
 };
 
 /** Writes the observations of one batch. Reads each trace once, and writes it once, at the end, with its summary. */
@@ -80,6 +84,7 @@ export class ObservationWrite<B extends BatchRef> {
   readonly #project: string;
   readonly #keyId: string;
   readonly #state: RowState<B>;
+  readonly #pricing: Pricing | undefined;
   readonly #traces = new Map<number, WrittenTrace>();
   /** The rows of the traces that this write created, while it has only inserted rows into them. */
   readonly #fresh = new Map<number, NumberedRow<B>[]>();
@@ -89,13 +94,14 @@ export class ObservationWrite<B extends BatchRef> {
   constructor(
     table: ObservationTable<B>,
     waiting: WaitingRuns,
-    { project, keyId, batch, receivedAt }: WriteSource<B>,
+    { project, keyId, batch, receivedAt, pricing }: WriteSource<B>,
   ) {
     this.#table = table;
     this.#waiting = waiting;
     this.#project = project;
     this.#keyId = keyId;
     this.#state = { batch, createdAt: receivedAt, updatedAt: receivedAt, merged: null };
+    this.#pricing = pricing;
     this.#hasPending = table.hasPending();
     this.#hasWaiting = waiting.any();
   }
@@ -233,8 +239,14 @@ export class ObservationWrite<B extends BatchRef> {
       this.#table.batchId(batch),
     );
     const after = fromMerged(merged, before[ROW.KEY], before[ROW.LONG_ID]);
-    this.#table.update(n, after.row, after.state);
+    this.#table.update(n, this.#priced(after.row, after.state), after.state);
     this.#fresh.delete(trace.n);
+  }
+
+  /** The processor `cost` prices single events; their merge may have another model, usage or start. */
+  #priced(row: ObservationRow, { createdAt }: RowState<B>): ObservationRow {
+    if (this.#pricing === undefined) return row;
+    return pricedRow(row, createdAt, this.#pricing)?.row ?? row;
   }
 
   #traceOf(key: Key, longId: string | null): WrittenTrace {

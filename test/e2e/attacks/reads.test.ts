@@ -7,6 +7,7 @@ import type { Answer } from '../client.ts';
 import { eventually, json, list, record, send } from '../client.ts';
 import type { Daemon } from '../daemon.ts';
 import { startDaemon } from '../daemon.ts';
+import { LISTING, pipeliner } from './attacks.ts';
 import type { Victim } from './victim.ts';
 import { beside, MAX_SLOWDOWN, victimKey, victimOf } from './victim.ts';
 
@@ -15,7 +16,6 @@ import { beside, MAX_SLOWDOWN, victimKey, victimOf } from './victim.ts';
 t.setTimeout(600_000);
 
 const MIB = 1_048_576;
-const LISTING = '/api/v1/traces?limit=50';
 
 async function attacked(t: Parameters<typeof startDaemon>[0]) {
   const daemon = await startDaemon(t);
@@ -87,39 +87,6 @@ t.test('names of 25 MiB are accepted, and listings of them stay small', async (t
   t.ok(String(record(list(record(json(raw)).observations)[0]).name).length <= 2048);
   t.same(Object.keys(report.statuses), ['202']);
 });
-
-/** Keeps the pipeline of a connection full of listings, and opens another one when it is cut. */
-function pipeliner(daemon: Daemon, reads: boolean): { close(): void; answered(): number } {
-  const { hostname, port } = new URL(daemon.base);
-  const request = `GET ${LISTING} HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer ${daemon.key}\r\n\r\n`;
-  const block = request.repeat(600);
-  let isOver = false;
-  let answered = 0;
-  let socket: Socket;
-  const open = (): void => {
-    socket = connect(Number(port), hostname);
-    socket.on('error', () => undefined);
-    if (reads)
-      socket.on('data', (chunk) => (answered += String(chunk).split('HTTP/1.1 200').length - 1));
-    else socket.pause();
-    const fill = (): void => {
-      while (socket.write(block));
-    };
-    socket.on('drain', fill);
-    socket.once('connect', fill);
-    socket.once('close', () => {
-      if (!isOver) setTimeout(open, 5);
-    });
-  };
-  open();
-  return {
-    answered: () => answered,
-    close() {
-      isOver = true;
-      socket.destroy();
-    },
-  };
-}
 
 async function unharmed(
   t: Test,

@@ -4,21 +4,14 @@ import { setTimeout as pause } from 'node:timers/promises';
 import t from 'tap';
 import { send } from '../client.ts';
 import { startDaemon } from '../daemon.ts';
+import { silence } from './attacks.ts';
 import { beside, MAX_SLOWDOWN, victimKey, victimOf } from './victim.ts';
 
 /** Silent connections to the health, metrics and admin ports, beside probes and a well-behaved client. */
 
 t.setTimeout(300_000);
 
-const SILENT = 400;
 const PROBES = 10;
-
-function silence(base: string): Socket[] {
-  const { hostname, port } = new URL(base);
-  return Array.from({ length: SILENT }, () =>
-    connect(Number(port), hostname).on('error', () => {}),
-  );
-}
 
 t.test(
   'silent connections do not keep probes out of the health, metrics and admin ports',

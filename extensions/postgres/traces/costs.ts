@@ -1,0 +1,147 @@
+import type {
+  CostStore,
+  PricedPlace,
+  PricedRange,
+  PricedStep,
+  Pricing,
+  StorePrices,
+} from '../../../src/store/pricing.ts';
+import { loadPricing, PRICED_ROWS, PricedSum } from '../../../src/store/pricing.ts';
+import type { Key } from '../../../src/store/rows/observation-row.ts';
+import { isSummarized } from '../../../src/store/rows/trace-columns.ts';
+import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
+import type { Postgres } from '../connection/pool.ts';
+import type { PostgresClient, Statement } from '../connection/statement.ts';
+import { row, rows } from '../connection/statement.ts';
+import { savePriced, saveSummary } from './changes.ts';
+import type { ObservationTableRow } from './rows.ts';
+import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
+import type { Entry } from './snapshot.ts';
+import { bytesOfKey } from './text.ts';
+
+type Database = Pick<Postgres, 'query' | 'transaction'>;
+
+/** Writers price merged observations by the same `prices`. */
+export function postgresCosts(database: Database, prices: StorePrices): CostStore {
+  return {
+    async usePricing(source) {
+      prices.pricing = await loadPricing(source);
+    },
+    async priceAgain(range, after, isDryRun) {
+      const { pricing } = prices;
+      return pricing === undefined ? null : priceAgain(database, pricing, range, after, isDryRun);
+    },
+  };
+}
+
+type TracePlace = { readonly n: number; readonly at_ms: number; readonly at_ns: number };
+
+/** Prices about `PRICED_ROWS` observations: whole traces, and large ones in parts. */
+async function priceAgain(
+  database: Database,
+  pricing: Pricing,
+  range: PricedRange,
+  after: PricedPlace | null,
+  isDryRun: boolean,
+): Promise<PricedStep> {
+  const sum = new PricedSum();
+  let place = after;
+  for (let read = 0; read < PRICED_ROWS; ) {
+    const trace = await traceBehind(database, range, place);
+    if (trace === undefined) return sum.step(null);
+    const from = place?.trace === trace.n ? place.key : null;
+    let found = await entriesBehind(database, trace.n, from);
+    // Most traces do not change, and need no transaction.
+    if (!isDryRun && new PricedSum().add(found, pricing).length > 0) {
+      found = await savePrices(database, trace.n, from, pricing, sum);
+    } else {
+      sum.add(found, pricing);
+    }
+    read += Math.max(found.length, 1);
+    const last = found.length < PRICED_ROWS ? undefined : found.at(-1);
+    place = { ms: trace.at_ms, ns: trace.at_ns, trace: trace.n, key: last?.key ?? null };
+  }
+  return sum.step(place);
+}
+
+/** The trace in progress, or the next one. */
+async function traceBehind(
+  client: PostgresClient,
+  { projectId, from, to }: PricedRange,
+  place: PricedPlace | null,
+): Promise<TracePlace | undefined> {
+  if (place !== null && place.key !== null) {
+    return { n: place.trace, at_ms: place.ms, at_ns: place.ns };
+  }
+  return row<TracePlace>(
+    client,
+    `SELECT n, at_ms, at_ns FROM traces
+     WHERE project = $1 AND (at_ms, at_ns, n) > ($2, $3, $4) AND at_ms < $5
+     ORDER BY at_ms, at_ns, n LIMIT 1`,
+    place === null
+      ? [projectId, from, -1, 0, to]
+      : [projectId, place.ms, place.ns, place.trace, to],
+  );
+}
+
+const COLUMNS = OBSERVATION_COLUMNS.map(({ name }) => name).join(', ');
+
+async function entriesBehind(
+  client: PostgresClient,
+  trace: number,
+  key: Key | null,
+): Promise<Entry[]> {
+  const found = await rows<ObservationTableRow>(
+    client,
+    `SELECT ${COLUMNS} FROM observations WHERE trace = $1 AND ($2::bytea IS NULL OR key > $2)
+     ORDER BY key LIMIT ${PRICED_ROWS}`,
+    [trace, key === null ? null : bytesOfKey(key)],
+  );
+  return found.map(entryOf);
+}
+
+type LockedTrace = {
+  readonly created_at: number;
+  readonly updated_at: number;
+  readonly stale_changes: number;
+};
+
+/** Prices the observations under the lock that writers of the trace take, and saves them with the summary of the trace. */
+async function savePrices(
+  database: Database,
+  trace: number,
+  from: Key | null,
+  pricing: Pricing,
+  sum: PricedSum,
+): Promise<Entry[]> {
+  return database.transaction(async (client) => {
+    const locked = await row<LockedTrace>(
+      client,
+      'SELECT created_at, updated_at, stale_changes FROM traces WHERE n = $1 FOR UPDATE',
+      [trace],
+    );
+    const found = locked === undefined ? [] : await entriesBehind(client, trace, from);
+    const changed = sum.add(found, pricing);
+    if (locked === undefined || changed.length === 0) return found;
+    const statements = [savePriced(changed)];
+    const isWhole = found.length < PRICED_ROWS && from === null;
+    if (isWhole) statements.push(...summaryOf(trace, locked, withChanges(found, changed)));
+    else statements.push([MARK_STALE, [trace]]);
+    await client.commit(statements);
+    return found;
+  });
+}
+
+const MARK_STALE = 'UPDATE traces SET stale_changes = stale_changes + 1 WHERE n = $1';
+
+function withChanges(found: readonly Entry[], changed: readonly Entry[]): Entry[] {
+  const byNumber = new Map(changed.map((entry) => [entry.n, entry]));
+  return found.map((entry) => byNumber.get(entry.n) ?? entry);
+}
+
+function summaryOf(n: number, locked: LockedTrace, entries: readonly Entry[]): Statement[] {
+  const trace = new WrittenTrace(n, locked.created_at);
+  trace.summary = summarize(entries, locked.updated_at);
+  return isSummarized(trace) ? [saveSummary(locked.stale_changes, trace)] : [];
+}

@@ -1,0 +1,140 @@
+/** Prices observations again, in the database thread. */
+import type { DatabaseSync, SQLInputValue } from 'node:sqlite';
+import { tuples } from '../../../src/sqlite/rows.ts';
+import type {
+  PricedPlace,
+  PricedRange,
+  PricedStep,
+  PricingSource,
+  StorePrices,
+} from '../../../src/store/pricing.ts';
+import { loadPricing, PRICED_ROWS, PricedSum } from '../../../src/store/pricing.ts';
+import type { Key } from '../../../src/store/rows/observation-row.ts';
+import { nameOfKey, ROW } from '../../../src/store/rows/observation-row.ts';
+import type { NumberedRow } from '../../../src/store/rows/observation-write.ts';
+import { SUMMARY_COLUMNS, summaryCells } from '../../../src/store/rows/trace-columns.ts';
+import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
+import type { ObservationCells } from './statements.ts';
+import { assignments, OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
+
+type TraceCells = [n: number, atMs: number, atNs: number, createdAt: number, updatedAt: number];
+
+const TRACE_CELLS = 'n, at_ms, at_ns, created_at, updated_at';
+
+type Loading =
+  | { readonly state: 'loading' | 'loaded' }
+  | { readonly state: 'failed'; readonly error: unknown };
+
+/** A step, and whether a trace waits for its summary; null without a pricing. */
+export type SqlitePricedStep = (PricedStep & { readonly isSummarized: boolean }) | null;
+
+export function pricingOperations(db: DatabaseSync, prices: StorePrices) {
+  const tables = pricedTables(db);
+  let loading: Loading = { state: 'loaded' };
+  return {
+    /** Loads the module, which goes on after the call: `costs.hasLoaded` says when it is in use. */
+    'costs.usePricing': (source: PricingSource): void => {
+      loading = { state: 'loading' };
+      loadPricing(source).then(
+        (pricing) => {
+          prices.pricing = pricing;
+          loading = { state: 'loaded' };
+        },
+        (error: unknown) => {
+          loading = { state: 'failed', error };
+        },
+      );
+    },
+    'costs.hasLoaded': (): boolean => {
+      if (loading.state === 'failed') throw loading.error;
+      return loading.state === 'loaded';
+    },
+    /** Prices about `PRICED_ROWS` observations: whole traces, and large ones in parts. */
+    'costs.priceAgain': (
+      range: PricedRange,
+      after: PricedPlace | null,
+      isDryRun: boolean,
+    ): SqlitePricedStep => {
+      const { pricing } = prices;
+      if (pricing === undefined) return null;
+      const sum = new PricedSum();
+      let isSummarized = true;
+      let place = after;
+      for (let read = 0; read < PRICED_ROWS; ) {
+        const trace = tables.traceBehind(range, place);
+        if (trace === undefined) return { ...sum.step(null), isSummarized };
+        const [n, ms, ns] = trace;
+        const from = place?.trace === n ? place.key : null;
+        const found = tables.rowsBehind(n, from);
+        const isWhole = found.length < PRICED_ROWS && from === null;
+        const changed = sum.add(found, pricing);
+        if (changed.length > 0 && !isDryRun) {
+          tables.save(changed);
+          if (isWhole) tables.saveSummary(trace, withChanges(found, changed));
+          else tables.markStale(n);
+          isSummarized &&= isWhole;
+        }
+        read += Math.max(found.length, 1);
+        const last = found.length < PRICED_ROWS ? undefined : found.at(-1);
+        place = { ms, ns, trace: n, key: last?.row[ROW.KEY] ?? null };
+      }
+      return { ...sum.step(place), isSummarized };
+    },
+  };
+}
+
+function withChanges(
+  found: readonly NumberedRow<number>[],
+  changed: readonly NumberedRow<number>[],
+): NumberedRow<number>[] {
+  const byKey = new Map(changed.map((one) => [nameOfKey(one.row[ROW.KEY]), one]));
+  return found.map((one) => byKey.get(nameOfKey(one.row[ROW.KEY])) ?? one);
+}
+
+function pricedTables(db: DatabaseSync) {
+  const nextTrace = tuples<TraceCells>(
+    db,
+    `SELECT ${TRACE_CELLS} FROM traces INDEXED BY traces_by_time
+     WHERE project = ? AND (at_ms, at_ns, n) > (?, ?, ?) AND at_ms < ? ORDER BY at_ms, at_ns, n LIMIT 1`,
+  );
+  const sameTrace = tuples<TraceCells>(db, `SELECT ${TRACE_CELLS} FROM traces WHERE n = ?`);
+  const select = `SELECT ${OBSERVATION_COLUMN_NAMES.join(', ')} FROM observations WHERE trace = ?`;
+  const first = tuples<ObservationCells>(db, `${select} ORDER BY key LIMIT ${PRICED_ROWS}`);
+  const next = tuples<ObservationCells>(
+    db,
+    `${select} AND key > ? ORDER BY key LIMIT ${PRICED_ROWS}`,
+  );
+  const update = db.prepare('UPDATE observations SET details = ? WHERE n = ?');
+  const summary = db.prepare(
+    `UPDATE traces SET ${assignments(SUMMARY_COLUMNS)}, stale_changes = 0, model_usage = NULL,
+       other_usage = NULL WHERE n = ?`,
+  );
+  const stale = db.prepare('UPDATE traces SET stale_changes = stale_changes + 1 WHERE n = ?');
+  return {
+    /** The trace in progress, or the next one. */
+    traceBehind({ projectId, from, to }: PricedRange, place: PricedPlace | null) {
+      if (place !== null && place.key !== null) {
+        const same = sameTrace.get(place.trace);
+        if (same !== undefined) return same;
+      }
+      const behind: SQLInputValue[] =
+        place === null ? [from, -1, 0] : [place.ms, place.ns, place.trace];
+      return nextTrace.get(projectId, ...behind, to);
+    },
+    rowsBehind(trace: number, key: Key | null): NumberedRow<number>[] {
+      return (key === null ? first.all(trace) : next.all(trace, key)).map(splitRow);
+    },
+    save(changed: readonly NumberedRow<number>[]): void {
+      for (const { n, row } of changed) update.run(row[ROW.DETAILS], n);
+    },
+    saveSummary([n, , , createdAt, updatedAt]: TraceCells, found: readonly NumberedRow<number>[]) {
+      const trace = new WrittenTrace(n, createdAt);
+      trace.summary = summarize(found, updatedAt);
+      summary.run(...summaryCells(trace), n);
+    },
+    markStale(trace: number): void {
+      stale.run(trace);
+    },
+  };
+}
