@@ -4,7 +4,7 @@ import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../model/observation.ts
  * The form of a field's values. `text` has equality and prefixes, `choice` a fixed set of values, `score` numbers or
  * text; the others have equality, comparisons and ranges: `duration` in milliseconds, `money` in USD.
  */
-export type FieldType = 'text' | 'choice' | 'count' | 'money' | 'duration' | 'time' | 'score';
+type FieldType = 'text' | 'choice' | 'count' | 'money' | 'duration' | 'time' | 'score';
 
 export type QueryField = {
   readonly type: FieldType;
@@ -18,7 +18,7 @@ export type QueryField = {
 };
 
 /** A trace's state, which also says whether its end is still expected. */
-export const TRACE_STATES = ['running', 'finished', 'error', 'interrupted'] as const;
+const TRACE_STATES = ['running', 'finished', 'error', 'interrupted'] as const;
 
 const SOURCES = ['native', 'runs', 'otlp'] as const;
 

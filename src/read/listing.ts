@@ -14,7 +14,7 @@ const SMALLEST_STEP = 32;
 const LARGEST_STEP = 4096;
 
 /** A page of a list whose work is bounded. */
-export type SteppedPage<Item> = Page<Item> & {
+type SteppedPage<Item> = Page<Item> & {
   readonly searchedTo?: Instant | null;
   readonly spentMs?: number;
 };

@@ -47,7 +47,7 @@ export function fakeTraces(
 }
 
 /** Cursors are the number of items before the page. */
-export function pageOf<T>(all: readonly T[], page: { limit: number; cursor?: string }): Page<T> {
+function pageOf<T>(all: readonly T[], page: { limit: number; cursor?: string }): Page<T> {
   const first = Number(page.cursor ?? 0);
   const items = all.slice(first, first + page.limit);
   const cursorAfter = (item: number): string => String(first + item + 1);

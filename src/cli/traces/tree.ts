@@ -11,7 +11,7 @@ export type ShownTrace = ListedTrace & {
   readonly models: readonly string[];
 };
 
-export type Style = 'red' | 'yellow' | 'cyan' | 'dim' | 'bold';
+type Style = 'red' | 'yellow' | 'cyan' | 'dim' | 'bold';
 
 export type TreeOptions = {
   readonly columns: number;
