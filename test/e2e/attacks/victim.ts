@@ -1,5 +1,6 @@
 import { Agent } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Test } from 'tap';
 import { send } from '../client.ts';
 import type { Daemon } from '../daemon.ts';
 
@@ -22,14 +23,16 @@ export type Victim = {
 };
 
 /** The p99 of a well-behaved client beside an attack, in relation to its p99 alone. */
-export const MAX_SLOWDOWN = 3;
+const MAX_SLOWDOWN = 3;
+/** Other load of the machine changes ratios of times too, so the suite only prints them unless this is set. */
+const HOLDS_SLOWDOWN = process.env.TRACECTL_TEST_SLOWDOWN === '1';
 /** Within this time a request is as fast as the scheduling of a busy machine allows. Milliseconds. */
 const NOISE_MS = 10;
 /** The same for an event to be readable: a write and a read, behind the threads of a large body. Milliseconds. */
 export const READABLE_MS = 300;
 
 /** How often an attack is repeated: other load of the machine slows down single rounds. */
-const ROUNDS = 3;
+const ROUNDS = HOLDS_SLOWDOWN ? 3 : 1;
 
 /**
  * Runs an attack beside the client, and compares with a time alone right before it. Returns the statuses of all rounds, and
@@ -49,6 +52,13 @@ export async function beside(
     slowdown = report.p99 / Math.max(alone.p99, noiseMs);
   }
   return { statuses: [...statuses], slowdown };
+}
+
+/** Fails the test if the client was slower than allowed; without `TRACECTL_TEST_SLOWDOWN=1` the ratio is a comment. */
+export function holdSlowdown(t: Test, slowdown: number, attack: string): void {
+  const text = `${attack}: the p99 is ${slowdown.toFixed(1)} times the one alone`;
+  if (HOLDS_SLOWDOWN) t.ok(slowdown <= MAX_SLOWDOWN, text);
+  else t.comment(text);
 }
 
 /** Creates a project of its own for the client, and a key. */
