@@ -26,7 +26,6 @@ import { TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
-import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import { sqliteDialect } from './dialect.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
@@ -172,8 +171,7 @@ function summaryOperations(db: DatabaseSync) {
       const rows = found === undefined ? [] : observations.all(n).map(splitRow);
       if (found === undefined || rows.length === 0) return null;
       const [changes, updatedAt, createdAt] = found;
-      const trace = new WrittenTrace(n, createdAt);
-      trace.summary = summarize(rows, updatedAt);
+      const trace = { n, createdAt, summary: summarize(rows, updatedAt) };
       return { n, changes, cells: summaryCells(trace) };
     },
   };
