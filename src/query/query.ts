@@ -53,7 +53,7 @@ export type TimeRange = {
   readonly from: Instant | null;
   /** Exclusive; null without a bound. */
   readonly to: Instant | null;
-  /** The range as it was written: a day stands for a range of 24 hours, and `now` for a moving instant. */
+  /** The range as it was written: a day is a range of 24 hours, and `now` is a moving instant. */
   readonly text: string;
 };
 

@@ -5,9 +5,11 @@ import type {
   Instant,
   ObservationError,
   ObservationKind,
+  ObservationSource,
   ObservationStatus,
   PayloadField,
   TokenUsage,
+  TraceState,
 } from '../model/observation.ts';
 import type { Query } from '../query/query.ts';
 import type { QueueStorage } from '../queue/queue.ts';
@@ -74,7 +76,7 @@ export type StoredObservation = {
   readonly details: ObservationDetails | null;
   /** Decimal digits. */
   readonly version: string;
-  readonly source: 'native' | 'runs' | 'otlp';
+  readonly source: ObservationSource;
   /** The event that holds each payload field; absent if no event has it. */
   readonly payload: Partial<Record<PayloadField, EventRef>>;
   /** Milliseconds since the epoch. */
@@ -101,7 +103,7 @@ export type StoredTrace = {
   readonly userId: string | null;
   /** The API key that sent the first event. */
   readonly keyId: string | null;
-  readonly source: 'native' | 'runs' | 'otlp';
+  readonly source: ObservationSource;
   readonly environment: string | null;
   readonly release: string | null;
   readonly tags: readonly string[];
@@ -113,9 +115,6 @@ export type StoredTrace = {
   /** The time of an observation was ignored, because it is far outside of the root's. */
   readonly clockSkew: boolean;
 };
-
-/** `interrupted`: without an end, and the newest time in the trace is old. */
-export type TraceState = 'running' | 'finished' | 'error' | 'interrupted';
 
 export type TraceFilter = {
   readonly limit: number;
