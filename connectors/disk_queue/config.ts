@@ -24,7 +24,9 @@ export const config = z
       .min(1)
       .max(1000)
       .default(2)
-      .describe('Batches in delivery at the same time, for each exporter behind the queue.'),
+      .describe(
+        'Batches in delivery at the same time, for each exporter behind the queue. One more is delivered beside them if it is small and its project has none in delivery.',
+      ),
     initial_interval: duration('1s').describe(
       'Wait before the first retry. Each further wait is twice as long.',
     ),

@@ -173,7 +173,14 @@ const trace = z
   })
   .meta({ id: 'Trace' });
 const traces = z
-  .looseObject({ traces: z.array(trace), next_cursor: nextCursor })
+  .looseObject({
+    traces: z.array(trace),
+    next_cursor: nextCursor,
+    searched_to: time
+      .nullable()
+      .describe('With `partial`: the time down to which every trace was looked at.'),
+    partial: z.boolean().describe('The page ended early, because the search takes long.'),
+  })
   .meta({ id: 'Traces' });
 const observation = z
   .looseObject({

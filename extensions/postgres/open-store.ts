@@ -70,6 +70,7 @@ export async function openPostgresStore(
     traces: postgresTraces(database, retention, groups, {
       client: pools.read,
       staleBefore: () => clock.now() - config.stale_after,
+      now: () => clock.now(),
     }),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,

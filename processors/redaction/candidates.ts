@@ -16,7 +16,7 @@ export const Cause = {
 } as const;
 
 /**
- * A place stands for all of the same cause in the bytes behind it, up to this distance: a body full of `@`
+ * One place covers all places of the same cause in the bytes behind it, up to this distance: a body full of `@`
  * costs no memory for each.
  */
 export const SPACING = 256;

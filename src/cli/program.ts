@@ -17,6 +17,8 @@ import { addSalvage } from './salvage.ts';
 import { addSchema } from './schema.ts';
 import { addSend } from './send/command.ts';
 import type { Terminal } from './terminal.ts';
+import { addTraces } from './traces/list.ts';
+import { addTrace } from './traces/show.ts';
 import { addUsage } from './usage.ts';
 import { addValidate } from './validate.ts';
 
@@ -62,6 +64,8 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addCost(program, terminal);
   addRejections(program, terminal);
   addAudit(program, terminal);
+  addTraces(program, terminal);
+  addTrace(program, terminal);
   addReload(program, terminal);
   addDeadLetter(program, terminal);
   addSalvage(program, terminal);

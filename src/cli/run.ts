@@ -179,6 +179,7 @@ class Daemon {
     return createControlHandler({
       stores: () => new Map(service.offers(STORE).map(({ id, offer }) => [id, offer])),
       queues: () => queues.all,
+      reads: service.projectReads,
       reload: () => this.#reload(),
     });
   }

@@ -100,7 +100,7 @@ async function inStore(
       throw new CommandError(EXIT.failed, `the store ${id} cannot be opened`);
     const first = offerOf(service, BOOTSTRAP, id)?.first;
     if (first !== undefined) await sayFirstKey(first, config, options, terminal);
-    return await STORE_COMMANDS[command](storeWork(store), args);
+    return await STORE_COMMANDS[command](storeWork(store, service.projectReads), args);
   } finally {
     await service.shutdown();
   }

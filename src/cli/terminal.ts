@@ -8,6 +8,10 @@ export type Terminal = {
   readonly cwd: string;
   /** Writes a line to stdout: the result, which a program may read. */
   out(text: string): void;
+  /** Writes a line of a program's own colours to stdout; the caller escapes texts of clients in it. Undefined without colours. */
+  readonly outInColour?: (text: string) => void;
+  /** Columns of stdout; undefined if it is not a terminal. */
+  readonly columns?: () => number;
   /** Stdout is a terminal: a person reads it, and no file or journal keeps it. */
   readonly isOutShown?: boolean;
   /** Writes a line to stderr: errors, warnings, notes. */
@@ -43,6 +47,10 @@ export function processTerminal(): ProcessTerminal {
   return {
     ...(hasPerson ? { ask } : {}),
     ...(process.stderr.isTTY === true ? { screen: processScreen() } : {}),
+    ...(process.stdout.isTTY === true ? { columns: () => process.stdout.columns } : {}),
+    ...(showsColours(process.env)
+      ? { outInColour: (text) => void process.stdout.write(`${text}\n`) }
+      : {}),
     isOutShown: process.stdout.isTTY === true,
     // Opened on demand: a process that has touched stdin waits for its end.
     input: () => process.stdin,
@@ -56,6 +64,14 @@ export function processTerminal(): ProcessTerminal {
       await Promise.all([written(process.stdout), written(process.stderr)]);
     },
   };
+}
+
+/** https://no-color.org: any value but the empty one turns colours off. */
+function showsColours({
+  NO_COLOR = '',
+  TERM,
+}: Readonly<Record<string, string | undefined>>): boolean {
+  return process.stdout.isTTY === true && NO_COLOR === '' && TERM !== 'dumb';
 }
 
 /** Writes to a pipe are asynchronous, and `process.exit` discards those that the pipe had no room for. */

@@ -95,8 +95,11 @@ export const serviceSchema = z.strictObject({
       page_bytes: byteSize('8MiB').describe(
         'Bytes of items after which a page of a reading answer ends before its `limit`, with a cursor.',
       ),
-      page_time: duration('10s').describe(
-        'Time after which a page of a reading answer ends with the items found so far, and with a cursor.',
+      page_time: duration('100ms').describe(
+        'Work of the store after which a page of traces ends with those found so far, with `partial: true` and a cursor. In SQLite it is processor time; in Postgres the time of the statements.',
+      ),
+      page_timeout: duration('10s').describe(
+        'Time after which a page of a reading answer ends with the items found so far, and with a cursor. Waiting for the store, for other projects and for the client counts.',
       ),
       client_share: z
         .number()

@@ -1,4 +1,5 @@
 import type { QueueAdmin } from '../queue/queue.ts';
+import type { ProjectReads } from '../read/project-reads.ts';
 import type { Store } from '../store/store.ts';
 import { DEAD_LETTER_COMMANDS, type DeadLetterCommand } from './dead-letters.ts';
 import { ControlError } from './protocol.ts';
@@ -12,6 +13,7 @@ export type ControlTargets = {
   stores(): ReadonlyMap<string, Store>;
   /** Queues by the id of their component. */
   queues(): ReadonlyMap<string, QueueAdmin>;
+  readonly reads: ProjectReads;
   /** Reloads the configuration. Rejects with a `ControlError` when the new one is not valid. */
   reload(): Promise<unknown>;
 };
@@ -22,7 +24,7 @@ export function createControlHandler(targets: ControlTargets): ControlHandler {
     if (command === 'reload') return targets.reload();
     if (Object.hasOwn(STORE_COMMANDS, command)) {
       const { store, ...rest } = args;
-      const work = storeWork(storeFor(targets, store));
+      const work = storeWork(storeFor(targets, store), targets.reads);
       return STORE_COMMANDS[command as StoreCommandName](work, rest);
     }
     if (Object.hasOwn(DEAD_LETTER_COMMANDS, command)) {

@@ -3,6 +3,7 @@ import { KEY_COMMANDS } from './keys.ts';
 import { ORGANIZATION_COMMANDS } from './organization.ts';
 import { PROJECT_COMMANDS } from './projects.ts';
 import type { StoreCommand } from './store-work.ts';
+import { TRACE_COMMANDS } from './traces.ts';
 import { USAGE_COMMANDS } from './usage.ts';
 
 /** The commands about a store, for the control socket and for a store without a running daemon. */
@@ -11,6 +12,7 @@ export const STORE_COMMANDS = {
   ...PROJECT_COMMANDS,
   ...KEY_COMMANDS,
   ...USAGE_COMMANDS,
+  ...TRACE_COMMANDS,
   'cost.recompute': recomputeCosts,
 } as const satisfies Record<string, StoreCommand>;
 export type StoreCommandName = keyof typeof STORE_COMMANDS;

@@ -1,5 +1,6 @@
 import { systemClock } from '../component/clock.ts';
 import type { Clock } from '../component/component.ts';
+import type { ProjectReads } from '../read/project-reads.ts';
 import type { Store } from '../store/store.ts';
 import type { ChangedBy, Project } from '../tenancy/contract.ts';
 import { ControlError } from './protocol.ts';
@@ -10,13 +11,15 @@ export type StoreWork = {
   /** The actor for the audit log. */
   readonly by: ChangedBy;
   readonly clock: Clock;
+  /** The reading requests of the service. */
+  readonly reads: ProjectReads;
 };
 
 /** The context over the control socket and in a store without a running daemon. */
 export type StoreCommand = (work: StoreWork, args: unknown) => Promise<unknown>;
 
-export function storeWork(store: Store): StoreWork {
-  return { store, by: { actor: 'cli', address: null }, clock: systemClock };
+export function storeWork(store: Store, reads: ProjectReads): StoreWork {
+  return { store, reads, by: { actor: 'cli', address: null }, clock: systemClock };
 }
 
 /** Finds a project by id, by a unique name, or as the only project. */

@@ -12,6 +12,7 @@ import { createGrpcListeners, GRPC_LISTENERS } from '../grpc/listener.ts';
 import type { Listeners } from '../http/listener.ts';
 import { createListeners, LISTENERS } from '../http/listener.ts';
 import { createQueues, QUEUE_REGISTRY } from '../queue/registry.ts';
+import type { ProjectReads } from '../read/project-reads.ts';
 import { PROJECT_READS } from '../read/project-reads.ts';
 import { createReads } from '../read/reads.ts';
 import { projectReads, readRoutes } from '../read/routes.ts';
@@ -69,6 +70,8 @@ export type Service = {
   health(verbose: boolean): HealthReport;
   /** Every extension that offers the capability, in the order of their start. */
   offers<T>(wanted: Capability<T>): { readonly id: string; readonly offer: T }[];
+  /** The reading requests of a project, for commands. */
+  readonly projectReads: ProjectReads;
   /** The addresses and routes that are served. */
   endpoints(): ReturnType<Listeners['served']>;
   /** The address of the metrics page; undefined if it is not served. */
@@ -113,6 +116,7 @@ type Frame = {
   readonly health: Health;
   readonly ports: Ports;
   readonly edges: Edges;
+  readonly projectReads: ProjectReads;
   close(): Promise<void>;
   /** For one graph, whose receivers bind through these listeners. */
   environmentOf(ports: Ports): ComponentEnvironment;
@@ -145,6 +149,7 @@ function createFrame({
     grpc: createGrpcListeners({ logger, clock, metrics, sharesPorts }),
   };
   registerProcessMetrics(metrics, clock, version);
+  const commonReads = projectReads({ reads, scanner: ports.http.scanner, logger });
   // The first offer of a capability wins: given offers replace the service's own.
   const services = [
     ...(given.offers ?? []),
@@ -152,7 +157,7 @@ function createFrame({
     offer(HEALTH_REGISTRY, health),
     offer(QUEUE_REGISTRY, createQueues()),
     offer(PROCESS_END, { end() {} }),
-    offer(PROJECT_READS, projectReads({ reads, scanner: ports.http.scanner, logger })),
+    offer(PROJECT_READS, commonReads),
   ];
   return {
     logger,
@@ -166,6 +171,7 @@ function createFrame({
     health,
     ports,
     edges: createEdges(metrics, root, clock),
+    projectReads: commonReads,
     async close() {
       ports.grpc.close();
       await ports.http.close();
@@ -231,6 +237,7 @@ function runService(frame: Frame, config: ServiceConfig, running: Build): Servic
     },
     health: (verbose) => frame.health.report(verbose),
     offers: (wanted) => offersOf(state.running, wanted),
+    projectReads: frame.projectReads,
     endpoints: () => [...frame.ports.http.served(), ...frame.ports.grpc.served()],
     metricsAddress: () => state.metricsServer?.address,
     metricsText: () => frame.metrics.text(),

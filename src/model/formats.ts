@@ -6,7 +6,7 @@ import type { FormatModule, ItemHead, ScanLimits } from './format-module.ts';
 import { InflateError, inflatedSizeHint, inflateSync } from './inflate.ts';
 import { isJsonIndex, itemRange } from './json/read.ts';
 import { native } from './native/format.ts';
-import type { Observation, Payload, PayloadField } from './observation.ts';
+import type { Observation, ObservationSource, Payload, PayloadField } from './observation.ts';
 import { PAYLOAD_FIELDS } from './observation.ts';
 import { spanField } from './otlp/context.ts';
 import { OtlpField } from './otlp/fields.ts';
@@ -235,7 +235,7 @@ export function reparent(index: BatchIndex, position: number, parent: NewParent)
 }
 
 /** The protocol of a format, as readers see it. */
-export function sourceOf(format: Format): 'native' | 'runs' | 'otlp' {
+export function sourceOf(format: Format): ObservationSource {
   return format === 'native' || format === 'runs' ? format : 'otlp';
 }
 

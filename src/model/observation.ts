@@ -29,6 +29,14 @@ export const OBSERVATION_STATUSES = [
 ] as const;
 export type ObservationStatus = (typeof OBSERVATION_STATUSES)[number];
 
+/** The formats in which observations arrive. Stores keep positions in this list: append to it, never reorder it. */
+export const OBSERVATION_SOURCES = ['native', 'runs', 'otlp'] as const;
+export type ObservationSource = (typeof OBSERVATION_SOURCES)[number];
+
+/** The states of a trace. `interrupted`: it has no end, and its newest time is old. */
+export const TRACE_STATES = ['running', 'finished', 'error', 'interrupted'] as const;
+export type TraceState = (typeof TRACE_STATES)[number];
+
 export const OBSERVATION_OPERATIONS = ['start', 'finish', 'error'] as const;
 export type ObservationOperation = (typeof OBSERVATION_OPERATIONS)[number];
 

@@ -8,7 +8,7 @@ export type StoredAnswer = {
 };
 
 /**
- * Stands for the answer to a request whose items were all accepted: it is rendered again from the id of its batch. An
+ * Represents the answer to a request whose items were all accepted: it is rendered again from the id of its batch. An
  * answer with a result for each item would cost as much as half of the request.
  */
 export function wholeAnswer(batchId: string): StoredAnswer {

@@ -68,7 +68,7 @@ function elementsOfList(text: string): (string | undefined)[] {
   return text.split(',').map((element) => nodeAddress(element.trim()));
 }
 
-/** RFC 7239: `for=192.0.2.60;proto=http, for="[2001:db8::17]:4711"`. Undefined stands for a malformed element. */
+/** RFC 7239: `for=192.0.2.60;proto=http, for="[2001:db8::17]:4711"`. Undefined means a malformed element. */
 function elementsOfForwarded(text: string): (string | undefined)[] {
   const elements = text.match(/(?:"(?:[^"\\]|\\.)*"|[^,"]|")+/g) ?? [];
   return elements.map((element) => {

@@ -1,10 +1,15 @@
-import { OBSERVATION_KINDS, OBSERVATION_STATUSES } from '../model/observation.ts';
+import {
+  OBSERVATION_KINDS,
+  OBSERVATION_SOURCES,
+  OBSERVATION_STATUSES,
+  TRACE_STATES,
+} from '../model/observation.ts';
 
 /**
  * The form of a field's values. `text` has equality and prefixes, `choice` a fixed set of values, `score` numbers or
  * text; the others have equality, comparisons and ranges: `duration` in milliseconds, `money` in USD.
  */
-export type FieldType = 'text' | 'choice' | 'count' | 'money' | 'duration' | 'time' | 'score';
+type FieldType = 'text' | 'choice' | 'count' | 'money' | 'duration' | 'time' | 'score';
 
 export type QueryField = {
   readonly type: FieldType;
@@ -16,11 +21,6 @@ export type QueryField = {
   /** The field has a name behind a dot: `custom.KEY`. */
   readonly isKeyed?: true;
 };
-
-/** A trace's state, which also says whether its end is still expected. */
-export const TRACE_STATES = ['running', 'finished', 'error', 'interrupted'] as const;
-
-const SOURCES = ['native', 'runs', 'otlp'] as const;
 
 const TABLE = {
   id: { type: 'text', of: 'trace', meaning: 'trace id' },
@@ -51,7 +51,7 @@ const TABLE = {
     type: 'choice',
     of: 'trace',
     meaning: 'format in which the trace arrived',
-    choices: SOURCES,
+    choices: OBSERVATION_SOURCES,
   },
   key: { type: 'text', of: 'trace', meaning: 'id of the API key that sent it' },
   environment: { type: 'text', of: 'trace', meaning: 'deployment environment' },

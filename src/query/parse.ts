@@ -235,7 +235,7 @@ function choice({ choices = [] }: QueryField, { text, position }: RawValue): Tex
   );
 }
 
-/** A text in quotes, in which `\"` and `\\` stand for the quote and the backslash. */
+/** A text in quotes, in which `\"` is the quote and `\\` is the backslash. */
 function quoted(reader: Reader): string {
   const position = reader.at;
   const found = reader.take(/"(?:[^"\\]|\\[\s\S])*"/y);

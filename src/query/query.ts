@@ -17,13 +17,13 @@ type Common = {
 export type FieldTerm = Common & { readonly field: FieldName; readonly key: string | null };
 
 /** A word or a phrase: holds if a searched text contains it, in any case of letters. */
-export type TextTerm = Common & { readonly type: 'text'; readonly text: string };
+type TextTerm = Common & { readonly type: 'text'; readonly text: string };
 
 /** `has:field`. */
-export type HasTerm = FieldTerm & { readonly type: 'has' };
+type HasTerm = FieldTerm & { readonly type: 'has' };
 
 /** Equality with one of the values, or a prefix of the field's value. */
-export type ValuesTerm = FieldTerm & {
+type ValuesTerm = FieldTerm & {
   readonly type: 'values';
   readonly values: readonly TextValue[];
 };
@@ -44,7 +44,7 @@ export type NumberRange = {
 };
 
 /** An instant within one of the ranges. */
-export type TimesTerm = FieldTerm & {
+type TimesTerm = FieldTerm & {
   readonly type: 'times';
   readonly ranges: readonly TimeRange[];
 };
@@ -53,7 +53,7 @@ export type TimeRange = {
   readonly from: Instant | null;
   /** Exclusive; null without a bound. */
   readonly to: Instant | null;
-  /** The range as it was written: a day stands for a range of 24 hours, and `now` for a moving instant. */
+  /** The range as it was written: a day is a range of 24 hours, and `now` is a moving instant. */
   readonly text: string;
 };
 

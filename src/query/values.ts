@@ -107,7 +107,7 @@ export function timeRange({ text: written, position }: RawValue, now: Instant): 
   return { from: first.from, to: last.to, text };
 }
 
-/** The instants that one literal stands for; `to` is exclusive. */
+/** The instants of one literal; `to` is exclusive. */
 type Period = { readonly from: Instant; readonly to: Instant };
 
 const DAY = /^\d{4}-\d{2}-\d{2}$/;

@@ -2,6 +2,7 @@ import type { Branch, Consumer, Pipeline } from '../component/component.ts';
 import { LruCache } from '../component/lru.ts';
 import { WaitTimeout } from '../component/waits.ts';
 import type { Batch, SealedBatch } from '../model/batch.ts';
+import { SMALL_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { DeliveryOutcome, DeliveryPolicyOptions } from './delivery-policy.ts';
 import { DeliveryPolicy } from './delivery-policy.ts';
@@ -132,6 +133,8 @@ class BranchLoop {
   readonly #unsubscribe: () => void;
   /** Leased entries whose delivery has not ended. */
   readonly #inFlight = new Set<QueueEntry>();
+  /** The entry in the place beside those of `concurrency`. */
+  #beside: QueueEntry | undefined;
   #isLeasing = false;
   #isPaused = true;
   #isStopped = false;
@@ -167,7 +170,12 @@ class BranchLoop {
   }
 
   get hasRoom(): boolean {
-    return this.#mayLease && this.#inFlight.size < this.#options.concurrency;
+    return this.#mayLease && this.#room > 0;
+  }
+
+  get #room(): number {
+    const inPlaces = this.#inFlight.size - (this.#beside === undefined ? 0 : 1);
+    return this.#options.concurrency - inPlaces;
   }
 
   get #mayLease(): boolean {
@@ -183,14 +191,20 @@ class BranchLoop {
     this.#fill();
   }
 
-  /** Leases as many entries as there is room for. */
+  /** Leases as many entries as there is room for; without room, one small entry of another project. */
   #fill(): void {
     if (this.#isLeasing) {
       this.#mayHaveMore = true;
       return;
     }
-    if (!this.hasRoom) return;
-    const room = this.#options.concurrency - this.#inFlight.size;
+    if (!this.#mayLease) return;
+    const room = this.#room;
+    if (
+      room <= 0 &&
+      (this.#beside !== undefined || this.#options.queue.leaseOfIdle === undefined)
+    ) {
+      return;
+    }
     this.#isLeasing = true;
     this.#mayHaveMore = false;
     this.#lease(room).then(
@@ -207,13 +221,21 @@ class BranchLoop {
   }
 
   /** The entries of a lease that was abandoned are delivered when it ends after all: no other process has them. */
-  #lease(room: number): Promise<QueueEntry[]> {
+  #lease(room: number): Promise<readonly QueueEntry[]> {
     const { name } = this.#branch;
     return this.#step(`lease in ${name}`, async (abandoned) => {
-      const entries = await this.#options.queue.lease(name, room, LEASE_BYTES);
+      const entries = await (room > 0
+        ? this.#options.queue.lease(name, room, LEASE_BYTES)
+        : this.#leaseBeside());
       if (abandoned?.aborted) for (const entry of entries) void this.begin(entry);
       return entries;
     });
+  }
+
+  async #leaseBeside(): Promise<readonly QueueEntry[]> {
+    const entries = (await this.#options.queue.leaseOfIdle?.(this.name, SMALL_BODY_BYTES)) ?? [];
+    [this.#beside] = entries;
+    return entries;
   }
 
   /** Waits for a step of the queue within its bound, if the options have one. */
@@ -234,6 +256,7 @@ class BranchLoop {
     this.#inFlight.add(entry);
     return this.#deliver(entry).finally(() => {
       this.#inFlight.delete(entry);
+      if (this.#beside === entry) this.#beside = undefined;
       if (this.#inFlight.size === 0) this.#onIdle?.();
       this.#fill();
       this.#onRoom();

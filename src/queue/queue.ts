@@ -36,11 +36,17 @@ export type QueueWriter = {
 /** The delivering side of a queue. */
 export type QueueLeases = {
   /**
-   * Takes up to `max` due entries of a branch, oldest first, and about `maxBytes` of bodies (at least one
-   * entry if any is due). A lease belongs to this process and ends with ack, nack, deadLetter, discard or the
-   * end of the process. Resolves with an empty list if no entry is due.
+   * Takes up to `max` due entries of a branch, oldest first, and about `maxBytes` of bodies (at least one entry if any is
+   * due). Projects may take turns, and new entries may pass a long backlog from before a restart. A lease belongs to
+   * this process and ends with ack, nack, deadLetter, discard or the end of the process. Resolves with an empty list if
+   * no entry is due.
    */
   lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]>;
+  /**
+   * Takes the next entry of a project without a lease in this branch, if one is due that has at most `maxBytes`. Absent
+   * if the queue does not know the projects of its entries.
+   */
+  leaseOfIdle?(branch: string, maxBytes: number): Promise<QueueEntry[]>;
   /**
    * Whether this process still has the lease; asked before a delivery. After a freeze another process may have it.
    * Absent if no other process can take a lease.

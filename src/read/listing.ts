@@ -1,30 +1,52 @@
 import type { Clock } from '../component/component.ts';
 import { RetryableError } from '../model/errors.ts';
+import type { Instant } from '../model/observation.ts';
+import { SEARCHED_TRACES } from '../store/rows/trace-page.ts';
 import type { Page } from '../store/store.ts';
 import type { JsonAnswer } from './answer.ts';
 import type { Read, ReadLimits } from './reads.ts';
 
 /** Rows of one step: a turn at the store, and the rows in memory at once. */
 const STEP_ROWS = 200;
+/** The work of one step of a search that its size aims at, in milliseconds. */
+const STEP_MS = 20;
+const SMALLEST_STEP = 32;
+const LARGEST_STEP = 4096;
+
+/** A page of a list whose work is bounded. */
+type SteppedPage<Item> = Page<Item> & {
+  readonly searchedTo?: Instant | null;
+  readonly spentMs?: number;
+};
 
 /** The items of a page, in steps. */
 export type Listing<Item> = {
   readonly limit: number;
   readonly cursor: string | undefined;
-  fetch(limit: number, cursor: string | undefined): Promise<Page<Item>>;
+  /** `size`: the items that a search looks at. */
+  fetch(limit: number, cursor: string | undefined, size: number): Promise<SteppedPage<Item>>;
   render(item: Item): Promise<string> | string;
+};
+
+/** The end of a page. */
+export type Written = {
+  /** The cursor of the next page; null after the last one. */
+  readonly next: string | null;
+  /** The work of the store ended the page: it has all that was found down to `searchedTo`. */
+  readonly isPartial: boolean;
+  readonly searchedTo: Instant | null;
 };
 
 type Conditions = {
   readonly read: Read;
-  readonly limits: Pick<ReadLimits, 'page_bytes' | 'page_time'>;
+  readonly limits: Pick<ReadLimits, 'page_bytes' | 'page_time' | 'page_timeout'>;
   readonly clock: Clock;
 };
 
 /**
  * Writes the items of a page, each step in a turn of its own, so that neither a page nor a search without a match
- * holds the store or the memory. The page ends at its limit, at `page_bytes` after the first item, after `page_time`, and
- * in front of a step that the store cancels for being slow, unless that is the first one. Resolves with the cursor of the next page, or null after the last one.
+ * holds the store or the memory. The page ends at its limit, at `page_bytes` after the first item, after `page_timeout`, after
+ * `page_time` of the store's work, and in front of a step that the store cancels for being slow, unless that is the first one.
  *
  *   turn: rows of one step ─▶ render ─▶ write, at the pace of the client ─▶ next step
  */
@@ -32,17 +54,20 @@ export async function writeItems<Item>(
   out: JsonAnswer,
   { limit, cursor: first, fetch, render }: Listing<Item>,
   { read, limits, clock }: Conditions,
-): Promise<string | null> {
-  const end = clock.now() + limits.page_time;
+): Promise<Written> {
+  const end = clock.now() + limits.page_timeout;
   let written = 0;
   let characters = 0;
+  let spent = 0;
+  let size = SEARCHED_TRACES;
   let cursor: string | undefined = first;
+  let searchedTo: Instant | null = null;
   while (true) {
     const rows = Math.min(STEP_ROWS, limit - written);
-    const page = await fetched(read.turn(() => fetch(rows, cursor)));
+    const page = await fetched(read.turn(() => fetch(rows, cursor, size)));
     if (page instanceof RetryableError) {
       if (cursor === undefined || cursor === first) throw page;
-      return cursor;
+      return { next: cursor, isPartial: true, searchedTo };
     }
     for (const [i, item] of page.items.entries()) {
       const rendered = render(item);
@@ -54,17 +79,34 @@ export async function writeItems<Item>(
       written++;
       const isLast = i === page.items.length - 1;
       if (!isLast && (characters >= limits.page_bytes || clock.now() >= end)) {
-        return page.cursorAfter(i);
+        return whole(page.cursorAfter(i));
       }
     }
-    if (page.nextCursor === null || written >= limit) return page.nextCursor;
-    if (characters >= limits.page_bytes || clock.now() >= end) return page.nextCursor;
-    cursor = page.nextCursor;
+    const { nextCursor, spentMs = 0 } = page;
+    searchedTo = page.searchedTo ?? null;
+    spent += spentMs;
+    if (nextCursor === null || written >= limit) return whole(nextCursor);
+    if (spent >= limits.page_time) return { next: nextCursor, isPartial: true, searchedTo };
+    if (characters >= limits.page_bytes || clock.now() >= end) return whole(nextCursor);
+    size = nextSize(size, spentMs);
+    cursor = nextCursor;
   }
 }
 
+function whole(next: string | null): Written {
+  return { next, isPartial: false, searchedTo: null };
+}
+
+/** Larger while steps are cheap, so that a search without a match costs little a trace; smaller while they are expensive. */
+function nextSize(size: number, spentMs: number): number {
+  if (spentMs * 2 <= STEP_MS) return Math.min(size * 2, LARGEST_STEP);
+  return spentMs > STEP_MS ? Math.max(size / 2, SMALLEST_STEP) : size;
+}
+
 /** The page, or the error of a statement that the store cancelled for being slow. */
-async function fetched<Item>(step: Promise<Page<Item>>): Promise<Page<Item> | RetryableError> {
+async function fetched<Item>(
+  step: Promise<SteppedPage<Item>>,
+): Promise<SteppedPage<Item> | RetryableError> {
   try {
     return await step;
   } catch (error) {

@@ -15,8 +15,10 @@ export type ReadLimits = {
   readonly concurrent_reads: number;
   /** Bytes of a page's items, after which the page ends. */
   readonly page_bytes: number;
-  /** Milliseconds of looking for items, after which the page ends. */
+  /** Milliseconds of the store's work for a page, after which the page ends. */
   readonly page_time: number;
+  /** Milliseconds after which a page ends, with all waiting. */
+  readonly page_timeout: number;
 };
 
 /**

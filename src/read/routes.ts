@@ -8,6 +8,7 @@ import type { Scanner } from '../http/scan-pool.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
+import { formatInstant } from '../model/instant.ts';
 import { printQuery } from '../query/print.ts';
 import { observationJson, traceJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
@@ -132,22 +133,28 @@ async function listTraces({
   const cursors = listCursors('traces', tenant.projectId, printQuery(asked));
   const out = jsonAnswer(exchange, read);
   await out.add('{"traces":[');
-  const next = await writeItems(
+  const { next, isPartial, searchedTo } = await writeItems(
     out,
     {
       limit,
       cursor: cursors.read(cursor),
-      fetch: (rows, cursor) =>
+      fetch: (rows, cursor, size) =>
         store.traces.listTraces(tenant.projectId, {
           query: asked,
           limit: rows,
+          size,
           ...(cursor === undefined ? {} : { cursor }),
         }),
       render: traceJson,
     },
     { read, limits, clock: exchange.clock },
   );
-  out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
+  const end = {
+    next_cursor: cursors.write(next),
+    searched_to: searchedTo === null ? null : formatInstant(searchedTo),
+    partial: isPartial,
+  };
+  out.end(`],${JSON.stringify(end).slice(1)}`);
 }
 
 async function showTrace(reading: StoreReading): Promise<void> {
@@ -166,7 +173,7 @@ async function showTrace(reading: StoreReading): Promise<void> {
     : undefined;
   const out = jsonAnswer(exchange, read);
   await out.add(`{"trace":${traceJson(trace)},"observations":[`);
-  const next = await writeItems(
+  const { next } = await writeItems(
     out,
     {
       limit,

@@ -61,8 +61,8 @@ export function salvage({ file, create, essential }: SalvageOptions): Salvaged {
 }
 
 /**
- * Puts the salvaged file into its place: the last part of a salvage, and what a start does after a crash in it. Returns
- * where the damaged file was moved; undefined if there is no salvaged file.
+ * Puts the salvaged file into its place: the last part of a salvage, and the first part of a start after a crash in it. Returns
+ * the new path of the damaged file; undefined if there is no salvaged file.
  */
 export function finishSalvage(file: string): string | undefined {
   if (!existsSync(file + READY)) return undefined;

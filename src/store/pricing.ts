@@ -1,6 +1,6 @@
 import type { Cost } from '../model/details.ts';
-import type { TokenUsage } from '../model/observation.ts';
-import type { Key, ObservationRow, Source } from './rows/observation-row.ts';
+import type { ObservationSource, TokenUsage } from '../model/observation.ts';
+import type { Key, ObservationRow } from './rows/observation-row.ts';
 import { pricedRow } from './rows/priced-row.ts';
 
 /** The part of an observation that its price depends on. */
@@ -9,7 +9,7 @@ export type PricedCall = {
   readonly provider: string | undefined;
   /** The counts that the client sent. */
   readonly usage: TokenUsage;
-  readonly source: Source;
+  readonly source: ObservationSource;
   /** Milliseconds since the epoch: the start of the call, else its arrival. */
   readonly at: number;
 };

@@ -5,9 +5,11 @@ import type {
   Instant,
   ObservationError,
   ObservationKind,
+  ObservationSource,
   ObservationStatus,
   PayloadField,
   TokenUsage,
+  TraceState,
 } from '../model/observation.ts';
 import type { Query } from '../query/query.ts';
 import type { QueueStorage } from '../queue/queue.ts';
@@ -75,7 +77,7 @@ export type StoredObservation = {
   readonly details: ObservationDetails | null;
   /** Decimal digits. */
   readonly version: string;
-  readonly source: 'native' | 'runs' | 'otlp';
+  readonly source: ObservationSource;
   /** The event that holds each payload field; absent if no event has it. */
   readonly payload: Partial<Record<PayloadField, EventRef>>;
   /** Milliseconds since the epoch. */
@@ -109,7 +111,7 @@ export type StoredTrace = {
   readonly userId: string | null;
   /** The API key that sent the first event. */
   readonly keyId: string | null;
-  readonly source: 'native' | 'runs' | 'otlp';
+  readonly source: ObservationSource;
   readonly environment: string | null;
   readonly release: string | null;
   readonly tags: readonly string[];
@@ -121,9 +123,6 @@ export type StoredTrace = {
   /** The time of an observation was ignored, because it is far outside of the root's. */
   readonly clockSkew: boolean;
 };
-
-/** `interrupted`: without an end, and the newest time in the trace is old. */
-export type TraceState = 'running' | 'finished' | 'error' | 'interrupted';
 
 export type TraceFilter = {
   readonly limit: number;
@@ -148,8 +147,10 @@ export type Page<T> = {
 };
 
 export type TracePage = Page<StoredTrace> & {
-  /** The time of the last trace that a search looked at; null behind the last trace of all, and without a search. */
+  /** The time of the last trace that the step looked at; null behind the last trace of all. */
   readonly searchedTo: Instant | null;
+  /** Milliseconds of work of the store. */
+  readonly spentMs: number;
 };
 
 /** About the bytes of a page's rows after which it ends. */

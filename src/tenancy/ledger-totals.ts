@@ -8,6 +8,9 @@ export type KeyUsage = {
   readonly bytes: number;
 };
 
+/** The same of an hour, counted from the epoch. */
+export type HourUsage = KeyUsage & { readonly organization: string; readonly hour: number };
+
 type Totals = { -readonly [Field in keyof LedgerCheck]: LedgerCheck[Field] };
 
 /** The sums of a ledger and of the batches beside it, added up page by page. */

@@ -31,6 +31,7 @@ import { PermanentError, RetryableError } from '../../src/model/errors.ts';
 import { requestContext } from '../../src/model/request-context.ts';
 import { takeDropped } from '../../src/model/verbs.ts';
 import { createQueues, QUEUE_REGISTRY } from '../../src/queue/registry.ts';
+import { PROJECT_READS } from '../../src/read/project-reads.ts';
 import { REGISTRY } from '../../src/registry.ts';
 import { STORE } from '../../src/store/store.ts';
 import { nativeBatch, observationBatch, otlpBatch, received } from '../helper/batches.ts';
@@ -131,6 +132,7 @@ async function rigOf(t: Test, factory: Factory): Promise<Rig> {
     offer(HEALTH, health),
     offer(HEALTH_REGISTRY, health),
     offer(PROCESS_END, { end() {} }),
+    offer(PROJECT_READS, { routes: [] }),
     offer(QUEUE_REGISTRY, createQueues()),
   ];
   const host: Host = {

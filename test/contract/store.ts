@@ -771,14 +771,16 @@ function listings(t: Test, open: Open): void {
       store.traces.listTraces(P, { limit: 9, query: aQuery('name:n0'), ...(cursor && { cursor }) });
     t.equal(SEARCHED_TRACES, 512);
     await write(store, numbers(0, 511).map(make));
-    t.match(await search(), { items: [{ id: 't0' }], nextCursor: null }, 'fewer than a step');
+    const fewer = { items: [{ id: 't0' }], nextCursor: null, searchedTo: null };
+    t.match(await search(), fewer, 'fewer than a step');
     await write(store, [make(511)]);
     const whole = await search();
-    t.match(whole, { items: [{ id: 't0' }], nextCursor: String }, 'exactly a step');
+    const step = { items: [{ id: 't0' }], nextCursor: String, searchedTo: at(0), spentMs: Number };
+    t.match(whole, step, 'exactly a step');
     t.match(await search(whole.nextCursor ?? ''), { items: [], nextCursor: null });
     await write(store, [make(512)]);
     const first = await search();
-    t.match(first, { items: [], nextCursor: String }, 'one more than a step');
+    t.match(first, { items: [], nextCursor: String, searchedTo: at(1) }, 'one more than a step');
     t.match(await search(first.nextCursor ?? ''), { items: [{ id: 't0' }], nextCursor: null });
   });
 

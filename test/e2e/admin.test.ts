@@ -256,6 +256,42 @@ t.test('commands print the answers of the API', async (t) => {
   t.match(await daemon.cli('rejections', 'list', '--limit', 'x'), { code: 64 });
 });
 
+t.test('the admin token and the commands read what a key has sent', async (t) => {
+  const daemon = await startDaemon(t);
+  const ask = adminOf(daemon);
+  const [{ id: project }] = (await ask('GET', '/api/v1/projects')).json.projects;
+  t.equal(await sendWith(daemon, daemon.key, 'read-1'), 202);
+  const traces = `/api/v1/projects/${project}/traces`;
+  await eventually(
+    () => ask('GET', `${traces}/t-read-1`),
+    ({ status }) => status === 200,
+    'the trace is stored',
+  );
+  const listed = await ask('GET', `${traces}?q=${encodeURIComponent('id:t-read*')}`);
+  t.match(listed.json, { traces: [{ id: 't-read-1' }], next_cursor: null });
+  const wrong = await ask('GET', `${traces}?q=modle:a`);
+  t.match(wrong, { status: 400, json: { code: 'invalid_query', position: 0 } });
+  const shown = await ask('GET', `${traces}/t-read-1?payloads=true`);
+  t.match(shown.json.observations, [{ inputs: { text: 'input of read-1' } }]);
+  const { audit } = (await ask('GET', '/api/v1/audit')).json;
+  t.match(audit[0], {
+    ...{ action: 'payloads.read', actor: 'admin-token', address: '127.0.0.1' },
+    ...{ subject: project, details: { trace: 't-read-1' } },
+  });
+
+  const lines = await daemon.cli('traces', 'id:t-read-1', '--project', 'default');
+  t.match(JSON.parse(lines.stdout), { id: 't-read-1' }, 'one line of JSON in a pipe');
+  t.equal((await daemon.cli('traces', 'id:none')).stdout, '');
+  const tree = await daemon.cli('trace', 't-read');
+  t.match(tree.stdout, /trace t-read-1 [\s\S]*read-1/, 'the first characters name a trace');
+  const whole = await daemon.cli('trace', 't-read-1', '--json');
+  t.same(JSON.parse(whole.stdout), (await ask('GET', `${traces}/t-read-1`)).json);
+  const mistaken = await daemon.cli('traces', 'modle:a');
+  t.match(mistaken, { code: 64, stderr: /Unknown field "modle" at character 1/ });
+  const missing = await daemon.cli('trace', 'none');
+  t.match(missing, { code: 1, stderr: 'There is no such trace' });
+});
+
 t.test('the document describes the ingestion listener', async (t) => {
   const daemon = await startDaemon(t);
   const document = (await adminOf(daemon)('GET', '/api/v1/openapi.json')).json;

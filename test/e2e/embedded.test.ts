@@ -238,7 +238,7 @@ async function readingShapes(t: Test, daemon: Daemon): Promise<void> {
   await observation(daemon, 'leaf');
 
   const traces = record(json(await daemon.call({ path: '/api/v1/traces?limit=1' })));
-  t.same(Object.keys(traces).sort(), ['next_cursor', 'traces']);
+  t.same(Object.keys(traces).sort(), ['next_cursor', 'partial', 'searched_to', 'traces']);
   t.equal(list(traces.traces).length, 1);
   const page = await daemon.call({
     path: `/api/v1/traces?limit=1&cursor=${encodeURIComponent(String(traces.next_cursor))}`,

@@ -91,7 +91,7 @@ async function ready(port: number, { output }: Running): Promise<void> {
 /** The number of traces in the answer of the page's first reading command. */
 function tracesIn(output: string): number {
   const [answer = '{"traces":[]}'] =
-    /^\{"traces":.*"next_cursor":(?:null|"[^"]*")\}/.exec(output) ?? [];
+    /^\{"traces":.*"next_cursor":(?:null|"[^"]*")[^{}]*\}/.exec(output) ?? [];
   return (JSON.parse(answer) as { traces: unknown[] }).traces.length;
 }
 

@@ -29,7 +29,7 @@ export function fakeTraces(
       if (filter.cursor !== undefined && !/^\d+$/.test(filter.cursor)) {
         throw new StoreError('invalid_cursor', 'the cursor is none of this listing');
       }
-      return { ...pageOf(ours(projectId, held.traces), filter), searchedTo: null };
+      return { ...pageOf(ours(projectId, held.traces), filter), searchedTo: null, spentMs: 1 };
     },
     getTrace: async (projectId, id) => ours(projectId, held.traces).find((one) => one.id === id),
     listObservations: async (projectId, traceId, wanted) =>
@@ -52,7 +52,7 @@ export function fakeTraces(
 }
 
 /** Cursors are the number of items before the page. */
-export function pageOf<T>(all: readonly T[], page: { limit: number; cursor?: string }): Page<T> {
+function pageOf<T>(all: readonly T[], page: { limit: number; cursor?: string }): Page<T> {
   const first = Number(page.cursor ?? 0);
   const items = all.slice(first, first + page.limit);
   const cursorAfter = (item: number): string => String(first + item + 1);

@@ -23,7 +23,8 @@ export const READ_LIMITS: ReadLimits = {
   reads_per_key: 32,
   concurrent_reads: 4,
   page_bytes: 8 * 1_048_576,
-  page_time: 10_000,
+  page_time: 100,
+  page_timeout: 10_000,
 };
 
 /** Listeners as the engine makes them, and what they log and count. */

@@ -67,14 +67,17 @@ export async function queueSnapshots(storage: QueueStorage, queues: readonly Que
 
 async function waitingIn(queue: DurableQueue, branch: string) {
   const entries = await queue.lease(branch, LIMIT, 1e12);
-  return entries.map(({ seq, attempts, batch }) => {
-    const { id, format, encoding, tenant, receivedAt, usage, positions, rejections } = batch;
-    const { projectId, keyId } = tenant;
-    return {
-      ...{ seq, attempts, id, format, encoding, projectId, keyId, receivedAt, usage },
-      ...{ positions: positions ?? null, rejections, body: digest(batch.body) },
-    };
-  });
+  // Projects take turns in a lease; releases before that leased in the order of arrival.
+  return [...entries]
+    .sort((a, b) => a.seq - b.seq)
+    .map(({ seq, attempts, batch }) => {
+      const { id, format, encoding, tenant, receivedAt, usage, positions, rejections } = batch;
+      const { projectId, keyId } = tenant;
+      return {
+        ...{ seq, attempts, id, format, encoding, projectId, keyId, receivedAt, usage },
+        ...{ positions: positions ?? null, rejections, body: digest(batch.body) },
+      };
+    });
 }
 
 /** Delivers every waiting entry and every dead letter of the queues; resolves with their number. */

@@ -1,3 +1,4 @@
+import type { HourUsage } from '../../../src/tenancy/ledger-totals.ts';
 import { LedgerTotals } from '../../../src/tenancy/ledger-totals.ts';
 import type { LedgerCheck, VerifyProgress } from '../../../src/tenancy/rows.ts';
 import type { Difference } from '../../../src/tenancy/usage.ts';
@@ -52,16 +53,6 @@ const RESERVATIONS: Source = {
   ...{ from: 'usage_reservations WHERE', place: ['batch_id'], first: [''] },
 };
 
-/** Sums of usage with the columns that they are grouped by. */
-type Sum = {
-  readonly organization: string;
-  readonly project: string;
-  readonly key: string;
-  readonly hour: number;
-  readonly events: number;
-  readonly bytes: number;
-};
-
 /** See `TenancyRows`. */
 export async function ledgerChecks(
   postgres: Postgres,
@@ -103,7 +94,7 @@ export async function windowDifferences(
     const counted = new Map(
       windows.map((window) => [nameOf(window), { window, events: 0, bytes: 0 }]),
     );
-    const count = (sum: Sum): void => {
+    const count = (sum: HourUsage): void => {
       for (const project of ['', sum.project]) {
         const found = counted.get(nameOf({ ...sum, project }));
         if (found === undefined || sum.hour < found.window.month) continue;
@@ -143,7 +134,7 @@ function inSnapshot<T>(
 type Page = {
   readonly count: number;
   /** Null without a row. */
-  readonly sums: readonly Sum[] | null;
+  readonly sums: readonly HourUsage[] | null;
   readonly last: readonly (string | number)[] | null;
 };
 
@@ -152,7 +143,7 @@ const NO_ROWS: Page = { count: 0, sums: null, last: null };
 async function readAll(
   { client, step, progress }: Reader,
   source: Source,
-  add: (sum: Sum) => void,
+  add: (sum: HourUsage) => void,
 ): Promise<void> {
   const text = pageOf(source);
   let after: readonly (string | number)[] | null = source.first;

@@ -83,6 +83,8 @@ const PAIR_COLUMNS: readonly Column<BatchTrace>[] = [
 ];
 const FIRST_PAIR = 2 + OBSERVATION_COLUMNS.length;
 const FIRST_TRACE = FIRST_PAIR + PAIR_COLUMNS.length;
+/** Beside the columns of a summary. */
+const IS_SUMMARIZED = 'stale_changes = 0, model_usage = NULL, other_usage = NULL';
 /** $1 project. One statement for three tables: a round trip costs more than they do. */
 const SAVE = `
   WITH inserted AS (
@@ -94,7 +96,7 @@ const SAVE = `
     ON CONFLICT DO NOTHING
   )
   UPDATE traces t SET ${assignments(withoutNumber(TRACE_SUMMARY_COLUMNS))},
-    stale_changes = 0, model_usage = NULL, other_usage = NULL
+    ${IS_SUMMARIZED}
   FROM ${unnest(TRACE_SUMMARY_COLUMNS, FIRST_TRACE)}
     AS g (${namesOf(TRACE_SUMMARY_COLUMNS)}) WHERE t.n = g.n`;
 
@@ -102,7 +104,7 @@ function save(
   project: string,
   inserted: readonly Entry[],
   set: WorkingSet,
-  traces: readonly SummarizedTrace[],
+  traces: readonly (WrittenTrace & SummarizedTrace)[],
 ): Statement {
   return [
     SAVE,
@@ -118,7 +120,7 @@ function save(
 /** Saves the summary that the background made. $1 is the count of changes that it is up to. */
 const SAVE_SUMMARY = `
   UPDATE traces t SET ${assignments(withoutNumber(SUMMARY_ONLY_COLUMNS))},
-    stale_changes = 0, model_usage = NULL, other_usage = NULL
+    ${IS_SUMMARIZED}
   FROM ${unnest(SUMMARY_ONLY_COLUMNS, 2)} AS g (${namesOf(SUMMARY_ONLY_COLUMNS)})
   WHERE t.n = g.n AND t.stale_changes = $1`;
 

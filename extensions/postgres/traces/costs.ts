@@ -8,11 +8,9 @@ import type {
 } from '../../../src/store/pricing.ts';
 import { loadPricing, PRICED_ROWS, PricedSum } from '../../../src/store/pricing.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
-import { isSummarized } from '../../../src/store/rows/trace-columns.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
-import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { Postgres } from '../connection/pool.ts';
-import type { PostgresClient, Statement } from '../connection/statement.ts';
+import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { savePriced, saveSummary } from './changes.ts';
 import type { ObservationTableRow } from './rows.ts';
@@ -126,8 +124,13 @@ async function savePrices(
     if (locked === undefined || changed.length === 0) return found;
     const statements = [savePriced(changed)];
     const isWhole = found.length < PRICED_ROWS && from === null;
-    if (isWhole) statements.push(...summaryOf(trace, locked, withChanges(found, changed)));
-    else statements.push([MARK_STALE, [trace]]);
+    if (isWhole) {
+      const summary = summarize(withChanges(found, changed), locked.updated_at);
+      const summarized = { n: trace, createdAt: locked.created_at, summary };
+      statements.push(saveSummary(locked.stale_changes, summarized));
+    } else {
+      statements.push([MARK_STALE, [trace]]);
+    }
     await client.commit(statements);
     return found;
   });
@@ -138,10 +141,4 @@ const MARK_STALE = 'UPDATE traces SET stale_changes = stale_changes + 1 WHERE n 
 function withChanges(found: readonly Entry[], changed: readonly Entry[]): Entry[] {
   const byNumber = new Map(changed.map((entry) => [entry.n, entry]));
   return found.map((entry) => byNumber.get(entry.n) ?? entry);
-}
-
-function summaryOf(n: number, locked: LockedTrace, entries: readonly Entry[]): Statement[] {
-  const trace = new WrittenTrace(n, locked.created_at);
-  trace.summary = summarize(entries, locked.updated_at);
-  return isSummarized(trace) ? [saveSummary(locked.stale_changes, trace)] : [];
 }

@@ -53,7 +53,7 @@ export async function findTraces(
   client: PostgresClient,
   [project, since]: ScopeValues,
   look: Look,
-): Promise<TraceStep> {
+): Promise<Omit<TraceStep, 'spentMs'>> {
   const plan = stepPlan(postgresDialect, { project, since }, look);
   const end = plan.isSearch ? await endOfStep(client, plan.end) : null;
   const { sql, values } = plan.list(TRACE_CELLS, end);

@@ -206,9 +206,9 @@ export const SUMMARY_ONLY_COLUMNS: readonly Column<SummarizedTrace>[] = [
   ...SUMMARY_COLUMNS.map((column) => columnOf<SummarizedTrace>(column)),
 ];
 
-export const TRACE_SUMMARY_COLUMNS: readonly Column<SummarizedTrace>[] = [
+export const TRACE_SUMMARY_COLUMNS: readonly Column<WrittenTrace & SummarizedTrace>[] = [
   ...SUMMARY_ONLY_COLUMNS,
-  ...STATE_COLUMNS.map((column) => columnOf<SummarizedTrace>(column)),
+  ...STATE_COLUMNS.map((column) => columnOf<WrittenTrace>(column)),
 ];
 
 function columnOf<Trace>({ name, type, of }: TraceColumn<Trace>): Column<Trace> {

@@ -1,7 +1,5 @@
 import type { Steps } from '../../../src/component/background.ts';
-import { isSummarized } from '../../../src/store/rows/trace-columns.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
-import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { saveSummary } from './changes.ts';
@@ -44,7 +42,6 @@ async function summarizeTrace(client: PostgresClient, stale: StaleTrace): Promis
   );
   // The trace is being created or removed.
   if (observations.length === 0) return;
-  const trace = new WrittenTrace(n, stale.created_at);
-  trace.summary = summarize(observations.map(summarizedEntryOf), stale.updated_at);
-  if (isSummarized(trace)) await client.query(...saveSummary(changes, trace));
+  const summary = summarize(observations.map(summarizedEntryOf), stale.updated_at);
+  await client.query(...saveSummary(changes, { n, createdAt: stale.created_at, summary }));
 }

@@ -15,15 +15,22 @@ import * as queries from './reading.ts';
 /** Readers find no trace whose newest event is older (milliseconds since the epoch), removed or not. */
 export type RetentionWindows = { since(projectId: string): number };
 
-/** The connections for the answers of the read API, and the time before which a trace without an end is interrupted. */
-export type Reading = { readonly client: PostgresClient; staleBefore(): number };
+/** The environment of the answers of the read API. */
+export type Reading = {
+  readonly client: PostgresClient;
+  /** The time before which a trace without an end is interrupted. */
+  staleBefore(): number;
+  now(): number;
+};
 
 /** `groups`: how long a group of writes may take. */
 export function postgresTraces(
   database: StoreDatabase,
   retention: RetentionWindows,
   groups: Omit<GroupBound, 'name'>,
-  { client: reading, staleBefore }: Reading = { client: database, staleBefore: () => 0 },
+  { client: reading, staleBefore, now }: Reading = {
+    ...{ client: database, staleBefore: () => 0, now: () => 0 },
+  },
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   const pageOfTrace = async (
@@ -46,8 +53,9 @@ export function postgresTraces(
     write: groupedWrites(database, groups),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
+      const begun = now();
       const found = await queries.findTraces(reading, scopeOf(projectId), look);
-      return tracePage(found, look.staleBefore);
+      return tracePage({ ...found, spentMs: Math.max(0, now() - begun) }, look.staleBefore);
     },
     async getTrace(projectId, traceId) {
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));

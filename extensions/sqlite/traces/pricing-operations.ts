@@ -12,11 +12,10 @@ import { loadPricing, PRICED_ROWS, PricedSum } from '../../../src/store/pricing.
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey, ROW } from '../../../src/store/rows/observation-row.ts';
 import type { NumberedRow } from '../../../src/store/rows/observation-write.ts';
-import { SUMMARY_COLUMNS, summaryCells } from '../../../src/store/rows/trace-columns.ts';
+import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
-import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { ObservationCells } from './statements.ts';
-import { assignments, OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
+import { OBSERVATION_COLUMN_NAMES, SUMMARY_ASSIGNMENTS, splitRow } from './statements.ts';
 
 type TraceCells = [n: number, atMs: number, atNs: number, createdAt: number, updatedAt: number];
 
@@ -106,10 +105,7 @@ function pricedTables(db: DatabaseSync) {
     `${select} AND key > ? ORDER BY key LIMIT ${PRICED_ROWS}`,
   );
   const update = db.prepare('UPDATE observations SET details = ? WHERE n = ?');
-  const summary = db.prepare(
-    `UPDATE traces SET ${assignments(SUMMARY_COLUMNS)}, stale_changes = 0, model_usage = NULL,
-       other_usage = NULL WHERE n = ?`,
-  );
+  const summary = db.prepare(`UPDATE traces SET ${SUMMARY_ASSIGNMENTS} WHERE n = ?`);
   const stale = db.prepare('UPDATE traces SET stale_changes = stale_changes + 1 WHERE n = ?');
   return {
     /** The trace in progress, or the next one. */
@@ -129,8 +125,7 @@ function pricedTables(db: DatabaseSync) {
       for (const { n, row } of changed) update.run(row[ROW.DETAILS], n);
     },
     saveSummary([n, , , createdAt, updatedAt]: TraceCells, found: readonly NumberedRow<number>[]) {
-      const trace = new WrittenTrace(n, createdAt);
-      trace.summary = summarize(found, updatedAt);
+      const trace = { n, createdAt, summary: summarize(found, updatedAt) };
       summary.run(...summaryCells(trace), n);
     },
     markStale(trace: number): void {

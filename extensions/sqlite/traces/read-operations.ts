@@ -27,7 +27,6 @@ import { TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
-import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import { sqliteDialect } from './dialect.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
@@ -52,11 +51,14 @@ export function traceReadOperations(db: DatabaseSync) {
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
   return {
     'traces.list': (scope: TraceScope, look: Look): TraceStep => {
+      const before = process.threadCpuUsage();
       const plan = stepPlan(sqliteDialect, scope, look);
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(TRACE_COLUMNS, end);
       const found = keptTuples(db, lists, sql).iterate(...values);
-      return { ...takeRows(listedTraces(found), look.limit, rowBytes), end };
+      const taken = takeRows(listedTraces(found), look.limit, rowBytes);
+      const { user, system } = process.threadCpuUsage(before);
+      return { ...taken, end, spentMs: (user + system) / 1000 };
     },
     ...oneTraceOperations(db),
     ...summaryOperations(db),
@@ -188,8 +190,7 @@ function summaryOperations(db: DatabaseSync) {
       const rows = found === undefined ? [] : observations.all(n).map(splitRow);
       if (found === undefined || rows.length === 0) return null;
       const [changes, updatedAt, createdAt] = found;
-      const trace = new WrittenTrace(n, createdAt);
-      trace.summary = summarize(rows, updatedAt);
+      const trace = { n, createdAt, summary: summarize(rows, updatedAt) };
       return { n, changes, cells: summaryCells(trace) };
     },
   };

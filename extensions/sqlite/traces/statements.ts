@@ -10,6 +10,7 @@ import type {
 } from '../../../src/store/rows/observation-write.ts';
 import type { TraceColumn } from '../../../src/store/rows/trace-columns.ts';
 import {
+  isSummarized,
   STATE_COLUMNS,
   SUMMARY_COLUMNS,
   summaryCells,
@@ -104,8 +105,7 @@ export class Statements implements ObservationTable<number> {
       `UPDATE traces SET ${assignments(STATE_COLUMNS)}, stale_changes = stale_changes + 1 WHERE n = ?`,
     );
     this.#saveTrace = db.prepare(
-      `UPDATE traces SET ${assignments(STATE_COLUMNS)}, ${assignments(SUMMARY_COLUMNS)},
-         stale_changes = 0, model_usage = NULL, other_usage = NULL WHERE n = ?`,
+      `UPDATE traces SET ${assignments(STATE_COLUMNS)}, ${SUMMARY_ASSIGNMENTS} WHERE n = ?`,
     );
     this.#traceOfRun = cell(
       db,
@@ -191,8 +191,7 @@ export class Statements implements ObservationTable<number> {
 
   saveTrace(trace: WrittenTrace): void {
     const state = STATE_COLUMNS.map(({ of }) => of(trace));
-    const summary = summaryCells(trace);
-    if (summary.length > 0) this.#saveTrace.run(...state, ...summary, trace.n);
+    if (isSummarized(trace)) this.#saveTrace.run(...state, ...summaryCells(trace), trace.n);
     else this.#saveState.run(...state, trace.n);
   }
 
@@ -246,7 +245,11 @@ export class Statements implements ObservationTable<number> {
   }
 }
 
-export function assignments(columns: readonly Pick<TraceColumn<never>, 'name'>[]): string {
+/** Sets the columns of a summary, whose cells `summaryCells` makes. */
+export const SUMMARY_ASSIGNMENTS = `${assignments(SUMMARY_COLUMNS)}, stale_changes = 0,
+  model_usage = NULL, other_usage = NULL`;
+
+function assignments(columns: readonly Pick<TraceColumn<never>, 'name'>[]): string {
   return columns.map(({ name }) => `${name} = ?`).join(', ');
 }
 

@@ -7,9 +7,8 @@ import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts'
 import type { StorePrices } from '../../../src/store/pricing.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
-import { SUMMARY_COLUMNS } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceSummaryCells } from './read-operations.ts';
-import { assignments, Statements } from './statements.ts';
+import { Statements, SUMMARY_ASSIGNMENTS } from './statements.ts';
 import { WaitingChildren } from './waiting-runs.ts';
 
 export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children'> & {
@@ -41,8 +40,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
   const waiting = new WaitingChildren(db);
   const isDeleted = deletedProjects(db);
   const saveSummary = db.prepare(
-    `UPDATE traces SET ${assignments(SUMMARY_COLUMNS)}, stale_changes = 0, model_usage = NULL,
-       other_usage = NULL WHERE n = ? AND stale_changes = ?`,
+    `UPDATE traces SET ${SUMMARY_ASSIGNMENTS} WHERE n = ? AND stale_changes = ?`,
   );
   return {
     /** Without effect if the trace changed since it was summarized. */

@@ -10,8 +10,7 @@ import {
   tagsOf,
 } from '../details.ts';
 import { parseInstant } from '../instant.ts';
-import { decodeJson } from '../json/decode.ts';
-import { checkJson } from '../json/scan.ts';
+import { decodeCheckedText } from '../json/checked.ts';
 import type { Instant } from '../observation.ts';
 import type { OtlpValue } from './span.ts';
 import { scalarOf } from './value.ts';
@@ -72,7 +71,7 @@ export class DetailFacts {
   }
 
   #takeCosts(rank: number, text: string | null | undefined): void {
-    const amounts = jsonIn(text);
+    const amounts = decodeCheckedText(text ?? '');
     if (typeof amounts !== 'object' || amounts === null) return;
     for (const [name, amount] of Object.entries(amounts)) {
       const part = COST_NAMES.get(name);
@@ -139,17 +138,6 @@ function tagsIn(value: OtlpValue | undefined): readonly unknown[] {
   if (list !== undefined && list !== null) return list.map((entry) => scalarOf(entry));
   const text = value?.stringValue ?? '';
   if (!text.trimStart().startsWith('[')) return text.split(',');
-  const tags = jsonIn(text);
+  const tags = decodeCheckedText(text);
   return Array.isArray(tags) ? tags : [];
-}
-
-function jsonIn(text: string | null | undefined): unknown {
-  if (text === undefined || text === null) return undefined;
-  try {
-    const bytes = Buffer.from(text);
-    checkJson(bytes);
-    return decodeJson(bytes, 0, bytes.length);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,7 +1,6 @@
 import { checkedDetails } from '../details.ts';
-import { decodeJson } from '../json/decode.ts';
+import { decodeCheckedText } from '../json/checked.ts';
 import { isId } from '../json/id.ts';
-import { checkJson } from '../json/scan.ts';
 import { parseVersion } from '../json/version.ts';
 import type { Instant, Observation, ObservationError, PayloadField } from '../observation.ts';
 import {
@@ -97,14 +96,8 @@ export function decodeEmbedded(text: string): EmbeddedFields | undefined {
 }
 
 function objectOf(text: string): Record<string, unknown> | undefined {
-  try {
-    const bytes = Buffer.from(text);
-    checkJson(bytes, MAX_DEPTH);
-    const value = decodeJson(bytes, 0, bytes.length);
-    return isRecord(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
+  const value = decodeCheckedText(text, MAX_DEPTH);
+  return isRecord(value) ? value : undefined;
 }
 
 /** The text is an object of objects of strings and pairs. */

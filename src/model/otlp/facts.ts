@@ -10,8 +10,7 @@ import {
   USAGE_NAMES,
 } from '../attributes.ts';
 import { mergeCustomFields } from '../custom-fields.ts';
-import { decodeJson } from '../json/decode.ts';
-import { checkJson } from '../json/scan.ts';
+import { decodeCheckedText } from '../json/checked.ts';
 import type { ObservationError, ObservationKind, TokenUsage } from '../observation.ts';
 import { DetailFacts } from './detail-facts.ts';
 import { decodeEmbedded, type EmbeddedFields } from './embedded-observation.ts';
@@ -184,14 +183,7 @@ export class SpanFacts {
   /** Counts in a JSON object have a lower precedence than counts with their own attributes. */
   #takeUsage(rank: number, key: string | undefined, value: Scalar): void {
     if (typeof value !== 'string') return;
-    let counts: unknown;
-    try {
-      const bytes = Buffer.from(value);
-      checkJson(bytes);
-      counts = decodeJson(bytes, 0, bytes.length);
-    } catch {
-      return;
-    }
+    const counts = decodeCheckedText(value);
     if (typeof counts !== 'object' || counts === null) return;
     const named = key === LANGFUSE_USAGE ? withParts(counts) : counts;
     for (const [name, count] of Object.entries(named)) {

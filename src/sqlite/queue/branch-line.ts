@@ -1,26 +1,33 @@
 import type { Clock } from '../../component/component.ts';
 import type { PendingRow } from './entry-operations.ts';
+import { ProjectLane } from './project-lane.ts';
 
 /** An entry without its body, as a branch's line holds it. */
 export type LineEntry = {
   readonly seq: number;
+  readonly project: string;
   readonly items: number;
   readonly bytes: number;
   readonly receivedAt: number;
   readonly attempts: number;
 };
 
-/** Entries in memory ahead of the consumer; the entries behind them are on disk only. */
-const WINDOW = 4096;
+/** Waiting entries in memory, over all projects; the entries behind them are on disk only. */
+const WINDOW = 16_384;
+/** Waiting entries of one project in memory. */
+const PROJECT_WINDOW = 1024;
 
 /**
- * The order in which one branch gets its entries:
+ * The order in which one branch gets its entries. Each project has a lane; the lanes take turns, entry by entry:
  *
- *   retry (returned, due)    ─┐
- *   window (read ahead)      ─┴─▶ take, lowest seq first ─▶ leased ─▶ ended, or later ─(due)─▶ retry
- *   disk (seq above `cursor`) ─▶ window, page by page
+ *   lane of project A: in memory, lowest seq first ◀── on disk, page by page ─┐
+ *   lane of project B: …                                                      ├─▶ take ─▶ leased ─▶ ended, or later
+ *   lane of project C: …                                                      ┘
+ *                        ▲──────────────────────── due ─────────────────────────────────────────────────┘
  *
- * Every waiting entry with `seq <= cursor` is in memory: in one of retry, window, leased, later.
+ * So a project waits for one entry of each other project, however many entries the others have. Every waiting entry
+ * is in memory, or its number is at or above the `diskFrom` of its lane, or it is among the entries that waited at the
+ * opening and were not read yet (`#unread`).
  */
 export class BranchLine {
   readonly branch: string;
@@ -34,14 +41,21 @@ export class BranchLine {
   readonly #clock: Clock;
   readonly #listeners = new Set<() => void>();
   readonly #later = new Map<number, { entry: LineEntry; cancel: () => void }>();
-  #retry: LineEntry[] = [];
-  #window: LineEntry[] = [];
-  #head = 0;
+  readonly #lanes = new Map<string, ProjectLane>();
+  /** Lanes with a due entry in memory, in the order of their turns. */
+  readonly #ready = new Set<ProjectLane>();
+  /** Lanes whose next entry is on disk only. */
+  readonly #toRead = new Set<ProjectLane>();
+  /** The lanes of the due entries in memory, by number. */
+  readonly #inMemory = new Map<number, ProjectLane>();
+  /** Of the entries that waited at the opening, the lowest number that was not read, and the highest. */
+  #unread: { from: number; readonly to: number } | undefined;
   /** The newest entry that was ever in the line. */
   #lastSeq: number;
-  #cursor: number;
-  /** Counts changes of entries above the cursor: a page that was read before a change is read again. */
-  #changes = 0;
+  /** Counts the older entries that came to wait: a page that was read before may lack them. */
+  #insertions = 0;
+  /** Entries that left the line during the read of a page, which may still have them. */
+  #goneInRead: Set<number> | undefined;
   #lastOldestAt: number | undefined;
 
   constructor(state: LineState, clock: Clock) {
@@ -50,139 +64,246 @@ export class BranchLine {
     this.entries = state.entries;
     this.items = state.items;
     this.#clock = clock;
-    // The entries that wait at the opening are on disk, up to the last number given out.
     this.#lastSeq = state.lastSeq;
-    this.#cursor = state.entries === 0 ? state.lastSeq : 0;
+    if (state.entries > 0) this.#unread = { from: 0, to: state.lastSeq };
   }
 
   /** Adds a new entry, with a higher number than all others. */
   append(entry: LineEntry): void {
-    this.entries++;
-    this.items += entry.items;
-    const follows = this.#cursor === this.#lastSeq;
     this.#lastSeq = entry.seq;
-    if (follows && this.#window.length - this.#head < WINDOW) {
-      this.#window.push(entry);
-      this.#cursor = entry.seq;
-    }
-    this.#announce();
+    this.#enter(entry);
   }
 
-  /**
-   * Adds an older entry, after a replay or because it now waits in this branch too. It goes to memory if the cursor
-   * has passed it; else a page read finds it.
-   */
+  /** Adds an older entry, after a replay or because it now waits in this branch too. */
   insert(entry: LineEntry): void {
     // Another queue of the file appended it; it is new to this line.
     if (entry.seq > this.#lastSeq) {
       this.append(entry);
       return;
     }
+    this.#insertions++;
+    this.#enter(entry);
+  }
+
+  #enter(entry: LineEntry): void {
     this.entries++;
     this.items += entry.items;
-    this.#changes++;
-    if (entry.seq <= this.#cursor) this.#insertRetry(entry);
+    this.#place(entry);
     this.#announce();
   }
 
-  /** Whether entries are on disk that are not in memory yet. */
-  get isBehind(): boolean {
-    return this.#cursor < this.#lastSeq;
+  /** An entry behind others of its lane that are on disk only stays there too: lanes keep their order. */
+  #place(entry: LineEntry): void {
+    const lane = this.#laneOf(entry.project);
+    if (lane.isNext(entry.seq) && this.#hasRoom(lane)) this.#wait(lane, entry);
+    else lane.leaveOnDisk(entry.seq);
+    this.#settle(lane);
   }
 
-  /** Reads the next entries; `read` returns those above a number. Reads again if entries changed during a read. */
+  #hasRoom(lane: ProjectLane): boolean {
+    if (lane.waiting.length === 0) return true;
+    return lane.waiting.length < PROJECT_WINDOW && this.#inMemory.size < WINDOW;
+  }
+
+  #wait(lane: ProjectLane, entry: LineEntry): void {
+    lane.add(entry);
+    this.#inMemory.set(entry.seq, lane);
+  }
+
+  #laneOf(project: string): ProjectLane {
+    let lane = this.#lanes.get(project);
+    if (lane === undefined) {
+      lane = new ProjectLane(project);
+      this.#lanes.set(project, lane);
+    }
+    return lane;
+  }
+
+  /** Brings the sets of lanes up to date after a change of the lane. */
+  #settle(lane: ProjectLane): void {
+    if (lane.waiting.length > 0) this.#ready.add(lane);
+    else this.#ready.delete(lane);
+    if (lane.needsRead) this.#toRead.add(lane);
+    else this.#toRead.delete(lane);
+    if (lane.isEmpty) this.#lanes.delete(lane.project);
+  }
+
+  /** Whether entries on disk must be read before the next turn of their lane. */
+  get isBehind(): boolean {
+    return this.#unread !== undefined || this.#toRead.size > 0;
+  }
+
+  /** Whether the next entry is known only after a read: none is in memory, or the oldest of all were not read yet. */
+  get waitsForRead(): boolean {
+    return this.isBehind && (this.#ready.size === 0 || this.#unread?.from === 0);
+  }
+
+  /** Reads pages until an entry is due, at least one; `read` returns the entries above a number. */
   async readAhead(
     limit: number,
     read: (after: number, limit: number) => Promise<readonly PendingRow[]>,
   ): Promise<void> {
-    while (this.isBehind && this.peek() === undefined) {
-      const changes = this.#changes;
-      const lastSeq = this.#lastSeq;
-      const rows = await read(this.#cursor, limit);
-      if (changes !== this.#changes) continue;
-      for (const row of rows) this.#load(row);
-      if (rows.length < limit) this.#cursor = lastSeq;
-    }
+    do {
+      const [lane] = this.#toRead;
+      const from = this.#unread?.from ?? lane?.diskFrom;
+      if (from === undefined) return;
+      const [insertions, lastSeq] = [this.#insertions, this.#lastSeq];
+      // An end may reach the disk, and its entry leave `ending`, before the page arrives.
+      this.#goneInRead = new Set(this.ending);
+      const rows = await read(from - 1, limit);
+      const next = (rows.length < limit ? lastSeq : (rows.at(-1)?.[0] ?? lastSeq)) + 1;
+      if (this.#unread !== undefined) this.#sort(rows, next);
+      else if (lane !== undefined) this.#refill(lane, rows, next, insertions);
+      this.#goneInRead = undefined;
+    } while (this.waitsForRead);
+    this.#announce();
   }
 
-  #load([seq, items, bytes, receivedAt, attempts, due]: PendingRow): void {
-    this.#cursor = seq;
-    const entry = { seq, items, bytes, receivedAt, attempts };
-    if (due > this.#clock.now()) this.#deferUntil(entry, due);
-    else this.#window.push(entry);
+  /** Sorts a page of the entries that waited at the opening into the lanes. */
+  #sort(rows: readonly PendingRow[], next: number): void {
+    for (const row of rows) this.#load(row);
+    if (this.#unread === undefined) return;
+    this.#unread = next > this.#unread.to ? undefined : { ...this.#unread, from: next };
+  }
+
+  /** Loads a page from the lane's first entry on disk. Entries of other lanes in it save a read later. */
+  #refill(
+    lane: ProjectLane,
+    rows: readonly PendingRow[],
+    next: number,
+    insertionsBefore: number,
+  ): void {
+    let left = next <= this.#lastSeq ? next : undefined;
+    for (const row of rows) {
+      const [seq] = row;
+      const isLoaded = this.#load(row, lane);
+      if (!isLoaded && row[6] === lane.project) left = Math.min(left ?? seq, seq);
+    }
+    // An older entry that was inserted during the read may be missing in the page: it is read again.
+    if (this.#insertions === insertionsBefore) lane.diskFrom = left;
+    this.#toRead.delete(lane);
+    this.#settle(lane);
+  }
+
+  /** Returns false if the entry stays on disk only. `refilled` is the lane whose next entries are read. */
+  #load(
+    [seq, items, bytes, receivedAt, attempts, due, projectId]: PendingRow,
+    refilled?: ProjectLane,
+  ): boolean {
+    const isKnown =
+      this.#inMemory.has(seq) ||
+      this.leased.has(seq) ||
+      this.ending.has(seq) ||
+      this.#later.has(seq) ||
+      this.#goneInRead?.has(seq) === true;
+    if (isKnown) return true;
+    const lane = this.#laneOf(projectId);
+    const entry = { seq, project: lane.project, items, bytes, receivedAt, attempts };
+    const isDue = due <= this.#clock.now();
+    const isNext = lane === refilled || lane.isNext(seq);
+    const isLoaded = !isDue || (isNext && this.#hasRoom(lane));
+    if (!isDue) this.#deferUntil(entry, due);
+    else if (isLoaded) this.#wait(lane, entry);
+    else lane.leaveOnDisk(seq);
+    this.#settle(lane);
+    return isLoaded;
   }
 
   /** The next entry that is due and in memory. */
   peek(): LineEntry | undefined {
-    const first = this.#retry[0];
-    const next = this.#window[this.#head];
-    if (first === undefined) return next;
-    return next === undefined || first.seq < next.seq ? first : next;
+    const [lane] = this.#ready;
+    return lane?.waiting[0];
   }
 
   /** Leases the entry that `peek` returns. */
   take(): LineEntry | undefined {
-    const entry = this.peek();
-    if (entry === undefined) return undefined;
-    if (entry === this.#retry[0]) this.#retry.shift();
-    else this.#advance();
-    this.leased.set(entry.seq, entry);
-    return entry;
+    const [lane] = this.#ready;
+    return lane === undefined ? undefined : this.#takeFrom(lane);
   }
 
-  #advance(): void {
-    this.#head++;
-    if (this.#head < 1024 && this.#head < this.#window.length) return;
-    this.#window = this.#window.slice(this.#head);
-    this.#head = 0;
+  /** Leases the next entry of a project without a lease, if the entry has at most these bytes. */
+  takeOfIdle(maxBytes: number): LineEntry | undefined {
+    for (const lane of this.#ready) {
+      const [next] = lane.waiting;
+      if (lane.leased === 0 && next !== undefined && next.bytes <= maxBytes) {
+        return this.#takeFrom(lane);
+      }
+    }
+    return undefined;
+  }
+
+  #takeFrom(lane: ProjectLane): LineEntry | undefined {
+    const entry = lane.waiting.shift();
+    if (entry === undefined) return undefined;
+    this.#inMemory.delete(entry.seq);
+    this.leased.set(entry.seq, entry);
+    lane.leased++;
+    // The lane's next turn comes after those of the others.
+    this.#ready.delete(lane);
+    this.#settle(lane);
+    return entry;
   }
 
   /** Ends a lease: the entry waits again, at once or when due. */
   release(entry: LineEntry, due: number): void {
-    this.leased.delete(entry.seq);
+    this.#unlease(entry.seq);
     if (due > this.#clock.now()) {
       this.#deferUntil(entry, due);
       return;
     }
-    this.#insertRetry(entry);
-    this.#announce();
+    this.#return(entry);
+  }
+
+  #unlease(seq: number): boolean {
+    const entry = this.leased.get(seq);
+    if (entry === undefined) return false;
+    this.leased.delete(seq);
+    const lane = this.#laneOf(entry.project);
+    lane.leased--;
+    this.#settle(lane);
+    return true;
   }
 
   #deferUntil(entry: LineEntry, due: number): void {
     const cancel = this.#clock.after(due - this.#clock.now(), () => {
       this.#later.delete(entry.seq);
-      this.#insertRetry(entry);
-      this.#announce();
+      this.#return(entry);
     });
     this.#later.set(entry.seq, { entry, cancel });
   }
 
-  #insertRetry(entry: LineEntry): void {
-    let at = this.#retry.length;
-    while (at > 0 && (this.#retry[at - 1]?.seq ?? 0) > entry.seq) at--;
-    this.#retry.splice(at, 0, entry);
+  /** An entry that was in memory stays there: the file may not have its number of attempts yet. */
+  #return(entry: LineEntry): void {
+    const lane = this.#laneOf(entry.project);
+    this.#wait(lane, entry);
+    this.#settle(lane);
+    this.#announce();
   }
 
   /** Removes the entry from the line, leased or waiting. */
   remove(seq: number, items: number): void {
     this.entries--;
     this.items -= items;
-    if (this.leased.delete(seq)) return;
-    this.#changes++;
+    this.#goneInRead?.add(seq);
+    if (this.#unlease(seq)) return;
     this.#later.get(seq)?.cancel();
     this.#later.delete(seq);
-    this.#retry = this.#retry.filter((entry) => entry.seq !== seq);
-    this.#window = this.#window.slice(this.#head).filter((entry) => entry.seq !== seq);
-    this.#head = 0;
+    const lane = this.#inMemory.get(seq);
+    if (lane === undefined) return;
+    this.#inMemory.delete(seq);
+    lane.remove(seq);
+    this.#settle(lane);
   }
 
-  /** When the oldest entry was received; the last known time while the next page is not in memory. */
+  /** When the oldest entry in memory was received; the last known time while none is in memory. */
   oldestAt(): number | undefined {
     if (this.entries === 0) return undefined;
-    let oldest = this.peek();
-    const older = (entry: LineEntry): void => {
+    let oldest: LineEntry | undefined;
+    const older = (entry: LineEntry | undefined): void => {
+      if (entry === undefined) return;
       if (oldest === undefined || entry.seq < oldest.seq) oldest = entry;
     };
+    for (const { waiting } of this.#ready) older(waiting[0]);
     for (const entry of this.leased.values()) older(entry);
     for (const { entry } of this.#later.values()) older(entry);
     this.#lastOldestAt = oldest?.receivedAt ?? this.#lastOldestAt;

@@ -1,6 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { rows } from '../rows.ts';
 import type { KeptBodies } from './entry-operations.ts';
+import { batchProject } from './entry-operations.ts';
 import type { BranchItems } from './lookups.ts';
 
 export type DeadLetterRow = {
@@ -20,6 +21,7 @@ export type ReplayedRow = BranchItems & {
   readonly seq: number;
   readonly bytes: number;
   readonly receivedAt: number;
+  readonly project: string;
   /** Whether its body waited in no branch before. */
   readonly wasFree: boolean;
 };
@@ -34,7 +36,7 @@ export function deadLetterOperations(db: DatabaseSync, bodies: KeptBodies) {
      SELECT branch, seq, ?, bytes, ?, ?, ? FROM queue_pending WHERE branch = ? AND seq = ?`,
   );
   const unpend = db.prepare('DELETE FROM queue_pending WHERE branch = ? AND seq = ?');
-  const revive = rows<Omit<ReplayedRow, 'wasFree'>>(
+  const revive = rows<Omit<ReplayedRow, 'project' | 'wasFree'>>(
     db,
     `INSERT OR IGNORE INTO queue_pending
      SELECT d.branch, d.seq, d.items, d.bytes, r.received_at, 0, 0
@@ -42,6 +44,7 @@ export function deadLetterOperations(db: DatabaseSync, bodies: KeptBodies) {
      RETURNING branch, seq, items, bytes, received_at AS receivedAt`,
   );
   const remove = db.prepare('DELETE FROM dead_letters WHERE id = ?');
+  const projectOf = batchProject(db);
   const select = letterSelection(db);
 
   return {
@@ -69,7 +72,7 @@ export function deadLetterOperations(db: DatabaseSync, bodies: KeptBodies) {
         const row = revive.get(id);
         if (row === undefined) continue;
         remove.run(id);
-        replayed.push({ ...row, wasFree });
+        replayed.push({ ...row, project: projectOf(seq), wasFree });
       }
       return replayed;
     },

@@ -1,8 +1,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { failpoint } from '../failpoint.ts';
 import { errcodeOf, isDamage } from '../result-code.ts';
-
-import { finds, rows, tuples } from '../rows.ts';
+import { cell, finds, rows, tuples } from '../rows.ts';
 import type { ReadBody } from './body-reading.ts';
 import { bodyReader } from './body-reading.ts';
 import type { BranchItems } from './lookups.ts';
@@ -17,6 +16,8 @@ export type PendingRow = readonly [
   receivedAt: number,
   attempts: number,
   due: number,
+  /** Empty if the row of the batch cannot be read. */
+  project: string,
 ];
 
 export type QueueState = {
@@ -180,18 +181,36 @@ function stateOf(db: DatabaseSync, queue: string): QueueState {
 }
 
 export function entryReadOperations(db: DatabaseSync) {
-  const page = tuples<PendingRow>(
+  const read = bodyReader(db);
+  return {
+    'queue.page': pageReading(db),
+    'queue.bodies': (seqs: readonly number[]): ReadBody[] => seqs.map(read),
+    'queue.check': checkPage(db, read),
+    'queue.answer': answerReading(db),
+  };
+}
+
+function pageReading(db: DatabaseSync) {
+  const page = tuples<readonly [number, number, number, number, number, number]>(
     db,
     `SELECT seq, items, bytes, received_at, attempts, due FROM queue_pending
      WHERE branch = ? AND seq > ? ORDER BY seq LIMIT ?`,
   );
-  const read = bodyReader(db);
-  return {
-    'queue.page': (branch: number, after: number, limit: number): PendingRow[] =>
-      page.all(branch, after, limit),
-    'queue.bodies': (seqs: readonly number[]): ReadBody[] => seqs.map(read),
-    'queue.check': checkPage(db, read),
-    'queue.answer': answerReading(db),
+  const projectOf = batchProject(db);
+  return (branch: number, after: number, limit: number): PendingRow[] =>
+    page.all(branch, after, limit).map((row) => [...row, projectOf(row[0])]);
+}
+
+/** Returns a function that finds the project of a batch; empty if its row is damaged, which a lease reports. */
+export function batchProject(db: DatabaseSync): (seq: number) => string {
+  const find = cell<string>(db, 'SELECT project FROM raw_batches WHERE seq = ?');
+  return (seq) => {
+    try {
+      return find(seq) ?? '';
+    } catch (error) {
+      if (isDamage(errcodeOf(error))) return '';
+      throw error;
+    }
   };
 }
 

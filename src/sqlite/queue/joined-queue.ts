@@ -45,6 +45,7 @@ export function joinQueues(own: DurableQueue, leftovers: readonly DurableQueue[]
   return {
     append: (batch, request) => own.append(batch, request),
     lease: (branch, max, maxBytes) => leaseFrom(all, branch, max, maxBytes),
+    leaseOfIdle: (branch, maxBytes) => leaseOfIdleFrom(all, branch, maxBytes),
     onAvailable: (branch, listener) =>
       together(all.map((queue) => queue.onAvailable(branch, listener))),
     async ack(branch, entries) {
@@ -116,6 +117,20 @@ async function leaseFrom(
     }
   }
   return entries;
+}
+
+async function leaseOfIdleFrom(
+  all: readonly DurableQueue[],
+  branch: string,
+  maxBytes: number,
+): Promise<QueueEntry[]> {
+  for (const [index, queue] of all.entries()) {
+    const found = (await queue.leaseOfIdle?.(branch, maxBytes)) ?? [];
+    if (found.length > 0) {
+      return found.map((entry) => ({ ...entry, seq: index * RANGE + entry.seq }));
+    }
+  }
+  return [];
 }
 
 async function deadLettersOf(

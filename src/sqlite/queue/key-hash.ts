@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto';
 
-/** Stands for a key of a project. */
+/** Identifies a key of a project. */
 export function keyHash(projectId: string, key: string): Buffer {
   return hash('sha256', `${projectId}\0${key}`, 'buffer');
 }

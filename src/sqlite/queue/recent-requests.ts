@@ -31,7 +31,7 @@ export function recentRequest(
   return { tag, answer, row: [tag, now + keptFor, ...kept] };
 }
 
-/** 128 bits that stand for a key of a project. */
+/** 128 bits that identify a key of a project. */
 export function recentTag(projectId: string, key: string): string {
   return keyHash(projectId, key).toString('base64url', 0, 16);
 }

@@ -178,7 +178,8 @@ export class SqliteQueue implements DurableQueue {
 
   #enterLines(appended: number | KnownEntry, batch: SealedBatch, bytes: number): void {
     const seq = typeof appended === 'number' ? appended : appended.seq;
-    const entry = { seq, items: batch.items, bytes, receivedAt: batch.receivedAt, attempts: 0 };
+    const { items, receivedAt, tenant } = batch;
+    const entry = { seq, project: tenant.projectId, items, bytes, receivedAt, attempts: 0 };
     if (typeof appended === 'number') {
       this.#cache.put(seq, batch);
       for (const line of this.#targets) line.append(entry);
@@ -192,7 +193,7 @@ export class SqliteQueue implements DurableQueue {
 
   async lease(branch: string, max: number, maxBytes: number): Promise<QueueEntry[]> {
     const line = this.#lineOf(branch);
-    if (line.isBehind && line.peek() === undefined) await this.#readAhead(line);
+    await this.#catchUp(line);
     const taken: LineEntry[] = [];
     let bytes = 0;
     while (taken.length < max) {
@@ -203,6 +204,22 @@ export class SqliteQueue implements DurableQueue {
       taken.push(next);
     }
     return taken.length === 0 ? [] : this.#withBodies(line, taken);
+  }
+
+  async leaseOfIdle(branch: string, maxBytes: number): Promise<QueueEntry[]> {
+    const line = this.#lineOf(branch);
+    const entry = line.takeOfIdle(maxBytes);
+    return entry === undefined ? [] : this.#withBodies(line, [entry]);
+  }
+
+  /** Waits for entries on disk only if the next one is not known; otherwise the line announces those that were read. */
+  async #catchUp(line: BranchLine): Promise<void> {
+    if (!line.isBehind) return;
+    const waits = line.waitsForRead;
+    const reading = this.#readAhead(line);
+    if (waits) return reading;
+    // A read that failed is repeated by the next lease.
+    reading.catch(() => undefined);
   }
 
   readonly #reading = new Map<BranchLine, Promise<void>>();
@@ -399,11 +416,11 @@ export class SqliteQueue implements DurableQueue {
 
   async replay(ids: readonly number[] | 'all'): Promise<number> {
     const replayed = await this.#database.write('queue.replay', [this.#allNumbers, ids]);
-    for (const { branch, seq, items, bytes, receivedAt, wasFree } of replayed) {
+    for (const { branch, wasFree, ...entry } of replayed) {
       this.#deadLetters--;
-      this.#deadLetterItems -= items;
-      if (wasFree) this.#bytes += bytes;
-      this.#lineNumbered(branch)?.insert({ seq, items, bytes, receivedAt, attempts: 0 });
+      this.#deadLetterItems -= entry.items;
+      if (wasFree) this.#bytes += entry.bytes;
+      this.#lineNumbered(branch)?.insert({ ...entry, attempts: 0 });
     }
     return replayed.length;
   }

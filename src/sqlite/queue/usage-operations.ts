@@ -5,8 +5,10 @@
  *
  * Usage is the sum of both. It outlives projects and keys.
  */
+
 import type { DatabaseSync } from 'node:sqlite';
 import { HOUR_MS } from '../../model/usage-window.ts';
+import type { HourUsage } from '../../tenancy/ledger-totals.ts';
 import { finds, rows } from '../rows.ts';
 
 /** Ledger rows that one step sums up. */
@@ -89,27 +91,17 @@ function rollUp(
   };
 }
 
-/** Usage of a project and key in an hour. */
-export type HourSum = {
-  readonly organization: string;
-  readonly project: string;
-  readonly key: string;
-  readonly hour: number;
-  readonly events: number;
-  readonly bytes: number;
-};
-
 /** Sums of a bounded number of rows, and where the next page begins; null at the end. */
 export type UsagePage = {
   readonly count: number;
-  readonly sums: readonly HourSum[];
+  readonly sums: readonly HourUsage[];
   readonly next: UsagePlace | null;
 };
 
 /** The place of a row of `usage_ledger`, or of `usage_hours`. */
 export type UsagePlace =
   | { readonly batchId: string }
-  | Pick<HourSum, 'organization' | 'project' | 'key' | 'hour'>;
+  | Pick<HourUsage, 'organization' | 'project' | 'key' | 'hour'>;
 
 /** All usage, summed up or not. */
 export const ALL_USAGE = `(
@@ -123,12 +115,12 @@ export function usageReadOperations(db: DatabaseSync) {
        sum(CASE WHEN hour = ?3 THEN bytes ELSE 0 END) AS bytesOfHour
      FROM ${ALL_USAGE} WHERE hour >= ?1 AND hour < ?2 GROUP BY organization, project`,
   );
-  const ledgerPage = rows<HourSum & { batchId: string }>(
+  const ledgerPage = rows<HourUsage & { batchId: string }>(
     db,
     `SELECT batch_id AS batchId, organization, project, key, hour, events, bytes FROM usage_ledger
      WHERE batch_id > ? ORDER BY batch_id LIMIT ?`,
   );
-  const hoursPage = rows<HourSum>(
+  const hoursPage = rows<HourUsage>(
     db,
     `SELECT organization, project, key, hour, events, bytes FROM usage_hours
      WHERE (organization, project, key, hour) > (?, ?, ?, ?)
@@ -164,8 +156,8 @@ export function usageReadOperations(db: DatabaseSync) {
 
 const FIRST_HOUR: UsagePlace = { organization: '', project: '', key: '', hour: 0 };
 
-function sumsOf(found: readonly HourSum[]): HourSum[] {
-  const sums = new Map<string, { -readonly [Field in keyof HourSum]: HourSum[Field] }>();
+function sumsOf(found: readonly HourUsage[]): HourUsage[] {
+  const sums = new Map<string, { -readonly [Field in keyof HourUsage]: HourUsage[Field] }>();
   for (const { organization, project, key, hour, events, bytes } of found) {
     const name = JSON.stringify([organization, project, key, hour]);
     const sum = sums.get(name);

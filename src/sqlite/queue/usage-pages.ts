@@ -1,7 +1,8 @@
+import type { HourUsage } from '../../tenancy/ledger-totals.ts';
 import type { VerifyProgress } from '../../tenancy/rows.ts';
 import type { Database } from '../database.ts';
 import type { QueueOperations } from './operations.ts';
-import type { HourSum, UsagePage, UsagePlace } from './usage-operations.ts';
+import type { UsagePage, UsagePlace } from './usage-operations.ts';
 
 /** Rows that one call of the searching thread reads, so that listings run in between. */
 export const VERIFY_STEP = 5_000;
@@ -16,7 +17,7 @@ export async function readUsage(
   database: Pick<Database<QueueOperations>, 'search'>,
   step: number,
   progress: VerifyProgress,
-  add: (sum: HourSum) => void,
+  add: (sum: HourUsage) => void,
 ): Promise<void> {
   let after: UsagePlace | null = BEGINNING;
   while (after !== null) {

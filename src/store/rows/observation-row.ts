@@ -6,10 +6,12 @@ import type {
   Instant,
   Observation,
   ObservationKind,
+  ObservationSource,
   ObservationStatus,
 } from '../../model/observation.ts';
 import {
   OBSERVATION_KINDS,
+  OBSERVATION_SOURCES,
   OBSERVATION_STATUSES,
   PAYLOAD_FIELDS,
 } from '../../model/observation.ts';
@@ -17,10 +19,6 @@ import type { BatchRef, EventMark, Version } from './event-rank.ts';
 import { MARK, versionOf } from './event-rank.ts';
 import type { MergedRow, Value } from './merge.ts';
 import { FIRST_DETAIL, FIRST_PAYLOAD, isInstant, marksFromText, marksToText } from './merge.ts';
-
-/** Stores keep positions in this list: append to it, never reorder it. */
-const SOURCES = ['native', 'runs', 'otlp'] as const;
-export type Source = (typeof SOURCES)[number];
 
 /** An id as it is indexed: the id itself, its part after the trace's id (`:…`), or the hash of a long id. */
 export type Key = string | Uint8Array;
@@ -114,7 +112,7 @@ export function rowOf(
   observation: Observation,
   traceId: string,
   position: number,
-  source: Source,
+  source: ObservationSource,
 ): ObservationRow {
   const { id, startTime, endTime } = observation;
   const key = observationKey(traceId, id);
@@ -143,11 +141,11 @@ export function rowOf(
   ];
 }
 
-function flagsOf(observation: Observation, source: Source): number {
+function flagsOf(observation: Observation, source: ObservationSource): number {
   return (
     (observation.operation === 'start' ? 0 : TERMINAL) |
     (observation.ended ? ENDED : 0) |
-    (SOURCES.indexOf(source) << SOURCE_SHIFT) |
+    (OBSERVATION_SOURCES.indexOf(source) << SOURCE_SHIFT) |
     (observation.payloadMask << PAYLOAD_SHIFT)
   );
 }
@@ -375,10 +373,10 @@ export function sourceNumberOf(flags: number): number {
 }
 
 export function numberOfSource(source: string): number {
-  const names: readonly string[] = SOURCES;
+  const names: readonly string[] = OBSERVATION_SOURCES;
   return names.indexOf(source);
 }
 
-export function sourceOfNumber(number: number | null): Source {
-  return SOURCES[number ?? 0] ?? 'native';
+export function sourceOfNumber(number: number | null): ObservationSource {
+  return OBSERVATION_SOURCES[number ?? 0] ?? 'native';
 }

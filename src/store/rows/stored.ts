@@ -6,9 +6,10 @@ import type {
   ObservationStatus,
   PayloadField,
   TokenUsage,
+  TraceState,
 } from '../../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../../model/observation.ts';
-import type { EventRef, StoredObservation, StoredTrace, TraceState } from '../store.ts';
+import type { EventRef, StoredObservation, StoredTrace } from '../store.ts';
 import type { BatchRef } from './event-rank.ts';
 import type { Key, ObservationRow, RowState } from './observation-row.ts';
 import {

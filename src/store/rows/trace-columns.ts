@@ -2,14 +2,16 @@ import type { TraceFacts, TraceSummary } from './trace-summary.ts';
 import type { WrittenTrace } from './written-trace.ts';
 
 /** A trace whose summary is known. */
-export type SummarizedTrace = WrittenTrace & { readonly summary: TraceSummary };
+export type SummarizedTrace = Pick<WrittenTrace, 'n' | 'createdAt'> & {
+  readonly summary: TraceSummary;
+};
 
-/** The cells of `SUMMARY_COLUMNS`; none without a summary. */
-export function summaryCells(trace: WrittenTrace): (string | number | null)[] {
-  return isSummarized(trace) ? SUMMARY_COLUMNS.map(({ of }) => of(trace)) : [];
+/** The cells of `SUMMARY_COLUMNS`. */
+export function summaryCells(trace: SummarizedTrace): (string | number | null)[] {
+  return SUMMARY_COLUMNS.map(({ of }) => of(trace));
 }
 
-export function isSummarized(trace: WrittenTrace): trace is SummarizedTrace {
+export function isSummarized(trace: WrittenTrace): trace is WrittenTrace & SummarizedTrace {
   return trace.summary !== undefined;
 }
 

@@ -10,7 +10,10 @@ import { type TraceRow, traceOf } from './stored.ts';
 export const SEARCHED_TRACES = 512;
 
 /** The rows that a step found; `end` is the place of the last trace it looked at, null behind the last trace. */
-export type TraceStep = FoundRows<TraceRow> & { readonly end: Place | null };
+export type TraceStep = FoundRows<TraceRow> & {
+  readonly end: Place | null;
+  readonly spentMs: number;
+};
 
 /** `staleBefore`: see `traceOf`. Throws `StoreError` for a cursor of another kind. */
 export function lookOf(filter: TraceFilter, staleBefore: number): Look {
@@ -21,9 +24,16 @@ export function lookOf(filter: TraceFilter, staleBefore: number): Look {
 
 export function tracePage(step: TraceStep, staleBefore: number): TracePage {
   const itemOf = (row: TraceRow): StoredTrace => traceOf(row, staleBefore);
-  const page = pageOfRows(step, ([n, ms, ns]) => ({ ms, ns, n }), itemOf, step.end);
-  const { end } = step;
-  return { ...page, searchedTo: end === null ? null : { ms: end.ms, ns: end.ns } };
+  const page = pageOfRows(step, placeOfTrace, itemOf, step.end);
+  const last = step.hasMore ? step.rows.at(-1) : undefined;
+  const { ms, ns } = last === undefined ? (step.end ?? NOWHERE) : placeOfTrace(last);
+  return { ...page, searchedTo: ms === null ? null : { ms, ns }, spentMs: step.spentMs };
+}
+
+const NOWHERE = { ms: null, ns: 0 };
+
+function placeOfTrace([n, ms, ns]: TraceRow): Place {
+  return { ms, ns, n };
 }
 
 /** The trace id that the id of a span begins with; undefined for an id of another form. */

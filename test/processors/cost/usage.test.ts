@@ -1,9 +1,8 @@
 import t from 'tap';
 import { tokensOf } from '../../../processors/cost/usage.ts';
-import type { TokenUsage } from '../../../src/model/observation.ts';
-import type { Source } from '../../../src/store/rows/observation-row.ts';
+import type { ObservationSource, TokenUsage } from '../../../src/model/observation.ts';
 
-function inputOf(usage: TokenUsage, source: Source): number | undefined {
+function inputOf(usage: TokenUsage, source: ObservationSource): number | undefined {
   return tokensOf({ usage, source })?.input;
 }
 

@@ -33,6 +33,7 @@ const REPEATABLE: Readonly<Record<string, readonly string[]>> = {
   'usage verify': [STORE],
   'rejections list': ['--json', '--project', 'piped', STORE],
   'audit list': ['--json', STORE],
+  traces: ['--project', 'piped', STORE],
 };
 
 async function inProcess(argv: readonly string[]) {

@@ -269,6 +269,7 @@ function handlerFor({ store, queues = [] }: { store?: Store; queues?: [string, Q
   return createControlHandler({
     stores: () => new Map(store === undefined ? [] : [['s', store]]),
     queues: () => new Map(queues),
+    reads: { routes: [] },
     reload: async () => ({ reloaded: true }),
   });
 }

@@ -7,7 +7,7 @@ import type { DeliveryBranch } from '../../../src/queue/delivery.ts';
 import { startDelivery } from '../../../src/queue/delivery.ts';
 import type { DurableQueue } from '../../../src/queue/queue.ts';
 import { leaseAll } from '../../contract/queue.ts';
-import { anObservation, nativeBatch } from '../../helper/batches.ts';
+import { anObservation, aTenant, nativeBatch } from '../../helper/batches.ts';
 import { directoryQueues } from '../../helper/places.ts';
 import { recordingLogger } from '../../helper/settings.ts';
 import { createSink } from '../../helper/sink.ts';
@@ -273,10 +273,13 @@ t.test('a stop returns unfinished entries to the queue at its deadline', async (
   deadline.abort();
   await stopped;
   t.equal(queue.stats().branches[0]?.leased, 0);
+  const returned = await leaseAll(queue, 'a');
   t.same(
-    (await leaseAll(queue, 'a')).map(({ batch }) => batch.id),
+    returned.map(({ batch }) => batch.id),
     sent,
   );
+  // The stop of the teardown must find no lease: it runs when the directory is gone.
+  await queue.ack('a', returned);
 });
 
 /** Resolves when the first dead letter is on disk. */
@@ -354,4 +357,30 @@ t.test('drops and counts the batches of a deleted project', async (t) => {
   const drop = { branch: 'a', items: 1, reason: 'project_deleted', wasDead: false };
   t.same(drops, [drop, drop]);
   t.match(queue.stats(), { deadLetters: 0, branches: [{ entries: 0 }] });
+});
+
+t.test('a small batch of another project does not wait for a place', async (t) => {
+  const { queue, sink, start } = await rig(t);
+  const delivered: string[] = [];
+  const gate = Promise.withResolvers<void>();
+  sink.behave((batch) => {
+    delivered.push(rawOf(batch).id);
+    return gate.promise;
+  });
+  start(2);
+  const ofOne = Array.from({ length: 3 }, () => nativeBatch(1));
+  for (const batch of ofOne) await queue.append(batch);
+  await until(() => delivered.length === 2);
+  const tenant = aTenant({ projectId: 'proj_other' });
+  const ofOther = Array.from({ length: 2 }, () => nativeBatch(1, { tenant }));
+  for (const batch of ofOther) await queue.append(batch);
+  await until(() => delivered.length === 3);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  t.same(
+    delivered,
+    [...ofOne.slice(0, 2), ...ofOther.slice(0, 1)].map(({ id }) => id),
+    'one batch in a place beside the two',
+  );
+  gate.resolve();
+  await sink.holds(5);
 });

@@ -93,6 +93,8 @@ t.test('lists traces by a filter', async (t) => {
       },
     ],
     next_cursor: null,
+    searched_to: null,
+    partial: false,
   });
   await get(
     '/traces?limit=70&from=2026-01-01T00:00:00Z&to=2026-02-01T00:00:00%2B01:00' +
@@ -100,11 +102,11 @@ t.test('lists traces by a filter', async (t) => {
   );
   const printed = filters.map(({ query, ...more }) => [query && printQuery(query), more]);
   t.strictSame(printed, [
-    ['', { limit: 50 }],
+    ['', { limit: 50, size: 512 }],
     [
       'text model:m start:>=2026-01-01T00:00:00.000Z start:<2026-01-31T23:00:00.000Z ' +
         'status:error kind:tool name:"a b"',
-      { limit: 70 },
+      { limit: 70, size: 512 },
     ],
   ]);
 });
@@ -433,35 +435,65 @@ t.test('a page ends at its bytes, and the next one begins behind it', async (t) 
   t.match((await small.get('/traces/trace-1')).json, { observations: { length: 1 } });
 });
 
-/** A store whose search finds one trace after `steps` steps; each step takes 10 ms of the clock. */
-function searching(steps: number, more: { onStep?: () => void; clock?: FakeClock } = {}) {
+/** A store whose search finds one trace after `steps` steps; each is 10 ms of work and 100 ms of the clock. */
+function searching(
+  steps: number,
+  more: { onStep?: () => void; clock?: FakeClock; spentMs?: number } = {},
+) {
   let calls = 0;
-  const search: Store['traces']['listTraces'] = async (_project, { cursor = '0' }) => {
+  const sizes: (number | undefined)[] = [];
+  const search: Store['traces']['listTraces'] = async (_project, { cursor = '0', size }) => {
     calls++;
+    sizes.push(size);
     more.onStep?.();
-    more.clock?.advance(10);
+    more.clock?.advance(100);
     await new Promise(setImmediate);
     const step = Number(cursor) + 1;
     const items = step === steps ? [TRACE] : [];
     const searchedTo = step >= steps ? null : { ms: steps - step, ns: 0 };
     const nextCursor = step >= steps ? null : String(step);
-    return { items, nextCursor, cursorAfter: () => '', searchedTo };
+    return { items, nextCursor, cursorAfter: () => '', searchedTo, spentMs: more.spentMs ?? 10 };
   };
-  return { search, calls: () => calls };
+  return { search, sizes, calls: () => calls };
 }
 
-t.test('a search goes on in steps until the page is full, or its time is over', async (t) => {
+t.test('a search goes on in steps until the page is full, or its work is done', async (t) => {
   const clock = fakeClock(0);
   const { search } = searching(5, { clock });
   const { get } = await reading(t, { traces: [TRACE] }, { search, clock });
-  t.match((await get('/traces?q=x')).json, { traces: [{ id: 'trace-1' }], next_cursor: null });
+  const whole = { traces: [{ id: 'trace-1' }], next_cursor: null };
+  t.match((await get('/traces?q=x')).json, { ...whole, partial: false, searched_to: null });
 
-  const short = await reading(t, { traces: [TRACE] }, { search, clock, limits: { page_time: 30 } });
-  const first = await short.get('/traces?q=x');
-  t.match(first.json, { traces: [], next_cursor: /\.3$/ }, 'exactly at its time');
-  const rest = await short.get(`/traces?q=x&cursor=${first.json.next_cursor}`);
-  t.match(rest.json, { traces: [{ id: 'trace-1' }] });
+  const limited = async (limits: Partial<ReadLimits>) =>
+    (await reading(t, { traces: [TRACE] }, { search, clock, limits })).get;
+  const short = await limited({ page_time: 30 });
+  const first = await short('/traces?q=x');
+  const ended = { partial: true, searched_to: '1970-01-01T00:00:00.002Z' };
+  t.match(first.json, { ...ended, traces: [], next_cursor: /\.3$/ }, 'exactly its work');
+  const rest = await short(`/traces?q=x&cursor=${first.json.next_cursor}`);
+  t.match(rest.json, { ...whole, partial: false, searched_to: null });
+  const longer = await limited({ page_time: 31 });
+  t.match((await longer('/traces?q=x')).json, { next_cursor: /\.4$/, partial: true });
+  const late = await limited({ page_timeout: 200 });
+  t.match((await late('/traces?q=x')).json, { next_cursor: /\.2$/, partial: false });
 });
+
+t.test(
+  'a step of a search grows while steps are cheap, and shrinks when they are not',
+  async (t) => {
+    const cheap = searching(5, { spentMs: 10 });
+    const { get } = await reading(t, { traces: [TRACE] }, { search: cheap.search });
+    await get('/traces?q=x');
+    t.same(cheap.sizes, [512, 1024, 2048, 4096, 4096]);
+    const limits = { page_time: 1000 };
+    const even = searching(3, { spentMs: 20 });
+    await (await reading(t, {}, { search: even.search, limits })).get('/traces?q=x');
+    t.same(even.sizes, [512, 512, 512]);
+    const dear = searching(7, { spentMs: 21 });
+    await (await reading(t, {}, { search: dear.search, limits })).get('/traces?q=x');
+    t.same(dear.sizes, [512, 256, 128, 64, 32, 32, 32]);
+  },
+);
 
 t.test('a page ends in front of a step that is too slow for the store', async (t) => {
   const { search } = searching(5);
@@ -473,7 +505,7 @@ t.test('a page ends in front of a step that is too slow for the store', async (t
   };
   const later = await reading(t, { traces: [TRACE] }, { search: slowAt('3') });
   const first = await later.get('/traces?q=x');
-  t.match(first, { status: 200, json: { traces: [], next_cursor: /\.3$/ } });
+  t.match(first, { status: 200, json: { traces: [], next_cursor: /\.3$/, partial: true } });
   const next = await later.get(`/traces?q=x&cursor=${first.json.next_cursor}`);
   t.equal(next.status, 504);
   const atOnce = await reading(t, { traces: [TRACE] }, { search: slowAt('0') });
@@ -505,7 +537,7 @@ t.test('a key over its number of reads gets 429, another key does not', async (t
       pipeline: { admitRead: () => ({ tenant: aTenant({ keyId }), release() {} }) },
       async search() {
         await new Promise<void>((resolve) => release.push(resolve));
-        return { items: [], nextCursor: null, cursorAfter: () => '', searchedTo: null };
+        return { items: [], nextCursor: null, cursorAfter: () => '', searchedTo: null, spentMs: 1 };
       },
     },
   );

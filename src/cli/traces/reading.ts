@@ -1,0 +1,54 @@
+import { ControlError } from '../../control/protocol.ts';
+import type { ProjectRead } from '../../control/traces.ts';
+import { CommandError, EXIT } from '../exit-status.ts';
+import { carryOut, given, type StoreOptions } from '../store-command.ts';
+import type { Terminal } from '../terminal.ts';
+
+export type ReadOptions = StoreOptions & { readonly project?: string };
+
+/** Reading requests of one command, until Ctrl-C. */
+export type CommandReading = {
+  /** Undefined after Ctrl-C. */
+  get(path: string, query: Readonly<Record<string, string | undefined>>): Promise<unknown>;
+  readonly isInterrupted: boolean;
+  close(): void;
+};
+
+const INTERRUPTED = Symbol('interrupted');
+
+export function openReading(options: ReadOptions, terminal: Terminal): CommandReading {
+  const stop = Promise.withResolvers<typeof INTERRUPTED>();
+  let isInterrupted = false;
+  const close = terminal.onInterrupt?.(() => {
+    isInterrupted = true;
+    stop.resolve(INTERRUPTED);
+  });
+  let { project } = options;
+  return {
+    async get(path, query) {
+      const parameters = new URLSearchParams(given(query) as Record<string, string>);
+      const target = parameters.size === 0 ? path : `${path}?${parameters}`;
+      const args = given({ project, target });
+      const read = carryOut('traces.read', args, options, terminal).catch(explained);
+      const result = await Promise.race([read, stop.promise]);
+      if (result === INTERRUPTED) return undefined;
+      const { project: id, answer } = result as ProjectRead;
+      // Further requests name the project by its id.
+      project = id;
+      return answer;
+    },
+    get isInterrupted() {
+      return isInterrupted;
+    },
+    close: () => close?.(),
+  };
+}
+
+/** A wrong query or option is a mistake of the command line. */
+function explained(error: unknown): never {
+  const usage = ['invalid_query', 'invalid_request', 'invalid_cursor'];
+  if (error instanceof ControlError && usage.includes(error.code)) {
+    throw new CommandError(EXIT.usage, error.message);
+  }
+  throw error;
+}

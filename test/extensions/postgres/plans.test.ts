@@ -1,0 +1,43 @@
+import t from 'tap';
+import {
+  findAnywhere,
+  findBatches,
+  findInTrace,
+  findObservations,
+  findTrace,
+  findTraces,
+} from '../../../extensions/postgres/traces/reading.ts';
+import { everyLook } from '../../contract/plans.ts';
+import { anObservation } from '../../helper/batches.ts';
+import { postgresDatabases } from '../../helper/postgres-server.ts';
+import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
+
+const server = await postgresDatabases(t);
+
+t.test('no statement of the reading side scans a table', async (t) => {
+  const { postgres, traces } = await traceDatabase(t, await server.database());
+  const numbers = Array.from({ length: 9 }, (_, i) => i);
+  const about = (i: number) => ({ traceId: `t${i}`, id: `o${i}`, sessionId: 's', userId: 'u' });
+  await traces.write(batchWith(numbers.map((i) => anObservation(about(i)))));
+  const plans: [sql: string, plan: string][] = [];
+  await postgres.transaction(async (client) => {
+    // The planner then scans a table only if no index serves.
+    await client.query('SET LOCAL enable_seqscan = off');
+    const explaining = {
+      async query(sql: string, values: readonly unknown[] = []) {
+        const { rows } = await client.query(`EXPLAIN ${sql}`, values);
+        plans.push([sql, rows.map((row) => String(row['QUERY PLAN'])).join('\n')]);
+        return client.query(sql, values);
+      },
+    };
+    const scope = ['proj_test', 0] as const;
+    for (const look of everyLook()) await findTraces(explaining, scope, look);
+    await findTrace(explaining, scope, 't1');
+    await findObservations(explaining, scope, 't1', null, 5);
+    await findInTrace(explaining, scope, 't1', 'o1');
+    await findAnywhere(explaining, scope, 'o1');
+    await findBatches(explaining, scope, ['x']);
+  });
+  t.ok(plans.length > 60, `${plans.length} statements`);
+  for (const [sql, plan] of plans) t.notMatch(plan, 'Seq Scan', `${sql}\n${plan}`);
+});

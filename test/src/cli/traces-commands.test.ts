@@ -1,0 +1,156 @@
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Test } from 'tap';
+import t from 'tap';
+import { runCli } from '../../../src/cli/program.ts';
+import type { Terminal } from '../../../src/cli/terminal.ts';
+import { startControlServer } from '../../../src/control/server.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+
+t.setTimeout(90_000);
+
+type Answer = (target: URL) => unknown;
+
+const trace = (id: string) => ({
+  ...{ id, name: id, state: 'finished', start_time: null, latency_ms: 5, user_id: null },
+  ...{
+    session_id: null,
+    usage: null,
+    cost: null,
+    observation_count: 2,
+    error_count: 0,
+    models: [],
+  },
+});
+
+/** Commands that ask a control socket, which answers as the test says. */
+async function commands(t: Test, answer: Answer) {
+  const cwd = mkdtempSync(join(tmpdir(), 'tracectl-traces-'));
+  t.teardown(() => rmSync(cwd, { recursive: true, force: true }));
+  const quiet = { cwd, env: {}, out() {}, err() {} };
+  await runCli(['init'], quiet);
+  mkdirSync(join(cwd, 'data'));
+  const asked: unknown[] = [];
+  const server = await startControlServer(
+    join(cwd, 'data'),
+    async ({ arguments: { target, project } }) => {
+      asked.push(project);
+      return { project: 'proj_1', answer: await answer(new URL(String(target), 'http://local')) };
+    },
+    recordingLogger(),
+  );
+  t.teardown(() => server.close());
+  async function run(argv: readonly string[], more: Partial<Terminal> = {}) {
+    const out: string[] = [];
+    const err: string[] = [];
+    const terminal = { cwd, env: {}, out: (text: string) => out.push(text) };
+    const status = await runCli(
+      [...argv, `--set=extensions.sqlite.directory=${join(cwd, 'data')}`],
+      {
+        ...terminal,
+        ...more,
+        err: (text) => err.push(text),
+      },
+    );
+    return { status, out, err };
+  }
+  return { run, asked };
+}
+
+/** Three pages of traces, the second of them empty. */
+const PAGES: Record<string, unknown> = {
+  '': { traces: [trace('a'), trace('b')], next_cursor: '1' },
+  '1': { traces: [], next_cursor: '2', searched_to: '2026-11-20T21:30:00Z' },
+  '2': { traces: [trace('c')], next_cursor: null },
+};
+const paged: Answer = ({ searchParams }) => PAGES[searchParams.get('cursor') ?? ''];
+
+t.test('lists all pages up to the limit, as lines of JSON in a pipe', async (t) => {
+  const targets: string[] = [];
+  const { run, asked } = await commands(t, (target) => {
+    targets.push(target.search);
+    return paged(target);
+  });
+  const { status, out } = await run(['traces', 'a b', '--project', 'p', '--from', '2026-01-01']);
+  t.equal(status, 0);
+  t.same(
+    out.map((line) => JSON.parse(line).id),
+    ['a', 'b', 'c'],
+  );
+  t.match(targets[0], '?q=a+b&from=2026-01-01&limit=50');
+  t.match(targets[2], 'limit=48');
+  t.same(asked, ['p', 'proj_1', 'proj_1'], 'further pages name the project by its id');
+});
+
+t.test('shows a table and the cursor of the next page on a terminal', async (t) => {
+  const { run } = await commands(t, paged);
+  const shown: string[] = [];
+  const screen = { columns: () => 80, write: (text: string) => shown.push(text) };
+  const { out, err } = await run(['traces', '--limit', '2'], { isOutShown: true, screen });
+  t.match(out, [/^TIME +ID/]);
+  t.equal(out[0]?.split('\n').length, 3);
+  t.same(err, ['More traces: --cursor 1']);
+  t.same(shown, [], 'a short search shows no progress');
+  const whole = await run(['traces'], { isOutShown: true, screen });
+  t.same(whole.err, []);
+  t.match(shown[1], '2 traces found, searched back to 2026-11-20T21:30:00 …');
+  t.equal(shown.at(-1), '\r\x1b[K', 'the progress is removed');
+});
+
+t.test('says that no trace matches', async (t) => {
+  const { run } = await commands(t, () => ({ traces: [], next_cursor: null }));
+  t.match(await run(['traces'], { isOutShown: true }), { out: [], err: ['No trace matches.'] });
+  t.match(await run(['traces']), { out: [], err: [] });
+});
+
+t.test('Ctrl-C ends a search with what it has found', async (t) => {
+  let interrupt = (): void => {};
+  let removed = 0;
+  const { run } = await commands(t, ({ searchParams }) => {
+    if (searchParams.get('cursor') === null) return PAGES[''];
+    interrupt();
+    return new Promise((resolve) => setTimeout(resolve, 1000, PAGES[2]));
+  });
+  const onInterrupt: Terminal['onInterrupt'] = (listener) => {
+    interrupt = () => listener('SIGINT');
+    return () => removed++;
+  };
+  const { status, out, err } = await run(['traces'], { onInterrupt, isOutShown: true });
+  t.equal(status, 0);
+  t.equal(out[0]?.split('\n').length, 3);
+  t.match(err, ['Interrupted: there may be more traces.', 'More traces: --cursor 1']);
+  t.equal(removed, 1);
+});
+
+t.test('the limit is 1 to 100000', async (t) => {
+  const { run } = await commands(t, paged);
+  for (const limit of ['0', '100001', '1.5', 'x']) {
+    t.match(await run(['traces', '--limit', limit]), { status: 64 }, limit);
+  }
+  for (const limit of ['1', '100000']) t.equal((await run(['traces', '--limit', limit])).status, 0);
+});
+
+const step = (id: string, parent_id: string | null) => ({
+  ...{ id, parent_id, name: id, kind: null, status: 'success', start_time: null, end_time: null },
+  ...{ usage: null, cost: null, error: null },
+});
+const shown: Answer = ({ pathname, searchParams }) => {
+  if (pathname === '/traces') return { traces: [trace('a')], next_cursor: null };
+  return searchParams.get('cursor') === null
+    ? { trace: trace('a'), observations: [step('x', null)], next_cursor: '1' }
+    : { trace: trace('a'), observations: [step('y', 'x')], next_cursor: null };
+};
+
+t.test('shows a trace of several pages as a tree, in colours where they are', async (t) => {
+  const { run } = await commands(t, shown);
+  const { out } = await run(['trace', 'a']);
+  t.match(out[0], /x [\s\S]*└ y /);
+  t.notMatch(out[0], '\x1b');
+  const coloured: string[] = [];
+  await run(['trace', 'a'], { columns: () => 80, outInColour: (text) => coloured.push(text) });
+  t.match(coloured[0], '\x1b[1ma');
+  const json = await run(['trace', 'a', '--json']);
+  const whole = JSON.parse(json.out[0] ?? '');
+  t.same([whole.observations.length, whole.next_cursor], [2, null]);
+});
