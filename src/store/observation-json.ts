@@ -1,9 +1,9 @@
 import type { Cost, ObservationDetails } from '../model/details.ts';
 import { millisecondsBetween } from '../model/details.ts';
 import { formatInstant } from '../model/instant.ts';
-import type { Instant, PayloadField } from '../model/observation.ts';
+import type { Instant, PayloadField, TraceState } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
-import type { StoredObservation, StoredTrace, TraceState, TreeObservation } from './store.ts';
+import type { StoredObservation, StoredTrace, TreeObservation } from './store.ts';
 
 /** The source of the public form. A single event of an observation may lack its trace. */
 export type RenderedObservation = Omit<StoredObservation, 'traceId' | 'payload' | 'state'> & {
