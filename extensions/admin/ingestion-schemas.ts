@@ -16,6 +16,8 @@ const payload = z.unknown().describe('Any JSON, up to 4 MiB as compact JSON.');
 const kind = z.enum(OBSERVATION_KINDS);
 const status = z.enum(OBSERVATION_STATUSES);
 const state = z.enum(['running', 'finished', 'error', 'interrupted']);
+const counted = z.boolean().describe('Its own usage and cost are in the totals of the trace.');
+const cycle = z.boolean().describe('A cycle of parents is broken here; it counts as a root.');
 const version = z
   .union([z.int().nonnegative(), z.string().regex(/^\d+$/)])
   .describe('0 to 18446744073709551615; the higher version wins.');
@@ -235,8 +237,8 @@ const treeNode = z
       ...{ start_time: true, end_time: true, latency_ms: true, ttft_ms: true, model: true },
       ...{ provider: true, usage: true, cost: true, cost_source: true },
     }).shape,
-    counted: z.boolean().describe('Its own usage and cost are in the totals of the trace.'),
-    cycle: z.boolean().describe('A cycle of parents is broken here; it counts as a root.'),
+    counted,
+    cycle,
     input_bytes: z.int().nullable(),
     output_bytes: z.int().nullable(),
     error: z
@@ -246,7 +248,11 @@ const treeNode = z
   .meta({ id: 'TreeObservation' });
 const traceDetail = z
   .union([
-    z.looseObject({ trace, observations: z.array(observation), next_cursor: nextCursor }),
+    z.looseObject({
+      trace,
+      observations: z.array(z.looseObject({ ...observation.shape, counted, cycle })),
+      next_cursor: nextCursor,
+    }),
     z.strictObject({ trace, observations: z.array(treeNode) }).describe('With `fields=tree`.'),
   ])
   .meta({ id: 'TraceDetail' });

@@ -11,6 +11,7 @@ import { positionOf, sourceOf } from '../model/formats.ts';
 import { formatInstant } from '../model/instant.ts';
 import { printQuery } from '../query/print.ts';
 import { observationJson, traceJson } from '../store/observation-json.ts';
+import { placeInTree } from '../store/rows/tree.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, jsonAnswer, watchClient } from './answer.ts';
@@ -29,7 +30,8 @@ import {
   traceQuery,
 } from './query.ts';
 import type { Read, Reads } from './reads.ts';
-import { writeTree } from './tree.ts';
+import type { TreeSource } from './tree.ts';
+import { totalsOf, writeTree } from './tree.ts';
 
 /**
  * The reading requests (`traces:read`). On an ingestion listener the pipeline of a receiver admits a request, which
@@ -171,6 +173,7 @@ async function showTrace(reading: StoreReading): Promise<void> {
   const payloads = wantsPayloads
     ? await reading.payloads({ kind: 'trace', id: traceId })
     : undefined;
+  const totals = await totalsOf(treeOf(reading, traceId));
   const out = jsonAnswer(exchange, read);
   await out.add(`{"trace":${traceJson(trace)},"observations":[`);
   const { next } = await writeItems(
@@ -184,8 +187,11 @@ async function showTrace(reading: StoreReading): Promise<void> {
           ...(cursor === undefined ? {} : { cursor }),
         }),
       async render(stored) {
-        if (payloads === undefined) return observationJson(stored, undefined);
-        return observationJson(stored, await read.turn(() => payloads.read(stored)));
+        const texts =
+          payloads === undefined ? undefined : await read.turn(() => payloads.read(stored));
+        const { id, usage, details } = stored;
+        const place = placeInTree({ id, usage, cost: details?.cost ?? null }, totals);
+        return observationJson(stored, texts, place);
       },
     },
     { read, limits, clock: exchange.clock },
@@ -193,21 +199,22 @@ async function showTrace(reading: StoreReading): Promise<void> {
   out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
 }
 
-async function showTree(
-  { exchange, tenant, store, read }: StoreReading,
-  traceId: string,
-): Promise<void> {
+async function showTree(reading: StoreReading, traceId: string): Promise<void> {
+  const { exchange, tenant, store, read } = reading;
   const trace = await read.turn(() => store.traces.getTrace(tenant.projectId, traceId));
   if (trace === undefined) throw unknown('trace');
-  await writeTree(jsonAnswer(exchange, read), {
+  await writeTree(jsonAnswer(exchange, read), trace, treeOf(reading, traceId));
+}
+
+function treeOf({ tenant, store, read }: StoreReading, traceId: string): TreeSource {
+  return {
     read,
-    trace,
     fetch: (limit, cursor) =>
       store.traces.listTree(tenant.projectId, traceId, {
         limit,
         ...(cursor === undefined ? {} : { cursor }),
       }),
-  });
+  };
 }
 
 async function showObservation(reading: StoreReading): Promise<void> {

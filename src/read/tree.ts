@@ -1,8 +1,8 @@
-import { traceJson, treeJson } from '../store/observation-json.ts';
-import type { UsageNode } from '../store/rows/trace-totals.ts';
+import { fillPlaces, traceJson, treeJson } from '../store/observation-json.ts';
+import type { TraceTotals, UsageNode } from '../store/rows/trace-totals.ts';
 import { traceTotals } from '../store/rows/trace-totals.ts';
 import { placeInTree, usageNodeOf } from '../store/rows/tree.ts';
-import type { Page, StoredTrace, TreeObservation } from '../store/store.ts';
+import type { NarrowObservation, Page, StoredTrace } from '../store/store.ts';
 import type { JsonAnswer } from './answer.ts';
 import type { Read } from './reads.ts';
 
@@ -10,47 +10,106 @@ import type { Read } from './reads.ts';
 const STEP_ROWS = 1000;
 
 /** About the memory of an observation while the totals of its trace are computed. */
-const NODE_BYTES = 1024;
+const NODE_BYTES = 512;
+
+/** Bytes of texts after whose step no further ones are kept: the rows behind them are read again. */
+const KEPT_BYTES = 16 * 1_048_576;
 
 export type TreeSource = {
   readonly read: Read;
-  readonly trace: StoredTrace;
-  fetch(limit: number, cursor: string | undefined): Promise<Page<TreeObservation>>;
+  fetch(limit: number, cursor: string | undefined): Promise<Page<NarrowObservation>>;
 };
 
+/** The JSON of some observations, whose places are blank. */
+type Kept = { readonly nodes: readonly UsageNode[]; readonly texts: Buffer };
+
 /**
- * Writes every observation of a trace without its payloads. The first pass over the rows finds which observations the totals
- * count, and keeps what they depend on; the second one writes:
+ * Writes every observation of a trace without its payloads. The totals decide which observations are counted, so every row is
+ * read before the first one is written. The texts of the first ones are kept meanwhile:
  *
- *   turn: rows of one step ─▶ next step … ─▶ totals ─▶ turn: rows of one step ─▶ write, at the pace of the client ─▶ …
+ *   turn: rows of one step ─▶ texts, nodes ─▶ next step … ─▶ totals ─▶ write the texts, at the pace of the client
+ *                                                          ─▶ turn: rows behind them ─▶ write ─▶ …
  */
-export async function writeTree(out: JsonAnswer, source: TreeSource): Promise<void> {
-  const { read, trace } = source;
-  const nodes: UsageNode[] = [];
-  for await (const observations of steps(source)) {
-    read.reservation.grow(observations.length * NODE_BYTES);
-    for (const observation of observations) nodes.push(usageNodeOf(observation));
-  }
-  const totals = traceTotals(nodes);
-  nodes.length = 0;
+export async function writeTree(
+  out: JsonAnswer,
+  trace: StoredTrace,
+  source: TreeSource,
+  keptBytes = KEPT_BYTES,
+): Promise<void> {
+  const { reservation } = source.read;
+  const kept: Kept[] = [];
+  /** Above zero before the first step. */
+  let left = keptBytes;
+  /** The cursor of the rows behind the kept texts; undefined if there are none. */
+  let rest: string | undefined;
+  const totals = await totalsOf(source, (items, nodes, cursor) => {
+    if (left <= 0) rest ??= cursor;
+    if (rest !== undefined) return;
+    const texts = textsOf(items, kept.length === 0);
+    reservation.grow(texts.length);
+    left -= texts.length;
+    kept.push({ nodes, texts });
+  });
   await out.add(`{"trace":${traceJson(trace)},"observations":[`);
-  let comma = '';
-  for await (const observations of steps(source)) {
-    for (const observation of observations) {
-      const sent = out.add(comma + treeJson(observation, placeInTree(observation, totals)));
-      comma = ',';
-      // Hot path: most items wait for nothing.
-      if (sent !== undefined) await sent;
+  for (const { nodes, texts } of kept) await write(out, texts, nodes, totals);
+  if (rest !== undefined) {
+    for await (const { items } of steps(source, rest)) {
+      await write(out, textsOf(items, false), items.map(usageNodeOf), totals);
     }
   }
   out.end(']}');
 }
 
-async function* steps({ read, fetch }: TreeSource): AsyncGenerator<readonly TreeObservation[]> {
-  let cursor: string | undefined;
-  do {
-    const page = await read.turn(() => fetch(STEP_ROWS, cursor));
-    yield page.items;
-    cursor = page.nextCursor ?? undefined;
-  } while (cursor !== undefined);
+function textsOf(items: readonly NarrowObservation[], isFirst: boolean): Buffer {
+  let text = '';
+  for (const observation of items) text += `,${treeJson(observation)}`;
+  return Buffer.from(isFirst ? text.slice(1) : text);
+}
+
+async function write(
+  out: JsonAnswer,
+  texts: Buffer,
+  nodes: readonly UsageNode[],
+  totals: TraceTotals,
+): Promise<void> {
+  fillPlaces(
+    texts,
+    nodes.map((node) => placeInTree(node, totals)),
+  );
+  await out.addBytes(texts);
+}
+
+/** The totals of a trace, which say which of its observations are counted. `onStep` gets each step's rows. */
+export async function totalsOf(
+  source: TreeSource,
+  onStep?: (items: Step['items'], nodes: readonly UsageNode[], cursor: Step['cursor']) => void,
+): Promise<TraceTotals> {
+  const all: UsageNode[][] = [];
+  for await (const { items, cursor } of steps(source, undefined)) {
+    source.read.reservation.grow(items.length * NODE_BYTES);
+    const nodes = items.map(usageNodeOf);
+    all.push(nodes);
+    onStep?.(items, nodes, cursor);
+  }
+  return traceTotals(all.flat());
+}
+
+type Step = {
+  readonly items: readonly NarrowObservation[];
+  /** The cursor that the step begins at. */
+  readonly cursor: string | undefined;
+};
+
+async function* steps(
+  { read, fetch }: TreeSource,
+  first: string | undefined,
+): AsyncGenerator<Step> {
+  let cursor = first;
+  for (;;) {
+    const from = cursor;
+    const { items, nextCursor } = await read.turn(() => fetch(STEP_ROWS, from));
+    yield { items, cursor };
+    if (nextCursor === null) return;
+    cursor = nextCursor;
+  }
 }

@@ -86,11 +86,19 @@ export type StoredObservation = {
 };
 
 /** The part of an observation that the tree of its trace shows. */
-export type TreeObservation = Pick<
+export type NarrowObservation = Pick<
   StoredObservation,
-  | ('id' | 'parentId' | 'name' | 'kind' | 'status' | 'state' | 'startTime' | 'endTime')
-  | ('model' | 'usage' | 'details' | 'error')
->;
+  'id' | 'parentId' | 'name' | 'kind' | 'status' | 'state' | 'model' | 'details'
+> & {
+  readonly startMs: number | null;
+  readonly startNs: number | null;
+  readonly endMs: number | null;
+  readonly endNs: number | null;
+  /** JSON of a `TokenUsage`. */
+  readonly usage: string | null;
+  /** JSON of an `ObservationError`. */
+  readonly error: string | null;
+};
 
 export type StoredTrace = {
   readonly id: string;
@@ -176,7 +184,7 @@ export type TraceStore = {
     projectId: string,
     traceId: string,
     page: { limit: number; cursor?: string },
-  ): Promise<Page<TreeObservation>>;
+  ): Promise<Page<NarrowObservation>>;
   /** The newest one if several traces have the id and no trace is named. */
   getObservation(
     projectId: string,

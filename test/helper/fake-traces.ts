@@ -1,6 +1,7 @@
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { StoreError } from '../../src/model/errors.ts';
 import type {
+  NarrowObservation,
   Page,
   Store,
   StoredObservation,
@@ -39,7 +40,9 @@ export function fakeTraces(
       ),
     listTree: async (projectId, traceId, wanted) =>
       pageOf(
-        ours(projectId, held.observations).filter((one) => one.traceId === traceId),
+        ours(projectId, held.observations)
+          .filter((one) => one.traceId === traceId)
+          .map(narrowOf),
         wanted,
       ),
     getObservation: async (projectId, id, traceId) =>
@@ -48,6 +51,19 @@ export function fakeTraces(
       ),
     getBatches: async (projectId, ids) =>
       ours(projectId, held.batches).filter(({ id }) => ids.includes(id)),
+  };
+}
+
+function narrowOf(stored: StoredObservation): NarrowObservation {
+  const { startTime, endTime, usage, error } = stored;
+  return {
+    ...stored,
+    startMs: startTime?.ms ?? null,
+    startNs: startTime?.ns ?? null,
+    endMs: endTime?.ms ?? null,
+    endNs: endTime?.ns ?? null,
+    usage: usage === null ? null : JSON.stringify(usage),
+    error: error === null ? null : JSON.stringify(error),
   };
 }
 

@@ -10,7 +10,6 @@ import {
   listedRow,
   listedTraceRow,
   rowBytes,
-  treeColumn,
 } from '../../../src/store/rows/listed.ts';
 import type { Key, ObservationRow } from '../../../src/store/rows/observation-row.ts';
 import { payloadMarks } from '../../../src/store/rows/observation-row.ts';
@@ -21,6 +20,8 @@ import { FIRST_PLACE, NO_START, placeOfRow } from '../../../src/store/rows/place
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf, TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
+import type { TreeCells } from '../../../src/store/rows/tree.ts';
+import { TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
 import type { StoredObservation } from '../../../src/store/store.ts';
 import type { BatchRow } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
@@ -30,7 +31,7 @@ import { postgresDialect } from './dialect.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
 import type { Entry } from './snapshot.ts';
-import { bytesOfKey, keyOfBytes, textOrNull } from './text.ts';
+import { bytesOfKey, keyOfBytes, textOrNull, unescapeParent } from './text.ts';
 
 /** `since`: milliseconds since the epoch. */
 export type ScopeValues = readonly [project: string, since: number];
@@ -118,11 +119,8 @@ function traceRowOf(trace: ListedTrace): TraceRow {
 
 const PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
 const OBSERVATIONS = selectOf((column) => `o.${column}`);
-/** The columns of a page of a trace, with and without those that a tree does not show. */
-const LISTED_COLUMNS = {
-  all: selectOf((column) => listedColumn('o', column)),
-  tree: selectOf((column) => treeColumn('o', column)),
-};
+const listedCell = (column: string): string => listedColumn('o', column);
+const LISTED_OBSERVATIONS = selectOf(listedCell);
 
 function selectOf(cellOf: (column: string) => string): string {
   return `SELECT ${OBSERVATION_COLUMNS.map(({ name }) => cellOf(name)).join(', ')},`;
@@ -149,29 +147,75 @@ export type FoundObservation = {
 };
 
 /**
- * The statement of a page of a trace. The index `observations_in_order` gives the order: Postgres knows that only if the
+ * Observations of a trace behind a place. The index `observations_in_order` gives the order: Postgres knows that only if the
  * number of the trace is one value of the statement.
  */
-export function pageOfTrace(columns: keyof typeof LISTED_COLUMNS): string {
-  return `${LISTED_COLUMNS[columns]} ${AND_TRACE}
+const BEHIND_PLACE = `
     WHERE o.trace = (SELECT n FROM traces WHERE project = $1 AND updated_at >= $2 AND key = $3)
       AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
     ORDER BY ${PLACE} LIMIT $7`;
-}
+/** The statements of a page, with all columns and with those of a tree. */
+export const OBSERVATION_PAGES = {
+  all: `${LISTED_OBSERVATIONS} ${AND_TRACE} ${BEHIND_PLACE}`,
+  tree: `SELECT ${TREE_COLUMNS.map(listedCell).join(', ')}, t.newest_ms
+    FROM observations o JOIN traces t ON t.n = o.trace ${BEHIND_PLACE}`,
+};
+
+type PageRange = { readonly after: Place | null; readonly limit: number };
 
 export async function findObservations(
   client: PostgresClient,
   scope: ScopeValues,
-  columns: keyof typeof LISTED_COLUMNS,
   traceKey: Key,
-  { after, limit }: { after: Place | null; limit: number },
+  range: PageRange,
 ): Promise<FoundRows<FoundObservation>> {
+  const values = pageValues(scope, traceKey, range);
+  const found = await rows<ReadObservation>(client, OBSERVATION_PAGES.all, values);
+  const listed = found.map((observation) => foundIn(scope, observation, listedRow));
+  return takeRows(listed, range.limit, ({ bytes }) => bytes);
+}
+
+export async function findTree(
+  client: PostgresClient,
+  scope: ScopeValues,
+  traceKey: Key,
+  range: PageRange,
+): Promise<FoundRows<TreeCells>> {
+  const values = pageValues(scope, traceKey, range);
+  const found = await rows<TreeRow>(client, OBSERVATION_PAGES.tree, values);
+  return takeRows(found.map(treeCellsOf), range.limit, rowBytes);
+}
+
+/** One row more than the limit, which says whether there are further ones. */
+function pageValues(scope: ScopeValues, traceKey: Key, { after, limit }: PageRange): unknown[] {
   const { ms, ns, n } = after ?? FIRST_PLACE;
-  const values = [...scope, bytesOfKey(traceKey), ms, ns, n, limit + 1];
-  const found = await rows<ReadObservation>(client, pageOfTrace(columns), values);
-  const refsOf = columns === 'tree' ? () => [] : payloadRefsOf;
-  const listed = found.map((observation) => foundIn(scope, observation, refsOf, listedRow));
-  return takeRows(listed, limit, ({ bytes }) => bytes);
+  return [...scope, bytesOfKey(traceKey), ms, ns, n, limit + 1];
+}
+
+type TreeRow = Pick<ObservationTableRow, (typeof TREE_COLUMNS)[number]> & {
+  readonly newest_ms: number | null;
+};
+
+function treeCellsOf(found: TreeRow): TreeCells {
+  return [
+    found.n,
+    keyOfBytes(found.key),
+    textOrNull(found.long_id),
+    found.flags,
+    unescapeParent(found.parent),
+    textOrNull(found.name),
+    found.kind,
+    found.status,
+    found.start_ms,
+    found.start_ns,
+    found.end_ms,
+    found.end_ns,
+    textOrNull(found.model),
+    textOrNull(found.usage),
+    textOrNull(found.error),
+    textOrNull(found.details),
+    found.newest_ms,
+  ];
 }
 
 export async function findInTrace(
@@ -205,7 +249,6 @@ export async function findAnywhere(
 function foundIn(
   [projectId]: ScopeValues,
   found: ReadObservation,
-  refsOf: (entry: Entry) => PayloadRefs = payloadRefsOf,
   shown = (row: ObservationRow): ObservationRow => row,
 ): FoundObservation {
   const entry = entryOf(found);
@@ -215,7 +258,12 @@ function foundIn(
   return {
     place: placeOfRow(entry.n, row),
     observation: (staleBefore) =>
-      observationOf({ projectId, traceId, newestMs, staleBefore }, row, entry.state, refsOf(entry)),
+      observationOf(
+        { projectId, traceId, newestMs, staleBefore },
+        row,
+        entry.state,
+        payloadRefsOf(entry),
+      ),
     bytes: rowBytes(row),
   };
 }

@@ -4,7 +4,8 @@ import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
+import type { TraceStore } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import type { GroupBound } from '../grouping.ts';
@@ -33,22 +34,6 @@ export function postgresTraces(
   },
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
-  const pageOfTrace = async (
-    columns: 'all' | 'tree',
-    projectId: string,
-    traceId: string,
-    { limit, cursor }: { limit: number; cursor?: string },
-  ): Promise<Page<StoredObservation>> => {
-    const range = { after: placeOfCursor(cursor), limit };
-    const scope = scopeOf(projectId);
-    const found = await queries.findObservations(reading, scope, columns, keyOfId(traceId), range);
-    const before = staleBefore();
-    return pageOfRows(
-      found,
-      ({ place }) => place,
-      ({ observation }) => observation(before),
-    );
-  };
   return {
     write: groupedWrites(database, groups),
     async listTraces(projectId, filter) {
@@ -61,8 +46,24 @@ export function postgresTraces(
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));
       return row === undefined ? undefined : traceOf(row, staleBefore());
     },
-    listObservations: (projectId, traceId, page) => pageOfTrace('all', projectId, traceId, page),
-    listTree: (projectId, traceId, page) => pageOfTrace('tree', projectId, traceId, page),
+    async listObservations(projectId, traceId, { limit, cursor }) {
+      const range = { after: placeOfCursor(cursor), limit };
+      const scope = scopeOf(projectId);
+      const found = await queries.findObservations(reading, scope, keyOfId(traceId), range);
+      const before = staleBefore();
+      return pageOfRows(
+        found,
+        ({ place }) => place,
+        ({ observation }) => observation(before),
+      );
+    },
+    async listTree(projectId, traceId, { limit, cursor }) {
+      const range = { after: placeOfCursor(cursor), limit };
+      const scope = scopeOf(projectId);
+      const found = await queries.findTree(reading, scope, keyOfId(traceId), range);
+      const before = staleBefore();
+      return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
+    },
     async getObservation(projectId, id, traceId) {
       const found = await getObservation(reading, scopeOf(projectId), id, traceId);
       return found?.observation(staleBefore());

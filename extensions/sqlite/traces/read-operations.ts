@@ -14,7 +14,6 @@ import {
   listedRow,
   listedTraceRow,
   rowBytes,
-  treeColumn,
 } from '../../../src/store/rows/listed.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { payloadMarks } from '../../../src/store/rows/observation-row.ts';
@@ -27,6 +26,8 @@ import { TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import type { TreeCells } from '../../../src/store/rows/tree.ts';
+import { TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
 import { sqliteDialect } from './dialect.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
@@ -116,16 +117,21 @@ function selectOf(cellOf: (column: string) => string): string {
   return `SELECT t.key, t.long_id, t.newest_ms, ${cells} ${JOINED}`;
 }
 
-/** A page of the observations of a trace. The index `observations_in_order` gives the order. */
-function pageStatement(cellOf: (table: string, column: string) => string): string {
-  const place = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
-  return `${selectOf((column) => cellOf('o', column))}
-     WHERE t.project = ?1 AND t.updated_at >= ?2 AND t.key = ?3 AND (${place}) > (?4, ?5, ?6)
-     ORDER BY ${place} LIMIT ?7`;
-}
+/** Observations of a trace behind a place. The index `observations_in_order` gives the order. */
+const TIME = `coalesce(o.start_ms, ${NO_START})`;
+const PLACE = `${TIME}, coalesce(o.start_ns, 0), o.n`;
+// SQLite looks up the first column of a place in the index, and only if it is compared on its own.
+const BEHIND_PLACE = `
+     WHERE t.project = ?1 AND t.updated_at >= ?2 AND t.key = ?3
+       AND ${TIME} >= ?4 AND (${PLACE}) > (?4, ?5, ?6)
+     ORDER BY ${PLACE} LIMIT ?7`;
 
-/** The statements of a page, with and without the columns that a tree does not show. */
-export const PAGE_OF_TRACE = { all: pageStatement(listedColumn), tree: pageStatement(treeColumn) };
+const listedCell = (column: string): string => listedColumn('o', column);
+/** The statements of a page, with all columns and with those of a tree. */
+export const PAGE_OF_TRACE = {
+  all: `${selectOf(listedCell)} ${BEHIND_PLACE}`,
+  tree: `SELECT ${TREE_COLUMNS.map(listedCell).join(', ')}, t.newest_ms ${JOINED} ${BEHIND_PLACE}`,
+};
 
 function oneTraceOperations(db: DatabaseSync) {
   const trace = tuples<TraceRow>(
@@ -133,30 +139,45 @@ function oneTraceOperations(db: DatabaseSync) {
     `SELECT ${TRACE_COLUMNS} FROM traces t
      WHERE t.project = ? AND t.updated_at >= ? AND t.key = ?`,
   );
-  const readPage = (statement: string, rowOf: (found: FoundCells) => StoredRow) => {
-    const page = tuples<FoundCells>(db, statement);
-    function* listed(found: Iterable<FoundCells>): Generator<StoredRow> {
-      for (const cells of found) {
-        const each = rowOf(cells);
-        yield { ...each, row: listedRow(each.row) };
-      }
-    }
-    return (
-      { project, since }: TraceScope,
-      key: Key,
-      after: Place | null,
-      limit: number,
-    ): FoundRows<StoredRow> => {
-      const { ms, ns, n } = after ?? FIRST_PLACE;
-      const found = page.iterate(project, since, key, ms, ns, n, limit + 1);
-      return takeRows(listed(found), limit, ({ row }) => rowBytes(row));
-    };
-  };
   return {
     'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
       listedOrNull(trace.get(project, since, key)),
-    'traces.observations': readPage(PAGE_OF_TRACE.all, storedRow(db)),
-    'traces.tree': readPage(PAGE_OF_TRACE.tree, (found) => rowIn(found, () => [])),
+    'traces.observations': pageOperation(db),
+    'traces.tree': treeOperation(db),
+  };
+}
+
+function pageOperation(db: DatabaseSync) {
+  const page = tuples<FoundCells>(db, PAGE_OF_TRACE.all);
+  const stored = storedRow(db);
+  function* listed(found: Iterable<FoundCells>): Generator<StoredRow> {
+    for (const cells of found) {
+      const each = stored(cells);
+      yield { ...each, row: listedRow(each.row) };
+    }
+  }
+  return (
+    { project, since }: TraceScope,
+    key: Key,
+    after: Place | null,
+    limit: number,
+  ): FoundRows<StoredRow> => {
+    const { ms, ns, n } = after ?? FIRST_PLACE;
+    const found = page.iterate(project, since, key, ms, ns, n, limit + 1);
+    return takeRows(listed(found), limit, ({ row }) => rowBytes(row));
+  };
+}
+
+function treeOperation(db: DatabaseSync) {
+  const page = tuples<TreeCells>(db, PAGE_OF_TRACE.tree);
+  return (
+    { project, since }: TraceScope,
+    key: Key,
+    after: Place | null,
+    limit: number,
+  ): FoundRows<TreeCells> => {
+    const { ms, ns, n } = after ?? FIRST_PLACE;
+    return takeRows(page.iterate(project, since, key, ms, ns, n, limit + 1), limit, rowBytes);
   };
 }
 

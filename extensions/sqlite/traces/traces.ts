@@ -13,7 +13,8 @@ import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
+import type { StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { StoredRow } from './read-operations.ts';
@@ -42,22 +43,6 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
   const { database, retention, staleBefore } = parts;
   // Readers lose an expired trace at once, removed or not.
   const scopeOf = (project: string): TraceScope => ({ project, since: retention.since(project) });
-  const pageOfTrace = async (
-    operation: 'traces.observations' | 'traces.tree',
-    projectId: string,
-    traceId: string,
-    { limit, cursor }: { limit: number; cursor?: string },
-  ): Promise<Page<StoredObservation>> => {
-    const scope = scopeOf(projectId);
-    const after = placeOfCursor(cursor);
-    const found = await database.search(operation, [scope, keyOfId(traceId), after, limit]);
-    const before = staleBefore();
-    return pageOfRows(
-      found,
-      ({ n, row }) => placeOfRow(n, row),
-      (stored) => storedOf(scope, stored, before),
-    );
-  };
   return {
     write: (batch) => write(parts, batch),
     async listTraces(projectId, filter) {
@@ -69,9 +54,25 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       const row = await database.search('traces.get', [scopeOf(projectId), keyOfId(traceId)]);
       return row === null ? undefined : traceOf(row, staleBefore());
     },
-    listObservations: (projectId, traceId, page) =>
-      pageOfTrace('traces.observations', projectId, traceId, page),
-    listTree: (projectId, traceId, page) => pageOfTrace('traces.tree', projectId, traceId, page),
+    async listObservations(projectId, traceId, { limit, cursor }) {
+      const scope = scopeOf(projectId);
+      const after = placeOfCursor(cursor);
+      const args = [scope, keyOfId(traceId), after, limit] as const;
+      const found = await database.search('traces.observations', [...args]);
+      const before = staleBefore();
+      return pageOfRows(
+        found,
+        ({ n, row }) => placeOfRow(n, row),
+        (stored) => storedOf(scope, stored, before),
+      );
+    },
+    async listTree(projectId, traceId, { limit, cursor }) {
+      const after = placeOfCursor(cursor);
+      const args = [scopeOf(projectId), keyOfId(traceId), after, limit] as const;
+      const found = await database.search('traces.tree', [...args]);
+      const before = staleBefore();
+      return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
+    },
     async getObservation(projectId, id, traceId) {
       const scope = scopeOf(projectId);
       const stored = await getObservation(database, scope, id, traceId);

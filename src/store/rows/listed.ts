@@ -35,16 +35,6 @@ export function listedColumn(table: string, column: string): string {
   return characters === undefined ? cell : `substr(${cell}, 1, ${characters}) AS ${column}`;
 }
 
-/** Columns that the tree of a trace does not show. The stores name the column of the user differently. */
-const OUTSIDE_TREE: ReadonlySet<string> = new Set([
-  ...['session', 'user', 'user_id', 'custom', 'external', 'merged'],
-]);
-
-/** The SQL of a column in the tree of a trace. */
-export function treeColumn(table: string, column: string): string {
-  return OUTSIDE_TREE.has(column) ? `NULL AS ${column}` : listedColumn(table, column);
-}
-
 export function listedRow(row: ObservationRow): ObservationRow {
   const listed: ObservationRow = [...row];
   listed[ROW.NAME] = cutText(row[ROW.NAME]);
@@ -76,7 +66,8 @@ export function rowBytes(row: readonly RowCell[]): number {
   return bytes;
 }
 
-function closed(json: string | null): string | null {
+/** A whole object, if the statement has cut it. */
+export function closed(json: string | null): string | null {
   return json === null || json.length < JSON_CHARACTERS ? json : closeObject(json);
 }
 

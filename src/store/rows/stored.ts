@@ -110,7 +110,7 @@ export function traceOf(row: TraceRow, staleBefore: number): StoredTrace {
   };
 }
 
-function stateOf(
+export function stateOf(
   status: ObservationStatus | null,
   isEnded: boolean,
   newestMs: number | null,

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
-import { pageOfTrace } from '../../../extensions/postgres/traces/reading.ts';
+import { OBSERVATION_PAGES } from '../../../extensions/postgres/traces/reading.ts';
 import { postgresTraces } from '../../../extensions/postgres/traces/traces.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import type { Observation } from '../../../src/model/observation.ts';
@@ -283,7 +283,7 @@ t.test('a page of a trace is read in the order of an index, and sorts nothing', 
   }
   await postgres.query('ANALYZE observations, traces');
   for (const columns of ['all', 'tree'] as const) {
-    const { rows } = await postgres.query(`EXPLAIN ${pageOfTrace(columns)}`, [
+    const { rows } = await postgres.query(`EXPLAIN ${OBSERVATION_PAGES[columns]}`, [
       ...[P, 0, Buffer.from('trace-1'), T0 + 3500, 5, 3, 200],
     ]);
     const plan = rows.map((row) => String(row['QUERY PLAN'])).join('\n');

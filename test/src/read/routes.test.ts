@@ -255,7 +255,7 @@ t.test('answers the tree of a trace: every observation once, in one answer', asy
     anObservation({ id: 'call', parentId: 'root', usage, details: { cost, outputBytes: 9 } }),
     anObservation({ id: 'loop-1', parentId: 'loop-2', startTime: { ms: 1, ns: 0 } }),
     anObservation({ id: 'loop-2', parentId: 'loop-1', startTime: { ms: 2, ns: 0 } }),
-    ...Array.from({ length: 2500 }, (_, i) => anObservation({ id: `o-${i}`, parentId: 'root' })),
+    ...Array.from({ length: 29_996 }, (_, i) => anObservation({ id: `o-${i}`, parentId: 'root' })),
   ];
   const { get, listeners } = await reading(t, { traces: [TRACE], observations });
   const { status, json } = await get('/traces/trace-1?fields=tree');
@@ -279,6 +279,24 @@ t.test('answers the tree of a trace: every observation once, in one answer', asy
   t.match(nodes[2], { id: 'loop-1', cycle: true, counted: false });
   t.match(nodes[3], { id: 'loop-2', cycle: false });
   await until(() => listeners.reads.heldBytes === 0);
+});
+
+t.test('a page of a trace says which calls its totals count, and where a cycle is broken', async (t) => {
+  const usage = { input_tokens: 5 };
+  const observations = [
+    anObservation({ id: 'root', usage }),
+    anObservation({ id: 'call', parentId: 'root', usage }),
+    anObservation({ id: 'loop', parentId: 'loop' }),
+  ];
+  const { get } = await reading(t, { traces: [TRACE], observations });
+  const first = await get('/traces/trace-1?limit=1');
+  t.match(first.json.observations, [{ id: 'root', counted: false, cycle: false }]);
+  const rest = await get(`/traces/trace-1?cursor=${first.json.next_cursor}`);
+  t.match(rest.json.observations, [
+    { id: 'call', counted: true, cycle: false },
+    { id: 'loop', counted: false, cycle: true },
+  ]);
+  t.notMatch((await get('/observations/root')).json, { counted: Boolean });
 });
 
 t.test('a tree beyond the memory of reading is refused, and has no pages', async (t) => {
