@@ -21,7 +21,7 @@ import { readPayloads } from './payloads.ts';
 import type { PayloadSubject, ProjectReads, Reader } from './project-reads.ts';
 import { checkParameters, flag, one, pageOf, pageOfTraces, traceQuery } from './query.ts';
 import type { Reads } from './reads.ts';
-import type { Reading, StoredRequest, StoreReading } from './stored-request.ts';
+import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
 
 type ReadingParts = {
@@ -86,7 +86,7 @@ const STORED: readonly StoredRequest[] = [
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
 ];
 
-type Work = (reading: Reading) => Promise<void>;
+type Work = (reading: AdmittedRead) => Promise<void>;
 
 async function listTraces({
   exchange,
@@ -191,7 +191,7 @@ async function showRawEvent(reading: StoreReading): Promise<void> {
 }
 
 /** Without a store, the answer has what the key itself says. */
-async function showMe({ exchange, tenant, store, read }: Reading): Promise<void> {
+async function showMe({ exchange, tenant, store, read }: AdmittedRead): Promise<void> {
   const [project, keys] =
     store === undefined
       ? [undefined, []]

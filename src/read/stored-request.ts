@@ -6,14 +6,14 @@ import type { PayloadSubject, Reader } from './project-reads.ts';
 import type { Read, Reads } from './reads.ts';
 
 /** An admitted reading request. */
-export type Reading = Reader & {
+export type AdmittedRead = Reader & {
   readonly exchange: Exchange;
   readonly query: URLSearchParams;
   readonly read: Read;
 };
 
 /** A reading request with a store. */
-export type StoreReading = Reading & {
+export type StoreReading = AdmittedRead & {
   readonly store: Store;
   readonly reads: Reads;
   /** For the bytes of the batches that the request reads. `of` is what the audit log of the reader names. */
