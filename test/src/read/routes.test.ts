@@ -281,23 +281,26 @@ t.test('answers the tree of a trace: every observation once, in one answer', asy
   await until(() => listeners.reads.heldBytes === 0);
 });
 
-t.test('a page of a trace says which calls its totals count, and where a cycle is broken', async (t) => {
-  const usage = { input_tokens: 5 };
-  const observations = [
-    anObservation({ id: 'root', usage }),
-    anObservation({ id: 'call', parentId: 'root', usage }),
-    anObservation({ id: 'loop', parentId: 'loop' }),
-  ];
-  const { get } = await reading(t, { traces: [TRACE], observations });
-  const first = await get('/traces/trace-1?limit=1');
-  t.match(first.json.observations, [{ id: 'root', counted: false, cycle: false }]);
-  const rest = await get(`/traces/trace-1?cursor=${first.json.next_cursor}`);
-  t.match(rest.json.observations, [
-    { id: 'call', counted: true, cycle: false },
-    { id: 'loop', counted: false, cycle: true },
-  ]);
-  t.notMatch((await get('/observations/root')).json, { counted: Boolean });
-});
+t.test(
+  'a page of a trace says which calls its totals count, and where a cycle is broken',
+  async (t) => {
+    const usage = { input_tokens: 5 };
+    const observations = [
+      anObservation({ id: 'root', usage }),
+      anObservation({ id: 'call', parentId: 'root', usage }),
+      anObservation({ id: 'loop', parentId: 'loop' }),
+    ];
+    const { get } = await reading(t, { traces: [TRACE], observations });
+    const first = await get('/traces/trace-1?limit=1');
+    t.match(first.json.observations, [{ id: 'root', counted: false, cycle: false }]);
+    const rest = await get(`/traces/trace-1?cursor=${first.json.next_cursor}`);
+    t.match(rest.json.observations, [
+      { id: 'call', counted: true, cycle: false },
+      { id: 'loop', counted: false, cycle: true },
+    ]);
+    t.notMatch((await get('/observations/root')).json, { counted: Boolean });
+  },
+);
 
 t.test('a tree beyond the memory of reading is refused, and has no pages', async (t) => {
   const observations = Array.from({ length: 1000 }, (_, i) => anObservation({ id: `o-${i}` }));
