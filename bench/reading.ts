@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { setTimeout as pause } from 'node:timers/promises';
 import { gzipSync } from 'node:zlib';
 import { oneRequestEach, send } from '../test/e2e/client.ts';
 import { encodeTraces, type WireSpan } from '../test/e2e/otlp-messages.ts';
@@ -37,6 +38,8 @@ try {
     );
   }
   await server.idle();
+  // Threads without work end: their time would be missing.
+  await pause(15_000);
   print('| request | CPU ms: median, highest | target |');
   print('|---|---|---|');
   await row(`tree of ${LARGE} observations`, () => `${large}?fields=tree`, '≤ 150');

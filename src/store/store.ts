@@ -193,4 +193,6 @@ export type TraceStore = {
   ): Promise<StoredObservation | undefined>;
   /** Raw batches of the project by id, without those that the store does not have. */
   getBatches(projectId: string, ids: readonly string[]): Promise<SealedBatch[]>;
+  /** By id, for the batches that `getBatches` finds: a text that is another one once the stored body changes. */
+  batchStamps(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
 };

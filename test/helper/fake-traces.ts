@@ -1,3 +1,4 @@
+import { crc32 } from 'node:zlib';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { StoreError } from '../../src/model/errors.ts';
 import type {
@@ -51,6 +52,10 @@ export function fakeTraces(
       ),
     getBatches: async (projectId, ids) =>
       ours(projectId, held.batches).filter(({ id }) => ids.includes(id)),
+    batchStamps: async (projectId, ids) => {
+      const found = ours(projectId, held.batches).filter(({ id }) => ids.includes(id));
+      return new Map(found.map(({ id, body }) => [id, String(crc32(body))]));
+    },
   };
 }
 

@@ -275,19 +275,35 @@ function payloadRefsOf({ row, state }: Entry): PayloadRefs {
 }
 
 /** Raw batches that were received within the time, or that a trace within the time has events of. */
+const FROM_BATCHES = `
+  FROM batches r
+  WHERE r.id = ANY ($3) AND r.project = $1 AND (r.received_at >= $2 OR EXISTS (
+    SELECT 1 FROM batch_traces b JOIN traces t ON t.n = b.trace
+    WHERE b.batch = r.id AND t.project = $1 AND t.updated_at >= $2))`;
+
 export async function findBatches(
   client: PostgresClient,
   scope: ScopeValues,
   ids: readonly string[],
 ): Promise<BatchRecord[]> {
-  const batches = await rows<BatchRow>(
-    client,
-    `SELECT ${RECORD_COLUMNS} FROM batches r
-     WHERE r.id = ANY ($3) AND r.project = $1 AND (r.received_at >= $2 OR EXISTS (
-       SELECT 1 FROM batch_traces b JOIN traces t ON t.n = b.trace
-       WHERE b.batch = r.id AND t.project = $1 AND t.updated_at >= $2))`,
-    [...scope, ids],
-  );
+  const batches = await rows<BatchRow>(client, `SELECT ${RECORD_COLUMNS} ${FROM_BATCHES}`, [
+    ...scope,
+    ids,
+  ]);
   const byId = new Map(batches.map((batch) => [batch.id, recordIn(batch)]));
   return ids.map((id) => byId.get(id)).filter((record) => record !== undefined);
+}
+
+/** The transaction that wrote each batch, or rewrote it. */
+export async function findStamps(
+  client: PostgresClient,
+  scope: ScopeValues,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const found = await rows<{ readonly id: string; readonly stamp: string }>(
+    client,
+    `SELECT r.id, r.xmin::text AS stamp ${FROM_BATCHES}`,
+    [...scope, ids],
+  );
+  return new Map(found.map(({ id, stamp }) => [id, stamp]));
 }

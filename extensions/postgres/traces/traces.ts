@@ -71,6 +71,7 @@ export function postgresTraces(
     async getBatches(projectId, ids) {
       return (await queries.findBatches(reading, scopeOf(projectId), ids)).map(batchOf);
     },
+    batchStamps: (projectId, ids) => queries.findStamps(reading, scopeOf(projectId), ids),
   };
 }
 

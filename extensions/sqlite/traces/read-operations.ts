@@ -278,7 +278,18 @@ function batchOperations(db: DatabaseSync) {
        WHERE b.batch = r.seq AND t.project = ?1 AND t.updated_at >= ?2))`,
   );
   const read = bodyReader(db);
+  const crcOf = cell<number>(db, 'SELECT crc FROM raw_batches WHERE seq = ?');
   return {
+    /** The checksum of each body. */
+    'batches.stamps': (
+      { project, since }: TraceScope,
+      ids: readonly string[],
+    ): [id: string, stamp: string][] =>
+      ids.flatMap((id) => {
+        const seq = find(project, since, id);
+        const crc = seq === undefined ? undefined : crcOf(seq);
+        return crc === undefined ? [] : [[id, String(crc)]];
+      }),
     'batches.get': ({ project, since }: TraceScope, ids: readonly string[]): BatchRecord[] => {
       const records: BatchRecord[] = [];
       for (const id of ids) {

@@ -82,6 +82,8 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       const records = await database.search('batches.get', [scopeOf(projectId), ids]);
       return records.map(batchOf);
     },
+    batchStamps: async (projectId, ids) =>
+      new Map(await database.search('batches.stamps', [scopeOf(projectId), ids])),
   };
 }
 

@@ -4,6 +4,7 @@ import {
   findBatches,
   findInTrace,
   findObservations,
+  findStamps,
   findTrace,
   findTraces,
   findTree,
@@ -39,6 +40,7 @@ t.test('no statement of the reading side scans a table', async (t) => {
     await findInTrace(explaining, scope, 't1', 'o1');
     await findAnywhere(explaining, scope, 'o1');
     await findBatches(explaining, scope, ['x']);
+    await findStamps(explaining, scope, ['x']);
   });
   t.ok(plans.length > 60, `${plans.length} statements`);
   for (const [sql, plan] of plans) t.notMatch(plan, 'Seq Scan', `${sql}\n${plan}`);
