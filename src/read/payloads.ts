@@ -18,6 +18,8 @@ import type { ReadReservation } from './budget.ts';
 
 /** Cuts payload fields out of raw batches, for one request. */
 export type PayloadReader = {
+  /** Looks up at once what later reads of these observations ask the store for. */
+  prepare(observations: readonly StoredObservation[]): Promise<void>;
   /** Fields of an expired batch are absent. Rejects with a `Refusal` if memory is short. */
   read(observation: StoredObservation): Promise<PayloadTexts>;
   /** Undefined if the batch has expired. Rejects with a `Refusal` if memory is short. */
@@ -58,11 +60,12 @@ export function readPayloads(parts: PayloadParts): PayloadReader {
   let reserved = 0;
 
   async function stampOf(id: string): Promise<string | undefined> {
-    const known = stamps.get(id);
-    if (known !== undefined) return known;
-    const stamp = (await traces.batchStamps(projectId, [id])).get(id);
-    if (stamp !== undefined) stamps.set(id, stamp);
-    return stamp;
+    if (!stamps.has(id)) await lookUp([id]);
+    return stamps.get(id);
+  }
+
+  async function lookUp(ids: readonly string[]): Promise<void> {
+    for (const [id, stamp] of await traces.batchStamps(projectId, ids)) stamps.set(id, stamp);
   }
 
   async function load(id: string): Promise<SealedBatch | undefined> {
@@ -114,6 +117,16 @@ export function readPayloads(parts: PayloadParts): PayloadReader {
   }
 
   return {
+    async prepare(observations) {
+      const ids = new Set<string>();
+      for (const { payload } of observations) {
+        for (const field of PAYLOAD_FIELDS) {
+          const id = payload[field]?.batchId;
+          if (id !== undefined && !stamps.has(id)) ids.add(id);
+        }
+      }
+      if (ids.size > 1) await lookUp([...ids]);
+    },
     batch: open,
     async read(observation) {
       const texts: PayloadTexts = {};

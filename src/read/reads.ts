@@ -22,7 +22,7 @@ export type ReadLimits = {
   /** Milliseconds after which a page ends, with all waiting. */
   readonly page_timeout: number;
   /** Inflated bytes of batches that are kept for later reads: half of them small ones, half of them large ones. */
-  readonly cache_bytes: number;
+  readonly read_cache_bytes: number;
 };
 
 /**
@@ -95,7 +95,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
 
   return {
     limits,
-    batches: createBatchCache(limits.cache_bytes / 2),
+    batches: createBatchCache(limits.read_cache_bytes / 2),
     get heldBytes() {
       return budget.held;
     },

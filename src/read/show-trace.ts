@@ -38,11 +38,14 @@ async function showTrace(reading: StoreReading): Promise<void> {
     {
       limit,
       cursor: first,
-      fetch: (rows, cursor) =>
-        store.traces.listObservations(tenant.projectId, traceId, {
+      async fetch(rows, cursor) {
+        const page = await store.traces.listObservations(tenant.projectId, traceId, {
           limit: rows,
           ...(cursor === undefined ? {} : { cursor }),
-        }),
+        });
+        await payloads?.prepare(page.items);
+        return page;
+      },
       async render(stored) {
         const texts =
           payloads === undefined ? undefined : await read.turn(() => payloads.read(stored));

@@ -377,6 +377,10 @@ function observations(t: Test, open: Open): void {
     const ref = theirs?.payload.inputs?.batchId ?? '';
     t.same(await store.traces.getBatches(P, [ref]), []);
     t.equal((await store.traces.getBatches('proj_other', [ref])).length, 1);
+    t.same([...(await store.traces.batchStamps(P, [ref, 'none']))], []);
+    const stamps = await store.traces.batchStamps('proj_other', [ref, 'none']);
+    t.same([...stamps.keys()], [ref]);
+    t.same(await store.traces.batchStamps('proj_other', [ref]), stamps, 'the body is the same');
     t.equal(await store.traces.getTrace('proj_none', 'trace-1'), undefined);
   });
 
