@@ -61,7 +61,7 @@ export async function findTraces(
 }
 
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */
-async function endOfStep(
+export async function endOfStep(
   client: PostgresClient,
   { sql, values }: ListStatement,
 ): Promise<Place | null> {
@@ -163,6 +163,20 @@ export async function findInTrace(
     client,
     `${OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND o.key = $4`,
     [...scope, bytesOfKey(traceKey), bytesOfKey(key)],
+  );
+  return found && foundIn(scope, found).observation;
+}
+
+/** The root of a trace. */
+export async function findRoot(
+  client: PostgresClient,
+  scope: ScopeValues,
+  traceKey: Key,
+): Promise<StoredObservation | undefined> {
+  const found = await row<ReadObservation>(
+    client,
+    `${OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND o.n = t.root`,
+    [...scope, bytesOfKey(traceKey)],
   );
   return found && foundIn(scope, found).observation;
 }
