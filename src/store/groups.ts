@@ -2,7 +2,7 @@ import type { Instant } from '../model/observation.ts';
 import type { Query } from '../query/query.ts';
 import type { Place } from './rows/place.ts';
 
-/** What the traces of a group share: their session, or their user. */
+/** The field that the traces of a group have in common. */
 export type GroupField = 'session' | 'user';
 
 /** One step of a walk over traces, newest first. */

@@ -7,7 +7,7 @@ import { groupSumsOf, groupsOfRows } from '../../../src/store/rows/group-rows.ts
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { postgresDialect } from './dialect.ts';
-import { endOfStep } from './reading.ts';
+import { endOfLook } from './reading.ts';
 import { textOrNull } from './text.ts';
 import type { Reading, RetentionWindows } from './traces.ts';
 
@@ -55,7 +55,7 @@ export async function findGroups(
   look: GroupStepLook,
 ): Promise<Omit<GroupStep, 'spentMs'>> {
   const plan = groupPlan(postgresDialect, scope, look);
-  const end = await endOfStep(client, plan.end);
+  const end = await endOfLook(client, plan.end);
   const { sql, values } = plan.list(end);
   const found = await rows<WalkedTrace>(client, sql, values);
   const groups = groupsOfRows(
@@ -94,7 +94,7 @@ export async function sumGroup(
 ): Promise<Omit<GroupSumStep, 'spentMs'>> {
   const sessions = look.by === 'user' ? SESSIONS : 'NULL AS sessions';
   const plan = groupSumPlan(postgresDialect, scope, value, look, `${SUMS}, ${sessions}`);
-  const end = await endOfStep(client, plan.end);
+  const end = await endOfLook(client, plan.end);
   const { sql, values } = plan.list(end);
   const found = await row<Sums>(client, sql, values);
   if (found === undefined) throw new Error('sums have no row');

@@ -1,7 +1,7 @@
 import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 
 /** The traces with a session or a user in the order of time: the walk over sessions and users reads no others. */
-export const groupIndexes: FileMigration = {
+export const walkIndexes: FileMigration = {
   name: '0006-group-indexes',
   apply(db) {
     db.exec(`
