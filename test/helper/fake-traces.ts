@@ -46,6 +46,8 @@ export function fakeTraces(
           .map(narrowOf),
         wanted,
       ),
+    getRoot: async (projectId, traceId) =>
+      ours(projectId, held.observations).find((one) => one.traceId === traceId),
     getObservation: async (projectId, id, traceId) =>
       ours(projectId, held.observations).find(
         (one) => one.id === id && (traceId === undefined || one.traceId === traceId),

@@ -64,6 +64,10 @@ export function postgresTraces(
       const before = staleBefore();
       return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
     },
+    async getRoot(projectId, traceId) {
+      const found = await queries.findRoot(reading, scopeOf(projectId), keyOfId(traceId));
+      return found?.observation(staleBefore());
+    },
     async getObservation(projectId, id, traceId) {
       const found = await getObservation(reading, scopeOf(projectId), id, traceId);
       return found?.observation(staleBefore());

@@ -43,6 +43,10 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
   const { database, retention, staleBefore } = parts;
   // Readers lose an expired trace at once, removed or not.
   const scopeOf = (project: string): TraceScope => ({ project, since: retention.since(project) });
+  const observationOfRow = (scope: TraceScope): ((row: StoredRow) => StoredObservation) => {
+    const before = staleBefore();
+    return (stored) => storedOf(scope, stored, before);
+  };
   return {
     write: (batch) => write(parts, batch),
     async listTraces(projectId, filter) {
@@ -57,26 +61,34 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     async listObservations(projectId, traceId, { limit, cursor }) {
       const scope = scopeOf(projectId);
       const after = placeOfCursor(cursor);
-      const args = [scope, keyOfId(traceId), after, limit] as const;
-      const found = await database.search('traces.observations', [...args]);
-      const before = staleBefore();
-      return pageOfRows(
-        found,
-        ({ n, row }) => placeOfRow(n, row),
-        (stored) => storedOf(scope, stored, before),
-      );
+      const found = await database.search('traces.observations', [
+        scope,
+        keyOfId(traceId),
+        after,
+        limit,
+      ]);
+      return pageOfRows(found, ({ n, row }) => placeOfRow(n, row), observationOfRow(scope));
     },
     async listTree(projectId, traceId, { limit, cursor }) {
       const after = placeOfCursor(cursor);
-      const args = [scopeOf(projectId), keyOfId(traceId), after, limit] as const;
-      const found = await database.search('traces.tree', [...args]);
+      const found = await database.search('traces.tree', [
+        scopeOf(projectId),
+        keyOfId(traceId),
+        after,
+        limit,
+      ]);
       const before = staleBefore();
       return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
+    },
+    async getRoot(projectId, traceId) {
+      const scope = scopeOf(projectId);
+      const root = await database.search('observations.root', [scope, keyOfId(traceId)]);
+      return root === null ? undefined : observationOfRow(scope)(root);
     },
     async getObservation(projectId, id, traceId) {
       const scope = scopeOf(projectId);
       const stored = await getObservation(database, scope, id, traceId);
-      return stored === null ? undefined : storedOf(scope, stored, staleBefore());
+      return stored === null ? undefined : observationOfRow(scope)(stored);
     },
     async getBatches(projectId, ids) {
       const records = await database.search('batches.get', [scopeOf(projectId), ids]);
