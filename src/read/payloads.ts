@@ -18,7 +18,7 @@ import type { ReadReservation } from './budget.ts';
 
 /** Cuts payload fields out of raw batches, for one request. */
 export type PayloadReader = {
-  /** Looks up at once what later reads of these observations ask the store for. */
+  /** Looks up the batches of several observations in one call to the store. */
   prepare(observations: readonly StoredObservation[]): Promise<void>;
   /** Fields of an expired batch are absent. Rejects with a `Refusal` if memory is short. */
   read(observation: StoredObservation): Promise<PayloadTexts>;
@@ -30,9 +30,9 @@ export type PayloadReader = {
 export type OpenBatch = {
   /** Without its body. */
   readonly facts: SealedBatch;
-  /** Undefined if the batch has expired meanwhile. */
+  /** Undefined if the batch has expired since it was opened. */
   payload(position: number, fields: readonly PayloadField[]): Promise<Payload | undefined>;
-  /** One item as it was accepted. Undefined if the batch has expired meanwhile. */
+  /** One item as it was accepted. Undefined if the batch has expired since it was opened. */
   source(position: number): Promise<string | undefined>;
 };
 

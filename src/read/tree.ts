@@ -25,7 +25,7 @@ type Kept = { readonly nodes: readonly UsageNode[]; readonly texts: Buffer };
 
 /**
  * Writes every observation of a trace without its payloads. The totals decide which observations are counted, so every row is
- * read before the first one is written. The texts of the first ones are kept meanwhile:
+ * read before the first one is written. The texts of the first ones are kept until then:
  *
  *   turn: rows of one step ─▶ texts, nodes ─▶ next step … ─▶ totals ─▶ write the texts, at the pace of the client
  *                                                          ─▶ turn: rows behind them ─▶ write ─▶ …

@@ -10,7 +10,7 @@ import { type Server, startTracectl } from './servers.ts';
 
 /**
  * Prints the CPU of the daemon for reading requests about one trace: median, and the highest one.
- *   node bench/reading.ts [ROUNDS]
+ *   node bench/one-trace.ts [ROUNDS]
  */
 const rounds = Number(process.argv[2] ?? 15);
 const LARGE = 10_000;
