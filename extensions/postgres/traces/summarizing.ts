@@ -1,17 +1,23 @@
 import type { Steps } from '../../../src/component/background.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { saveSummary } from './changes.ts';
+import type { PostedRow } from './postings.ts';
+import { POSTED_COLUMNS, postingsOfRow } from './postings.ts';
 import type { SummarizedTableRow } from './rows.ts';
 import { SUMMARIZED_COLUMNS, summarizedEntryOf } from './rows.ts';
+import { textOrNull } from './text.ts';
 
 type StaleTrace = {
   readonly n: number;
   readonly stale_changes: number;
   readonly created_at: number;
   readonly updated_at: number;
-};
+  readonly project: string;
+  readonly key_id: string | null;
+} & PostedRow;
 
 /**
  * Makes the summaries that writes leave out: of large traces, and of those that an earlier version stored. A trace that changes in between
@@ -22,8 +28,8 @@ export async function* summarizeStale(client: PostgresClient): Steps {
   while (true) {
     const trace = await row<StaleTrace>(
       client,
-      `SELECT n, stale_changes, created_at, updated_at FROM traces
-       WHERE stale_changes > 0 AND n > $1 ORDER BY n LIMIT 1`,
+      `SELECT n, stale_changes, created_at, updated_at, project, key_id, ${POSTED_COLUMNS}
+       FROM traces t WHERE stale_changes > 0 AND n > $1 ORDER BY n LIMIT 1`,
       [after],
     );
     if (trace === undefined) return;
@@ -43,5 +49,8 @@ async function summarizeTrace(client: PostgresClient, stale: StaleTrace): Promis
   // The trace is being created or removed.
   if (observations.length === 0) return;
   const summary = summarize(observations.map(summarizedEntryOf), stale.updated_at);
-  await client.query(...saveSummary(changes, { n, createdAt: stale.created_at, summary }));
+  const terms = traceTerms(stale.project, textOrNull(stale.key_id), summary);
+  const postings = postingsOfRow(stale);
+  const trace = { n, createdAt: stale.created_at, summary, terms, postings };
+  await client.query(...saveSummary(changes, trace));
 }

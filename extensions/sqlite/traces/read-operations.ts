@@ -23,9 +23,10 @@ import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, NO_START } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
-import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
+import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import { sqliteDialect } from './dialect.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
@@ -141,21 +142,26 @@ function oneTraceOperations(db: DatabaseSync) {
   };
 }
 
-/** The columns of a summarized trace, and the count of changes that they are up to. */
-export type TraceSummaryCells = {
-  readonly n: number;
-  readonly changes: number;
-  readonly cells: readonly (string | number | null)[];
-};
+/** A trace with its summary, and the count of changes that the summary is up to. */
+export type MadeSummary = { readonly trace: SummarizedTrace; readonly changes: number };
+
+type StaleCells = [
+  changes: number,
+  project: string,
+  keyId: string | null,
+  updatedAt: number,
+  createdAt: number,
+];
 
 function summaryOperations(db: DatabaseSync) {
   const next = cell<number>(
     db,
     'SELECT n FROM traces INDEXED BY stale_traces WHERE stale_changes > 0 AND n > ? ORDER BY n LIMIT 1',
   );
-  const state = tuples<[changes: number, updatedAt: number, createdAt: number]>(
+  const state = tuples<StaleCells>(
     db,
-    'SELECT stale_changes, updated_at, created_at FROM traces WHERE n = ? AND stale_changes > 0',
+    `SELECT stale_changes, project, key_id, updated_at, created_at FROM traces
+     WHERE n = ? AND stale_changes > 0`,
   );
   const observations = tuples<ObservationCells>(
     db,
@@ -165,14 +171,15 @@ function summaryOperations(db: DatabaseSync) {
     /** The first stale trace behind a number. */
     'traces.nextStale': (after: number): number | null => next(after) ?? null,
     /** Null if the trace is not stale any more, or is gone. */
-    'traces.summarize': (n: number): TraceSummaryCells | null => {
+    'traces.summarize': (n: number): MadeSummary | null => {
       const found = state.get(n);
       // The changes are read before the observations: rows that are written in between count as changes.
       const rows = found === undefined ? [] : observations.all(n).map(splitRow);
       if (found === undefined || rows.length === 0) return null;
-      const [changes, updatedAt, createdAt] = found;
-      const trace = { n, createdAt, summary: summarize(rows, updatedAt) };
-      return { n, changes, cells: summaryCells(trace) };
+      const [changes, project, keyId, updatedAt, createdAt] = found;
+      const summary = summarize(rows, updatedAt);
+      const terms = traceTerms(project, keyId, summary);
+      return { trace: { n, createdAt, summary, terms }, changes };
     },
   };
 }

@@ -7,8 +7,8 @@ import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts'
 import type { StorePrices } from '../../../src/store/pricing.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
-import type { TraceSummaryCells } from './read-operations.ts';
-import { Statements, SUMMARY_ASSIGNMENTS } from './statements.ts';
+import type { MadeSummary } from './read-operations.ts';
+import { Statements, summarySaving } from './statements.ts';
 import { WaitingChildren } from './waiting-runs.ts';
 
 export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children'> & {
@@ -39,14 +39,10 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
   const statements = new Statements(db);
   const waiting = new WaitingChildren(db);
   const isDeleted = deletedProjects(db);
-  const saveSummary = db.prepare(
-    `UPDATE traces SET ${SUMMARY_ASSIGNMENTS} WHERE n = ? AND stale_changes = ?`,
-  );
+  const saveSummary = summarySaving(db);
   return {
     /** Without effect if the trace changed since it was summarized. */
-    'traces.saveSummary': ({ n, changes, cells }: TraceSummaryCells): void => {
-      saveSummary.run(...cells, n, changes);
-    },
+    'traces.saveSummary': ({ trace, changes }: MadeSummary): void => saveSummary(trace, changes),
     /** Without a record the caller expects that the store has the batch. */
     'traces.write': (
       {
