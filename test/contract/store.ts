@@ -8,12 +8,21 @@ import { hashToken, hasValidChecksum } from '../../src/tenancy/token.ts';
 import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
+import type { RecordingMetrics } from '../helper/settings.ts';
+import type { TermTables } from '../helper/term-tables.ts';
 import { costs } from './costs.ts';
+import { postings } from './postings.ts';
 import { queries } from './queries.ts';
 import { summaries } from './summaries.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
-export type StorePlace = { readonly clock: FakeClock; open(): Promise<OpenStorePlace> };
+export type StorePlace = {
+  readonly clock: FakeClock;
+  readonly metrics: RecordingMetrics;
+  open(): Promise<OpenStorePlace>;
+  /** Reads the tables of postings as they are in the file or database. */
+  termTables(): Promise<TermTables>;
+};
 type OpenStorePlace = {
   readonly store: Store;
   close(): Promise<void>;
@@ -49,6 +58,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
     summaries(t, open);
     t.end();
   });
+  t.test('postings', (t) => {
+    postings(t, open);
+    t.end();
+  });
   t.test('costs', (t) => {
     costs(t, open);
     t.end();
@@ -68,6 +81,8 @@ type Open = (t: Test) => Promise<{
   store: Store;
   finish(): Promise<void>;
   reopen(how?: 'close' | 'crash'): Promise<Store>;
+  metrics: RecordingMetrics;
+  termTables(): Promise<TermTables>;
 }>;
 
 function opening(place: (t: Test) => Promise<StorePlace>): Open {
@@ -81,7 +96,8 @@ function opening(place: (t: Test) => Promise<StorePlace>): Open {
       return opened.store;
     };
     const finish = (): Promise<void> => opened.finish();
-    return { clock: at.clock, store: opened.store, finish, reopen };
+    const { clock, metrics, termTables } = at;
+    return { clock, metrics, termTables, store: opened.store, finish, reopen };
   };
 }
 

@@ -3,7 +3,8 @@ import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
 import { postingsOf } from '../../../src/store/rows/trace-columns.ts';
 import type { Term, TracePostings } from '../../../src/store/rows/trace-terms.ts';
 import { postingChange } from '../../../src/store/rows/trace-terms.ts';
-import type { Statement } from '../connection/statement.ts';
+import type { PostgresClient, Statement } from '../connection/statement.ts';
+import { row } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameters, namesOf, unnest } from './columns.ts';
 
@@ -81,3 +82,9 @@ export const GONE_COLUMNS = 'n, at_ms, at_ns, terms';
 /** Deletes the postings of removed traces, which the table expression `gone` has. */
 export const DELETE_POSTINGS_OF_GONE = `DELETE FROM trace_terms p
   USING (SELECT n AS trace, at_ms, at_ns, unnest(terms) AS term FROM gone) AS g WHERE ${IS_SAME}`;
+
+/** The number of traces without postings. */
+export async function tracesWithoutTerms(client: PostgresClient): Promise<number> {
+  const sql = 'SELECT count(*) AS count FROM traces WHERE terms IS NULL';
+  return (await row<{ count: number }>(client, sql))?.count ?? 0;
+}

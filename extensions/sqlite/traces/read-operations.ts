@@ -167,7 +167,13 @@ function summaryOperations(db: DatabaseSync) {
     db,
     `SELECT ${OBSERVATION_COLUMN_NAMES.join(', ')} FROM observations WHERE trace = ?`,
   );
+  const withoutTerms = cell<number>(
+    db,
+    'SELECT count(*) FROM traces INDEXED BY traces_without_terms WHERE terms IS NULL',
+  );
   return {
+    /** The number of traces without postings. */
+    'traces.withoutTerms': (): number => withoutTerms() ?? 0,
     /** The first stale trace behind a number. */
     'traces.nextStale': (after: number): number | null => next(after) ?? null,
     /** Null if the trace is not stale any more, or is gone. */

@@ -28,6 +28,8 @@ export type WrittenTraces =
       readonly isCounted: boolean;
       /** False if a trace needs its summary made. */
       readonly isSummarized: boolean;
+      /** The terms that were left out of the index. */
+      readonly unindexedTerms: number;
     }
   /** The store does not have the batch, and the call had no record: nothing was written. */
   | { readonly state: 'needs batch' }
@@ -71,7 +73,9 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
       run.writeChildren(children);
       run.writeUpdates(updates);
       const isSummarized = run.finish();
-      return { state: 'written', isCounted: kept?.isCounted === true, isSummarized };
+      const { unindexedTerms } = run;
+      const isCounted = kept?.isCounted === true;
+      return { state: 'written', isCounted, isSummarized, unindexedTerms };
     },
   };
 }

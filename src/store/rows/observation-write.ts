@@ -92,6 +92,7 @@ export class ObservationWrite<B extends BatchRef> {
   readonly #fresh = new Map<number, NumberedRow<B>[]>();
   readonly #hasPending: boolean;
   #hasWaiting: boolean;
+  #unindexedTerms = 0;
 
   constructor(
     table: ObservationTable<B>,
@@ -268,6 +269,11 @@ export class ObservationWrite<B extends BatchRef> {
     return state;
   }
 
+  /** The terms that its traces have too many, when it has finished. */
+  get unindexedTerms(): number {
+    return this.#unindexedTerms;
+  }
+
   /** Returns whether every trace has its summary. */
   finish(): boolean {
     let isSummarized = true;
@@ -294,5 +300,6 @@ export class ObservationWrite<B extends BatchRef> {
   #summarize(trace: WrittenTrace, rows: readonly SummedRow[]): void {
     trace.summary = summarize(rows, trace.updatedAt);
     trace.terms = traceTerms(this.#project, trace.keyId, trace.summary);
+    this.#unindexedTerms += trace.terms.unindexed;
   }
 }
