@@ -7,7 +7,7 @@ import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, tuples } from '../../../src/sqlite/rows.ts';
 import type { ListStatement } from '../../../src/store/plan/dialect.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
-import { stepPlan } from '../../../src/store/plan/step.ts';
+import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
 import {
   listedColumn,
@@ -48,10 +48,12 @@ const MAX_STATEMENTS = 64;
 export function traceReadOperations(db: DatabaseSync) {
   const lists = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
+  const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
     'traces.list': (scope: TraceScope, look: Look): TraceStep => {
       const before = process.threadCpuUsage();
-      const plan = stepPlan(sqliteDialect, scope, look);
+      const ways = stepPlan(sqliteDialect, scope, look);
+      const plan = ways.by(countsOf(probed(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(TRACE_COLUMNS, end);
       const found = keptTuples(db, lists, sql).iterate(...values);
@@ -72,6 +74,15 @@ function listedOrNull(found: TraceRow | undefined): TraceRow | null {
 
 function* listedTraces(found: Iterable<TraceRow>): Generator<TraceRow> {
   for (const row of found) yield listedTraceRow(row);
+}
+
+function probed(
+  db: DatabaseSync,
+  prepared: LruCache<string, RowQuery<number[]>>,
+  probe: ListStatement | undefined,
+): readonly number[] {
+  if (probe === undefined) return [];
+  return keptTuples(db, prepared, probe.sql).get(...probe.values) ?? [];
 }
 
 type PlaceCells = [ms: number, ns: number, n: number];

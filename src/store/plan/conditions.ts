@@ -175,10 +175,15 @@ function scaled(value: number, factor: number): number {
 }
 
 /** The time that orders listings: the start, or the arrival of a trace without one. */
-export function timeCondition({ from, to }: TimeRange, parameters: Parameters): string {
+export function timeCondition(
+  { from, to }: TimeRange,
+  parameters: Parameters,
+  table: 't' | 'p' = 't',
+): string {
   const bounds: string[] = [];
-  if (from !== null) bounds.push(`(t.at_ms, t.at_ns) >= ${parameters.integers(from.ms, from.ns)}`);
-  if (to !== null) bounds.push(`(t.at_ms, t.at_ns) < ${parameters.integers(to.ms, to.ns)}`);
+  const at = `(${table}.at_ms, ${table}.at_ns)`;
+  if (from !== null) bounds.push(`${at} >= ${parameters.integers(from.ms, from.ns)}`);
+  if (to !== null) bounds.push(`${at} < ${parameters.integers(to.ms, to.ns)}`);
   return bounds.length === 0 ? 'TRUE' : `(${bounds.join(' AND ')})`;
 }
 

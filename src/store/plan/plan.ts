@@ -1,57 +1,113 @@
 import type { Instant } from '../../model/observation.ts';
-import type { FieldName } from '../../query/fields.ts';
 import type { Query, QueryTerm, TimeRange } from '../../query/query.ts';
-import type { Lead } from './dialect.ts';
+import type { Term, TermField } from '../rows/trace-terms.ts';
+import { overflowTerm, TERM_FIELDS, termOf } from '../rows/trace-terms.ts';
 
 /**
- * The way to the traces of a query: one index leads, in the order of time, and every other term is a condition on the rows that it
- * finds.
+ * The ways to the traces of a query, each in the order of time. The one with the fewest traces leads, and every term is a condition on
+ * the rows that it finds.
  *
- *   terms ─┬─ start:…                     the range of time
- *          ├─ session:S, user:U, has:error  the leading index
- *          └─ all others                  conditions (conditions.ts)
+ *   terms ─┬─ start:…                       the range of time
+ *          ├─ equality, or any of few values  the postings of the terms
+ *          ├─ has:error                       the index of failed traces
+ *          └─ all others                      conditions (conditions.ts)
  */
 export type Plan = {
-  readonly lead: Lead;
-  /** The value that the leading index is searched for; null if it has no column of values. */
-  readonly leadValue: string | null;
+  /** Beside the index by time. */
+  readonly ways: readonly Way[];
   readonly ranges: readonly TimeRange[];
-  /** The terms that the range and the index do not answer. */
+  /** The terms that the ranges do not answer. */
   readonly rest: readonly QueryTerm[];
+  /** The traces with this term may have any. */
+  readonly overflow: Term;
 };
 
-export function planOf({ terms }: Query): Plan {
+export type Way =
+  /** The postings of any of the terms. */
+  | { readonly lead: 'terms'; readonly terms: readonly Term[] }
+  | { readonly lead: 'time' | 'failed' };
+
+type TermWay = Extract<Way, { lead: 'terms' }>;
+
+/** The most values of one term of the query whose postings are merged. */
+export const MAX_MERGED = 32;
+/** Each way is probed before a step. */
+export const MAX_WAYS = 8;
+
+export function planOf({ terms }: Query, project: string): Plan {
   const ranges: TimeRange[] = [];
-  const others: QueryTerm[] = [];
+  const rest: QueryTerm[] = [];
   for (const term of terms) {
-    if (term.type !== 'times' || term.negated) others.push(term);
+    if (term.type !== 'times' || term.negated) rest.push(term);
     else if (term.ranges.length === 1) ranges.push(...term.ranges);
     else {
       ranges.push(hullOf(term.ranges));
-      others.push(term);
+      rest.push(term);
     }
   }
-  for (const { lead, field } of VALUE_LEADS) {
-    const leading = others.find((term) => valueIn(term, field) !== undefined);
-    if (leading === undefined) continue;
-    const leadValue = valueIn(leading, field) ?? null;
-    return { lead, leadValue, ranges, rest: others.filter((term) => term !== leading) };
-  }
-  const lead = others.some(isAboutFailed) ? 'failed' : 'time';
-  return { lead, leadValue: null, ranges, rest: others };
+  const ways: Way[] = termWays(rest, project);
+  if (rest.some(isAboutFailed)) ways.push({ lead: 'failed' });
+  return { ways, ranges, rest, overflow: overflowTerm(project) };
 }
 
-/** The fields with an index of their own, the rarest values first. */
-const VALUE_LEADS: readonly { readonly lead: Lead; readonly field: FieldName }[] = [
-  { lead: 'session', field: 'session' },
-  { lead: 'user', field: 'user' },
-];
+/** The ways by postings, those with fields of rare values first. */
+function termWays(terms: readonly QueryTerm[], project: string): TermWay[] {
+  return TERM_FIELDS.flatMap((field) =>
+    terms.flatMap((term) => termWay(term, field, project) ?? []),
+  ).slice(0, MAX_WAYS);
+}
 
-/** The value if the term is the equality of the field with one. */
-function valueIn(term: QueryTerm, field: FieldName): string | undefined {
+/** Undefined if the term is not the equality of the field with one of few values. */
+function termWay(term: QueryTerm, field: TermField, project: string): TermWay | undefined {
   if (term.type !== 'values' || term.field !== field || term.negated) return undefined;
-  const [first, ...more] = term.values;
-  return first === undefined || first.isPrefix || more.length > 0 ? undefined : first.text;
+  const { values, key } = term;
+  if (values.length > MAX_MERGED || values.some(({ isPrefix }) => isPrefix)) return undefined;
+  const terms = new Set(values.map(({ text }) => termOf(project, field, text, key)));
+  return { lead: 'terms', terms: [...terms] };
+}
+
+/** The counts of a probe: each is at most `PROBED`. */
+export type WayCounts = {
+  /** Whether every trace of the store has its postings. */
+  readonly isIndexed: boolean;
+  /** Traces with the overflow term. */
+  readonly overflow: number;
+  /** Traces of each way. */
+  readonly ways: readonly number[];
+};
+
+/** The most traces of a way that a probe counts. */
+export const PROBED = 1000;
+
+/** The way that leads, and further postings that each of its traces has. */
+export type Choice = { readonly way: Way; readonly also: readonly TermWay[] };
+
+const BY_TIME: Choice = { way: { lead: 'time' }, also: [] };
+/** A lead with fewer traces is not intersected: their rows are read in less than a millisecond. */
+const FEW = 100;
+const MAX_INTERSECTED = 2;
+
+export function choiceOf({ ways, overflow }: Plan, counts: WayCounts): Choice {
+  const known = ways
+    .map((way, i) => ({ way, count: counts.ways[i] ?? 0 }))
+    .filter(({ way }) => way.lead !== 'terms' || counts.isIndexed)
+    // Stable: the rarer field is first among equal counts.
+    .sort((a, b) => a.count - b.count);
+  const [best, ...others] = known;
+  if (best === undefined) return BY_TIME;
+  const { way, count } = best;
+  // A trace with the overflow term may lack the posting of another term.
+  const also =
+    counts.overflow > 0 || count < FEW ? [] : others.flatMap((one) => termWayOf(one.way) ?? []);
+  const isMerged = way.lead === 'terms' && counts.overflow > 0;
+  return {
+    way: isMerged ? { lead: 'terms', terms: [...way.terms, overflow] } : way,
+    also: way.lead === 'terms' ? also.slice(0, MAX_INTERSECTED) : [],
+  };
+}
+
+function termWayOf(way: Way): TermWay | undefined {
+  return way.lead === 'terms' ? way : undefined;
 }
 
 /** Every trace that the term finds has a failed observation. */
