@@ -1,4 +1,5 @@
 import type { Dialect, ListStatement } from '../../src/store/plan/dialect.ts';
+import type { GroupStepLook } from '../../src/store/plan/groups.ts';
 import type { WayCounts } from '../../src/store/plan/plan.ts';
 import type { Look } from '../../src/store/plan/step.ts';
 import { stepPlan } from '../../src/store/plan/step.ts';
@@ -38,6 +39,19 @@ export function everyLook(): Look[] {
   );
 }
 
+/** Steps over sessions and users whose statements use every way to the traces. */
+export function everyGroupLook(): GroupStepLook[] {
+  const place = { ms: 5, ns: 0, n: 7 };
+  return ['', 'start:2026-01-15', 'has:error model:m', 'session:s', 'user:u status:ok'].flatMap(
+    (text) =>
+      [null, place].flatMap((after) =>
+        (['session', 'user'] as const).map((by) => ({
+          ...{ by, query: aQuery(text, 0), after, size: 4, staleBefore: 0 },
+        })),
+      ),
+  );
+}
+
 const QUERIES = [
   '',
   'start:2026-01-15',
@@ -49,6 +63,8 @@ const QUERIES = [
   'user:u',
   'session:s user:u start:2026-01-15',
   'has:error',
+  'has:session -has:user',
+  'has:user',
   'status:error start:2026-01-15',
   'state:error',
   'state:interrupted -has:error',

@@ -1,11 +1,13 @@
 import fc from 'fast-check';
 import type { Test } from 'tap';
 import type { Observation } from '../../src/model/observation.ts';
+import { MAX_MERGED } from '../../src/store/plan/plan.ts';
 import { MAX_TERMS } from '../../src/store/rows/trace-terms.ts';
 import { MAX_SUMMARIZED } from '../../src/store/rows/written-trace.ts';
 import type { Store } from '../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
+import { aQuery } from '../helper/query.ts';
 import type { RecordingMetrics } from '../helper/settings.ts';
 import type { TermTables } from '../helper/term-tables.ts';
 
@@ -14,7 +16,9 @@ export type OpenForPostings = (t: Test) => Promise<{
   readonly store: Store;
   readonly metrics: RecordingMetrics;
   finish(): Promise<void>;
+  reopen(how?: 'close' | 'crash'): Promise<Store>;
   termTables(): Promise<TermTables>;
+  forgetTerms(): Promise<void>;
 }>;
 
 const P = aTenant().projectId;
@@ -98,6 +102,72 @@ export function postings(t: Test, open: OpenForPostings): void {
       t.same(after.posted, after.recounted);
     },
   );
+
+  t.test('traces of an earlier version get postings in the background', async (t) => {
+    const { store, metrics, finish, reopen, termTables, forgetTerms } = await open(t);
+    const known = ['a', 'b'].map((traceId) => anObservation({ traceId, model: 'm' }));
+    await write(store, known);
+    await finish();
+    await forgetTerms();
+    await write(store, [anObservation({ traceId: 'new', model: 'm' })]);
+    const found = async (of: Store) => {
+      const query = aQuery('model:m', T0);
+      return (await of.traces.listTraces(P, { limit: 9, query })).items.map(({ id }) => id).sort();
+    };
+    t.same(await found(store), ['a', 'b', 'new'], 'readable meanwhile');
+    t.equal(await metrics.scraped('tracectl_store_traces_without_terms'), 2);
+    const after = await reopen('close');
+    await finish();
+    t.equal(await metrics.scraped('tracectl_store_traces_without_terms'), 0);
+    const { posted, recounted } = await termTables();
+    t.same(posted, recounted);
+    t.same(await found(after), ['a', 'b', 'new']);
+  });
+
+  t.test('frequent terms are intersected, and many values of a term are found', async (t) => {
+    const { store } = await open(t);
+    const count = 150;
+    const model = (i: number) => `m${i % 3}`;
+    await write(
+      store,
+      Array.from({ length: count }, (_, i) =>
+        anObservation({
+          ...{ traceId: `t${i}`, id: `o${i}`, model: model(i), startTime: at(i) },
+          ...{ kind: i % 2 === 0 ? 'llm' : 'tool', customFields: { even: String(i % 2 === 0) } },
+        }),
+      ),
+    );
+    const find = async (text: string) => {
+      const filter = { limit: count, query: aQuery(text, T0), size: 1000 };
+      return (await store.traces.listTraces(P, filter)).items.map(({ id }) => id);
+    };
+    const expected = (holds: (i: number) => boolean) =>
+      Array.from({ length: count }, (_, i) => count - 1 - i)
+        .filter(holds)
+        .map((i) => `t${i}`);
+    const models = 'model:m0,m1,m2 kind:llm,tool';
+    t.same(
+      await find(models),
+      expected(() => true),
+    );
+    t.same(
+      await find(`${models} custom.even:true`),
+      expected((i) => i % 2 === 0),
+    );
+    t.same(
+      await find('model:m0,m1 kind:llm,tool -kind:tool'),
+      expected((i) => i % 2 === 0 && i % 3 < 2),
+    );
+    for (const values of [MAX_MERGED, MAX_MERGED + 1]) {
+      const list = ['m1', ...Array.from({ length: values - 1 }, (_, i) => `none${i}`)];
+      t.same(
+        await find(`model:${list.join(',')}`),
+        expected((i) => i % 3 === 1),
+        `${values}`,
+      );
+    }
+    t.same(await find('model:none'), []);
+  });
 
   t.test('postings go with their traces', async (t) => {
     const { store, clock, finish, termTables } = await open(t);

@@ -11,6 +11,7 @@ import { aQuery } from '../helper/query.ts';
 import type { RecordingMetrics } from '../helper/settings.ts';
 import type { TermTables } from '../helper/term-tables.ts';
 import { costs } from './costs.ts';
+import { groups } from './groups.ts';
 import { postings } from './postings.ts';
 import { queries } from './queries.ts';
 import { summaries } from './summaries.ts';
@@ -22,6 +23,8 @@ export type StorePlace = {
   open(): Promise<OpenStorePlace>;
   /** Reads the tables of postings as they are in the file or database. */
   termTables(): Promise<TermTables>;
+  /** Removes the postings, as if an earlier version had written the traces. */
+  forgetTerms(): Promise<void>;
 };
 type OpenStorePlace = {
   readonly store: Store;
@@ -74,6 +77,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
     queries(t, open);
     t.end();
   });
+  t.test('sessions and users', (t) => {
+    groups(t, open);
+    t.end();
+  });
 }
 
 type Open = (t: Test) => Promise<{
@@ -83,6 +90,7 @@ type Open = (t: Test) => Promise<{
   reopen(how?: 'close' | 'crash'): Promise<Store>;
   metrics: RecordingMetrics;
   termTables(): Promise<TermTables>;
+  forgetTerms(): Promise<void>;
 }>;
 
 function opening(place: (t: Test) => Promise<StorePlace>): Open {
@@ -96,8 +104,8 @@ function opening(place: (t: Test) => Promise<StorePlace>): Open {
       return opened.store;
     };
     const finish = (): Promise<void> => opened.finish();
-    const { clock, metrics, termTables } = at;
-    return { clock, metrics, termTables, store: opened.store, finish, reopen };
+    const { clock, metrics, termTables, forgetTerms } = at;
+    return { clock, metrics, termTables, forgetTerms, store: opened.store, finish, reopen };
   };
 }
 

@@ -11,7 +11,7 @@ import type { QueuePlace } from '../contract/queue.ts';
 import { nativeBatch } from './batches.ts';
 import { fakeClock } from './clock.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
-import { sqliteTermTables } from './term-tables.ts';
+import { forgetSqliteTerms, sqliteTermTables } from './term-tables.ts';
 
 /** Settings for tests of other things than the disk. */
 export const SMALL = { min_free_bytes: 0, reserve_bytes: 0 };
@@ -30,6 +30,7 @@ export function sqlitePlace(t: Test) {
     open: (): Promise<OpenSqliteStore> =>
       openSqliteStore({ clock, logger, metrics }, config.parse({ directory, ...SMALL })),
     termTables: async () => sqliteTermTables(join(directory, 'store.db')),
+    forgetTerms: async () => forgetSqliteTerms(join(directory, 'store.db')),
   };
 }
 

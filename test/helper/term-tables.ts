@@ -45,6 +45,29 @@ export function sqliteTermTables(file: string): TermTables {
   }
 }
 
+/** Leaves the traces as an earlier version did. */
+const FORGET = `DELETE FROM trace_terms;
+  UPDATE traces SET terms = NULL, stale_changes = 1`;
+
+export function forgetSqliteTerms(file: string): void {
+  const db = new DatabaseSync(file, { timeout: 5000 });
+  try {
+    db.exec(FORGET);
+  } finally {
+    db.close();
+  }
+}
+
+export async function forgetPostgresTerms(url: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(FORGET);
+  } finally {
+    await client.end();
+  }
+}
+
 export async function postgresTermTables(url: string): Promise<TermTables> {
   const types = {
     getTypeParser: (oid: number, format?: 'text' | 'binary') =>

@@ -2,7 +2,7 @@
  * The postings of terms (`src/store/rows/trace-terms.ts`). The traces of earlier versions get theirs in the background, with their
  * summary.
  */
-export const traceTermTables = {
+export const postingTables = {
   name: '0011-trace-terms',
   sql: `
     CREATE TABLE trace_terms (

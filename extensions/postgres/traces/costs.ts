@@ -15,7 +15,7 @@ import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { savePriced, saveSummary } from './changes.ts';
 import type { PostedRow } from './postings.ts';
-import { POSTED_COLUMNS, postingsOfRow } from './postings.ts';
+import { POSTED_ROW_COLUMNS, postingsOfRow } from './postings.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
 import type { Entry } from './snapshot.ts';
@@ -121,7 +121,7 @@ async function savePrices(
   return database.transaction(async (client) => {
     const locked = await row<LockedTrace>(
       client,
-      `SELECT created_at, updated_at, stale_changes, project, key_id, ${POSTED_COLUMNS}
+      `SELECT created_at, updated_at, stale_changes, project, key_id, ${POSTED_ROW_COLUMNS}
        FROM traces t WHERE n = $1 FOR UPDATE`,
       [trace],
     );

@@ -6,7 +6,7 @@ import type { Question } from '../connection/statement.ts';
 import { ask, question, row, rows } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, unnest } from './columns.ts';
-import { POSTED_COLUMNS } from './postings.ts';
+import { POSTED_ROW_COLUMNS } from './postings.ts';
 import type { TraceTableRow } from './rows.ts';
 import { TRACE_STATE_COLUMNS } from './rows.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -146,7 +146,7 @@ export async function lockTraces(
 type LockedRow = TraceTableRow & { readonly key: Buffer };
 
 const STATE_CELLS = TRACE_STATE_COLUMNS.map(({ name }) => `t.${name}`).join(', ');
-const TRACE_CELLS = `${STATE_CELLS}, ${POSTED_COLUMNS}`;
+const TRACE_CELLS = `${STATE_CELLS}, ${POSTED_ROW_COLUMNS}`;
 
 /** Reads and locks the traces that exist. */
 export async function lockTracesByKey(

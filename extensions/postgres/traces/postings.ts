@@ -9,7 +9,7 @@ import type { Column } from './columns.ts';
 import { columnParameters, namesOf, unnest } from './columns.ts';
 
 /** The columns of `traces` that say which postings a trace has. */
-export const POSTED_COLUMNS = ['t.at_ms', 't.at_ns', 't.terms::text AS terms'].join(', ');
+export const POSTED_ROW_COLUMNS = ['t.at_ms', 't.at_ns', 't.terms::text AS terms'].join(', ');
 export type PostedRow = {
   readonly at_ms: number;
   readonly at_ns: number;

@@ -6,7 +6,7 @@ import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { saveSummary } from './changes.ts';
 import type { PostedRow } from './postings.ts';
-import { POSTED_COLUMNS, postingsOfRow } from './postings.ts';
+import { POSTED_ROW_COLUMNS, postingsOfRow } from './postings.ts';
 import type { SummarizedTableRow } from './rows.ts';
 import { SUMMARIZED_COLUMNS, summarizedEntryOf } from './rows.ts';
 import { textOrNull } from './text.ts';
@@ -32,7 +32,7 @@ export async function* summarizeStale(
   while (true) {
     const trace = await row<StaleTrace>(
       client,
-      `SELECT n, stale_changes, created_at, updated_at, project, key_id, ${POSTED_COLUMNS}
+      `SELECT n, stale_changes, created_at, updated_at, project, key_id, ${POSTED_ROW_COLUMNS}
        FROM traces t WHERE stale_changes > 0 AND n > $1 ORDER BY n LIMIT 1`,
       [after],
     );

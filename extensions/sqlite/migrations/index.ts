@@ -4,6 +4,7 @@ import { detailsColumn } from './0002-details.ts';
 import { summaryColumns } from './0003-summaries.ts';
 import { searchIndexes } from './0004-trace-indexes.ts';
 import { recentRequests } from './0005-recent-requests.ts';
+import { walkIndexes } from './0006-group-indexes.ts';
 import { traceTermTables } from './0007-trace-terms.ts';
 
 /** The migrations of a store, in their order. */
@@ -13,5 +14,6 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   summaryColumns,
   searchIndexes,
   recentRequests,
+  walkIndexes,
   traceTermTables,
 ];

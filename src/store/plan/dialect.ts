@@ -4,7 +4,9 @@ import type { Term } from '../rows/trace-terms.ts';
 export type ParameterValue = string | number | bigint | Key;
 
 /** The indexes of `traces` that statements name. */
-export type TraceIndex = 'traces_by_time' | 'failed_traces' | 'traces_without_terms';
+export type TraceIndex =
+  | ('traces_by_time' | 'traces_by_session' | 'traces_by_user' | 'traces_with_session')
+  | ('traces_with_user' | 'failed_traces' | 'traces_without_terms');
 
 /** How a store writes the parts of a statement in its SQL. */
 export type Dialect = {

@@ -1,8 +1,8 @@
 import type { TimeRange } from '../../query/query.ts';
 import type { Place } from '../rows/place.ts';
 import { FAILED, timeCondition } from './conditions.ts';
-import type { Parameters } from './dialect.ts';
-import type { Way } from './plan.ts';
+import type { Parameters, TraceIndex } from './dialect.ts';
+import type { IndexWay, ValueWay, Way } from './plan.ts';
 
 /** The part of a way that a statement is about. */
 export type PlaceRange = {
@@ -35,26 +35,74 @@ export function placesOf(
   range: PlaceRange,
   union: 'UNION' | 'UNION ALL',
 ): Places {
-  if (way.lead !== 'terms') {
-    const where = [`t.project = ${parameters.value(range.project)}`];
-    if (way.lead === 'failed') where.push(FAILED_TRACES);
-    where.push(...rangeOf(parameters, 't', range));
-    const index = way.lead === 'failed' ? 'failed_traces' : 'traces_by_time';
-    return { table: 't', from: parameters.dialect.traces(index), where };
+  switch (way.lead) {
+    case 'terms':
+      return listsOf(
+        way.terms.map((term) => ({
+          ...{ table: 'p' as const, from: 'trace_terms p' },
+          where: [`p.term = ${parameters.term(term)}`, ...rangeOf(parameters, 'p', range)],
+        })),
+        union,
+      );
+    case 'session':
+    case 'user': {
+      const column = way.lead === 'session' ? 't.session_id' : 't.user_id';
+      return listsOf(
+        way.values.map((value) =>
+          tracesBy(parameters, way, range, `${column} = ${parameters.text(value)}`),
+        ),
+        union,
+      );
+    }
+    default:
+      return tracesBy(parameters, way, range, CONDITIONS[way.lead]);
   }
-  const [first = ['FALSE'], ...more] = way.terms.map((term) => [
-    `p.term = ${parameters.term(term)}`,
-    ...rangeOf(parameters, 'p', range),
-  ]);
-  if (more.length === 0) return { table: 'p', from: 'trace_terms p', where: first };
-  const lists = [first, ...more].map(
-    (where) => `SELECT p.at_ms, p.at_ns, p.trace FROM trace_terms p WHERE ${where.join(' AND ')}`,
-  );
-  return { table: 'p', from: `(${lists.join(` ${union} `)}) p`, where: [] };
 }
 
-/** The condition of the index of failed traces. */
-const FAILED_TRACES = `(t.errors > 0 OR t.status = ${FAILED})`;
+/** The conditions of the indexes of some traces. */
+const CONDITIONS: Readonly<Record<IndexWay['lead'], string>> = {
+  time: 'TRUE',
+  failed: `(t.errors > 0 OR t.status = ${FAILED})`,
+  with_session: 't.session_id IS NOT NULL',
+  with_user: 't.user_id IS NOT NULL',
+};
+
+const INDEXES: Readonly<Record<Exclude<Way['lead'], 'terms'>, TraceIndex>> = {
+  time: 'traces_by_time',
+  session: 'traces_by_session',
+  user: 'traces_by_user',
+  failed: 'failed_traces',
+  with_session: 'traces_with_session',
+  with_user: 'traces_with_user',
+};
+
+function tracesBy(
+  parameters: Parameters,
+  { lead }: ValueWay | IndexWay,
+  range: PlaceRange,
+  condition: string,
+): Places {
+  return {
+    table: 't',
+    from: parameters.dialect.traces(INDEXES[lead]),
+    where: [
+      `t.project = ${parameters.value(range.project)}`,
+      ...(condition === 'TRUE' ? [] : [condition]),
+      ...rangeOf(parameters, 't', range),
+    ],
+  };
+}
+
+/** One list, or several merged ones. */
+function listsOf(lists: readonly Places[], union: 'UNION' | 'UNION ALL'): Places {
+  const [first, ...more] = lists;
+  if (first !== undefined && more.length === 0) return first;
+  const selects = lists.map(({ table, from, where }) => {
+    const columns = table === 'p' ? 'p.at_ms, p.at_ns, p.trace' : 't.at_ms, t.at_ns, t.n AS trace';
+    return `SELECT ${columns} FROM ${from} WHERE ${where.join(' AND ')}`;
+  });
+  return { table: 'p', from: `(${selects.join(` ${union} `)}) p`, where: [] };
+}
 
 function rangeOf(
   parameters: Parameters,

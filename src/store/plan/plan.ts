@@ -1,4 +1,5 @@
 import type { Instant } from '../../model/observation.ts';
+import type { FieldName } from '../../query/fields.ts';
 import type { Query, QueryTerm, TimeRange } from '../../query/query.ts';
 import type { Term, TermField } from '../rows/trace-terms.ts';
 import { overflowTerm, TERM_FIELDS, termOf } from '../rows/trace-terms.ts';
@@ -7,10 +8,11 @@ import { overflowTerm, TERM_FIELDS, termOf } from '../rows/trace-terms.ts';
  * The ways to the traces of a query, each in the order of time. The one with the fewest traces leads, and every term is a condition on
  * the rows that it finds.
  *
- *   terms ─┬─ start:…                       the range of time
- *          ├─ equality, or any of few values  the postings of the terms
- *          ├─ has:error                       the index of failed traces
- *          └─ all others                      conditions (conditions.ts)
+ *   terms ─┬─ start:…                                the range of time
+ *          ├─ session:S, user:U                        the indexes of their values
+ *          ├─ equality of another field                the postings of the terms
+ *          ├─ has:error, has:session, has:user         the indexes of the traces that have one
+ *          └─ all others                               conditions (conditions.ts)
  */
 export type Plan = {
   /** Beside the index by time. */
@@ -22,14 +24,16 @@ export type Plan = {
   readonly overflow: Term;
 };
 
-export type Way =
-  /** The postings of any of the terms. */
-  | { readonly lead: 'terms'; readonly terms: readonly Term[] }
-  | { readonly lead: 'time' | 'failed' };
+export type Way = TermWay | ValueWay | IndexWay;
 
-type TermWay = Extract<Way, { lead: 'terms' }>;
+/** The postings of any of the terms. */
+export type TermWay = { readonly lead: 'terms'; readonly terms: readonly Term[] };
+/** The index of a column, for any of the values. */
+export type ValueWay = { readonly lead: 'session' | 'user'; readonly values: readonly string[] };
+/** An index in the order of time. */
+export type IndexWay = { readonly lead: 'time' | 'failed' | 'with_session' | 'with_user' };
 
-/** The most values of one term of the query whose postings are merged. */
+/** The most values of one term of the query whose lists are merged. */
 export const MAX_MERGED = 32;
 /** Each way is probed before a step. */
 export const MAX_WAYS = 8;
@@ -45,25 +49,51 @@ export function planOf({ terms }: Query, project: string): Plan {
       rest.push(term);
     }
   }
-  const ways: Way[] = termWays(rest, project);
-  if (rest.some(isAboutFailed)) ways.push({ lead: 'failed' });
-  return { ways, ranges, rest, overflow: overflowTerm(project) };
+  const ways: Way[] = [
+    ...valueWays(rest, 'session'),
+    ...valueWays(rest, 'user'),
+    ...termWays(rest, project),
+    ...(rest.some(isAboutFailed) ? [{ lead: 'failed' } as const] : []),
+    ...(rest.some((term) => isPresence(term, 'session')) ? [WITH_SESSION] : []),
+    ...(rest.some((term) => isPresence(term, 'user')) ? [WITH_USER] : []),
+  ];
+  return { ways: ways.slice(0, MAX_WAYS), ranges, rest, overflow: overflowTerm(project) };
+}
+
+const WITH_SESSION: IndexWay = { lead: 'with_session' };
+const WITH_USER: IndexWay = { lead: 'with_user' };
+
+function valueWays(terms: readonly QueryTerm[], lead: ValueWay['lead']): ValueWay[] {
+  return terms.flatMap((term) => {
+    const values = equalValues(term, lead);
+    return values === undefined ? [] : { lead, values };
+  });
 }
 
 /** The ways by postings, those with fields of rare values first. */
 function termWays(terms: readonly QueryTerm[], project: string): TermWay[] {
   return TERM_FIELDS.flatMap((field) =>
     terms.flatMap((term) => termWay(term, field, project) ?? []),
-  ).slice(0, MAX_WAYS);
+  );
+}
+
+function termWay(term: QueryTerm, field: TermField, project: string): TermWay | undefined {
+  const values = equalValues(term, field);
+  if (values === undefined || term.type !== 'values') return undefined;
+  const terms = new Set(values.map((value) => termOf(project, field, value, term.key)));
+  return { lead: 'terms', terms: [...terms] };
 }
 
 /** Undefined if the term is not the equality of the field with one of few values. */
-function termWay(term: QueryTerm, field: TermField, project: string): TermWay | undefined {
+function equalValues(term: QueryTerm, field: FieldName): readonly string[] | undefined {
   if (term.type !== 'values' || term.field !== field || term.negated) return undefined;
-  const { values, key } = term;
+  const { values } = term;
   if (values.length > MAX_MERGED || values.some(({ isPrefix }) => isPrefix)) return undefined;
-  const terms = new Set(values.map(({ text }) => termOf(project, field, text, key)));
-  return { lead: 'terms', terms: [...terms] };
+  return [...new Set(values.map(({ text }) => text))];
+}
+
+function isPresence(term: QueryTerm, field: FieldName): boolean {
+  return term.type === 'has' && term.field === field && !term.negated;
 }
 
 /** The counts of a probe: each is at most `PROBED`. */
@@ -91,7 +121,7 @@ export function choiceOf({ ways, overflow }: Plan, counts: WayCounts): Choice {
   const known = ways
     .map((way, i) => ({ way, count: counts.ways[i] ?? 0 }))
     .filter(({ way }) => way.lead !== 'terms' || counts.isIndexed)
-    // Stable: the rarer field is first among equal counts.
+    // Stable: of equal counts, and without a probe, the rarer field is first.
     .sort((a, b) => a.count - b.count);
   const [best, ...others] = known;
   if (best === undefined) return BY_TIME;

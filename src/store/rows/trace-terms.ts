@@ -36,9 +36,12 @@ export type TraceTerms = {
 /** A trace with more terms has so many of them, and the overflow term in place of the others. */
 export const MAX_TERMS = 64;
 
-/** The fields with terms: those whose values depend on the rows alone, and not on the time of the search. */
+/**
+ * The fields with terms, those of rare values first. `state` depends on the time of the search; sessions and users have indexes of
+ * their own, which the lists of sessions and users need.
+ */
 export const TERM_FIELDS = [
-  ...(['session', 'user', 'prompt', 'custom', 'tag', 'release', 'error', 'name', 'span'] as const),
+  ...(['prompt', 'custom', 'tag', 'release', 'error', 'name', 'span'] as const),
   ...(['tool', 'model', 'provider', 'environment', 'key', 'kind', 'status', 'source'] as const),
 ] as const satisfies readonly FieldName[];
 
@@ -83,8 +86,6 @@ function textsOfTrace(keyId: string | null, summary: TraceSummary): string[] {
   };
   add('name', summary.name);
   add('status', statusOf(summary.status));
-  add('session', summary.session);
-  add('user', summary.user);
   add('source', sourceOfNumber(source));
   add('key', keyId);
   add('environment', summary.environment);
