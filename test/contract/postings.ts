@@ -114,7 +114,7 @@ export function postings(t: Test, open: OpenForPostings): void {
       const query = aQuery('model:m', T0);
       return (await of.traces.listTraces(P, { limit: 9, query })).items.map(({ id }) => id).sort();
     };
-    t.same(await found(store), ['a', 'b', 'new'], 'readable meanwhile');
+    t.same(await found(store), ['a', 'b', 'new'], 'readable before that');
     t.equal(await metrics.scraped('tracectl_store_traces_without_terms'), 2);
     const after = await reopen('close');
     await finish();

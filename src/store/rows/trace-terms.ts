@@ -18,7 +18,7 @@ import type { TraceSummary } from './trace-summary.ts';
  */
 export type Term = bigint;
 
-/** What `trace_terms` has of a trace. */
+/** The rows of a trace in `trace_terms`. */
 export type TracePostings = {
   /** The time of the trace in listings. */
   readonly at: Instant;
