@@ -8,11 +8,11 @@ import { overflowTerm, TERM_FIELDS, termOf } from '../rows/trace-terms.ts';
  * The ways to the traces of a query, each in the order of time. The one with the fewest traces leads, and every term is a condition on
  * the rows that it finds.
  *
- *   terms ─┬─ start:…                                the range of time
- *          ├─ session:S, user:U                        the indexes of their values
- *          ├─ equality of another field                the postings of the terms
- *          ├─ has:error, has:session, has:user         the indexes of the traces that have one
- *          └─ all others                               conditions (conditions.ts)
+ *   terms ─┬─ start:…                              the range of time
+ *          ├─ session:S, user:U                    the indexes of their values
+ *          ├─ equality of another field            the postings of the terms
+ *          ├─ has:error, has:session, has:user     the indexes of the traces that have one
+ *          └─ all others                           conditions (conditions.ts)
  */
 export type Plan = {
   /** Beside the index by time. */
@@ -35,8 +35,8 @@ export type IndexWay = { readonly lead: 'time' | 'failed' | 'with_session' | 'wi
 
 /** The most values of one term of the query whose lists are merged. */
 export const MAX_MERGED = 32;
-/** Each way is probed before a step. */
-export const MAX_WAYS = 8;
+/** The most terms of the query with postings that are probed before a step. */
+const MAX_TERM_WAYS = 8;
 
 export function planOf({ terms }: Query, project: string): Plan {
   const ranges: TimeRange[] = [];
@@ -57,7 +57,7 @@ export function planOf({ terms }: Query, project: string): Plan {
     ...(rest.some((term) => isPresence(term, 'session')) ? [WITH_SESSION] : []),
     ...(rest.some((term) => isPresence(term, 'user')) ? [WITH_USER] : []),
   ];
-  return { ways: ways.slice(0, MAX_WAYS), ranges, rest, overflow: overflowTerm(project) };
+  return { ways, ranges, rest, overflow: overflowTerm(project) };
 }
 
 const WITH_SESSION: IndexWay = { lead: 'with_session' };
@@ -74,7 +74,7 @@ function valueWays(terms: readonly QueryTerm[], lead: ValueWay['lead']): ValueWa
 function termWays(terms: readonly QueryTerm[], project: string): TermWay[] {
   return TERM_FIELDS.flatMap((field) =>
     terms.flatMap((term) => termWay(term, field, project) ?? []),
-  );
+  ).slice(0, MAX_TERM_WAYS);
 }
 
 function termWay(term: QueryTerm, field: TermField, project: string): TermWay | undefined {
