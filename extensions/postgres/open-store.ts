@@ -19,6 +19,7 @@ import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
+import { postgresBacklog } from './traces/backlog.ts';
 import { postgresCosts } from './traces/costs.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
@@ -79,6 +80,7 @@ export async function openPostgresStore(
     ...{ projects, keys, organization, usage, counters, rejections, audit },
     traces: postgresTraces(database, retention, groups, reading),
     groups: postgresGroups(retention, reading),
+    backlog: postgresBacklog(pools.read),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
   };

@@ -18,6 +18,7 @@ import type { SqliteConfig } from './config.ts';
 import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { sqliteRows } from './tenancy/rows.ts';
+import { sqliteBacklog } from './traces/backlog.ts';
 import { sqliteCosts } from './traces/costs.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
@@ -114,6 +115,7 @@ function storeIn(
     rejections,
     audit,
     costs: sqliteCosts(database, summaries),
+    backlog: sqliteBacklog(database),
     openQueue: queues.openQueue,
   };
   return {

@@ -10,6 +10,7 @@ import { purgeOperations, purgeReadOperations } from './batches/purge-operations
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
+import { backlogOperations } from './traces/backlog.ts';
 import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
@@ -37,6 +38,7 @@ export function readOperations(db: DatabaseSync) {
     ...logReadOperations(db),
     ...traceReadOperations(db),
     ...groupOperations(db),
+    ...backlogOperations(db),
     ...purgeReadOperations(db),
   };
 }

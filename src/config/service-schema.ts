@@ -98,6 +98,25 @@ export const serviceSchema = z.strictObject({
       page_time: duration('100ms').describe(
         'Work of the store after which a page of traces ends with those found so far, with `partial: true` and a cursor. In SQLite it is processor time; in Postgres the time of the statements.',
       ),
+      wait_timeout: duration('30s').describe(
+        'The longest `wait` of a reading request. A longer one is refused with 400.',
+      ),
+      waits_per_key: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(8)
+        .describe(
+          'Reading requests of a key that wait for a trace at once. Further ones are refused with 429.',
+        ),
+      waits: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(64)
+        .describe(
+          'Reading requests that wait for a trace at once, of a process. Further ones are refused with 503.',
+        ),
       read_cache_bytes: byteSize('32MiB').describe(
         'Inflated bytes of stored batches that are kept for further reading requests, beside `read_bytes`: half for batches above 512 KiB, half for others.',
       ),

@@ -3,11 +3,12 @@ import type { BatchIndex } from '../model/batch-index.ts';
 import type { RefusalCode } from '../model/errors.ts';
 import { Refusal } from '../model/errors.ts';
 import type { Payload, PayloadField } from '../model/observation.ts';
+import type { OtlpEncoding } from '../model/otlp/request-part.ts';
 import { asBuffer } from '../thread/thread.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 
 /** The messages between the scan pool and its threads. Buffers arrive as plain byte arrays. */
-export type ScanRequest = PrepareRequest | CutRequest;
+export type ScanRequest = PrepareRequest | CutRequest | SpansRequest;
 
 export type PrepareRequest = {
   readonly type: 'prepare';
@@ -28,6 +29,13 @@ export type CutRequest = {
   readonly fields: readonly PayloadField[] | 'source';
 };
 
+/** Asks for spans of a stored batch; see `requestPart`. */
+export type SpansRequest = Pick<CutRequest, 'key' | 'cacheBytes' | 'source'> & {
+  readonly type: 'spans';
+  readonly positions: readonly number[];
+  readonly encoding: OtlpEncoding;
+};
+
 export type ScanReply = PrepareReply | CutReply;
 
 type PrepareReply =
@@ -45,7 +53,9 @@ type PrepareReply =
 export type CutReply =
   | { readonly type: 'unknown' }
   | { readonly type: 'payload'; readonly payload: Payload }
-  | { readonly type: 'source'; readonly text: string };
+  | { readonly type: 'source'; readonly text: string }
+  /** Null for native events and runs. */
+  | { readonly type: 'spans'; readonly part: Uint8Array | null };
 
 /** The memory of a prepared body, to be transferred instead of copied. */
 export function memoryOf(prepared: { body: Uint8Array; index: BatchIndex }): ArrayBuffer[] {

@@ -3,11 +3,12 @@ import { Refusal, RetryableError } from '../model/errors.ts';
 import { SMALL_BODY_BYTES } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { Payload, PayloadField } from '../model/observation.ts';
+import type { OtlpEncoding } from '../model/otlp/request-part.ts';
 import type { Thread } from '../thread/thread.ts';
-import { createThread, threadFile } from '../thread/thread.ts';
+import { asBuffer, createThread, threadFile } from '../thread/thread.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { prepare } from './prepare.ts';
-import type { ScanReply, ScanRequest } from './scan-messages.ts';
+import type { CutRequest, ScanReply, ScanRequest, SpansRequest } from './scan-messages.ts';
 import { preparedOf } from './scan-messages.ts';
 
 /**
@@ -28,6 +29,12 @@ export type Scanner = {
   ): Promise<Payload | undefined>;
   /** An item of a large batch as it was accepted, as JSON text. Undefined if the batch is gone. */
   source(batch: LargeBatch, position: number): Promise<string | undefined>;
+  /** Spans of a large batch; see `requestPart`. Undefined if the batch is gone, or has no spans. */
+  spans(
+    batch: LargeBatch,
+    positions: readonly number[],
+    encoding: OtlpEncoding,
+  ): Promise<Buffer | undefined>;
   close(): Promise<void>;
 };
 
@@ -39,6 +46,9 @@ export type LargeBatch = {
   load(): Promise<SealedBatch | undefined>;
 };
 
+type CutWanted = Pick<CutRequest, 'type' | 'position' | 'fields'>;
+type SpansWanted = Pick<SpansRequest, 'type' | 'positions' | 'encoding'>;
+
 /** `readCacheBytes`: inflated bytes of batches that the reading thread keeps. */
 export function createScanner(readCacheBytes = 0): Scanner {
   const file = threadFile(import.meta.url, 'scan-worker');
@@ -49,12 +59,12 @@ export function createScanner(readCacheBytes = 0): Scanner {
     return preparedOf(await ask(writing, { type: 'prepare', body, wanted }, ownedMemory(body)));
   }
 
-  async function cut(
+  /** Sends the batch only if the thread does not have it. Undefined if the batch is gone. */
+  async function askAbout(
     { key, load }: LargeBatch,
-    position: number,
-    fields: readonly PayloadField[] | 'source',
+    wanted: CutWanted | SpansWanted,
   ): Promise<ScanReply | undefined> {
-    const request = { type: 'cut', key, cacheBytes: readCacheBytes, position, fields } as const;
+    const request = { ...wanted, key, cacheBytes: readCacheBytes };
     const reply = await ask(reading, request);
     if (reply.type !== 'unknown') return reply;
     const source = await load();
@@ -75,16 +85,22 @@ export function createScanner(readCacheBytes = 0): Scanner {
       }
     },
     async payload(batch, position, fields) {
-      const reply = await cut(batch, position, fields);
+      const reply = await askAbout(batch, { type: 'cut', position, fields });
       if (reply === undefined) return undefined;
       if (reply.type === 'payload') return reply.payload;
       throw new Error(`expected a payload, got ${reply.type}`);
     },
     async source(batch, position) {
-      const reply = await cut(batch, position, 'source');
+      const reply = await askAbout(batch, { type: 'cut', position, fields: 'source' });
       if (reply === undefined) return undefined;
       if (reply.type === 'source') return reply.text;
       throw new Error(`expected a source, got ${reply.type}`);
+    },
+    async spans(batch, positions, encoding) {
+      const reply = await askAbout(batch, { type: 'spans', positions, encoding });
+      if (reply === undefined) return undefined;
+      if (reply.type === 'spans') return reply.part === null ? undefined : asBuffer(reply.part);
+      throw new Error(`expected spans, got ${reply.type}`);
     },
     async close() {
       await Promise.all([writing.close(), reading.close()]);

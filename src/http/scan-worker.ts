@@ -2,7 +2,7 @@ import { LruCache } from '../component/lru.ts';
 import type { SealedBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
-import { indexBytes, indexOf, keepIndex, payload, sourceEvent } from '../model/formats.ts';
+import { indexBytes, indexOf, keepIndex, payload, sourceEvent, spansOf } from '../model/formats.ts';
 import { judged } from '../model/otlp/rules.ts';
 import { collectGarbage } from '../thread/idle-memory.ts';
 import type { Reply } from '../thread/thread.ts';
@@ -14,15 +14,23 @@ import type {
   PrepareRequest,
   ScanReply,
   ScanRequest,
+  SpansRequest,
 } from './scan-messages.ts';
 import { memoryOf } from './scan-messages.ts';
 
 const NO_BYTES = Buffer.alloc(0);
 
 /** A thread of src/http/scan-pool.ts. It handles one body at a time. */
-answerRequests<ScanRequest, ScanReply>((request) =>
-  request.type === 'prepare' ? prepareLarge(request) : { reply: cut(request) },
-);
+answerRequests<ScanRequest, ScanReply>((request) => {
+  switch (request.type) {
+    case 'prepare':
+      return prepareLarge(request);
+    case 'cut':
+      return { reply: cut(request) };
+    case 'spans':
+      return { reply: spans(request) };
+  }
+});
 
 function prepareLarge({ body, wanted }: PrepareRequest): Reply<ScanReply> {
   try {
@@ -47,13 +55,28 @@ function withVerdicts(index: BatchIndex): BatchIndex {
 /** The batches that were used last, with their indexes. The last one stays, whatever its size. */
 let kept: LruCache<string, SealedBatch> | undefined;
 
-function cut({ key, cacheBytes, source, position, fields }: CutRequest): CutReply {
+function keptBatch({
+  key,
+  cacheBytes,
+  source,
+}: CutRequest | SpansRequest): SealedBatch | undefined {
   kept ??= new LruCache({ maxEntries: Infinity, maxWeight: cacheBytes, weightOf: indexBytes });
   if (source !== undefined) kept.set(key, inflated(source));
-  const batch = kept.get(key);
+  return kept.get(key);
+}
+
+function cut(request: CutRequest): CutReply {
+  const batch = keptBatch(request);
+  const { position, fields } = request;
   if (batch === undefined) return { type: 'unknown' };
   if (fields === 'source') return { type: 'source', text: sourceEvent(batch, position) };
   return { type: 'payload', payload: payload(batch, position, fields) };
+}
+
+function spans(request: SpansRequest): CutReply {
+  const batch = keptBatch(request);
+  if (batch === undefined) return { type: 'unknown' };
+  return { type: 'spans', part: spansOf(batch, request.positions, request.encoding) ?? null };
 }
 
 /** The batch with its index in place of its body. */

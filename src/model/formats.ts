@@ -11,6 +11,8 @@ import { PAYLOAD_FIELDS } from './observation.ts';
 import { spanField } from './otlp/context.ts';
 import { OtlpField } from './otlp/fields.ts';
 import { otlpJson, otlpProto } from './otlp/format.ts';
+import type { OtlpEncoding } from './otlp/request-part.ts';
+import { requestPart } from './otlp/request-part.ts';
 import { runs } from './runs/format.ts';
 import type { NewParent, Splice, TextSteps, TextVisitor } from './texts.ts';
 
@@ -177,6 +179,16 @@ export function payload(
 ): Payload {
   const index = indexOf(batch);
   return moduleOf(index).payload(index, position, fields);
+}
+
+/** Spans of a batch as a part of a request; see `requestPart`. Undefined for native events and runs. */
+export function spansOf(
+  batch: SealedBatch,
+  positions: readonly number[],
+  encoding: OtlpEncoding,
+): Buffer | undefined {
+  const index = indexOf(batch);
+  return isJsonIndex(index) ? undefined : requestPart(index, positions, encoding);
 }
 
 /** One item as JSON text, as it was accepted. */

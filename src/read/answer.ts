@@ -36,7 +36,7 @@ export function jsonAnswer(exchange: Exchange, read: Read): JsonAnswer {
 
   async function write(part: string | Buffer): Promise<void> {
     if (response.write(part)) await nextTurn();
-    else await drained(exchange);
+    else await clientDrained(exchange);
     read.signal.throwIfAborted();
   }
 
@@ -59,6 +59,40 @@ export function jsonAnswer(exchange: Exchange, read: Read): JsonAnswer {
   };
 }
 
+/** An answer of bytes in pieces. A short one is sent as a whole, so that it has a length. */
+export type BytesAnswer = {
+  /** Resolves when the client takes more, or rejects once it is gone. The caller has reserved the bytes. */
+  add(bytes: Buffer): Promise<void>;
+  end(bytes: Buffer): void;
+};
+
+export function bytesAnswer(exchange: Exchange, read: Read, contentType: string): BytesAnswer {
+  const { response } = exchange;
+  let pending: Buffer[] = [];
+  let size = 0;
+  return {
+    async add(bytes) {
+      pending.push(bytes);
+      size += bytes.length;
+      if (size < CHUNK_CHARACTERS) return;
+      if (!response.headersSent) {
+        const close = exchange.stopping() ? { connection: 'close' } : {};
+        response.writeHead(200, { 'content-type': contentType, ...close });
+      }
+      const isTaken = response.write(Buffer.concat(pending));
+      [pending, size] = [[], 0];
+      if (isTaken) await nextTurn();
+      else await clientDrained(exchange);
+      read.signal.throwIfAborted();
+    },
+    end(bytes) {
+      const rest = Buffer.concat([...pending, bytes]);
+      if (response.headersSent) response.end(rest);
+      else answer(exchange, { status: 200, contentType, body: rest });
+    },
+  };
+}
+
 /** Sends the whole answer at once. */
 export function answerJson(exchange: Exchange, read: Read, body: string): void {
   read.hold(body.length * COPIES);
@@ -66,7 +100,7 @@ export function answerJson(exchange: Exchange, read: Read, body: string): void {
 }
 
 /** Resolves when the socket takes more, or is closed. */
-function drained({ response }: Exchange): Promise<void> {
+export function clientDrained({ response }: Exchange): Promise<void> {
   if (response.destroyed) return Promise.resolve();
   const { promise, resolve } = Promise.withResolvers<void>();
   const settle = (): void => {

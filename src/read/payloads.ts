@@ -7,19 +7,23 @@ import {
   SMALL_BODY_BYTES,
   smallIndexOf,
   sourceEvent,
+  spansOf,
 } from '../model/formats.ts';
 import { inflatedSizeHint } from '../model/inflate.ts';
 import type { Payload, PayloadField } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
+import type { OtlpEncoding } from '../model/otlp/request-part.ts';
 import type { PayloadTexts } from '../store/observation-json.ts';
-import type { StoredObservation, TraceStore } from '../store/store.ts';
+import type { EventRef, StoredObservation, TraceStore } from '../store/store.ts';
 import type { BatchCache, CachedBatch } from './batch-cache.ts';
 import type { ReadReservation } from './budget.ts';
 
 /** Cuts payload fields out of raw batches, for one request. */
 export type PayloadReader = {
-  /** Looks up the batches of several observations in one call to the store. */
-  prepare(observations: readonly StoredObservation[]): Promise<void>;
+  /** Looks up the batches of several events in one call to the store. */
+  prepare(events: readonly EventRef[]): Promise<void>;
+  /** Whether the batches of these events, which are looked up, are there. */
+  has(events: readonly EventRef[]): boolean;
   /** Fields of an expired batch are absent. Rejects with a `Refusal` if memory is short. */
   read(observation: StoredObservation): Promise<PayloadTexts>;
   /** Undefined if the batch has expired. Rejects with a `Refusal` if memory is short. */
@@ -32,6 +36,8 @@ export type OpenBatch = {
   readonly facts: SealedBatch;
   /** Undefined if the batch has expired since it was opened. */
   payload(position: number, fields: readonly PayloadField[]): Promise<Payload | undefined>;
+  /** Spans as a part of a request. Undefined if the batch has no spans, or has expired since it was opened. */
+  spans(positions: readonly number[], encoding: OtlpEncoding): Promise<Buffer | undefined>;
   /** One item as it was accepted. Undefined if the batch has expired since it was opened. */
   source(position: number): Promise<string | undefined>;
 };
@@ -102,6 +108,7 @@ export function readPayloads(parts: PayloadParts): PayloadReader {
       return {
         facts: batch,
         payload: async (position, fields) => payload(batch, position, fields),
+        spans: async (positions, encoding) => spansOf(batch, positions, encoding),
         source: async (position) => sourceEvent(batch, position),
       };
     }
@@ -112,21 +119,18 @@ export function readPayloads(parts: PayloadParts): PayloadReader {
     return {
       facts: batch,
       payload: (position, fields) => scanner.payload(stored, position, fields),
+      spans: (positions, encoding) => scanner.spans(stored, positions, encoding),
       source: (position) => scanner.source(stored, position),
     };
   }
 
   return {
-    async prepare(observations) {
+    async prepare(events) {
       const ids = new Set<string>();
-      for (const { payload } of observations) {
-        for (const field of PAYLOAD_FIELDS) {
-          const id = payload[field]?.batchId;
-          if (id !== undefined && !stamps.has(id)) ids.add(id);
-        }
-      }
-      if (ids.size > 1) await lookUp([...ids]);
+      for (const { batchId } of events) if (!stamps.has(batchId)) ids.add(batchId);
+      if (ids.size > 0) await lookUp([...ids]);
     },
+    has: (events) => events.every(({ batchId }) => stamps.has(batchId)),
     batch: open,
     async read(observation) {
       const texts: PayloadTexts = {};

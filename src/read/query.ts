@@ -116,6 +116,16 @@ export function flag(query: URLSearchParams, name: string): boolean {
   throw invalid(name, 'must be true or false');
 }
 
+/** `wait`: a time such as `5s` or `500ms`, in milliseconds; undefined if it is absent. */
+export function waitOf(query: URLSearchParams, longest: number): number | undefined {
+  const value = one(query, 'wait');
+  if (value === undefined) return undefined;
+  const match = /^(\d{1,9})(ms|s)$/.exec(value);
+  const ms = match === null ? Number.NaN : Number(match[1]) * (match[2] === 's' ? 1000 : 1);
+  if (!(ms <= longest)) throw invalid('wait', `must be a time such as 5s, ${longest / 1000}s at most`);
+  return ms;
+}
+
 function invalid(name: string, what: string): Refusal {
   return new Refusal('invalid_request', `The query parameter ${name} ${what}.`);
 }

@@ -6,9 +6,11 @@ import { createBatchCache } from './batch-cache.ts';
 import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
 import { fairTurns } from './turns.ts';
+import type { Places, WaitLimits } from './waiting.ts';
+import { boundedPlaces } from './waiting.ts';
 
 /** The limits of reading, from `service.limits`. */
-export type ReadLimits = {
+export type ReadLimits = WaitLimits & {
   /** Bytes of all reading requests in memory. */
   readonly read_bytes: number;
   /** Reading requests of a key in progress. */
@@ -38,6 +40,8 @@ export type Reads = {
   readonly heldBytes: number;
   /** The small batches that are kept for later reads. */
   readonly batches: BatchCache;
+  /** The requests that wait for a trace. */
+  readonly waits: Places;
   /** Throws a `Refusal` (429, 503). The signal is aborted when the client goes away. */
   begin(tenant: Tenant, signal: AbortSignal): Read;
   close(): void;
@@ -62,6 +66,7 @@ const KEY_RETRY_MS = 1_000;
 
 export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
   const budget = readBudget(limits.read_bytes);
+  const waits = boundedPlaces('requests that wait', limits.waits_per_key, limits.waits);
   const turns = fairTurns(limits.concurrent_reads);
   /** Only keys with reads in progress. */
   const ofKey = new Map<string, number>();
@@ -72,6 +77,9 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
     metrics.gauge('tracectl_read_turns', 'Turns of reading requests at a store, by state.', () => [
       { value: turns.running, labels: { state: 'running' } },
       { value: turns.waiting, labels: { state: 'waiting' } },
+    ]),
+    metrics.gauge('tracectl_read_waits', 'Reading requests that wait for a trace.', () => [
+      { value: waits.taken },
     ]),
   ];
 
@@ -96,6 +104,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
   return {
     limits,
     batches: createBatchCache(limits.read_cache_bytes / 2),
+    waits,
     get heldBytes() {
       return budget.held;
     },

@@ -25,6 +25,7 @@ import type { Reads } from './reads.ts';
 import { SHOW_TRACE } from './show-trace.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
+import { TRACE_OTLP } from './trace-otlp.ts';
 
 type ReadingParts = {
   readonly reads: Reads;
@@ -84,6 +85,7 @@ const STORED: readonly StoredRequest[] = [
     work: listTraces,
   },
   SHOW_TRACE,
+  TRACE_OTLP,
   ...GROUP_REQUESTS,
   { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },

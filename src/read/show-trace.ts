@@ -3,16 +3,17 @@ import { placeInTree } from '../store/rows/tree.ts';
 import { jsonAnswer } from './answer.ts';
 import { listCursors } from './list-cursor.ts';
 import { writeItems } from './listing.ts';
-import { asksForTree, flag, pageOf } from './query.ts';
+import { asksForTree, flag, pageOf, waitOf } from './query.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
 import type { TreeSource } from './tree.ts';
 import { totalsOf, writeTree } from './tree.ts';
+import { waitForTrace } from './waiting.ts';
 
 /** A trace with a page of its observations, or with all of them in `fields=tree`. */
 export const SHOW_TRACE: StoredRequest = {
   path: '/traces/:trace_id',
-  parameters: ['payloads', 'fields', 'limit', 'cursor'],
+  parameters: ['payloads', 'fields', 'limit', 'cursor', 'wait'],
   work: showTrace,
 };
 
@@ -20,6 +21,8 @@ async function showTrace(reading: StoreReading): Promise<void> {
   const { exchange, query, tenant, store, read, reads } = reading;
   const { limits } = reads;
   const traceId = exchange.params.trace_id ?? '';
+  const waits = waitOf(query, limits.wait_timeout);
+  if (waits !== undefined) await waitFor(reading, traceId, waits);
   if (asksForTree(query)) return showTree(reading, traceId);
   const wantsPayloads = flag(query, 'payloads');
   const { limit, cursor } = pageOf(query);
@@ -43,7 +46,7 @@ async function showTrace(reading: StoreReading): Promise<void> {
           limit: rows,
           ...(cursor === undefined ? {} : { cursor }),
         });
-        await payloads?.prepare(page.items);
+        await payloads?.prepare(page.items.flatMap(({ payload }) => Object.values(payload)));
         return page;
       },
       async render(stored) {
@@ -57,6 +60,19 @@ async function showTrace(reading: StoreReading): Promise<void> {
     { read, limits, clock: exchange.clock },
   );
   out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
+}
+
+async function waitFor(
+  { exchange: { clock }, tenant, store, read, reads }: StoreReading,
+  traceId: string,
+  ms: number,
+): Promise<void> {
+  const leave = reads.waits.take(tenant.keyId);
+  try {
+    await waitForTrace({ store, projectId: tenant.projectId, traceId, ms, read, clock });
+  } finally {
+    leave();
+  }
 }
 
 async function showTree(reading: StoreReading, traceId: string): Promise<void> {

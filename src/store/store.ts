@@ -22,6 +22,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { Backlog } from './backlog.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 
@@ -41,6 +42,7 @@ export type Store = QueueStorage & {
   readonly rejections: RejectionStore;
   readonly audit: AuditStore;
   readonly costs: CostStore;
+  readonly backlog: Backlog;
   readonly groups: GroupStore;
 };
 
@@ -85,6 +87,12 @@ export type StoredObservation = {
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   readonly updatedAt: number;
+};
+
+/** An observation, and the events that it has its fields from, each once. */
+export type TraceSource = {
+  readonly observation: StoredObservation;
+  readonly events: readonly EventRef[];
 };
 
 /** The part of an observation that the tree of its trace shows. */
@@ -181,6 +189,12 @@ export type TraceStore = {
     traceId: string,
     page: { limit: number; cursor?: string },
   ): Promise<Page<StoredObservation>>;
+  /** The same order, with the events of each observation. */
+  listSources(
+    projectId: string,
+    traceId: string,
+    page: { limit: number; cursor?: string },
+  ): Promise<Page<TraceSource>>;
   /** The same order and pages of other lengths, without the columns that a tree does not show. */
   listTree(
     projectId: string,

@@ -212,6 +212,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
       },
       list: async (asked: { limit: number; cursor?: string }) => page(entries, asked),
     }),
+    backlog: guarded({ newest: async () => null }),
     costs: guarded({ usePricing: async () => undefined, priceAgain: async () => null }),
   };
   const held: HeldTraces = {};

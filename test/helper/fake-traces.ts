@@ -39,6 +39,13 @@ export function fakeTraces(
         ours(projectId, held.observations).filter((one) => one.traceId === traceId),
         wanted,
       ),
+    listSources: async (projectId, traceId, wanted) =>
+      pageOf(
+        ours(projectId, held.observations)
+          .filter((one) => one.traceId === traceId)
+          .map((observation) => ({ observation, events: Object.values(observation.payload) })),
+        wanted,
+      ),
     listTree: async (projectId, traceId, wanted) =>
       pageOf(
         ours(projectId, held.observations)

@@ -26,6 +26,9 @@ export const READ_LIMITS: ReadLimits = {
   page_time: 100,
   page_timeout: 10_000,
   read_cache_bytes: 1_048_576,
+  wait_timeout: 30_000,
+  waits_per_key: 8,
+  waits: 64,
 };
 
 /** Listeners as the engine makes them, and what they log and count. */

@@ -12,7 +12,7 @@ import {
   rowBytes,
 } from '../../../src/store/rows/listed.ts';
 import type { Key, ObservationRow } from '../../../src/store/rows/observation-row.ts';
-import { payloadMarks } from '../../../src/store/rows/observation-row.ts';
+import { eventMarks, payloadMarks } from '../../../src/store/rows/observation-row.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
@@ -22,7 +22,7 @@ import { idOfTrace, observationOf, TRACE_ROW_COLUMNS } from '../../../src/store/
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import type { TreeCells } from '../../../src/store/rows/tree.ts';
 import { TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
-import type { StoredObservation } from '../../../src/store/store.ts';
+import type { EventRef, StoredObservation } from '../../../src/store/store.ts';
 import type { BatchRow } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
 import type { PostgresClient } from '../connection/statement.ts';
@@ -152,6 +152,8 @@ export type FoundObservation = {
   readonly place: Place;
   /** `staleBefore`: see `traceOf`. */
   observation(staleBefore: number): StoredObservation;
+  /** The events that the observation has its fields from. */
+  events(): readonly EventRef[];
   /** About the bytes of the row in memory. */
   readonly bytes: number;
 };
@@ -288,6 +290,11 @@ function foundIn(
         entry.state,
         payloadRefsOf(entry),
       ),
+    events: () =>
+      eventMarks(entry.row, entry.state).map((mark) => ({
+        batchId: mark[MARK.BATCH],
+        position: mark[MARK.POSITION],
+      })),
     bytes: rowBytes(row),
   };
 }

@@ -57,6 +57,17 @@ export function postgresTraces(
         ({ observation }) => observation(before),
       );
     },
+    async listSources(projectId, traceId, { limit, cursor }) {
+      const range = { after: placeOfCursor(cursor), limit };
+      const scope = scopeOf(projectId);
+      const found = await queries.findObservations(reading, scope, keyOfId(traceId), range);
+      const before = staleBefore();
+      return pageOfRows(
+        found,
+        ({ place }) => place,
+        (source) => ({ observation: source.observation(before), events: source.events() }),
+      );
+    },
     async listTree(projectId, traceId, { limit, cursor }) {
       const range = { after: placeOfCursor(cursor), limit };
       const scope = scopeOf(projectId);

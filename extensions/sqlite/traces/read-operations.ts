@@ -16,7 +16,7 @@ import {
   rowBytes,
 } from '../../../src/store/rows/listed.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
-import { payloadMarks } from '../../../src/store/rows/observation-row.ts';
+import { eventMarks, payloadMarks } from '../../../src/store/rows/observation-row.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
 import type { Place } from '../../../src/store/rows/place.ts';
@@ -29,6 +29,7 @@ import { summarize } from '../../../src/store/rows/trace-summary.ts';
 import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { TreeCells } from '../../../src/store/rows/tree.ts';
 import { TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
+import type { EventRef } from '../../../src/store/store.ts';
 import { sqliteDialect } from './dialect.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
@@ -154,15 +155,18 @@ function oneTraceOperations(db: DatabaseSync) {
   return {
     'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
       listedOrNull(trace.get(project, since, key)),
-    'traces.observations': pageOperation(db),
+    'traces.observations': pageOperation(db, storedRow(db)),
+    'traces.sources': sourcesOperation(db),
     'traces.tree': treeOperation(db),
   };
 }
 
-function pageOperation(db: DatabaseSync) {
+function pageOperation<Row extends StoredRow>(
+  db: DatabaseSync,
+  stored: (found: FoundCells) => Row,
+) {
   const page = tuples<FoundCells>(db, PAGE_OF_TRACE.all);
-  const stored = storedRow(db);
-  function* listed(found: Iterable<FoundCells>): Generator<StoredRow> {
+  function* listed(found: Iterable<FoundCells>): Generator<Row> {
     for (const cells of found) {
       const each = stored(cells);
       yield { ...each, row: listedRow(each.row) };
@@ -173,11 +177,28 @@ function pageOperation(db: DatabaseSync) {
     key: Key,
     after: Place | null,
     limit: number,
-  ): FoundRows<StoredRow> => {
+  ): FoundRows<Row> => {
     const { ms, ns, n } = after ?? FIRST_PLACE;
     const found = page.iterate(project, since, key, ms, ns, n, limit + 1);
     return takeRows(listed(found), limit, ({ row }) => rowBytes(row));
   };
+}
+
+/** A row, and the events that it has its fields from. */
+export type SourceRow = StoredRow & { readonly events: readonly EventRef[] };
+
+function sourcesOperation(db: DatabaseSync) {
+  const stored = storedRow(db);
+  const batchIdOf = batchIds(db);
+  return pageOperation(db, (found: FoundCells): SourceRow => {
+    const each = stored(found);
+    const idOf = batchIdOf();
+    const events = eventMarks(each.row, each.state).flatMap((mark) => {
+      const batchId = idOf(mark[MARK.BATCH]);
+      return batchId === null ? [] : [{ batchId, position: mark[MARK.POSITION] }];
+    });
+    return { ...each, events };
+  });
 }
 
 function treeOperation(db: DatabaseSync) {
@@ -276,21 +297,29 @@ function observationOperations(db: DatabaseSync) {
 
 /** Returns a function that adds the events of the payload fields, by the ids of their batches. */
 function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
-  const batchIdOf = cell<string>(db, 'SELECT id FROM raw_batches WHERE seq = ?');
+  const batchIdOf = batchIds(db);
   const refsOf = (row: ObservationRow, state: RowState<number>): PayloadRefs => {
-    const ids = new Map<number, string | null>();
+    const idOf = batchIdOf();
     return payloadMarks(row, state).map((mark) => {
       if (mark === null) return null;
-      const seq = mark[MARK.BATCH];
-      let batchId = ids.get(seq);
-      if (batchId === undefined) {
-        batchId = batchIdOf(seq) ?? null;
-        ids.set(seq, batchId);
-      }
+      const batchId = idOf(mark[MARK.BATCH]);
       return batchId === null ? null : { batchId, position: mark[MARK.POSITION] };
     });
   };
   return (found) => rowIn(found, refsOf);
+}
+
+/** Looks ids of batches up, each once for a row; null for a batch that is gone. */
+function batchIds(db: DatabaseSync): () => (seq: number) => string | null {
+  const find = cell<string>(db, 'SELECT id FROM raw_batches WHERE seq = ?');
+  return () => {
+    const ids = new Map<number, string | null>();
+    return (seq) => {
+      const id = ids.get(seq) ?? find(seq) ?? null;
+      ids.set(seq, id);
+      return id;
+    };
+  };
 }
 
 function rowIn(

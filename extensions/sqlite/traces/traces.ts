@@ -71,6 +71,22 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       ]);
       return pageOfRows(found, ({ n, row }) => placeOfRow(n, row), observationOfRow(scope));
     },
+    async listSources(projectId, traceId, { limit, cursor }) {
+      const scope = scopeOf(projectId);
+      const after = placeOfCursor(cursor);
+      const found = await database.search('traces.sources', [
+        scope,
+        keyOfId(traceId),
+        after,
+        limit,
+      ]);
+      const observe = observationOfRow(scope);
+      return pageOfRows(
+        found,
+        ({ n, row }) => placeOfRow(n, row),
+        (source) => ({ observation: observe(source), events: source.events }),
+      );
+    },
     async listTree(projectId, traceId, { limit, cursor }) {
       const after = placeOfCursor(cursor);
       const found = await database.search('traces.tree', [

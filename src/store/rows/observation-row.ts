@@ -302,6 +302,19 @@ export function payloadMarks<B extends BatchRef>(
   return toMerged(row, state).marks.slice(FIRST_PAYLOAD, FIRST_DETAIL);
 }
 
+/** The events that a row has its fields from, each once. */
+export function eventMarks<B extends BatchRef>(
+  row: ObservationRow,
+  state: RowState<B>,
+): readonly EventMark<B>[] {
+  const { marks, top } = toMerged(row, state);
+  const events = new Map<string, EventMark<B>>();
+  for (const mark of [...marks, top]) {
+    if (mark !== null) events.set(`${mark[MARK.BATCH]} ${mark[MARK.POSITION]}`, mark);
+  }
+  return [...events.values()];
+}
+
 function instantOf(ms: number | null, ns: number | null): Instant | null {
   return ms === null ? null : { ms, ns: ns ?? 0 };
 }

@@ -118,7 +118,7 @@ t.test('a page looks up all of its batches at once', async (t) => {
   const { request, looks } = payloadsOf(t, stored);
   const all = pointingTo(...batches.map(({ id }) => id), 'gone');
   const payloads = request();
-  await payloads.prepare(all);
+  await payloads.prepare(all.flatMap(({ payload }) => Object.values(payload)));
   for (const one of all) await payloads.read(one);
   t.equal(looks(), 2, 'and again only those that it did not find');
 });
