@@ -15,7 +15,7 @@ const LOAD_MS = 1_000;
 const FIRST = '(SELECT min(batch_id) FROM usage_ledger)';
 
 type Damage = {
-  /** What the oracle has to say. */
+  /** Matches the sentence of the oracle. */
   readonly says: RegExp;
   readonly store?: (database: DatabaseSync) => void;
   readonly journal?: (journal: readonly Entry[]) => readonly Entry[];
