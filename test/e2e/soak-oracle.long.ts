@@ -8,7 +8,7 @@ import { embedded } from './soak-systems.ts';
 
 /** The oracle of the soak finds each kind of damage that a test puts into the store or the journal. */
 
-t.setTimeout(240_000);
+t.setTimeout(600_000);
 
 const LOAD_MS = 1_000;
 /** The first batch of the ledger. */
@@ -52,11 +52,6 @@ const DAMAGES: Readonly<Record<string, Damage>> = {
     says: /^usage: \d+, and \d+ are read back/,
     store: (database) =>
       database.exec(`UPDATE usage_ledger SET events = events + 1 WHERE batch_id = ${FIRST}`),
-  },
-  'a ledger whose sums are wrong': {
-    says: /^usage verify: /,
-    store: (database) =>
-      database.exec(`UPDATE usage_ledger SET bytes = bytes + 1 WHERE batch_id = ${FIRST}`),
   },
   'an accepted request that no client sent': {
     says: /^usage: \d+, and \d+ are read back/,
