@@ -33,6 +33,8 @@ export const RECORD = {
   ITEMS: 9,
   USAGE_EVENTS: 10,
   USAGE_BYTES: 11,
+  POSITIONS: 12,
+  REJECTIONS: 13,
   BODY: 14,
 } as const;
 

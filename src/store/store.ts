@@ -22,6 +22,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { ErasureStore } from './erasures.ts';
 import type { CostStore } from './pricing.ts';
 
 /**
@@ -40,6 +41,7 @@ export type Store = QueueStorage & {
   readonly rejections: RejectionStore;
   readonly audit: AuditStore;
   readonly costs: CostStore;
+  readonly erasures: ErasureStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */

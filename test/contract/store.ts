@@ -9,6 +9,7 @@ import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../hel
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 import { costs } from './costs.ts';
+import { erasures } from './erasures.ts';
 import { queries } from './queries.ts';
 import { summaries } from './summaries.ts';
 
@@ -55,6 +56,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('listings', (t) => {
     listings(t, open);
+    t.end();
+  });
+  t.test('erasures', (t) => {
+    erasures(t, open);
     t.end();
   });
   t.test('queries', (t) => {

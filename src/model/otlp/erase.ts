@@ -4,13 +4,7 @@ import { spliceJson } from '../json/edit.ts';
 import type { Splice } from '../texts.ts';
 import { spanField } from './context.ts';
 import { cutJson, cutProtoWhere } from './cut.ts';
-import {
-  OtlpField,
-  RESOURCE_STRIDE,
-  ResourceField,
-  SCOPE_STRIDE,
-  ScopeField,
-} from './fields.ts';
+import { OtlpField, RESOURCE_STRIDE, ResourceField, SCOPE_STRIDE, ScopeField } from './fields.ts';
 import { scanJson } from './json-scan.ts';
 
 /** The limits of a body that was accepted once. */

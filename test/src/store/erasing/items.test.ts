@@ -45,7 +45,10 @@ function batches(): SealedBatch[] {
 
 /** Each trace has a resource and a scope of its own in addition to those that all share. */
 function otlpRequest(): { resourceSpans: object[] } {
-  const attribute = (key: string, value: string): object => ({ key, value: { stringValue: value } });
+  const attribute = (key: string, value: string): object => ({
+    key,
+    value: { stringValue: value },
+  });
   const span = (i: number): object => ({
     traceId: `0${'abc'.indexOf(TRACES[i] ?? '') + 1}`.repeat(16),
     spanId: `0${i + 1}`.repeat(8),
