@@ -87,8 +87,15 @@ function described(operation: Operation): Json {
   };
 }
 
+const DESCRIPTIONS = {
+  200: 'Success',
+  201: 'Created',
+  202: 'Accepted; the work goes on in the background',
+  204: 'Deleted; no body',
+} as const;
+
 function success({ status, answer }: Operation): Json {
-  const description = { 200: 'Success', 201: 'Created', 204: 'Deleted; no body' }[status];
+  const description = DESCRIPTIONS[status];
   if (answer === undefined) return { description };
   const content = { 'application/json': { schema: reference(answer) } };
   return { description, content };

@@ -288,7 +288,7 @@ async function projectOf(store: Store, id: string): Promise<Project> {
   return project;
 }
 
-function pageOf(query: { limit?: string | undefined; cursor?: string | undefined }): {
+export function pageOf(query: { limit?: string | undefined; cursor?: string | undefined }): {
   limit: number;
   cursor?: string;
 } {

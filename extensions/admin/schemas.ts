@@ -226,6 +226,9 @@ const error = z
 
 const document = z.looseObject({ openapi: z.string() }).meta({ id: 'Document' });
 
+/** Schemas that other files describe their answers with. */
+export { count as COUNT, nextCursor as NEXT_CURSOR, time as TIME };
+
 export const SCHEMAS = {
   organization,
   organizationChange,

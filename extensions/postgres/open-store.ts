@@ -9,6 +9,7 @@ import type { PostgresConfig } from './config.ts';
 import type { NoticeSettings } from './connection/listener.ts';
 import type { PostgresPools } from './connection/pools.ts';
 import { storeDatabase } from './database.ts';
+import { postgresErasures } from './erasing/erasing.ts';
 import { postgresHousekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
@@ -65,13 +66,15 @@ export async function openPostgresStore(
   });
   const sums = ledgerSums(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
+  const traces = postgresTraces(database, retention, groups, {
+    client: pools.read,
+    staleBefore: () => clock.now() - config.stale_after,
+    now: () => clock.now(),
+  });
+  const erasures = postgresErasures({ pools, queues, traces, projects, clock, logger, metrics });
   const store: Store = {
-    ...{ projects, keys, organization, usage, counters, rejections, audit },
-    traces: postgresTraces(database, retention, groups, {
-      client: pools.read,
-      staleBefore: () => clock.now() - config.stale_after,
-      now: () => clock.now(),
-    }),
+    ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
+    erasures: erasures.store,
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
   };
@@ -82,10 +85,12 @@ export async function openPostgresStore(
     first: tenancy.first,
     async finish() {
       await sums.finish();
+      await erasures.finish();
       await keeper.finish();
     },
     async close() {
       await listening.close();
+      await erasures.close();
       await keeper.close();
       await sums.close();
       await counters.close();
@@ -94,6 +99,7 @@ export async function openPostgresStore(
     },
     async crash() {
       keeper.crash();
+      erasures.crash();
       sums.stop();
       tenancy.crash();
       queues.crash();

@@ -50,6 +50,7 @@ export function sqliteErasing(parts: SqliteErasingParts): ErasingTables {
     clean: (scope) => clean(parts, scope),
     removeTraces: (scope) => removeTraces(parts, scope),
     keys: (...args) => search('erasing.keys', args),
+    removeBatches: () => removeBatches(parts),
     cleanAnswers: (scope) => cleanAnswers(database, scope),
     sweep: () => sweep(parts),
     forget: (id) => repeat(() => write('erasing.forget', [id])),
@@ -162,14 +163,16 @@ async function* removeTraces(
   return true;
 }
 
-/** Steps of the removal of what erased batches and parts leave behind. */
-async function* sweep({ database, queues, removed }: SqliteErasingParts): Steps {
+async function* removeBatches({ database, queues, removed }: SqliteErasingParts): Steps {
   yield* repeat(async () => {
     const step = await database.write('purge.batches', []);
     queues.forget(step.removed, 'erasure');
     removed.addBatches(step.removed, 'erasure');
     return step.hasMore;
   });
+}
+
+async function* sweep({ database }: SqliteErasingParts): Steps {
   yield* sweepParts(database);
   while (!(await database.truncateLog())) yield;
 }

@@ -16,9 +16,6 @@ const FOUND_TRACES = 100;
 /** How often a pass looks, between two pauses, for entries that are on their way into the store before it goes on without them. */
 const SETTLE_LOOKS = 6000;
 
-/** Removes what the erasures ask for from places outside of the store's tables, such as other queues. */
-export type OtherPlaces = (scope: ErasureScope) => Stepping<number>;
-
 export type EraserParts = {
   readonly tables: ErasingTables;
   readonly traces: Pick<TraceStore, 'listTraces'>;
@@ -93,6 +90,7 @@ export class Eraser {
         unreadable = pass.unreadable;
         found = pass.found;
       }
+      yield* tables.removeBatches(scope);
       yield* tables.cleanAnswers(scope);
       const receipt = await this.#receipt(row, unreadable);
       record = { ...hashedRecord(record), receipt };

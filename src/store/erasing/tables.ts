@@ -62,9 +62,11 @@ export type ErasingTables = {
   removeTraces(scope: ErasureScope): Stepping<boolean>;
   /** The keys of the listed traces in their order, behind a key. */
   keys(id: string, after: Key | null): Promise<readonly Key[]>;
+  /** Removes the listed batches that nothing refers to any more. */
+  removeBatches(scope: ErasureScope): Stepping<void>;
   /** Removes the erased ids from the answers that are kept for repeated requests. */
   cleanAnswers(scope: ErasureScope): Stepping<void>;
-  /** Removes what removals left in the files: free batches, parts of bodies, logs. */
+  /** Removes what removals left in the files: parts of bodies, logs, dead rows. */
   sweep(scope: ErasureScope): Stepping<void>;
   /** Empties the worklists of the erasure. */
   forget(id: string): Stepping<void>;
