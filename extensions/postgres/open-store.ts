@@ -20,6 +20,7 @@ import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
+import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresTraces } from './traces/traces.ts';
 
 export type OpenPostgresStore = {
@@ -66,14 +67,16 @@ export async function openPostgresStore(
   });
   const sums = ledgerSums(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
-  const traces = postgresTraces(database, retention, groups, {
+  const reading = {
     client: pools.read,
     staleBefore: () => clock.now() - config.stale_after,
     now: () => clock.now(),
-  });
+  };
+  const traces = postgresTraces(database, retention, groups, reading);
   const erasures = postgresErasures({ pools, queues, traces, projects, clock, logger, metrics });
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
+    groups: postgresGroups(retention, reading),
     erasures: erasures.store,
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,

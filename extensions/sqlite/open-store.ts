@@ -1,4 +1,3 @@
-import { Background, inSteps } from '../../src/component/background.ts';
 import type { Logger, Settings } from '../../src/component/component.ts';
 import type { DatabaseHealth } from '../../src/sqlite/condition.ts';
 import type { Database } from '../../src/sqlite/database.ts';
@@ -7,8 +6,6 @@ import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
 import { queueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { SalvagedDatabase } from '../../src/sqlite/salvage-directory.ts';
 import { salvageDatabase } from '../../src/sqlite/salvage-directory.ts';
-import { Eraser } from '../../src/store/erasing/eraser.ts';
-import { erasureStore } from '../../src/store/erasing/erasure-store.ts';
 import { ErasedInFlight } from '../../src/store/erasing/in-flight.ts';
 import type { Store } from '../../src/store/store.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
@@ -18,13 +15,14 @@ import type { VerifyProgress } from '../../src/tenancy/rows.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';
 import { threadFile } from '../../src/thread/thread.ts';
 import type { SqliteConfig } from './config.ts';
-import { sqliteErasing } from './erasing/tables.ts';
+import { sqliteErasures } from './erasing/erasing.ts';
 import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { removedCounters } from './removed-counters.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
 import { summarizing } from './traces/summarizing.ts';
+import { sqliteGroups } from './traces/trace-groups.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
 export type OpenSqliteStore = {
@@ -42,8 +40,6 @@ export type OpenSqliteStore = {
 };
 
 const FILES = 'store';
-/** The pause after a step of an erasure, for calls that a client waits for. */
-const BETWEEN_MS = 5;
 const OPERATIONS = threadFile(import.meta.url, 'operations');
 
 /** Copies every readable row of a store into a new file, and keeps the former one. */
@@ -109,29 +105,23 @@ function storeIn(
   });
   const summaries = summarizing(database, clock, logger);
   projects.onDelete(() => keeper.wake());
-  const traces = sqliteTraces({
-    ...{ database, queues, retention, summaries, inFlight },
-    staleBefore: () => clock.now() - config.stale_after,
+  const staleBefore = (): number => clock.now() - config.stale_after;
+  const traces = sqliteTraces({ database, queues, retention, summaries, inFlight, staleBefore });
+  const erasures = sqliteErasures({
+    ...{ database, queues, inFlight, removed, traces, projects, clock, logger },
   });
-  const tables = sqliteErasing({ database, queues, inFlight, removed, clock });
-  const eraser = new Eraser({ tables, traces, projects, clock, logger });
-  const erasing = new Background({
-    ...{ clock, logger, betweenMs: BETWEEN_MS },
-    failure: 'Erasure could not go on; retrying',
-    step: inSteps(() => eraser.work()),
-  });
-  erasing.wake();
   const store: Store = {
     projects,
     keys,
     traces,
+    groups: sqliteGroups(database, retention, staleBefore),
     organization,
     usage,
     counters: queues.usage,
     rejections,
     audit,
     costs: sqliteCosts(database, summaries),
-    erasures: erasureStore({ tables, projects, clock, wake: () => erasing.wake() }),
+    erasures: erasures.store,
     openQueue: queues.openQueue,
   };
   return {
@@ -141,13 +131,13 @@ function storeIn(
     isDamaged: database.isDamaged,
     async finish() {
       await queues.tidy();
-      await erasing.finish();
+      await erasures.finish();
       await keeper.finish();
       await summaries.finish();
     },
     async close() {
       await summaries.close();
-      await erasing.close();
+      await erasures.close();
       await keeper.close();
       await queues.close();
       await tenancy.close();
@@ -155,7 +145,7 @@ function storeIn(
     },
     async crash() {
       summaries.crash();
-      erasing.stop();
+      erasures.crash();
       keeper.crash();
       queues.crash();
       tenancy.crash();

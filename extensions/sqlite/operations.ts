@@ -13,6 +13,7 @@ import { erasureOperations, erasureReadOperations } from './erasing/list-operati
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
+import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
@@ -41,6 +42,7 @@ export function readOperations(db: DatabaseSync) {
     ...tenancyReadOperations(db),
     ...logReadOperations(db),
     ...traceReadOperations(db),
+    ...groupOperations(db),
     ...purgeReadOperations(db),
     ...erasureReadOperations(db),
     ...cleanReadOperations(db),

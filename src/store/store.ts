@@ -23,6 +23,7 @@ import type {
   UsageStore,
 } from '../tenancy/contract.ts';
 import type { ErasureStore } from './erasures.ts';
+import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 
 /**
@@ -41,6 +42,7 @@ export type Store = QueueStorage & {
   readonly rejections: RejectionStore;
   readonly audit: AuditStore;
   readonly costs: CostStore;
+  readonly groups: GroupStore;
   readonly erasures: ErasureStore;
 };
 
@@ -165,6 +167,8 @@ export type TraceStore = {
     traceId: string,
     page: { limit: number; cursor?: string },
   ): Promise<Page<StoredObservation>>;
+  /** The root of a trace, or its first observation; undefined until the trace has a summary. */
+  getRoot(projectId: string, traceId: string): Promise<StoredObservation | undefined>;
   /** The newest one if several traces have the id and no trace is named. */
   getObservation(
     projectId: string,

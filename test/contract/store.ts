@@ -10,6 +10,7 @@ import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 import { costs } from './costs.ts';
 import { erasures } from './erasures.ts';
+import { groups } from './groups.ts';
 import { queries } from './queries.ts';
 import { summaries } from './summaries.ts';
 
@@ -64,6 +65,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('queries', (t) => {
     queries(t, open);
+    t.end();
+  });
+  t.test('sessions and users', (t) => {
+    groups(t, open);
     t.end();
   });
 }
