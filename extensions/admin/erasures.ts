@@ -1,67 +1,23 @@
-import { z } from 'zod';
-import { erasureOfTrace, erasureRequest, shownErasure } from '../../src/control/erasures.ts';
-import { ERASURE_STATES } from '../../src/store/erasures.ts';
+import { shownErasure } from '../../src/control/erasures.ts';
+import { erasureOfTrace, erasureRequest } from '../../src/read/erasure-request.ts';
 import { ApiError } from './errors.ts';
 import type { Operation } from './operation.ts';
 import { operation } from './operation.ts';
-import { pageOf } from './operations.ts';
-import { COUNT, NEXT_CURSOR, QUERIES, TIME } from './schemas.ts';
-
-const receipt = z
-  .strictObject({
-    traces: COUNT,
-    observations: COUNT,
-    bytes: COUNT,
-    ids_hash: z
-      .string()
-      .describe('SHA-256 of the sorted SHA-256 hashes of the trace ids, one a line; in hex.'),
-    unreadable_batches: COUNT.describe('Damaged batches, whose items are unknown.'),
-    verified_at: TIME.describe('When a last search of the store found nothing.'),
-    copies: z.array(z.string()).describe('Where a copy may still be.'),
-  })
-  .meta({ id: 'ErasureReceipt' });
-
-const erasure = z
-  .strictObject({
-    id: z.string().meta({ examples: ['era_4fE3x0aQ9LrT7uVwXyZ1'] }),
-    project_id: z.string(),
-    q: z.string().describe('The query. Once the erasure has ended, values are hashes.'),
-    state: z.enum(ERASURE_STATES),
-    dry_run: z.boolean(),
-    block_until: TIME.nullable(),
-    traces: COUNT,
-    observations: COUNT,
-    bytes: COUNT.describe('Bytes of events as they were sent, without compression.'),
-    requested_by: z.string(),
-    requested_at: TIME,
-    finished_at: TIME.nullable(),
-    failure: z.string().nullable(),
-    receipt: receipt.nullable(),
-  })
-  .meta({ id: 'Erasure' });
-
-const newErasure = z
-  .strictObject({
-    q: z.string().describe('A query, as in a list of traces; at least one term.'),
-    dry_run: z.boolean().optional().describe('Counts, and changes nothing. Default: false.'),
-  })
-  .meta({ id: 'NewErasure' });
-
-const erasures = z
-  .strictObject({ erasures: z.array(erasure), next_cursor: NEXT_CURSOR })
-  .meta({ id: 'Erasures' });
+import { adminPage } from './operations.ts';
+import { QUERIES, SCHEMAS } from './schemas.ts';
 
 const createErasure = operation({
   id: 'createErasure',
   method: 'POST',
-  path: '/api/v1/projects/:id/erasures',
+  path: '/api/v1/projects/:project_id/erasures',
   tag: 'erasures',
   summary: 'Erase the traces that a query finds; the work goes on in the background',
-  body: newErasure,
+  body: SCHEMAS.newErasure,
   status: 202,
-  answer: erasure,
+  answer: SCHEMAS.erasure,
   codes: ['unknown_project', 'invalid_query'],
-  async run({ id, body }, { store, by, clock }) {
+  async run({ params, body }, { store, by, clock }) {
+    const id = params.project_id ?? '';
     const request = erasureRequest(body, clock.now());
     return { body: shownErasure(await store.erasures.request(id, request, by)) };
   },
@@ -70,13 +26,14 @@ const createErasure = operation({
 const eraseTrace = operation({
   id: 'eraseTrace',
   method: 'DELETE',
-  path: '/api/v1/projects/:id/traces/:trace_id',
+  path: '/api/v1/projects/:project_id/traces/:trace_id',
   tag: 'erasures',
   summary: 'Erase a trace; the work goes on in the background',
   status: 202,
-  answer: erasure,
+  answer: SCHEMAS.erasure,
   codes: ['unknown_project'],
-  async run({ id, params }, { store, by }) {
+  async run({ params }, { store, by }) {
+    const id = params.project_id ?? '';
     const request = erasureOfTrace(params.trace_id ?? '');
     return { body: shownErasure(await store.erasures.request(id, request, by)) };
   },
@@ -85,16 +42,17 @@ const eraseTrace = operation({
 const listErasures = operation({
   id: 'listErasures',
   method: 'GET',
-  path: '/api/v1/projects/:id/erasures',
+  path: '/api/v1/projects/:project_id/erasures',
   tag: 'erasures',
   summary: 'List erasures with their progress, newest first',
   query: QUERIES.page,
   status: 200,
-  answer: erasures,
+  answer: SCHEMAS.erasures,
   codes: ['unknown_project', 'invalid_cursor'],
-  async run({ id, query }, { store }) {
+  async run({ params, query }, { store }) {
+    const id = params.project_id ?? '';
     await knownProject(store.projects, id);
-    const { items, nextCursor } = await store.erasures.list(id, pageOf(query));
+    const { items, nextCursor } = await store.erasures.list(id, adminPage(query));
     return { body: { erasures: items.map(shownErasure), next_cursor: nextCursor } };
   },
 });
@@ -102,13 +60,14 @@ const listErasures = operation({
 const showErasure = operation({
   id: 'getErasure',
   method: 'GET',
-  path: '/api/v1/projects/:id/erasures/:erasure_id',
+  path: '/api/v1/projects/:project_id/erasures/:erasure_id',
   tag: 'erasures',
   summary: 'Get an erasure with its progress, and its receipt when it is done',
   status: 200,
-  answer: erasure,
+  answer: SCHEMAS.erasure,
   codes: ['unknown_project', 'not_found'],
-  async run({ id, params }, { store }) {
+  async run({ params }, { store }) {
+    const id = params.project_id ?? '';
     await knownProject(store.projects, id);
     const found = await store.erasures.get(id, params.erasure_id ?? '');
     if (found === undefined) throw new ApiError('not_found', 'The erasure does not exist.');

@@ -18,9 +18,16 @@ export function openApiDocument(operations: readonly Operation[]): Json {
     openapi: '3.1.0',
     info: { title: TITLE, version: '1', description: ABOUT },
     servers: [{ url: '/', description: 'The admin listener, which serves this document' }],
-    tags: ['organization', 'projects', 'keys', 'usage', 'service', 'ingestion', 'reading'].map(
-      (name) => ({ name }),
-    ),
+    tags: [
+      'organization',
+      'projects',
+      'keys',
+      'usage',
+      'erasures',
+      'service',
+      'ingestion',
+      'reading',
+    ].map((name) => ({ name })),
     security: [{ admin_token: [] }],
     paths: { ...managementPaths(operations), ...ingestionPaths() },
     components: {

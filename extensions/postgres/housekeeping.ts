@@ -113,7 +113,7 @@ class Keeper {
 
   constructor(parts: PostgresHousekeepingParts) {
     this.#parts = parts;
-    this.#removed = removedCounters(parts.metrics);
+    this.#removed = removalCounters(parts.metrics);
   }
 
   expireNow(): void {
@@ -221,7 +221,7 @@ function isDue(last: number | undefined, everyMs: number, now: number): boolean 
   return last === undefined || Math.abs(now - last) >= everyMs;
 }
 
-export function removedCounters(metrics: Metrics): (reason: DropReason) => OnRemoved {
+export function removalCounters(metrics: Metrics): (reason: DropReason) => OnRemoved {
   const names = {
     traces: 'Removed traces, by reason: retention, project_deleted, erasure.',
     observations: 'Observations removed with their traces, by reason.',

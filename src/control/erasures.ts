@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import type { Clock } from '../component/component.ts';
-import { Refusal } from '../model/errors.ts';
-import { queryIn } from '../read/query.ts';
-import type { Erasure, ErasureRequest, ErasureState } from '../store/erasures.ts';
+import { erasureRequest, queryMistake } from '../read/erasure-request.ts';
+import type { Erasure, ErasureState } from '../store/erasures.ts';
 import { ControlError, readArguments } from './protocol.ts';
 import { projectFor, type StoreCommand, type StoreWork } from './store-work.ts';
 
@@ -64,30 +63,6 @@ function timeOrNull(milliseconds: number | null): string | null {
   return milliseconds === null ? null : time(milliseconds);
 }
 
-/** The request of a client. */
-export type AskedErasure = {
-  readonly q: string;
-  readonly dry_run?: boolean | undefined;
-  /** ISO 8601. */
-  readonly block_until?: string | undefined;
-};
-
-/** Throws a `Refusal` (400): an empty query would erase the whole project, for which there is another request. */
-export function erasureRequest({ q, dry_run = false }: AskedErasure, now: number): ErasureRequest {
-  const query = queryIn(q, now);
-  if (query.terms.length === 0) {
-    throw new Refusal('invalid_query', 'The query must have a term.', { position: 0 });
-  }
-  return { query, isDryRun: dry_run };
-}
-
-/** The request to erase one trace. */
-export function erasureOfTrace(id: string): ErasureRequest {
-  const values = [{ text: id, isPrefix: false }];
-  const about = { field: 'id', key: null, negated: false, position: 0 } as const;
-  return { query: { terms: [{ type: 'values', ...about, values }] }, isDryRun: false };
-}
-
 const createArguments = z.strictObject({
   project: z.string().optional(),
   q: z.string(),
@@ -117,8 +92,8 @@ async function create({ store, by, clock }: StoreWork, args: unknown): Promise<S
     const request = erasureRequest(asked, clock.now());
     return shownErasure(await store.erasures.request(id, request, by));
   } catch (error) {
-    if (error instanceof Refusal) throw new ControlError(error.code, error.message);
-    throw error;
+    const mistake = queryMistake(error);
+    throw mistake === undefined ? error : new ControlError(mistake.code, mistake.message);
   }
 }
 

@@ -15,7 +15,7 @@ export type Erasure = {
   readonly isDryRun: boolean;
   /** Milliseconds since the epoch; null without a block. */
   readonly blockUntil: number | null;
-  /** What was found by a dry run, or removed so far. */
+  /** The count of a dry run, or of the traces that were removed so far. */
   readonly traces: number;
   readonly observations: number;
   /** Bytes of events as they were sent, without compression. */

@@ -15,7 +15,7 @@ const STEP_TRACES = 200;
  * The name of no project. A trace with more rows than a step removes is moved there first, so that readers never see
  * a part of it.
  */
-export const HIDDEN = '';
+const HIDDEN = '';
 const HOUR_MS = 3_600_000;
 
 /**

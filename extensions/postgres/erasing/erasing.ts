@@ -6,7 +6,7 @@ import type { ErasureStore } from '../../../src/store/erasures.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { ProjectStore } from '../../../src/tenancy/contract.ts';
 import type { PostgresPools } from '../connection/pools.ts';
-import { removedCounters } from '../housekeeping.ts';
+import { removalCounters } from '../housekeeping.ts';
 import type { PostgresQueues } from '../queue/storage.ts';
 import { leasedSteps, workLeases } from '../work-leases.ts';
 import { itemCutter } from './items.ts';
@@ -40,7 +40,7 @@ export function postgresErasures(parts: PostgresErasureParts): PostgresErasures 
   const { pools, queues, traces, projects, clock, logger, metrics } = parts;
   const { housekeeping, write, read } = pools;
   const cutter = itemCutter();
-  const onRemoved = removedCounters(metrics)('erasure');
+  const onRemoved = removalCounters(metrics)('erasure');
   const leases = workLeases(housekeeping, clock, logger);
   const work = leasedSteps(leases, 'erasing', { clock, logger }, (database) => {
     const tables = postgresErasing({

@@ -1,7 +1,7 @@
 import type { SealedBatch } from '../../../src/model/batch.ts';
 import { SMALL_BODY_BYTES, smallIndexOf } from '../../../src/model/formats.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
-import { itemsIn, withoutItems } from '../../../src/store/erasing/items.ts';
+import { tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
 import { asBuffer, createThread, threadFile } from '../../../src/thread/thread.ts';
 
 /** `erased`: the positions of the items to cut out; null asks for the items. */
@@ -24,7 +24,7 @@ export function itemCutter(): ItemCutter {
     smallIndexOf(batch, SMALL_BODY_BYTES) !== undefined;
   return {
     async items(batch) {
-      if (isSmall(batch)) return itemsIn(batch);
+      if (isSmall(batch)) return tracedItems(batch);
       const reply = await thread.ask({ batch, erased: null });
       return 'items' in reply ? reply.items : [];
     },

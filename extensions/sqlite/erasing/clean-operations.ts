@@ -8,7 +8,7 @@ import type { ShrunkBatch } from '../../../src/sqlite/queue/removal-operations.t
 import { batchReplacing } from '../../../src/sqlite/queue/shrinking.ts';
 import { finds, rows } from '../../../src/sqlite/rows.ts';
 import type { BatchItem } from '../../../src/store/erasing/items.ts';
-import { itemsIn, withoutItems } from '../../../src/store/erasing/items.ts';
+import { tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
 import type { NamedValues } from '../../../src/store/erasing/named.ts';
 import { tracesNamed } from '../../../src/store/erasing/named.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
@@ -59,7 +59,7 @@ export function cleanReadOperations(db: DatabaseSync) {
       const batch = batchOf(found.record);
       let items: BatchItem[];
       try {
-        items = itemsIn(batch);
+        items = tracedItems(batch);
       } catch (error) {
         return { damage: error instanceof Error ? error.message : String(error) };
       }

@@ -8,7 +8,7 @@ import { keyOfId } from '../rows/observation-row.ts';
 import type { TraceStore } from '../store.ts';
 import { hashOfKey, namedValues, sha256 } from './named.ts';
 import type { ErasureRecord } from './record.ts';
-import { finishedAudit, hashedRecord, recordIn, textOf } from './record.ts';
+import { erasureRecord, erasureText, finishedAudit, hashedRecord } from './record.ts';
 import type { ErasingTables, ErasureCounts, ErasureRow, ErasureScope, Stepping } from './tables.ts';
 
 /** Traces that one step of the search lists. */
@@ -49,12 +49,12 @@ export class Eraser {
 
   async *#carryOut(row: ErasureRow): Steps {
     const { tables, projects, clock, logger } = this.#parts;
-    const record = recordIn(row);
+    const record = erasureRecord(row);
     if ((await projects.get(row.project)) === undefined) {
       const failure = 'the project was deleted';
       const ended = { ...hashedRecord(record), state: 'failed', failure } as const;
       yield* tables.forget(row.id);
-      await tables.end(row.id, textOf({ ...ended, finishedAt: clock.now() }), row, null);
+      await tables.end(row.id, erasureText({ ...ended, finishedAt: clock.now() }), row, null);
       return;
     }
     if (record.isDryRun) yield* this.#count(row, record);
@@ -74,7 +74,7 @@ export class Eraser {
     const { bytes } = yield* tables.clean(scope);
     yield* tables.forget(row.id);
     const ended = { ...hashedRecord(record), state: 'counted', finishedAt: clock.now() } as const;
-    await tables.end(row.id, textOf(ended), { traces, observations, bytes }, null);
+    await tables.end(row.id, erasureText(ended), { traces, observations, bytes }, null);
   }
 
   async *#erase(row: ErasureRow, given: ErasureRecord): Steps {
@@ -94,16 +94,16 @@ export class Eraser {
       yield* tables.cleanAnswers(scope);
       const receipt = await this.#receipt(row, unreadable);
       record = { ...hashedRecord(record), receipt };
-      await tables.save(row.id, textOf(record));
+      await tables.save(row.id, erasureText(record));
     }
     yield* tables.forget(row.id);
     yield* tables.sweep(scope);
     const counts = (await tables.get(row.project, row.id)) ?? row;
     const done = { ...record, state: 'done', finishedAt: clock.now() } as const;
-    await tables.end(row.id, textOf(done), counts, finishedAudit(row, done));
+    await tables.end(row.id, erasureText(done), counts, finishedAudit(row, done));
   }
 
-  /** What was accepted before the request can be on its way from a queue into the store. */
+  /** Entries that were accepted before the request can be on their way from a queue into the store. */
   async *#untilStored(scope: ErasureScope): Steps {
     for (let looks = 0; looks < SETTLE_LOOKS; looks++) {
       if (!(await this.#parts.tables.hasUnstored(scope))) return;

@@ -4,7 +4,7 @@ import type { ProjectStore } from '../../tenancy/contract.ts';
 import { cursorAfter, numberOf } from '../../tenancy/cursor.ts';
 import { makeId } from '../../tenancy/token.ts';
 import type { ErasureStore } from '../erasures.ts';
-import { erasureOf, newRecord, requestedAudit, textOf } from './record.ts';
+import { erasureOf, erasureText, newRecord, requestedAudit } from './record.ts';
 import type { ErasingTables } from './tables.ts';
 
 export type ErasureStoreParts = {
@@ -24,7 +24,7 @@ export function erasureStore({ tables, projects, clock, wake }: ErasureStorePart
       const record = newRecord(request, by, clock.now());
       const id = makeId('era');
       const counts = { traces: 0, observations: 0, bytes: 0 };
-      const row = { id, project: projectId, ...counts, record: textOf(record) };
+      const row = { id, project: projectId, ...counts, record: erasureText(record) };
       await tables.add(row, requestedAudit(id, projectId, record));
       wake();
       return erasureOf(row);

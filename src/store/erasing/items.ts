@@ -1,4 +1,3 @@
-import zlib from 'node:zlib';
 import type { SealedBatch } from '../../model/batch.ts';
 import type { BatchIndex } from '../../model/batch-index.ts';
 import {
@@ -10,6 +9,7 @@ import {
   positionOf,
   storedPositionsOf,
 } from '../../model/formats.ts';
+import { deflateSync } from '../../model/inflate.ts';
 
 /** An item of a batch, and the trace that it belongs to. */
 export type BatchItem = {
@@ -24,7 +24,7 @@ export type BatchItem = {
 };
 
 /** The items of a batch. An item that cannot be normalized belongs to the trace that it names, if that is readable. */
-export function itemsIn(batch: SealedBatch): BatchItem[] {
+export function tracedItems(batch: SealedBatch): BatchItem[] {
   const index = indexOf(batch);
   const { observations, failures } = observeEach(batch);
   const items: BatchItem[] = observations.map((observation) => {
@@ -66,20 +66,9 @@ export function withoutItems(batch: SealedBatch, erased: ReadonlySet<number>): S
   const gaps = [...(batch.gaps ?? []), ...gone.map((position) => stored[position] ?? 0)];
   return {
     ...batch,
-    body: compress(erase(index, keep), batch),
+    body: deflateSync(erase(index, keep), batch.encoding),
     items: keep.length,
     positions: keep.map((position) => batch.positions?.[position] ?? position),
     gaps: gaps.sort((a, b) => a - b),
   };
-}
-
-function compress(bytes: Buffer, { encoding }: SealedBatch): Buffer {
-  switch (encoding) {
-    case 'identity':
-      return bytes;
-    case 'gzip':
-      return zlib.gzipSync(bytes);
-    case 'zstd':
-      return zlib.zstdCompressSync(bytes);
-  }
 }

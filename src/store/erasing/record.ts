@@ -42,11 +42,11 @@ export function newRecord(
   };
 }
 
-export function recordIn({ record }: ErasureRow): ErasureRecord {
+export function erasureRecord({ record }: ErasureRow): ErasureRecord {
   return JSON.parse(record) as ErasureRecord;
 }
 
-export function textOf(record: ErasureRecord): string {
+export function erasureText(record: ErasureRecord): string {
   return JSON.stringify(record);
 }
 
@@ -58,7 +58,7 @@ export function hashedRecord(record: ErasureRecord): ErasureRecord {
 
 export function erasureOf(row: ErasureRow): Erasure {
   const { id, project, traces, observations, bytes } = row;
-  const { parsed: _, address: __, ...record } = recordIn(row);
+  const { parsed: _, address: __, ...record } = erasureRecord(row);
   return { id, projectId: project, ...record, traces, observations, bytes };
 }
 

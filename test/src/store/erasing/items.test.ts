@@ -11,7 +11,7 @@ import {
 } from '../../../../src/model/formats.ts';
 import { inflateSync } from '../../../../src/model/inflate.ts';
 import { batchOf, recordOf } from '../../../../src/queue/record.ts';
-import { itemsIn, withoutItems } from '../../../../src/store/erasing/items.ts';
+import { tracedItems, withoutItems } from '../../../../src/store/erasing/items.ts';
 import { positionsOf } from '../../../../src/store/rows/batch-rows.ts';
 import { nativeBatch, nativeEvent, rawBatch } from '../../../helper/batches.ts';
 import { encodeRequest } from '../../../helper/otlp-proto.ts';
@@ -82,8 +82,8 @@ function stored(batch: SealedBatch): SealedBatch {
 }
 
 function itemsOfTrace(batch: SealedBatch, i: number): Set<number> {
-  const wanted = itemsIn(batch)[i]?.traceId;
-  const items = itemsIn(batch).filter(({ traceId }) => traceId === wanted);
+  const wanted = tracedItems(batch)[i]?.traceId;
+  const items = tracedItems(batch).filter(({ traceId }) => traceId === wanted);
   return new Set(items.map(({ position }) => position));
 }
 
@@ -147,7 +147,7 @@ t.test('resources and scopes that only erased spans have go with them', async (t
 t.test('an item that cannot be normalized belongs to the trace that it names', async (t) => {
   const events = [nativeEvent({ id: 'ok' }), nativeEvent({ id: 'bad', start_time: 'never' })];
   const batch = nativeBatch(events);
-  const items = itemsIn(batch);
+  const items = tracedItems(batch);
   t.same(
     items.map(({ position, traceId }) => [position, traceId]),
     [
