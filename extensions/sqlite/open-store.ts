@@ -8,6 +8,7 @@ import type { SalvagedDatabase } from '../../src/sqlite/salvage-directory.ts';
 import { salvageDatabase } from '../../src/sqlite/salvage-directory.ts';
 import { ErasedInFlight } from '../../src/store/erasing/in-flight.ts';
 import type { Store } from '../../src/store/store.ts';
+import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
@@ -103,10 +104,13 @@ function storeIn(
     removed,
     rejectionsMaxAge: config.rejections.max_age,
   });
-  const summaries = summarizing(database, clock, logger);
+  const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
+  const summaries = summarizing(database, terms, clock, logger);
   projects.onDelete(() => keeper.wake());
   const staleBefore = (): number => clock.now() - config.stale_after;
-  const traces = sqliteTraces({ database, queues, retention, summaries, inFlight, staleBefore });
+  const traces = sqliteTraces({
+    ...{ database, queues, retention, summaries, terms, inFlight, staleBefore },
+  });
   const erasures = sqliteErasures({
     ...{ database, queues, inFlight, removed, traces, projects, clock, logger },
   });
@@ -136,6 +140,7 @@ function storeIn(
       await summaries.finish();
     },
     async close() {
+      terms.close();
       await summaries.close();
       await erasures.close();
       await keeper.close();
@@ -144,6 +149,7 @@ function storeIn(
       await database.close();
     },
     async crash() {
+      terms.close();
       summaries.crash();
       erasures.crash();
       keeper.crash();

@@ -2,7 +2,7 @@ import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 
 /** Erasures, and the traces and batches that the running ones work on. */
 export const erasureTables: FileMigration = {
-  name: '0007-erasures',
+  name: '0008-erasures',
   apply(db) {
     db.exec(`
       CREATE TABLE erasures (

@@ -1,6 +1,6 @@
 /** Erasures, and the traces and batches that the running ones work on. Times are milliseconds since the epoch. */
 export const erasures = {
-  name: '0011-erasures',
+  name: '0012-erasures',
   sql: `
     CREATE TABLE erasures (
       n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
