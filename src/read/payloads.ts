@@ -4,6 +4,7 @@ import {
   keepIndex,
   knownIndexOf,
   payload,
+  placeInBody,
   SMALL_BODY_BYTES,
   smallIndexOf,
   sourceEvent,
@@ -134,7 +135,8 @@ export function readPayloads(parts: PayloadParts): PayloadReader {
         const source = await open(batchId);
         if (source === undefined) continue;
         for (const [position, fields] of wanted) {
-          Object.assign(texts, await source.payload(position, fields));
+          const place = placeInBody(source.facts, position);
+          if (place !== undefined) Object.assign(texts, await source.payload(place, fields));
         }
       }
       return texts;
