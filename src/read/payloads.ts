@@ -4,6 +4,7 @@ import {
   keepIndex,
   knownIndexOf,
   payload,
+  placeInBody,
   SMALL_BODY_BYTES,
   smallIndexOf,
   sourceEvent,
@@ -114,7 +115,11 @@ export function readPayloads(parts: PayloadParts): PayloadReader {
     }
     const stored = {
       key: `${batch.id} ${stamp}`,
-      load: async () => loaded ?? (await load(batch.id)),
+      async load() {
+        const again = loaded ?? (await load(batch.id));
+        // An erasure has cut items out: the positions are those of another body.
+        return again?.items === batch.items ? again : undefined;
+      },
     };
     return {
       facts: batch,
@@ -138,7 +143,8 @@ export function readPayloads(parts: PayloadParts): PayloadReader {
         const source = await open(batchId);
         if (source === undefined) continue;
         for (const [position, fields] of wanted) {
-          Object.assign(texts, await source.payload(position, fields));
+          const place = placeInBody(source.facts, position);
+          if (place !== undefined) Object.assign(texts, await source.payload(place, fields));
         }
       }
       return texts;

@@ -1,4 +1,5 @@
 import type { Exchange } from '../http/exchange.ts';
+import { placeInBody } from '../model/formats.ts';
 import type { Observation } from '../model/observation.ts';
 import { OBSERVATION_ORIGIN, spanOfObservation } from '../model/otlp/encode-observation.ts';
 import type { OwnSpan } from '../model/otlp/own-span.ts';
@@ -59,7 +60,10 @@ async function answerOtlp(reading: StoreReading): Promise<void> {
   await made.flush();
   for (const [batchId, positions] of spans.inOrder()) {
     const batch = await read.turn(() => payloads.batch(batchId));
-    const part = await batch?.spans(positions, encoding);
+    const places = positions
+      .map((position) => batch && placeInBody(batch.facts, position))
+      .filter((place) => place !== undefined);
+    const part = places.length === 0 ? undefined : await batch?.spans(places, encoding);
     if (part === undefined) continue;
     read.hold(part.length);
     await out.add(part);

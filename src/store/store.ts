@@ -23,6 +23,7 @@ import type {
   UsageStore,
 } from '../tenancy/contract.ts';
 import type { Backlog } from './backlog.ts';
+import type { ErasureStore } from './erasures.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 
@@ -44,6 +45,7 @@ export type Store = QueueStorage & {
   readonly costs: CostStore;
   readonly backlog: Backlog;
   readonly groups: GroupStore;
+  readonly erasures: ErasureStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */
