@@ -229,6 +229,11 @@ const observation = z
     ...payloads,
   })
   .meta({ id: 'Observation' });
+const traceRequest = z
+  .looseObject({ resourceSpans: z.array(z.looseObject({})) })
+  .describe('What came as OTLP is answered as it came; other observations are encoded as spans.')
+  .meta({ id: 'TraceRequest' });
+
 /** An observation in `fields=tree`. */
 const treeNode = z
   .looseObject({
@@ -321,6 +326,7 @@ export const INGESTION = {
   traces,
   observation,
   treeNode,
+  traceRequest,
   traceDetail,
   session,
   sessions,

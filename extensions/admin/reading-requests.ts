@@ -10,6 +10,8 @@ export type ReadingRequest = {
   readonly id: string;
   readonly summary: string;
   readonly answer: z.ZodType;
+  /** Media types of an answer that is not JSON. */
+  readonly media?: readonly string[];
   /** Of the query. */
   readonly parameters: readonly Json[];
 };
@@ -27,6 +29,9 @@ const GROUP_FILTER = ['from', 'to', 'q'].map((name) => query(name, { type: 'stri
 /** Every observation without payloads, in one answer without pages. */
 const TREE = query('fields', { type: 'string', enum: ['tree'] });
 
+/** Waits until what was sent before is stored, and the trace is there. */
+const WAIT = query('wait', { type: 'string', examples: ['5s'] });
+
 export const READING_REQUESTS: readonly ReadingRequest[] = [
   {
     path: '/traces',
@@ -40,7 +45,15 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     id: 'getTrace',
     summary: 'Get a trace and its observations',
     answer: INGESTION.traceDetail,
-    parameters: [...PAGE, query('payloads', { type: 'boolean' }), TREE],
+    parameters: [...PAGE, query('payloads', { type: 'boolean' }), TREE, WAIT],
+  },
+  {
+    path: '/traces/:trace_id/otlp',
+    id: 'getTraceOtlp',
+    summary: 'Get a trace as an ExportTraceServiceRequest, in the form that `Accept` names',
+    answer: INGESTION.traceRequest,
+    media: ['application/json', 'application/x-protobuf'],
+    parameters: [],
   },
   {
     path: '/sessions',

@@ -62,18 +62,8 @@ const NO_BYTES = Buffer.alloc(0);
  */
 export function readPayloads(parts: PayloadParts): PayloadReader {
   const { traces, projectId, scanner, reservation, cache } = parts;
-  /** The stamps that this request has looked up. */
-  const stamps = new Map<string, string>();
+  const stamps = new Stamps(traces, projectId);
   let reserved = 0;
-
-  async function stampOf(id: string): Promise<string | undefined> {
-    if (!stamps.has(id)) await lookUp([id]);
-    return stamps.get(id);
-  }
-
-  async function lookUp(ids: readonly string[]): Promise<void> {
-    for (const [id, stamp] of await traces.batchStamps(projectId, ids)) stamps.set(id, stamp);
-  }
 
   async function load(id: string): Promise<SealedBatch | undefined> {
     const [loaded] = await traces.getBatches(projectId, [id]);
@@ -88,7 +78,7 @@ export function readPayloads(parts: PayloadParts): PayloadReader {
   }
 
   async function open(id: string): Promise<OpenBatch | undefined> {
-    const stamp = await stampOf(id);
+    const stamp = await stamps.of(id);
     const key = `${projectId} ${id}`;
     if (stamp === undefined) {
       cache.delete(key);
@@ -130,11 +120,7 @@ export function readPayloads(parts: PayloadParts): PayloadReader {
   }
 
   return {
-    async prepare(events) {
-      const ids = new Set<string>();
-      for (const { batchId } of events) if (!stamps.has(batchId)) ids.add(batchId);
-      if (ids.size > 0) await lookUp([...ids]);
-    },
+    prepare: (events) => stamps.lookUp(events.map(({ batchId }) => batchId)),
     has: (events) => events.every(({ batchId }) => stamps.has(batchId)),
     batch: open,
     async read(observation) {
@@ -150,6 +136,36 @@ export function readPayloads(parts: PayloadParts): PayloadReader {
       return texts;
     },
   };
+}
+
+/** The stamps that a request has looked up. */
+class Stamps {
+  readonly #known = new Map<string, string>();
+  readonly #traces: PayloadParts['traces'];
+  readonly #projectId: string;
+
+  constructor(traces: PayloadParts['traces'], projectId: string) {
+    this.#traces = traces;
+    this.#projectId = projectId;
+  }
+
+  async of(id: string): Promise<string | undefined> {
+    await this.lookUp([id]);
+    return this.#known.get(id);
+  }
+
+  /** Asks for those that are not known, all at once. */
+  async lookUp(ids: readonly string[]): Promise<void> {
+    const unknown = new Set(ids.filter((id) => !this.#known.has(id)));
+    if (unknown.size === 0) return;
+    for (const [id, stamp] of await this.#traces.batchStamps(this.#projectId, [...unknown])) {
+      this.#known.set(id, stamp);
+    }
+  }
+
+  has(id: string): boolean {
+    return this.#known.has(id);
+  }
 }
 
 /** The facts of a batch; those of a small one with an index. */

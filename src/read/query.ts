@@ -127,7 +127,8 @@ export function waitOf(query: URLSearchParams, longest: number): number | undefi
   if (value === undefined) return undefined;
   const match = /^(\d{1,9})(ms|s)$/.exec(value);
   const ms = match === null ? Number.NaN : Number(match[1]) * (match[2] === 's' ? 1000 : 1);
-  if (!(ms <= longest)) throw invalid('wait', `must be a time such as 5s, ${longest / 1000}s at most`);
+  if (!(ms <= longest))
+    throw invalid('wait', `must be a time such as 5s, ${longest / 1000}s at most`);
   return ms;
 }
 

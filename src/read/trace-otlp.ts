@@ -119,7 +119,10 @@ function requestAnswer(
     },
     end() {
       if (encoding === 'proto') out.end(Buffer.alloc(0));
-      else out.end(Buffer.from(between === REQUEST_OPEN ? REQUEST_OPEN + REQUEST_CLOSE : REQUEST_CLOSE));
+      else
+        out.end(
+          Buffer.from(between === REQUEST_OPEN ? REQUEST_OPEN + REQUEST_CLOSE : REQUEST_CLOSE),
+        );
     },
   };
 }

@@ -10,6 +10,7 @@ import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 import type { RecordingMetrics } from '../helper/settings.ts';
 import type { TermTables } from '../helper/term-tables.ts';
+import { backlog } from './backlog.ts';
 import { costs } from './costs.ts';
 import { erasures } from './erasures.ts';
 import { groups } from './groups.ts';
@@ -64,6 +65,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('postings', (t) => {
     postings(t, open);
+    t.end();
+  });
+  t.test('backlog', (t) => {
+    backlog(t, open);
     t.end();
   });
   t.test('costs', (t) => {
@@ -805,7 +810,11 @@ function listings(t: Test, open: Open): void {
     const make = (i: number) =>
       anObservation({ traceId: `t${i}`, id: `t${i}`, name: `n${i}`, startTime: at(i) });
     const search = (cursor?: string) =>
-      store.traces.listTraces(P, { limit: 9, query: aQuery('name:n0*'), ...(cursor && { cursor }) });
+      store.traces.listTraces(P, {
+        limit: 9,
+        query: aQuery('name:n0*'),
+        ...(cursor && { cursor }),
+      });
     t.equal(SEARCHED_TRACES, 512);
     await write(store, numbers(0, 511).map(make));
     const fewer = { items: [{ id: 't0' }], nextCursor: null, searchedTo: null };

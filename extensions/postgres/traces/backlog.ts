@@ -29,7 +29,11 @@ async function newestIn(
   projectId: string,
   upTo: string | number | undefined,
 ): Promise<string | null> {
-  type Found = { readonly own: string | null; readonly last: string | null; readonly looked: number };
+  type Found = {
+    readonly own: string | null;
+    readonly last: string | null;
+    readonly looked: number;
+  };
   const found = await row<Found>(
     client,
     `SELECT max(batch_id) FILTER (WHERE project = $2) AS own, max(batch_id) AS last,
