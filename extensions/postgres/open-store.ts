@@ -19,6 +19,7 @@ import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
+import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresTraces } from './traces/traces.ts';
 
@@ -75,6 +76,7 @@ export async function openPostgresStore(
     ...{ projects, keys, organization, usage, counters, rejections, audit },
     traces: postgresTraces(database, retention, groups, reading),
     groups: postgresGroups(retention, reading),
+    scores: postgresScores(database, retention, pools.read),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
   };

@@ -18,6 +18,7 @@ import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
+import { sqliteScores } from './traces/scores.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
 import { sqliteTraces } from './traces/traces.ts';
@@ -106,6 +107,7 @@ function storeIn(
     keys,
     traces: sqliteTraces({ database, queues, retention, summaries, staleBefore }),
     groups: sqliteGroups(database, retention, staleBefore),
+    scores: sqliteScores(database, retention),
     organization,
     usage,
     counters: queues.usage,

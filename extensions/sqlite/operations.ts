@@ -13,6 +13,7 @@ import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.t
 import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
+import { scoreOperations, scoreReadOperations } from './traces/score-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
 export function writeOperations(db: DatabaseSync) {
@@ -26,6 +27,7 @@ export function writeOperations(db: DatabaseSync) {
     ...logOperations(db),
     ...traceOperations(db, prices),
     ...pricingOperations(db, prices),
+    ...scoreOperations(db),
     ...purgeOperations(db),
   };
 }
@@ -36,6 +38,7 @@ export function readOperations(db: DatabaseSync) {
     ...tenancyReadOperations(db),
     ...logReadOperations(db),
     ...traceReadOperations(db),
+    ...scoreReadOperations(db),
     ...groupOperations(db),
     ...purgeReadOperations(db),
   };
@@ -53,6 +56,7 @@ export const growing = [
   'keys.create',
   'traces.write',
   'costs.priceAgain',
+  'scores.put',
   'rejections.record',
   'audit.record',
 ] as const satisfies readonly (keyof ReturnType<typeof writeOperations>)[];

@@ -19,6 +19,8 @@ export type ReadLimits = {
   readonly page_time: number;
   /** Milliseconds after which a page ends, with all waiting. */
   readonly page_timeout: number;
+  /** Scores of a trace and of its observations. */
+  readonly scores_per_trace: number;
 };
 
 /**

@@ -24,6 +24,7 @@ import type {
 } from '../tenancy/contract.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
+import type { ScoreStore, ScoreValue } from './scores.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -42,6 +43,7 @@ export type Store = QueueStorage & {
   readonly audit: AuditStore;
   readonly costs: CostStore;
   readonly groups: GroupStore;
+  readonly scores: ScoreStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */
@@ -114,6 +116,8 @@ export type StoredTrace = {
   readonly usage: TokenUsage | null;
   /** In 10⁻⁹ USD. */
   readonly cost: Omit<Cost, 'source'> | null;
+  /** One value for each name (`src/store/rows/score-rows.ts`). */
+  readonly scores: Readonly<Record<string, ScoreValue>>;
   /** The time of an observation was ignored, because it is far outside of the root's. */
   readonly clockSkew: boolean;
 };

@@ -11,6 +11,7 @@ import { aQuery } from '../helper/query.ts';
 import { costs } from './costs.ts';
 import { groups } from './groups.ts';
 import { queries } from './queries.ts';
+import { scores } from './scores.ts';
 import { summaries } from './summaries.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
@@ -60,6 +61,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('queries', (t) => {
     queries(t, open);
+    t.end();
+  });
+  t.test('scores', (t) => {
+    scores(t, open);
     t.end();
   });
   t.test('sessions and users', (t) => {

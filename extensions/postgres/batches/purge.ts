@@ -2,6 +2,7 @@
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
+import { removeLoneScores } from '../traces/scores.ts';
 import type { OnRemoved } from './batches.ts';
 import { removeUnreferenced, reportRemoved, withinBytes } from './batches.ts';
 
@@ -55,6 +56,7 @@ export async function dueProjects(
      LEFT JOIN updates u ON u.project = w.project AND u.at < since
      LEFT JOIN children c ON c.project = w.project AND c.at < since
      WHERE u.at IS NOT NULL OR c.at IS NOT NULL
+       OR (SELECT min(updated_at) FROM scores s WHERE s.project = w.project) < since
        OR (SELECT min(updated_hour) FROM traces t WHERE t.project = w.project) <= since / ${HOUR_MS}`,
     [windows.map(([project]) => project), windows.map(([, since]) => since)],
   );
@@ -153,14 +155,20 @@ async function removeTraces(client: PostgresClient, removal: Removal): Promise<b
   }
   const [large] = traces;
   if (large !== undefined) {
-    await client.query('UPDATE traces SET project = $2, key = int8send(n) WHERE n = $1', [
-      large.n,
-      HIDDEN,
-    ]);
+    // A hidden trace has lost the key that its scores belong to.
+    await client.query(
+      `WITH scored AS (${REMOVE_SCORES})
+       UPDATE traces SET project = $2, key = int8send(n) WHERE n = ANY ($1::bigint[])`,
+      [[large.n], HIDDEN],
+    );
     return true;
   }
   return removeWaiting(client, projectId, since, now);
 }
+
+/** $1 numbers of traces. */
+const REMOVE_SCORES = `DELETE FROM scores s USING traces t
+  WHERE t.n = ANY ($1::bigint[]) AND s.project = t.project AND s.trace = t.key`;
 
 async function removeWhole(
   client: PostgresClient,
@@ -177,6 +185,7 @@ async function removeWhole(
      ), noted AS (
        INSERT INTO free_batches (id, noted_at) SELECT DISTINCT batch, $2::bigint FROM pairs
        ORDER BY batch ON CONFLICT DO NOTHING
+     ), scored AS (${REMOVE_SCORES}
      ), gone AS (
        DELETE FROM traces WHERE n = ANY ($1::bigint[])
      )
@@ -208,7 +217,7 @@ async function removeHidden(
   return true;
 }
 
-/** Removes updates and children that wait for a run. */
+/** Removes updates and children that wait for a run, and scores without a trace. */
 async function removeWaiting(
   client: PostgresClient,
   projectId: string,
@@ -239,5 +248,6 @@ async function removeWaiting(
      SELECT count(*) AS count FROM removed`,
     [projectId, since],
   );
-  return updates?.count === STEP || children?.count === STEP;
+  const scores = await removeLoneScores(client, projectId, since, STEP);
+  return updates?.count === STEP || children?.count === STEP || scores === STEP;
 }

@@ -6,6 +6,7 @@ import { batchRemoval } from '../../../src/sqlite/queue/removal-operations.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { finds, rows } from '../../../src/sqlite/rows.ts';
 import type { RetentionWindow } from '../../../src/tenancy/rows.ts';
+import { scorePurge, scoreRemoval } from '../traces/score-operations.ts';
 
 /** Rows that one step removes: about a millisecond. */
 const STEP_ROWS = 200;
@@ -49,6 +50,7 @@ function tracePurge(db: DatabaseSync): (project: string, since: number) => Remov
      ORDER BY updated_at LIMIT 1`,
   );
   const hide = db.prepare(`UPDATE traces SET project = '${HIDDEN}', key = n WHERE n = ?`);
+  const removeScores = scoreRemoval(db);
   const remove = traceRemoval(db);
   return (project, since) => {
     let traces = 0;
@@ -57,6 +59,8 @@ function tracePurge(db: DatabaseSync): (project: string, since: number) => Remov
       const found = oldest.get(project, since);
       if (found === undefined) return { traces, observations, hasMore: false };
       if (project !== HIDDEN && found.observations > STEP_ROWS) {
+        // A hidden trace has lost the key that its scores belong to.
+        removeScores(found.n);
         hide.run(found.n);
         traces++;
         continue;
@@ -71,7 +75,7 @@ function tracePurge(db: DatabaseSync): (project: string, since: number) => Remov
 
 type RemovedPart = { readonly observations: number; readonly isComplete: boolean };
 
-/** Returns a function that removes up to `limit` observations of a trace, and after the last of them the trace. */
+/** Returns a function that removes up to `limit` observations of a trace, and after the last of them the trace and its scores. */
 function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => RemovedPart {
   const observations = db.prepare(
     'DELETE FROM observations WHERE n IN (SELECT n FROM observations WHERE trace = ? LIMIT ?)',
@@ -82,6 +86,7 @@ function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => Remov
     `INSERT OR IGNORE INTO free_batches
      SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
   );
+  const removeScores = scoreRemoval(db);
   const trace = db.prepare('DELETE FROM traces WHERE n = ?');
   return (n, limit) => {
     const removed = Number(observations.run(n, limit).changes);
@@ -89,6 +94,7 @@ function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => Remov
     const batches = batchesOf.all(n);
     pairs.run(n);
     for (const { batch } of batches) free.run(batch);
+    removeScores(n);
     trace.run(n);
     return { observations: removed, isComplete: true };
   };
@@ -159,12 +165,15 @@ function projectOperations(db: DatabaseSync) {
     `DELETE FROM rejections WHERE project = ?1 AND n IN (
        SELECT n FROM rejections WHERE project = ?1 AND at < ?2 ORDER BY n LIMIT ${STEP_ROWS})`,
   );
+  const removeScores = scorePurge(db, STEP_ROWS);
   const isFull = (statement: StatementSync, ...values: (string | number)[]): boolean =>
     Number(statement.run(...values).changes) === STEP_ROWS;
   return {
     'purge.keys': (project: string): boolean => isFull(keys, project),
     'purge.updates': (project: string, since: number): boolean =>
-      isFull(updates, project, since) || isFull(children, project, since),
+      isFull(updates, project, since) ||
+      isFull(children, project, since) ||
+      removeScores(project, since),
     'purge.rejections': (project: string, since: number): boolean =>
       isFull(rejections, project, since),
   };
@@ -193,7 +202,13 @@ export function purgeReadOperations(db: DatabaseSync) {
   );
   const withUpdates = rows<ProjectName>(
     db,
-    'SELECT project FROM pending_updates UNION SELECT project FROM waiting_children',
+    `WITH RECURSIVE scored (project) AS (
+       SELECT min(project) FROM scores
+       UNION ALL
+       SELECT (SELECT min(project) FROM scores WHERE project > scored.project)
+       FROM scored WHERE project IS NOT NULL)
+     SELECT project FROM scored WHERE project IS NOT NULL
+     UNION SELECT project FROM pending_updates UNION SELECT project FROM waiting_children`,
   );
   const withRejections = rows<ProjectName>(db, 'SELECT DISTINCT project FROM rejections');
   const namesOf = (query: RowQuery<ProjectName>): string[] =>
@@ -211,7 +226,7 @@ export function purgeReadOperations(db: DatabaseSync) {
         .map(({ seq, project, receivedAt }) => ({ seq, project, receivedAt }));
       return { found, next: page.length < WALK_ROWS ? null : (page.at(-1)?.seq ?? null) };
     },
-    /** Projects with pending updates, and projects with a log of rejections. */
+    /** Projects with pending updates or scores, and projects with a log of rejections. */
     'purge.others': (): { updates: string[]; rejections: string[] } => ({
       updates: namesOf(withUpdates),
       rejections: namesOf(withRejections),

@@ -27,10 +27,14 @@ import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
 import { sqliteDialect } from './dialect.ts';
+import { LISTED_SCORES } from './score-operations.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
 
-const TRACE_COLUMNS = TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)).join(', ');
+const TRACE_COLUMNS = [
+  ...TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)),
+  LISTED_SCORES,
+].join(', ');
 
 export type StoredRow = {
   readonly n: number;
