@@ -6,6 +6,7 @@ import { batchRemoval } from '../../../src/sqlite/queue/removal-operations.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { finds, rows } from '../../../src/sqlite/rows.ts';
 import type { RetentionWindow } from '../../../src/tenancy/rows.ts';
+import { postingTable } from '../traces/postings.ts';
 import { scorePurge, scoreRemoval } from '../traces/score-operations.ts';
 
 /** Rows that one step removes: about a millisecond. */
@@ -87,6 +88,7 @@ function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => Remov
      SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
   );
   const removeScores = scoreRemoval(db);
+  const postings = postingTable(db);
   const trace = db.prepare('DELETE FROM traces WHERE n = ?');
   return (n, limit) => {
     const removed = Number(observations.run(n, limit).changes);
@@ -95,6 +97,7 @@ function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => Remov
     pairs.run(n);
     for (const { batch } of batches) free.run(batch);
     removeScores(n);
+    postings.remove(n);
     trace.run(n);
     return { observations: removed, isComplete: true };
   };

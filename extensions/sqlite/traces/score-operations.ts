@@ -7,7 +7,7 @@ import type { Key } from '../../../src/store/rows/observation-row.ts';
 import type { ScoreCells } from '../../../src/store/rows/score-rows.ts';
 
 /** The scores of a trace `t` for a listing, as JSON. */
-export const LISTED_SCORES = `(SELECT json_group_array(json_array(
+export const SCORES_OF_TRACE = `(SELECT json_group_array(json_array(
     s.name, s.value, s.observation IS NULL, s.updated_at, s.id))
   FROM scores s WHERE s.project = t.project AND s.trace = t.key) AS scores`;
 

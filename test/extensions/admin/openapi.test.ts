@@ -7,7 +7,7 @@ import { RetryableError } from '../../../src/model/errors.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import type { FakeStore } from '../../helper/fake-store.ts';
 import { anObservation, aTrace } from '../../helper/fake-traces.ts';
-import { USUAL_LIMITS } from '../../helper/http.ts';
+import { READ_LIMITS } from '../../helper/http.ts';
 import { type Answered, type Ask, type Asked, serving } from './serving.ts';
 
 /**
@@ -96,7 +96,7 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
       return scene.send();
     }
     if (id === 'createProjectScore') {
-      const { scores_per_trace: most } = USUAL_LIMITS;
+      const { scores_per_trace: most } = READ_LIMITS;
       for (let i = 0; i < most; i++) await scene.send({ body: BODIES[id] });
       return scene.send({ body: BODIES[id] });
     }
