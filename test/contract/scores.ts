@@ -4,6 +4,7 @@ import type { NewScore, ScoreValue } from '../../src/store/scores.ts';
 import type { Store } from '../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
+import { aQuery } from '../helper/query.ts';
 
 export type OpenForScores = (t: Test) => Promise<{
   readonly clock: FakeClock;
@@ -130,6 +131,27 @@ export function scores(t: Test, open: OpenForScores): void {
     for (const id of ['living', 'late']) {
       t.equal((await store.scores.list(projectId, id)).length, 1, id);
     }
+  });
+
+  t.test('an erasure removes the scores of its traces', async (t) => {
+    const { store, finish } = await open(t);
+    const [project] = await store.projects.list();
+    const projectId = project?.id ?? '';
+    await write(store, 'small', { projectId });
+    await write(store, 'large', { projectId, count: 1200 });
+    await write(store, 'kept', { projectId });
+    for (const id of ['small', 'large', 'kept']) {
+      await store.scores.put(projectId, id, aScore(), 100);
+    }
+    const by = { actor: 'admin-token', address: null };
+    await store.erasures.request(
+      projectId,
+      { query: aQuery('id:small,large'), isDryRun: false },
+      by,
+    );
+    await finish();
+    for (const id of ['small', 'large']) t.same(await store.scores.list(projectId, id), [], id);
+    t.equal((await store.scores.list(projectId, 'kept')).length, 1);
   });
 
   t.test('a deleted project loses its scores, and takes no more', async (t) => {

@@ -156,12 +156,7 @@ async function removeTraces(client: PostgresClient, removal: Removal): Promise<b
   }
   const [large] = traces;
   if (large !== undefined) {
-    // A hidden trace has lost the key that its scores belong to.
-    await client.query(
-      `WITH scored AS (${REMOVE_SCORES})
-       UPDATE traces SET project = $2, key = int8send(n) WHERE n = ANY ($1::bigint[])`,
-      [[large.n], HIDDEN],
-    );
+    await hideTrace(client, large.n);
     return true;
   }
   return removeWaiting(client, projectId, since, now);
@@ -171,7 +166,11 @@ async function removeTraces(client: PostgresClient, removal: Removal): Promise<b
 const REMOVE_SCORES = `DELETE FROM scores s USING traces t
   WHERE t.n = ANY ($1::bigint[]) AND s.project = t.project AND s.trace = t.key`;
 
-async function removeWhole(
+/**
+ * Removes traces with everything that refers to them. Retention, the deletion of a project and erasures use it: whatever a
+ * table keeps of a trace is removed here.
+ */
+export async function removeWhole(
   client: PostgresClient,
   traces: readonly number[],
   now: number,
@@ -198,8 +197,20 @@ async function removeWhole(
   onRemoved({ traces: traces.length, observations: removed?.observations ?? 0 });
 }
 
+/**
+ * Makes a trace, which has more rows than one step removes, invisible at once. Its scores go now: they belong to the key that it
+ * loses.
+ */
+export async function hideTrace(client: PostgresClient, trace: number): Promise<void> {
+  await client.query(
+    `WITH scored AS (${REMOVE_SCORES})
+     UPDATE traces SET project = $2, key = int8send(n) WHERE n = ANY ($1::bigint[])`,
+    [[trace], HIDDEN],
+  );
+}
+
 /** Removes a part of a hidden trace; the trace itself goes with the last of its observations. */
-async function removeHidden(
+export async function removeHidden(
   client: PostgresClient,
   now: number,
   onRemoved: OnRemoved,

@@ -50,8 +50,7 @@ function tracePurge(db: DatabaseSync): (project: string, since: number) => Remov
     `SELECT n, observations FROM traces WHERE project = ? AND updated_at < ?
      ORDER BY updated_at LIMIT 1`,
   );
-  const hide = db.prepare(`UPDATE traces SET project = '${HIDDEN}', key = n WHERE n = ?`);
-  const removeScores = scoreRemoval(db);
+  const hide = traceHiding(db);
   const remove = traceRemoval(db);
   return (project, since) => {
     let traces = 0;
@@ -60,9 +59,7 @@ function tracePurge(db: DatabaseSync): (project: string, since: number) => Remov
       const found = oldest.get(project, since);
       if (found === undefined) return { traces, observations, hasMore: false };
       if (project !== HIDDEN && found.observations > STEP_ROWS) {
-        // A hidden trace has lost the key that its scores belong to.
-        removeScores(found.n);
-        hide.run(found.n);
+        hide(found.n);
         traces++;
         continue;
       }
@@ -74,10 +71,26 @@ function tracePurge(db: DatabaseSync): (project: string, since: number) => Remov
   };
 }
 
+/**
+ * Returns a function that makes a trace, which has more rows than one step removes, invisible at once. Its scores go now: they
+ * belong to the key that it loses.
+ */
+export function traceHiding(db: DatabaseSync): (trace: number) => void {
+  const hide = db.prepare(`UPDATE traces SET project = '${HIDDEN}', key = n WHERE n = ?`);
+  const removeScores = scoreRemoval(db);
+  return (trace) => {
+    removeScores(trace);
+    hide.run(trace);
+  };
+}
+
 type RemovedPart = { readonly observations: number; readonly isComplete: boolean };
 
-/** Returns a function that removes up to `limit` observations of a trace, and after the last of them the trace and its scores. */
-function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => RemovedPart {
+/**
+ * Returns a function that removes up to `limit` observations of a trace, and after the last of them the trace. Retention, the
+ * deletion of a project and erasures use it: whatever a table keeps of a trace is removed here.
+ */
+export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => RemovedPart {
   const observations = db.prepare(
     'DELETE FROM observations WHERE n IN (SELECT n FROM observations WHERE trace = ? LIMIT ?)',
   );

@@ -2,7 +2,7 @@ import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 
 /** Scores belong to the key of a trace, which may arrive after them. */
 export const scoresTable: FileMigration = {
-  name: '0008-scores',
+  name: '0009-scores',
   apply(db) {
     db.exec(`
       CREATE TABLE scores (
