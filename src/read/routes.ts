@@ -93,8 +93,8 @@ const STORED: readonly StoredRequest[] = [
     work: listTraces,
   },
   { path: '/traces/:trace_id', parameters: ['payloads', 'limit', 'cursor'], work: showTrace },
-  ...GROUP_REQUESTS,
   ...SCORE_REQUESTS,
+  ...GROUP_REQUESTS,
   { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
 ];
