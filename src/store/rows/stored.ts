@@ -114,7 +114,7 @@ export function traceOf(row: TraceRow, staleBefore: number): StoredTrace {
   };
 }
 
-function stateOf(
+export function stateOf(
   status: ObservationStatus | null,
   isEnded: boolean,
   newestMs: number | null,
@@ -125,9 +125,16 @@ function stateOf(
   return newestMs !== null && newestMs < staleBefore ? 'interrupted' : 'running';
 }
 
+/** The trace of an observation. `newestMs` is its newest time; see `traceOf` for `staleBefore`. */
+export type TraceOfRow = {
+  readonly projectId: string;
+  readonly traceId: string;
+  readonly newestMs: number | null;
+  readonly staleBefore: number;
+};
+
 export function observationOf<B extends BatchRef>(
-  projectId: string,
-  traceId: string,
+  { projectId, traceId, newestMs, staleBefore }: TraceOfRow,
   row: ObservationRow,
   state: RowState<B>,
   payloadRefs: PayloadRefs,
@@ -145,6 +152,7 @@ export function observationOf<B extends BatchRef>(
     name,
     kind: kindOf(kind),
     status: statusOf(status),
+    state: stateOf(statusOf(status), isEnded(flags), newestMs, staleBefore),
     startTime: instantOf(startMs, startNs),
     endTime: instantOf(endMs, endNs),
     ended: isEnded(flags),

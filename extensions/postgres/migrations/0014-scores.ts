@@ -1,6 +1,6 @@
 /** Scores belong to the key of a trace, which may arrive after them. Texts of clients are escaped (traces/text.ts). */
 export const scoreTable = {
-  name: '0013-scores',
+  name: '0014-scores',
   sql: `
     CREATE TABLE scores (
       project text COLLATE "C" NOT NULL,

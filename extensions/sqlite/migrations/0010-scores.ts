@@ -2,7 +2,7 @@ import type { FileMigration } from '../../../src/sqlite/migrate.ts';
 
 /** Scores belong to the key of a trace, which may arrive after them. */
 export const scoresTable: FileMigration = {
-  name: '0009-scores',
+  name: '0010-scores',
   apply(db) {
     db.exec(`
       CREATE TABLE scores (
