@@ -23,6 +23,7 @@ import { usageTimes } from './tenancy/usage.ts';
 import { postgresBacklog } from './traces/backlog.ts';
 import { postgresCosts } from './traces/costs.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
+import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresTraces } from './traces/traces.ts';
 
@@ -83,6 +84,7 @@ export async function openPostgresStore(
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),
     backlog: postgresBacklog(pools.read),
+    scores: postgresScores(database, retention, pools.read),
     erasures: erasures.store,
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,

@@ -26,6 +26,7 @@ import type { Backlog } from './backlog.ts';
 import type { ErasureStore } from './erasures.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
+import type { ScoreStore, ScoreValue } from './scores.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -45,6 +46,7 @@ export type Store = QueueStorage & {
   readonly costs: CostStore;
   readonly backlog: Backlog;
   readonly groups: GroupStore;
+  readonly scores: ScoreStore;
   readonly erasures: ErasureStore;
 };
 
@@ -140,6 +142,8 @@ export type StoredTrace = {
   readonly usage: TokenUsage | null;
   /** In 10⁻⁹ USD. */
   readonly cost: Omit<Cost, 'source'> | null;
+  /** One value for each name (`src/store/rows/score-rows.ts`). */
+  readonly scores: Readonly<Record<string, ScoreValue>>;
   /** The time of an observation was ignored, because it is far outside of the root's. */
   readonly clockSkew: boolean;
 };
