@@ -237,7 +237,7 @@ const observation = z
   .meta({ id: 'Observation' });
 const traceRequest = z
   .looseObject({ resourceSpans: z.array(z.looseObject({})) })
-  .describe('What came as OTLP is answered as it came; other observations are encoded as spans.')
+  .describe('Spans have the bytes that the client sent; other observations are encoded as spans.')
   .meta({ id: 'TraceRequest' });
 
 /** An observation in `fields=tree`. */

@@ -23,7 +23,7 @@ import type { ReadReservation } from './budget.ts';
 export type PayloadReader = {
   /** Looks up the batches of several events in one call to the store. */
   prepare(events: readonly EventRef[]): Promise<void>;
-  /** Whether the batches of these events, which are looked up, are there. */
+  /** Whether the batches of events that `prepare` looked up are there. */
   has(events: readonly EventRef[]): boolean;
   /** Fields of an expired batch are absent. Rejects with a `Refusal` if memory is short. */
   read(observation: StoredObservation): Promise<PayloadTexts>;

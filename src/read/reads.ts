@@ -6,7 +6,7 @@ import { createBatchCache } from './batch-cache.ts';
 import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
 import { fairTurns } from './turns.ts';
-import type { Places, WaitLimits } from './waiting.ts';
+import type { KeyPlaces, WaitLimits } from './waiting.ts';
 import { boundedPlaces } from './waiting.ts';
 
 /** The limits of reading, from `service.limits`. */
@@ -43,7 +43,7 @@ export type Reads = {
   /** The small batches that are kept for later reads. */
   readonly batches: BatchCache;
   /** The requests that wait for a trace. */
-  readonly waits: Places;
+  readonly waits: KeyPlaces;
   /** Throws a `Refusal` (429, 503). The signal is aborted when the client goes away. */
   begin(tenant: Tenant, signal: AbortSignal): Read;
   close(): void;

@@ -13,13 +13,13 @@ export type WaitLimits = {
 };
 
 /** Requests that wait, or follow: a bound on those of one key, and on all. */
-export type Places = {
+export type KeyPlaces = {
   /** Throws a `Refusal`: 429 for the bound of a key, 503 for that of all. Returns the function that gives the place back. */
   take(key: string): () => void;
   readonly taken: number;
 };
 
-export function boundedPlaces(what: string, perKey: number, total: number): Places {
+export function boundedPlaces(what: string, perKey: number, total: number): KeyPlaces {
   const ofKey = new Map<string, number>();
   let taken = 0;
   return {

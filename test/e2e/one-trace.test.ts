@@ -67,7 +67,7 @@ function withUnknown(bytes: Buffer): Buffer {
   return Buffer.concat([bytes.subarray(0, 1), length, content]);
 }
 
-/** What a client reads of a trace, without what another project has of its own. */
+/** The answer about a trace, without the members that differ between projects. */
 async function contentOf(t: Test, daemon: Daemon, key: string, traceId: string) {
   const { trace, observations } = await read(
     t,
