@@ -22,6 +22,7 @@ import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
+import { postgresRanks } from './traces/trace-ranks.ts';
 import { postgresTraces } from './traces/traces.ts';
 
 export type OpenPostgresStore = {
@@ -79,6 +80,7 @@ export async function openPostgresStore(
     ...{ projects, keys, organization, usage, counters, rejections, audit },
     traces: postgresTraces(database, retention, groups, reading),
     groups: postgresGroups(retention, reading),
+    ranks: postgresRanks(retention, reading),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
   };

@@ -21,6 +21,7 @@ import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
+import { sqliteRanks } from './traces/trace-ranks.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
 export type OpenSqliteStore = {
@@ -108,6 +109,7 @@ function storeIn(
     keys,
     traces: sqliteTraces({ database, queues, retention, summaries, terms, staleBefore }),
     groups: sqliteGroups(database, retention, staleBefore),
+    ranks: sqliteRanks(database, retention, staleBefore),
     organization,
     usage,
     counters: queues.usage,

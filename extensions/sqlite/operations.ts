@@ -12,6 +12,7 @@ import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
 import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
+import { rankOperations } from './traces/rank-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
@@ -36,6 +37,7 @@ export function readOperations(db: DatabaseSync) {
     ...tenancyReadOperations(db),
     ...logReadOperations(db),
     ...traceReadOperations(db),
+    ...rankOperations(db),
     ...groupOperations(db),
     ...purgeReadOperations(db),
   };

@@ -8,8 +8,6 @@ import type { Scanner } from '../http/scan-pool.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
-import { formatInstant } from '../model/instant.ts';
-import { printQuery } from '../query/print.ts';
 import { observationJson, traceJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
@@ -20,10 +18,11 @@ import { writeItems } from './listing.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
 import type { PayloadSubject, ProjectReads, Reader } from './project-reads.ts';
-import { checkParameters, flag, one, pageOf, pageOfTraces, traceQuery } from './query.ts';
+import { checkParameters, flag, one, pageOf } from './query.ts';
 import type { Reads } from './reads.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
+import { TRACE_LIST } from './trace-list.ts';
 
 type ReadingParts = {
   readonly reads: Reads;
@@ -77,11 +76,7 @@ export function projectReads(parts: ReadingParts): ProjectReads {
 
 /** The requests about a project's data in a store, relative to `/api/v1` or to a project. */
 const STORED: readonly StoredRequest[] = [
-  {
-    path: '/traces',
-    parameters: ['q', 'from', 'to', 'status', 'kind', 'name', 'limit', 'cursor'],
-    work: listTraces,
-  },
+  TRACE_LIST,
   { path: '/traces/:trace_id', parameters: ['payloads', 'limit', 'cursor'], work: showTrace },
   ...GROUP_REQUESTS,
   { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
@@ -89,43 +84,6 @@ const STORED: readonly StoredRequest[] = [
 ];
 
 type Work = (reading: AdmittedRead) => Promise<void>;
-
-async function listTraces({
-  exchange,
-  query,
-  tenant,
-  store,
-  read,
-  reads: { limits },
-}: StoreReading): Promise<void> {
-  const { limit, cursor } = pageOfTraces(query);
-  const asked = traceQuery(query, exchange.clock.now());
-  const cursors = listCursors('traces', tenant.projectId, printQuery(asked));
-  const out = jsonAnswer(exchange, read);
-  await out.add('{"traces":[');
-  const { next, isPartial, searchedTo } = await writeItems(
-    out,
-    {
-      limit,
-      cursor: cursors.read(cursor),
-      fetch: (rows, cursor, size) =>
-        store.traces.listTraces(tenant.projectId, {
-          query: asked,
-          limit: rows,
-          size,
-          ...(cursor === undefined ? {} : { cursor }),
-        }),
-      render: traceJson,
-    },
-    { read, limits, clock: exchange.clock },
-  );
-  const end = {
-    next_cursor: cursors.write(next),
-    searched_to: searchedTo === null ? null : formatInstant(searchedTo),
-    partial: isPartial,
-  };
-  out.end(`],${JSON.stringify(end).slice(1)}`);
-}
 
 async function showTrace(reading: StoreReading): Promise<void> {
   const { exchange, query, tenant, store, read, reads } = reading;

@@ -24,6 +24,7 @@ import type {
 } from '../tenancy/contract.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
+import type { RankStore } from './ranking.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -35,6 +36,7 @@ export type Store = QueueStorage & {
   readonly projects: ProjectStore;
   readonly keys: KeyStore;
   readonly traces: TraceStore;
+  readonly ranks: RankStore;
   readonly organization: OrganizationStore;
   readonly usage: UsageStore;
   readonly counters: UsageCounters;

@@ -15,6 +15,7 @@ import type {
 import { PLAN_NAMES } from '../../src/tenancy/contract.ts';
 import { makeId, makeToken, shownPrefix } from '../../src/tenancy/token.ts';
 import { fakeGroups } from './fake-groups.ts';
+import { fakeRanks } from './fake-ranks.ts';
 import { fakeTraces, type HeldTraces } from './fake-traces.ts';
 
 /** A store in memory, for tests of what manages and reads one. The traces of `held` belong to its first project. */
@@ -220,6 +221,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
     ...parts,
     traces: guarded(fakeTraces(first, held)),
     groups: guarded(fakeGroups(first, held)),
+    ranks: guarded(fakeRanks(first, held)),
     held,
     entries,
     rows,

@@ -53,7 +53,7 @@ export function traceReadOperations(db: DatabaseSync) {
     'traces.list': (scope: TraceScope, look: Look): TraceStep => {
       const before = process.threadCpuUsage();
       const ways = stepPlan(sqliteDialect, scope, look);
-      const plan = ways.by(countsOf(probed(db, probes, ways.probe)));
+      const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(TRACE_COLUMNS, end);
       const found = keptTuples(db, lists, sql).iterate(...values);
@@ -76,7 +76,8 @@ function* listedTraces(found: Iterable<TraceRow>): Generator<TraceRow> {
   for (const row of found) yield listedTraceRow(row);
 }
 
-function probed(
+/** The cells of a probe; none without one. */
+export function probedCounts(
   db: DatabaseSync,
   prepared: LruCache<string, RowQuery<number[]>>,
   probe: ListStatement | undefined,
