@@ -14,6 +14,8 @@ import type {
 } from '../../src/tenancy/contract.ts';
 import { PLAN_NAMES } from '../../src/tenancy/contract.ts';
 import { makeId, makeToken, shownPrefix } from '../../src/tenancy/token.ts';
+import { fakeClock } from './clock.ts';
+import { fakeErasures } from './fake-erasures.ts';
 import { fakeGroups } from './fake-groups.ts';
 import { fakeRanks } from './fake-ranks.ts';
 import { fakeTraces, type HeldTraces } from './fake-traces.ts';
@@ -222,6 +224,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
     traces: guarded(fakeTraces(first, held)),
     groups: guarded(fakeGroups(first, held)),
     ranks: guarded(fakeRanks(first, held)),
+    erasures: guarded(fakeErasures(parts.projects, fakeClock(AT))),
     held,
     entries,
     rows,
