@@ -137,7 +137,7 @@ function instant(query: URLSearchParams, name: string): Instant | undefined {
 export type AskedOrder = { readonly sort: 'start' | RankField; readonly isAscending: boolean };
 
 /** `sort` and `order`. */
-export function orderOf(query: URLSearchParams): AskedOrder {
+export function askedOrder(query: URLSearchParams): AskedOrder {
   const sort = choice(query, 'sort', ['start', ...RANK_FIELDS]);
   const order = choice(query, 'order', ['desc', 'asc']);
   return { sort: sort ?? 'start', isAscending: order === 'asc' };

@@ -7,7 +7,7 @@ import { jsonAnswer } from './answer.ts';
 import { listCursors } from './list-cursor.ts';
 import type { Listing } from './listing.ts';
 import { writeItems } from './listing.ts';
-import { orderOf, pageOfTraces, traceQuery } from './query.ts';
+import { askedOrder, pageOfTraces, traceQuery } from './query.ts';
 import { RankedPage } from './ranked-page.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
 
@@ -26,7 +26,7 @@ async function listTraces(reading: StoreReading): Promise<void> {
   const { limits } = reads;
   const { projectId } = tenant;
   const { limit, cursor } = pageOfTraces(query);
-  const { sort, isAscending } = orderOf(query);
+  const { sort, isAscending } = askedOrder(query);
   const asked = traceQuery(query, clock.now());
   const order = isAscending ? 'asc' : 'desc';
   const cursors = listCursors('traces', projectId, printQuery(asked), sort, order);

@@ -54,7 +54,7 @@ export async function findTraces(
   look: Look,
 ): Promise<Omit<TraceStep, 'spentMs'>> {
   const ways = stepPlan(postgresDialect, { project, since }, look);
-  const plan = ways.by(countsOf(await probedCounts(client, ways.probe)));
+  const plan = ways.by(countsOf(await countsOfProbe(client, ways.probe)));
   const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
   const { sql, values } = plan.list(TRACE_CELLS, end);
   const found = await rows<ListedTrace>(client, sql, values);
@@ -62,7 +62,7 @@ export async function findTraces(
 }
 
 /** The cells of a probe; none without one. */
-export async function probedCounts(
+export async function countsOfProbe(
   client: PostgresClient,
   probe: ListStatement | undefined,
 ): Promise<readonly number[]> {

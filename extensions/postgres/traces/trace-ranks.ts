@@ -8,7 +8,7 @@ import { traceOf } from '../../../src/store/rows/stored.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
 import { postgresDialect } from './dialect.ts';
-import { endOfLook, findTracesByNumber, probedCounts } from './reading.ts';
+import { countsOfProbe, endOfLook, findTracesByNumber } from './reading.ts';
 import type { Reading, RetentionWindows } from './traces.ts';
 
 export function postgresRanks(
@@ -43,7 +43,7 @@ export async function findRanks(
   look: RankStepLook,
 ): Promise<Omit<RankStep, 'spentMs'>> {
   const plan = rankPlan(postgresDialect, scope, look);
-  const statements = plan.by(countsOf(await probedCounts(client, plan.probe)));
+  const statements = plan.by(countsOf(await countsOfProbe(client, plan.probe)));
   const next = await endOfLook(client, statements.end);
   const { sql, values } = statements.list(next);
   const found = await rows<RankRow>(client, sql, values);
