@@ -65,11 +65,12 @@ async function pagesOf(
   return pages;
 }
 
-async function idsOf(store: Store, asked: Asked): Promise<string[]> {
+/** The ids of a sorted list, of all its pages. */
+export async function sortedIds(store: Store, asked: Asked): Promise<string[]> {
   return (await pagesOf(store, asked)).flatMap(({ ids }) => ids);
 }
 
-const VALUES: Readonly<Record<RankField, (trace: StoredTrace) => number | null>> = {
+export const RANK_VALUES: Readonly<Record<RankField, (trace: StoredTrace) => number | null>> = {
   latency: ({ latencyMs }) => latencyMs,
   cost: ({ cost }) => cost?.total ?? null,
   tokens: ({ usage }) => usage?.total_tokens ?? null,
@@ -79,7 +80,7 @@ const VALUES: Readonly<Record<RankField, (trace: StoredTrace) => number | null>>
 function sorted(traces: readonly StoredTrace[], { by, isAscending }: RankOrder): string[] {
   const sign = isAscending ? 1 : -1;
   const last = isAscending ? Number.MAX_VALUE : -1;
-  const rank = (trace: StoredTrace) => VALUES[by](trace) ?? last;
+  const rank = (trace: StoredTrace) => RANK_VALUES[by](trace) ?? last;
   return traces
     .toSorted((a, b) => sign * (rank(a) - rank(b) || timeOf(a) - timeOf(b)))
     .map(({ id }) => id);
@@ -130,7 +131,7 @@ export function ranks(t: Test, open: OpenForRanks): void {
           traces.filter((trace) => holds(trace, one.text)),
           one,
         );
-        t.same(await idsOf(store, one), expected);
+        t.same(await sortedIds(store, one), expected);
       }),
       { numRuns: 60 },
     );
@@ -169,9 +170,9 @@ export function ranks(t: Test, open: OpenForRanks): void {
       anObservation({ traceId, id: traceId, startTime: { ms, ns: 0 }, endTime: { ms, ns: 1 } });
     await write(store, [one('old', T0 - DAY - 1), one('at', T0 - DAY), one('new', T0)]);
     const asked = { by: 'latency', isAscending: false, limit: 1 } as const;
-    t.same(await idsOf(store, { ...asked, text: '' }), ['new', 'at']);
-    t.same(await idsOf(store, { ...asked, text: '-start:2026-01-01' }), ['new', 'at']);
-    t.same(await idsOf(store, { ...asked, text: EVERYTHING }), ['new', 'at', 'old']);
+    t.same(await sortedIds(store, { ...asked, text: '' }), ['new', 'at']);
+    t.same(await sortedIds(store, { ...asked, text: '-start:2026-01-01' }), ['new', 'at']);
+    t.same(await sortedIds(store, { ...asked, text: EVERYTHING }), ['new', 'at', 'old']);
   });
 
   t.test('a trace that was removed since is left out', async (t) => {
