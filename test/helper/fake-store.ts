@@ -18,6 +18,7 @@ import { fakeClock } from './clock.ts';
 import { fakeErasures } from './fake-erasures.ts';
 import { fakeGroups } from './fake-groups.ts';
 import { fakeRanks } from './fake-ranks.ts';
+import { fakeScores } from './fake-scores.ts';
 import { fakeTraces, type HeldTraces } from './fake-traces.ts';
 
 /** A store in memory, for tests of what manages and reads one. The traces of `held` belong to its first project. */
@@ -224,6 +225,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
     traces: guarded(fakeTraces(first, held)),
     groups: guarded(fakeGroups(first, held)),
     ranks: guarded(fakeRanks(first, held)),
+    scores: guarded(fakeScores()),
     erasures: guarded(fakeErasures(parts.projects, fakeClock(AT))),
     held,
     entries,

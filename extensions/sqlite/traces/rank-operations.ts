@@ -8,12 +8,11 @@ import { rankPlan } from '../../../src/store/plan/ranking.ts';
 import type { TraceScope } from '../../../src/store/plan/step.ts';
 import { countsOf } from '../../../src/store/plan/step.ts';
 import type { RankStep } from '../../../src/store/ranking.ts';
-import { listedColumn, listedTraceRow } from '../../../src/store/rows/listed.ts';
+import { listedTraceRow } from '../../../src/store/rows/listed.ts';
 import type { TraceRow } from '../../../src/store/rows/stored.ts';
-import { TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import { sqliteDialect } from './dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
-import { endOfStep, keptTuples, probedCounts } from './read-operations.ts';
+import { endOfStep, keptTuples, LISTED_TRACE, probedCounts } from './read-operations.ts';
 
 type RankCells = [value: number, ...place: PlaceCells];
 
@@ -26,7 +25,7 @@ export function rankOperations(db: DatabaseSync) {
   const lists = new LruCache<string, RowQuery<RankCells>>({ maxEntries: KEPT });
   const byNumber = tuples<TraceRow>(
     db,
-    `SELECT ${TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)).join(', ')} FROM traces t
+    `SELECT ${LISTED_TRACE} FROM traces t
      WHERE t.n IN (SELECT value FROM json_each(?)) AND t.project = ? AND t.updated_at >= ?`,
   );
   return {
