@@ -133,7 +133,7 @@ export function ranks(t: Test, open: OpenForRanks): void {
         );
         t.same(await sortedIds(store, one), expected);
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     );
   });
 
