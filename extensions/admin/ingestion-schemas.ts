@@ -276,6 +276,11 @@ const me = z
   })
   .meta({ id: 'Me' });
 
+const exported = z
+  .string()
+  .describe('Rows in the form of the parameter `format`; the trailers say where the export ended.')
+  .meta({ id: 'Export' });
+
 export const INGESTION = {
   event,
   eventBatch,
@@ -300,5 +305,6 @@ export const INGESTION = {
   users,
   userDetail,
   rawEvent,
+  exported,
   me,
 };

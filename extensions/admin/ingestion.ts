@@ -2,7 +2,8 @@ import type { z } from 'zod';
 import { REFUSAL_STATUS } from '../../src/model/errors.ts';
 import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
-import { reference } from './json-schema.ts';
+import { contentOf, reference } from './json-schema.ts';
+import type { ReadingRequest } from './reading-requests.ts';
 import { READING_REQUESTS } from './reading-requests.ts';
 
 /** The paths of the ingestion listener, for the OpenAPI document. */
@@ -26,13 +27,17 @@ export function ingestionPaths(): Json {
 
 function readingPaths(): Json {
   const paths: Json = {};
-  for (const { path, id, summary, answer, parameters } of READING_REQUESTS) {
+  for (const request of READING_REQUESTS) {
+    const { path, parameters } = request;
     const names = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => pathParameter(name));
     paths[`/api/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`] = item({
-      get: read(id, summary, answer, [...names, ...parameters]),
+      get: read({ ...request, parameters: [...names, ...parameters] }),
     });
   }
-  const me = read('getMe', 'Get the project and key of the credential', INGESTION.me, []);
+  const me = read({
+    ...{ id: 'getMe', summary: 'Get the project and key of the credential' },
+    ...{ answer: INGESTION.me, parameters: [] },
+  });
   return { ...paths, '/api/v1/me': item({ get: me }) };
 }
 
@@ -85,7 +90,7 @@ function exportTraces(id: string): Json {
   };
 }
 
-function read(id: string, summary: string, answer: z.ZodType, parameters: Json[]): Json {
+function read({ id, summary, answer, media, parameters }: Omit<ReadingRequest, 'path'>): Json {
   return {
     operationId: id,
     tags: ['reading'],
@@ -93,7 +98,7 @@ function read(id: string, summary: string, answer: z.ZodType, parameters: Json[]
     security: SECURITY,
     ...(parameters.length === 0 ? {} : { parameters }),
     responses: {
-      200: { description: 'Done', content: json(answer) },
+      200: { description: 'Done', content: contentOf(answer, media) },
       ...refusalsOf([400, 401, 403, 404, 429, 503, 504], INGESTION.envelope),
     },
   };

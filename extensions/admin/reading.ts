@@ -21,11 +21,11 @@ export function readingOperations({ routes }: ProjectReads): Operation[] {
 }
 
 function readingOperation(
-  { path, id, summary, answer, parameters }: (typeof READING_REQUESTS)[number],
+  { path, id, summary, answer, media, parameters }: (typeof READING_REQUESTS)[number],
   route: ProjectRoute,
 ): Operation {
   return operation({
-    id: id.replace(/^(list|get)/, '$1Project'),
+    id: id.replace(/^(list|get|export)/, '$1Project'),
     method: 'GET',
     path: PROJECT + path,
     tag: 'reading',
@@ -35,6 +35,7 @@ function readingOperation(
     parameters,
     status: 200,
     answer,
+    ...(media === undefined ? {} : { media }),
     codes: ['unknown_project', 'not_found', 'invalid_query', 'invalid_cursor'],
     async run({ params, takeOver }, { store, by, audit }) {
       const projectId = params.project_id ?? '';

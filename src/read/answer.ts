@@ -30,7 +30,7 @@ export function jsonAnswer(exchange: Exchange, read: Read): JsonAnswer {
     const text = pending;
     pending = '';
     if (response.write(text)) await nextTurn();
-    else await drained(exchange);
+    else await clientDrained(exchange);
     read.signal.throwIfAborted();
   }
 
@@ -55,7 +55,7 @@ export function answerJson(exchange: Exchange, read: Read, body: string): void {
 }
 
 /** Resolves when the socket takes more, or is closed. */
-function drained({ response }: Exchange): Promise<void> {
+export function clientDrained({ response }: Exchange): Promise<void> {
   if (response.destroyed) return Promise.resolve();
   const { promise, resolve } = Promise.withResolvers<void>();
   const settle = (): void => {

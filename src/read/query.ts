@@ -105,6 +105,28 @@ export function flag(query: URLSearchParams, name: string): boolean {
   throw invalid(name, 'must be true or false');
 }
 
+/** One of the values; `byDefault` where it is absent. */
+export function choice<const Value extends string>(
+  query: URLSearchParams,
+  name: string,
+  values: readonly Value[],
+  byDefault: Value,
+): Value {
+  const given = one(query, name);
+  if (given === undefined) return byDefault;
+  const found = values.find((value) => value === given);
+  if (found === undefined) throw invalid(name, `must be one of ${values.join(', ')}`);
+  return found;
+}
+
+/** A whole number from 1; undefined where it is absent. */
+export function count(query: URLSearchParams, name: string): number | undefined {
+  const value = one(query, name);
+  if (value === undefined) return undefined;
+  if (!/^[1-9]\d{0,14}$/.test(value)) throw invalid(name, 'must be a whole number from 1');
+  return Number(value);
+}
+
 function invalid(name: string, what: string): Refusal {
   return new Refusal('invalid_request', `The query parameter ${name} ${what}.`);
 }

@@ -21,7 +21,17 @@ export function observationJson(
   stored: RenderedObservation,
   payloads: PayloadTexts | undefined,
 ): string {
-  const narrow = JSON.stringify({
+  const narrow = JSON.stringify(observationMembers(stored));
+  const customFields = stored.customFieldsText ?? JSON.stringify(stored.customFields ?? {});
+  let text = `${narrow.slice(0, -1)},"custom_fields":${customFields}`;
+  if (payloads === undefined) return `${text}}`;
+  for (const field of PAYLOAD_FIELDS) text += `,"${field}":${payloads[field] ?? 'null'}`;
+  return `${text}}`;
+}
+
+/** The members of the public form, without the custom fields and the payloads. */
+export function observationMembers(stored: RenderedObservation): Readonly<Record<string, unknown>> {
+  return {
     id: stored.id,
     trace_id: stored.traceId,
     parent_id: stored.parentId,
@@ -43,12 +53,7 @@ export function observationJson(
     project_id: stored.projectId,
     created_at: new Date(stored.createdAt).toISOString(),
     updated_at: new Date(stored.updatedAt).toISOString(),
-  });
-  const customFields = stored.customFieldsText ?? JSON.stringify(stored.customFields ?? {});
-  let text = `${narrow.slice(0, -1)},"custom_fields":${customFields}`;
-  if (payloads === undefined) return `${text}}`;
-  for (const field of PAYLOAD_FIELDS) text += `,"${field}":${payloads[field] ?? 'null'}`;
-  return `${text}}`;
+  };
 }
 
 /** The public members of the details; money in USD. */
@@ -81,7 +86,12 @@ function usdOf(nanos: number | null): number | null {
 }
 
 export function traceJson(trace: StoredTrace): string {
-  return JSON.stringify({
+  return JSON.stringify(traceMembers(trace));
+}
+
+/** The members of the public form. */
+export function traceMembers(trace: StoredTrace): Readonly<Record<string, unknown>> {
+  return {
     id: trace.id,
     name: trace.name,
     status: trace.status,
@@ -104,7 +114,7 @@ export function traceJson(trace: StoredTrace): string {
     usage: trace.usage,
     cost: trace.cost === null ? null : costMembers(trace.cost),
     clock_skew: trace.clockSkew,
-  });
+  };
 }
 
 function formatted(instant: Instant | null): string | null {

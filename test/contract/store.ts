@@ -9,6 +9,7 @@ import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../hel
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 import { costs } from './costs.ts';
+import { exports } from './exports.ts';
 import { groups } from './groups.ts';
 import { queries } from './queries.ts';
 import { summaries } from './summaries.ts';
@@ -52,6 +53,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('costs', (t) => {
     costs(t, open);
+    t.end();
+  });
+  t.test('exports', (t) => {
+    exports(t, open);
     t.end();
   });
   t.test('listings', (t) => {

@@ -1,10 +1,11 @@
 import { batchOf } from '../../../src/queue/record.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
+import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
-import { placeOfCursor } from '../../../src/store/rows/place.ts';
+import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
-import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
+import type { Page, RowCursors, StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import type { GroupBound } from '../grouping.ts';
@@ -49,6 +50,13 @@ export function postgresTraces(
       listObservations(reading, scopeOf(projectId), traceId, page),
     getRoot: (projectId, traceId) =>
       queries.findRoot(reading, scopeOf(projectId), keyOfId(traceId)),
+    async listObservationsOf(projectId, traceIds, limit) {
+      const keys = traceIds.map(keyOfId);
+      const found = await queries.findObservationsOf(reading, scopeOf(projectId), keys, limit);
+      return pageOfObservations(found);
+    },
+    rowCursors: (projectId, traceId, observationId) =>
+      rowCursors(reading, scopeOf(projectId), traceId, observationId),
     getObservation: (projectId, id, traceId) =>
       getObservation(reading, scopeOf(projectId), id, traceId),
     async getBatches(projectId, ids) {
@@ -65,12 +73,31 @@ async function listObservations(
 ): Promise<Page<StoredObservation>> {
   const after = placeOfCursor(page.cursor);
   const key = keyOfId(traceId);
-  const found = await queries.findObservations(reading, scope, key, after, page.limit);
+  return pageOfObservations(await queries.findObservations(reading, scope, key, after, page.limit));
+}
+
+function pageOfObservations(found: FoundRows<queries.FoundObservation>): Page<StoredObservation> {
   return pageOfRows(
     found,
     ({ place }) => place,
     ({ observation }) => observation,
   );
+}
+
+async function rowCursors(
+  reading: PostgresClient,
+  scope: ScopeValues,
+  traceId: string,
+  observationId: string | undefined,
+): Promise<RowCursors | undefined> {
+  const traceKey = keyOfId(traceId);
+  const row = await queries.findTrace(reading, scope, traceKey);
+  if (row === undefined) return undefined;
+  const trace = cursorOf(placeOfTrace(row));
+  if (observationId === undefined) return { trace, observation: null };
+  const key = observationKey(traceId, observationId);
+  const found = await queries.findPlaced(reading, scope, traceKey, key);
+  return found && { trace, observation: cursorOf(found.place) };
 }
 
 async function getObservation(

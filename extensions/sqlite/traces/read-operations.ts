@@ -99,11 +99,11 @@ export function keptTuples<Row extends readonly (string | number | Uint8Array | 
 }
 
 /** An observation with the id of its trace. */
-type FoundCells = [traceKey: Key, traceLongId: string | null, ...cells: ObservationCells];
+export type FoundCells = [traceKey: Key, traceLongId: string | null, ...cells: ObservationCells];
 
 const JOINED = 'FROM observations o JOIN traces t ON t.n = o.trace';
 const SELECT_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => `o.${column}`).join(', ')} ${JOINED}`;
-const LIST_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => listedColumn('o', column)).join(', ')} ${JOINED}`;
+export const LIST_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => listedColumn('o', column)).join(', ')} ${JOINED}`;
 
 function oneTraceOperations(db: DatabaseSync) {
   const trace = tuples<TraceRow>(
@@ -211,7 +211,7 @@ function observationOperations(db: DatabaseSync) {
 }
 
 /** Returns a function that adds the events of the payload fields, by the ids of their batches. */
-function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
+export function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
   const batchIdOf = cell<string>(db, 'SELECT id FROM raw_batches WHERE seq = ?');
   return ([traceKey, traceLongId, ...cells]) => {
     const { n, row, state } = splitRow(cells);

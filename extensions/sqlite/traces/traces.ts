@@ -9,11 +9,12 @@ import type { TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
+import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
-import { placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
+import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
-import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
+import type { Page, RowCursors, StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { StoredRow } from './read-operations.ts';
@@ -60,6 +61,14 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       const root = await database.search('observations.root', [scope, keyOfId(traceId)]);
       return root === null ? undefined : storedOf(scope, root);
     },
+    async listObservationsOf(projectId, traceIds, limit) {
+      const scope = scopeOf(projectId);
+      const keys = traceIds.map(keyOfId);
+      const found = await database.search('traces.observationsOf', [scope, keys, limit]);
+      return pageOfObservations(scope, found);
+    },
+    rowCursors: (projectId, traceId, observationId) =>
+      rowCursors(database, scopeOf(projectId), traceId, observationId),
     getObservation: (projectId, id, traceId) =>
       getObservation(database, scopeOf(projectId), id, traceId),
     async getBatches(projectId, ids) {
@@ -151,11 +160,36 @@ async function listObservations(
     after,
     limit,
   ]);
+  return pageOfObservations(scope, found);
+}
+
+function pageOfObservations(
+  scope: TraceScope,
+  found: FoundRows<StoredRow>,
+): Page<StoredObservation> {
   return pageOfRows(
     found,
     ({ n, row }) => placeOfRow(n, row),
     (stored) => storedOf(scope, stored),
   );
+}
+
+async function rowCursors(
+  database: StoreDatabase,
+  scope: TraceScope,
+  traceId: string,
+  observationId: string | undefined,
+): Promise<RowCursors | undefined> {
+  const traceKey = keyOfId(traceId);
+  const row = await database.search('traces.get', [scope, traceKey]);
+  if (row === null) return undefined;
+  const trace = cursorOf(placeOfTrace(row));
+  if (observationId === undefined) return { trace, observation: null };
+  const keys = [traceKey, observationKey(traceId, observationId)] as const;
+  const found = await database.search('observations.inTrace', [scope, ...keys]);
+  return found === null
+    ? undefined
+    : { trace, observation: cursorOf(placeOfRow(found.n, found.row)) };
 }
 
 async function getObservation(

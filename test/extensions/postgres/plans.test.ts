@@ -4,6 +4,8 @@ import {
   findBatches,
   findInTrace,
   findObservations,
+  findObservationsOf,
+  findPlaced,
   findRoot,
   findTrace,
   findTraces,
@@ -41,6 +43,8 @@ t.test('no statement of the reading side scans a table', async (t) => {
     await findRoot(explaining, scope, 't1');
     await findTrace(explaining, scope, 't1');
     await findObservations(explaining, scope, 't1', null, 5);
+    await findObservationsOf(explaining, scope, ['t1', 't2'], 5);
+    await findPlaced(explaining, scope, 't1', 'o1');
     await findInTrace(explaining, scope, 't1', 'o1');
     await findAnywhere(explaining, scope, 'o1');
     await findBatches(explaining, scope, ['x']);
