@@ -9,6 +9,7 @@ import { earlySums } from './0007-early-sums.ts';
 import { summaries } from './0008-summaries.ts';
 import { traceIndexes } from './0009-trace-indexes.ts';
 import { groupIndexes } from './0010-group-indexes.ts';
+import { postingTables } from './0011-trace-terms.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -22,4 +23,5 @@ export const MIGRATIONS: readonly Migration[] = [
   summaries,
   traceIndexes,
   groupIndexes,
+  postingTables,
 ];
