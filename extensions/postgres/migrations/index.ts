@@ -10,6 +10,7 @@ import { summaries } from './0008-summaries.ts';
 import { traceIndexes } from './0009-trace-indexes.ts';
 import { groupIndexes } from './0010-group-indexes.ts';
 import { postingTables } from './0011-trace-terms.ts';
+import { erasures } from './0012-erasures.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -24,4 +25,5 @@ export const MIGRATIONS: readonly Migration[] = [
   traceIndexes,
   groupIndexes,
   postingTables,
+  erasures,
 ];

@@ -8,6 +8,7 @@ import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/r
 import type { Page, RowCursors, StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
+import { withoutErased } from '../erasing/in-flight.ts';
 import type { GroupBound } from '../grouping.ts';
 import { groupedWrites } from './groups.ts';
 import type { ScopeValues } from './reading.ts';
@@ -35,7 +36,7 @@ export function postgresTraces(
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {
-    write: groupedWrites(database, groups),
+    write: withoutErased(groupedWrites(database, groups)),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const begun = now();
