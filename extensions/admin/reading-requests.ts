@@ -52,6 +52,8 @@ const EXPORT = [
     'Bytes after which the answer ends behind a row.',
   ),
 ];
+/** Every observation without payloads, in one answer without pages. */
+const TREE = query('fields', { type: 'string', enum: ['tree'] });
 
 export const READING_REQUESTS: readonly ReadingRequest[] = [
   {
@@ -66,7 +68,7 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     id: 'getTrace',
     summary: 'Get a trace and its observations',
     answer: INGESTION.traceDetail,
-    parameters: [...PAGE, query('payloads', { type: 'boolean' })],
+    parameters: [...PAGE, query('payloads', { type: 'boolean' }), TREE],
   },
   {
     path: '/sessions',

@@ -5,6 +5,7 @@ import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
+import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
 import type { Page, RowCursors, StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
@@ -35,6 +36,14 @@ export function postgresTraces(
   },
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
+  const pageOf = (found: FoundRows<queries.FoundObservation>): Page<StoredObservation> => {
+    const before = staleBefore();
+    return pageOfRows(
+      found,
+      ({ place }) => place,
+      ({ observation }) => observation(before),
+    );
+  };
   return {
     write: withoutErased(groupedWrites(database, groups)),
     async listTraces(projectId, filter) {
@@ -47,42 +56,37 @@ export function postgresTraces(
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));
       return row === undefined ? undefined : traceOf(row, staleBefore());
     },
-    listObservations: (projectId, traceId, page) =>
-      listObservations(reading, scopeOf(projectId), traceId, page),
-    getRoot: (projectId, traceId) =>
-      queries.findRoot(reading, scopeOf(projectId), keyOfId(traceId)),
+    async listObservations(projectId, traceId, { limit, cursor }) {
+      const range = { after: placeOfCursor(cursor), limit };
+      const scope = scopeOf(projectId);
+      return pageOf(await queries.findObservations(reading, scope, keyOfId(traceId), range));
+    },
+    async listTree(projectId, traceId, { limit, cursor }) {
+      const range = { after: placeOfCursor(cursor), limit };
+      const scope = scopeOf(projectId);
+      const found = await queries.findTree(reading, scope, keyOfId(traceId), range);
+      const before = staleBefore();
+      return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
+    },
     async listObservationsOf(projectId, traceIds, limit) {
       const keys = traceIds.map(keyOfId);
-      const found = await queries.findObservationsOf(reading, scopeOf(projectId), keys, limit);
-      return pageOfObservations(found);
+      return pageOf(await queries.findObservationsOf(reading, scopeOf(projectId), keys, limit));
     },
     rowCursors: (projectId, traceId, observationId) =>
       rowCursors(reading, scopeOf(projectId), traceId, observationId),
-    getObservation: (projectId, id, traceId) =>
-      getObservation(reading, scopeOf(projectId), id, traceId),
+    async getRoot(projectId, traceId) {
+      const found = await queries.findRoot(reading, scopeOf(projectId), keyOfId(traceId));
+      return found?.observation(staleBefore());
+    },
+    async getObservation(projectId, id, traceId) {
+      const found = await getObservation(reading, scopeOf(projectId), id, traceId);
+      return found?.observation(staleBefore());
+    },
     async getBatches(projectId, ids) {
       return (await queries.findBatches(reading, scopeOf(projectId), ids)).map(batchOf);
     },
+    batchStamps: (projectId, ids) => queries.findStamps(reading, scopeOf(projectId), ids),
   };
-}
-
-async function listObservations(
-  reading: PostgresClient,
-  scope: ScopeValues,
-  traceId: string,
-  page: { limit: number; cursor?: string },
-): Promise<Page<StoredObservation>> {
-  const after = placeOfCursor(page.cursor);
-  const key = keyOfId(traceId);
-  return pageOfObservations(await queries.findObservations(reading, scope, key, after, page.limit));
-}
-
-function pageOfObservations(found: FoundRows<queries.FoundObservation>): Page<StoredObservation> {
-  return pageOfRows(
-    found,
-    ({ place }) => place,
-    ({ observation }) => observation,
-  );
 }
 
 async function rowCursors(
@@ -97,7 +101,7 @@ async function rowCursors(
   const trace = cursorOf(placeOfTrace(row));
   if (observationId === undefined) return { trace, observation: null };
   const key = observationKey(traceId, observationId);
-  const found = await queries.findPlaced(reading, scope, traceKey, key);
+  const found = await queries.findInTrace(reading, scope, traceKey, key);
   return found && { trace, observation: cursorOf(found.place) };
 }
 
@@ -106,7 +110,7 @@ async function getObservation(
   scope: ScopeValues,
   id: string,
   traceId: string | undefined,
-): Promise<StoredObservation | undefined> {
+): Promise<queries.FoundObservation | undefined> {
   const inTrace = (trace: string) =>
     queries.findInTrace(reading, scope, keyOfId(trace), observationKey(trace, id));
   if (traceId !== undefined) return inTrace(traceId);

@@ -6,16 +6,13 @@ import { listedRow, rowBytes } from '../../../src/store/rows/listed.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { takeRows } from '../../../src/store/rows/page.ts';
-import { NO_START } from '../../../src/store/rows/place.ts';
+import { FIRST_PLACE } from '../../../src/store/rows/place.ts';
 import type { FoundCells, StoredRow } from './read-operations.ts';
-import { LIST_OBSERVATIONS, storedRow } from './read-operations.ts';
+import { PAGE_OF_TRACE, storedRow } from './read-operations.ts';
 
 export function exportOperations(db: DatabaseSync) {
-  const page = tuples<FoundCells>(
-    db,
-    `${LIST_OBSERVATIONS} WHERE t.project = ? AND t.updated_at >= ? AND t.key = ?
-     ORDER BY coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n LIMIT ?`,
-  );
+  const page = tuples<FoundCells>(db, PAGE_OF_TRACE.all);
+  const { ms, ns, n } = FIRST_PLACE;
   const stored = storedRow(db);
   function* observationsIn(
     { project, since }: TraceScope,
@@ -23,7 +20,7 @@ export function exportOperations(db: DatabaseSync) {
     most: number,
   ): Generator<StoredRow> {
     for (const key of keys) {
-      for (const cells of page.iterate(project, since, key, most)) {
+      for (const cells of page.iterate(project, since, key, ms, ns, n, most)) {
         const each = stored(cells);
         yield { ...each, row: listedRow(each.row) };
       }

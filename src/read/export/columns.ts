@@ -43,10 +43,10 @@ const TRACE_COLUMNS: readonly ExportColumn[] = [
 ];
 
 const OBSERVATION_COLUMNS: readonly ExportColumn[] = [
-  ...of('text', 'trace_id', 'id', 'parent_id', 'name', 'kind', 'status'),
+  ...of('text', 'trace_id', 'id', 'parent_id', 'name', 'kind', 'status', 'state'),
   ...of('time', 'start_time', 'end_time'),
   ...of('boolean', 'ended'),
-  ...of('number', 'ttft_ms'),
+  ...of('number', 'latency_ms', 'ttft_ms'),
   ...of('text', 'model', 'provider'),
   ...TOKENS.map((kind) => within('integer', 'usage', kind, kind)),
   ...of('json', 'usage'),
