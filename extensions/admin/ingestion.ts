@@ -28,16 +28,14 @@ export function ingestionPaths(): Json {
 function readingPaths(): Json {
   const paths: Json = {};
   for (const request of READING_REQUESTS) {
-    const { path, parameters } = request;
+    const { path, method = 'GET', parameters } = request;
     const names = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => pathParameter(name));
-    paths[`/api/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`] = item({
-      get: read({ ...request, parameters: [...names, ...parameters] }),
-    });
+    const place = `/api/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`;
+    const described = read(request, [...names, ...parameters]);
+    paths[place] = { ...(paths[place] ?? item({})), [method.toLowerCase()]: described };
   }
-  const me = read({
-    ...{ id: 'getMe', summary: 'Get the project and key of the credential' },
-    ...{ answer: INGESTION.me, parameters: [] },
-  });
+  const aboutMe = { id: 'getMe', summary: 'Get the project and key of the credential' };
+  const me = read({ ...aboutMe, answer: INGESTION.me }, []);
   return { ...paths, '/api/v1/me': item({ get: me }) };
 }
 
@@ -90,16 +88,25 @@ function exportTraces(id: string): Json {
   };
 }
 
-function read({ id, summary, answer, media, parameters }: Omit<ReadingRequest, 'path'>): Json {
+function read(
+  { method, id, summary, answer, media, body }: Omit<ReadingRequest, 'path' | 'parameters'>,
+  parameters: Json[],
+): Json {
+  const isPost = method === 'POST';
+  const statuses = [400, 401, 403, 404, ...(isPost ? [408, 409, 413, 415] : []), 429, 503, 504];
   return {
     operationId: id,
     tags: ['reading'],
     summary,
     security: SECURITY,
     ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
     responses: {
-      200: { description: 'Done', content: contentOf(answer, media) },
-      ...refusalsOf([400, 401, 403, 404, 429, 503, 504], INGESTION.envelope),
+      [isPost ? 201 : 200]: {
+        description: isPost ? 'Stored' : 'Done',
+        content: contentOf(answer, media),
+      },
+      ...refusalsOf(statuses, INGESTION.envelope),
     },
   };
 }

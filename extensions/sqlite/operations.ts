@@ -17,6 +17,7 @@ import { exportOperations } from './traces/export-operations.ts';
 import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
+import { scoreOperations, scoreReadOperations } from './traces/score-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
 export function writeOperations(db: DatabaseSync) {
@@ -30,6 +31,7 @@ export function writeOperations(db: DatabaseSync) {
     ...logOperations(db),
     ...traceOperations(db, prices),
     ...pricingOperations(db, prices),
+    ...scoreOperations(db),
     ...purgeOperations(db),
     ...erasureOperations(db),
     ...answerOperations(db),
@@ -44,6 +46,7 @@ export function readOperations(db: DatabaseSync) {
     ...logReadOperations(db),
     ...traceReadOperations(db),
     ...exportOperations(db),
+    ...scoreReadOperations(db),
     ...groupOperations(db),
     ...purgeReadOperations(db),
     ...erasureReadOperations(db),
@@ -63,6 +66,7 @@ export const growing = [
   'keys.create',
   'traces.write',
   'costs.priceAgain',
+  'scores.put',
   'rejections.record',
   'audit.record',
   'erasing.add',

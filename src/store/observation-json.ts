@@ -200,6 +200,7 @@ export function traceMembers(trace: StoredTrace): Readonly<Record<string, unknow
     custom_fields: trace.customFields,
     usage: trace.usage,
     cost: trace.cost === null ? null : costMembers(trace.cost),
+    scores: trace.scores,
     clock_skew: trace.clockSkew,
   };
 }

@@ -16,6 +16,7 @@ import { exports } from './exports.ts';
 import { groups } from './groups.ts';
 import { postings } from './postings.ts';
 import { queries } from './queries.ts';
+import { scores } from './scores.ts';
 import { summaries } from './summaries.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
@@ -85,6 +86,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('queries', (t) => {
     queries(t, open);
+    t.end();
+  });
+  t.test('scores', (t) => {
+    scores(t, open);
     t.end();
   });
   t.test('sessions and users', (t) => {

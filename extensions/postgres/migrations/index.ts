@@ -12,6 +12,7 @@ import { groupIndexes } from './0010-group-indexes.ts';
 import { postingTables } from './0011-trace-terms.ts';
 import { erasures } from './0012-erasures.ts';
 import { orderOfObservations } from './0013-observation-order.ts';
+import { scoreTable } from './0014-scores.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -28,4 +29,5 @@ export const MIGRATIONS: readonly Migration[] = [
   postingTables,
   erasures,
   orderOfObservations,
+  scoreTable,
 ];

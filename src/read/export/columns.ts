@@ -35,7 +35,7 @@ const TRACE_COLUMNS: readonly ExportColumn[] = [
   ...of('texts', 'models'),
   ...of('text', 'session_id', 'user_id', 'key_id', 'source', 'environment', 'release'),
   ...of('texts', 'tags'),
-  ...of('json', 'custom_fields'),
+  ...of('json', 'custom_fields', 'scores'),
   ...TOKENS.map((kind) => within('integer', 'usage', kind, kind)),
   ...of('json', 'usage'),
   ...costs(),
