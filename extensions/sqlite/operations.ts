@@ -13,6 +13,7 @@ import { erasureOperations, erasureReadOperations } from './erasing/list-operati
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
+import { exportOperations } from './traces/export-operations.ts';
 import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { rankOperations } from './traces/rank-operations.ts';
@@ -46,6 +47,7 @@ export function readOperations(db: DatabaseSync) {
     ...logReadOperations(db),
     ...traceReadOperations(db),
     ...rankOperations(db),
+    ...exportOperations(db),
     ...scoreReadOperations(db),
     ...groupOperations(db),
     ...purgeReadOperations(db),

@@ -124,6 +124,28 @@ export function flag(query: URLSearchParams, name: string): boolean {
   throw invalid(name, 'must be true or false');
 }
 
+/** One of the values; `byDefault` where it is absent. */
+export function choice<const Value extends string>(
+  query: URLSearchParams,
+  name: string,
+  values: readonly Value[],
+  byDefault: Value,
+): Value {
+  const given = one(query, name);
+  if (given === undefined) return byDefault;
+  const found = values.find((value) => value === given);
+  if (found === undefined) throw invalid(name, `must be one of ${values.join(', ')}`);
+  return found;
+}
+
+/** A whole number from 1; undefined where it is absent. */
+export function count(query: URLSearchParams, name: string): number | undefined {
+  const value = one(query, name);
+  if (value === undefined) return undefined;
+  if (!/^[1-9]\d{0,14}$/.test(value)) throw invalid(name, 'must be a whole number from 1');
+  return Number(value);
+}
+
 function invalid(name: string, what: string): Refusal {
   return new Refusal('invalid_request', `The query parameter ${name} ${what}.`);
 }
@@ -149,19 +171,6 @@ export type AskedOrder = { readonly sort: 'start' | RankField; readonly isAscend
 
 /** `sort` and `order`. */
 export function askedOrder(query: URLSearchParams): AskedOrder {
-  const sort = choice(query, 'sort', ['start', ...RANK_FIELDS]);
-  const order = choice(query, 'order', ['desc', 'asc']);
-  return { sort: sort ?? 'start', isAscending: order === 'asc' };
-}
-
-function choice<Choice extends string>(
-  query: URLSearchParams,
-  name: string,
-  choices: readonly Choice[],
-): Choice | undefined {
-  const value = one(query, name);
-  if (value === undefined) return undefined;
-  const found = choices.find((choice) => choice === value);
-  if (found === undefined) throw invalid(name, `must be one of ${choices.join(', ')}`);
-  return found;
+  const sort = choice(query, 'sort', ['start', ...RANK_FIELDS], 'start');
+  return { sort, isAscending: choice(query, 'order', ['desc', 'asc'], 'desc') === 'asc' };
 }

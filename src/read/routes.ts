@@ -13,6 +13,7 @@ import { observationJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, watchClient } from './answer.ts';
+import { EXPORT } from './export/export.ts';
 import { GROUP_REQUESTS } from './groups.ts';
 import { foreignCursor } from './list-cursor.ts';
 import type { PayloadReader } from './payloads.ts';
@@ -92,6 +93,7 @@ const STORED: readonly StoredRequest[] = [
   ...GROUP_REQUESTS,
   { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
+  EXPORT,
 ];
 
 type Work = (reading: AdmittedRead) => Promise<void>;

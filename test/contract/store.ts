@@ -12,6 +12,7 @@ import type { RecordingMetrics } from '../helper/settings.ts';
 import type { TermTables } from '../helper/term-tables.ts';
 import { costs } from './costs.ts';
 import { erasures } from './erasures.ts';
+import { exports } from './exports.ts';
 import { groups } from './groups.ts';
 import { postings } from './postings.ts';
 import { queries } from './queries.ts';
@@ -70,6 +71,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('costs', (t) => {
     costs(t, open);
+    t.end();
+  });
+  t.test('exports', (t) => {
+    exports(t, open);
     t.end();
   });
   t.test('listings', (t) => {

@@ -248,6 +248,27 @@ function treeCellsOf(found: TreeRow): TreeCells {
   ];
 }
 
+/** The observations of the traces, in the order of the keys. They are sorted: the caller bounds how many the traces have. */
+export async function findObservationsOf(
+  client: PostgresClient,
+  scope: ScopeValues,
+  traceKeys: readonly Key[],
+  limit: number,
+): Promise<FoundRows<FoundObservation>> {
+  const values = [...scope, traceKeys.map(bytesOfKey), limit + 1];
+  const found = await rows<ReadObservation>(
+    client,
+    `${LISTED_OBSERVATIONS} t.key AS trace_key, t.long_id AS trace_long_id, t.newest_ms AS trace_newest_ms
+     FROM unnest($3::bytea[]) WITH ORDINALITY AS w(key, place)
+     JOIN traces t ON t.project = $1 AND t.updated_at >= $2 AND t.key = w.key
+     JOIN observations o ON o.trace = t.n
+     ORDER BY w.place, ${PLACE} LIMIT $4`,
+    values,
+  );
+  const listed = found.map((observation) => foundIn(scope, observation, listedRow));
+  return takeRows(listed, limit, ({ bytes }) => bytes);
+}
+
 export async function findInTrace(
   client: PostgresClient,
   scope: ScopeValues,

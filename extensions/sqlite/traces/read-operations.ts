@@ -120,7 +120,7 @@ export function keptTuples<Row extends readonly (string | number | Uint8Array | 
 }
 
 /** An observation with the id of its trace. */
-type FoundCells = [
+export type FoundCells = [
   traceKey: Key,
   traceLongId: string | null,
   newestMs: number | null,
@@ -281,7 +281,7 @@ function observationOperations(db: DatabaseSync) {
 }
 
 /** Returns a function that adds the events of the payload fields, by the ids of their batches. */
-function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
+export function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
   const batchIdOf = cell<string>(db, 'SELECT id FROM raw_batches WHERE seq = ?');
   const refsOf = (row: ObservationRow, state: RowState<number>): PayloadRefs => {
     const ids = new Map<number, string | null>();

@@ -5,6 +5,7 @@ import {
   findBatches,
   findInTrace,
   findObservations,
+  findObservationsOf,
   findRoot,
   findStamps,
   findTrace,
@@ -58,6 +59,7 @@ t.test('no statement of the reading side scans a table', async (t) => {
     await findTrace(explaining, scope, 't1');
     await findObservations(explaining, scope, 't1', { after: null, limit: 5 });
     await findTree(explaining, scope, 't1', { after: null, limit: 5 });
+    await findObservationsOf(explaining, scope, ['t1', 't2'], 5);
     await findInTrace(explaining, scope, 't1', 'o1');
     await findAnywhere(explaining, scope, 'o1');
     await findBatches(explaining, scope, ['x']);
