@@ -102,7 +102,10 @@ function read(
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
     responses: {
-      [isPost ? 201 : 200]: { description: isPost ? 'Stored' : 'Done', content: contentOf(answer, media) },
+      [isPost ? 201 : 200]: {
+        description: isPost ? 'Stored' : 'Done',
+        content: contentOf(answer, media),
+      },
       ...refusalsOf(statuses, INGESTION.envelope),
     },
   };

@@ -25,6 +25,7 @@ import { postgresCosts } from './traces/costs.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
 import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
+import { postgresRanks } from './traces/trace-ranks.ts';
 import { postgresTraces } from './traces/traces.ts';
 
 export type OpenPostgresStore = {
@@ -84,6 +85,7 @@ export async function openPostgresStore(
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),
     backlog: postgresBacklog(pools.read),
+    ranks: postgresRanks(retention, reading),
     scores: postgresScores(database, retention, pools.read),
     erasures: erasures.store,
     costs: postgresCosts(pools.housekeeping, database.prices),

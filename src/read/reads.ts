@@ -5,29 +5,32 @@ import type { BatchCache } from './batch-cache.ts';
 import { createBatchCache } from './batch-cache.ts';
 import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
+import type { ExportLimits, ExportPlaces } from './export/places.ts';
+import { exportPlaces } from './export/places.ts';
 import { fairTurns } from './turns.ts';
 import type { KeyPlaces, WaitLimits } from './waiting.ts';
 import { boundedPlaces } from './waiting.ts';
 
 /** The limits of reading, from `service.limits`. */
-export type ReadLimits = WaitLimits & {
-  /** Bytes of all reading requests in memory. */
-  readonly read_bytes: number;
-  /** Reading requests of a key in progress. */
-  readonly reads_per_key: number;
-  /** Reading requests that use a store at once. */
-  readonly concurrent_reads: number;
-  /** Bytes of a page's items, after which the page ends. */
-  readonly page_bytes: number;
-  /** Milliseconds of the store's work for a page, after which the page ends. */
-  readonly page_time: number;
-  /** Milliseconds after which a page ends, with all waiting. */
-  readonly page_timeout: number;
-  /** Scores of a trace and of its observations. */
-  readonly scores_per_trace: number;
-  /** Inflated bytes of batches that are kept for later reads: half of them small ones, half of them large ones. */
-  readonly read_cache_bytes: number;
-};
+export type ReadLimits = ExportLimits &
+  WaitLimits & {
+    /** Bytes of all reading requests in memory. */
+    readonly read_bytes: number;
+    /** Reading requests of a key in progress. */
+    readonly reads_per_key: number;
+    /** Reading requests that use a store at once. */
+    readonly concurrent_reads: number;
+    /** Bytes of a page's items, after which the page ends. */
+    readonly page_bytes: number;
+    /** Milliseconds of the store's work for a page, after which the page ends. */
+    readonly page_time: number;
+    /** Milliseconds after which a page ends, with all waiting. */
+    readonly page_timeout: number;
+    /** Scores of a trace and of its observations. */
+    readonly scores_per_trace: number;
+    /** Inflated bytes of batches that are kept for later reads: half of them small ones, half of them large ones. */
+    readonly read_cache_bytes: number;
+  };
 
 /**
  * The one owner of what reading may use. Every path that reads a store for a client begins a read here:
@@ -40,6 +43,7 @@ export type ReadLimits = WaitLimits & {
 export type Reads = {
   readonly limits: ReadLimits;
   readonly heldBytes: number;
+  readonly exports: ExportPlaces;
   /** The small batches that are kept for later reads. */
   readonly batches: BatchCache;
   /** The requests that wait for a trace. */
@@ -70,6 +74,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
   const budget = readBudget(limits.read_bytes);
   const waits = boundedPlaces('requests that wait', limits.waits_per_key, limits.waits);
   const turns = fairTurns(limits.concurrent_reads);
+  const exports = exportPlaces(limits);
   /** Only keys with reads in progress. */
   const ofKey = new Map<string, number>();
   const removers = [
@@ -82,6 +87,9 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
     ]),
     metrics.gauge('tracectl_read_waits', 'Reading requests that wait for a trace.', () => [
       { value: waits.taken },
+    ]),
+    metrics.gauge('tracectl_read_exports', 'Exports of stored data in progress.', () => [
+      { value: exports.taken },
     ]),
   ];
 
@@ -105,6 +113,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
 
   return {
     limits,
+    exports,
     batches: createBatchCache(limits.read_cache_bytes / 2),
     waits,
     get heldBytes() {
