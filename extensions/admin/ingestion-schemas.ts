@@ -235,6 +235,11 @@ const observation = z
     ...payloads,
   })
   .meta({ id: 'Observation' });
+const traceEvents = z
+  .string()
+  .describe('`event: trace` with a list item, and `event: lagged` with `{"missed": n}`.')
+  .meta({ id: 'TraceEvents' });
+
 const traceRequest = z
   .looseObject({ resourceSpans: z.array(z.looseObject({})) })
   .describe('Spans have the bytes that the client sent; other observations are encoded as spans.')
@@ -368,6 +373,7 @@ export const INGESTION = {
   traces,
   observation,
   treeNode,
+  traceEvents,
   traceRequest,
   traceDetail,
   session,

@@ -76,6 +76,14 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     parameters: [...PAGE, ...FILTER, ...ORDER],
   },
   {
+    path: '/traces/stream',
+    id: 'getTraceStream',
+    summary: 'Follow the traces that are new or change, and match',
+    answer: INGESTION.traceEvents,
+    media: ['text/event-stream'],
+    parameters: [query('q', { type: 'string' })],
+  },
+  {
     path: '/traces/:trace_id',
     id: 'getTrace',
     summary: 'Get a trace and its observations',

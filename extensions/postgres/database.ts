@@ -1,4 +1,5 @@
 import type { SealedBatch } from '../../src/model/batch.ts';
+import type { ChangeFeed } from '../../src/store/changes.ts';
 import type { StorePrices } from '../../src/store/pricing.ts';
 import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import { findDeletedProjects, lockForAccept } from './batches/accept-lock.ts';
@@ -19,6 +20,7 @@ export type StoreDatabase = PostgresClient &
     /** For merged observations. */
     readonly prices: StorePrices;
     readonly terms: Pick<TermMetrics, 'leftOut'>;
+    readonly changes: WrittenChanges;
     /** For single statements that a client's request waits for. */
     readonly accepting: PostgresClient;
     /**
@@ -42,10 +44,14 @@ export type StoreDatabase = PostgresClient &
     readBatches(ids: readonly string[]): Promise<ReadonlyMap<string, SealedBatch>>;
   };
 
+/** What writes report after their commit. */
+export type WrittenChanges = Pick<ChangeFeed, 'isWatched' | 'publish'>;
+
 export function storeDatabase(
   { accept, write }: Pick<PostgresPools, 'accept' | 'write'>,
   usageTimes: UsageTimes,
   terms: Pick<TermMetrics, 'leftOut'> = { leftOut() {} },
+  changes: WrittenChanges = { isWatched: () => false, publish() {} },
 ): StoreDatabase {
   const { query, transaction } = write;
   const { transactionWithDeadline } = accept;
@@ -53,6 +59,7 @@ export function storeDatabase(
     ...{ query, transaction, transactionWithDeadline, accepting: accept, lockForAccept },
     prices: { pricing: undefined },
     terms,
+    changes,
     deletedProjects: (projectIds) => findDeletedProjects(write, projectIds),
     async acceptBatches(client, batches) {
       await usageTimes.load(batches);

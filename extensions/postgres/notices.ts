@@ -4,8 +4,9 @@ import type { Tenancy } from '../../src/tenancy/open.ts';
 import type { NoticeSettings } from './connection/listener.ts';
 import { listen } from './connection/listener.ts';
 import type { PostgresClient } from './connection/statement.ts';
+import type { TraceNoticeKind, TraceNotices } from './trace-notices.ts';
 
-type ChangedKind = 'organization' | 'project' | 'key';
+type ChangedKind = 'organization' | 'project' | 'key' | TraceNoticeKind;
 
 /** Notifies the other processes of a change. Postgres sends the notice when the transaction commits. */
 export type Notify = (client: PostgresClient, kind: ChangedKind, id: string) => Promise<void>;
@@ -26,6 +27,7 @@ export function notices(): {
     settings: NoticeSettings,
     clock: Clock,
     tenancy: Promise<Tenancy>,
+    traces: Pick<TraceNotices, 'heard'>,
   ): Promise<{ close(): Promise<void> }>;
 } {
   /** Marks the notices of this process, which it ignores. */
@@ -50,7 +52,7 @@ export function notices(): {
     async notify(client, kind, id) {
       await client.query('SELECT pg_notify($1, $2)', [CHANNEL, `${origin} ${kind} ${id}`]);
     },
-    async listen(settings, clock, tenancy) {
+    async listen(settings, clock, tenancy, traces) {
       const { logger } = settings;
       let isOpen = false;
       let working = Promise.resolve();
@@ -62,7 +64,13 @@ export function notices(): {
           });
       };
       const listening = listen(settings, CHANNEL, clock, {
-        onNotice: (payload) => inOrder((open) => apply(payload, open)),
+        onNotice: (payload) => {
+          const [from = '', kind = ''] = payload.split(' ', 2);
+          if (kind !== 'watch' && kind !== 'traces') inOrder((open) => apply(payload, open));
+          else if (from !== origin) {
+            traces.heard(kind, payload.slice(from.length + kind.length + 2));
+          }
+        },
         onListening: () => {
           // At the start nothing has been read yet.
           if (!isOpen) return;

@@ -20,6 +20,7 @@ import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
+import { TraceNotices } from './trace-notices.ts';
 import { postgresBacklog } from './traces/backlog.ts';
 import { postgresCosts } from './traces/costs.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
@@ -50,15 +51,17 @@ export async function openPostgresStore(
   const { clock, logger, metrics } = settings;
   const groups = { ms: config.group_timeout, clock, logger };
   const terms = termMetrics(metrics, () => tracesWithoutTerms(pools.housekeeping));
-  const database = storeDatabase(pools, usageTimes(pools.accept, clock), terms);
+  const { changes, traceNotices } = sharedChanges(pools, settings);
+  const times = usageTimes(pools.accept, clock);
+  const database = storeDatabase(pools, times, terms, traceNotices);
   const counters = postgresCounters(pools, clock, logger);
-  const changes = notices();
   const rows = postgresRows(pools, changes.notify);
   const opening = Promise.withResolvers<Tenancy>();
-  const listening = await changes.listen(connection, clock, opening.promise);
+  const listening = await changes.listen(connection, clock, opening.promise, traceNotices);
   opening.resolve(openTenancy(rows, settings, config, counters.verify));
   const tenancy = await opening.promise.catch(async (error: unknown) => {
     terms.close();
+    traceNotices.close();
     await listening.close();
     throw error;
   });
@@ -85,6 +88,7 @@ export async function openPostgresStore(
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),
     backlog: postgresBacklog(pools.read),
+    changes: traceNotices,
     ranks: postgresRanks(retention, reading),
     scores: postgresScores(database, retention, pools.read),
     erasures: erasures.store,
@@ -103,6 +107,7 @@ export async function openPostgresStore(
     },
     async close() {
       terms.close();
+      traceNotices.close();
       await listening.close();
       await erasures.close();
       await keeper.close();
@@ -113,6 +118,7 @@ export async function openPostgresStore(
     },
     async crash() {
       terms.close();
+      traceNotices.close();
       keeper.crash();
       erasures.crash();
       sums.stop();
@@ -121,4 +127,14 @@ export async function openPostgresStore(
       await listening.close();
     },
   };
+}
+
+/** The notices of this process, and of the traces that it writes. */
+function sharedChanges(pools: PostgresPools, settings: Pick<Settings, 'clock' | 'logger'>) {
+  const changes = notices();
+  const traceNotices = new TraceNotices(
+    (kind, text) => changes.notify(pools.housekeeping, kind, text),
+    settings,
+  );
+  return { changes, traceNotices };
 }

@@ -6,6 +6,7 @@ import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
 import { queueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { SalvagedDatabase } from '../../src/sqlite/salvage-directory.ts';
 import { salvageDatabase } from '../../src/sqlite/salvage-directory.ts';
+import { ChangeFeed } from '../../src/store/changes.ts';
 import { ErasedInFlight } from '../../src/store/erasing/in-flight.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
@@ -110,9 +111,10 @@ function storeIn(
   const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
   const summaries = summarizing(database, terms, clock, logger);
   projects.onDelete(() => keeper.wake());
+  const changes = new ChangeFeed();
   const staleBefore = (): number => clock.now() - config.stale_after;
   const traces = sqliteTraces({
-    ...{ database, queues, retention, summaries, terms, inFlight, staleBefore },
+    ...{ database, queues, retention, summaries, terms, inFlight, changes, staleBefore },
   });
   const erasures = sqliteErasures({
     ...{ database, queues, inFlight, removed, traces, projects, clock, logger },
@@ -131,6 +133,7 @@ function storeIn(
     audit,
     costs: sqliteCosts(database, summaries),
     backlog: sqliteBacklog(database),
+    changes,
     erasures: erasures.store,
     openQueue: queues.openQueue,
   };

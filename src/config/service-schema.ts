@@ -131,6 +131,24 @@ export const serviceSchema = z.strictObject({
         .describe(
           'Reading requests that wait for a trace at once, of a process. Further ones are refused with 503.',
         ),
+      streams_per_key: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(4)
+        .describe('Streams of traces of a key at once. Further ones are refused with 429.'),
+      streams_per_project: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(16)
+        .describe('Streams of traces of a project at once. Further ones are refused with 429.'),
+      streams: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(64)
+        .describe('Streams of traces at once, of a process. Further ones are refused with 503.'),
       read_cache_bytes: byteSize('32MiB').describe(
         'Inflated bytes of stored batches that are kept for further reading requests, beside `read_bytes`: half for batches above 512 KiB, half for others.',
       ),

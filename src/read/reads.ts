@@ -7,13 +7,16 @@ import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
 import type { ExportLimits, ExportPlaces } from './export/places.ts';
 import { exportPlaces } from './export/places.ts';
+import type { StreamLimits, StreamPlaces } from './stream-places.ts';
+import { streamPlaces } from './stream-places.ts';
 import { fairTurns } from './turns.ts';
 import type { KeyPlaces, WaitLimits } from './waiting.ts';
 import { boundedPlaces } from './waiting.ts';
 
 /** The limits of reading, from `service.limits`. */
 export type ReadLimits = ExportLimits &
-  WaitLimits & {
+  WaitLimits &
+  StreamLimits & {
     /** Bytes of all reading requests in memory. */
     readonly read_bytes: number;
     /** Reading requests of a key in progress. */
@@ -48,6 +51,7 @@ export type Reads = {
   readonly batches: BatchCache;
   /** The requests that wait for a trace. */
   readonly waits: KeyPlaces;
+  readonly streams: StreamPlaces;
   /** Throws a `Refusal` (429, 503). The signal is aborted when the client goes away. */
   begin(tenant: Tenant, signal: AbortSignal): Read;
   close(): void;
@@ -72,7 +76,11 @@ const KEY_RETRY_MS = 1_000;
 
 export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
   const budget = readBudget(limits.read_bytes);
-  const waits = boundedPlaces('requests that wait', limits.waits_per_key, limits.waits);
+  const waits = boundedPlaces({
+    ...{ what: 'requests that wait', owner: 'key' },
+    ...{ each: limits.waits_per_key, all: limits.waits },
+  });
+  const streams = streamPlaces(limits);
   const turns = fairTurns(limits.concurrent_reads);
   const exports = exportPlaces(limits);
   /** Only keys with reads in progress. */
@@ -87,6 +95,9 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
     ]),
     metrics.gauge('tracectl_read_waits', 'Reading requests that wait for a trace.', () => [
       { value: waits.taken },
+    ]),
+    metrics.gauge('tracectl_read_streams', 'Streams of traces in progress.', () => [
+      { value: streams.taken },
     ]),
     metrics.gauge('tracectl_read_exports', 'Exports of stored data in progress.', () => [
       { value: exports.taken },
@@ -116,6 +127,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
     exports,
     batches: createBatchCache(limits.read_cache_bytes / 2),
     waits,
+    streams,
     get heldBytes() {
       return budget.held;
     },

@@ -25,6 +25,7 @@ import { SCORE_REQUESTS } from './scores.ts';
 import { SHOW_TRACE } from './show-trace.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
+import { STREAM_TRACES } from './stream.ts';
 import { TRACE_LIST } from './trace-list.ts';
 import { TRACE_OTLP } from './trace-otlp.ts';
 
@@ -89,6 +90,7 @@ const PERMISSIONS = { GET: 'traces:read', POST: 'ingest:write' } as const;
 /** The requests about a project's data in a store, relative to `/api/v1` or to a project. */
 const STORED: readonly StoredRequest[] = [
   TRACE_LIST,
+  STREAM_TRACES,
   SHOW_TRACE,
   TRACE_OTLP,
   ...SCORE_REQUESTS,

@@ -12,39 +12,48 @@ export type WaitLimits = {
   readonly waits: number;
 };
 
-/** Requests that wait, or follow: a bound on those of one key, and on all. */
+/** A bound on the requests of one key or project, and on all. */
 export type KeyPlaces = {
-  /** Throws a `Refusal`: 429 for the bound of a key, 503 for that of all. Returns the function that gives the place back. */
-  take(key: string): () => void;
+  /** Throws a `Refusal`: 429 for the bound of an owner, 503 for that of all. Returns the function that gives the place back. */
+  take(owner: string): () => void;
   readonly taken: number;
 };
 
-export function boundedPlaces(what: string, perKey: number, total: number): KeyPlaces {
-  const ofKey = new Map<string, number>();
+export type PlaceBounds = {
+  /** What takes places, for the refusal. */
+  readonly what: string;
+  readonly owner: 'key' | 'project';
+  /** Places of one owner, and of all. */
+  readonly each: number;
+  readonly all: number;
+};
+
+export function boundedPlaces({ what, owner, each, all }: PlaceBounds): KeyPlaces {
+  const taking = new Map<string, number>();
   let taken = 0;
   return {
     get taken() {
       return taken;
     },
-    take(key) {
-      const own = ofKey.get(key) ?? 0;
+    take(name) {
+      const own = taking.get(name) ?? 0;
       const retry = { retryAfterMs: 1_000 };
-      if (own >= perKey) {
-        throw new Refusal('rate_limited', `This key has ${perKey} ${what}. Try again.`, retry);
+      if (own >= each) {
+        throw new Refusal('rate_limited', `This ${owner} has ${each} ${what}. Try again.`, retry);
       }
-      if (taken >= total) {
-        throw new Refusal('unavailable', `There are ${total} ${what}. Try again.`, retry);
+      if (taken >= all) {
+        throw new Refusal('unavailable', `There are ${all} ${what}. Try again.`, retry);
       }
-      ofKey.set(key, own + 1);
+      taking.set(name, own + 1);
       taken++;
       let isTaken = true;
       return () => {
         if (!isTaken) return;
         isTaken = false;
         taken--;
-        const left = (ofKey.get(key) ?? 1) - 1;
-        if (left > 0) ofKey.set(key, left);
-        else ofKey.delete(key);
+        const left = (taking.get(name) ?? 1) - 1;
+        if (left > 0) taking.set(name, left);
+        else taking.delete(name);
       };
     },
   };

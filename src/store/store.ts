@@ -23,6 +23,7 @@ import type {
   UsageStore,
 } from '../tenancy/contract.ts';
 import type { Backlog } from './backlog.ts';
+import type { TraceChanges } from './changes.ts';
 import type { ErasureStore } from './erasures.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
@@ -47,6 +48,7 @@ export type Store = QueueStorage & {
   readonly audit: AuditStore;
   readonly costs: CostStore;
   readonly backlog: Backlog;
+  readonly changes: TraceChanges;
   readonly groups: GroupStore;
   readonly scores: ScoreStore;
   readonly erasures: ErasureStore;
@@ -194,6 +196,8 @@ export type TraceStore = {
   /** In the order of their start, within the limits of narrow fields. Rejects with `StoreError` if the cursor is not one of this store. */
   listTraces(projectId: string, filter: TraceFilter): Promise<TracePage>;
   getTrace(projectId: string, traceId: string): Promise<StoredTrace | undefined>;
+  /** The traces among those with the ids (at most `MATCHED_IDS`) that match the query. */
+  findMatching(projectId: string, query: Query, ids: readonly string[]): Promise<StoredTrace[]>;
   /** In the order of start, then of arrival, within the limits of narrow fields. */
   listObservations(
     projectId: string,

@@ -11,6 +11,7 @@ import { aQuery } from '../helper/query.ts';
 import type { RecordingMetrics } from '../helper/settings.ts';
 import type { TermTables } from '../helper/term-tables.ts';
 import { backlog } from './backlog.ts';
+import { changes } from './changes.ts';
 import { costs } from './costs.ts';
 import { erasures } from './erasures.ts';
 import { exports } from './exports.ts';
@@ -72,6 +73,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('backlog', (t) => {
     backlog(t, open);
+    t.end();
+  });
+  t.test('changes', (t) => {
+    changes(t, open);
     t.end();
   });
   t.test('costs', (t) => {

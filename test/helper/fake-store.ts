@@ -1,4 +1,5 @@
 import { StoreError } from '../../src/model/errors.ts';
+import { ChangeFeed } from '../../src/store/changes.ts';
 import type { Store } from '../../src/store/store.ts';
 import type {
   ApiKey,
@@ -216,6 +217,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
       },
       list: async (asked: { limit: number; cursor?: string }) => page(entries, asked),
     }),
+    changes: new ChangeFeed(),
     backlog: guarded({ newest: async () => null }),
     costs: guarded({ usePricing: async () => undefined, priceAgain: async () => null }),
   };

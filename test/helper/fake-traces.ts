@@ -57,6 +57,8 @@ export function fakeTraces(
         ours(projectId, held.observations).filter((one) => one.traceId === traceId),
         wanted,
       ),
+    findMatching: async (projectId, _query, ids) =>
+      ours(projectId, held.traces).filter(({ id }) => ids.includes(id)),
     listSources: async (projectId, traceId, wanted) =>
       pageOf(
         ours(projectId, held.observations)

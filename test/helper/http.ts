@@ -32,6 +32,9 @@ export const READ_LIMITS: ReadLimits = {
   wait_timeout: 30_000,
   waits_per_key: 8,
   waits: 64,
+  streams_per_key: 4,
+  streams_per_project: 16,
+  streams: 64,
 };
 
 /** Listeners as the engine makes them, and what they log and count. */

@@ -92,6 +92,7 @@ export function databaseOf(
     query,
     prices: { pricing: undefined },
     terms: { leftOut() {} },
+    changes: { isWatched: () => false, publish() {} },
     accepting: { query },
     async transaction(work) {
       refuse();

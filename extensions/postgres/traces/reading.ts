@@ -2,6 +2,7 @@
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
 import type { ListStatement } from '../../../src/store/plan/dialect.ts';
+import { matchStatement } from '../../../src/store/plan/match.ts';
 import type { Look } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
@@ -84,6 +85,16 @@ export async function endOfLook(
 ): Promise<Place | null> {
   const last = await row<Pick<ListedTrace, 'at_ms' | 'at_ns' | 'n'>>(client, sql, values);
   return last === undefined ? null : { ms: last.at_ms, ns: last.at_ns, n: last.n };
+}
+
+/** The traces with these ids that match a query. */
+export async function findMatching(
+  client: PostgresClient,
+  [project, since]: ScopeValues,
+  look: Parameters<typeof matchStatement>[2],
+): Promise<TraceRow[]> {
+  const { sql, values } = matchStatement(postgresDialect, { project, since }, look, TRACE_CELLS);
+  return (await rows<ListedTrace>(client, sql, values)).map(traceRowOf);
 }
 
 export async function findTrace(
@@ -378,4 +389,16 @@ export async function findStamps(
     [...scope, ids],
   );
   return new Map(found.map(({ id, stamp }) => [id, stamp]));
+}
+
+/** The ids of traces by their numbers; those that are gone are left out. */
+export async function traceIds(
+  client: PostgresClient,
+  numbers: readonly number[],
+): Promise<string[]> {
+  type Found = { readonly key: Buffer; readonly long_id: string | null };
+  const found = await rows<Found>(client, 'SELECT key, long_id FROM traces WHERE n = ANY ($1)', [
+    numbers,
+  ]);
+  return found.map(({ key, long_id }) => idOfTrace(keyOfBytes(key), textOrNull(long_id)));
 }

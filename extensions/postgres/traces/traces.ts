@@ -56,6 +56,12 @@ export function postgresTraces(
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));
       return row === undefined ? undefined : traceOf(row, staleBefore());
     },
+    async findMatching(projectId, query, ids) {
+      if (ids.length === 0) return [];
+      const look = { query, ids, staleBefore: staleBefore() };
+      const found = await queries.findMatching(reading, scopeOf(projectId), look);
+      return found.map((row) => traceOf(row, look.staleBefore));
+    },
     async listObservations(projectId, traceId, { limit, cursor }) {
       const range = { after: placeOfCursor(cursor), limit };
       const scope = scopeOf(projectId);

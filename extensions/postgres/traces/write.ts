@@ -13,6 +13,7 @@ import { changesOf } from './changes.ts';
 import { load } from './loading.ts';
 import type { Begun, TraceName } from './locking.ts';
 import { begin, createTraces, hasWaiting, isWaitedFor, lockTraces, TraceGone } from './locking.ts';
+import { traceIds } from './reading.ts';
 import type { Snapshot } from './snapshot.ts';
 import { emptySnapshot, ReadSet } from './snapshot.ts';
 import { isNotRead, WorkingSet } from './working-set.ts';
@@ -87,7 +88,9 @@ async function write(
   for (let attempt = 1; ; attempt++) {
     try {
       const attempted = new Write(database, parts, isExclusive);
-      return await database.transaction((client) => attempted.run(client));
+      await database.transaction((client) => attempted.run(client));
+      await attempted.publish();
+      return;
     } catch (error) {
       if (attempt === ATTEMPTS || !isConflict(error)) throw error;
     }
@@ -112,6 +115,8 @@ class Write {
   readonly #parts: readonly Part[];
   readonly #isExclusive: boolean;
   readonly #snapshot: Snapshot = emptySnapshot();
+  /** The numbers of the traces that were written. */
+  #changed: readonly number[] = [];
 
   constructor(database: StoreDatabase, parts: readonly Part[], isExclusive: boolean) {
     this.#database = database;
@@ -149,7 +154,19 @@ class Write {
     const missing = sources.filter(({ id }) => !begun.batches.has(id));
     if (missing.length > 0) await this.#database.storeDelivered(client, missing);
     await client.commit(changesOf(project, set));
+    this.#changed = set.changedTraces(set.changes()).map(({ n }) => n);
     this.#database.terms.leftOut(set.unindexedTerms);
+  }
+
+  /** Reports the changed traces to whoever follows the project. The write has succeeded, whatever happens here. */
+  async publish(): Promise<void> {
+    const { changes } = this.#database;
+    if (this.#changed.length === 0 || !changes.isWatched(this.#project)) return;
+    try {
+      changes.publish(this.#project, await traceIds(this.#database, this.#changed));
+    } catch {
+      // A stream misses the change.
+    }
   }
 
   /** Merges until a run misses no row. */

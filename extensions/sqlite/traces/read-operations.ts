@@ -1,11 +1,13 @@
 /** Reads traces, in a reading thread. */
 import type { DatabaseSync } from 'node:sqlite';
 import { LruCache } from '../../../src/component/lru.ts';
+import type { Query } from '../../../src/query/query.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, tuples } from '../../../src/sqlite/rows.ts';
 import type { ListStatement } from '../../../src/store/plan/dialect.ts';
+import { matchStatement } from '../../../src/store/plan/match.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
@@ -153,12 +155,30 @@ export const PAGE_OF_TRACE = {
 };
 
 function oneTraceOperations(db: DatabaseSync) {
+  const matching = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
   const trace = tuples<TraceRow>(
     db,
     `SELECT ${LISTED_TRACE} FROM traces t
      WHERE t.project = ? AND t.updated_at >= ? AND t.key = ?`,
   );
   return {
+    /** The traces with these keys that match a query. */
+    'traces.match': (
+      scope: TraceScope,
+      query: Query,
+      ids: readonly string[],
+      staleBefore: number,
+    ): TraceRow[] => {
+      const { sql, values } = matchStatement(
+        sqliteDialect,
+        scope,
+        { query, ids, staleBefore },
+        LISTED_TRACE,
+      );
+      return keptTuples(db, matching, sql)
+        .all(...values)
+        .map(listedTraceRow);
+    },
     'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
       listedOrNull(trace.get(project, since, key)),
     'traces.observations': pageOperation(db, storedRow(db)),

@@ -1,10 +1,12 @@
 import type { ObservationBatch, SealedBatch } from '../../../src/model/batch.ts';
 import { PermanentError } from '../../../src/model/errors.ts';
+import type { Query } from '../../../src/query/query.ts';
 import type { BatchRecord } from '../../../src/queue/record.ts';
 import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
+import type { ChangeFeed } from '../../../src/store/changes.ts';
 import type { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
 import type { TraceScope } from '../../../src/store/plan/step.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
@@ -15,7 +17,14 @@ import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/pla
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
-import type { RowCursors, StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import type {
+  NarrowObservation,
+  Page,
+  RowCursors,
+  StoredObservation,
+  StoredTrace,
+  TraceStore,
+} from '../../../src/store/store.ts';
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
@@ -39,6 +48,7 @@ export type SqliteTracesParts = {
   readonly summaries: Pick<Summarizing, 'wake'>;
   readonly terms: Pick<TermMetrics, 'leftOut'>;
   readonly inFlight: ErasedInFlight;
+  readonly changes: ChangeFeed;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
 };
@@ -62,6 +72,8 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       const row = await database.search('traces.get', [scopeOf(projectId), keyOfId(traceId)]);
       return row === null ? undefined : traceOf(row, staleBefore());
     },
+    findMatching: (projectId, query, ids) =>
+      findMatching(database, scopeOf(projectId), query, ids, staleBefore()),
     async listObservations(projectId, traceId, { limit, cursor }) {
       const scope = scopeOf(projectId);
       const after = placeOfCursor(cursor);
@@ -89,17 +101,8 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
         (source) => ({ observation: observe(source), events: source.events }),
       );
     },
-    async listTree(projectId, traceId, { limit, cursor }) {
-      const after = placeOfCursor(cursor);
-      const found = await database.search('traces.tree', [
-        scopeOf(projectId),
-        keyOfId(traceId),
-        after,
-        limit,
-      ]);
-      const before = staleBefore();
-      return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
-    },
+    listTree: (projectId, traceId, page) =>
+      listTree(database, scopeOf(projectId), traceId, page, staleBefore()),
     async getRoot(projectId, traceId) {
       const scope = scopeOf(projectId);
       const root = await database.search('observations.root', [scope, keyOfId(traceId)]);
@@ -127,6 +130,30 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
   };
 }
 
+async function listTree(
+  database: StoreDatabase,
+  scope: TraceScope,
+  traceId: string,
+  { limit, cursor }: { limit: number; cursor?: string },
+  before: number,
+): Promise<Page<NarrowObservation>> {
+  const after = placeOfCursor(cursor);
+  const found = await database.search('traces.tree', [scope, keyOfId(traceId), after, limit]);
+  return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
+}
+
+async function findMatching(
+  database: StoreDatabase,
+  scope: TraceScope,
+  query: Query,
+  ids: readonly string[],
+  before: number,
+): Promise<StoredTrace[]> {
+  if (ids.length === 0) return [];
+  const rows = await database.search('traces.match', [scope, query, ids, before]);
+  return rows.map((row) => traceOf(row, before));
+}
+
 /** Writes a batch in calls of bounded length. After a crash between two calls, repeating the first changes nothing. */
 async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise<void> {
   const { source, observations } = batch;
@@ -138,7 +165,7 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
 }
 
 async function writeRows(
-  { database, queues, summaries, terms }: SqliteTracesParts,
+  { database, queues, summaries, terms, changes }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<void> {
@@ -161,6 +188,7 @@ async function writeRows(
           children,
           usageAt,
           parts,
+          namesTraces: changes.isWatched(project),
         },
         record,
       ],
@@ -170,6 +198,7 @@ async function writeRows(
     if (written.state !== 'written') return written;
     if (!written.isSummarized) summaries.wake();
     terms.leftOut(written.unindexedTerms);
+    changes.publish(project, written.traceIds);
     return written;
   };
   // Without the record first: if the batch comes from the store's own queue, the store has it.

@@ -4,9 +4,12 @@ import type { BatchRecord } from '../../../src/queue/record.ts';
 import { keepBatch } from '../../../src/sqlite/queue/append-operations.ts';
 import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
+import { tuples } from '../../../src/sqlite/rows.ts';
 import type { StorePrices } from '../../../src/store/pricing.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
+import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
+import { idOfTrace } from '../../../src/store/rows/stored.ts';
 import type { MadeSummary } from './read-operations.ts';
 import { Statements, summarySaving } from './statements.ts';
 import { WaitingChildren } from './waiting-runs.ts';
@@ -19,6 +22,8 @@ export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children'> & {
   readonly usageAt: number;
   /** The batch's body, if it is large. */
   readonly parts: WrittenParts | null;
+  /** Whether the caller wants the ids of the changed traces. */
+  readonly namesTraces: boolean;
 };
 
 export type WrittenTraces =
@@ -30,6 +35,8 @@ export type WrittenTraces =
       readonly isSummarized: boolean;
       /** The terms that were left out of the index. */
       readonly unindexedTerms: number;
+      /** The ids of the changed traces, if the caller wants them. */
+      readonly traceIds: readonly string[];
     }
   /** The store does not have the batch, and the call had no record: nothing was written. */
   | { readonly state: 'needs batch' }
@@ -42,6 +49,11 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
   const waiting = new WaitingChildren(db);
   const isDeleted = deletedProjects(db);
   const saveSummary = summarySaving(db);
+  const name = tuples<[key: Key, longId: string | null]>(
+    db,
+    'SELECT key, long_id FROM traces WHERE n = ?',
+  );
+  const idOfNumber = (n: number): string => idOfTrace(...(name.get(n) ?? ['', null]));
   return {
     /** Without effect if the trace changed since it was summarized. */
     'traces.saveSummary': ({ trace, changes }: MadeSummary): void => saveSummary(trace, changes),
@@ -57,6 +69,7 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
         children,
         usageAt,
         parts,
+        namesTraces,
       }: TraceWrite,
       record: BatchRecord | null,
     ): WrittenTraces => {
@@ -75,7 +88,8 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
       const isSummarized = run.finish();
       const { unindexedTerms } = run;
       const isCounted = kept?.isCounted === true;
-      return { state: 'written', isCounted, isSummarized, unindexedTerms };
+      const traceIds = namesTraces ? run.changed().map(idOfNumber) : [];
+      return { state: 'written', isCounted, isSummarized, unindexedTerms, traceIds };
     },
   };
 }

@@ -274,6 +274,11 @@ export class ObservationWrite<B extends BatchRef> {
     return this.#unindexedTerms;
   }
 
+  /** The numbers of the traces that this write has changed, and has left. */
+  changed(): number[] {
+    return [...this.#traces.values()].filter(({ count }) => count > 0).map(({ n }) => n);
+  }
+
   /** Returns whether every trace has its summary. */
   finish(): boolean {
     let isSummarized = true;

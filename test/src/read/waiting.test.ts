@@ -102,7 +102,7 @@ t.test('a client that goes away ends its wait at once', async (t) => {
 });
 
 t.test('places are bounded for a key and for all', (t) => {
-  const places = boundedPlaces('requests that wait', 2, 3);
+  const places = boundedPlaces({ what: 'requests', owner: 'key', each: 2, all: 3 });
   const first = places.take('a');
   places.take('a');
   t.throws(() => places.take('a'), { code: 'rate_limited', status: 429, retryAfterMs: 1000 });

@@ -1,0 +1,136 @@
+import type { Clock } from '../component/component.ts';
+import type { Exchange } from '../http/exchange.ts';
+import type { Query } from '../query/query.ts';
+import { traceJson } from '../store/observation-json.ts';
+import { MATCHED_IDS } from '../store/plan/match.ts';
+import { clientDrained } from './answer.ts';
+import { traceQuery } from './query.ts';
+import type { StoredRequest, StoreReading } from './stored-request.ts';
+
+/** Changes that come within this time are read together, in milliseconds. */
+const GATHER_MS = 200;
+/** A comment is sent after this time without an event, so that proxies and clients know that the stream is alive. */
+const HEARTBEAT_MS = 15_000;
+/** How often a stream looks whether the listener stops. */
+const LOOK_MS = 1_000;
+/** Changed traces that wait for a slow client. Further ones are counted, and the client is told the count. */
+export const MOST_WAITING = 1_000;
+
+/**
+ * Server-sent events: one for each trace that is new or has changed, and matches.
+ *
+ *   write ─▶ ids ─▶ Gathered (each id once) ─▶ turn: rows that match ─▶ events, at the pace of the client
+ *                      └ more than MOST_WAITING ─▶ counted ─▶ event: lagged
+ */
+export const STREAM_TRACES: StoredRequest = {
+  path: '/traces/stream',
+  parameters: ['q'],
+  work: streamTraces,
+};
+
+async function streamTraces(reading: StoreReading): Promise<void> {
+  const { exchange, query, tenant, store, read, reads } = reading;
+  const asked = traceQuery(query, exchange.clock.now());
+  const leave = reads.streams.take(tenant);
+  const gathered = new Gathered();
+  const wake = (): void => gathered.wake();
+  read.signal.addEventListener('abort', wake, { once: true });
+  const unwatch = store.changes.watch(tenant.projectId, (ids) => gathered.add(ids));
+  try {
+    const { response } = exchange;
+    response.writeHead(200, {
+      ...{ 'content-type': 'text/event-stream', 'cache-control': 'no-store' },
+      'x-accel-buffering': 'no',
+    });
+    await send(exchange, ': the stream begins\n\n');
+    let quietSince = exchange.clock.now();
+    while (!read.signal.aborted && !exchange.stopping()) {
+      await gathered.some(exchange.clock, LOOK_MS);
+      const text = await events(reading, asked, gathered);
+      const now = exchange.clock.now();
+      if (text !== '') await send(exchange, text);
+      else if (now - quietSince >= HEARTBEAT_MS) await send(exchange, ': alive\n\n');
+      else continue;
+      quietSince = now;
+    }
+    response.end();
+  } finally {
+    unwatch();
+    leave();
+  }
+}
+
+/** The events of the ids that wait. */
+async function events(
+  { store, tenant, read }: StoreReading,
+  query: Query,
+  gathered: Gathered,
+): Promise<string> {
+  const { ids, missed } = gathered.take(MATCHED_IDS);
+  let text = missed === 0 ? '' : eventOf('lagged', JSON.stringify({ missed }));
+  if (ids.length === 0) return text;
+  const traces = await read.turn(() => store.traces.findMatching(tenant.projectId, query, ids));
+  for (const trace of traces) text += eventOf('trace', traceJson(trace));
+  read.hold(text.length * 2);
+  return text;
+}
+
+/** JSON has no line ends. */
+function eventOf(type: 'trace' | 'lagged', data: string): string {
+  return `event: ${type}\ndata: ${data}\n\n`;
+}
+
+async function send(exchange: Exchange, text: string): Promise<void> {
+  if (!exchange.response.write(text)) await clientDrained(exchange);
+}
+
+/** The changed traces that a stream has yet to read, each once. */
+export class Gathered {
+  readonly #ids = new Set<string>();
+  #missed = 0;
+  #wake: (() => void) | undefined;
+
+  add(ids: readonly string[]): void {
+    for (const id of ids) {
+      if (this.#ids.has(id)) continue;
+      if (this.#ids.size < MOST_WAITING) this.#ids.add(id);
+      else this.#missed++;
+    }
+    this.#wake?.();
+  }
+
+  /** Takes the first ids, and the number of those that were left out since the last time. */
+  take(most: number): { readonly ids: readonly string[]; readonly missed: number } {
+    const ids = [...this.#ids].slice(0, most);
+    for (const id of ids) this.#ids.delete(id);
+    const missed = this.#missed;
+    this.#missed = 0;
+    return { ids, missed };
+  }
+
+  /** Resolves a little after the first change, or after `ms`. */
+  async some(clock: Clock, ms: number): Promise<void> {
+    if (this.#ids.size === 0) await this.#change(clock, ms);
+    if (this.#ids.size > 0 && this.#ids.size < MATCHED_IDS) await pause(clock, GATHER_MS);
+  }
+
+  /** Ends a wait for a change. */
+  wake(): void {
+    this.#wake?.();
+  }
+
+  async #change(clock: Clock, ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const cancel = clock.after(ms, resolve);
+    this.#wake = resolve;
+    await promise;
+    this.#wake = undefined;
+    cancel();
+  }
+}
+
+async function pause(clock: Clock, ms: number): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  clock.after(ms, resolve);
+  await promise;
+}

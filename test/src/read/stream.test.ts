@@ -1,0 +1,153 @@
+import type { Test } from 'tap';
+import t from 'tap';
+import { offer } from '../../../src/component/capability.ts';
+import { Gathered, MOST_WAITING } from '../../../src/read/stream.ts';
+import { streamPlaces } from '../../../src/read/stream-places.ts';
+import { ChangeFeed } from '../../../src/store/changes.ts';
+import type { Store } from '../../../src/store/store.ts';
+import { STORE } from '../../../src/store/store.ts';
+import { aTenant } from '../../helper/batches.ts';
+import { fakeClock } from '../../helper/clock.ts';
+import { aTrace, fakeTraces } from '../../helper/fake-traces.ts';
+import { testListeners, USUAL_LIMITS, urlOf } from '../../helper/http.ts';
+import { createSink, sinkPipeline } from '../../helper/sink.ts';
+import { until } from '../../helper/until.ts';
+
+const ids = (count: number, first = 0) => Array.from({ length: count }, (_, i) => `t${first + i}`);
+
+t.test('changes that wait for a slow client are kept once, and counted beyond a bound', (t) => {
+  const gathered = new Gathered();
+  gathered.add(ids(MOST_WAITING));
+  gathered.add(ids(5));
+  t.same(gathered.take(3), { ids: ids(3), missed: 0 }, 'exactly as many as are kept');
+  gathered.add(ids(3, MOST_WAITING));
+  gathered.add(ids(2, MOST_WAITING + 3));
+  const { ids: kept, missed } = gathered.take(MOST_WAITING);
+  t.equal(missed, 2, 'two more than are kept');
+  t.equal(kept.length, MOST_WAITING);
+  t.same(gathered.take(9), { ids: [], missed: 0 });
+  t.end();
+});
+
+t.test(
+  'a stream reads a little after the first change, and looks around without one',
+  async (t) => {
+    const clock = fakeClock();
+    const gathered = new Gathered();
+    let reads = 0;
+    const next = () =>
+      gathered.some(clock, 1000).then(() => {
+        reads++;
+      });
+    const turn = () => new Promise((resolve) => setImmediate(resolve));
+    let waiting = next();
+    clock.advance(500);
+    gathered.add(['a']);
+    await turn();
+    t.equal(reads, 0, 'further changes may come');
+    gathered.add(['b']);
+    clock.advance(200);
+    await waiting;
+    t.same(gathered.take(9).ids, ['a', 'b']);
+    waiting = next();
+    clock.advance(999);
+    await turn();
+    t.equal(reads, 1);
+    clock.advance(1);
+    await waiting;
+    waiting = next();
+    gathered.wake();
+    await waiting;
+    t.equal(reads, 3, 'a client that has gone ends the wait');
+  },
+);
+
+t.test('streams are bounded for a key, for a project and for all', (t) => {
+  const places = streamPlaces({ streams_per_key: 2, streams_per_project: 3, streams: 4 });
+  const of = (projectId: string, keyId: string) => aTenant({ projectId, keyId });
+  const leave = places.take(of('p', 'k1'));
+  places.take(of('p', 'k1'));
+  t.throws(() => places.take(of('p', 'k1')), { code: 'rate_limited', message: /key has 2/ });
+  places.take(of('p', 'k2'));
+  t.throws(() => places.take(of('p', 'k2')), { code: 'rate_limited', message: /project has 3/ });
+  places.take(of('q', 'k3'));
+  t.throws(() => places.take(of('q', 'k3')), { code: 'unavailable', status: 503 });
+  leave();
+  leave();
+  t.equal(places.taken, 3);
+  places.take(of('q', 'k3'));
+  t.end();
+});
+
+/** A listener with a store whose changes the test publishes. */
+async function streaming(t: Test, traceIds: readonly string[]) {
+  const listeners = testListeners(undefined, undefined, { streams_per_key: 2 });
+  const changes = new ChangeFeed();
+  const traces = fakeTraces(() => 'proj_test', { traces: traceIds.map((id) => aTrace({ id })) });
+  const store = { traces, changes } as unknown as Store;
+  const pipeline = sinkPipeline(createSink(), { offers: [offer(STORE, store)] });
+  const entrance = { pipeline, fallback: undefined };
+  const listener = await listeners.bind('127.0.0.1:0', USUAL_LIMITS, entrance);
+  await listener.open();
+  let isStopped = false;
+  const stop = async () => {
+    if (isStopped) return;
+    isStopped = true;
+    await listener.close(AbortSignal.timeout(5_000));
+    await listeners.close();
+  };
+  t.teardown(stop);
+  const follow = async (query = '') => {
+    const client = new AbortController();
+    const answer = await fetch(`${urlOf(listener)}/api/v1/traces/stream${query}`, {
+      signal: client.signal,
+    });
+    let text = '';
+    let hasEnded = false;
+    const reading = async () => {
+      for await (const chunk of answer.body ?? []) text += Buffer.from(chunk).toString();
+    };
+    reading()
+      .catch(() => {})
+      .finally(() => {
+        hasEnded = true;
+      });
+    return { answer, client, text: () => text, hasEnded: () => hasEnded };
+  };
+  return { changes, listeners, follow, stop };
+}
+
+t.test('a client gets an event for each changed trace, until it goes away', async (t) => {
+  const { changes, listeners, follow } = await streaming(t, ['a', 'b']);
+  const first = await follow();
+  t.equal(first.answer.status, 200);
+  t.equal(first.answer.headers.get('content-type'), 'text/event-stream');
+  await until(() => changes.isWatched('proj_test'));
+  changes.publish('proj_test', ['a', 'a', 'gone']);
+  changes.publish('proj_other', ['b']);
+  await until(() => first.text().includes('event: trace'));
+  const [, data] = /event: trace\ndata: (.*)\n\n/.exec(first.text()) ?? [];
+  t.match(JSON.parse(data ?? ''), { id: 'a', name: 'chat' });
+  t.equal(first.text().split('event: trace').length, 2, 'once');
+  changes.publish(
+    'proj_test',
+    ids(MOST_WAITING + 7).map((id) => `x-${id}`),
+  );
+  await until(() => first.text().includes('event: lagged'));
+  t.match(first.text(), 'event: lagged\ndata: {"missed":7}\n\n');
+  const second = await follow('?q=name:chat');
+  const third = await follow();
+  t.equal(third.answer.status, 429);
+  second.client.abort();
+  first.client.abort();
+  await until(() => !changes.isWatched('proj_test'));
+  await until(() => listeners.reads.streams.taken === 0 && listeners.reads.heldBytes === 0);
+});
+
+t.test('a listener that stops ends its streams', async (t) => {
+  const { follow, stop } = await streaming(t, []);
+  const { hasEnded } = await follow();
+  await stop();
+  await until(hasEnded);
+  t.ok(hasEnded());
+});
