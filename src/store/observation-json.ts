@@ -188,6 +188,8 @@ export function traceJson(trace: StoredTrace): string {
     usage: trace.usage,
     cost: trace.cost === null ? null : costMembers(trace.cost),
     scores: trace.scores,
+    input_preview: trace.inputPreview,
+    output_preview: trace.outputPreview,
     clock_skew: trace.clockSkew,
   });
 }
