@@ -36,6 +36,9 @@ export type ScopeValues = readonly [project: string, since: number];
 
 const TRACE_CELLS = TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)).join(', ');
 
+/** The trace with the key $3 of the project $1. Postgres then looks into one partition. */
+const OF_KEY = 't.n = (SELECT n FROM trace_keys WHERE project = $1 AND key = $3)';
+
 type NumberColumn =
   | ('status' | 'start_ms' | 'start_ns' | 'end_ms' | 'end_ns' | 'source' | 'is_ended')
   | ('newest_ms' | 'latency' | 'ttft' | 'errors' | 'is_skewed');
@@ -77,7 +80,7 @@ export async function findTrace(
   const found = await row<ListedTrace>(
     client,
     `SELECT ${TRACE_CELLS} FROM traces t
-     WHERE t.project = $1 AND t.updated_at >= $2 AND t.key = $3`,
+     WHERE t.project = $1 AND t.updated_at >= $2 AND ${OF_KEY}`,
     [...scope, bytesOfKey(key)],
   );
   return found === undefined ? undefined : traceRowOf(found);
@@ -145,7 +148,7 @@ export async function findObservations(
   const { ms, ns, n } = after ?? FIRST_PLACE;
   const found = await rows<ReadObservation>(
     client,
-    `${LISTED_OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
+    `${LISTED_OBSERVATIONS} ${OF_TRACE} AND ${OF_KEY} AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
      ORDER BY ${PLACE} LIMIT $7`,
     [...scope, bytesOfKey(traceKey), ms, ns, n, limit + 1],
   );
@@ -161,7 +164,7 @@ export async function findInTrace(
 ): Promise<StoredObservation | undefined> {
   const found = await row<ReadObservation>(
     client,
-    `${OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND o.key = $4`,
+    `${OBSERVATIONS} ${OF_TRACE} AND ${OF_KEY} AND o.key = $4`,
     [...scope, bytesOfKey(traceKey), bytesOfKey(key)],
   );
   return found && foundIn(scope, found).observation;
