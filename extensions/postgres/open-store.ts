@@ -21,6 +21,7 @@ import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
 import { ensureTracePartitions, partitionDays } from './traces/partitions.ts';
+import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresTraces } from './traces/traces.ts';
 
 export type OpenPostgresStore = {
@@ -69,13 +70,15 @@ export async function openPostgresStore(
   });
   const sums = ledgerSums(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
+  const reading = {
+    client: pools.read,
+    staleBefore: () => clock.now() - config.stale_after,
+    now: () => clock.now(),
+  };
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
-    traces: postgresTraces(database, retention, groups, {
-      client: pools.read,
-      staleBefore: () => clock.now() - config.stale_after,
-      now: () => clock.now(),
-    }),
+    traces: postgresTraces(database, retention, groups, reading),
+    groups: postgresGroups(retention, reading),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
   };

@@ -19,6 +19,7 @@ import type { StoreOperations } from './operations.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
 import { summarizing } from './traces/summarizing.ts';
+import { sqliteGroups } from './traces/trace-groups.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
 export type OpenSqliteStore = {
@@ -99,13 +100,12 @@ function storeIn(
   });
   const summaries = summarizing(database, clock, logger);
   projects.onDelete(() => keeper.wake());
+  const staleBefore = (): number => clock.now() - config.stale_after;
   const store: Store = {
     projects,
     keys,
-    traces: sqliteTraces({
-      ...{ database, queues, retention, summaries },
-      staleBefore: () => clock.now() - config.stale_after,
-    }),
+    traces: sqliteTraces({ database, queues, retention, summaries, staleBefore }),
+    groups: sqliteGroups(database, retention, staleBefore),
     organization,
     usage,
     counters: queues.usage,

@@ -10,6 +10,7 @@ import { purgeOperations, purgeReadOperations } from './batches/purge-operations
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
+import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
@@ -35,6 +36,7 @@ export function readOperations(db: DatabaseSync) {
     ...tenancyReadOperations(db),
     ...logReadOperations(db),
     ...traceReadOperations(db),
+    ...groupOperations(db),
     ...purgeReadOperations(db),
   };
 }

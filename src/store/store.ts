@@ -22,6 +22,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 
 /**
@@ -40,6 +41,7 @@ export type Store = QueueStorage & {
   readonly rejections: RejectionStore;
   readonly audit: AuditStore;
   readonly costs: CostStore;
+  readonly groups: GroupStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */
@@ -163,6 +165,8 @@ export type TraceStore = {
     traceId: string,
     page: { limit: number; cursor?: string },
   ): Promise<Page<StoredObservation>>;
+  /** The root of a trace, or its first observation; undefined until the trace has a summary. */
+  getRoot(projectId: string, traceId: string): Promise<StoredObservation | undefined>;
   /** The newest one if several traces have the id and no trace is named. */
   getObservation(
     projectId: string,

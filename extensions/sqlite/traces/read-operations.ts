@@ -73,10 +73,10 @@ function* listedTraces(found: Iterable<TraceRow>): Generator<TraceRow> {
   for (const row of found) yield listedTraceRow(row);
 }
 
-type PlaceCells = [ms: number, ns: number, n: number];
+export type PlaceCells = [ms: number, ns: number, n: number];
 
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */
-function endOfStep(
+export function endOfStep(
   db: DatabaseSync,
   prepared: LruCache<string, RowQuery<PlaceCells>>,
   { sql, values }: ListStatement,
@@ -88,7 +88,7 @@ function endOfStep(
 }
 
 /** Prepares a statement once: a page runs it in every step. */
-function keptTuples<Row extends readonly (string | number | Uint8Array | null)[]>(
+export function keptTuples<Row extends readonly (string | number | Uint8Array | null)[]>(
   db: DatabaseSync,
   prepared: LruCache<string, RowQuery<Row>>,
   sql: string,
@@ -189,6 +189,11 @@ function observationOperations(db: DatabaseSync) {
      WHERE t.project = ? AND t.updated_at >= ? AND o.key = ? AND substr(o.key, 1, 1) <> ':'
      ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`,
   );
+  const root = tuples<FoundCells>(
+    db,
+    `${SELECT_OBSERVATIONS}
+     WHERE t.project = ? AND t.updated_at >= ? AND t.key = ? AND o.n = t.root`,
+  );
   const stored = storedRow(db);
   const orNull = (found: FoundCells | undefined): StoredRow | null =>
     found === undefined ? null : stored(found);
@@ -198,6 +203,8 @@ function observationOperations(db: DatabaseSync) {
       trace: Key,
       key: Key,
     ): StoredRow | null => orNull(inTrace.get(project, since, trace, key)),
+    'observations.root': ({ project, since }: TraceScope, trace: Key): StoredRow | null =>
+      orNull(root.get(project, since, trace)),
     'observations.anywhere': ({ project, since }: TraceScope, key: Key): StoredRow | null =>
       orNull(anywhere.get(project, since, key)),
   };
