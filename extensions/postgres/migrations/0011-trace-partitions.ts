@@ -5,7 +5,7 @@ import { NUMBERS_A_DAY } from '../traces/numbers.ts';
  * partition, with their indexes: Postgres reads them once, and writes nothing. A partitioned table has no unique key
  * without its partition key, so that a narrow table keeps the keys of traces.
  */
-export const tracePartitions = {
+export const partitionedTraces = {
   name: '0011-trace-partitions',
   sql: `
     CREATE TABLE trace_keys (

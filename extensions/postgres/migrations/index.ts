@@ -9,7 +9,7 @@ import { earlySums } from './0007-early-sums.ts';
 import { summaries } from './0008-summaries.ts';
 import { traceIndexes } from './0009-trace-indexes.ts';
 import { groupIndexes } from './0010-group-indexes.ts';
-import { tracePartitions } from './0011-trace-partitions.ts';
+import { partitionedTraces } from './0011-trace-partitions.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -23,5 +23,5 @@ export const MIGRATIONS: readonly Migration[] = [
   summaries,
   traceIndexes,
   groupIndexes,
-  tracePartitions,
+  partitionedTraces,
 ];

@@ -155,8 +155,8 @@ function stepsOf(late: readonly Late[]): Late[][] {
 type LockedTrace = { readonly n: number; readonly key: Buffer; readonly updated_at: number };
 
 /**
- * Gives traces of one project numbers of the day of their newest event, under the locks that writers take. A write that
- * waits for the row of a trace meanwhile is rejected with a serialization failure, and starts over.
+ * Gives traces of one project numbers of the day of their newest event, under the locks that writers take. Postgres rejects a
+ * write that waits for the row of such a trace with a serialization failure; the write starts over.
  */
 async function move(client: PostgresClient, traces: readonly Late[]): Promise<void> {
   const project = traces[0]?.project;
