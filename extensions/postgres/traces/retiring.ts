@@ -41,12 +41,12 @@ export async function* retirePartitions(
   now: number,
   onRemoved: OnRemoved,
 ): Steps {
+  if (!(await isOwner(database))) return;
   for (const partition of await tracePartitions(database)) {
     if (partition.endsAt > now) continue;
     if (!(yield* moveLate(database, partition, since))) continue;
-    const outcome = await attempt(() => detach(database, partition, since));
+    await attempt(() => detach(database, partition, since));
     yield;
-    if (outcome === 'no rights') return;
   }
   for (const suffix of await detachedPartitions(database)) {
     yield* cleanUp(database, suffix, now, onRemoved);
@@ -54,6 +54,15 @@ export async function* retirePartitions(
     await database.query(`DROP TABLE IF EXISTS ${tables.join(', ')}`);
     yield;
   }
+}
+
+/** Whether the role may drop partitions. */
+async function isOwner(client: PostgresClient): Promise<boolean> {
+  const found = await row<{ owner: boolean }>(
+    client,
+    `SELECT pg_has_role(relowner, 'USAGE') AS owner FROM pg_class WHERE oid = 'traces'::regclass`,
+  );
+  return found?.owner === true;
 }
 
 type Late = {
@@ -94,12 +103,13 @@ async function mostMoved(client: PostgresClient, { suffix }: TracePartition): Pr
  */
 async function lateTraces(
   client: PostgresClient,
-  { suffix, endsAt }: TracePartition,
+  partition: TracePartition,
   since: Since,
   limit: number,
 ): Promise<readonly Late[] | undefined> {
+  const { from, to, endsAt } = partition;
   const windows: [project: string, since: number][] = [];
-  for (const project of await projectsOf(client, suffix)) {
+  for (const project of await projectsOf(client, partition)) {
     if (project === HIDDEN) continue;
     const expired = since(project);
     if (expired < endsAt) return undefined;
@@ -108,26 +118,31 @@ async function lateTraces(
   return rows<Late>(
     client,
     `SELECT t.* FROM unnest($1::text[], $2::bigint[]) AS w (project, since) CROSS JOIN LATERAL (
-       SELECT n, project, observations, updated_at FROM traces_${suffix} l
+       SELECT n, project, observations, updated_at FROM traces l
        WHERE l.project = w.project AND l.updated_hour >= w.since / ${HOUR_MS} AND l.updated_at >= w.since
+         AND l.n >= $4 AND l.n < $5
        LIMIT $3) t
      LIMIT $3`,
-    [windows.map(([project]) => project), windows.map(([, expired]) => expired), limit],
+    [windows.map(([project]) => project), windows.map(([, expired]) => expired), limit, from, to],
   );
 }
 
 /** The projects with traces in a partition: one look into the index for each. */
-async function projectsOf(client: PostgresClient, suffix: string): Promise<readonly string[]> {
+async function projectsOf(
+  client: PostgresClient,
+  { from, to }: TracePartition,
+): Promise<readonly string[]> {
   const next = (behind: string) =>
-    `(SELECT project FROM traces_${suffix} ${behind} ORDER BY project LIMIT 1)`;
+    `(SELECT project FROM traces WHERE n >= $1 AND n < $2 ${behind} ORDER BY project LIMIT 1)`;
   const found = await rows<{ project: string }>(
     client,
     `WITH RECURSIVE found AS (
        SELECT ${next('')} AS project
        UNION ALL
-       SELECT ${next('WHERE project > f.project')} FROM found f WHERE f.project IS NOT NULL
+       SELECT ${next('AND project > f.project')} FROM found f WHERE f.project IS NOT NULL
      )
      SELECT project FROM found WHERE project IS NOT NULL`,
+    [from, to],
   );
   return found.map(({ project }) => project);
 }

@@ -281,13 +281,14 @@ t.test('a write touches no partition but those of its traces', async (t) => {
 t.test('a role that does not own the tables removes rows of old partitions', async (t) => {
   const url = await server.database();
   const { postgres, traces, count } = await traceDatabase(t, url);
-  await ensureTracePartitions(postgres, T0, 1);
-  await traces.write(batchWith([anObservation()], at(T0)));
   await postgres.query('CREATE ROLE reader_writer LOGIN');
   await postgres.query(
     'GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO reader_writer',
   );
   await postgres.query('GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO reader_writer');
+  // The role has no rights on a partition of its own.
+  await ensureTracePartitions(postgres, T0, 1);
+  await traces.write(batchWith([anObservation()], at(T0)));
   const other = await openPostgres({
     ...{ url: url.replace('test@', 'reader_writer@'), maxConnections: 2, connectTimeout: 5_000 },
     ...{ queryTimeout: 20_000, tls: undefined, clock: systemClock, logger: recordingLogger() },
