@@ -1,6 +1,7 @@
 import { Background, type Steps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
+import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
 import { walkAllBatches, walkBatches } from './batches/batch-walk.ts';
 import type { OnRemoved } from './batches/batches.ts';
@@ -55,6 +56,7 @@ export type PostgresHousekeepingParts = {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly terms: Pick<TermMetrics, 'leftOut'>;
   /** How long the log of rejections is kept, in milliseconds. */
   readonly rejectionsMaxAge: number;
   readonly tracePartitions: PostgresConfig['trace_partitions'];
@@ -133,9 +135,9 @@ class Keeper {
   }
 
   async *work(database: Database): Steps {
-    const { counters, clock } = this.#parts;
+    const { counters, clock, terms } = this.#parts;
     yield* repeat(() => counters.endOverdue(database));
-    yield* summarizeStale(database);
+    yield* summarizeStale(database, terms);
     yield* this.#removeDeleted(database);
     const now = clock.now();
     const arePartitionsDue = isDue(this.#partitionedAt, PARTITIONS_MS, now);

@@ -7,6 +7,7 @@ import { queueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { SalvagedDatabase } from '../../src/sqlite/salvage-directory.ts';
 import { salvageDatabase } from '../../src/sqlite/salvage-directory.ts';
 import type { Store } from '../../src/store/store.ts';
+import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
@@ -98,13 +99,14 @@ function storeIn(
     metrics,
     rejectionsMaxAge: config.rejections.max_age,
   });
-  const summaries = summarizing(database, clock, logger);
+  const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
+  const summaries = summarizing(database, terms, clock, logger);
   projects.onDelete(() => keeper.wake());
   const staleBefore = (): number => clock.now() - config.stale_after;
   const store: Store = {
     projects,
     keys,
-    traces: sqliteTraces({ database, queues, retention, summaries, staleBefore }),
+    traces: sqliteTraces({ database, queues, retention, summaries, terms, staleBefore }),
     groups: sqliteGroups(database, retention, staleBefore),
     organization,
     usage,
@@ -125,6 +127,7 @@ function storeIn(
       await summaries.finish();
     },
     async close() {
+      terms.close();
       await summaries.close();
       await keeper.close();
       await queues.close();
@@ -132,6 +135,7 @@ function storeIn(
       await database.close();
     },
     async crash() {
+      terms.close();
       summaries.crash();
       keeper.crash();
       queues.crash();

@@ -9,14 +9,17 @@ import type {
 import { loadPricing, PRICED_ROWS, PricedSum } from '../../../src/store/pricing.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { savePriced, saveSummary } from './changes.ts';
+import type { PostedRow } from './postings.ts';
+import { POSTED_ROW_COLUMNS, postingsOfRow } from './postings.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
 import type { Entry } from './snapshot.ts';
-import { bytesOfKey } from './text.ts';
+import { bytesOfKey, textOrNull } from './text.ts';
 
 type Database = Pick<Postgres, 'query' | 'transaction'>;
 
@@ -103,7 +106,9 @@ type LockedTrace = {
   readonly created_at: number;
   readonly updated_at: number;
   readonly stale_changes: number;
-};
+  readonly project: string;
+  readonly key_id: string | null;
+} & PostedRow;
 
 /** Prices the observations under the lock that writers of the trace take, and saves them with the summary of the trace. */
 async function savePrices(
@@ -116,7 +121,8 @@ async function savePrices(
   return database.transaction(async (client) => {
     const locked = await row<LockedTrace>(
       client,
-      'SELECT created_at, updated_at, stale_changes FROM traces WHERE n = $1 FOR UPDATE',
+      `SELECT created_at, updated_at, stale_changes, project, key_id, ${POSTED_ROW_COLUMNS}
+       FROM traces t WHERE n = $1 FOR UPDATE`,
       [trace],
     );
     const found = locked === undefined ? [] : await entriesBehind(client, trace, from);
@@ -126,7 +132,9 @@ async function savePrices(
     const isWhole = found.length < PRICED_ROWS && from === null;
     if (isWhole) {
       const summary = summarize(withChanges(found, changed), locked.updated_at);
-      const summarized = { n: trace, createdAt: locked.created_at, summary };
+      const terms = traceTerms(locked.project, textOrNull(locked.key_id), summary);
+      const about = { n: trace, createdAt: locked.created_at, postings: postingsOfRow(locked) };
+      const summarized = { ...about, summary, terms };
       statements.push(saveSummary(locked.stale_changes, summarized));
     } else {
       statements.push([MARK_STALE, [trace]]);

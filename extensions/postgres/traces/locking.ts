@@ -7,6 +7,7 @@ import { question, row, rows } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
 import { firstNumberOf } from './numbers.ts';
+import { POSTED_ROW_COLUMNS } from './postings.ts';
 import type { TraceTableRow } from './rows.ts';
 import { TRACE_STATE_COLUMNS } from './rows.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -121,8 +122,8 @@ export function createTraces(
          RETURNING key, n
        ), created AS (
          INSERT INTO traces
-           (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
-         SELECT $1, k.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at
+           (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
+         SELECT $1, k.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at, '{}'
          FROM keyed k JOIN named g ON g.key = k.key
        )
        SELECT k.n, g.key, g.at AS created_at FROM keyed k JOIN named g ON g.key = k.key
@@ -188,7 +189,8 @@ function forgetKeys(project: string, keys: readonly Key[]): Question<void> {
 
 type LockedRow = TraceTableRow & { readonly key: Buffer };
 
-const TRACE_CELLS = TRACE_STATE_COLUMNS.map(({ name }) => `t.${name}`).join(', ');
+const STATE_CELLS = TRACE_STATE_COLUMNS.map(({ name }) => `t.${name}`).join(', ');
+const TRACE_CELLS = `${STATE_CELLS}, ${POSTED_ROW_COLUMNS}`;
 
 async function lockKnownTraces(
   client: PostgresTransaction,

@@ -191,6 +191,15 @@ async function move(client: PostgresClient, traces: readonly Late[]): Promise<vo
   );
   const before = locked.map(({ n }) => n);
   const after = locked.map((trace, i) => firstNumberOf(trace.updated_at) + (drawn[i]?.value ?? 0));
+  await client.query(
+    `UPDATE trace_terms p SET trace = g.after
+     FROM (SELECT n, at_ms, at_ns, after, unnest(terms) AS term
+       FROM traces JOIN unnest($1::bigint[], $2::bigint[]) AS m (before, after) ON n = before
+       WHERE n = ANY ($1::bigint[])) AS g
+     WHERE p.term = g.term AND p.at_ms = g.at_ms AND p.at_ns = g.at_ns AND p.trace = g.n
+       AND p.trace = ANY ($1::bigint[])`,
+    [before, after],
+  );
   for (const [table, column] of NUMBERED) {
     await client.query(
       `UPDATE ${table} m SET ${column} = g.after FROM unnest($1::bigint[], $2::bigint[]) AS g (before, after)
@@ -205,7 +214,7 @@ async function move(client: PostgresClient, traces: readonly Late[]): Promise<vo
   );
 }
 
-/** The columns with the number of a trace, beside `trace_keys`. */
+/** The columns with the number of a trace, beside `trace_terms` and `trace_keys`. */
 const NUMBERED: readonly (readonly [table: string, column: string])[] = [
   ['observations', 'trace'],
   ['batch_traces', 'trace'],

@@ -5,6 +5,7 @@ import { summaryColumns } from './0003-summaries.ts';
 import { searchIndexes } from './0004-trace-indexes.ts';
 import { recentRequests } from './0005-recent-requests.ts';
 import { walkIndexes } from './0006-group-indexes.ts';
+import { traceTermTables } from './0007-trace-terms.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -14,4 +15,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   searchIndexes,
   recentRequests,
   walkIndexes,
+  traceTermTables,
 ];

@@ -12,14 +12,20 @@ import { loadPricing, PRICED_ROWS, PricedSum } from '../../../src/store/pricing.
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey, ROW } from '../../../src/store/rows/observation-row.ts';
 import type { NumberedRow } from '../../../src/store/rows/observation-write.ts';
-import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { ObservationCells } from './statements.ts';
-import { OBSERVATION_COLUMN_NAMES, SUMMARY_ASSIGNMENTS, splitRow } from './statements.ts';
+import { OBSERVATION_COLUMN_NAMES, splitRow, summarySaving } from './statements.ts';
 
-type TraceCells = [n: number, atMs: number, atNs: number, createdAt: number, updatedAt: number];
+type TraceCells = [
+  ...place: [n: number, atMs: number, atNs: number],
+  createdAt: number,
+  updatedAt: number,
+  project: string,
+  keyId: string | null,
+];
 
-const TRACE_CELLS = 'n, at_ms, at_ns, created_at, updated_at';
+const TRACE_CELLS = 'n, at_ms, at_ns, created_at, updated_at, project, key_id';
 
 type Loading =
   | { readonly state: 'loading' | 'loaded' }
@@ -105,7 +111,7 @@ function pricedTables(db: DatabaseSync) {
     `${select} AND key > ? ORDER BY key LIMIT ${PRICED_ROWS}`,
   );
   const update = db.prepare('UPDATE observations SET details = ? WHERE n = ?');
-  const summary = db.prepare(`UPDATE traces SET ${SUMMARY_ASSIGNMENTS} WHERE n = ?`);
+  const save = summarySaving(db);
   const stale = db.prepare('UPDATE traces SET stale_changes = stale_changes + 1 WHERE n = ?');
   return {
     /** The trace in progress, or the next one. */
@@ -124,9 +130,10 @@ function pricedTables(db: DatabaseSync) {
     save(changed: readonly NumberedRow<number>[]): void {
       for (const { n, row } of changed) update.run(row[ROW.DETAILS], n);
     },
-    saveSummary([n, , , createdAt, updatedAt]: TraceCells, found: readonly NumberedRow<number>[]) {
-      const trace = { n, createdAt, summary: summarize(found, updatedAt) };
-      summary.run(...summaryCells(trace), n);
+    saveSummary(cells: TraceCells, found: readonly NumberedRow<number>[]): void {
+      const [n, , , createdAt, updatedAt, project, keyId] = cells;
+      const summary = summarize(found, updatedAt);
+      save({ n, createdAt, summary, terms: traceTerms(project, keyId, summary) });
     },
     markStale(trace: number): void {
       stale.run(trace);

@@ -1,6 +1,7 @@
 import { Background } from '../../../src/component/background.ts';
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
+import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { StoreOperations } from '../operations.ts';
 
 /** The pause between two traces, for calls that a client waits for. */
@@ -24,6 +25,7 @@ export type Summarizing = {
  */
 export function summarizing(
   database: Database<StoreOperations>,
+  terms: Pick<TermMetrics, 'leftOut'>,
   clock: Clock,
   logger: Logger,
 ): Summarizing {
@@ -42,7 +44,10 @@ export function summarizing(
       return false;
     }
     const summary = await database.search('traces.summarize', [n]);
-    if (summary !== null) await database.write('traces.saveSummary', [summary]);
+    if (summary !== null) {
+      await database.write('traces.saveSummary', [summary]);
+      terms.leftOut(summary.trace.terms.unindexed);
+    }
     return true;
   }
 

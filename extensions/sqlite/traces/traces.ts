@@ -14,6 +14,7 @@ import { placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { StoredRow } from './read-operations.ts';
@@ -34,6 +35,7 @@ export type SqliteTracesParts = {
   readonly queues: Queues;
   readonly retention: Retention;
   readonly summaries: Pick<Summarizing, 'wake'>;
+  readonly terms: Pick<TermMetrics, 'leftOut'>;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
 };
@@ -80,7 +82,7 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
 }
 
 async function writeRows(
-  { database, queues, summaries }: SqliteTracesParts,
+  { database, queues, summaries, terms }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<void> {
@@ -109,7 +111,9 @@ async function writeRows(
       { weight: count * ROW_WEIGHT + (record?.[RECORD.BODY].byteLength ?? 0) },
     );
     if (written.state === 'project deleted') throw projectDeleted(project);
-    if (written.state === 'written' && !written.isSummarized) summaries.wake();
+    if (written.state !== 'written') return written;
+    if (!written.isSummarized) summaries.wake();
+    terms.leftOut(written.unindexedTerms);
     return written;
   };
   // Without the record first: if the batch comes from the store's own queue, the store has it.

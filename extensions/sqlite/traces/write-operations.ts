@@ -7,8 +7,8 @@ import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts'
 import type { StorePrices } from '../../../src/store/pricing.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
-import type { TraceSummaryCells } from './read-operations.ts';
-import { Statements, SUMMARY_ASSIGNMENTS } from './statements.ts';
+import type { MadeSummary } from './read-operations.ts';
+import { Statements, summarySaving } from './statements.ts';
 import { WaitingChildren } from './waiting-runs.ts';
 
 export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children'> & {
@@ -28,6 +28,8 @@ export type WrittenTraces =
       readonly isCounted: boolean;
       /** False if a trace needs its summary made. */
       readonly isSummarized: boolean;
+      /** The terms that were left out of the index. */
+      readonly unindexedTerms: number;
     }
   /** The store does not have the batch, and the call had no record: nothing was written. */
   | { readonly state: 'needs batch' }
@@ -39,14 +41,10 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
   const statements = new Statements(db);
   const waiting = new WaitingChildren(db);
   const isDeleted = deletedProjects(db);
-  const saveSummary = db.prepare(
-    `UPDATE traces SET ${SUMMARY_ASSIGNMENTS} WHERE n = ? AND stale_changes = ?`,
-  );
+  const saveSummary = summarySaving(db);
   return {
     /** Without effect if the trace changed since it was summarized. */
-    'traces.saveSummary': ({ n, changes, cells }: TraceSummaryCells): void => {
-      saveSummary.run(...cells, n, changes);
-    },
+    'traces.saveSummary': ({ trace, changes }: MadeSummary): void => saveSummary(trace, changes),
     /** Without a record the caller expects that the store has the batch. */
     'traces.write': (
       {
@@ -75,7 +73,9 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
       run.writeChildren(children);
       run.writeUpdates(updates);
       const isSummarized = run.finish();
-      return { state: 'written', isCounted: kept?.isCounted === true, isSummarized };
+      const { unindexedTerms } = run;
+      const isCounted = kept?.isCounted === true;
+      return { state: 'written', isCounted, isSummarized, unindexedTerms };
     },
   };
 }

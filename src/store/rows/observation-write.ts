@@ -13,7 +13,9 @@ import {
   toMerged,
 } from './observation-row.ts';
 import { pricedRow } from './priced-row.ts';
+import type { SummedRow } from './trace-summary.ts';
 import { summarize } from './trace-summary.ts';
+import { traceTerms } from './trace-terms.ts';
 import type { WrittenTrace } from './written-trace.ts';
 import { MAX_SUMMARIZED } from './written-trace.ts';
 
@@ -90,6 +92,7 @@ export class ObservationWrite<B extends BatchRef> {
   readonly #fresh = new Map<number, NumberedRow<B>[]>();
   readonly #hasPending: boolean;
   #hasWaiting: boolean;
+  #unindexedTerms = 0;
 
   constructor(
     table: ObservationTable<B>,
@@ -266,6 +269,11 @@ export class ObservationWrite<B extends BatchRef> {
     return state;
   }
 
+  /** The terms that its traces have too many, when it has finished. */
+  get unindexedTerms(): number {
+    return this.#unindexedTerms;
+  }
+
   /** Returns whether every trace has its summary. */
   finish(): boolean {
     let isSummarized = true;
@@ -278,12 +286,20 @@ export class ObservationWrite<B extends BatchRef> {
       if (trace.count <= MAX_SUMMARIZED) {
         const rows = this.#fresh.get(trace.n) ?? this.#table.rowsOf(trace.n);
         // A working set that has yet to read the rows gives none; the merge runs again.
-        if (rows.length > 0) trace.summary = summarize(rows, trace.updatedAt);
+        if (rows.length > 0) this.#summarize(trace, rows);
       } else {
+        // Another batch of the same transaction may have summarized it.
+        trace.summary = undefined;
         isSummarized = false;
       }
       this.#table.saveTrace(trace);
     }
     return isSummarized;
+  }
+
+  #summarize(trace: WrittenTrace, rows: readonly SummedRow[]): void {
+    trace.summary = summarize(rows, trace.updatedAt);
+    trace.terms = traceTerms(this.#project, trace.keyId, trace.summary);
+    this.#unindexedTerms += trace.terms.unindexed;
   }
 }

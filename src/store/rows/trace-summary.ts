@@ -13,6 +13,7 @@ import {
   sourceNumberOf,
 } from './observation-row.ts';
 import { placeOfRow } from './place.ts';
+import { observedTexts } from './trace-terms.ts';
 import type { NodeCost, UsageNode } from './trace-totals.ts';
 import { traceTotals } from './trace-totals.ts';
 
@@ -41,6 +42,8 @@ export type TraceSummary = {
   readonly environment: string | null;
   readonly release: string | null;
   readonly facts: TraceFacts;
+  /** The texts of the terms that its observations have (`traceTerms`). */
+  readonly observed: readonly string[];
   /** A time of an observation was ignored. */
   readonly isSkewed: boolean;
 };
@@ -87,6 +90,7 @@ export function summarize(rows: readonly SummedRow[], receivedAt: number): Trace
     environment: firstOf(ordered, ({ details }) => details?.environment),
     release: firstOf(ordered, ({ details }) => details?.release),
     facts: factsOf(ordered),
+    observed: observedTexts(ordered),
   };
 }
 

@@ -1,12 +1,12 @@
 import { NUMBERS_A_DAY } from '../traces/numbers.ts';
 
 /**
- * Traces and observations in partitions of days (`traces/partitions.ts`). The tables of earlier versions become the first
+ * Traces, observations and postings in partitions of days (`traces/partitions.ts`). The tables of earlier versions become the first
  * partition, with their indexes: Postgres reads them once, and writes nothing. A partitioned table has no unique key
  * without its partition key, so that a narrow table keeps the keys of traces.
  */
 export const partitionedTraces = {
-  name: '0011-trace-partitions',
+  name: '0012-trace-partitions',
   sql: `
     CREATE TABLE trace_keys (
       project text COLLATE "C" NOT NULL,
@@ -50,6 +50,7 @@ export const partitionedTraces = {
       END $$;
     SELECT partition_by_range('traces', 'n', 'fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05');
     SELECT partition_by_range('observations', 'trace', 'fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05');
+    SELECT partition_by_range('trace_terms', 'trace', 'autovacuum_vacuum_scale_factor = 0.05');
     DROP FUNCTION partition_by_range(text, text, text);
   `,
 };
