@@ -23,6 +23,7 @@ const { values: flags } = parseArgs({
   options: { observations: { type: 'string', default: '1000000' } },
 });
 const PER_TRACE = 10;
+const TERMS = 10;
 const traces = Math.ceil(Number(flags.observations) / PER_TRACE);
 const DAY = 86_400_000;
 const DAY_0 = Date.UTC(2026, 0, 15);
@@ -79,10 +80,14 @@ async function report(
 async function fill(postgres: Postgres): Promise<void> {
   const first = firstNumberOf(DAY_0) + 1;
   await postgres.query(
-    `INSERT INTO traces (n, project, key, at_ms, at_ns, name, status, observations, created_at, updated_at, stale_changes)
-     SELECT $1::bigint + i, 'p', convert_to(md5(i::text), 'UTF8'), $2::bigint + i, 0, 'chat', 1, ${PER_TRACE}, $2::bigint, $2::bigint, 0
+    `INSERT INTO traces (n, project, key, at_ms, at_ns, name, status, observations, created_at, updated_at, stale_changes, terms)
+     SELECT $1::bigint + i, 'p', convert_to(md5(i::text), 'UTF8'), $2::bigint + i, 0, 'chat', 1, ${PER_TRACE}, $2::bigint, $2::bigint, 0,
+       ARRAY(SELECT hashtextextended(CASE WHEN k < 5 THEN 'all' ELSE (i / 50)::text END, k) FROM generate_series(1, ${TERMS}) k)
      FROM generate_series(1, $3::integer) i`,
     [first, DAY_0, traces],
+  );
+  await postgres.query(
+    'INSERT INTO trace_terms SELECT unnest(terms), at_ms, at_ns, n FROM traces ORDER BY 1, 2',
   );
   await postgres.query('INSERT INTO trace_keys SELECT project, key, n FROM traces');
   await postgres.query(
@@ -108,7 +113,7 @@ async function stateOf(postgres: Postgres): Promise<State> {
   const { rows } = await postgres.query(
     `SELECT pg_backend_pid() AS pid, pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::bigint AS wal,
        (SELECT sum(pg_total_relation_size(oid))::bigint FROM pg_class
-        WHERE relkind = 'r' AND relname ~ '^(traces|observations|trace_keys|batch_traces|free_batches)') AS disk`,
+        WHERE relkind = 'r' AND relname ~ '^(traces|observations|trace_terms|trace_keys|batch_traces|free_batches)') AS disk`,
   );
   const [{ pid, wal, disk } = {}] = rows;
   return { cpu: cpuMicros(Number(pid)), wal: Number(wal), disk: Number(disk) };
