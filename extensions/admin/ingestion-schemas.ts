@@ -15,6 +15,9 @@ const time = z.string().describe('ISO 8601; without an offset it is read as UTC.
 const payload = z.unknown().describe('Any JSON, up to 4 MiB as compact JSON.');
 const kind = z.enum(OBSERVATION_KINDS);
 const status = z.enum(OBSERVATION_STATUSES);
+const state = z.enum(['running', 'finished', 'error', 'interrupted']);
+const counted = z.boolean().describe('Its own usage and cost are in the totals of the trace.');
+const cycle = z.boolean().describe('A cycle of parents is broken here; it counts as a root.');
 const version = z
   .union([z.int().nonnegative(), z.string().regex(/^\d+$/)])
   .describe('0 to 18446744073709551615; the higher version wins.');
@@ -150,7 +153,7 @@ const trace = z
     id: z.string(),
     name: z.string().nullable(),
     status: status.nullable(),
-    state: z.enum(['running', 'finished', 'error', 'interrupted']),
+    state,
     start_time: time.nullable(),
     end_time: time.nullable(),
     latency_ms: z.number().nullable(),
@@ -189,8 +192,10 @@ const observation = z
     name: z.string().nullable(),
     kind: kind.nullable(),
     status: status.nullable(),
+    state,
     start_time: time.nullable(),
     end_time: time.nullable(),
+    latency_ms: z.number().nullable(),
     custom_fields: z.record(z.string(), z.string()),
     usage: tokenUsage.nullable(),
     model: z.string().nullable(),
@@ -224,8 +229,32 @@ const observation = z
     ...payloads,
   })
   .meta({ id: 'Observation' });
+/** An observation in `fields=tree`. */
+const treeNode = z
+  .looseObject({
+    ...observation.pick({
+      ...{ id: true, parent_id: true, name: true, kind: true, status: true, state: true },
+      ...{ start_time: true, end_time: true, latency_ms: true, ttft_ms: true, model: true },
+      ...{ provider: true, usage: true, cost: true, cost_source: true },
+    }).shape,
+    counted,
+    cycle,
+    input_bytes: z.int().nullable(),
+    output_bytes: z.int().nullable(),
+    error: z
+      .strictObject({ type: z.string().nullable(), message: z.string().nullable() })
+      .nullable(),
+  })
+  .meta({ id: 'TreeObservation' });
 const traceDetail = z
-  .looseObject({ trace, observations: z.array(observation), next_cursor: nextCursor })
+  .union([
+    z.looseObject({
+      trace,
+      observations: z.array(z.looseObject({ ...observation.shape, counted, cycle })),
+      next_cursor: nextCursor,
+    }),
+    z.strictObject({ trace, observations: z.array(treeNode) }).describe('With `fields=tree`.'),
+  ])
   .meta({ id: 'TraceDetail' });
 /** The sums of a session or a user. */
 const sums = {
@@ -291,6 +320,7 @@ export const INGESTION = {
   trace,
   traces,
   observation,
+  treeNode,
   traceDetail,
   session,
   sessions,

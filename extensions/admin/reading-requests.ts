@@ -24,6 +24,9 @@ const FILTER = ['from', 'to', 'status', 'kind', 'name', 'q'].map((name) =>
 /** The sums are over the traces that match. */
 const GROUP_FILTER = ['from', 'to', 'q'].map((name) => query(name, { type: 'string' }));
 
+/** Every observation without payloads, in one answer without pages. */
+const TREE = query('fields', { type: 'string', enum: ['tree'] });
+
 export const READING_REQUESTS: readonly ReadingRequest[] = [
   {
     path: '/traces',
@@ -37,7 +40,7 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     id: 'getTrace',
     summary: 'Get a trace and its observations',
     answer: INGESTION.traceDetail,
-    parameters: [...PAGE, query('payloads', { type: 'boolean' })],
+    parameters: [...PAGE, query('payloads', { type: 'boolean' }), TREE],
   },
   {
     path: '/sessions',

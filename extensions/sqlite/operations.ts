@@ -7,6 +7,9 @@ import {
 } from '../../src/sqlite/queue/operations.ts';
 import type { StorePrices } from '../../src/store/pricing.ts';
 import { purgeOperations, purgeReadOperations } from './batches/purge-operations.ts';
+import { answerOperations } from './erasing/answer-operations.ts';
+import { cleanOperations, cleanReadOperations } from './erasing/clean-operations.ts';
+import { erasureOperations, erasureReadOperations } from './erasing/list-operations.ts';
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
@@ -27,6 +30,9 @@ export function writeOperations(db: DatabaseSync) {
     ...traceOperations(db, prices),
     ...pricingOperations(db, prices),
     ...purgeOperations(db),
+    ...erasureOperations(db),
+    ...answerOperations(db),
+    ...cleanOperations(db),
   };
 }
 
@@ -38,6 +44,8 @@ export function readOperations(db: DatabaseSync) {
     ...traceReadOperations(db),
     ...groupOperations(db),
     ...purgeReadOperations(db),
+    ...erasureReadOperations(db),
+    ...cleanReadOperations(db),
   };
 }
 
@@ -55,6 +63,7 @@ export const growing = [
   'costs.priceAgain',
   'rejections.record',
   'audit.record',
+  'erasing.add',
 ] as const satisfies readonly (keyof ReturnType<typeof writeOperations>)[];
 
 /** The type of the operations of a store. */

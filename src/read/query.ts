@@ -48,6 +48,11 @@ export function traceQuery(query: URLSearchParams, nowMs: number): Query {
   };
 }
 
+/** The query of a text. Throws a `Refusal` (400) with the position of a mistake. */
+export function queryIn(text: string, nowMs: number): Query {
+  return parsed(text, { ms: nowMs, ns: 0 });
+}
+
 function parsed(text: string, now: Instant): Query {
   try {
     return parseQuery(text, now);
@@ -88,6 +93,17 @@ export function pageOf(query: URLSearchParams, byDefault = MAX_PAGE): PageAsked 
 /** `limit` and `cursor`, for a page of traces. */
 export function pageOfTraces(query: URLSearchParams): PageAsked {
   return pageOf(query, DEFAULT_TRACES);
+}
+
+/** `fields=tree`: every observation of a trace, which has no pages and no payloads. */
+export function asksForTree(query: URLSearchParams): boolean {
+  const fields = one(query, 'fields');
+  if (fields === undefined) return false;
+  if (fields !== 'tree') throw invalid('fields', 'must be tree');
+  for (const name of ['payloads', 'limit', 'cursor']) {
+    if (one(query, name) !== undefined) throw invalid(name, 'does not go with fields=tree');
+  }
+  return true;
 }
 
 /** The parameter's value; undefined where it is absent or empty. Throws where it is repeated. */

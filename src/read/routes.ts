@@ -20,8 +20,9 @@ import { writeItems } from './listing.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
 import type { PayloadSubject, ProjectReads, Reader } from './project-reads.ts';
-import { checkParameters, flag, one, pageOf, pageOfTraces, traceQuery } from './query.ts';
+import { checkParameters, one, pageOfTraces, traceQuery } from './query.ts';
 import type { Reads } from './reads.ts';
+import { SHOW_TRACE } from './show-trace.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
 
@@ -82,7 +83,7 @@ const STORED: readonly StoredRequest[] = [
     parameters: ['q', 'from', 'to', 'status', 'kind', 'name', 'limit', 'cursor'],
     work: listTraces,
   },
-  { path: '/traces/:trace_id', parameters: ['payloads', 'limit', 'cursor'], work: showTrace },
+  SHOW_TRACE,
   ...GROUP_REQUESTS,
   { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
@@ -127,41 +128,6 @@ async function listTraces({
   out.end(`],${JSON.stringify(end).slice(1)}`);
 }
 
-async function showTrace(reading: StoreReading): Promise<void> {
-  const { exchange, query, tenant, store, read, reads } = reading;
-  const { limits } = reads;
-  const traceId = exchange.params.trace_id ?? '';
-  const wantsPayloads = flag(query, 'payloads');
-  const { limit, cursor } = pageOf(query);
-  const cursors = listCursors('observations', tenant.projectId, traceId);
-  const first = cursors.read(cursor);
-  const trace = await read.turn(() => store.traces.getTrace(tenant.projectId, traceId));
-  if (trace === undefined) throw unknown('trace');
-  const payloads = wantsPayloads
-    ? await reading.payloads({ kind: 'trace', id: traceId })
-    : undefined;
-  const out = jsonAnswer(exchange, read);
-  await out.add(`{"trace":${traceJson(trace)},"observations":[`);
-  const { next } = await writeItems(
-    out,
-    {
-      limit,
-      cursor: first,
-      fetch: (rows, cursor) =>
-        store.traces.listObservations(tenant.projectId, traceId, {
-          limit: rows,
-          ...(cursor === undefined ? {} : { cursor }),
-        }),
-      async render(stored) {
-        if (payloads === undefined) return observationJson(stored, undefined);
-        return observationJson(stored, await read.turn(() => payloads.read(stored)));
-      },
-    },
-    { read, limits, clock: exchange.clock },
-  );
-  out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
-}
-
 async function showObservation(reading: StoreReading): Promise<void> {
   const { exchange, query, tenant, store, read } = reading;
   const id = exchange.params.id ?? '';
@@ -180,15 +146,17 @@ async function showRawEvent(reading: StoreReading): Promise<void> {
   if (parsed === undefined) throw unknown('raw event');
   const payloads = await reading.payloads({ kind: 'raw_event', id });
   const batch = await read.turn(() => payloads.batch(parsed.batchId));
-  const position = batch === undefined ? undefined : positionOf(batch, parsed.index);
+  const position = batch === undefined ? undefined : positionOf(batch.facts, parsed.index);
   if (batch === undefined || position === undefined) throw unknown('raw event');
+  const { receivedAt, format, tenant } = batch.facts;
   const about = JSON.stringify({
     id,
-    accepted_at: new Date(batch.receivedAt).toISOString(),
-    source: sourceOf(batch.format),
-    key_id: batch.tenant.keyId,
+    accepted_at: new Date(receivedAt).toISOString(),
+    source: sourceOf(format),
+    key_id: tenant.keyId,
   });
-  const event = await read.turn(() => payloads.source(batch, position));
+  const event = await read.turn(() => batch.source(position));
+  if (event === undefined) throw unknown('raw event');
   answerJson(exchange, read, `${about.slice(0, -1)},"event":${event}}`);
 }
 
@@ -256,7 +224,10 @@ function storedWork({ reads, scanner }: ReadingParts, { parameters, work }: Stor
     }
     const payloads = async (of: PayloadSubject): Promise<PayloadReader> => {
       await beforePayloads?.(of);
-      return readPayloads(store.traces, tenant.projectId, scanner, read.reservation);
+      const { projectId } = tenant;
+      const { reservation } = read;
+      const { traces } = store;
+      return readPayloads({ traces, projectId, scanner, reservation, cache: reads.batches });
     };
     await work({ ...reading, store, reads, payloads });
   };

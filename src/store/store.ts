@@ -22,6 +22,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { ErasureStore } from './erasures.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 
@@ -42,6 +43,7 @@ export type Store = QueueStorage & {
   readonly audit: AuditStore;
   readonly costs: CostStore;
   readonly groups: GroupStore;
+  readonly erasures: ErasureStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */
@@ -63,6 +65,7 @@ export type StoredObservation = {
   readonly name: string | null;
   readonly kind: ObservationKind | null;
   readonly status: ObservationStatus | null;
+  readonly state: TraceState;
   readonly startTime: Instant | null;
   readonly endTime: Instant | null;
   readonly ended: boolean;
@@ -84,6 +87,21 @@ export type StoredObservation = {
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   readonly updatedAt: number;
+};
+
+/** The part of an observation that the tree of its trace shows. */
+export type NarrowObservation = Pick<
+  StoredObservation,
+  'id' | 'parentId' | 'name' | 'kind' | 'status' | 'state' | 'model' | 'details'
+> & {
+  readonly startMs: number | null;
+  readonly startNs: number | null;
+  readonly endMs: number | null;
+  readonly endNs: number | null;
+  /** JSON of a `TokenUsage`. */
+  readonly usage: string | null;
+  /** JSON of an `ObservationError`. */
+  readonly error: string | null;
 };
 
 export type StoredTrace = {
@@ -165,6 +183,12 @@ export type TraceStore = {
     traceId: string,
     page: { limit: number; cursor?: string },
   ): Promise<Page<StoredObservation>>;
+  /** The same order and pages of other lengths, without the columns that a tree does not show. */
+  listTree(
+    projectId: string,
+    traceId: string,
+    page: { limit: number; cursor?: string },
+  ): Promise<Page<NarrowObservation>>;
   /** The root of a trace, or its first observation; undefined until the trace has a summary. */
   getRoot(projectId: string, traceId: string): Promise<StoredObservation | undefined>;
   /** The newest one if several traces have the id and no trace is named. */
@@ -175,4 +199,6 @@ export type TraceStore = {
   ): Promise<StoredObservation | undefined>;
   /** Raw batches of the project by id, without those that the store does not have. */
   getBatches(projectId: string, ids: readonly string[]): Promise<SealedBatch[]>;
+  /** By id, for the batches that `getBatches` finds: a text that is another one once the stored body changes. */
+  batchStamps(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
 };

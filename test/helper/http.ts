@@ -25,6 +25,7 @@ export const READ_LIMITS: ReadLimits = {
   page_bytes: 8 * 1_048_576,
   page_time: 100,
   page_timeout: 10_000,
+  read_cache_bytes: 1_048_576,
 };
 
 /** Listeners as the engine makes them, and what they log and count. */
@@ -47,6 +48,7 @@ export function testListeners(
     client_share: 0.25,
     client_reserve: 0.125,
     requests_per_key: 1024,
+    read_cache_bytes: readLimits.read_cache_bytes ?? READ_LIMITS.read_cache_bytes,
   };
   return {
     ...createListeners({

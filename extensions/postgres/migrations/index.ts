@@ -10,7 +10,9 @@ import { summaries } from './0008-summaries.ts';
 import { traceIndexes } from './0009-trace-indexes.ts';
 import { groupIndexes } from './0010-group-indexes.ts';
 import { postingTables } from './0011-trace-terms.ts';
-import { partitionedTraces } from './0012-trace-partitions.ts';
+import { erasures } from './0012-erasures.ts';
+import { orderOfObservations } from './0013-observation-order.ts';
+import { partitionedTraces } from './0014-trace-partitions.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -25,5 +27,7 @@ export const MIGRATIONS: readonly Migration[] = [
   traceIndexes,
   groupIndexes,
   postingTables,
+  erasures,
+  orderOfObservations,
   partitionedTraces,
 ];

@@ -6,6 +6,8 @@ import { searchIndexes } from './0004-trace-indexes.ts';
 import { recentRequests } from './0005-recent-requests.ts';
 import { walkIndexes } from './0006-group-indexes.ts';
 import { traceTermTables } from './0007-trace-terms.ts';
+import { erasureTables } from './0008-erasures.ts';
+import { observationOrder } from './0009-observation-order.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -16,4 +18,6 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   recentRequests,
   walkIndexes,
   traceTermTables,
+  erasureTables,
+  observationOrder,
 ];

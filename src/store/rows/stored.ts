@@ -110,7 +110,7 @@ export function traceOf(row: TraceRow, staleBefore: number): StoredTrace {
   };
 }
 
-function stateOf(
+export function stateOf(
   status: ObservationStatus | null,
   isEnded: boolean,
   newestMs: number | null,
@@ -121,9 +121,16 @@ function stateOf(
   return newestMs !== null && newestMs < staleBefore ? 'interrupted' : 'running';
 }
 
+/** The trace of an observation. `newestMs` is its newest time; see `traceOf` for `staleBefore`. */
+export type TraceOfRow = {
+  readonly projectId: string;
+  readonly traceId: string;
+  readonly newestMs: number | null;
+  readonly staleBefore: number;
+};
+
 export function observationOf<B extends BatchRef>(
-  projectId: string,
-  traceId: string,
+  { projectId, traceId, newestMs, staleBefore }: TraceOfRow,
   row: ObservationRow,
   state: RowState<B>,
   payloadRefs: PayloadRefs,
@@ -141,6 +148,7 @@ export function observationOf<B extends BatchRef>(
     name,
     kind: kindOf(kind),
     status: statusOf(status),
+    state: stateOf(statusOf(status), isEnded(flags), newestMs, staleBefore),
     startTime: instantOf(startMs, startNs),
     endTime: instantOf(endMs, endNs),
     ended: isEnded(flags),

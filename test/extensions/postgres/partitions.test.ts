@@ -25,6 +25,7 @@ import { anObservation, aTenant } from '../../helper/batches.ts';
 import { postgresPlace } from '../../helper/postgres-place.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { recordingLogger } from '../../helper/settings.ts';
+import { postgresTermTables } from '../../helper/term-tables.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
 
 const server = await postgresDatabases(t);
@@ -35,7 +36,7 @@ const D15 = Date.UTC(2026, 0, 15);
 const D16 = D15 + DAY;
 const T0 = D15 + DAY / 2;
 const DEPENDENT = ['trace_keys', 'batch_traces'];
-const TABLES = [...TRACE_TABLES.map(({ table }) => table), ...DEPENDENT];
+const TABLES = ['traces', 'observations', ...DEPENDENT];
 
 let ids = 0;
 function at(ms: number, more: object = {}) {
@@ -43,13 +44,14 @@ function at(ms: number, more: object = {}) {
 }
 
 async function placeWith(t: Test, days: 1 | 7 | 30 = 1) {
-  const place = await traceDatabase(t, await server.database());
+  const url = await server.database();
+  const place = await traceDatabase(t, url);
   t.ok(await ensureTracePartitions(place.postgres, T0, days));
   const removed = { traces: 0, observations: 0 };
   const since = new Map<string, number>();
   return {
     ...place,
-    removed,
+    ...{ url, removed },
     since,
     names: async () => (await tracePartitions(place.postgres)).map(({ suffix }) => suffix),
     counts: async (tables = TABLES) => Promise.all(tables.map(place.count)),
@@ -92,7 +94,8 @@ t.test('processes that start together create each partition once', async (t) => 
   t.same(await names(), [...FIRST, '20260120']);
   await traces.write(batchWith([anObservation()], at(T0)));
   for (const { table, options } of TRACE_TABLES) {
-    t.equal(await count(`${table}_20260115`), 1, table);
+    t.ok(await count(`${table}_20260115`), table);
+    t.equal(await count(`${table}_20260115`), await count(table), table);
     const { rows } = await postgres.query(
       `SELECT array_to_string(reloptions, ', ') AS options FROM pg_class WHERE relname = $1`,
       [`${table}_20260115`],
@@ -152,7 +155,7 @@ t.test('retention drops a partition exactly when its last trace is expired', asy
 });
 
 t.test('a trace with a late update moves, and its partition is dropped', async (t) => {
-  const { traces, retire, since, names, removed, counts, count } = await placeWith(t);
+  const { traces, retire, since, names, removed, counts, count, url } = await placeWith(t);
   const late = anObservation({ id: 'a', traceId: 'late', name: 'first', sessionId: 's' });
   await traces.write(batchWith([late, anObservation({ id: 'x', traceId: 'old' })], at(T0)));
   await traces.write(batchWith([anObservation({ id: 'b', traceId: 'late' })], at(D16)));
@@ -162,6 +165,9 @@ t.test('a trace with a late update moves, and its partition is dropped', async (
   t.same(removed, { traces: 1, observations: 1 });
   t.equal(await count('traces_20260116'), 1);
   t.equal(await count('observations_20260116'), 2);
+  const { posted, recounted } = await postgresTermTables(url);
+  t.ok(posted.length > 0);
+  t.same(posted, recounted);
   t.same(await counts(), [1, 2, 1, 2]);
   const listed = await traces.listObservations(P, 'late', { limit: 9 });
   t.same(listed.items.map(({ id }) => id).sort(), ['a', 'b']);
@@ -174,7 +180,7 @@ t.test('a trace with a late update moves, and its partition is dropped', async (
   t.equal((await traces.getTrace(P, 'late'))?.observationCount, 3);
   since.set(P, D16 + DAY);
   await retire(D16 + DAY);
-  t.same(await counts(), [0, 0, 0, 0]);
+  t.same(await counts([...TABLES, 'trace_terms']), [0, 0, 0, 0, 0]);
 });
 
 t.test('a trace that is written to while it moves keeps every observation', async (t) => {
