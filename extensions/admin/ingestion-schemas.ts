@@ -5,6 +5,7 @@ import {
   OBSERVATION_OPERATIONS,
   OBSERVATION_STATUSES,
 } from '../../src/model/observation.ts';
+import { SCORE_BYTES } from '../../src/read/new-score.ts';
 
 /**
  * The shapes of the ingestion listener, only for the OpenAPI document: its receivers scan bytes and do not use
@@ -171,6 +172,11 @@ const trace = z
     custom_fields: z.record(z.string(), z.string()),
     usage: tokenUsage.nullable(),
     cost: money.nullable().describe('Each call counts once.'),
+    scores: z
+      .record(z.string(), z.union([z.number(), z.boolean(), z.string()]))
+      .describe(
+        'The newest value of each name; a score of the trace comes before those of observations.',
+      ),
     clock_skew: z.boolean(),
   })
   .meta({ id: 'Trace' });
@@ -285,6 +291,37 @@ const sessionDetail = z
   .looseObject({ session, traces: z.array(sessionTrace), next_cursor: nextCursor })
   .meta({ id: 'SessionDetail' });
 const userDetail = z.looseObject({ user }).meta({ id: 'UserDetail' });
+const scoreValue = z.union([z.number(), z.boolean(), z.string()]);
+/** src/read checks the body on both listeners, so the schema of the document accepts every value. */
+const newScore = z.unknown().meta({
+  id: 'NewScore',
+  type: 'object',
+  required: ['name', 'value'],
+  additionalProperties: false,
+  properties: {
+    id: {
+      ...{ type: ['string', 'null'], maxLength: SCORE_BYTES.id },
+      description: 'A score with the same id and trace is replaced. A new one by default.',
+    },
+    observation_id: { type: ['string', 'null'], maxLength: SCORE_BYTES.observation_id },
+    name: { type: 'string', minLength: 1, maxLength: SCORE_BYTES.name },
+    value: { type: ['number', 'boolean', 'string'], maxLength: SCORE_BYTES.value },
+    comment: { type: ['string', 'null'], maxLength: SCORE_BYTES.comment },
+    source: { type: ['string', 'null'], maxLength: SCORE_BYTES.source },
+  },
+});
+const score = z
+  .looseObject({
+    id: z.string(),
+    observation_id: z.string().nullable(),
+    name: z.string(),
+    value: scoreValue,
+    comment: z.string().nullable(),
+    source: z.string().nullable(),
+    created_at: time,
+  })
+  .meta({ id: 'Score' });
+const scores = z.looseObject({ scores: z.array(score) }).meta({ id: 'Scores' });
 const rawEvent = z
   .strictObject({
     id: z.string(),
@@ -329,6 +366,9 @@ export const INGESTION = {
   user,
   users,
   userDetail,
+  newScore,
+  score,
+  scores,
   rawEvent,
   me,
 };

@@ -22,6 +22,7 @@ import type { StoreOperations } from './operations.ts';
 import { removedCounters } from './removed-counters.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
+import { sqliteScores } from './traces/scores.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
 import { sqliteTraces } from './traces/traces.ts';
@@ -119,6 +120,7 @@ function storeIn(
     keys,
     traces,
     groups: sqliteGroups(database, retention, staleBefore),
+    scores: sqliteScores(database, retention),
     organization,
     usage,
     counters: queues.usage,

@@ -104,6 +104,14 @@ export const serviceSchema = z.strictObject({
       page_timeout: duration('10s').describe(
         'Time after which a page of a reading answer ends with the items found so far, and with a cursor. Waiting for the store, for other projects and for the client counts.',
       ),
+      scores_per_trace: z
+        .int()
+        .min(1)
+        .max(10_000)
+        .default(100)
+        .describe(
+          'Scores of a trace, those of its observations included. A further one is refused with 409; a score with the id of a stored one replaces it.',
+        ),
       client_share: z
         .number()
         .gt(0)

@@ -21,6 +21,8 @@ export type ReadLimits = {
   readonly page_time: number;
   /** Milliseconds after which a page ends, with all waiting. */
   readonly page_timeout: number;
+  /** Scores of a trace and of its observations. */
+  readonly scores_per_trace: number;
   /** Inflated bytes of batches that are kept for later reads: half of them small ones, half of them large ones. */
   readonly read_cache_bytes: number;
 };

@@ -187,6 +187,7 @@ export function traceJson(trace: StoredTrace): string {
     custom_fields: trace.customFields,
     usage: trace.usage,
     cost: trace.cost === null ? null : costMembers(trace.cost),
+    scores: trace.scores,
     clock_skew: trace.clockSkew,
   });
 }

@@ -25,6 +25,7 @@ import type {
 import type { ErasureStore } from './erasures.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
+import type { ScoreStore, ScoreValue } from './scores.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -43,6 +44,7 @@ export type Store = QueueStorage & {
   readonly audit: AuditStore;
   readonly costs: CostStore;
   readonly groups: GroupStore;
+  readonly scores: ScoreStore;
   readonly erasures: ErasureStore;
 };
 
@@ -132,6 +134,8 @@ export type StoredTrace = {
   readonly usage: TokenUsage | null;
   /** In 10⁻⁹ USD. */
   readonly cost: Omit<Cost, 'source'> | null;
+  /** One value for each name (`src/store/rows/score-rows.ts`). */
+  readonly scores: Readonly<Record<string, ScoreValue>>;
   /** The time of an observation was ignored, because it is far outside of the root's. */
   readonly clockSkew: boolean;
 };

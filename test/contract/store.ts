@@ -15,6 +15,7 @@ import { erasures } from './erasures.ts';
 import { groups } from './groups.ts';
 import { postings } from './postings.ts';
 import { queries } from './queries.ts';
+import { scores } from './scores.ts';
 import { summaries } from './summaries.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
@@ -80,6 +81,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('queries', (t) => {
     queries(t, open);
+    t.end();
+  });
+  t.test('scores', (t) => {
+    scores(t, open);
     t.end();
   });
   t.test('sessions and users', (t) => {
@@ -805,7 +810,11 @@ function listings(t: Test, open: Open): void {
     const make = (i: number) =>
       anObservation({ traceId: `t${i}`, id: `t${i}`, name: `n${i}`, startTime: at(i) });
     const search = (cursor?: string) =>
-      store.traces.listTraces(P, { limit: 9, query: aQuery('name:n0*'), ...(cursor && { cursor }) });
+      store.traces.listTraces(P, {
+        limit: 9,
+        query: aQuery('name:n0*'),
+        ...(cursor && { cursor }),
+      });
     t.equal(SEARCHED_TRACES, 512);
     await write(store, numbers(0, 511).map(make));
     const fewer = { items: [{ id: 't0' }], nextCursor: null, searchedTo: null };

@@ -58,6 +58,7 @@ export function summaries(t: Test, open: OpenForSummaries): void {
       ...{ observationCount: 3, errorCount: 1, models: ['m1', 'm2'], tags: ['a', 'b'] },
       ...{ sessionId: 's', userId: 'u', keyId: aTenant().keyId, environment: 'production' },
       ...{ release: 'r', customFields: { env: 'root', team: 'a', extra: '1' }, clockSkew: false },
+      scores: {},
       usage: { input_tokens: 3, total_tokens: 3 },
       cost: { input: 1, output: 2, total: 3 },
     });

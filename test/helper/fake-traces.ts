@@ -108,7 +108,12 @@ export function aTrace(more: Partial<StoredTrace> = {}): StoredTrace {
       release: null,
       tags: ['a'],
     },
-    ...{ customFields: {}, clockSkew: false, cost: { input: null, output: 2, total: 5_000_000 } },
+    ...{
+      customFields: {},
+      scores: {},
+      clockSkew: false,
+      cost: { input: null, output: 2, total: 5_000_000 },
+    },
     ...more,
   };
 }

@@ -20,6 +20,7 @@ export const USUAL_LIMITS: ServerLimits = {
 
 export const READ_LIMITS: ReadLimits = {
   read_bytes: 128 * 1_048_576,
+  scores_per_trace: 100,
   reads_per_key: 32,
   concurrent_reads: 4,
   page_bytes: 8 * 1_048_576,

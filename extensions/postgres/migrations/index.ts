@@ -12,7 +12,8 @@ import { groupIndexes } from './0010-group-indexes.ts';
 import { postingTables } from './0011-trace-terms.ts';
 import { erasures } from './0012-erasures.ts';
 import { orderOfObservations } from './0013-observation-order.ts';
-import { partitionedTraces } from './0014-trace-partitions.ts';
+import { scoreTable } from './0014-scores.ts';
+import { partitionedTraces } from './0015-trace-partitions.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -29,5 +30,6 @@ export const MIGRATIONS: readonly Migration[] = [
   postingTables,
   erasures,
   orderOfObservations,
+  scoreTable,
   partitionedTraces,
 ];

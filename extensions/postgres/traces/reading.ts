@@ -30,13 +30,17 @@ import { row, rows } from '../connection/statement.ts';
 import { postgresDialect } from './dialect.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
+import { LISTED_SCORES } from './scores.ts';
 import type { Entry } from './snapshot.ts';
 import { bytesOfKey, keyOfBytes, textOrNull, unescapeParent } from './text.ts';
 
 /** `since`: milliseconds since the epoch. */
 export type ScopeValues = readonly [project: string, since: number];
 
-const TRACE_CELLS = TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)).join(', ');
+const TRACE_CELLS = [
+  ...TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)),
+  LISTED_SCORES,
+].join(', ');
 
 /** The trace with the key $3 of the project $1. Postgres then looks into one partition. */
 const OF_KEY = 't.n = (SELECT n FROM trace_keys WHERE project = $1 AND key = $3)';
@@ -46,7 +50,7 @@ type NumberColumn =
   | ('newest_ms' | 'latency' | 'ttft' | 'errors' | 'is_skewed');
 type TextColumn =
   | ('long_id' | 'name' | 'model_usage' | 'other_usage' | 'key_id' | 'session_id')
-  | ('user_id' | 'environment' | 'release' | 'facts');
+  | ('user_id' | 'environment' | 'release' | 'facts' | 'scores');
 /** A trace as a listing reads it: the columns of a `TraceRow`. */
 type ListedTrace = Readonly<Record<'n' | 'at_ms' | 'at_ns' | 'observations', number>> &
   Readonly<Record<NumberColumn, number | null>> &
@@ -127,6 +131,7 @@ function traceRowOf(trace: ListedTrace): TraceRow {
     textOrNull(trace.release),
     trace.is_skewed,
     textOrNull(trace.facts),
+    trace.scores,
   ]);
 }
 

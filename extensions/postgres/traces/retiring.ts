@@ -260,7 +260,7 @@ type CleanedUp = {
   readonly observations: number;
 };
 
-/** Removes the keys of detached traces, and their references to raw batches. */
+/** Removes the keys and scores of detached traces, and their references to raw batches. */
 async function* cleanUp(
   database: Database,
   suffix: string,
@@ -274,7 +274,9 @@ async function* cleanUp(
          SELECT n, project, key, observations FROM ${DETACHED}traces_${suffix}
          WHERE n > $1 ORDER BY n LIMIT ${STEP_TRACES}
        ), keys AS (
-         ${FORGET_GONE}
+         ${FORGET_GONE} RETURNING k.project, k.key
+       ), scored AS (
+         DELETE FROM scores s USING keys k WHERE s.project = k.project AND s.trace = k.key
        ), pairs AS (
          DELETE FROM batch_traces b USING gone WHERE b.trace = gone.n RETURNING b.batch
        ), noted AS (

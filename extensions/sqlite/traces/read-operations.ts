@@ -30,10 +30,14 @@ import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { TreeCells } from '../../../src/store/rows/tree.ts';
 import { TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
 import { sqliteDialect } from './dialect.ts';
+import { SCORES_OF_TRACE } from './score-operations.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
 
-const TRACE_COLUMNS = TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)).join(', ');
+const TRACE_COLUMNS = [
+  ...TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)),
+  SCORES_OF_TRACE,
+].join(', ');
 
 export type StoredRow = {
   readonly n: number;

@@ -89,6 +89,7 @@ t.test('lists traces by a filter', async (t) => {
         ...{ session_id: 's', user_id: null, key_id: 'key_1', source: 'otlp', environment: null },
         ...{ release: null, tags: ['a'], custom_fields: {}, usage: { input_tokens: 3 } },
         cost: { input: null, output: 2e-9, total: 0.005, currency: 'USD' },
+        scores: {},
         clock_skew: false,
       },
     ],
