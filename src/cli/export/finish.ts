@@ -7,7 +7,7 @@ import type { RowMembers } from '../../read/export/columns.ts';
 import { parquetFile } from '../../read/export/parquet.ts';
 import type { ExportRequest } from '../../read/export/request.ts';
 
-/** What a complete export has, in `FILE.manifest.json`. */
+/** The description of a complete export, in `FILE.manifest.json`. */
 export type Manifest = {
   readonly file: string;
   readonly complete: true;
