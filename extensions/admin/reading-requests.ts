@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { RANK_FIELDS } from '../../src/store/ranking.ts';
 import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
 
@@ -27,6 +28,10 @@ const PAGE = [
 const FILTER = ['from', 'to', 'status', 'kind', 'name', 'q'].map((name) =>
   query(name, { type: 'string' }),
 );
+const ORDER = [
+  query('sort', { type: 'string', enum: ['start', ...RANK_FIELDS] }),
+  query('order', { type: 'string', enum: ['desc', 'asc'] }),
+];
 /** The sums are over the traces that match. */
 const GROUP_FILTER = ['from', 'to', 'q'].map((name) => query(name, { type: 'string' }));
 
@@ -63,9 +68,9 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
   {
     path: '/traces',
     id: 'listTraces',
-    summary: 'List traces, newest first',
+    summary: 'List traces, newest first or by a value',
     answer: INGESTION.traces,
-    parameters: [...PAGE, ...FILTER],
+    parameters: [...PAGE, ...FILTER, ...ORDER],
   },
   {
     path: '/traces/:trace_id',

@@ -16,6 +16,7 @@ import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.t
 import { exportOperations } from './traces/export-operations.ts';
 import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
+import { rankOperations } from './traces/rank-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
 import { scoreOperations, scoreReadOperations } from './traces/score-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
@@ -45,6 +46,7 @@ export function readOperations(db: DatabaseSync) {
     ...tenancyReadOperations(db),
     ...logReadOperations(db),
     ...traceReadOperations(db),
+    ...rankOperations(db),
     ...exportOperations(db),
     ...scoreReadOperations(db),
     ...groupOperations(db),

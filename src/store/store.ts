@@ -25,6 +25,7 @@ import type {
 import type { ErasureStore } from './erasures.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
+import type { RankStore } from './ranking.ts';
 import type { ScoreStore, ScoreValue } from './scores.ts';
 
 /**
@@ -37,6 +38,7 @@ export type Store = QueueStorage & {
   readonly projects: ProjectStore;
   readonly keys: KeyStore;
   readonly traces: TraceStore;
+  readonly ranks: RankStore;
   readonly organization: OrganizationStore;
   readonly usage: UsageStore;
   readonly counters: UsageCounters;

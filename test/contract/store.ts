@@ -16,6 +16,7 @@ import { exports } from './exports.ts';
 import { groups } from './groups.ts';
 import { postings } from './postings.ts';
 import { queries } from './queries.ts';
+import { ranks } from './ranks.ts';
 import { scores } from './scores.ts';
 import { summaries } from './summaries.ts';
 
@@ -86,6 +87,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('queries', (t) => {
     queries(t, open);
+    t.end();
+  });
+  t.test('sorted lists', (t) => {
+    ranks(t, open);
     t.end();
   });
   t.test('scores', (t) => {

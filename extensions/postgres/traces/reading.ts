@@ -60,14 +60,15 @@ export async function findTraces(
   look: Look,
 ): Promise<Omit<TraceStep, 'spentMs'>> {
   const ways = stepPlan(postgresDialect, { project, since }, look);
-  const plan = ways.by(countsOf(await probed(client, ways.probe)));
+  const plan = ways.by(countsOf(await countsOfProbe(client, ways.probe)));
   const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
   const { sql, values } = plan.list(TRACE_CELLS, end);
   const found = await rows<ListedTrace>(client, sql, values);
   return { ...takeRows(found.map(traceRowOf), look.limit, rowBytes), end };
 }
 
-async function probed(
+/** The cells of a probe; none without one. */
+export async function countsOfProbe(
   client: PostgresClient,
   probe: ListStatement | undefined,
 ): Promise<readonly number[]> {
@@ -97,6 +98,20 @@ export async function findTrace(
     [...scope, bytesOfKey(key)],
   );
   return found === undefined ? undefined : traceRowOf(found);
+}
+
+export async function findTracesByNumber(
+  client: PostgresClient,
+  scope: ScopeValues,
+  numbers: readonly number[],
+): Promise<TraceRow[]> {
+  const found = await rows<ListedTrace>(
+    client,
+    `SELECT ${TRACE_CELLS} FROM traces t
+     WHERE t.project = $1 AND t.updated_at >= $2 AND t.n = ANY ($3::bigint[])`,
+    [...scope, numbers],
+  );
+  return found.map(traceRowOf);
 }
 
 function traceRowOf(trace: ListedTrace): TraceRow {
