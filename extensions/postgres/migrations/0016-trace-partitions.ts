@@ -6,7 +6,7 @@ import { NUMBERS_A_DAY } from '../traces/numbers.ts';
  * without its partition key, so that a narrow table keeps the keys of traces.
  */
 export const partitionedTraces = {
-  name: '0015-trace-partitions',
+  name: '0016-trace-partitions',
   sql: `
     CREATE TABLE trace_keys (
       project text COLLATE "C" NOT NULL,
