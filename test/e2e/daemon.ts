@@ -4,19 +4,10 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { PLAIN } from '../helper/plain-process.ts';
 import { type Answer, type Call, oneRequestEach, send } from './client.ts';
 
 const ENTRY = fileURLToPath(new URL('../../src/main.ts', import.meta.url));
-/**
- * Starts the process without coverage, which costs half as much again as the process. tap adds its own options to
- * `NODE_OPTIONS` even if they are empty, so the others switch it off.
- */
-export const PLAIN = {
-  NODE_OPTIONS: '',
-  NODE_V8_COVERAGE: '',
-  _TAPJS_PROCESSINFO_COVERAGE_: '0',
-  _TAPJS_PROCESSINFO_EXCLUDE_: '/./',
-};
 const START_MS = 60_000;
 const STOP_MS = 30_000;
 

@@ -7,7 +7,7 @@ import { fileURLToPath } from 'node:url';
 import type { Command } from 'commander';
 import t from 'tap';
 import { createProgram, runCli } from '../../../src/cli/program.ts';
-import { PLAIN } from '../../e2e/daemon.ts';
+import { PLAIN } from '../../helper/plain-process.ts';
 
 t.setTimeout(120_000);
 
