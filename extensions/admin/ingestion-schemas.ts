@@ -177,6 +177,11 @@ const trace = z
       .describe(
         'The newest value of each name; a score of the trace comes before those of observations.',
       ),
+    input_preview: z
+      .string()
+      .nullable()
+      .describe('The beginning of the inputs of the root observation, as text.'),
+    output_preview: z.string().nullable(),
     clock_skew: z.boolean(),
   })
   .meta({ id: 'Trace' });
@@ -342,6 +347,11 @@ const me = z
   })
   .meta({ id: 'Me' });
 
+const exported = z
+  .string()
+  .describe('Rows in the form of the parameter `format`; the trailers say where the export ended.')
+  .meta({ id: 'Export' });
+
 export const INGESTION = {
   event,
   eventBatch,
@@ -370,5 +380,6 @@ export const INGESTION = {
   score,
   scores,
   rawEvent,
+  exported,
   me,
 };
