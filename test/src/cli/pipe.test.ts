@@ -9,7 +9,7 @@ import t from 'tap';
 import { createProgram, runCli } from '../../../src/cli/program.ts';
 import { PLAIN } from '../../helper/plain-process.ts';
 
-t.setTimeout(120_000);
+t.setTimeout(300_000);
 
 const MAIN = fileURLToPath(new URL('../../../src/main.ts', import.meta.url));
 /** Bytes that a pipe takes before its reader reads. */
