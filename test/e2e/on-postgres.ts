@@ -2,7 +2,7 @@ import type { PostgresServer } from '../helper/postgres-server.ts';
 import type { DaemonOptions, Tree } from './daemon.ts';
 import { treeAt } from './shipped.ts';
 
-export const TOKEN = 'an-admin-token-of-thirty-two-characters';
+const TOKEN = 'an-admin-token-of-thirty-two-characters';
 
 /** The embedded shape with its own Postgres database instead of SQLite. */
 export async function onPostgres(
