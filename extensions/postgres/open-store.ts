@@ -13,6 +13,7 @@ import { postgresHousekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import { openQueues } from './queue/storage.ts';
+import { rollupKeeper } from './rollup-keeper.ts';
 import { postgresCounters } from './tenancy/counters.ts';
 import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
@@ -64,6 +65,7 @@ export async function openPostgresStore(
     rejectionsMaxAge: config.rejections.max_age,
   });
   const sums = ledgerSums(pools.housekeeping, clock, logger);
+  const rollups = rollupKeeper(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
@@ -83,10 +85,12 @@ export async function openPostgresStore(
     async finish() {
       await sums.finish();
       await keeper.finish();
+      await rollups.finish();
     },
     async close() {
       await listening.close();
       await keeper.close();
+      await rollups.close();
       await sums.close();
       await counters.close();
       await tenancy.close();
@@ -94,6 +98,7 @@ export async function openPostgresStore(
     },
     async crash() {
       keeper.crash();
+      rollups.crash();
       sums.stop();
       tenancy.crash();
       queues.crash();

@@ -18,6 +18,7 @@ import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
+import { rollupFolding } from './traces/rollup-folding.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
@@ -97,13 +98,14 @@ function storeIn(
     metrics,
     rejectionsMaxAge: config.rejections.max_age,
   });
-  const summaries = summarizing(database, clock, logger);
+  const rollups = rollupFolding(database, clock, logger);
+  const summaries = summarizing(database, clock, logger, rollups);
   projects.onDelete(() => keeper.wake());
   const store: Store = {
     projects,
     keys,
     traces: sqliteTraces({
-      ...{ database, queues, retention, summaries },
+      ...{ database, queues, retention, summaries, rollups },
       staleBefore: () => clock.now() - config.stale_after,
     }),
     organization,
@@ -111,7 +113,7 @@ function storeIn(
     counters: queues.usage,
     rejections,
     audit,
-    costs: sqliteCosts(database, summaries),
+    costs: sqliteCosts(database, summaries, rollups),
     openQueue: queues.openQueue,
   };
   return {
@@ -123,9 +125,11 @@ function storeIn(
       await queues.tidy();
       await keeper.finish();
       await summaries.finish();
+      await rollups.finish();
     },
     async close() {
       await summaries.close();
+      await rollups.close();
       await keeper.close();
       await queues.close();
       await tenancy.close();
@@ -133,6 +137,7 @@ function storeIn(
     },
     async crash() {
       summaries.crash();
+      rollups.crash();
       keeper.crash();
       queues.crash();
       tenancy.crash();

@@ -12,6 +12,7 @@ import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
+import { foldReadOperations, rollupOperations } from './traces/rollup-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
 export function writeOperations(db: DatabaseSync) {
@@ -25,6 +26,7 @@ export function writeOperations(db: DatabaseSync) {
     ...logOperations(db),
     ...traceOperations(db, prices),
     ...pricingOperations(db, prices),
+    ...rollupOperations(db),
     ...purgeOperations(db),
   };
 }
@@ -35,6 +37,7 @@ export function readOperations(db: DatabaseSync) {
     ...tenancyReadOperations(db),
     ...logReadOperations(db),
     ...traceReadOperations(db),
+    ...foldReadOperations(db),
     ...purgeReadOperations(db),
   };
 }

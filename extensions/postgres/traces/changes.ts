@@ -7,6 +7,7 @@ import type { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { Statement } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
+import { insertDelta } from './rollups.ts';
 import {
   jsonOfRow,
   OBSERVATION_COLUMNS,
@@ -31,6 +32,7 @@ export function changesOf(project: string, set: WorkingSet): Statement[] {
     ...pendingUpdates(project, set),
     ...waitingChildren(project, set),
     ...removedTraces(set),
+    ...insertDelta(project, set.rollups),
   ];
 }
 

@@ -7,16 +7,19 @@ import type {
   StorePrices,
 } from '../../../src/store/pricing.ts';
 import { loadPricing, PRICED_ROWS, PricedSum } from '../../../src/store/pricing.ts';
+import { contributionOf } from '../../../src/store/rollups/contribution.ts';
+import { RollupDelta } from '../../../src/store/rollups/delta.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
 import type { Postgres } from '../connection/pool.ts';
-import type { PostgresClient } from '../connection/statement.ts';
+import type { PostgresClient, Statement } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { savePriced, saveSummary } from './changes.ts';
+import { insertDelta } from './rollups.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
 import type { Entry } from './snapshot.ts';
-import { bytesOfKey } from './text.ts';
+import { bytesOfKey, textOrNull } from './text.ts';
 
 type Database = Pick<Postgres, 'query' | 'transaction'>;
 
@@ -103,6 +106,9 @@ type LockedTrace = {
   readonly created_at: number;
   readonly updated_at: number;
   readonly stale_changes: number;
+  readonly project: string;
+  readonly key_id: string | null;
+  readonly rollup: string | null;
 };
 
 /** Prices the observations under the lock that writers of the trace take, and saves them with the summary of the trace. */
@@ -116,7 +122,8 @@ async function savePrices(
   return database.transaction(async (client) => {
     const locked = await row<LockedTrace>(
       client,
-      'SELECT created_at, updated_at, stale_changes FROM traces WHERE n = $1 FOR UPDATE',
+      `SELECT created_at, updated_at, stale_changes, project, key_id, rollup FROM traces
+       WHERE n = $1 AND project <> '' FOR UPDATE`,
       [trace],
     );
     const found = locked === undefined ? [] : await entriesBehind(client, trace, from);
@@ -125,15 +132,23 @@ async function savePrices(
     const statements = [savePriced(changed)];
     const isWhole = found.length < PRICED_ROWS && from === null;
     if (isWhole) {
-      const summary = summarize(withChanges(found, changed), locked.updated_at);
-      const summarized = { n: trace, createdAt: locked.created_at, summary };
-      statements.push(saveSummary(locked.stale_changes, summarized));
+      const entries = withChanges(found, changed);
+      statements.push(...saveSummarized(trace, locked, entries));
     } else {
       statements.push([MARK_STALE, [trace]]);
     }
     await client.commit(statements);
     return found;
   });
+}
+
+function saveSummarized(n: number, locked: LockedTrace, entries: readonly Entry[]): Statement[] {
+  const { created_at: createdAt, stale_changes: changes, project } = locked;
+  const summary = summarize(entries, locked.updated_at);
+  const delta = new RollupDelta();
+  const contribution = contributionOf({ createdAt, keyId: textOrNull(locked.key_id), summary });
+  const rollup = delta.replace(locked.rollup, contribution);
+  return [saveSummary(changes, { n, createdAt, summary, rollup }), ...insertDelta(project, delta)];
 }
 
 const MARK_STALE = 'UPDATE traces SET stale_changes = stale_changes + 1 WHERE n = $1';

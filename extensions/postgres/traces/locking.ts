@@ -144,7 +144,7 @@ export async function lockTraces(
 
 type LockedRow = TraceTableRow & { readonly key: Buffer };
 
-const TRACE_CELLS = TRACE_STATE_COLUMNS.map(({ name }) => `t.${name}`).join(', ');
+const TRACE_CELLS = `${TRACE_STATE_COLUMNS.map(({ name }) => `t.${name}`).join(', ')}, t.rollup`;
 
 /** Reads and locks the traces that exist. */
 export async function lockTracesByKey(

@@ -4,6 +4,7 @@ import { detailsColumn } from './0002-details.ts';
 import { summaryColumns } from './0003-summaries.ts';
 import { searchIndexes } from './0004-trace-indexes.ts';
 import { recentRequests } from './0005-recent-requests.ts';
+import { rollupTables } from './0006-rollups.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -12,4 +13,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   summaryColumns,
   searchIndexes,
   recentRequests,
+  rollupTables,
 ];

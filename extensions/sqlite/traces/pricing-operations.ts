@@ -9,17 +9,26 @@ import type {
   StorePrices,
 } from '../../../src/store/pricing.ts';
 import { loadPricing, PRICED_ROWS, PricedSum } from '../../../src/store/pricing.ts';
+import { contributionOf } from '../../../src/store/rollups/contribution.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey, ROW } from '../../../src/store/rows/observation-row.ts';
 import type { NumberedRow } from '../../../src/store/rows/observation-write.ts';
 import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
 import type { ObservationCells } from './statements.ts';
-import { OBSERVATION_COLUMN_NAMES, SUMMARY_ASSIGNMENTS, splitRow } from './statements.ts';
+import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
+import { SummarySaver } from './summary-saver.ts';
 
-type TraceCells = [n: number, atMs: number, atNs: number, createdAt: number, updatedAt: number];
+type TraceCells = [
+  n: number,
+  atMs: number,
+  atNs: number,
+  createdAt: number,
+  updatedAt: number,
+  keyId: string | null,
+];
 
-const TRACE_CELLS = 'n, at_ms, at_ns, created_at, updated_at';
+const TRACE_CELLS = 'n, at_ms, at_ns, created_at, updated_at, key_id';
 
 type Loading =
   | { readonly state: 'loading' | 'loaded' }
@@ -105,7 +114,7 @@ function pricedTables(db: DatabaseSync) {
     `${select} AND key > ? ORDER BY key LIMIT ${PRICED_ROWS}`,
   );
   const update = db.prepare('UPDATE observations SET details = ? WHERE n = ?');
-  const summary = db.prepare(`UPDATE traces SET ${SUMMARY_ASSIGNMENTS} WHERE n = ?`);
+  const summaries = new SummarySaver(db);
   const stale = db.prepare('UPDATE traces SET stale_changes = stale_changes + 1 WHERE n = ?');
   return {
     /** The trace in progress, or the next one. */
@@ -124,9 +133,12 @@ function pricedTables(db: DatabaseSync) {
     save(changed: readonly NumberedRow<number>[]): void {
       for (const { n, row } of changed) update.run(row[ROW.DETAILS], n);
     },
-    saveSummary([n, , , createdAt, updatedAt]: TraceCells, found: readonly NumberedRow<number>[]) {
-      const trace = { n, createdAt, summary: summarize(found, updatedAt) };
-      summary.run(...summaryCells(trace), n);
+    saveSummary(trace: TraceCells, found: readonly NumberedRow<number>[]): void {
+      const [n, , , createdAt, updatedAt, keyId] = trace;
+      const summary = summarize(found, updatedAt);
+      const contribution = contributionOf({ createdAt, keyId, summary });
+      const rollup = JSON.stringify(contribution);
+      summaries.save({ n, cells: summaryCells({ n, createdAt, summary, rollup }), contribution });
     },
     markStale(trace: number): void {
       stale.run(trace);

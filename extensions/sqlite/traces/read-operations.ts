@@ -8,6 +8,8 @@ import { cell, tuples } from '../../../src/sqlite/rows.ts';
 import type { ListStatement } from '../../../src/store/plan/dialect.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
 import { stepPlan } from '../../../src/store/plan/step.ts';
+import type { Contribution } from '../../../src/store/rollups/contribution.ts';
+import { contributionOf } from '../../../src/store/rollups/contribution.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
 import {
   listedColumn,
@@ -146,16 +148,25 @@ export type TraceSummaryCells = {
   readonly n: number;
   readonly changes: number;
   readonly cells: readonly (string | number | null)[];
+  readonly contribution: Contribution;
 };
+
+type StaleTraceCells = [
+  changes: number,
+  updatedAt: number,
+  createdAt: number,
+  keyId: string | null,
+];
 
 function summaryOperations(db: DatabaseSync) {
   const next = cell<number>(
     db,
     'SELECT n FROM traces INDEXED BY stale_traces WHERE stale_changes > 0 AND n > ? ORDER BY n LIMIT 1',
   );
-  const state = tuples<[changes: number, updatedAt: number, createdAt: number]>(
+  const state = tuples<StaleTraceCells>(
     db,
-    'SELECT stale_changes, updated_at, created_at FROM traces WHERE n = ? AND stale_changes > 0',
+    `SELECT stale_changes, updated_at, created_at, key_id FROM traces
+     WHERE n = ? AND stale_changes > 0`,
   );
   const observations = tuples<ObservationCells>(
     db,
@@ -170,9 +181,11 @@ function summaryOperations(db: DatabaseSync) {
       // The changes are read before the observations: rows that are written in between count as changes.
       const rows = found === undefined ? [] : observations.all(n).map(splitRow);
       if (found === undefined || rows.length === 0) return null;
-      const [changes, updatedAt, createdAt] = found;
-      const trace = { n, createdAt, summary: summarize(rows, updatedAt) };
-      return { n, changes, cells: summaryCells(trace) };
+      const [changes, updatedAt, createdAt, keyId] = found;
+      const summary = summarize(rows, updatedAt);
+      const contribution = contributionOf({ createdAt, keyId, summary });
+      const rollup = JSON.stringify(contribution);
+      return { n, changes, cells: summaryCells({ n, createdAt, summary, rollup }), contribution };
     },
   };
 }

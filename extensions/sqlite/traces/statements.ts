@@ -45,6 +45,7 @@ type TraceCells = readonly [
   createdAt: number,
   updatedAt: number,
   keyId: string | null,
+  rollup: string | null,
 ];
 
 /** Reads a cell by the values of the statement. */
@@ -99,7 +100,7 @@ export class Statements implements ObservationTable<number> {
     );
     this.#trace = tuples(
       db,
-      'SELECT observations, created_at, updated_at, key_id FROM traces WHERE n = ?',
+      'SELECT observations, created_at, updated_at, key_id, rollup FROM traces WHERE n = ?',
     );
     this.#saveState = db.prepare(
       `UPDATE traces SET ${assignments(STATE_COLUMNS)}, stale_changes = stale_changes + 1 WHERE n = ?`,
@@ -181,10 +182,11 @@ export class Statements implements ObservationTable<number> {
   traceState(n: number): WrittenTrace {
     const row = this.#trace.get(n);
     if (row === undefined) throw new Error(`trace ${n} is lost within a transaction`);
-    const [observations, createdAt, updatedAt, keyId] = row;
+    const [observations, createdAt, updatedAt, keyId, rollup] = row;
     const state = new WrittenTrace(n, createdAt);
     state.updatedAt = updatedAt;
     state.keyId = keyId;
+    state.rollup = rollup;
     state.count = observations;
     return state;
   }

@@ -2,6 +2,7 @@ import { Background } from '../../../src/component/background.ts';
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
 import type { StoreOperations } from '../operations.ts';
+import type { RollupFolding } from './rollup-folding.ts';
 
 /** The pause between two traces, for calls that a client waits for. */
 const BETWEEN_MS = 5;
@@ -26,6 +27,7 @@ export function summarizing(
   database: Database<StoreOperations>,
   clock: Clock,
   logger: Logger,
+  rollups: Pick<RollupFolding, 'wake'>,
 ): Summarizing {
   let after = 0;
   let begun = clock.now();
@@ -43,6 +45,7 @@ export function summarizing(
     }
     const summary = await database.search('traces.summarize', [n]);
     if (summary !== null) await database.write('traces.saveSummary', [summary]);
+    rollups.wake();
     return true;
   }
 

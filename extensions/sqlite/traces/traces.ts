@@ -17,6 +17,7 @@ import type { Page, StoredObservation, TraceStore } from '../../../src/store/sto
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { StoredRow } from './read-operations.ts';
+import type { RollupFolding } from './rollup-folding.ts';
 import type { Summarizing } from './summarizing.ts';
 import type { WrittenTraces } from './write-operations.ts';
 
@@ -34,6 +35,7 @@ export type SqliteTracesParts = {
   readonly queues: Queues;
   readonly retention: Retention;
   readonly summaries: Pick<Summarizing, 'wake'>;
+  readonly rollups: Pick<RollupFolding, 'wake'>;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
 };
@@ -75,7 +77,7 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
 }
 
 async function writeRows(
-  { database, queues, summaries }: SqliteTracesParts,
+  { database, queues, summaries, rollups }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<void> {
@@ -105,6 +107,7 @@ async function writeRows(
     );
     if (written.state === 'project deleted') throw projectDeleted(project);
     if (written.state === 'written' && !written.isSummarized) summaries.wake();
+    rollups.wake();
     return written;
   };
   // Without the record first: if the batch comes from the store's own queue, the store has it.

@@ -5,10 +5,13 @@ import { keepBatch } from '../../../src/sqlite/queue/append-operations.ts';
 import { deletedProjects } from '../../../src/sqlite/queue/lookups.ts';
 import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
 import type { StorePrices } from '../../../src/store/pricing.ts';
+import { RollupDelta } from '../../../src/store/rollups/delta.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import type { TraceSummaryCells } from './read-operations.ts';
-import { Statements, SUMMARY_ASSIGNMENTS } from './statements.ts';
+import { DeltaLog } from './rollup-operations.ts';
+import { Statements } from './statements.ts';
+import { SummarySaver } from './summary-saver.ts';
 import { WaitingChildren } from './waiting-runs.ts';
 
 export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children'> & {
@@ -38,14 +41,13 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
   const keep = keepBatch(db);
   const statements = new Statements(db);
   const waiting = new WaitingChildren(db);
+  const deltas = new DeltaLog(db);
   const isDeleted = deletedProjects(db);
-  const saveSummary = db.prepare(
-    `UPDATE traces SET ${SUMMARY_ASSIGNMENTS} WHERE n = ? AND stale_changes = ?`,
-  );
+  const summaries = new SummarySaver(db);
   return {
     /** Without effect if the trace changed since it was summarized. */
-    'traces.saveSummary': ({ n, changes, cells }: TraceSummaryCells): void => {
-      saveSummary.run(...cells, n, changes);
+    'traces.saveSummary': (summarized: TraceSummaryCells): void => {
+      summaries.save(summarized, ({ changes }) => changes === summarized.changes);
     },
     /** Without a record the caller expects that the store has the batch. */
     'traces.write': (
@@ -69,12 +71,14 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
         known === undefined && record !== null ? keep(record, usageAt, parts) : undefined;
       const batch = known ?? kept?.seq ?? 0;
       const { pricing } = prices;
-      const source = { project, keyId, batch, receivedAt, pricing };
+      const rollups = new RollupDelta();
+      const source = { project, keyId, batch, receivedAt, pricing, rollups };
       const run = new ObservationWrite(statements, waiting, source);
       for (const rows of traces) run.writeTrace(rows);
       run.writeChildren(children);
       run.writeUpdates(updates);
       const isSummarized = run.finish();
+      deltas.add(project, rollups);
       return { state: 'written', isCounted: kept?.isCounted === true, isSummarized };
     },
   };

@@ -1,4 +1,6 @@
 import type { Pricing } from '../pricing.ts';
+import { contributionOf } from '../rollups/contribution.ts';
+import type { RollupDelta } from '../rollups/delta.ts';
 import type { TraceRows } from './batch-rows.ts';
 import type { BatchRef } from './event-rank.ts';
 import { mergeRows } from './merge.ts';
@@ -75,6 +77,8 @@ export type WriteSource<B extends BatchRef> = {
   readonly receivedAt: number;
   /** Prices merged observations; undefined without the processor `cost`. */
   readonly pricing?: Pricing | undefined;
+  /** Gets what the write changes in the rollups. */
+  readonly rollups: RollupDelta;
 };
 
 /** Writes the observations of one batch. Reads each trace once, and writes it once, at the end, with its summary. */
@@ -85,6 +89,7 @@ export class ObservationWrite<B extends BatchRef> {
   readonly #keyId: string;
   readonly #state: RowState<B>;
   readonly #pricing: Pricing | undefined;
+  readonly #rollups: RollupDelta;
   readonly #traces = new Map<number, WrittenTrace>();
   /** The rows of the traces that this write created, while it has only inserted rows into them. */
   readonly #fresh = new Map<number, NumberedRow<B>[]>();
@@ -94,7 +99,7 @@ export class ObservationWrite<B extends BatchRef> {
   constructor(
     table: ObservationTable<B>,
     waiting: WaitingRuns,
-    { project, keyId, batch, receivedAt, pricing }: WriteSource<B>,
+    { project, keyId, batch, receivedAt, pricing, rollups }: WriteSource<B>,
   ) {
     this.#table = table;
     this.#waiting = waiting;
@@ -102,6 +107,7 @@ export class ObservationWrite<B extends BatchRef> {
     this.#keyId = keyId;
     this.#state = { batch, createdAt: receivedAt, updatedAt: receivedAt, merged: null };
     this.#pricing = pricing;
+    this.#rollups = rollups;
     this.#hasPending = table.hasPending();
     this.#hasWaiting = waiting.any();
   }
@@ -272,18 +278,29 @@ export class ObservationWrite<B extends BatchRef> {
     for (const trace of this.#traces.values()) {
       // A trace whose observations all moved to another trace is removed.
       if (trace.count === 0) {
+        this.#rollups.subtract(trace.rollup);
         this.#table.removeTrace(trace.n);
         continue;
       }
       if (trace.count <= MAX_SUMMARIZED) {
         const rows = this.#fresh.get(trace.n) ?? this.#table.rowsOf(trace.n);
         // A working set that has yet to read the rows gives none; the merge runs again.
-        if (rows.length > 0) trace.summary = summarize(rows, trace.updatedAt);
+        if (rows.length > 0) this.#summarize(trace, rows);
       } else {
+        // A former batch of the same transaction may have summarized it.
+        trace.summary = undefined;
         isSummarized = false;
       }
       this.#table.saveTrace(trace);
     }
     return isSummarized;
+  }
+
+  #summarize(trace: WrittenTrace, rows: readonly NumberedRow<B>[]): void {
+    const summary = summarize(rows, trace.updatedAt);
+    const { createdAt, keyId } = trace;
+    trace.summary = summary;
+    const contribution = contributionOf({ createdAt, keyId, summary });
+    trace.rollup = this.#rollups.replace(trace.rollup, contribution);
   }
 }

@@ -2,7 +2,7 @@ import type { TraceFacts, TraceSummary } from './trace-summary.ts';
 import type { WrittenTrace } from './written-trace.ts';
 
 /** A trace whose summary is known. */
-export type SummarizedTrace = Pick<WrittenTrace, 'n' | 'createdAt'> & {
+export type SummarizedTrace = Pick<WrittenTrace, 'n' | 'createdAt' | 'rollup'> & {
   readonly summary: TraceSummary;
 };
 
@@ -59,6 +59,7 @@ export const SUMMARY_COLUMNS = [
   { name: 'cost', type: 'bigint', of: ({ summary }) => summary.facts.cost?.total ?? null },
   { name: 'is_skewed', type: 'integer', of: ({ summary }) => Number(summary.isSkewed) },
   { name: 'facts', type: 'text', of: ({ summary }) => factsToColumn(summary.facts) },
+  { name: 'rollup', type: 'text', of: ({ rollup }) => rollup },
 ] as const satisfies readonly TraceColumn<SummarizedTrace>[];
 
 function tokens({ facts }: TraceSummary, kind: string): number | null {

@@ -3,6 +3,8 @@ import { MAX_TAGS } from '../../model/details.ts';
 import { decodeJsonText } from '../../model/json/decode.ts';
 import { cutText } from '../../model/narrow-limits.ts';
 import { OBSERVATION_STATUSES } from '../../model/observation.ts';
+import type { ObservationGroup } from './observation-groups.ts';
+import { observationGroups } from './observation-groups.ts';
 import type { Key, ObservationRow } from './observation-row.ts';
 import {
   detailsFromColumn,
@@ -13,7 +15,7 @@ import {
   sourceNumberOf,
 } from './observation-row.ts';
 import { placeOfRow } from './place.ts';
-import type { NodeCost, UsageNode } from './trace-totals.ts';
+import type { NodeCost, TraceTotals, UsageNode } from './trace-totals.ts';
 import { traceTotals } from './trace-totals.ts';
 
 /** The summary of a trace's observations. It depends on their rows only, so any order of arrival gives the same. */
@@ -41,6 +43,7 @@ export type TraceSummary = {
   readonly environment: string | null;
   readonly release: string | null;
   readonly facts: TraceFacts;
+  readonly groups: readonly ObservationGroup[];
   /** A time of an observation was ignored. */
   readonly isSkewed: boolean;
 };
@@ -86,7 +89,7 @@ export function summarize(rows: readonly SummedRow[], receivedAt: number): Trace
     user: cutText(firstOf(ordered, (one) => one.row[ROW.USER])),
     environment: firstOf(ordered, ({ details }) => details?.environment),
     release: firstOf(ordered, ({ details }) => details?.release),
-    facts: factsOf(ordered),
+    ...totalsOf(ordered),
   };
 }
 
@@ -217,8 +220,18 @@ function newestOf(rows: readonly SummedRow[]): number | null {
   return newest;
 }
 
-function factsOf(ordered: readonly Seen[]): TraceFacts {
-  const { usage, cost } = traceTotals(ordered.map(nodeOf));
+function totalsOf(ordered: readonly Seen[]): Pick<TraceSummary, 'facts' | 'groups'> {
+  const grouped = ordered.map((one) => ({
+    ...{ row: one.row, tool: one.details?.tool, node: nodeOf(one), isFailed: isFailed(one.row) },
+  }));
+  const totals = traceTotals(grouped.map(({ node }) => node));
+  return {
+    facts: factsOf(ordered, totals),
+    groups: observationGroups(grouped, totals.counted),
+  };
+}
+
+function factsOf(ordered: readonly Seen[], { usage, cost }: TraceTotals): TraceFacts {
   const models = distinct(ordered.map(({ row }) => cutText(row[ROW.MODEL]))).slice(0, MAX_MODELS);
   const tags = distinct(ordered.flatMap(({ details }) => details?.tags ?? [])).slice(0, MAX_TAGS);
   const custom = customOf(ordered);
