@@ -2,7 +2,7 @@ import type { ServerHttp2Stream } from 'node:http2';
 import type { Metadata as MetadataClass, ServerReadableStream, sendUnaryData } from '@grpc/grpc-js';
 import type { Clock, RequestHead } from '../component/component.ts';
 import type { ByteReservation } from '../http/admission.ts';
-import { ClientGone, COPIES, largestBody, tooLarge } from '../http/body.ts';
+import { ClientGone, COPIES, expectBody, largestBody, tooLarge } from '../http/body.ts';
 import { bodyPace } from '../http/body-pace.ts';
 import type { Incoming, ReceivedBody } from '../http/ingest.ts';
 import type { Encoding } from '../model/batch.ts';
@@ -130,7 +130,10 @@ function readMessage(
   const onChunk = (chunk: Buffer): void => {
     try {
       pace.arrived(chunk.length);
-      if (frame.take(chunk) && frame.length > maxBytes) throw tooLarge('message', maxBytes);
+      if (frame.take(chunk)) {
+        if (frame.length > maxBytes) throw tooLarge('message', maxBytes);
+        expectBody(reservation, frame.length, frame.encoding(encoding));
+      }
       const more = steps(frame.received, frame.length) * COPIES - reservation.held;
       const waiting = more > 0 ? reservation.obtain(more) : undefined;
       if (waiting === undefined) return;

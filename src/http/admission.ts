@@ -11,10 +11,15 @@ import { clientNetwork } from '../net/network.ts';
  *
  *   0 ───────────────── key above its share ──┤ project ──┤ address ──┤ within every share: limit
  *
- * If bytes are not free, a request waits. Waiting requests get bytes in the order of their level (within every share
- * first), then of what their key holds. For a request of a better level, the budget takes the bytes of a body that
- * is still arriving back: that request is refused. If all bytes are held by waiting requests, the last of them is refused,
- * so bodies that grow beside each other never block each other. A wait is bounded, and then the request is refused.
+ * A request states the bytes that it will hold at its end. It gets its next bytes only if all the rest is free too, so
+ * that the request that got bytes last can always finish, then the one before it, and so on (the banker's algorithm,
+ * with one resource). Bodies that arrive beside each other therefore never block each other. A request that could not
+ * finish waits, and its body is not read. Requests in progress get bytes before new ones, and new ones in the order
+ * of their level (within every share first), then of what their key holds, then of their arrival.
+ *
+ * For a waiting request of a better level, the budget takes the bytes of a body that arrives no more back: that
+ * request is refused. A wait is bounded, and then the request is refused. The end of a body without a declared length
+ * is an assumption. If such bodies exceed it together and block each other, the last of them is refused.
  */
 export type BytesInFlight = {
   readonly limit: number;
@@ -48,7 +53,15 @@ export type ByteReservation = {
   readonly held: number;
   /** The most that it can hold; more is refused, however much is free. */
   readonly most: number;
-  /** Reserves more at once. Throws a `Refusal` (503) if there is no room; the bytes already held stay reserved. */
+  /**
+   * States the bytes that the request will hold at its end, and those beyond them that are likely. Without it the
+   * length of the body counts as unknown.
+   */
+  expect(bytes: number, likely?: number): void;
+  /**
+   * Reserves more at once, for a complete body. Throws a `Refusal` (503) if there is no room; the bytes already held
+   * stay reserved.
+   */
   grow(bytes: number): void;
   /**
    * Reserves more. Undefined: reserved at once. Else the promise resolves when the bytes are reserved, or rejects
@@ -74,10 +87,20 @@ export type BudgetSettings = {
   readonly clock: Clock;
 };
 
-/** Milliseconds that a request waits for bytes. */
-const WAIT_MS = 2_000;
+/** Milliseconds that a request waits for its next bytes. Below the 10 s after which most exporters give up. */
+export const MAX_WAIT_MS = 8_000;
+/** Milliseconds after which a waiting request takes bytes back from bodies that still arrive. */
+const PATIENCE_MS = 2_000;
+/** A body that got no bytes for so many milliseconds, and waits for none, arrives no more. */
+const ARRIVING_MS = 1_000;
 /** Milliseconds after which an arriving body above its share gives way to others on the same level. */
 const TURN_MS = 10_000;
+/** A body of unknown length is taken for one that needs this part of the limit, until it has more. */
+const ASSUMED_PART = 1 / 8;
+/** Below this part of the limit, a body of unknown length of a key within its share is taken for complete. */
+const SMALL_PART = 1 / 256;
+/** A complete body may grow by this part of the limit into the reserve, for the edits of processors. */
+const EDIT_PART = 1 / 1024;
 
 /** 0: within every share. 1: the address is above its share, 2: the project, 3: the key. */
 type Level = 0 | 1 | 2 | 3;
@@ -93,7 +116,11 @@ type Hold = {
   readonly project: Party;
   readonly address: Party;
   readonly openedAt: number;
+  /** When it got bytes for the last time. */
+  grownAt: number;
   held: number;
+  /** The bytes that it holds at its end; undefined if the length of its body is unknown. */
+  expected: number | undefined;
   state: 'open' | 'leaving' | 'released';
   /** Set while it waits for bytes. */
   waiting: Waiting | undefined;
@@ -103,6 +130,7 @@ type Hold = {
 
 type Waiting = {
   readonly bytes: number;
+  readonly since: number;
   readonly resolve: () => void;
   readonly reject: (refusal: Refusal) => void;
   cancelTimer: () => void;
@@ -123,6 +151,7 @@ export function boundBytesInFlight(settings: BudgetSettings): BytesInFlight {
         get held() {
           return hold.held;
         },
+        expect: (bytes, likely = 0) => budget.expect(hold, bytes, likely),
         grow: (bytes) => budget.grow(hold, bytes),
         obtain: (bytes) => budget.obtain(hold, bytes),
         yields(end) {
@@ -169,33 +198,40 @@ class Budget {
     if (this.#keys.requestsOf(client.key) >= requestsPerKey) {
       throw unavailable('This key has too many requests in progress. Try again.');
     }
+    const now = clock.now();
     const hold: Hold = {
       client,
       key: this.#keys.enter(client.key),
       project: this.#projects.enter(client.project),
       address: this.#addresses.enter(client.address),
-      openedAt: clock.now(),
-      ...{ held: 0, state: 'open', waiting: undefined, end: undefined },
+      ...{ openedAt: now, grownAt: now, held: 0, expected: undefined },
+      ...{ state: 'open', waiting: undefined, end: undefined },
     };
     this.#holds.add(hold);
     return hold;
   }
 
+  /** The likely bytes are an assumption, which lifts no request above its share. */
+  expect(hold: Hold, bytes: number, likely: number): void {
+    hold.expected = Math.max(bytes, Math.min(bytes + likely, this.#shareBytes));
+  }
+
   grow(hold: Hold, bytes: number): void {
     this.#refuseImpossible(hold, bytes);
-    if (!this.#isFree(hold, bytes)) throw full();
+    const { limit } = this.#settings;
+    const isEdit = hold.held > 0 && bytes <= limit * EDIT_PART;
+    const ceiling = isEdit ? limit : this.ceiling(this.#levelWith(hold, bytes));
+    if (this.#total + bytes > ceiling) throw full();
     this.#take(hold, bytes);
   }
 
   obtain(hold: Hold, bytes: number): Promise<void> | undefined {
     this.#refuseImpossible(hold, bytes);
-    if (this.#isFree(hold, bytes)) {
-      this.#take(hold, bytes);
-      return undefined;
+    if (!this.#canFinish(hold, bytes) || this.#comesAfterWaiting(hold, bytes)) {
+      return this.#wait(hold, bytes);
     }
-    // A request that holds nothing yet loses nothing if its client repeats it later.
-    if (hold.held === 0 && this.#levelWith(hold, bytes) === WORST) throw full();
-    return this.#wait(hold, bytes);
+    this.#take(hold, bytes);
+    return undefined;
   }
 
   #refuseImpossible(hold: Hold, bytes: number): void {
@@ -204,11 +240,54 @@ class Budget {
     throw unavailable('The request needs more memory than the service has for one request.');
   }
 
-  #isFree(hold: Hold, bytes: number): boolean {
-    if (this.#total + bytes > this.ceiling(this.#levelWith(hold, bytes))) return false;
+  /** Whether the next bytes of the request and all the rest of it are free. */
+  #canFinish(hold: Hold, bytes: number): boolean {
+    return this.#total + this.#rest(hold, bytes) <= this.#ceilingOfRest(hold, bytes);
+  }
+
+  #ceilingOfRest(hold: Hold, bytes: number): number {
+    return this.ceiling(this.#levelWith(hold, this.#rest(hold, bytes)));
+  }
+
+  /** The bytes that a request still needs to its end, at least its next ones. */
+  #rest(hold: Hold, bytes: number): number {
+    const most = this.ceiling(WORST);
+    const expected = hold.expected ?? this.#assumed(hold, bytes);
+    return Math.max(bytes, Math.min(expected, most) - hold.held);
+  }
+
+  #assumed(hold: Hold, bytes: number): number {
+    const { limit } = this.#settings;
+    const held = hold.held + bytes;
+    const isSmall = held <= limit * SMALL_PART && this.#levelWith(hold, bytes) < WORST;
+    if (isSmall || hold.held === 0) return held;
+    return Math.max(Math.floor(limit * ASSUMED_PART), 2 * hold.held);
+  }
+
+  /**
+   * Whether a new request has to wait for its turn, although its bytes are free. A waiting request that lacks its next
+   * bytes comes before all of a worse order. One that lacks only its rest comes before others of its key, except
+   * those that need one grant: the key's small requests do not wait for its large ones.
+   */
+  #comesAfterWaiting(hold: Hold, bytes: number): boolean {
+    if (hold.held > 0 || this.#waiting.size === 0) return false;
     const order = this.#orderOf(hold, bytes);
-    for (const other of this.#waiting) if (this.#orderOf(other) <= order) return false;
-    return true;
+    const isSmall = this.#needsOneGrant(hold, bytes);
+    for (const other of this.#waiting) {
+      if (this.#orderOf(other) > order) continue;
+      if ((other.key === hold.key && !isSmall) || this.#lacksRoom(other)) return true;
+    }
+    return false;
+  }
+
+  #needsOneGrant(hold: Hold, bytes: number): boolean {
+    return hold.expected !== undefined && this.#rest(hold, bytes) === bytes;
+  }
+
+  /** Whether not even the next bytes of a waiting request are free. */
+  #lacksRoom(hold: Hold): boolean {
+    const bytes = bytesOf(hold);
+    return this.#total + bytes > this.ceiling(this.#levelWith(hold, bytes));
   }
 
   /** The level of a request once it holds `more` bytes. */
@@ -220,19 +299,21 @@ class Budget {
   }
 
   /** Waiting requests get bytes in ascending order; arriving bodies give way in descending order. */
-  #orderOf(hold: Hold, more: number = hold.waiting?.bytes ?? 0): number {
+  #orderOf(hold: Hold, more: number = bytesOf(hold)): number {
     return this.#levelWith(hold, more) * this.#settings.limit + hold.key.held;
   }
 
   #take(hold: Hold, bytes: number): void {
     this.#total += bytes;
     hold.held += bytes;
+    hold.grownAt = this.#settings.clock.now();
     for (const party of [hold.key, hold.project, hold.address]) party.held += bytes;
   }
 
   #wait(hold: Hold, bytes: number): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const waiting: Waiting = { bytes, resolve, reject, cancelTimer: () => {} };
+    const since = this.#settings.clock.now();
+    const waiting: Waiting = { bytes, since, resolve, reject, cancelTimer: () => {} };
     hold.waiting = waiting;
     this.#waiting.add(hold);
     this.#arm(hold, waiting);
@@ -241,9 +322,14 @@ class Budget {
   }
 
   #arm(hold: Hold, waiting: Waiting): void {
-    waiting.cancelTimer = this.#settings.clock.after(WAIT_MS, () => {
-      if (this.#reclaim(hold, waiting.bytes, true)) this.#arm(hold, waiting);
-      else this.#refuse(hold);
+    const { clock } = this.#settings;
+    waiting.cancelTimer = clock.after(PATIENCE_MS, () => {
+      if (clock.now() - waiting.since >= MAX_WAIT_MS) {
+        this.#refuse(hold);
+        return;
+      }
+      this.#arm(hold, waiting);
+      this.#reclaim(hold, waiting.bytes, true);
     });
   }
 
@@ -252,8 +338,8 @@ class Budget {
    * takes nothing back.
    */
   #reclaim(hold: Hold, bytes: number, hasWaited: boolean): boolean {
-    const ceiling = this.ceiling(this.#levelWith(hold, bytes));
-    let missing = this.#total - this.#leaving + bytes - ceiling;
+    const rest = this.#rest(hold, bytes);
+    let missing = this.#total - this.#leaving + rest - this.#ceilingOfRest(hold, bytes);
     if (missing <= 0) return true;
     const yielding = [...this.#holds].filter((other) => this.#yields(other, hold, hasWaited));
     if (yielding.reduce((sum, { held }) => sum + held, 0) < missing) return false;
@@ -271,12 +357,15 @@ class Budget {
   #yields(other: Hold, hold: Hold, hasWaited: boolean): boolean {
     const isInterruptible = other.end !== undefined || other.waiting !== undefined;
     if (other.state !== 'open' || !isInterruptible || other.key === hold.key) return false;
-    const bytes = hold.waiting?.bytes ?? 0;
-    const wanted = this.#levelWith(hold, bytes);
+    const now = this.#settings.clock.now();
+    const isArriving = other.waiting !== undefined || now - other.grownAt < ARRIVING_MS;
+    if (isArriving && !hasWaited) return false;
+    const rest = this.#rest(hold, bytesOf(hold));
+    const wanted = this.#levelWith(hold, rest);
     const level = this.#levelWith(other, 0);
     if (level !== wanted || level === 0) return level > wanted;
-    const hadItsTurn = this.#settings.clock.now() - other.openedAt >= TURN_MS;
-    return other.key.held > hold.key.held + bytes || (hasWaited && hadItsTurn);
+    const hadItsTurn = now - other.openedAt >= TURN_MS;
+    return other.key.held > hold.key.held + rest || (hasWaited && hadItsTurn);
   }
 
   /** From now on the bytes of the request do not count for its key; they are free when it releases them. */
@@ -317,44 +406,67 @@ class Budget {
     this.#serve();
   }
 
-  /** If all bytes are held by requests that wait for more, nothing would be released: refuses the last in the order. */
+  /**
+   * If all bytes are held by requests that wait for more, nothing would be released: refuses the last in the order,
+   * of those with a body of unknown length if there are any.
+   */
   #endStandstill(): void {
     let held = 0;
     for (const hold of this.#waiting) held += hold.held;
     if (held < this.#total) return;
+    const isUnknown = ({ expected }: Hold): number => (expected === undefined ? 1 : 0);
     const [last] = [...this.#waiting]
+      .filter((hold) => hold.held > 0)
       .reverse()
-      .sort((a, b) => this.#orderOf(b) - this.#orderOf(a) || b.openedAt - a.openedAt);
+      .sort(
+        (a, b) =>
+          isUnknown(b) - isUnknown(a) ||
+          this.#orderOf(b) - this.#orderOf(a) ||
+          b.openedAt - a.openedAt,
+      );
     if (last !== undefined) this.#refuse(last);
   }
 
-  /** Gives free bytes to the waiting requests, in their order. */
+  /** Gives free bytes to the waiting requests: first to those in progress, then to new ones in their order. */
   #serve(): void {
-    for (;;) {
-      const first = this.#firstWaiting();
-      if (first?.waiting === undefined) return;
-      const { bytes, resolve } = first.waiting;
-      if (this.#total + bytes > this.ceiling(this.#levelWith(first, bytes))) {
-        this.#endStandstill();
-        return;
+    const passed = new Set<Hold>();
+    const passedKeys = new Set<Party>();
+    const isNext = (hold: Hold): boolean =>
+      !passed.has(hold) && (!passedKeys.has(hold.key) || this.#needsOneGrant(hold, bytesOf(hold)));
+    while (this.#waiting.size > 0 && this.#total < this.#settings.limit) {
+      const next =
+        this.#firstWaiting((hold) => hold.held > 0 && this.#canFinish(hold, bytesOf(hold))) ??
+        this.#firstWaiting((hold) => hold.held === 0 && isNext(hold));
+      if (next?.waiting === undefined) break;
+      const { bytes, resolve } = next.waiting;
+      if (this.#canFinish(next, bytes)) {
+        this.#stopWaiting(next);
+        this.#take(next, bytes);
+        resolve();
+        continue;
       }
-      this.#stopWaiting(first);
-      this.#take(first, bytes);
-      resolve();
+      if (this.#lacksRoom(next)) break;
+      passed.add(next);
+      passedKeys.add(next.key);
     }
+    this.#endStandstill();
   }
 
-  #firstWaiting(): Hold | undefined {
+  #firstWaiting(isEligible: (hold: Hold) => boolean): Hold | undefined {
     let first: Hold | undefined;
     let least = Infinity;
     for (const hold of this.#waiting) {
       const order = this.#orderOf(hold);
-      if (order >= least) continue;
+      if (order >= least || !isEligible(hold)) continue;
       first = hold;
       least = order;
     }
     return first;
   }
+}
+
+function bytesOf({ waiting }: Hold): number {
+  return waiting?.bytes ?? 0;
 }
 
 /** The parties of one kind that have requests in progress. */

@@ -1,3 +1,4 @@
+import type { Encoding } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
 import { MAX_BODY_BYTES } from '../model/formats.ts';
 import type { ByteReservation } from './admission.ts';
@@ -16,6 +17,21 @@ const LARGEST_STEP = 1_048_576;
 
 /** Bytes reserved for each byte of a body: the body, its inflated or scanned form, and the queue's copy. */
 export const COPIES = 3;
+
+/** A compressed body is taken for one that inflates to so many times its bytes, until it is inflated. */
+const LIKELY_INFLATION = 20;
+
+/** States the memory that a request with a body of this length will hold at its end. */
+export function expectBody(
+  reservation: ByteReservation,
+  bodyBytes: number,
+  encoding: Encoding,
+): void {
+  const inflated = Math.min(MAX_BODY_BYTES, bodyBytes * LIKELY_INFLATION);
+  // One of the body's copies is the inflated one.
+  const likely = encoding === 'identity' ? 0 : Math.max(0, inflated - bodyBytes);
+  reservation.expect(bodyBytes * COPIES, likely);
+}
 
 /** Bytes of the largest body that the reservation can hold. */
 export function largestBody({ most }: ByteReservation): number {
@@ -100,6 +116,8 @@ function collect(
   request.on('close', onGone);
   request.on('end', onEnd);
   request.on('data', onData);
+  // It may have left while it waited for its first bytes.
+  if (request.destroyed) onGone();
   return promise;
 }
 

@@ -28,7 +28,14 @@ import {
 import { ulid } from '../model/ulid.ts';
 import type { ByteReservation, BytesInFlight } from './admission.ts';
 import { clientOf } from './admission.ts';
-import { ClientGone, COPIES, checkDeclaredSize, FIRST_BYTES, largestBody } from './body.ts';
+import {
+  ClientGone,
+  COPIES,
+  checkDeclaredSize,
+  expectBody,
+  FIRST_BYTES,
+  largestBody,
+} from './body.ts';
 import type { Answer } from './exchange.ts';
 import type { Preparation, Prepared } from './prepare.ts';
 import { logRefusal, logRejections } from './rejection-log.ts';
@@ -170,10 +177,10 @@ async function take(work: RequestInProgress): Promise<Outcome> {
     clientOf(head, admission.tenant, ingestion.fallback),
   );
   work.reservation = reservation;
-  checkDeclaredSize(head.declaredBytes, largestBody(reservation));
-  const first = reservation.obtain(
-    Math.min(head.declaredBytes ?? FIRST_BYTES, FIRST_BYTES) * COPIES,
-  );
+  const { declaredBytes } = head;
+  checkDeclaredSize(declaredBytes, largestBody(reservation));
+  if (declaredBytes !== undefined) expectBody(reservation, declaredBytes, named.encoding);
+  const first = reservation.obtain(Math.min(declaredBytes ?? FIRST_BYTES, FIRST_BYTES) * COPIES);
   if (first !== undefined) await first;
   const { body, encoding } = await incoming.read(reservation, named.encoding);
 

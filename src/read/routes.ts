@@ -20,28 +20,9 @@ import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
 import type { PayloadSubject, ProjectReads, Reader } from './project-reads.ts';
 import { checkParameters, flag, one, pageOf, pageOfTraces, traceQuery } from './query.ts';
-import type { Read, Reads } from './reads.ts';
-
-/**
- * The reading requests (`traces:read`). On an ingestion listener the pipeline of a receiver admits a request, which
- * reads the project of its key from the store that the pipeline's `auth` names. Another listener names the reader:
- *
- *   GET ─┬─ entrance.pipeline.admitRead(head) ─┬─▶ reader ─▶ reads.begin ─▶ turns at the store ─▶ JSON
- *        └─ the admin listener: its token ─────┘
- */
-type Reading = Reader & {
-  readonly exchange: Exchange;
-  readonly query: URLSearchParams;
-  readonly read: Read;
-};
-
-/** A reading request with a store. */
-type StoreReading = Reading & {
-  readonly store: Store;
-  readonly reads: Reads;
-  /** For the bytes of the batches that the request reads. `of` is what the audit log of the reader names. */
-  readonly payloads: (of: PayloadSubject) => Promise<PayloadReader>;
-};
+import type { Reads } from './reads.ts';
+import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
+import { unknown } from './stored-request.ts';
 
 type ReadingParts = {
   readonly reads: Reads;
@@ -49,7 +30,15 @@ type ReadingParts = {
   readonly logger: Logger;
 };
 
-/** If several receivers share a listener, one whose pipeline has a store comes first. */
+/**
+ * The reading requests (`traces:read`). On an ingestion listener the pipeline of a receiver admits a request, which
+ * reads the project of its key from the store that the pipeline's `auth` names. Another listener names the reader:
+ *
+ *   GET ─┬─ entrance.pipeline.admitRead(head) ─┬─▶ reader ─▶ reads.begin ─▶ turns at the store ─▶ JSON
+ *        └─ the admin listener: its token ─────┘
+ *
+ * If several receivers share a listener, one whose pipeline has a store comes first.
+ */
 export function readRoutes(parts: ReadingParts): CommonRoutes {
   const get = (path: string, work: Work): CommonRoute => ({
     method: 'GET',
@@ -97,15 +86,7 @@ const STORED: readonly StoredRequest[] = [
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
 ];
 
-type StoredRequest = {
-  readonly path: string;
-  /** The parameters of the query; others are refused. */
-  readonly parameters: readonly string[];
-  readonly work: StoreWork;
-};
-
-type StoreWork = (reading: StoreReading) => Promise<void>;
-type Work = (reading: Reading) => Promise<void>;
+type Work = (reading: AdmittedRead) => Promise<void>;
 
 async function listTraces({
   exchange,
@@ -210,7 +191,7 @@ async function showRawEvent(reading: StoreReading): Promise<void> {
 }
 
 /** Without a store, the answer has what the key itself says. */
-async function showMe({ exchange, tenant, store, read }: Reading): Promise<void> {
+async function showMe({ exchange, tenant, store, read }: AdmittedRead): Promise<void> {
   const [project, keys] =
     store === undefined
       ? [undefined, []]
@@ -298,8 +279,4 @@ function refuse(exchange: Exchange, error: unknown, render: RenderRefusal, logge
 function readingRefusal(error: unknown): Refusal {
   if (error instanceof StoreError) return foreignCursor(error);
   return refusalOf(error);
-}
-
-function unknown(what: string): Refusal {
-  return new Refusal('not_found', `There is no such ${what}.`);
 }
