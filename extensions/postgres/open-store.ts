@@ -20,6 +20,7 @@ import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
+import { postgresRollups } from './traces/rollup-reads.ts';
 import { postgresTraces } from './traces/traces.ts';
 
 export type OpenPostgresStore = {
@@ -67,13 +68,15 @@ export async function openPostgresStore(
   const sums = ledgerSums(pools.housekeeping, clock, logger);
   const rollups = rollupKeeper(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
+  const reading = {
+    client: pools.read,
+    staleBefore: () => clock.now() - config.stale_after,
+    now: () => clock.now(),
+  };
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
-    traces: postgresTraces(database, retention, groups, {
-      client: pools.read,
-      staleBefore: () => clock.now() - config.stale_after,
-      now: () => clock.now(),
-    }),
+    traces: postgresTraces(database, retention, groups, reading),
+    rollups: postgresRollups(reading, retention),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
   };

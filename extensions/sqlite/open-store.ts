@@ -19,6 +19,7 @@ import type { StoreOperations } from './operations.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
 import { rollupFolding } from './traces/rollup-folding.ts';
+import { sqliteRollups } from './traces/rollups.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
@@ -101,13 +102,15 @@ function storeIn(
   const rollups = rollupFolding(database, clock, logger);
   const summaries = summarizing(database, clock, logger, rollups);
   projects.onDelete(() => keeper.wake());
+  const staleBefore = (): number => clock.now() - config.stale_after;
   const store: Store = {
     projects,
     keys,
     traces: sqliteTraces({
       ...{ database, queues, retention, summaries, rollups },
-      staleBefore: () => clock.now() - config.stale_after,
+      staleBefore,
     }),
+    rollups: sqliteRollups(database, retention, staleBefore),
     organization,
     usage,
     counters: queues.usage,

@@ -13,6 +13,7 @@ import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.t
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
 import { foldReadOperations, rollupOperations } from './traces/rollup-operations.ts';
+import { rollupReadOperations } from './traces/rollup-reading.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
 export function writeOperations(db: DatabaseSync) {
@@ -38,6 +39,7 @@ export function readOperations(db: DatabaseSync) {
     ...logReadOperations(db),
     ...traceReadOperations(db),
     ...foldReadOperations(db),
+    ...rollupReadOperations(db),
     ...purgeReadOperations(db),
   };
 }

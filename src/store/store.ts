@@ -23,6 +23,7 @@ import type {
   UsageStore,
 } from '../tenancy/contract.ts';
 import type { CostStore } from './pricing.ts';
+import type { RollupReads } from './rollups/reading.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -40,6 +41,7 @@ export type Store = QueueStorage & {
   readonly rejections: RejectionStore;
   readonly audit: AuditStore;
   readonly costs: CostStore;
+  readonly rollups: RollupReads;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */

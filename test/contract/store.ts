@@ -10,6 +10,7 @@ import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 import { costs } from './costs.ts';
 import { queries } from './queries.ts';
+import { rollupRules } from './rollups.ts';
 import { summaries } from './summaries.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
@@ -51,6 +52,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('costs', (t) => {
     costs(t, open);
+    t.end();
+  });
+  t.test('rollups', (t) => {
+    rollupRules(t, open);
     t.end();
   });
   t.test('listings', (t) => {

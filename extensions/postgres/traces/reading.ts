@@ -61,7 +61,7 @@ export async function findTraces(
 }
 
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */
-async function endOfStep(
+export async function endOfStep(
   client: PostgresClient,
   { sql, values }: ListStatement,
 ): Promise<Place | null> {

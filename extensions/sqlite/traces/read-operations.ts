@@ -44,7 +44,7 @@ export type StoredRow = {
 };
 
 /** Statements of listings that a thread keeps; each set of conditions is one. */
-const MAX_STATEMENTS = 64;
+export const MAX_STATEMENTS = 64;
 
 export function traceReadOperations(db: DatabaseSync) {
   const lists = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
@@ -75,10 +75,10 @@ function* listedTraces(found: Iterable<TraceRow>): Generator<TraceRow> {
   for (const row of found) yield listedTraceRow(row);
 }
 
-type PlaceCells = [ms: number, ns: number, n: number];
+export type PlaceCells = [ms: number, ns: number, n: number];
 
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */
-function endOfStep(
+export function endOfStep(
   db: DatabaseSync,
   prepared: LruCache<string, RowQuery<PlaceCells>>,
   { sql, values }: ListStatement,
@@ -90,7 +90,7 @@ function endOfStep(
 }
 
 /** Prepares a statement once: a page runs it in every step. */
-function keptTuples<Row extends readonly (string | number | Uint8Array | null)[]>(
+export function keptTuples<Row extends readonly (string | number | Uint8Array | null)[]>(
   db: DatabaseSync,
   prepared: LruCache<string, RowQuery<Row>>,
   sql: string,

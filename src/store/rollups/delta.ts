@@ -1,7 +1,7 @@
 import { decodeJsonText } from '../../model/json/decode.ts';
 import type { Contribution, RollupChange } from './contribution.ts';
 import { changesOfContribution, contributionFromText } from './contribution.ts';
-import type { Histogram } from './histogram.ts';
+import type { LatencyHistogram } from './histogram.ts';
 import { countPairs, pairsOf } from './histogram.ts';
 
 /** What a value in an hour gains, or loses. */
@@ -10,7 +10,7 @@ type Gain = {
   readonly field: number;
   readonly value: string;
   readonly numbers: number[];
-  readonly latencies: Histogram;
+  readonly latencies: LatencyHistogram;
 };
 
 /** Sums of changes by hour, field and value. A value whose changes cancel out has none. */
@@ -70,7 +70,7 @@ export function addStored(sum: RollupDelta, { kind, text }: StoredDelta): void {
   for (const change of storedChanges(kind, text)) sum.add(change);
 }
 
-function storedChanges(kind: number, text: string): RollupChange[] {
+export function storedChanges(kind: number, text: string): RollupChange[] {
   if (kind === DELTA_KINDS.CHANGES) return decodeJsonText(text) as RollupChange[];
   const subtracted = new RollupDelta();
   for (const contribution of decodeJsonText(text) as Contribution[]) {

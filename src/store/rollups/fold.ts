@@ -1,7 +1,7 @@
 import type { RollupChange } from './contribution.ts';
 import { addNumbers } from './delta.ts';
 import { MAX_VALUES, OVERFLOW } from './fields.ts';
-import type { Histogram } from './histogram.ts';
+import type { LatencyHistogram } from './histogram.ts';
 import { countPairs } from './histogram.ts';
 
 /** The periods of rollups, in hours. */
@@ -19,7 +19,7 @@ export type RollupKey = {
 };
 
 /** The numbers of a row of `rollups`, which a fold changes. */
-export type RollupSums = { readonly numbers: number[]; readonly latencies: Histogram };
+export type RollupSums = { readonly numbers: number[]; readonly latencies: LatencyHistogram };
 
 export type RollupRow = RollupKey & RollupSums;
 

@@ -13,7 +13,7 @@ const LOG_GROWTH = Math.log(GROWTH);
 const MIDDLE = 2 / (1 + GROWTH);
 
 /** Counts by bucket. */
-export type Histogram = Map<number, number>;
+export type LatencyHistogram = Map<number, number>;
 
 /** Of milliseconds, which are not negative. */
 export function bucketOf(latency: number): number {
@@ -26,26 +26,26 @@ function latencyOfBucket(bucket: number): number {
   return bucket === 0 ? FIRST : FIRST * GROWTH ** bucket * MIDDLE;
 }
 
-export function count(histogram: Histogram, bucket: number, by: number): void {
+export function count(histogram: LatencyHistogram, bucket: number, by: number): void {
   const sum = (histogram.get(bucket) ?? 0) + by;
   if (sum === 0) histogram.delete(bucket);
   else histogram.set(bucket, sum);
 }
 
 /** Adds bucket, count, bucket, count … */
-export function countPairs(histogram: Histogram, pairs: readonly number[], sign = 1): void {
+export function countPairs(histogram: LatencyHistogram, pairs: readonly number[], sign = 1): void {
   for (let i = 0; i + 1 < pairs.length; i += 2) {
     count(histogram, pairs[i] ?? 0, sign * (pairs[i + 1] ?? 0));
   }
 }
 
 /** Bucket, count, bucket, count …, in the order of buckets. */
-export function pairsOf(histogram: Histogram): number[] {
+export function pairsOf(histogram: LatencyHistogram): number[] {
   return [...histogram].sort(([a], [b]) => a - b).flat();
 }
 
 /** The bytes of a stored histogram: for each bucket the distance from the bucket before and the count, as varints. */
-export function encodeHistogram(histogram: Histogram): Uint8Array {
+export function encodeHistogram(histogram: LatencyHistogram): Uint8Array {
   const bytes: number[] = [];
   let before = 0;
   for (const [bucket, counted] of [...histogram].sort(([a], [b]) => a - b)) {
@@ -67,7 +67,7 @@ function pushVarint(bytes: number[], value: number): void {
 }
 
 /** Adds a stored histogram. */
-export function addEncoded(histogram: Histogram, bytes: Uint8Array): void {
+export function addEncoded(histogram: LatencyHistogram, bytes: Uint8Array): void {
   let bucket = 0;
   let value = 0;
   let scale = 1;
@@ -85,7 +85,10 @@ export function addEncoded(histogram: Histogram, bytes: Uint8Array): void {
 }
 
 /** The latencies below which these parts (0 to 1) of all are, in milliseconds; null without a latency. */
-export function quantiles(histogram: Histogram, parts: readonly number[]): (number | null)[] {
+export function quantiles(
+  histogram: LatencyHistogram,
+  parts: readonly number[],
+): (number | null)[] {
   const buckets = [...histogram].sort(([a], [b]) => a - b);
   const total = buckets.reduce((sum, [, counted]) => sum + counted, 0);
   return parts.map((part) => {

@@ -1,7 +1,7 @@
 import { cutText } from '../../model/narrow-limits.ts';
 import type { OBSERVATION_KINDS } from '../../model/observation.ts';
 import { MAX_ROLLUP_VALUE, MAX_VALUES_OF_TRACE, ROLLUP_FIELDS } from '../rollups/fields.ts';
-import type { Histogram } from '../rollups/histogram.ts';
+import type { LatencyHistogram } from '../rollups/histogram.ts';
 import { bucketOf, count, pairsOf } from '../rollups/histogram.ts';
 import type { ObservationRow } from './observation-row.ts';
 import { kindOf, ROW } from './observation-row.ts';
@@ -53,7 +53,7 @@ const TOOL = 'tool' satisfies (typeof OBSERVATION_KINDS)[number];
 /** The sums over the observations of one value. */
 class Sums {
   readonly numbers = [0, 0, 0, 0, 0, 0];
-  readonly latencies: Histogram = new Map();
+  readonly latencies: LatencyHistogram = new Map();
 
   add({ node, isFailed }: GroupedRow, isCounted: boolean): void {
     const { start, end, usage, cost } = node;
