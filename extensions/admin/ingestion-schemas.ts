@@ -227,6 +227,35 @@ const observation = z
 const traceDetail = z
   .looseObject({ trace, observations: z.array(observation), next_cursor: nextCursor })
   .meta({ id: 'TraceDetail' });
+/** The sums of a session or a user. */
+const sums = {
+  first_time: time.nullable().describe('The earliest start of a trace.'),
+  last_time: time.nullable().describe('The latest end of a trace, or its start without an end.'),
+  traces: z.int(),
+  observations: z.int(),
+  errors: z.int().describe('Failed observations.'),
+  usage: tokenUsage.nullable(),
+  cost: money.nullable(),
+  partial: z.boolean().describe('The sums are over the newest traces only: there are too many.'),
+};
+const session = z
+  .looseObject({ id: z.string(), user_id: z.string().nullable(), ...sums })
+  .meta({ id: 'Session' });
+const user = z.looseObject({ id: z.string(), sessions: z.int(), ...sums }).meta({ id: 'User' });
+const pageEnd = {
+  next_cursor: nextCursor,
+  searched_to: time.nullable(),
+  partial: z.boolean().describe('The page ended early, because the search takes long.'),
+};
+const sessions = z.looseObject({ sessions: z.array(session), ...pageEnd }).meta({ id: 'Sessions' });
+const users = z.looseObject({ users: z.array(user), ...pageEnd }).meta({ id: 'Users' });
+const sessionTrace = trace
+  .extend({ input: z.unknown(), output: z.unknown() })
+  .meta({ id: 'SessionTrace' });
+const sessionDetail = z
+  .looseObject({ session, traces: z.array(sessionTrace), next_cursor: nextCursor })
+  .meta({ id: 'SessionDetail' });
+const userDetail = z.looseObject({ user }).meta({ id: 'UserDetail' });
 const rawEvent = z
   .strictObject({
     id: z.string(),
@@ -263,6 +292,13 @@ export const INGESTION = {
   traces,
   observation,
   traceDetail,
+  session,
+  sessions,
+  sessionTrace,
+  sessionDetail,
+  user,
+  users,
+  userDetail,
   rawEvent,
   me,
 };

@@ -21,6 +21,8 @@ const PAGE = [
 const FILTER = ['from', 'to', 'status', 'kind', 'name', 'q'].map((name) =>
   query(name, { type: 'string' }),
 );
+/** The sums are over the traces that match. */
+const GROUP_FILTER = ['from', 'to', 'q'].map((name) => query(name, { type: 'string' }));
 
 export const READING_REQUESTS: readonly ReadingRequest[] = [
   {
@@ -36,6 +38,34 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     summary: 'Get a trace and its observations',
     answer: INGESTION.traceDetail,
     parameters: [...PAGE, query('payloads', { type: 'boolean' })],
+  },
+  {
+    path: '/sessions',
+    id: 'listSessions',
+    summary: 'List sessions, the one with the newest trace first',
+    answer: INGESTION.sessions,
+    parameters: [...PAGE, ...GROUP_FILTER],
+  },
+  {
+    path: '/sessions/:session_id',
+    id: 'getSession',
+    summary: "Get a session and its traces, oldest first, with their roots' inputs and outputs",
+    answer: INGESTION.sessionDetail,
+    parameters: PAGE,
+  },
+  {
+    path: '/users',
+    id: 'listUsers',
+    summary: 'List users, the one with the newest trace first',
+    answer: INGESTION.users,
+    parameters: [...PAGE, ...GROUP_FILTER],
+  },
+  {
+    path: '/users/:user_id',
+    id: 'getUser',
+    summary: 'Get a user',
+    answer: INGESTION.userDetail,
+    parameters: [],
   },
   {
     path: '/observations/:id',

@@ -21,6 +21,7 @@ import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
 import { postgresRollups } from './traces/rollup-reads.ts';
+import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresTraces } from './traces/traces.ts';
 
 export type OpenPostgresStore = {
@@ -76,7 +77,8 @@ export async function openPostgresStore(
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit },
     traces: postgresTraces(database, retention, groups, reading),
-    rollups: postgresRollups(reading, retention),
+    groups: postgresGroups(retention, reading),
+    rollups: postgresRollups(pools.read, reading, retention),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
   };

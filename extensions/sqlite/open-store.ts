@@ -21,6 +21,7 @@ import { sqliteCosts } from './traces/costs.ts';
 import { rollupFolding } from './traces/rollup-folding.ts';
 import { sqliteRollups } from './traces/rollups.ts';
 import { summarizing } from './traces/summarizing.ts';
+import { sqliteGroups } from './traces/trace-groups.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
 export type OpenSqliteStore = {
@@ -106,10 +107,8 @@ function storeIn(
   const store: Store = {
     projects,
     keys,
-    traces: sqliteTraces({
-      ...{ database, queues, retention, summaries, rollups },
-      staleBefore,
-    }),
+    traces: sqliteTraces({ database, queues, retention, summaries, rollups, staleBefore }),
+    groups: sqliteGroups(database, retention, staleBefore),
     rollups: sqliteRollups(database, retention, staleBefore),
     organization,
     usage,

@@ -10,6 +10,7 @@ import { purgeOperations, purgeReadOperations } from './batches/purge-operations
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
+import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
 import { foldReadOperations, rollupOperations } from './traces/rollup-operations.ts';
@@ -40,6 +41,7 @@ export function readOperations(db: DatabaseSync) {
     ...traceReadOperations(db),
     ...foldReadOperations(db),
     ...rollupReadOperations(db),
+    ...groupOperations(db),
     ...purgeReadOperations(db),
   };
 }

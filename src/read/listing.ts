@@ -9,12 +9,12 @@ import type { Read, ReadLimits } from './reads.ts';
 /** Rows of one step: a turn at the store, and the rows in memory at once. */
 const STEP_ROWS = 200;
 /** The work of one step of a search that its size aims at, in milliseconds. */
-const STEP_MS = 20;
+export const STEP_MS = 20;
 const SMALLEST_STEP = 32;
 const LARGEST_STEP = 4096;
 
 /** A page of a list whose work is bounded. */
-type SteppedPage<Item> = Page<Item> & {
+export type SteppedPage<Item> = Page<Item> & {
   readonly searchedTo?: Instant | null;
   readonly spentMs?: number;
 };

@@ -14,8 +14,11 @@ export type Reader = {
   readonly beforePayloads?: (of: PayloadSubject) => Promise<void>;
 };
 
-/** Whose payloads are read: a trace, or a raw event, which may belong to any. */
-export type PayloadSubject = { readonly kind: 'trace' | 'raw_event'; readonly id: string };
+/** Whose payloads are read: a trace, the traces of a session, or a raw event, which may belong to any. */
+export type PayloadSubject = {
+  readonly kind: 'trace' | 'session' | 'raw_event';
+  readonly id: string;
+};
 
 /**
  * The reading requests of a project, for a listener that authenticates its clients itself and then names the

@@ -14,6 +14,7 @@ import { observationJson, traceJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, jsonAnswer, watchClient } from './answer.ts';
+import { GROUP_REQUESTS } from './groups.ts';
 import { foreignCursor, listCursors } from './list-cursor.ts';
 import { writeItems } from './listing.ts';
 import type { PayloadReader } from './payloads.ts';
@@ -82,6 +83,7 @@ const STORED: readonly StoredRequest[] = [
     work: listTraces,
   },
   { path: '/traces/:trace_id', parameters: ['payloads', 'limit', 'cursor'], work: showTrace },
+  ...GROUP_REQUESTS,
   { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
 ];

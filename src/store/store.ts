@@ -22,6 +22,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 import type { RollupReads } from './rollups/reading.ts';
 
@@ -42,6 +43,7 @@ export type Store = QueueStorage & {
   readonly audit: AuditStore;
   readonly costs: CostStore;
   readonly rollups: RollupReads;
+  readonly groups: GroupStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */
@@ -165,6 +167,8 @@ export type TraceStore = {
     traceId: string,
     page: { limit: number; cursor?: string },
   ): Promise<Page<StoredObservation>>;
+  /** The root of a trace, or its first observation; undefined until the trace has a summary. */
+  getRoot(projectId: string, traceId: string): Promise<StoredObservation | undefined>;
   /** The newest one if several traces have the id and no trace is named. */
   getObservation(
     projectId: string,

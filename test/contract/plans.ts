@@ -1,3 +1,4 @@
+import type { GroupStepLook } from '../../src/store/plan/groups.ts';
 import type { Look } from '../../src/store/plan/step.ts';
 import { aQuery } from '../helper/query.ts';
 
@@ -13,6 +14,19 @@ export function everyLook(): Look[] {
   );
 }
 
+/** Steps over sessions and users whose statements use every way to the traces. */
+export function everyGroupLook(): GroupStepLook[] {
+  const place = { ms: 5, ns: 0, n: 7 };
+  return ['', 'start:2026-01-15', 'has:error model:m', 'session:s', 'user:u status:ok'].flatMap(
+    (text) =>
+      [null, place].flatMap((after) =>
+        (['session', 'user'] as const).map((by) => ({
+          ...{ by, query: aQuery(text, 0), after, size: 4, staleBefore: 0 },
+        })),
+      ),
+  );
+}
+
 const QUERIES = [
   '',
   'start:2026-01-15',
@@ -24,6 +38,8 @@ const QUERIES = [
   'user:u',
   'session:s user:u start:2026-01-15',
   'has:error',
+  'has:session -has:user',
+  'has:user',
   'status:error start:2026-01-15',
   'state:error',
   'state:interrupted -has:error',

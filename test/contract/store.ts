@@ -9,6 +9,7 @@ import { anObservation, aTenant, nativeBatch, otlpBatch, rawBatch } from '../hel
 import type { FakeClock } from '../helper/clock.ts';
 import { aQuery } from '../helper/query.ts';
 import { costs } from './costs.ts';
+import { groups } from './groups.ts';
 import { queries } from './queries.ts';
 import { rollupRules } from './rollups.ts';
 import { summaries } from './summaries.ts';
@@ -64,6 +65,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('queries', (t) => {
     queries(t, open);
+    t.end();
+  });
+  t.test('sessions and users', (t) => {
+    groups(t, open);
     t.end();
   });
 }

@@ -14,6 +14,7 @@ import type {
 } from '../../src/tenancy/contract.ts';
 import { PLAN_NAMES } from '../../src/tenancy/contract.ts';
 import { makeId, makeToken, shownPrefix } from '../../src/tenancy/token.ts';
+import { fakeGroups } from './fake-groups.ts';
 import { fakeTraces, type HeldTraces } from './fake-traces.ts';
 
 /** A store in memory, for tests of what manages and reads one. The traces of `held` belong to its first project. */
@@ -218,6 +219,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
   const fake = {
     ...parts,
     traces: guarded(fakeTraces(first, held)),
+    groups: guarded(fakeGroups(first, held)),
     held,
     entries,
     rows,

@@ -37,6 +37,8 @@ export function fakeTraces(
         ours(projectId, held.observations).filter((one) => one.traceId === traceId),
         wanted,
       ),
+    getRoot: async (projectId, traceId) =>
+      ours(projectId, held.observations).find((one) => one.traceId === traceId),
     getObservation: async (projectId, id, traceId) =>
       ours(projectId, held.observations).find(
         (one) => one.id === id && (traceId === undefined || one.traceId === traceId),

@@ -8,7 +8,8 @@ import { details } from './0006-details.ts';
 import { earlySums } from './0007-early-sums.ts';
 import { summaries } from './0008-summaries.ts';
 import { traceIndexes } from './0009-trace-indexes.ts';
-import { rollups } from './0010-rollups.ts';
+import { groupIndexes } from './0010-group-indexes.ts';
+import { rollups } from './0011-rollups.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -21,5 +22,6 @@ export const MIGRATIONS: readonly Migration[] = [
   earlySums,
   summaries,
   traceIndexes,
+  groupIndexes,
   rollups,
 ];

@@ -54,14 +54,14 @@ export async function findTraces(
   look: Look,
 ): Promise<Omit<TraceStep, 'spentMs'>> {
   const plan = stepPlan(postgresDialect, { project, since }, look);
-  const end = plan.isSearch ? await endOfStep(client, plan.end) : null;
+  const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
   const { sql, values } = plan.list(TRACE_CELLS, end);
   const found = await rows<ListedTrace>(client, sql, values);
   return { ...takeRows(found.map(traceRowOf), look.limit, rowBytes), end };
 }
 
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */
-export async function endOfStep(
+export async function endOfLook(
   client: PostgresClient,
   { sql, values }: ListStatement,
 ): Promise<Place | null> {
@@ -163,6 +163,20 @@ export async function findInTrace(
     client,
     `${OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND o.key = $4`,
     [...scope, bytesOfKey(traceKey), bytesOfKey(key)],
+  );
+  return found && foundIn(scope, found).observation;
+}
+
+/** The root of a trace. */
+export async function findRoot(
+  client: PostgresClient,
+  scope: ScopeValues,
+  traceKey: Key,
+): Promise<StoredObservation | undefined> {
+  const found = await row<ReadObservation>(
+    client,
+    `${OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND o.n = t.root`,
+    [...scope, bytesOfKey(traceKey)],
   );
   return found && foundIn(scope, found).observation;
 }

@@ -3,22 +3,17 @@ import type { RollupReads } from '../../../src/store/rollups/reading.ts';
 import { lookOf } from '../../../src/store/rows/trace-page.ts';
 import type { Postgres } from '../connection/pool.ts';
 import { findContributions, readFacet, readStats } from './rollup-reading.ts';
-import type { RetentionWindows } from './traces.ts';
+import type { Reading, RetentionWindows } from './traces.ts';
 
-type RollupReading = {
-  readonly client: Pick<Postgres, 'query' | 'transaction'>;
-  /** The time before which a trace without an end is interrupted. */
-  staleBefore(): number;
-  now(): number;
-};
-
+/** `database`: the connections of `client`, for reads of one snapshot. */
 export function postgresRollups(
-  { client, staleBefore, now }: RollupReading,
+  database: Pick<Postgres, 'transaction'>,
+  { client, staleBefore, now }: Reading,
   retention: RetentionWindows,
 ): RollupReads {
   return {
-    facet: (projectId, asked) => readFacet(client, projectId, asked),
-    stats: (projectId, asked) => readStats(client, projectId, asked),
+    facet: (projectId, asked) => readFacet(database, projectId, asked),
+    stats: (projectId, asked) => readStats(database, projectId, asked),
     async listContributions(project, filter) {
       const look = lookOf(filter, staleBefore());
       const begun = now();

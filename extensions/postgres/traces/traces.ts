@@ -47,6 +47,8 @@ export function postgresTraces(
     },
     listObservations: (projectId, traceId, page) =>
       listObservations(reading, scopeOf(projectId), traceId, page),
+    getRoot: (projectId, traceId) =>
+      queries.findRoot(reading, scopeOf(projectId), keyOfId(traceId)),
     getObservation: (projectId, id, traceId) =>
       getObservation(reading, scopeOf(projectId), id, traceId),
     async getBatches(projectId, ids) {

@@ -4,7 +4,8 @@ import { detailsColumn } from './0002-details.ts';
 import { summaryColumns } from './0003-summaries.ts';
 import { searchIndexes } from './0004-trace-indexes.ts';
 import { recentRequests } from './0005-recent-requests.ts';
-import { rollupTables } from './0006-rollups.ts';
+import { walkIndexes } from './0006-group-indexes.ts';
+import { rollupTables } from './0007-rollups.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -13,5 +14,6 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   summaryColumns,
   searchIndexes,
   recentRequests,
+  walkIndexes,
   rollupTables,
 ];

@@ -5,6 +5,8 @@ const INDEXES: Readonly<Record<Lead, string>> = {
   session: 'traces_by_session',
   user: 'traces_by_user',
   failed: 'failed_traces',
+  with_session: 'traces_with_session',
+  with_user: 'traces_with_user',
 };
 
 /** The queries of listings in SQLite. */

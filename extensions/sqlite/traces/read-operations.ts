@@ -202,6 +202,11 @@ function observationOperations(db: DatabaseSync) {
      WHERE t.project = ? AND t.updated_at >= ? AND o.key = ? AND substr(o.key, 1, 1) <> ':'
      ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`,
   );
+  const root = tuples<FoundCells>(
+    db,
+    `${SELECT_OBSERVATIONS}
+     WHERE t.project = ? AND t.updated_at >= ? AND t.key = ? AND o.n = t.root`,
+  );
   const stored = storedRow(db);
   const orNull = (found: FoundCells | undefined): StoredRow | null =>
     found === undefined ? null : stored(found);
@@ -211,6 +216,8 @@ function observationOperations(db: DatabaseSync) {
       trace: Key,
       key: Key,
     ): StoredRow | null => orNull(inTrace.get(project, since, trace, key)),
+    'observations.root': ({ project, since }: TraceScope, trace: Key): StoredRow | null =>
+      orNull(root.get(project, since, trace)),
     'observations.anywhere': ({ project, since }: TraceScope, key: Key): StoredRow | null =>
       orNull(anywhere.get(project, since, key)),
   };

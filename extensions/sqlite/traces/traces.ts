@@ -57,6 +57,11 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
     },
     listObservations: (projectId, traceId, page) =>
       listObservations(database, scopeOf(projectId), traceId, page),
+    async getRoot(projectId, traceId) {
+      const scope = scopeOf(projectId);
+      const root = await database.search('observations.root', [scope, keyOfId(traceId)]);
+      return root === null ? undefined : storedOf(scope, root);
+    },
     getObservation: (projectId, id, traceId) =>
       getObservation(database, scopeOf(projectId), id, traceId),
     async getBatches(projectId, ids) {

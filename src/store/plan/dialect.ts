@@ -1,7 +1,7 @@
 import type { Key } from '../rows/observation-row.ts';
 
 /** The index of `traces` that leads a search. Each is in the order of time behind its first columns. */
-export type Lead = 'time' | 'session' | 'user' | 'failed';
+export type Lead = 'time' | 'session' | 'user' | 'failed' | 'with_session' | 'with_user';
 
 export type ParameterValue = string | number | Key;
 

@@ -8,7 +8,7 @@ import type { Lead } from './dialect.ts';
  * finds.
  *
  *   terms ─┬─ start:…                     the range of time
- *          ├─ session:S, user:U, has:error  the leading index
+ *          ├─ session:S, user:U, has:error, has:session, has:user  the leading index
  *          └─ all others                  conditions (conditions.ts)
  */
 export type Plan = {
@@ -37,8 +37,13 @@ export function planOf({ terms }: Query): Plan {
     const leadValue = valueIn(leading, field) ?? null;
     return { lead, leadValue, ranges, rest: others.filter((term) => term !== leading) };
   }
-  const lead = others.some(isAboutFailed) ? 'failed' : 'time';
-  return { lead, leadValue: null, ranges, rest: others };
+  if (others.some(isAboutFailed)) return { lead: 'failed', leadValue: null, ranges, rest: others };
+  for (const { lead, field } of PRESENCE_LEADS) {
+    const leading = others.find((term) => isPresence(term, field));
+    if (leading === undefined) continue;
+    return { lead, leadValue: null, ranges, rest: others.filter((term) => term !== leading) };
+  }
+  return { lead: 'time', leadValue: null, ranges, rest: others };
 }
 
 /** The fields with an index of their own, the rarest values first. */
@@ -52,6 +57,16 @@ function valueIn(term: QueryTerm, field: FieldName): string | undefined {
   if (term.type !== 'values' || term.field !== field || term.negated) return undefined;
   const [first, ...more] = term.values;
   return first === undefined || first.isPrefix || more.length > 0 ? undefined : first.text;
+}
+
+/** The fields whose traces with a value have an index. */
+const PRESENCE_LEADS: readonly { readonly lead: Lead; readonly field: FieldName }[] = [
+  { lead: 'with_session', field: 'session' },
+  { lead: 'with_user', field: 'user' },
+];
+
+function isPresence(term: QueryTerm, field: FieldName): boolean {
+  return term.type === 'has' && term.field === field && !term.negated;
 }
 
 /** Every trace that the term finds has a failed observation. */

@@ -67,12 +67,17 @@ function orderOf({ isAscending }: Look): string {
   return `ORDER BY t.at_ms ${direction}, t.at_ns ${direction}, t.n ${direction}`;
 }
 
-/** The columns of the leading indexes before the time, and the condition of a partial index. */
+/** The columns of the leading indexes before the time. */
 const LEAD_COLUMNS: Readonly<Partial<Record<Lead, string>>> = {
   session: 't.session_id',
   user: 't.user_id',
 };
-const FAILED_INDEX = `(t.errors > 0 OR t.status = ${FAILED})`;
+/** The conditions of the partial indexes without a column of values. */
+const LEAD_CONDITIONS: Readonly<Partial<Record<Lead, string>>> = {
+  failed: `(t.errors > 0 OR t.status = ${FAILED})`,
+  with_session: 't.session_id IS NOT NULL',
+  with_user: 't.user_id IS NOT NULL',
+};
 
 /** The part of the leading index that the step is about. */
 function rangeOf(
@@ -86,7 +91,8 @@ function rangeOf(
   if (column !== undefined && leadValue !== null) {
     where.push(`${column} = ${parameters.text(leadValue)}`);
   }
-  if (lead === 'failed') where.push(FAILED_INDEX);
+  const condition = LEAD_CONDITIONS[lead];
+  if (condition !== undefined) where.push(condition);
   if (after !== null) {
     where.push(`${PLACE} ${isAscending ? '>' : '<'} ${placeOf(parameters, after)}`);
   }

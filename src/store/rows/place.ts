@@ -10,6 +10,11 @@ export const NO_START = Number.MAX_SAFE_INTEGER;
 /** Before every observation. */
 export const FIRST_PLACE: Place = { ms: Number.MIN_SAFE_INTEGER, ns: 0, n: 0 };
 
+/** In a listing that begins with the newest: before it. */
+export const BEFORE_NEWEST: Place = {
+  ...{ ms: Number.MAX_SAFE_INTEGER, ns: 999_999, n: Number.MAX_SAFE_INTEGER },
+};
+
 /** Observations of a trace are in the order of their start, then of their arrival. */
 export function placeOfRow(n: number, row: ObservationRow): Place {
   return { ms: row[ROW.START_MS] ?? NO_START, ns: row[ROW.START_NS] ?? 0, n };

@@ -120,7 +120,7 @@ const BATCH = nativeBatch(1);
 /** Gives the first project one trace. */
 function hold({ held }: FakeStore): void {
   const inputs = { batchId: BATCH.id, position: 0 };
-  held.traces = [aTrace({ id: TRACE })];
+  held.traces = [aTrace({ id: TRACE, sessionId: 'session-1', userId: 'user-1' })];
   held.observations = [anObservation({ id: OBSERVATION, traceId: TRACE, payload: { inputs } })];
   held.batches = [BATCH];
 }
@@ -140,6 +140,8 @@ async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> 
       const filled = path
         .replace('{project_id}', change === 'unknown' ? 'proj_none' : first.id)
         .replace('{trace_id}', TRACE)
+        .replace('{session_id}', 'session-1')
+        .replace('{user_id}', 'user-1')
         .replace('observations/{id}', `observations/${OBSERVATION}`)
         .replace('{raw_event_id}', rawEventId(BATCH.id, 0))
         .replace('{id}', change === 'unknown' ? 'proj_none' : id);

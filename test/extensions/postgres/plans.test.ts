@@ -4,10 +4,12 @@ import {
   findBatches,
   findInTrace,
   findObservations,
+  findRoot,
   findTrace,
   findTraces,
 } from '../../../extensions/postgres/traces/reading.ts';
-import { everyLook } from '../../contract/plans.ts';
+import { findGroups, sumGroup } from '../../../extensions/postgres/traces/trace-groups.ts';
+import { everyGroupLook, everyLook } from '../../contract/plans.ts';
 import { anObservation } from '../../helper/batches.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
@@ -32,6 +34,11 @@ t.test('no statement of the reading side scans a table', async (t) => {
     };
     const scope = ['proj_test', 0] as const;
     for (const look of everyLook()) await findTraces(explaining, scope, look);
+    for (const look of everyGroupLook()) {
+      await findGroups(explaining, { project: 'proj_test', since: 0 }, look);
+      await sumGroup(explaining, { project: 'proj_test', since: 0 }, 's', look);
+    }
+    await findRoot(explaining, scope, 't1');
     await findTrace(explaining, scope, 't1');
     await findObservations(explaining, scope, 't1', null, 5);
     await findInTrace(explaining, scope, 't1', 'o1');

@@ -1,10 +1,11 @@
 import { DatabaseSync } from 'node:sqlite';
 import t from 'tap';
 import { STORE_MIGRATIONS } from '../../../extensions/sqlite/migrations/index.ts';
+import { groupOperations } from '../../../extensions/sqlite/traces/group-operations.ts';
 import { traceReadOperations } from '../../../extensions/sqlite/traces/read-operations.ts';
 import { migrateFile } from '../../../src/sqlite/migrate.ts';
 import { rows } from '../../../src/sqlite/rows.ts';
-import { everyLook } from '../../contract/plans.ts';
+import { everyGroupLook, everyLook } from '../../contract/plans.ts';
 
 /** A database that records the statements that are prepared. */
 class Recording extends DatabaseSync {
@@ -30,13 +31,20 @@ t.test('no statement of the reading side scans a table or sorts a list', async (
   const read = traceReadOperations(db);
   const scope = { project: 'p', since: 0 };
   for (const look of everyLook()) read['traces.list'](scope, look);
+  read['observations.root'](scope, 'k1');
+  const groups = groupOperations(db);
+  for (const look of everyGroupLook()) {
+    groups['groups.find'](scope, look);
+    groups['groups.sum'](scope, 's', look);
+  }
   t.ok(db.statements.size > 50, `${db.statements.size} statements`);
   for (const sql of [...db.statements]) {
     const plan = rows<{ detail: string }>(db, `EXPLAIN QUERY PLAN ${sql}`).all();
     const steps = plan.map(({ detail }) => detail).join('; ');
-    t.notMatch(steps, /\bSCAN (?!stale)\w/, sql);
-    // The observations of one trace and the newest observation of an id are sorted.
-    if (/FROM traces t INDEXED BY/.test(sql)) t.notMatch(steps, /TEMP B-TREE/, sql);
+    t.notMatch(steps, /\bSCAN (?!stale|x\b)\w/, sql);
+    // The observations of one trace, the newest observation of an id, and the sessions of one step are sorted.
+    if (/FROM traces t INDEXED BY/.test(sql))
+      t.notMatch(steps, /TEMP B-TREE (?!FOR json_group_array)/, sql);
   }
 });
 
