@@ -101,6 +101,14 @@ export const serviceSchema = z.strictObject({
       page_timeout: duration('10s').describe(
         'Time after which a page of a reading answer ends with the items found so far, and with a cursor. Waiting for the store, for other projects and for the client counts.',
       ),
+      stats_points: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(20_000)
+        .describe(
+          'Points that an answer of `/stats` may have: groups times steps of time. A request for more is refused with 400.',
+        ),
       client_share: z
         .number()
         .gt(0)

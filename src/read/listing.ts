@@ -98,7 +98,7 @@ function whole(next: string | null): Written {
 }
 
 /** Larger while steps are cheap, so that a search without a match costs little a trace; smaller while they are expensive. */
-function nextSize(size: number, spentMs: number): number {
+export function nextSize(size: number, spentMs: number): number {
   if (spentMs * 2 <= STEP_MS) return Math.min(size * 2, LARGEST_STEP);
   return spentMs > STEP_MS ? Math.max(size / 2, SMALLEST_STEP) : size;
 }

@@ -33,7 +33,7 @@ const MAX_SHOWN = 100;
 /** The query of `GET /api/v1/traces`: the terms of `q`, and one for each other parameter. Throws a `Refusal` (400). */
 export function traceQuery(query: URLSearchParams, nowMs: number): Query {
   const { terms } = parsed(one(query, 'q') ?? '', { ms: nowMs, ns: 0 });
-  const [from, to] = [instant(query, 'from'), instant(query, 'to')];
+  const [from, to] = [instantOf(query, 'from'), instantOf(query, 'to')];
   return {
     terms: [
       ...terms,
@@ -73,7 +73,7 @@ function equality(query: URLSearchParams, field: FieldName): QueryTerm[] {
   if (text === undefined) return [];
   const { choices } = FIELDS[field];
   if (choices !== undefined && !choices.includes(text)) {
-    throw invalid(field, `must be one of ${choices.join(', ')}`);
+    throw invalidParameter(field, `must be one of ${choices.join(', ')}`);
   }
   const values = [{ text, isPrefix: false }];
   return [{ type: 'values', field, key: null, negated: false, position: 0, values }];
@@ -93,7 +93,7 @@ export function pageOfTraces(query: URLSearchParams): PageAsked {
 /** The parameter's value; undefined where it is absent or empty. Throws where it is repeated. */
 export function one(query: URLSearchParams, name: string): string | undefined {
   const values = query.getAll(name);
-  if (values.length > 1) throw invalid(name, 'may be given once');
+  if (values.length > 1) throw invalidParameter(name, 'may be given once');
   return values[0] === '' ? undefined : values[0];
 }
 
@@ -102,10 +102,10 @@ export function flag(query: URLSearchParams, name: string): boolean {
   const value = one(query, name);
   if (value === undefined || value === 'false') return false;
   if (value === 'true') return true;
-  throw invalid(name, 'must be true or false');
+  throw invalidParameter(name, 'must be true or false');
 }
 
-function invalid(name: string, what: string): Refusal {
+export function invalidParameter(name: string, what: string): Refusal {
   return new Refusal('invalid_request', `The query parameter ${name} ${what}.`);
 }
 
@@ -113,14 +113,14 @@ function limit(query: URLSearchParams, byDefault: number): number {
   const value = one(query, 'limit');
   if (value === undefined) return byDefault;
   const number = /^\d{1,4}$/.test(value) ? Number(value) : 0;
-  if (number < 1 || number > MAX_PAGE) throw invalid('limit', `must be 1 to ${MAX_PAGE}`);
+  if (number < 1 || number > MAX_PAGE) throw invalidParameter('limit', `must be 1 to ${MAX_PAGE}`);
   return number;
 }
 
-function instant(query: URLSearchParams, name: string): Instant | undefined {
+export function instantOf(query: URLSearchParams, name: string): Instant | undefined {
   const value = one(query, name);
   if (value === undefined) return undefined;
   const time = parseInstant(value);
-  if (time === undefined) throw invalid(name, 'must be an ISO 8601 date and time');
+  if (time === undefined) throw invalidParameter(name, 'must be an ISO 8601 date and time');
   return time;
 }

@@ -14,6 +14,7 @@ import { observationJson, traceJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
 import { answerJson, jsonAnswer, watchClient } from './answer.ts';
+import { FACET_REQUEST } from './facets.ts';
 import { GROUP_REQUESTS } from './groups.ts';
 import { foreignCursor, listCursors } from './list-cursor.ts';
 import { writeItems } from './listing.ts';
@@ -22,6 +23,7 @@ import { readPayloads } from './payloads.ts';
 import type { PayloadSubject, ProjectReads, Reader } from './project-reads.ts';
 import { checkParameters, flag, one, pageOf, pageOfTraces, traceQuery } from './query.ts';
 import type { Reads } from './reads.ts';
+import { STATS_REQUEST } from './stats.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
 
@@ -84,6 +86,8 @@ const STORED: readonly StoredRequest[] = [
   },
   { path: '/traces/:trace_id', parameters: ['payloads', 'limit', 'cursor'], work: showTrace },
   ...GROUP_REQUESTS,
+  STATS_REQUEST,
+  FACET_REQUEST,
   { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
 ];

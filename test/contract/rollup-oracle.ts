@@ -41,7 +41,7 @@ export async function rollups(
 ): Promise<Sums> {
   const found: [string, Sums[string]][] = [];
   for (const field of FIELD_NAMES) {
-    const asked = { field, values: null, hours, step };
+    const asked = { field, values: null, isGrouped: field !== 'all', hours, step };
     const { points } = await store.rollups.stats(project, asked);
     for (const { key, time, numbers, latencies } of points) {
       const name = nameOf(field, field === 'all' ? '' : key, time / HOUR_MS);

@@ -66,7 +66,11 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
       }),
     ]);
     const stats = async (field: 'all' | 'user' | 'model' | 'tool' | 'status') =>
-      (await store.rollups.stats(P, { field, values: null, hours: HOURS, step: HOUR })).points;
+      (
+        await store.rollups.stats(P, {
+          ...{ field, values: null, isGrouped: field !== 'all', hours: HOURS, step: HOUR },
+        })
+      ).points;
     const whole = [1, 3, 1, 30, 4, 5, 3];
     const time = T0;
     t.match(await stats('all'), [{ key: null, time, numbers: whole }]);
@@ -175,7 +179,13 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
     const nextHour = { from: FIRST_HOUR + 1, to: FIRST_HOUR + 2 };
     t.same(await users(nextHour), { named: 2, others: 0 }, 'another hour has its own');
     const others = async () => {
-      const asked = { field: 'user', values: null, hours: HOURS, step: HOUR } as const;
+      const asked = {
+        field: 'user',
+        values: null,
+        isGrouped: true,
+        hours: HOURS,
+        step: HOUR,
+      } as const;
       const { points } = await store.rollups.stats(P, asked);
       return points.find(({ key }) => key === null)?.numbers.slice(0, 2);
     };
@@ -185,7 +195,13 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
     await finish();
     t.same(await others(), [1, 2], 'a change subtracts where it was added');
     const isIncomplete = async (user: string) => {
-      const asked = { field: 'user', values: [user], hours: HOURS, step: HOUR } as const;
+      const asked = {
+        field: 'user',
+        values: [user],
+        isGrouped: true,
+        hours: HOURS,
+        step: HOUR,
+      } as const;
       return (await store.rollups.stats(P, asked)).isIncomplete;
     };
     t.equal(await isIncomplete('u0'), false);

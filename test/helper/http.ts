@@ -25,6 +25,7 @@ export const READ_LIMITS: ReadLimits = {
   page_bytes: 8 * 1_048_576,
   page_time: 100,
   page_timeout: 10_000,
+  stats_points: 20_000,
 };
 
 /** Listeners as the engine makes them, and what they log and count. */

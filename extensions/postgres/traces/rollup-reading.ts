@@ -46,7 +46,7 @@ export async function readFacet(
   database: Database,
   project: string,
   asked: FacetAsked,
-): Promise<FacetPart> {
+): Promise<Omit<FacetPart, 'spentMs'>> {
   const sum = new FacetSum(asked);
   const field = ROLLUP_FIELDS[asked.field];
   const prefix = escapeText(asked.prefix);

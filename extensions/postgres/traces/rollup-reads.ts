@@ -12,7 +12,11 @@ export function postgresRollups(
   retention: RetentionWindows,
 ): RollupReads {
   return {
-    facet: (projectId, asked) => readFacet(database, projectId, asked),
+    async facet(projectId, asked) {
+      const begun = now();
+      const part = await readFacet(database, projectId, asked);
+      return { ...part, spentMs: Math.max(0, now() - begun) };
+    },
     stats: (projectId, asked) => readStats(database, projectId, asked),
     async listContributions(project, filter) {
       const look = lookOf(filter, staleBefore());

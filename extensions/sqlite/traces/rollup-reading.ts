@@ -77,6 +77,7 @@ function sumOperations(db: DatabaseSync) {
 
   return {
     'rollups.facet': (project: string, asked: FacetAsked): FacetPart => {
+      const begun = process.threadCpuUsage();
       const sum = new FacetSum(asked);
       const field = ROLLUP_FIELDS[asked.field];
       const behind = successorOf(asked.prefix) ?? null;
@@ -88,7 +89,7 @@ function sumOperations(db: DatabaseSync) {
         }
       }
       for (const change of changesOf(project)) sum.addChange(change);
-      return sum.part();
+      return { ...sum.part(), spentMs: spentSince(begun) };
     },
     'rollups.stats': (project: string, asked: StatsAsked): StatsRows => {
       const sum = new StatsSum(asked);
@@ -128,10 +129,15 @@ function contributionOperations(db: DatabaseSync) {
       const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);
       const found = keptTuples(db, lists, sql).iterate(...values);
       const taken = takeRows(found, look.limit, contributedBytes);
-      const { user, system } = process.threadCpuUsage(before);
-      return { ...taken, end, spentMs: (user + system) / 1000 };
+      return { ...taken, end, spentMs: spentSince(before) };
     },
   };
+}
+
+/** The work of this thread, in milliseconds. */
+function spentSince(begun: NodeJS.CpuUsage): number {
+  const { user, system } = process.threadCpuUsage(begun);
+  return (user + system) / 1000;
 }
 
 /** The changes that are not in the rows yet. */

@@ -14,7 +14,7 @@ export type ContributionStep = FoundRows<ContributedRow> & {
   readonly spentMs: number;
 };
 
-/** What traces contribute, for sums that rollups do not have. */
+/** Contributions of traces, for sums that rollups do not have. */
 export type ContributionPage = {
   readonly items: readonly ContributedTrace[];
   readonly nextCursor: string | null;

@@ -21,7 +21,8 @@ type TraceValue = string | null | typeof TOO_LONG;
 const TOO_LONG = 0;
 
 /**
- * What a trace adds to the rollups. Its row keeps it as JSON, so that a change of the trace subtracts exactly what was added.
+ * The numbers that a trace adds to the rollups. Its row keeps them as JSON, so that a change of the trace subtracts exactly the
+ * numbers that were added.
  */
 export type Contribution = readonly [
   /** Hours since the epoch. */

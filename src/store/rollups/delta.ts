@@ -4,7 +4,7 @@ import { changesOfContribution, contributionFromText } from './contribution.ts';
 import type { LatencyHistogram } from './histogram.ts';
 import { countPairs, pairsOf } from './histogram.ts';
 
-/** What a value in an hour gains, or loses. */
+/** The sum of the changes of a value in an hour. */
 type Gain = {
   readonly hour: number;
   readonly field: number;
@@ -17,7 +17,7 @@ type Gain = {
 export class RollupDelta {
   readonly #gains = new Map<string, Gain>();
 
-  /** Replaces what a trace contributed before by what it contributes now; returns the text that its row keeps. */
+  /** Subtracts the former contribution of a trace and adds the new one; returns the text that its row keeps. */
   replace(before: string | null, after: Contribution): string {
     const text = JSON.stringify(after);
     if (before === text) return text;
@@ -60,7 +60,7 @@ export function isZero(numbers: readonly number[]): boolean {
   return numbers.every((number) => number === 0);
 }
 
-/** A row of `rollup_deltas`: what a write changed, or the contributions of traces that are gone. */
+/** A row of `rollup_deltas`: the changes of a write, or the contributions of traces that are gone. */
 export type StoredDelta = { readonly kind: number; readonly text: string };
 
 export const DELTA_KINDS = { CHANGES: 1, SUBTRACTED: -1 } as const;

@@ -22,6 +22,8 @@ export type FacetPart = {
   readonly values: readonly FacetCount[];
   /** Traces whose values are counted together, without their names. */
   readonly others: number;
+  /** Milliseconds of work of the store. */
+  readonly spentMs: number;
 };
 export type FacetCount = readonly [value: string, traces: number];
 
@@ -29,6 +31,8 @@ export type StatsAsked = {
   readonly field: RollupField;
   /** The wanted values; null for all of the field. */
   readonly values: readonly string[] | null;
+  /** Whether each value has points of its own, and those without a row of their own have points together. */
+  readonly isGrouped: boolean;
   readonly hours: Hours;
   /** The hours of a point: `HOUR` or `DAY`. */
   readonly step: number;
@@ -42,7 +46,7 @@ export type StatsRows = {
 
 /** The numbers of a group in a period. */
 export type StatsPoint = {
-  /** The value; null for the values without a row of their own, and for a field without values. */
+  /** The value; null for the values without a row of their own, and if values are not grouped. */
   readonly key: string | null;
   /** Milliseconds since the epoch. */
   readonly time: number;
@@ -52,7 +56,7 @@ export type StatsPoint = {
   readonly latencies: readonly (number | null)[];
 };
 
-/** Sums by hour and day. What writes changed is read with them, whether or not it has been added to the rows. */
+/** Sums by hour and day. A read includes the changes that have not been added to the rows yet. */
 export type RollupReads = {
   facet(projectId: string, asked: FacetAsked): Promise<FacetPart>;
   stats(projectId: string, asked: StatsAsked): Promise<StatsRows>;
@@ -125,8 +129,10 @@ export class StatsSum {
 
   /** Undefined for a row that is not wanted. */
   #keyOf(field: number, value: string): string | null | undefined {
-    if (field <= 0) return this.#wanted === null || field === 0 ? null : undefined;
-    return this.#wanted === null || this.#wanted.has(value) ? value : undefined;
+    const { isGrouped } = this.#asked;
+    if (field < 0) return isGrouped ? null : undefined;
+    if (this.#wanted !== null && !this.#wanted.has(value)) return undefined;
+    return isGrouped ? value : null;
   }
 
   #crowd(start: number, value: string): void {
@@ -170,6 +176,7 @@ type PointSum = {
 export class PointSums {
   readonly #stepMs: number;
   readonly #groups = new Map<string | null, Map<number, PointSum>>();
+  #size = 0;
 
   constructor(stepMs: number) {
     this.#stepMs = stepMs;
@@ -191,9 +198,15 @@ export class PointSums {
     if (point === undefined) {
       point = { key, time, numbers: [], latencies: [] };
       points.set(time, point);
+      this.#size++;
     }
     addNumbers(point.numbers, numbers);
     if (latencies.length > 0) point.latencies.push(latencies);
+  }
+
+  /** The number of points. */
+  get size(): number {
+    return this.#size;
   }
 
   /** In the order of time. A time without traces has no point. */
@@ -243,7 +256,7 @@ export class FacetSum {
     if (field < 0 || value.startsWith(prefix)) this.add(field, value, traces);
   }
 
-  part(): FacetPart {
+  part(): Omit<FacetPart, 'spentMs'> {
     return { values: [...this.#values].filter(([, traces]) => traces > 0), others: this.#others };
   }
 }

@@ -14,7 +14,7 @@ export class WrittenTrace {
   count = 0;
   /** The summary of its observations; undefined if it has to be made in the background. */
   summary: TraceSummary | undefined = undefined;
-  /** What the trace contributed to the rollups (`src/store/rollups/contribution.ts`); null if it did not yet. */
+  /** The contribution to the rollups (`src/store/rollups/contribution.ts`) as it is stored; null before the first one. */
   rollup: string | null = null;
 
   constructor(n: number, at: number) {
