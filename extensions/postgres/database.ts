@@ -1,5 +1,6 @@
 import type { SealedBatch } from '../../src/model/batch.ts';
 import type { StorePrices } from '../../src/store/pricing.ts';
+import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import { findDeletedProjects, lockForAccept } from './batches/accept-lock.ts';
 import { acceptBatches, storeDelivered } from './batches/accepting.ts';
 import { readBatches } from './batches/batches.ts';
@@ -17,6 +18,7 @@ export type StoreDatabase = PostgresClient &
   Pick<Postgres, 'transaction' | 'transactionWithDeadline'> & {
     /** For merged observations. */
     readonly prices: StorePrices;
+    readonly terms: Pick<TermMetrics, 'leftOut'>;
     /** For single statements that a client's request waits for. */
     readonly accepting: PostgresClient;
     /**
@@ -43,12 +45,14 @@ export type StoreDatabase = PostgresClient &
 export function storeDatabase(
   { accept, write }: Pick<PostgresPools, 'accept' | 'write'>,
   usageTimes: UsageTimes,
+  terms: Pick<TermMetrics, 'leftOut'> = { leftOut() {} },
 ): StoreDatabase {
   const { query, transaction } = write;
   const { transactionWithDeadline } = accept;
   return {
     ...{ query, transaction, transactionWithDeadline, accepting: accept, lockForAccept },
     prices: { pricing: undefined },
+    terms,
     deletedProjects: (projectIds) => findDeletedProjects(write, projectIds),
     async acceptBatches(client, batches) {
       await usageTimes.load(batches);

@@ -1,6 +1,7 @@
 import { Background, type Steps } from '../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
+import type { TermMetrics } from '../../src/store/term-metrics.ts';
 import type { Retention } from '../../src/tenancy/retention.ts';
 import { walkAllBatches, walkBatches } from './batches/batch-walk.ts';
 import type { OnRemoved } from './batches/batches.ts';
@@ -47,6 +48,7 @@ export type PostgresHousekeepingParts = {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
+  readonly terms: Pick<TermMetrics, 'leftOut'>;
   /** How long the log of rejections is kept, in milliseconds. */
   readonly rejectionsMaxAge: number;
 };
@@ -124,9 +126,9 @@ class Keeper {
   }
 
   async *work(database: Database): Steps {
-    const { counters, clock } = this.#parts;
+    const { counters, clock, terms } = this.#parts;
     yield* repeat(() => counters.endOverdue(database));
-    yield* summarizeStale(database);
+    yield* summarizeStale(database, terms);
     yield* this.#removeDeleted(database);
     const now = clock.now();
     if (isDue(this.#expiredAt, EXPIRE_MS, now)) {

@@ -1,5 +1,6 @@
 import type { Settings } from '../../src/component/component.ts';
 import type { Store } from '../../src/store/store.ts';
+import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy, TenancyConfig } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
@@ -20,6 +21,7 @@ import { postgresRows } from './tenancy/rows.ts';
 import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
+import { tracesWithoutTerms } from './traces/postings.ts';
 import { postgresRollups } from './traces/rollup-reads.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresTraces } from './traces/traces.ts';
@@ -45,7 +47,8 @@ export async function openPostgresStore(
 ): Promise<OpenPostgresStore> {
   const { clock, logger, metrics } = settings;
   const groups = { ms: config.group_timeout, clock, logger };
-  const database = storeDatabase(pools, usageTimes(pools.accept, clock));
+  const terms = termMetrics(metrics, () => tracesWithoutTerms(pools.housekeeping));
+  const database = storeDatabase(pools, usageTimes(pools.accept, clock), terms);
   const counters = postgresCounters(pools, clock, logger);
   const changes = notices();
   const rows = postgresRows(pools, changes.notify);
@@ -53,6 +56,7 @@ export async function openPostgresStore(
   const listening = await changes.listen(connection, clock, opening.promise);
   opening.resolve(openTenancy(rows, settings, config, counters.verify));
   const tenancy = await opening.promise.catch(async (error: unknown) => {
+    terms.close();
     await listening.close();
     throw error;
   });
@@ -63,7 +67,7 @@ export async function openPostgresStore(
   });
   const queues = await openQueues(database, clock, logger, groups.ms);
   const keeper = postgresHousekeeping({
-    ...{ postgres: pools.housekeeping, queues, counters, retention, clock, logger, metrics },
+    ...{ postgres: pools.housekeeping, queues, counters, retention, clock, logger, metrics, terms },
     rejectionsMaxAge: config.rejections.max_age,
   });
   const sums = ledgerSums(pools.housekeeping, clock, logger);
@@ -93,6 +97,7 @@ export async function openPostgresStore(
       await rollups.finish();
     },
     async close() {
+      terms.close();
       await listening.close();
       await keeper.close();
       await rollups.close();
@@ -102,6 +107,7 @@ export async function openPostgresStore(
       await queues.close();
     },
     async crash() {
+      terms.close();
       keeper.crash();
       rollups.crash();
       sums.stop();

@@ -7,6 +7,7 @@ import { queueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { SalvagedDatabase } from '../../src/sqlite/salvage-directory.ts';
 import { salvageDatabase } from '../../src/sqlite/salvage-directory.ts';
 import type { Store } from '../../src/store/store.ts';
+import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
 import type { Tenancy } from '../../src/tenancy/open.ts';
 import { openTenancy } from '../../src/tenancy/open.ts';
@@ -100,14 +101,17 @@ function storeIn(
     metrics,
     rejectionsMaxAge: config.rejections.max_age,
   });
+  const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
   const rollups = rollupFolding(database, clock, logger);
-  const summaries = summarizing(database, clock, logger, rollups);
+  const summaries = summarizing(database, terms, rollups, clock, logger);
   projects.onDelete(() => keeper.wake());
   const staleBefore = (): number => clock.now() - config.stale_after;
   const store: Store = {
     projects,
     keys,
-    traces: sqliteTraces({ database, queues, retention, summaries, rollups, staleBefore }),
+    traces: sqliteTraces({
+      ...{ database, queues, retention, summaries, terms, rollups, staleBefore },
+    }),
     groups: sqliteGroups(database, retention, staleBefore),
     rollups: sqliteRollups(database, retention, staleBefore),
     organization,
@@ -130,6 +134,7 @@ function storeIn(
       await rollups.finish();
     },
     async close() {
+      terms.close();
       await summaries.close();
       await rollups.close();
       await keeper.close();
@@ -138,6 +143,7 @@ function storeIn(
       await database.close();
     },
     async crash() {
+      terms.close();
       summaries.crash();
       rollups.crash();
       keeper.crash();

@@ -1,6 +1,31 @@
+import type { Dialect, ListStatement } from '../../src/store/plan/dialect.ts';
 import type { GroupStepLook } from '../../src/store/plan/groups.ts';
+import type { WayCounts } from '../../src/store/plan/plan.ts';
 import type { Look } from '../../src/store/plan/step.ts';
+import { stepPlan } from '../../src/store/plan/step.ts';
 import { aQuery } from '../helper/query.ts';
+
+/** Every statement of listings of the project `p`, by every way to the traces. */
+export function everyStatement(dialect: Dialect, columns: string): ListStatement[] {
+  return everyLook().flatMap((look) => {
+    const plan = stepPlan(dialect, { project: 'p', since: 0 }, look);
+    const probe = plan.probe === undefined ? [] : [plan.probe];
+    const steps = COUNTS.flatMap((counts) => {
+      const { end, list } = plan.by(counts);
+      return [end, list(columns, null), list(columns, { ms: 1, ns: 0, n: 1 })];
+    });
+    return [...probe, ...steps];
+  });
+}
+
+const FEW_TRACES = [1, 1, 1, 1, 1, 1, 1, 1, 1];
+/** Before postings are complete; rare and frequent terms; with the overflow term. */
+const COUNTS: readonly WayCounts[] = [
+  { isIndexed: false, overflow: 0, ways: FEW_TRACES },
+  { isIndexed: true, overflow: 0, ways: FEW_TRACES },
+  { isIndexed: true, overflow: 0, ways: [500, 600, 700, 800, 800, 800, 800, 800, 900] },
+  { isIndexed: true, overflow: 5, ways: FEW_TRACES },
+];
 
 /** Listings whose statements use every way to the traces. */
 export function everyLook(): Look[] {
@@ -44,6 +69,7 @@ const QUERIES = [
   'state:error',
   'state:interrupted -has:error',
   'error:E kind:llm model:m* provider:p tool:t prompt:x span:s',
+  'model:a,b user:u',
   'tag:t custom.k:v latency:>1s cost:>1 tokens:>1 id:a id:b* source:otlp key:k',
   'text "more text" -text',
 ];

@@ -3,6 +3,7 @@ import type { Test } from 'tap';
 import type { Observation } from '../../src/model/observation.ts';
 import { parseQuery } from '../../src/query/parse.ts';
 import type { Query } from '../../src/query/query.ts';
+import { MAX_TERMS } from '../../src/store/rows/trace-terms.ts';
 import type { Store } from '../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
@@ -86,7 +87,7 @@ export function queries(t: Test, open: OpenForQueries): void {
   t.test('finds what a plain evaluator finds', async (t) => {
     const { store, clock } = await open(t);
     const now = aged(clock);
-    const written = fc.sample(someTraces(now), { numRuns: 60, seed: 13 });
+    const written = [...fc.sample(someTraces(now), { numRuns: 60, seed: 13 }), largeTrace()];
     const known = new Map<string, readonly Observation[]>();
     for (const [i, observations] of written.entries()) {
       const traceId = `${i % 2 === 0 ? 'a' : 'b'}${i}`;
@@ -304,6 +305,16 @@ function someTraces(now: number): fc.Arbitrary<Observation[]> {
     );
 }
 
+/** A trace with more terms than are indexed. */
+function largeTrace(): Observation[] {
+  return Array.from({ length: MAX_TERMS + 6 }, (_, i) =>
+    anObservation({
+      ...{ id: `o${i}`, parentId: i === 0 ? null : 'o0', name: `many${i}`, model: 'gpt' },
+      ...{ kind: 'tool', startTime: at(i), endTime: at(i + 1), sessionId: 's2' },
+    }),
+  );
+}
+
 function costOf(total: number) {
   return { input: null, output: null, total, source: 'sent' as const };
 }
@@ -328,7 +339,16 @@ function someQuery(): fc.Arbitrary<string> {
     ...['start:2026-01-15T12:00:00Z,2026-01-15T12:00:03Z', 'latency:>1s', 'latency:0ms..2s'],
     ...['ttft:<1s', 'has:ttft', 'cost:0.01', 'cost:>=0.01', 'cost:<0.25', 'has:cost', 'tokens:3'],
     ...['tokens:>2', 'input_tokens:1..2', 'output_tokens:<2', 'observations:2', 'observations:>2'],
-    ...['score.x:1', 'has:score.x', 'has:tokens', 'has:id', 'has:state'],
+    ...['score.x:1', 'has:score.x', 'has:tokens', 'has:id', 'has:state', 'span:many7,many69'],
+    ...[
+      'model:gpt,gpt-4',
+      'tag:x,xy',
+      'name:plan,b',
+      'error:E,Err',
+      'custom.k:v,vw',
+      'key:key_test',
+    ],
+    ...['span:many69', 'session:none', 'name:none,plan', 'status:error kind:llm', 'tool:b,hammer'],
   );
   const term = fc.tuple(fc.boolean(), texts).map(([negated, text]) => (negated ? '-' : '') + text);
   return fc.array(term, { minLength: 1, maxLength: 3 }).map((terms) => terms.join(' '));

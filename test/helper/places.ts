@@ -11,6 +11,7 @@ import type { QueuePlace } from '../contract/queue.ts';
 import { nativeBatch } from './batches.ts';
 import { fakeClock } from './clock.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
+import { forgetSqliteTerms, sqliteTermTables } from './term-tables.ts';
 
 /** Settings for tests of other things than the disk. */
 export const SMALL = { min_free_bytes: 0, reserve_bytes: 0 };
@@ -28,6 +29,8 @@ export function sqlitePlace(t: Test) {
     metrics,
     open: (): Promise<OpenSqliteStore> =>
       openSqliteStore({ clock, logger, metrics }, config.parse({ directory, ...SMALL })),
+    termTables: async () => sqliteTermTables(join(directory, 'store.db')),
+    forgetTerms: async () => forgetSqliteTerms(join(directory, 'store.db')),
   };
 }
 

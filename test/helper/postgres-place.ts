@@ -9,6 +9,7 @@ import { type OpenPostgresStore, openPostgresStore } from '../../extensions/post
 import { fakeClock } from './clock.ts';
 import type { PostgresDatabases } from './postgres-server.ts';
 import { recordingLogger, recordingMetrics } from './settings.ts';
+import { forgetPostgresTerms, postgresTermTables } from './term-tables.ts';
 
 export type OpenPostgresPlace = OpenPostgresStore & {
   readonly postgres: Postgres;
@@ -35,6 +36,8 @@ export async function postgresPlace(_t: Test, server: PostgresDatabases, written
     clock,
     logger,
     metrics,
+    termTables: () => postgresTermTables(url),
+    forgetTerms: () => forgetPostgresTerms(url),
     async open(): Promise<OpenPostgresPlace> {
       const limits = { maxConnections: 6, readConnections: 2, timeouts };
       const pools = await openPools({ ...connection, ...limits });

@@ -91,6 +91,7 @@ export function databaseOf(
   return {
     query,
     prices: { pricing: undefined },
+    terms: { leftOut() {} },
     accepting: { query },
     async transaction(work) {
       refuse();

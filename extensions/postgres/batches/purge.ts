@@ -2,6 +2,7 @@
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
+import { DELETE_POSTINGS_OF_GONE, GONE_COLUMNS } from '../traces/postings.ts';
 import type { OnRemoved } from './batches.ts';
 import { removeUnreferenced, reportRemoved, withinBytes } from './batches.ts';
 
@@ -178,7 +179,9 @@ async function removeWhole(
        INSERT INTO free_batches (id, noted_at) SELECT DISTINCT batch, $2::bigint FROM pairs
        ORDER BY batch ON CONFLICT DO NOTHING
      ), gone AS (
-       DELETE FROM traces WHERE n = ANY ($1::bigint[])
+       DELETE FROM traces WHERE n = ANY ($1::bigint[]) RETURNING ${GONE_COLUMNS}
+     ), unposted AS (
+       ${DELETE_POSTINGS_OF_GONE}
      )
      SELECT count(*) AS observations FROM removed`,
     [traces, now],

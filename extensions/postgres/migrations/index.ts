@@ -9,7 +9,8 @@ import { earlySums } from './0007-early-sums.ts';
 import { summaries } from './0008-summaries.ts';
 import { traceIndexes } from './0009-trace-indexes.ts';
 import { groupIndexes } from './0010-group-indexes.ts';
-import { rollups } from './0011-rollups.ts';
+import { postingTables } from './0011-trace-terms.ts';
+import { rollups } from './0012-rollups.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -23,5 +24,6 @@ export const MIGRATIONS: readonly Migration[] = [
   summaries,
   traceIndexes,
   groupIndexes,
+  postingTables,
   rollups,
 ];

@@ -7,6 +7,16 @@ import type { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { Statement } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, namesOf, unnest } from './columns.ts';
+import type { PostedTrace } from './postings.ts';
+import {
+  DELETE_POSTINGS_OF_GONE,
+  deletePostings,
+  deletion,
+  GONE_COLUMNS,
+  POSTING_COLUMNS,
+  postingChanges,
+  textOfTerms,
+} from './postings.ts';
 import { insertDelta } from './rollups.ts';
 import {
   jsonOfRow,
@@ -22,12 +32,15 @@ import type { BatchTrace, ChangedEntry, NewTrace, WorkingSet } from './working-s
 export function changesOf(project: string, set: WorkingSet): Statement[] {
   const changes = set.changes();
   const { inserted, changed, removed } = changes;
-  const traces = set.changedTraces(changes);
+  const traces = set.changedTraces(changes).filter(({ n }) => !set.removedTraces.includes(n));
+  const summarized = traces.filter(isSummarized);
+  const postings = postingChanges(summarized);
   return [
     ...newTraces(project, set),
     ...removal(removed),
     ...change(changed),
-    save(project, inserted, set, traces.filter(isSummarized)),
+    ...deletion(postings.deleted),
+    save(project, inserted, set, summarized, postings.inserted),
     ...saveStates(traces.filter((trace) => !isSummarized(trace))),
     ...pendingUpdates(project, set),
     ...waitingChildren(project, set),
@@ -44,8 +57,8 @@ const NEW_COLUMNS: readonly Column<NewTrace>[] = [
 ];
 const INSERT_TRACES = `
   INSERT INTO traces
-    (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
-  SELECT $1, g.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at
+    (project, n, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
+  SELECT $1, g.n, g.key, g.long_id, g.at, 0, 0, g.at, g.at, '{}'
   FROM ${unnest(NEW_COLUMNS, 2)} AS g (${namesOf(NEW_COLUMNS)})`;
 
 function newTraces(project: string, set: WorkingSet): Statement[] {
@@ -84,10 +97,19 @@ const PAIR_COLUMNS: readonly Column<BatchTrace>[] = [
   { name: 'trace', type: 'bigint', of: ({ trace }) => trace },
 ];
 const FIRST_PAIR = 2 + OBSERVATION_COLUMNS.length;
-const FIRST_TRACE = FIRST_PAIR + PAIR_COLUMNS.length;
+const FIRST_POSTING = FIRST_PAIR + PAIR_COLUMNS.length;
+const FIRST_TRACE = FIRST_POSTING + POSTING_COLUMNS.length;
+/** The column `terms`, as text. */
+const TERMS: Column<SummarizedTrace> = {
+  name: 'posted',
+  type: 'text',
+  of: ({ terms }) => textOfTerms(terms.terms),
+};
+const SAVED_COLUMNS = [...TRACE_SUMMARY_COLUMNS, TERMS];
 /** Beside the columns of a summary. */
-const IS_SUMMARIZED = 'stale_changes = 0, model_usage = NULL, other_usage = NULL';
-/** $1 project. One statement for three tables: a round trip costs more than they do. */
+const IS_SUMMARIZED = `terms = g.posted::bigint[], stale_changes = 0,
+  model_usage = NULL, other_usage = NULL`;
+/** $1 project. One statement for four tables: a round trip costs more than they do. */
 const SAVE = `
   WITH inserted AS (
     INSERT INTO observations (project, ${namesOf(OBSERVATION_COLUMNS)})
@@ -96,17 +118,21 @@ const SAVE = `
     INSERT INTO batch_traces (batch, trace)
     SELECT * FROM ${unnest(PAIR_COLUMNS, FIRST_PAIR)}
     ON CONFLICT DO NOTHING
+  ), posted AS (
+    INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
+    SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_POSTING)}
   )
   UPDATE traces t SET ${assignments(withoutNumber(TRACE_SUMMARY_COLUMNS))},
     ${IS_SUMMARIZED}
-  FROM ${unnest(TRACE_SUMMARY_COLUMNS, FIRST_TRACE)}
-    AS g (${namesOf(TRACE_SUMMARY_COLUMNS)}) WHERE t.n = g.n`;
+  FROM ${unnest(SAVED_COLUMNS, FIRST_TRACE)}
+    AS g (${namesOf(SAVED_COLUMNS)}) WHERE t.n = g.n`;
 
 function save(
   project: string,
   inserted: readonly Entry[],
   set: WorkingSet,
   traces: readonly (WrittenTrace & SummarizedTrace)[],
+  postings: ReturnType<typeof postingChanges>['inserted'],
 ): Statement {
   return [
     SAVE,
@@ -114,21 +140,47 @@ function save(
       project,
       ...columnParameters(OBSERVATION_COLUMNS, inserted),
       ...columnParameters(PAIR_COLUMNS, [...set.pairs.values()]),
-      ...columnParameters(TRACE_SUMMARY_COLUMNS, traces),
+      ...columnParameters(POSTING_COLUMNS, postings),
+      ...columnParameters(SAVED_COLUMNS, traces),
     ],
   ];
 }
 
-/** Saves the summary that the background made. $1 is the count of changes that it is up to. */
+const SUMMARY_COLUMNS_AND_TERMS = [...SUMMARY_ONLY_COLUMNS, TERMS];
+const FIRST_INSERTED = 5 + SUMMARY_COLUMNS_AND_TERMS.length;
+const FIRST_DELETED = FIRST_INSERTED + POSTING_COLUMNS.length;
+/** Saves the summary that the background made. $1 is the count of changes that it is up to, $2 to $4 are what the row has. */
 const SAVE_SUMMARY = `
-  UPDATE traces t SET ${assignments(withoutNumber(SUMMARY_ONLY_COLUMNS))},
-    ${IS_SUMMARIZED}
-  FROM ${unnest(SUMMARY_ONLY_COLUMNS, 2)} AS g (${namesOf(SUMMARY_ONLY_COLUMNS)})
-  WHERE t.n = g.n AND t.stale_changes = $1`;
+  WITH saved AS (
+    UPDATE traces t SET ${assignments(withoutNumber(SUMMARY_ONLY_COLUMNS))},
+      ${IS_SUMMARIZED}
+    FROM ${unnest(SUMMARY_COLUMNS_AND_TERMS, 5)} AS g (${namesOf(SUMMARY_COLUMNS_AND_TERMS)})
+    WHERE t.n = g.n AND t.stale_changes = $1 AND t.terms IS NOT DISTINCT FROM $2::bigint[]
+      AND ($2::text IS NULL OR (t.at_ms = $3 AND t.at_ns = $4))
+    RETURNING 1
+  ), deleted AS (
+    ${deletePostings(FIRST_DELETED)} AND EXISTS (SELECT 1 FROM saved)
+  )
+  INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
+  SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_INSERTED)} WHERE EXISTS (SELECT 1 FROM saved)`;
 
 /** Without effect if the trace changed since it was summarized. */
-export function saveSummary(changes: number, trace: SummarizedTrace): Statement {
-  return [SAVE_SUMMARY, [changes, ...columnParameters(SUMMARY_ONLY_COLUMNS, [trace])]];
+export function saveSummary(changes: number, trace: PostedTrace): Statement {
+  const { postings } = trace;
+  const { inserted, deleted } = postingChanges([trace]);
+  const before =
+    postings === null
+      ? [null, null, null]
+      : [textOfTerms(postings.terms), postings.at.ms, postings.at.ns];
+  return [
+    SAVE_SUMMARY,
+    [
+      ...[changes, ...before],
+      ...columnParameters(SUMMARY_COLUMNS_AND_TERMS, [trace]),
+      ...columnParameters(POSTING_COLUMNS, inserted),
+      ...columnParameters(POSTING_COLUMNS, deleted),
+    ],
+  ];
 }
 
 type PricedEntry = Pick<Entry, 'trace' | 'key' | 'row'>;
@@ -233,8 +285,9 @@ function removedTraces(set: WorkingSet): Statement[] {
   );
   if (set.removedTraces.length > 0) {
     statements.push([
-      `WITH pairs AS (DELETE FROM batch_traces WHERE trace = ANY ($1::bigint[]))
-       DELETE FROM traces WHERE n = ANY ($1::bigint[])`,
+      `WITH pairs AS (DELETE FROM batch_traces WHERE trace = ANY ($1::bigint[])),
+         gone AS (DELETE FROM traces WHERE n = ANY ($1::bigint[]) RETURNING ${GONE_COLUMNS})
+       ${DELETE_POSTINGS_OF_GONE}`,
       [set.removedTraces],
     ]);
   }

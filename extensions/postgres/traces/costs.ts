@@ -11,10 +11,13 @@ import { contributionOf } from '../../../src/store/rollups/contribution.ts';
 import { RollupDelta } from '../../../src/store/rollups/delta.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient, Statement } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { savePriced, saveSummary } from './changes.ts';
+import type { PostedRow } from './postings.ts';
+import { POSTED_ROW_COLUMNS, postingsOfRow } from './postings.ts';
 import { insertDelta } from './rollups.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
@@ -109,7 +112,7 @@ type LockedTrace = {
   readonly project: string;
   readonly key_id: string | null;
   readonly rollup: string | null;
-};
+} & PostedRow;
 
 /** Prices the observations under the lock that writers of the trace take, and saves them with the summary of the trace. */
 async function savePrices(
@@ -122,8 +125,8 @@ async function savePrices(
   return database.transaction(async (client) => {
     const locked = await row<LockedTrace>(
       client,
-      `SELECT created_at, updated_at, stale_changes, project, key_id, rollup FROM traces
-       WHERE n = $1 AND project <> '' FOR UPDATE`,
+      `SELECT created_at, updated_at, stale_changes, project, key_id, rollup,
+         ${POSTED_ROW_COLUMNS} FROM traces t WHERE n = $1 AND project <> '' FOR UPDATE`,
       [trace],
     );
     const found = locked === undefined ? [] : await entriesBehind(client, trace, from);
@@ -132,8 +135,7 @@ async function savePrices(
     const statements = [savePriced(changed)];
     const isWhole = found.length < PRICED_ROWS && from === null;
     if (isWhole) {
-      const entries = withChanges(found, changed);
-      statements.push(...saveSummarized(trace, locked, entries));
+      statements.push(...saveSummarized(trace, locked, withChanges(found, changed)));
     } else {
       statements.push([MARK_STALE, [trace]]);
     }
@@ -143,12 +145,14 @@ async function savePrices(
 }
 
 function saveSummarized(n: number, locked: LockedTrace, entries: readonly Entry[]): Statement[] {
-  const { created_at: createdAt, stale_changes: changes, project } = locked;
+  const { created_at: createdAt, project } = locked;
+  const keyId = textOrNull(locked.key_id);
   const summary = summarize(entries, locked.updated_at);
+  const terms = traceTerms(project, keyId, summary);
   const delta = new RollupDelta();
-  const contribution = contributionOf({ createdAt, keyId: textOrNull(locked.key_id), summary });
-  const rollup = delta.replace(locked.rollup, contribution);
-  return [saveSummary(changes, { n, createdAt, summary, rollup }), ...insertDelta(project, delta)];
+  const rollup = delta.replace(locked.rollup, contributionOf({ createdAt, keyId, summary }));
+  const trace = { n, createdAt, summary, terms, rollup, postings: postingsOfRow(locked) };
+  return [saveSummary(locked.stale_changes, trace), ...insertDelta(project, delta)];
 }
 
 const MARK_STALE = 'UPDATE traces SET stale_changes = stale_changes + 1 WHERE n = $1';

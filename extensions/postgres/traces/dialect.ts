@@ -9,6 +9,9 @@ const MESSAGE = `substring(o.error from '"message":"((?:[^"\\\\]|\\\\.)*)"') COL
 export const postgresDialect: Dialect = {
   placeholder: (place) => `$${place}`,
   traces: () => 'traces t',
+  tracesOfPlaces: 'CROSS JOIN LATERAL (SELECT * FROM traces WHERE n = p.trace OFFSET 0) t',
+  // Postgres does not turn a subquery with OFFSET into a join.
+  rowByRow: 'OFFSET 0',
   integer: (parameter) => `${parameter}::bigint`,
   real: (parameter) => `${parameter}::float8`,
   stored: escapeText,

@@ -6,6 +6,7 @@ import type { Question } from '../connection/statement.ts';
 import { ask, question, row, rows } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameter, columnParameters, unnest } from './columns.ts';
+import { POSTED_ROW_COLUMNS } from './postings.ts';
 import type { TraceTableRow } from './rows.ts';
 import { TRACE_STATE_COLUMNS } from './rows.ts';
 import type { Snapshot } from './snapshot.ts';
@@ -106,8 +107,8 @@ export function createTraces(
 ): Question<void> {
   return question(
     [
-      `INSERT INTO traces AS t (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
-       SELECT $1, g.key, g.long_id, g.at, 0, 0, g.at, g.at
+      `INSERT INTO traces AS t (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
+       SELECT $1, g.key, g.long_id, g.at, 0, 0, g.at, g.at, '{}'
        FROM ${unnest(NAME_COLUMNS, 2)} AS g (key, long_id, at) ORDER BY g.key
        ON CONFLICT (project, key) DO NOTHING
        RETURNING t.n, t.key, t.created_at`,
@@ -144,7 +145,8 @@ export async function lockTraces(
 
 type LockedRow = TraceTableRow & { readonly key: Buffer };
 
-const TRACE_CELLS = `${TRACE_STATE_COLUMNS.map(({ name }) => `t.${name}`).join(', ')}, t.rollup`;
+const STATE_CELLS = TRACE_STATE_COLUMNS.map(({ name }) => `t.${name}`).join(', ');
+const TRACE_CELLS = `${STATE_CELLS}, t.rollup, ${POSTED_ROW_COLUMNS}`;
 
 /** Reads and locks the traces that exist. */
 export async function lockTracesByKey(

@@ -3,7 +3,7 @@ import type { BatchRecord } from '../../../src/queue/record.ts';
 import { RECORD_COLUMNS } from '../../../src/queue/record.ts';
 import type { ListStatement } from '../../../src/store/plan/dialect.ts';
 import type { Look } from '../../../src/store/plan/step.ts';
-import { stepPlan } from '../../../src/store/plan/step.ts';
+import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
 import {
   listedColumn,
@@ -53,11 +53,21 @@ export async function findTraces(
   [project, since]: ScopeValues,
   look: Look,
 ): Promise<Omit<TraceStep, 'spentMs'>> {
-  const plan = stepPlan(postgresDialect, { project, since }, look);
+  const ways = stepPlan(postgresDialect, { project, since }, look);
+  const plan = ways.by(countsOf(await probedWays(client, ways.probe)));
   const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
   const { sql, values } = plan.list(TRACE_CELLS, end);
   const found = await rows<ListedTrace>(client, sql, values);
   return { ...takeRows(found.map(traceRowOf), look.limit, rowBytes), end };
+}
+
+export async function probedWays(
+  client: PostgresClient,
+  probe: ListStatement | undefined,
+): Promise<readonly number[]> {
+  if (probe === undefined) return [];
+  const counts = await row<Readonly<Record<string, number>>>(client, probe.sql, probe.values);
+  return Object.values(counts ?? {});
 }
 
 /** The place of the last trace that one step of a search looks at; null if the range has fewer. */

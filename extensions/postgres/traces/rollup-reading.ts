@@ -1,6 +1,6 @@
 /** Reads rollups. A read is a transaction with one snapshot, so it has each change once: in a row, or as a change. */
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
-import { stepPlan } from '../../../src/store/plan/step.ts';
+import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { successorOf } from '../../../src/store/plan/successor.ts';
 import type {
   ContributedRow,
@@ -25,7 +25,7 @@ import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient, Question, Statement } from '../connection/statement.ts';
 import { question, rows } from '../connection/statement.ts';
 import { postgresDialect } from './dialect.ts';
-import { endOfLook } from './reading.ts';
+import { endOfLook, probedWays } from './reading.ts';
 import { escapeText, textOrNull } from './text.ts';
 
 type Database = Pick<Postgres, 'transaction'>;
@@ -166,7 +166,8 @@ export async function findContributions(
   scope: TraceScope,
   look: Look,
 ): Promise<Omit<ContributionStep, 'spentMs'>> {
-  const plan = stepPlan(postgresDialect, scope, look);
+  const ways = stepPlan(postgresDialect, scope, look);
+  const plan = ways.by(countsOf(await probedWays(client, ways.probe)));
   const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
   const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);
   const found = await rows<ContributedTableRow>(client, sql, values);

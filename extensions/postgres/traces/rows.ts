@@ -6,6 +6,8 @@ import type { SummarizedTrace, TraceColumn } from '../../../src/store/rows/trace
 import { STATE_COLUMNS, SUMMARY_COLUMNS } from '../../../src/store/rows/trace-columns.ts';
 import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
 import type { Column } from './columns.ts';
+import type { PostedRow } from './postings.ts';
+import { postingsOfRow } from './postings.ts';
 import type { Entry } from './snapshot.ts';
 import {
   escapeParent,
@@ -122,7 +124,7 @@ export function entryOf(row: ObservationTableRow): Entry {
 export const SUMMARIZED_COLUMNS = [
   ...(['trace', 'key', 'n', 'flags', 'parent', 'name', 'kind', 'status', 'start_ms'] as const),
   ...(['start_ns', 'end_ms', 'end_ns', 'model', 'usage', 'session', 'user_id', 'custom'] as const),
-  'details',
+  ...(['error', 'details'] as const),
 ] as const satisfies readonly (keyof ObservationTableRow)[];
 export type SummarizedTableRow = Pick<ObservationTableRow, (typeof SUMMARIZED_COLUMNS)[number]>;
 
@@ -130,7 +132,7 @@ export type SummarizedTableRow = Pick<ObservationTableRow, (typeof SUMMARIZED_CO
 export function summarizedEntryOf(row: SummarizedTableRow): Entry {
   return entryOf({
     ...row,
-    ...{ long_id: null, position: 0, version: '0', error: null, external: null },
+    ...{ long_id: null, position: 0, version: '0', external: null },
     ...{ batch: '', created_at: 0, updated_at: 0, merged: null },
   });
 }
@@ -184,7 +186,7 @@ export type TraceTableRow = {
   readonly updated_at: number;
   readonly key_id: string | null;
   readonly rollup: string | null;
-};
+} & PostedRow;
 
 /** A new object each time, because a write changes it. */
 export function writtenTraceOf(row: TraceTableRow): WrittenTrace {
@@ -193,6 +195,7 @@ export function writtenTraceOf(row: TraceTableRow): WrittenTrace {
   trace.keyId = textOrNull(row.key_id);
   trace.count = row.observations;
   trace.rollup = row.rollup;
+  trace.postings = postingsOfRow(row);
   return trace;
 }
 

@@ -109,6 +109,11 @@ export class WorkingSet implements ObservationTable<string>, WaitingRuns {
     });
   }
 
+  /** The terms that the saved traces have too many. */
+  get unindexedTerms(): number {
+    return [...this.saved.values()].reduce((sum, { terms }) => sum + (terms?.unindexed ?? 0), 0);
+  }
+
   batchId(batch: string): string {
     return batch;
   }

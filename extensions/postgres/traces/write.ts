@@ -145,6 +145,7 @@ class Write {
     const missing = sources.filter(({ id }) => !begun.batches.has(id));
     if (missing.length > 0) await this.#database.storeDelivered(client, missing);
     await client.commit(changesOf(project, set));
+    this.#database.terms.leftOut(set.unindexedTerms);
   }
 
   /** Merges until a run misses no row. */

@@ -6,6 +6,7 @@ import { batchRemoval } from '../../../src/sqlite/queue/removal-operations.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { finds, rows } from '../../../src/sqlite/rows.ts';
 import type { RetentionWindow } from '../../../src/tenancy/rows.ts';
+import { postingTable } from '../traces/postings.ts';
 
 /** Rows that one step removes: about a millisecond. */
 const STEP_ROWS = 200;
@@ -82,6 +83,7 @@ function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => Remov
     `INSERT OR IGNORE INTO free_batches
      SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
   );
+  const postings = postingTable(db);
   const trace = db.prepare('DELETE FROM traces WHERE n = ?');
   return (n, limit) => {
     const removed = Number(observations.run(n, limit).changes);
@@ -89,6 +91,7 @@ function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => Remov
     const batches = batchesOf.all(n);
     pairs.run(n);
     for (const { batch } of batches) free.run(batch);
+    postings.remove(n);
     trace.run(n);
     return { observations: removed, isComplete: true };
   };

@@ -5,7 +5,8 @@ import { summaryColumns } from './0003-summaries.ts';
 import { searchIndexes } from './0004-trace-indexes.ts';
 import { recentRequests } from './0005-recent-requests.ts';
 import { walkIndexes } from './0006-group-indexes.ts';
-import { rollupTables } from './0007-rollups.ts';
+import { traceTermTables } from './0007-trace-terms.ts';
+import { rollupTables } from './0008-rollups.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -15,5 +16,6 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   searchIndexes,
   recentRequests,
   walkIndexes,
+  traceTermTables,
   rollupTables,
 ];

@@ -1,18 +1,12 @@
-import type { Dialect, Lead } from '../../../src/store/plan/dialect.ts';
-
-const INDEXES: Readonly<Record<Lead, string>> = {
-  time: 'traces_by_time',
-  session: 'traces_by_session',
-  user: 'traces_by_user',
-  failed: 'failed_traces',
-  with_session: 'traces_with_session',
-  with_user: 'traces_with_user',
-};
+import type { Dialect } from '../../../src/store/plan/dialect.ts';
 
 /** The queries of listings in SQLite. */
 export const sqliteDialect: Dialect = {
   placeholder: (place) => `?${place}`,
-  traces: (lead) => `traces t INDEXED BY ${INDEXES[lead]}`,
+  traces: (index) => `traces t INDEXED BY ${index}`,
+  // The left side of a CROSS JOIN is the outer loop.
+  tracesOfPlaces: 'CROSS JOIN traces t ON t.n = p.trace',
+  rowByRow: '',
   integer: (parameter) => parameter,
   real: (parameter) => parameter,
   stored: (text) => text,

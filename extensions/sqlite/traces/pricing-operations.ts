@@ -13,22 +13,20 @@ import { contributionOf } from '../../../src/store/rollups/contribution.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { nameOfKey, ROW } from '../../../src/store/rows/observation-row.ts';
 import type { NumberedRow } from '../../../src/store/rows/observation-write.ts';
-import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import type { ObservationCells } from './statements.ts';
-import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
-import { SummarySaver } from './summary-saver.ts';
+import { OBSERVATION_COLUMN_NAMES, splitRow, summarySaving } from './statements.ts';
 
 type TraceCells = [
-  n: number,
-  atMs: number,
-  atNs: number,
+  ...place: [n: number, atMs: number, atNs: number],
   createdAt: number,
   updatedAt: number,
+  project: string,
   keyId: string | null,
 ];
 
-const TRACE_CELLS = 'n, at_ms, at_ns, created_at, updated_at, key_id';
+const TRACE_CELLS = 'n, at_ms, at_ns, created_at, updated_at, project, key_id';
 
 type Loading =
   | { readonly state: 'loading' | 'loaded' }
@@ -114,7 +112,7 @@ function pricedTables(db: DatabaseSync) {
     `${select} AND key > ? ORDER BY key LIMIT ${PRICED_ROWS}`,
   );
   const update = db.prepare('UPDATE observations SET details = ? WHERE n = ?');
-  const summaries = new SummarySaver(db);
+  const save = summarySaving(db);
   const stale = db.prepare('UPDATE traces SET stale_changes = stale_changes + 1 WHERE n = ?');
   return {
     /** The trace in progress, or the next one. */
@@ -133,12 +131,12 @@ function pricedTables(db: DatabaseSync) {
     save(changed: readonly NumberedRow<number>[]): void {
       for (const { n, row } of changed) update.run(row[ROW.DETAILS], n);
     },
-    saveSummary(trace: TraceCells, found: readonly NumberedRow<number>[]): void {
-      const [n, , , createdAt, updatedAt, keyId] = trace;
+    saveSummary(cells: TraceCells, found: readonly NumberedRow<number>[]): void {
+      const [n, , , createdAt, updatedAt, project, keyId] = cells;
       const summary = summarize(found, updatedAt);
-      const contribution = contributionOf({ createdAt, keyId, summary });
-      const rollup = JSON.stringify(contribution);
-      summaries.save({ n, cells: summaryCells({ n, createdAt, summary, rollup }), contribution });
+      const terms = traceTerms(project, keyId, summary);
+      const rollup = JSON.stringify(contributionOf({ createdAt, keyId, summary }));
+      save({ n, createdAt, summary, terms, rollup });
     },
     markStale(trace: number): void {
       stale.run(trace);

@@ -7,8 +7,7 @@ import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, tuples } from '../../../src/sqlite/rows.ts';
 import type { ListStatement } from '../../../src/store/plan/dialect.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
-import { stepPlan } from '../../../src/store/plan/step.ts';
-import type { Contribution } from '../../../src/store/rollups/contribution.ts';
+import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { contributionOf } from '../../../src/store/rollups/contribution.ts';
 import { MARK } from '../../../src/store/rows/event-rank.ts';
 import {
@@ -25,9 +24,10 @@ import type { Place } from '../../../src/store/rows/place.ts';
 import { FIRST_PLACE, NO_START } from '../../../src/store/rows/place.ts';
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
-import { summaryCells } from '../../../src/store/rows/trace-columns.ts';
+import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
+import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
 import { sqliteDialect } from './dialect.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
@@ -49,10 +49,12 @@ export const MAX_STATEMENTS = 64;
 export function traceReadOperations(db: DatabaseSync) {
   const lists = new LruCache<string, RowQuery<TraceRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
+  const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
     'traces.list': (scope: TraceScope, look: Look): TraceStep => {
       const before = process.threadCpuUsage();
-      const plan = stepPlan(sqliteDialect, scope, look);
+      const ways = stepPlan(sqliteDialect, scope, look);
+      const plan = ways.by(countsOf(probed(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(TRACE_COLUMNS, end);
       const found = keptTuples(db, lists, sql).iterate(...values);
@@ -73,6 +75,15 @@ function listedOrNull(found: TraceRow | undefined): TraceRow | null {
 
 function* listedTraces(found: Iterable<TraceRow>): Generator<TraceRow> {
   for (const row of found) yield listedTraceRow(row);
+}
+
+export function probed(
+  db: DatabaseSync,
+  prepared: LruCache<string, RowQuery<number[]>>,
+  probe: ListStatement | undefined,
+): readonly number[] {
+  if (probe === undefined) return [];
+  return keptTuples(db, prepared, probe.sql).get(...probe.values) ?? [];
 }
 
 export type PlaceCells = [ms: number, ns: number, n: number];
@@ -143,19 +154,15 @@ function oneTraceOperations(db: DatabaseSync) {
   };
 }
 
-/** The columns of a summarized trace, and the count of changes that they are up to. */
-export type TraceSummaryCells = {
-  readonly n: number;
-  readonly changes: number;
-  readonly cells: readonly (string | number | null)[];
-  readonly contribution: Contribution;
-};
+/** A trace with its summary, and the count of changes that the summary is up to. */
+export type MadeSummary = { readonly trace: SummarizedTrace; readonly changes: number };
 
-type StaleTraceCells = [
+type StaleCells = [
   changes: number,
+  project: string,
+  keyId: string | null,
   updatedAt: number,
   createdAt: number,
-  keyId: string | null,
 ];
 
 function summaryOperations(db: DatabaseSync) {
@@ -163,29 +170,35 @@ function summaryOperations(db: DatabaseSync) {
     db,
     'SELECT n FROM traces INDEXED BY stale_traces WHERE stale_changes > 0 AND n > ? ORDER BY n LIMIT 1',
   );
-  const state = tuples<StaleTraceCells>(
+  const state = tuples<StaleCells>(
     db,
-    `SELECT stale_changes, updated_at, created_at, key_id FROM traces
+    `SELECT stale_changes, project, key_id, updated_at, created_at FROM traces
      WHERE n = ? AND stale_changes > 0`,
   );
   const observations = tuples<ObservationCells>(
     db,
     `SELECT ${OBSERVATION_COLUMN_NAMES.join(', ')} FROM observations WHERE trace = ?`,
   );
+  const withoutTerms = cell<number>(
+    db,
+    'SELECT count(*) FROM traces INDEXED BY traces_without_terms WHERE terms IS NULL',
+  );
   return {
+    /** The number of traces without postings. */
+    'traces.withoutTerms': (): number => withoutTerms() ?? 0,
     /** The first stale trace behind a number. */
     'traces.nextStale': (after: number): number | null => next(after) ?? null,
     /** Null if the trace is not stale any more, or is gone. */
-    'traces.summarize': (n: number): TraceSummaryCells | null => {
+    'traces.summarize': (n: number): MadeSummary | null => {
       const found = state.get(n);
       // The changes are read before the observations: rows that are written in between count as changes.
       const rows = found === undefined ? [] : observations.all(n).map(splitRow);
       if (found === undefined || rows.length === 0) return null;
-      const [changes, updatedAt, createdAt, keyId] = found;
+      const [changes, project, keyId, updatedAt, createdAt] = found;
       const summary = summarize(rows, updatedAt);
-      const contribution = contributionOf({ createdAt, keyId, summary });
-      const rollup = JSON.stringify(contribution);
-      return { n, changes, cells: summaryCells({ n, createdAt, summary, rollup }), contribution };
+      const terms = traceTerms(project, keyId, summary);
+      const rollup = JSON.stringify(contributionOf({ createdAt, keyId, summary }));
+      return { trace: { n, createdAt, summary, terms, rollup }, changes };
     },
   };
 }

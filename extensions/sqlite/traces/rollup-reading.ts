@@ -4,7 +4,7 @@ import { LruCache } from '../../../src/component/lru.ts';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { tuples } from '../../../src/sqlite/rows.ts';
 import type { Look, TraceScope } from '../../../src/store/plan/step.ts';
-import { stepPlan } from '../../../src/store/plan/step.ts';
+import { countsOf, stepPlan } from '../../../src/store/plan/step.ts';
 import { successorOf } from '../../../src/store/plan/successor.ts';
 import type { RollupChange } from '../../../src/store/rollups/contribution.ts';
 import type {
@@ -28,7 +28,7 @@ import { FacetSum, StatsSum, spansOf, statsSpans } from '../../../src/store/roll
 import { takeRows } from '../../../src/store/rows/page.ts';
 import { sqliteDialect } from './dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
-import { endOfStep, keptTuples, MAX_STATEMENTS } from './read-operations.ts';
+import { endOfStep, keptTuples, MAX_STATEMENTS, probed } from './read-operations.ts';
 
 type StatsCells = readonly [
   start: number,
@@ -121,10 +121,12 @@ function statsRow(field: number, [start, value, latencies, ...numbers]: StatsCel
 function contributionOperations(db: DatabaseSync) {
   const lists = new LruCache<string, RowQuery<ContributedRow>>({ maxEntries: MAX_STATEMENTS });
   const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: MAX_STATEMENTS });
+  const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: MAX_STATEMENTS });
   return {
     'rollups.contributions': (scope: TraceScope, look: Look): ContributionStep => {
       const before = process.threadCpuUsage();
-      const plan = stepPlan(sqliteDialect, scope, look);
+      const ways = stepPlan(sqliteDialect, scope, look);
+      const plan = ways.by(countsOf(probed(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);
       const found = keptTuples(db, lists, sql).iterate(...values);

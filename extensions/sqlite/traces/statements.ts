@@ -1,6 +1,7 @@
 import type { DatabaseSync, SQLInputValue, StatementSync } from 'node:sqlite';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { cell, finds, rows, tuples } from '../../../src/sqlite/rows.ts';
+import { RollupDelta } from '../../../src/store/rollups/delta.ts';
 import type { Key, ObservationRow, RowState } from '../../../src/store/rows/observation-row.ts';
 import { ROW, ROW_COLUMNS } from '../../../src/store/rows/observation-row.ts';
 import type {
@@ -8,7 +9,7 @@ import type {
   NumberedRow,
   ObservationTable,
 } from '../../../src/store/rows/observation-write.ts';
-import type { TraceColumn } from '../../../src/store/rows/trace-columns.ts';
+import type { SummarizedTrace, TraceColumn } from '../../../src/store/rows/trace-columns.ts';
 import {
   isSummarized,
   STATE_COLUMNS,
@@ -16,6 +17,10 @@ import {
   summaryCells,
 } from '../../../src/store/rows/trace-columns.ts';
 import { WrittenTrace } from '../../../src/store/rows/written-trace.ts';
+import { HIDDEN } from '../batches/purge-operations.ts';
+import type { PostedCells, PostingTable } from './postings.ts';
+import { blobOfTerms, POSTED_COLUMNS, postingsOfCells, postingTable } from './postings.ts';
+import { DeltaLog } from './rollup-operations.ts';
 
 /** A row of `observations`. A tuple, because a batch of merged observations reads one for each. */
 export type ObservationCells = [
@@ -46,6 +51,7 @@ type TraceCells = readonly [
   updatedAt: number,
   keyId: string | null,
   rollup: string | null,
+  ...posted: PostedCells,
 ];
 
 /** Reads a cell by the values of the statement. */
@@ -77,6 +83,7 @@ export class Statements implements ObservationTable<number> {
   readonly #remove: StatementSync;
   readonly #removePairs: StatementSync;
   readonly #removeTrace: StatementSync;
+  readonly #postings: PostingTable;
 
   constructor(db: DatabaseSync) {
     const select = `SELECT ${OBSERVATION_COLUMN_NAMES.join(', ')} FROM observations`;
@@ -95,12 +102,12 @@ export class Statements implements ObservationTable<number> {
     this.#rowsOf = tuples(db, `${select} WHERE trace = ?`);
     this.#traceNumber = cell(db, 'SELECT n FROM traces WHERE project = ? AND key = ?');
     this.#addTrace = db.prepare(
-      `INSERT INTO traces (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at)
-       VALUES (?1, ?2, ?3, ?4, 0, 0, ?4, ?4)`,
+      `INSERT INTO traces (project, key, long_id, at_ms, at_ns, observations, created_at, updated_at, terms)
+       VALUES (?1, ?2, ?3, ?4, 0, 0, ?4, ?4, x'')`,
     );
     this.#trace = tuples(
       db,
-      'SELECT observations, created_at, updated_at, key_id, rollup FROM traces WHERE n = ?',
+      `SELECT observations, created_at, updated_at, key_id, rollup, ${POSTED_COLUMNS} FROM traces WHERE n = ?`,
     );
     this.#saveState = db.prepare(
       `UPDATE traces SET ${assignments(STATE_COLUMNS)}, stale_changes = stale_changes + 1 WHERE n = ?`,
@@ -132,6 +139,7 @@ export class Statements implements ObservationTable<number> {
     this.#remove = db.prepare('DELETE FROM observations WHERE n = ?');
     this.#removePairs = db.prepare('DELETE FROM batch_traces WHERE trace = ?');
     this.#removeTrace = db.prepare('DELETE FROM traces WHERE n = ?');
+    this.#postings = postingTable(db);
     this.#dropPending = db.prepare('DELETE FROM pending_updates WHERE project = ? AND key = ?');
   }
 
@@ -182,19 +190,24 @@ export class Statements implements ObservationTable<number> {
   traceState(n: number): WrittenTrace {
     const row = this.#trace.get(n);
     if (row === undefined) throw new Error(`trace ${n} is lost within a transaction`);
-    const [observations, createdAt, updatedAt, keyId, rollup] = row;
+    const [observations, createdAt, updatedAt, keyId, rollup, ...posted] = row;
     const state = new WrittenTrace(n, createdAt);
     state.updatedAt = updatedAt;
     state.keyId = keyId;
     state.rollup = rollup;
     state.count = observations;
+    state.postings = postingsOfCells(posted);
     return state;
   }
 
   saveTrace(trace: WrittenTrace): void {
     const state = STATE_COLUMNS.map(({ of }) => of(trace));
-    if (isSummarized(trace)) this.#saveTrace.run(...state, ...summaryCells(trace), trace.n);
-    else this.#saveState.run(...state, trace.n);
+    if (!isSummarized(trace)) {
+      this.#saveState.run(...state, trace.n);
+      return;
+    }
+    this.#saveTrace.run(...state, ...savedCells(trace), trace.n);
+    this.#postings.save(trace, trace.postings);
   }
 
   /** The batch has events of the trace. */
@@ -218,6 +231,7 @@ export class Statements implements ObservationTable<number> {
 
   /** Removes a trace without observations. */
   removeTrace(n: number): void {
+    this.#postings.remove(n);
     this.#removePairs.run(n);
     this.#removeTrace.run(n);
   }
@@ -247,9 +261,38 @@ export class Statements implements ObservationTable<number> {
   }
 }
 
-/** Sets the columns of a summary, whose cells `summaryCells` makes. */
-export const SUMMARY_ASSIGNMENTS = `${assignments(SUMMARY_COLUMNS)}, stale_changes = 0,
+/** Sets the columns of a summary, whose cells `savedCells` makes. */
+const SUMMARY_ASSIGNMENTS = `${assignments(SUMMARY_COLUMNS)}, terms = ?, stale_changes = 0,
   model_usage = NULL, other_usage = NULL`;
+
+function savedCells(trace: SummarizedTrace): SQLInputValue[] {
+  return [...summaryCells(trace), blobOfTerms(trace.terms.terms)];
+}
+
+/** Saves a summary that no write of observations made; without effect if the trace has another number of changes. */
+export type SaveSummary = (trace: SummarizedTrace, changes?: number) => void;
+
+export function summarySaving(db: DatabaseSync): SaveSummary {
+  const postings = postingTable(db);
+  const deltas = new DeltaLog(db);
+  const stored = tuples<[project: string, rollup: string | null]>(
+    db,
+    'SELECT project, rollup FROM traces WHERE n = ?',
+  );
+  const save = db.prepare(
+    `UPDATE traces SET ${SUMMARY_ASSIGNMENTS} WHERE n = ? AND stale_changes = coalesce(?, stale_changes)`,
+  );
+  return (trace, changes) => {
+    const [project, rollup] = stored.get(trace.n) ?? [HIDDEN, null];
+    if (project === HIDDEN) return;
+    const before = postings.of(trace.n);
+    if (save.run(...savedCells(trace), trace.n, changes ?? null).changes === 0) return;
+    postings.save(trace, before);
+    const delta = new RollupDelta();
+    if (trace.rollup !== null) delta.replaceText(rollup, trace.rollup);
+    deltas.add(project, delta);
+  };
+}
 
 function assignments(columns: readonly Pick<TraceColumn<never>, 'name'>[]): string {
   return columns.map(({ name }) => `${name} = ?`).join(', ');

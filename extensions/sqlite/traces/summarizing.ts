@@ -1,6 +1,7 @@
 import { Background } from '../../../src/component/background.ts';
 import type { Clock, Logger } from '../../../src/component/component.ts';
 import type { Database } from '../../../src/sqlite/database.ts';
+import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { RollupFolding } from './rollup-folding.ts';
 
@@ -25,9 +26,10 @@ export type Summarizing = {
  */
 export function summarizing(
   database: Database<StoreOperations>,
+  terms: Pick<TermMetrics, 'leftOut'>,
+  rollups: Pick<RollupFolding, 'wake'>,
   clock: Clock,
   logger: Logger,
-  rollups: Pick<RollupFolding, 'wake'>,
 ): Summarizing {
   let after = 0;
   let begun = clock.now();
@@ -44,8 +46,11 @@ export function summarizing(
       return false;
     }
     const summary = await database.search('traces.summarize', [n]);
-    if (summary !== null) await database.write('traces.saveSummary', [summary]);
-    rollups.wake();
+    if (summary !== null) {
+      await database.write('traces.saveSummary', [summary]);
+      terms.leftOut(summary.trace.terms.unindexed);
+      rollups.wake();
+    }
     return true;
   }
 

@@ -14,6 +14,7 @@ import { placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { StoredRow } from './read-operations.ts';
@@ -35,6 +36,7 @@ export type SqliteTracesParts = {
   readonly queues: Queues;
   readonly retention: Retention;
   readonly summaries: Pick<Summarizing, 'wake'>;
+  readonly terms: Pick<TermMetrics, 'leftOut'>;
   readonly rollups: Pick<RollupFolding, 'wake'>;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
@@ -82,7 +84,7 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
 }
 
 async function writeRows(
-  { database, queues, summaries, rollups }: SqliteTracesParts,
+  { database, queues, summaries, terms, rollups }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<void> {
@@ -111,7 +113,9 @@ async function writeRows(
       { weight: count * ROW_WEIGHT + (record?.[RECORD.BODY].byteLength ?? 0) },
     );
     if (written.state === 'project deleted') throw projectDeleted(project);
-    if (written.state === 'written' && !written.isSummarized) summaries.wake();
+    if (written.state !== 'written') return written;
+    if (!written.isSummarized) summaries.wake();
+    terms.leftOut(written.unindexedTerms);
     rollups.wake();
     return written;
   };

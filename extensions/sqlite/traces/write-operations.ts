@@ -8,10 +8,9 @@ import type { StorePrices } from '../../../src/store/pricing.ts';
 import { RollupDelta } from '../../../src/store/rollups/delta.ts';
 import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
-import type { TraceSummaryCells } from './read-operations.ts';
+import type { MadeSummary } from './read-operations.ts';
 import { DeltaLog } from './rollup-operations.ts';
-import { Statements } from './statements.ts';
-import { SummarySaver } from './summary-saver.ts';
+import { Statements, summarySaving } from './statements.ts';
 import { WaitingChildren } from './waiting-runs.ts';
 
 export type TraceWrite = Pick<BatchRows, 'traces' | 'updates' | 'children'> & {
@@ -31,6 +30,8 @@ export type WrittenTraces =
       readonly isCounted: boolean;
       /** False if a trace needs its summary made. */
       readonly isSummarized: boolean;
+      /** The terms that were left out of the index. */
+      readonly unindexedTerms: number;
     }
   /** The store does not have the batch, and the call had no record: nothing was written. */
   | { readonly state: 'needs batch' }
@@ -41,14 +42,12 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
   const keep = keepBatch(db);
   const statements = new Statements(db);
   const waiting = new WaitingChildren(db);
-  const deltas = new DeltaLog(db);
   const isDeleted = deletedProjects(db);
-  const summaries = new SummarySaver(db);
+  const deltas = new DeltaLog(db);
+  const saveSummary = summarySaving(db);
   return {
     /** Without effect if the trace changed since it was summarized. */
-    'traces.saveSummary': (summarized: TraceSummaryCells): void => {
-      summaries.save(summarized, ({ changes }) => changes === summarized.changes);
-    },
+    'traces.saveSummary': ({ trace, changes }: MadeSummary): void => saveSummary(trace, changes),
     /** Without a record the caller expects that the store has the batch. */
     'traces.write': (
       {
@@ -79,7 +78,9 @@ export function traceOperations(db: DatabaseSync, prices: StorePrices) {
       run.writeUpdates(updates);
       const isSummarized = run.finish();
       deltas.add(project, rollups);
-      return { state: 'written', isCounted: kept?.isCounted === true, isSummarized };
+      const { unindexedTerms } = run;
+      const isCounted = kept?.isCounted === true;
+      return { state: 'written', isCounted, isSummarized, unindexedTerms };
     },
   };
 }

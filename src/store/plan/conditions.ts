@@ -84,10 +84,16 @@ function valuesCondition(
   if (column !== undefined) return any((value) => textEquals(column, value, parameters));
   const cell = OBSERVATION_COLUMNS[field];
   if (cell !== undefined)
-    return anyObservation(any((value) => textEquals(cell, value, parameters)));
+    return anyObservation(
+      any((value) => textEquals(cell, value, parameters)),
+      parameters,
+    );
   const member = OBSERVATION_MEMBERS[field];
   if (member !== undefined) {
-    return anyObservation(any((value) => memberEquals(...member, value, parameters)));
+    return anyObservation(
+      any((value) => memberEquals(...member, value, parameters)),
+      parameters,
+    );
   }
   switch (field) {
     case 'id':
@@ -97,6 +103,7 @@ function valuesCondition(
     case 'kind':
       return anyObservation(
         any(({ text }) => `o.kind = ${number(OBSERVATION_KINDS, text, parameters)}`),
+        parameters,
       );
     case 'source':
       return any(
@@ -109,7 +116,10 @@ function valuesCondition(
     case 'custom':
       return any((value) => memberEquals('t.facts', key ?? '', value, parameters));
     case 'tool':
-      return anyObservation(any((value) => toolEquals(value, parameters)));
+      return anyObservation(
+        any((value) => toolEquals(value, parameters)),
+        parameters,
+      );
     default:
       // Scores are not stored yet.
       return 'FALSE';
@@ -124,7 +134,6 @@ const PRESENCE: Partial<Record<FieldName, string>> = {
   start: 't.start_ms IS NOT NULL',
   source: 'TRUE',
   error: 't.errors > 0',
-  kind: anyObservation('o.kind IS NOT NULL'),
 };
 
 /** `has:field`. */
@@ -133,14 +142,17 @@ function presence({ field, key }: FieldTerm, parameters: Parameters): string {
   if (column !== undefined) return `${column} IS NOT NULL`;
   const known = PRESENCE[field];
   if (known !== undefined) return known;
-  const cell = OBSERVATION_COLUMNS[field];
-  if (cell !== undefined) return anyObservation(`${cell} IS NOT NULL`);
+  const cell = field === 'kind' ? 'o.kind' : OBSERVATION_COLUMNS[field];
+  if (cell !== undefined) return anyObservation(`${cell} IS NOT NULL`, parameters);
   const member = OBSERVATION_MEMBERS[field];
-  if (member !== undefined) return anyObservation(hasMember(...member, parameters));
+  if (member !== undefined) return anyObservation(hasMember(...member, parameters), parameters);
   if (field === 'tag') return contains('t.facts', TAGS, parameters);
   if (field === 'tool') {
     const isNamedTool = `(o.kind = ${TOOL} AND o.name IS NOT NULL)`;
-    return anyObservation(`(${hasMember('o.details', 'tool', parameters)} OR ${isNamedTool})`);
+    return anyObservation(
+      `(${hasMember('o.details', 'tool', parameters)} OR ${isNamedTool})`,
+      parameters,
+    );
   }
   if (field !== 'custom') return 'FALSE';
   return key === null
@@ -175,10 +187,15 @@ function scaled(value: number, factor: number): number {
 }
 
 /** The time that orders listings: the start, or the arrival of a trace without one. */
-export function timeCondition({ from, to }: TimeRange, parameters: Parameters): string {
+export function timeCondition(
+  { from, to }: TimeRange,
+  parameters: Parameters,
+  table: 't' | 'p' = 't',
+): string {
   const bounds: string[] = [];
-  if (from !== null) bounds.push(`(t.at_ms, t.at_ns) >= ${parameters.integers(from.ms, from.ns)}`);
-  if (to !== null) bounds.push(`(t.at_ms, t.at_ns) < ${parameters.integers(to.ms, to.ns)}`);
+  const at = `(${table}.at_ms, ${table}.at_ns)`;
+  if (from !== null) bounds.push(`${at} >= ${parameters.integers(from.ms, from.ns)}`);
+  if (to !== null) bounds.push(`${at} < ${parameters.integers(to.ms, to.ns)}`);
   return bounds.length === 0 ? 'TRUE' : `(${bounds.join(' AND ')})`;
 }
 
@@ -215,7 +232,7 @@ function textCondition(text: string, parameters: Parameters): string {
   ];
   return anyOf([
     keyBegins('t', text, parameters),
-    anyObservation(anyOf(ofObservation)),
+    anyObservation(anyOf(ofObservation), parameters),
     ...wholeSpanId(text, parameters),
   ]);
 }
@@ -226,7 +243,7 @@ function wholeSpanId(text: string, parameters: Parameters): string[] {
   if (colon < 1) return [];
   const inTrace = idEquals({ text: text.slice(0, colon), isPrefix: false }, parameters);
   const span = keyBegins('o', text.slice(colon), parameters);
-  return [`(${inTrace} AND ${anyObservation(span)})`];
+  return [`(${inTrace} AND ${anyObservation(span, parameters)})`];
 }
 
 function number(list: readonly string[], text: string, parameters: Parameters): string {
@@ -312,8 +329,8 @@ export function inJsonText(text: string): string {
   return JSON.stringify(text).slice(1, -1);
 }
 
-function anyObservation(condition: string): string {
-  return `EXISTS (SELECT 1 FROM observations o WHERE o.trace = t.n AND ${condition})`;
+function anyObservation(condition: string, { dialect }: Parameters): string {
+  return `EXISTS (SELECT 1 FROM observations o WHERE o.trace = t.n AND ${condition} ${dialect.rowByRow})`;
 }
 
 function anyOf(conditions: readonly string[]): string {

@@ -1,16 +1,23 @@
 import type { Key } from '../rows/observation-row.ts';
+import type { Term } from '../rows/trace-terms.ts';
 
-/** The index of `traces` that leads a search. Each is in the order of time behind its first columns. */
-export type Lead = 'time' | 'session' | 'user' | 'failed' | 'with_session' | 'with_user';
+export type ParameterValue = string | number | bigint | Key;
 
-export type ParameterValue = string | number | Key;
+/** The indexes of `traces` that statements name. */
+export type TraceIndex =
+  | ('traces_by_time' | 'traces_by_session' | 'traces_by_user' | 'traces_with_session')
+  | ('traces_with_user' | 'failed_traces' | 'traces_without_terms');
 
 /** How a store writes the parts of a statement in its SQL. */
 export type Dialect = {
   /** The mark of a parameter by its number, which counts from 1. */
   placeholder(place: number): string;
   /** The table `traces`, named `t`; SQLite needs the name of the index. */
-  traces(lead: Lead): string;
+  traces(index: TraceIndex): string;
+  /** Joins `traces`, named `t`, to the places `p` of postings, row by row in their order. */
+  readonly tracesOfPlaces: string;
+  /** The end of a subquery that is executed for each row, and not joined. */
+  readonly rowByRow: string;
   /** A parameter as a number of the type. */
   integer(parameter: string): string;
   real(parameter: string): string;
@@ -48,6 +55,10 @@ export class Parameters {
     const { MIN_SAFE_INTEGER, MAX_SAFE_INTEGER } = Number;
     const bounded = Math.max(MIN_SAFE_INTEGER, Math.min(MAX_SAFE_INTEGER, value));
     return this.dialect.integer(this.value(bounded));
+  }
+
+  term(term: Term): string {
+    return this.dialect.integer(this.value(term));
   }
 
   real(value: number): string {

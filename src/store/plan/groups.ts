@@ -2,8 +2,8 @@ import type { QueryTerm } from '../../query/query.ts';
 import type { GroupField, GroupLook } from '../groups.ts';
 import type { Place } from '../rows/place.ts';
 import type { Dialect, ListStatement } from './dialect.ts';
-import type { Look, StepPlan, TraceScope } from './step.ts';
-import { stepPlan } from './step.ts';
+import type { Look, StepStatements, TraceScope } from './step.ts';
+import { countsOf, stepPlan } from './step.ts';
 
 const COLUMNS: Readonly<Record<GroupField, string>> = {
   session: 't.session_id',
@@ -73,9 +73,9 @@ function planWith(
   scope: TraceScope,
   { query, after, size, staleBefore }: GroupStepLook,
   term: QueryTerm,
-): StepPlan {
+): StepStatements {
   const look: Look = {
-    // In front: of two terms that could lead, the planner takes the first one.
+    // In front: of two terms that could lead, the planner takes the first one without a probe.
     query: { terms: [term, ...query.terms] },
     after,
     size,
@@ -83,5 +83,5 @@ function planWith(
     isAscending: false,
     staleBefore,
   };
-  return stepPlan(dialect, scope, look);
+  return stepPlan(dialect, scope, look).by(countsOf([]));
 }

@@ -1,72 +1,143 @@
 import type { Instant } from '../../model/observation.ts';
 import type { FieldName } from '../../query/fields.ts';
 import type { Query, QueryTerm, TimeRange } from '../../query/query.ts';
-import type { Lead } from './dialect.ts';
+import type { Term, TermField } from '../rows/trace-terms.ts';
+import { overflowTerm, TERM_FIELDS, termOf } from '../rows/trace-terms.ts';
 
 /**
- * The way to the traces of a query: one index leads, in the order of time, and every other term is a condition on the rows that it
- * finds.
+ * The ways to the traces of a query, each in the order of time. The one with the fewest traces leads, and every term is a condition on
+ * the rows that it finds.
  *
- *   terms ─┬─ start:…                     the range of time
- *          ├─ session:S, user:U, has:error, has:session, has:user  the leading index
- *          └─ all others                  conditions (conditions.ts)
+ *   terms ─┬─ start:…                              the range of time
+ *          ├─ session:S, user:U                    the indexes of their values
+ *          ├─ equality of another field            the postings of the terms
+ *          ├─ has:error, has:session, has:user     the indexes of the traces that have one
+ *          └─ all others                           conditions (conditions.ts)
  */
 export type Plan = {
-  readonly lead: Lead;
-  /** The value that the leading index is searched for; null if it has no column of values. */
-  readonly leadValue: string | null;
+  /** Beside the index by time. */
+  readonly ways: readonly Way[];
   readonly ranges: readonly TimeRange[];
-  /** The terms that the range and the index do not answer. */
+  /** The terms that the ranges do not answer. */
   readonly rest: readonly QueryTerm[];
+  /** The traces with this term may have any. */
+  readonly overflow: Term;
 };
 
-export function planOf({ terms }: Query): Plan {
+export type Way = TermWay | ValueWay | IndexWay;
+
+/** The postings of any of the terms. */
+export type TermWay = { readonly lead: 'terms'; readonly terms: readonly Term[] };
+/** The index of a column, for any of the values. */
+export type ValueWay = { readonly lead: 'session' | 'user'; readonly values: readonly string[] };
+/** An index in the order of time. */
+export type IndexWay = { readonly lead: 'time' | 'failed' | 'with_session' | 'with_user' };
+
+/** The most values of one term of the query whose lists are merged. */
+export const MAX_MERGED = 32;
+/** The most terms of the query with postings that are probed before a step. */
+const MAX_TERM_WAYS = 8;
+
+export function planOf({ terms }: Query, project: string): Plan {
   const ranges: TimeRange[] = [];
-  const others: QueryTerm[] = [];
+  const rest: QueryTerm[] = [];
   for (const term of terms) {
-    if (term.type !== 'times' || term.negated) others.push(term);
+    if (term.type !== 'times' || term.negated) rest.push(term);
     else if (term.ranges.length === 1) ranges.push(...term.ranges);
     else {
       ranges.push(hullOf(term.ranges));
-      others.push(term);
+      rest.push(term);
     }
   }
-  for (const { lead, field } of VALUE_LEADS) {
-    const leading = others.find((term) => valueIn(term, field) !== undefined);
-    if (leading === undefined) continue;
-    const leadValue = valueIn(leading, field) ?? null;
-    return { lead, leadValue, ranges, rest: others.filter((term) => term !== leading) };
-  }
-  if (others.some(isAboutFailed)) return { lead: 'failed', leadValue: null, ranges, rest: others };
-  for (const { lead, field } of PRESENCE_LEADS) {
-    const leading = others.find((term) => isPresence(term, field));
-    if (leading === undefined) continue;
-    return { lead, leadValue: null, ranges, rest: others.filter((term) => term !== leading) };
-  }
-  return { lead: 'time', leadValue: null, ranges, rest: others };
+  const ways: Way[] = [
+    ...valueWays(rest, 'session'),
+    ...valueWays(rest, 'user'),
+    ...termWays(rest, project),
+    ...(rest.some(isAboutFailed) ? [{ lead: 'failed' } as const] : []),
+    ...(rest.some((term) => isPresence(term, 'session')) ? [WITH_SESSION] : []),
+    ...(rest.some((term) => isPresence(term, 'user')) ? [WITH_USER] : []),
+  ];
+  return { ways, ranges, rest, overflow: overflowTerm(project) };
 }
 
-/** The fields with an index of their own, the rarest values first. */
-const VALUE_LEADS: readonly { readonly lead: Lead; readonly field: FieldName }[] = [
-  { lead: 'session', field: 'session' },
-  { lead: 'user', field: 'user' },
-];
+const WITH_SESSION: IndexWay = { lead: 'with_session' };
+const WITH_USER: IndexWay = { lead: 'with_user' };
 
-/** The value if the term is the equality of the field with one. */
-function valueIn(term: QueryTerm, field: FieldName): string | undefined {
+function valueWays(terms: readonly QueryTerm[], lead: ValueWay['lead']): ValueWay[] {
+  return terms.flatMap((term) => {
+    const values = equalValues(term, lead);
+    return values === undefined ? [] : { lead, values };
+  });
+}
+
+/** The ways by postings, those with fields of rare values first. */
+function termWays(terms: readonly QueryTerm[], project: string): TermWay[] {
+  return TERM_FIELDS.flatMap((field) =>
+    terms.flatMap((term) => termWay(term, field, project) ?? []),
+  ).slice(0, MAX_TERM_WAYS);
+}
+
+function termWay(term: QueryTerm, field: TermField, project: string): TermWay | undefined {
+  const values = equalValues(term, field);
+  if (values === undefined || term.type !== 'values') return undefined;
+  const terms = new Set(values.map((value) => termOf(project, field, value, term.key)));
+  return { lead: 'terms', terms: [...terms] };
+}
+
+/** Undefined if the term is not the equality of the field with one of few values. */
+function equalValues(term: QueryTerm, field: FieldName): readonly string[] | undefined {
   if (term.type !== 'values' || term.field !== field || term.negated) return undefined;
-  const [first, ...more] = term.values;
-  return first === undefined || first.isPrefix || more.length > 0 ? undefined : first.text;
+  const { values } = term;
+  if (values.length > MAX_MERGED || values.some(({ isPrefix }) => isPrefix)) return undefined;
+  return [...new Set(values.map(({ text }) => text))];
 }
-
-/** The fields whose traces with a value have an index. */
-const PRESENCE_LEADS: readonly { readonly lead: Lead; readonly field: FieldName }[] = [
-  { lead: 'with_session', field: 'session' },
-  { lead: 'with_user', field: 'user' },
-];
 
 function isPresence(term: QueryTerm, field: FieldName): boolean {
   return term.type === 'has' && term.field === field && !term.negated;
+}
+
+/** The counts of a probe: each is at most `PROBED`. */
+export type WayCounts = {
+  /** Whether every trace of the store has its postings. */
+  readonly isIndexed: boolean;
+  /** Traces with the overflow term. */
+  readonly overflow: number;
+  /** Traces of each way. */
+  readonly ways: readonly number[];
+};
+
+/** The most traces of a way that a probe counts. */
+export const PROBED = 1000;
+
+/** The way that leads, and further postings that each of its traces has. */
+export type Choice = { readonly way: Way; readonly also: readonly TermWay[] };
+
+const BY_TIME: Choice = { way: { lead: 'time' }, also: [] };
+/** A lead with fewer traces is not intersected: their rows are read in less than a millisecond. */
+const FEW = 100;
+const MAX_INTERSECTED = 2;
+
+export function choiceOf({ ways, overflow }: Plan, counts: WayCounts): Choice {
+  const known = ways
+    .map((way, i) => ({ way, count: counts.ways[i] ?? 0 }))
+    .filter(({ way }) => way.lead !== 'terms' || counts.isIndexed)
+    // Stable: of equal counts, and without a probe, the rarer field is first.
+    .sort((a, b) => a.count - b.count);
+  const [best, ...others] = known;
+  if (best === undefined) return BY_TIME;
+  const { way, count } = best;
+  // A trace with the overflow term may lack the posting of another term.
+  const also =
+    counts.overflow > 0 || count < FEW ? [] : others.flatMap((one) => termWayOf(one.way) ?? []);
+  const isMerged = way.lead === 'terms' && counts.overflow > 0;
+  return {
+    way: isMerged ? { lead: 'terms', terms: [...way.terms, overflow] } : way,
+    also: way.lead === 'terms' ? also.slice(0, MAX_INTERSECTED) : [],
+  };
+}
+
+function termWayOf(way: Way): TermWay | undefined {
+  return way.lead === 'terms' ? way : undefined;
 }
 
 /** Every trace that the term finds has a failed observation. */

@@ -1,10 +1,13 @@
 import type { Query } from '../../query/query.ts';
 import type { Place } from '../rows/place.ts';
-import { conditionOf, FAILED, timeCondition } from './conditions.ts';
-import type { Dialect, Lead, ListStatement } from './dialect.ts';
+import type { Term } from '../rows/trace-terms.ts';
+import { conditionOf } from './conditions.ts';
+import type { Dialect, ListStatement } from './dialect.ts';
 import { Parameters } from './dialect.ts';
-import type { Plan } from './plan.ts';
-import { planOf } from './plan.ts';
+import type { PlaceRange } from './places.ts';
+import { orderOf, PLACE_COLUMNS, placesOf } from './places.ts';
+import type { Choice, Plan, Way, WayCounts } from './plan.ts';
+import { choiceOf, PROBED, planOf } from './plan.ts';
 
 /** One step of a listing. */
 export type Look = {
@@ -23,10 +26,20 @@ export type Look = {
 /** The traces that a read sees: of one project, with an event since a time in milliseconds since the epoch. */
 export type TraceScope = { readonly project: string; readonly since: number };
 
-/** The statements of one step of a listing. */
+/**
+ * The statements of one step of a listing:
+ *
+ *   probe ─▶ counts of the ways ─▶ the rarest one leads ─▶ end: the place up to which the step looks ─▶ list: the traces that match
+ */
 export type StepPlan = {
+  /** One row, which `countsOf` reads; undefined if there is only one way. */
+  readonly probe: ListStatement | undefined;
+  by(counts: WayCounts): StepStatements;
+};
+
+export type StepStatements = {
   /**
-   * Whether the index finds traces that do not match: the step then looks at `size` of them, and `end` finds the place of the last one.
+   * Whether the way finds traces that do not match: the step then looks at `size` of them, and `end` finds the place of the last one.
    */
   readonly isSearch: boolean;
   readonly end: ListStatement;
@@ -34,89 +47,85 @@ export type StepPlan = {
   list(columns: string, end: Place | null): ListStatement;
 };
 
+/** The cells of a probe; none without a probe. */
+export function countsOf([withoutTerms = 1, overflow = 0, ...ways]: readonly number[]): WayCounts {
+  return { isIndexed: withoutTerms === 0, overflow, ways };
+}
+
 export function stepPlan(dialect: Dialect, scope: TraceScope, look: Look): StepPlan {
-  const plan = planOf(look.query);
-  const order = orderOf(look);
+  const plan = planOf(look.query, scope.project);
+  return {
+    probe: plan.ways.length === 0 ? undefined : probeOf(dialect, scope, look, plan),
+    by: (counts) => statementsOf(dialect, scope, look, plan, choiceOf(plan, counts)),
+  };
+}
+
+function statementsOf(
+  dialect: Dialect,
+  scope: TraceScope,
+  look: Look,
+  plan: Plan,
+  { way, also }: Choice,
+): StepStatements {
+  const { isAscending, staleBefore } = look;
+  const range = rangeOf(scope, look, plan);
   return {
     isSearch: plan.rest.length > 0,
     get end() {
       const parameters = new Parameters(dialect);
-      const where = rangeOf(parameters, scope, look, plan);
+      const places = placesOf(parameters, way, range, 'UNION ALL');
+      const { table, from, where } = places;
       return {
-        sql: `SELECT t.at_ms, t.at_ns, t.n FROM ${dialect.traces(plan.lead)}
-          WHERE ${where.join(' AND ')} ${order} LIMIT 1 OFFSET ${parameters.integer(look.size - 1)}`,
+        sql: `SELECT ${PLACE_COLUMNS[table]} FROM ${from}
+          ${where.length === 0 ? '' : `WHERE ${where.join(' AND ')}`}
+          ${orderOf(places, isAscending)} LIMIT 1 OFFSET ${parameters.integer(look.size - 1)}`,
         values: parameters.values,
       };
     },
     list(columns, end) {
       const parameters = new Parameters(dialect);
-      const where = matching(parameters, scope, look, plan, end);
+      const places = placesOf(parameters, way, { ...range, end }, 'UNION');
+      const where = [...places.where];
+      for (const { terms } of also) where.push(hasPosting(parameters, terms));
+      let { from } = places;
+      if (places.table === 'p') {
+        from += ` ${dialect.tracesOfPlaces}`;
+        where.push(`t.project = ${parameters.value(scope.project)}`);
+      }
+      where.push(`t.updated_at >= ${parameters.integer(scope.since)}`);
+      for (const term of plan.rest) where.push(conditionOf(term, parameters, staleBefore));
       return {
-        sql: `SELECT ${columns} FROM ${dialect.traces(plan.lead)} WHERE ${where.join(' AND ')}
-          ${order} LIMIT ${parameters.integer(look.limit + 1)}`,
+        sql: `SELECT ${columns} FROM ${from} WHERE ${where.join(' AND ')}
+          ${orderOf(places, isAscending)} LIMIT ${parameters.integer(look.limit + 1)}`,
         values: parameters.values,
       };
     },
   };
 }
 
-const PLACE = '(t.at_ms, t.at_ns, t.n)';
-
-function orderOf({ isAscending }: Look): string {
-  const direction = isAscending ? 'ASC' : 'DESC';
-  return `ORDER BY t.at_ms ${direction}, t.at_ns ${direction}, t.n ${direction}`;
+function rangeOf({ project }: TraceScope, { after, isAscending }: Look, plan: Plan): PlaceRange {
+  return { project, ranges: plan.ranges, isAscending, after, end: null };
 }
 
-/** The columns of the leading indexes before the time. */
-const LEAD_COLUMNS: Readonly<Partial<Record<Lead, string>>> = {
-  session: 't.session_id',
-  user: 't.user_id',
-};
-/** The conditions of the partial indexes without a column of values. */
-const LEAD_CONDITIONS: Readonly<Partial<Record<Lead, string>>> = {
-  failed: `(t.errors > 0 OR t.status = ${FAILED})`,
-  with_session: 't.session_id IS NOT NULL',
-  with_user: 't.user_id IS NOT NULL',
-};
-
-/** The part of the leading index that the step is about. */
-function rangeOf(
-  parameters: Parameters,
-  { project }: TraceScope,
-  { after, isAscending }: Look,
-  { lead, leadValue, ranges }: Plan,
-): string[] {
-  const where = [`t.project = ${parameters.value(project)}`];
-  const column = LEAD_COLUMNS[lead];
-  if (column !== undefined && leadValue !== null) {
-    where.push(`${column} = ${parameters.text(leadValue)}`);
-  }
-  const condition = LEAD_CONDITIONS[lead];
-  if (condition !== undefined) where.push(condition);
-  if (after !== null) {
-    where.push(`${PLACE} ${isAscending ? '>' : '<'} ${placeOf(parameters, after)}`);
-  }
-  for (const range of ranges) where.push(timeCondition(range, parameters));
-  return where;
+/** The trace of the place has a posting of any of the terms. */
+function hasPosting(parameters: Parameters, terms: readonly Term[]): string {
+  const any = terms.map((term) => parameters.term(term)).join(', ');
+  return `EXISTS (SELECT 1 FROM trace_terms q WHERE q.term IN (${any}) AND q.at_ms = p.at_ms
+    AND q.at_ns = p.at_ns AND q.trace = p.trace ${parameters.dialect.rowByRow})`;
 }
 
-/** The conditions of the traces that the step finds. */
-function matching(
-  parameters: Parameters,
-  scope: TraceScope,
-  look: Look,
-  plan: Plan,
-  end: Place | null,
-): string[] {
-  const where = rangeOf(parameters, scope, look, plan);
-  where.push(`t.updated_at >= ${parameters.integer(scope.since)}`);
-  if (end !== null) {
-    where.push(`${PLACE} ${look.isAscending ? '<=' : '>='} ${placeOf(parameters, end)}`);
-  }
-  for (const term of plan.rest) where.push(conditionOf(term, parameters, look.staleBefore));
-  return where;
-}
-
-function placeOf(parameters: Parameters, { ms, ns, n }: Place): string {
-  return parameters.integers(ms, ns, n);
+/** The number of traces without postings, of those with the overflow term, and of those of each way, up to bounds. */
+function probeOf(dialect: Dialect, scope: TraceScope, look: Look, plan: Plan): ListStatement {
+  const parameters = new Parameters(dialect);
+  const range = rangeOf(scope, look, plan);
+  const count = (way: Way): string => {
+    const { from, where } = placesOf(parameters, way, range, 'UNION ALL');
+    const conditions = where.length === 0 ? '' : `WHERE ${where.join(' AND ')}`;
+    return `(SELECT count(*) FROM (SELECT 1 FROM ${from} ${conditions} LIMIT ${PROBED}) found)`;
+  };
+  const withoutTerms = `(SELECT count(*) FROM (SELECT 1 FROM ${dialect.traces('traces_without_terms')}
+    WHERE t.terms IS NULL ORDER BY t.n LIMIT 1) found)`;
+  const ways: Way[] = [{ lead: 'terms', terms: [plan.overflow] }, ...plan.ways];
+  const cells = [withoutTerms, ...ways.map(count)].map((cell, i) => `${cell} AS c${i}`);
+  return { sql: `SELECT ${cells.join(',\n')}`, values: parameters.values };
 }

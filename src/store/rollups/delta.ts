@@ -26,6 +26,11 @@ export class RollupDelta {
     return text;
   }
 
+  /** As `replace`, for texts. */
+  replaceText(before: string | null, after: string): void {
+    if (before !== after) this.replace(before, contributionFromText(after));
+  }
+
   subtract(before: string | null): void {
     if (before === null) return;
     for (const change of changesOfContribution(contributionFromText(before))) this.add(change, -1);

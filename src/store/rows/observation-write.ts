@@ -15,7 +15,9 @@ import {
   toMerged,
 } from './observation-row.ts';
 import { pricedRow } from './priced-row.ts';
+import type { SummedRow } from './trace-summary.ts';
 import { summarize } from './trace-summary.ts';
+import { traceTerms } from './trace-terms.ts';
 import type { WrittenTrace } from './written-trace.ts';
 import { MAX_SUMMARIZED } from './written-trace.ts';
 
@@ -77,7 +79,7 @@ export type WriteSource<B extends BatchRef> = {
   readonly receivedAt: number;
   /** Prices merged observations; undefined without the processor `cost`. */
   readonly pricing?: Pricing | undefined;
-  /** Gets what the write changes in the rollups. */
+  /** Gets the changes of the rollups. */
   readonly rollups: RollupDelta;
 };
 
@@ -95,6 +97,7 @@ export class ObservationWrite<B extends BatchRef> {
   readonly #fresh = new Map<number, NumberedRow<B>[]>();
   readonly #hasPending: boolean;
   #hasWaiting: boolean;
+  #unindexedTerms = 0;
 
   constructor(
     table: ObservationTable<B>,
@@ -272,6 +275,11 @@ export class ObservationWrite<B extends BatchRef> {
     return state;
   }
 
+  /** The terms that its traces have too many, when it has finished. */
+  get unindexedTerms(): number {
+    return this.#unindexedTerms;
+  }
+
   /** Returns whether every trace has its summary. */
   finish(): boolean {
     let isSummarized = true;
@@ -287,7 +295,7 @@ export class ObservationWrite<B extends BatchRef> {
         // A working set that has yet to read the rows gives none; the merge runs again.
         if (rows.length > 0) this.#summarize(trace, rows);
       } else {
-        // A former batch of the same transaction may have summarized it.
+        // Another batch of the same transaction may have summarized it.
         trace.summary = undefined;
         isSummarized = false;
       }
@@ -296,11 +304,15 @@ export class ObservationWrite<B extends BatchRef> {
     return isSummarized;
   }
 
-  #summarize(trace: WrittenTrace, rows: readonly NumberedRow<B>[]): void {
-    const summary = summarize(rows, trace.updatedAt);
+  #summarize(trace: WrittenTrace, rows: readonly SummedRow[]): void {
     const { createdAt, keyId } = trace;
+    const summary = summarize(rows, trace.updatedAt);
     trace.summary = summary;
-    const contribution = contributionOf({ createdAt, keyId, summary });
-    trace.rollup = this.#rollups.replace(trace.rollup, contribution);
+    trace.rollup = this.#rollups.replace(
+      trace.rollup,
+      contributionOf({ createdAt, keyId, summary }),
+    );
+    trace.terms = traceTerms(this.#project, keyId, summary);
+    this.#unindexedTerms += trace.terms.unindexed;
   }
 }

@@ -1,10 +1,23 @@
+import type { Instant } from '../../model/observation.ts';
 import type { TraceFacts, TraceSummary } from './trace-summary.ts';
+import type { TracePostings, TraceTerms } from './trace-terms.ts';
 import type { WrittenTrace } from './written-trace.ts';
 
 /** A trace whose summary is known. */
 export type SummarizedTrace = Pick<WrittenTrace, 'n' | 'createdAt' | 'rollup'> & {
   readonly summary: TraceSummary;
+  readonly terms: TraceTerms;
 };
+
+/** The time that orders listings: the start, or the arrival of a trace without one. */
+export function listedAt({ summary, createdAt }: SummarizedTrace): Instant {
+  return { ms: summary.startMs ?? createdAt, ns: summary.startNs ?? 0 };
+}
+
+/** The postings that belong to the row of a trace. */
+export function postingsOf(trace: SummarizedTrace): TracePostings {
+  return { at: listedAt(trace), terms: trace.terms.terms };
+}
 
 /** The cells of `SUMMARY_COLUMNS`. */
 export function summaryCells(trace: SummarizedTrace): (string | number | null)[] {
@@ -12,7 +25,7 @@ export function summaryCells(trace: SummarizedTrace): (string | number | null)[]
 }
 
 export function isSummarized(trace: WrittenTrace): trace is WrittenTrace & SummarizedTrace {
-  return trace.summary !== undefined;
+  return trace.summary !== undefined && trace.terms !== undefined;
 }
 
 export type TraceColumn<Trace> = {
@@ -34,8 +47,8 @@ export const STATE_COLUMNS = [
 
 /** The columns that a summary sets. Both stores name them so. */
 export const SUMMARY_COLUMNS = [
-  { name: 'at_ms', type: 'bigint', of: ({ summary, createdAt }) => summary.startMs ?? createdAt },
-  { name: 'at_ns', type: 'integer', of: ({ summary }) => summary.startNs ?? 0 },
+  { name: 'at_ms', type: 'bigint', of: (trace) => listedAt(trace).ms },
+  { name: 'at_ns', type: 'integer', of: (trace) => listedAt(trace).ns },
   { name: 'start_ms', type: 'bigint', of: ({ summary }) => summary.startMs },
   { name: 'start_ns', type: 'integer', of: ({ summary }) => summary.startNs },
   { name: 'end_ms', type: 'bigint', of: ({ summary }) => summary.endMs },

@@ -15,6 +15,7 @@ import {
   sourceNumberOf,
 } from './observation-row.ts';
 import { placeOfRow } from './place.ts';
+import { observedTexts } from './trace-terms.ts';
 import type { NodeCost, TraceTotals, UsageNode } from './trace-totals.ts';
 import { traceTotals } from './trace-totals.ts';
 
@@ -44,6 +45,8 @@ export type TraceSummary = {
   readonly release: string | null;
   readonly facts: TraceFacts;
   readonly groups: readonly ObservationGroup[];
+  /** The texts of the terms that its observations have (`traceTerms`). */
+  readonly observed: readonly string[];
   /** A time of an observation was ignored. */
   readonly isSkewed: boolean;
 };
@@ -90,6 +93,7 @@ export function summarize(rows: readonly SummedRow[], receivedAt: number): Trace
     environment: firstOf(ordered, ({ details }) => details?.environment),
     release: firstOf(ordered, ({ details }) => details?.release),
     ...totalsOf(ordered),
+    observed: observedTexts(ordered),
   };
 }
 

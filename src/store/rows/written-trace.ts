@@ -1,4 +1,5 @@
 import type { TraceSummary } from './trace-summary.ts';
+import type { TracePostings, TraceTerms } from './trace-terms.ts';
 
 /** A larger trace is summarized in the background, so that no write reads it whole. */
 export const MAX_SUMMARIZED = 500;
@@ -16,6 +17,10 @@ export class WrittenTrace {
   summary: TraceSummary | undefined = undefined;
   /** The contribution to the rollups (`src/store/rollups/contribution.ts`) as it is stored; null before the first one. */
   rollup: string | null = null;
+  /** The terms of the summary. */
+  terms: TraceTerms | undefined = undefined;
+  /** The postings that the store has; null for a trace of an earlier version, which has none. */
+  postings: TracePostings | null = null;
 
   constructor(n: number, at: number) {
     this.n = n;

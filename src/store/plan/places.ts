@@ -1,0 +1,128 @@
+import type { TimeRange } from '../../query/query.ts';
+import type { Place } from '../rows/place.ts';
+import { FAILED, timeCondition } from './conditions.ts';
+import type { Parameters, TraceIndex } from './dialect.ts';
+import type { IndexWay, ValueWay, Way } from './plan.ts';
+
+/** The part of a way that a statement is about. */
+export type PlaceRange = {
+  readonly project: string;
+  readonly ranges: readonly TimeRange[];
+  readonly isAscending: boolean;
+  /** Exclusive; null without a bound. */
+  readonly after: Place | null;
+  /** Inclusive; null without a bound. */
+  readonly end: Place | null;
+};
+
+/** The table that a statement reads first, and its conditions: `t` is `traces`, `p` has the places of postings. */
+export type Places = {
+  readonly table: 't' | 'p';
+  readonly from: string;
+  readonly where: readonly string[];
+};
+
+/** The columns of a place: `n` is the number of the trace. */
+export const PLACE_COLUMNS: Readonly<Record<Places['table'], string>> = {
+  t: 't.at_ms, t.at_ns, t.n',
+  p: 'p.at_ms, p.at_ns, p.trace AS n',
+};
+
+/** `UNION ALL` keeps the order of the lists, and a trace that is in several of them. */
+export function placesOf(
+  parameters: Parameters,
+  way: Way,
+  range: PlaceRange,
+  union: 'UNION' | 'UNION ALL',
+): Places {
+  switch (way.lead) {
+    case 'terms':
+      return listsOf(
+        way.terms.map((term) => ({
+          ...{ table: 'p' as const, from: 'trace_terms p' },
+          where: [`p.term = ${parameters.term(term)}`, ...rangeOf(parameters, 'p', range)],
+        })),
+        union,
+      );
+    case 'session':
+    case 'user': {
+      const column = way.lead === 'session' ? 't.session_id' : 't.user_id';
+      return listsOf(
+        way.values.map((value) =>
+          tracesBy(parameters, way, range, `${column} = ${parameters.text(value)}`),
+        ),
+        union,
+      );
+    }
+    default:
+      return tracesBy(parameters, way, range, CONDITIONS[way.lead]);
+  }
+}
+
+/** The conditions of the indexes of some traces. */
+const CONDITIONS: Readonly<Record<IndexWay['lead'], string>> = {
+  time: 'TRUE',
+  failed: `(t.errors > 0 OR t.status = ${FAILED})`,
+  with_session: 't.session_id IS NOT NULL',
+  with_user: 't.user_id IS NOT NULL',
+};
+
+const INDEXES: Readonly<Record<Exclude<Way['lead'], 'terms'>, TraceIndex>> = {
+  time: 'traces_by_time',
+  session: 'traces_by_session',
+  user: 'traces_by_user',
+  failed: 'failed_traces',
+  with_session: 'traces_with_session',
+  with_user: 'traces_with_user',
+};
+
+function tracesBy(
+  parameters: Parameters,
+  { lead }: ValueWay | IndexWay,
+  range: PlaceRange,
+  condition: string,
+): Places {
+  return {
+    table: 't',
+    from: parameters.dialect.traces(INDEXES[lead]),
+    where: [
+      `t.project = ${parameters.value(range.project)}`,
+      ...(condition === 'TRUE' ? [] : [condition]),
+      ...rangeOf(parameters, 't', range),
+    ],
+  };
+}
+
+/** One list, or several merged ones. */
+function listsOf(lists: readonly Places[], union: 'UNION' | 'UNION ALL'): Places {
+  const [first, ...more] = lists;
+  if (first !== undefined && more.length === 0) return first;
+  const selects = lists.map(({ table, from, where }) => {
+    const columns = table === 'p' ? 'p.at_ms, p.at_ns, p.trace' : 't.at_ms, t.at_ns, t.n AS trace';
+    return `SELECT ${columns} FROM ${from} WHERE ${where.join(' AND ')}`;
+  });
+  return { table: 'p', from: `(${selects.join(` ${union} `)}) p`, where: [] };
+}
+
+function rangeOf(
+  parameters: Parameters,
+  table: Places['table'],
+  { ranges, isAscending, after, end }: PlaceRange,
+): string[] {
+  const place = `(${table}.at_ms, ${table}.at_ns, ${table === 't' ? 't.n' : 'p.trace'})`;
+  const where: string[] = [];
+  const bound = (comparison: string, { ms, ns, n }: Place): void => {
+    where.push(`${place} ${comparison} ${parameters.integers(ms, ns, n)}`);
+  };
+  if (after !== null) bound(isAscending ? '>' : '<', after);
+  if (end !== null) bound(isAscending ? '<=' : '>=', end);
+  for (const range of ranges) where.push(timeCondition(range, parameters, table));
+  return where;
+}
+
+/** In the order of time, from the beginning of the range. */
+export function orderOf({ table }: Places, isAscending: boolean): string {
+  const direction = isAscending ? 'ASC' : 'DESC';
+  const n = table === 't' ? 't.n' : 'p.trace';
+  return `ORDER BY ${table}.at_ms ${direction}, ${table}.at_ns ${direction}, ${n} ${direction}`;
+}
