@@ -1,4 +1,4 @@
-import { RetryableError, StoreError } from '../../src/model/errors.ts';
+import { Refusal, RetryableError, StoreError } from '../../src/model/errors.ts';
 
 /** Every error code of the admin API, with its status and meaning. */
 export const API_CODES = {
@@ -19,7 +19,10 @@ export const API_CODES = {
   unknown_plan: { status: 400, meaning: 'The plan does not exist.' },
   unauthorized: { status: 401, meaning: 'The admin token is missing or wrong.' },
   foreign_site: { status: 403, meaning: 'Host or Origin names another host.' },
-  not_found: { status: 404, meaning: 'The path, trace, observation or event does not exist.' },
+  not_found: {
+    status: 404,
+    meaning: 'The path, trace, observation, event or erasure does not exist.',
+  },
   unknown_project: { status: 404, meaning: 'The project does not exist.' },
   unknown_key: { status: 404, meaning: 'The key does not exist.' },
   method_not_allowed: { status: 405, meaning: 'The path has other methods; Allow lists them.' },
@@ -45,6 +48,8 @@ export type ApiErrorOptions = {
   readonly retryAfterMs?: number;
   /** Sent as `Allow`. */
   readonly allow?: string;
+  /** Index of the character at fault, with `invalid_query`. */
+  readonly position?: number | undefined;
   readonly cause?: unknown;
 };
 
@@ -54,11 +59,13 @@ export class ApiError extends Error {
   readonly code: ApiCode;
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
+  readonly position: number | undefined;
 
   constructor(code: ApiCode, message: string, options: ApiErrorOptions = {}) {
     super(message, 'cause' in options ? { cause: options.cause } : undefined);
     this.code = code;
     this.status = API_CODES[code].status;
+    this.position = options.position;
     this.headers = {
       ...(options.retryAfterMs === undefined
         ? {}
@@ -72,6 +79,12 @@ export class ApiError extends Error {
 /** Maps an error of an operation or of the framework to the answer. */
 export function apiErrorOf(error: unknown): ApiError {
   if (error instanceof ApiError) return error;
+  if (error instanceof Refusal) {
+    const { code, message, position } = error;
+    if (code === 'invalid_query' || code === 'invalid_request') {
+      return new ApiError(code, message, { position });
+    }
+  }
   if (error instanceof StoreError) return new ApiError(error.code, sentence(error.message));
   if (error instanceof RetryableError && error.code === 'query_timeout') {
     return new ApiError('query_timeout', sentence(error.message), { cause: error });

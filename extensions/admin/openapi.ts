@@ -18,9 +18,16 @@ export function openApiDocument(operations: readonly Operation[]): Json {
     openapi: '3.1.0',
     info: { title: TITLE, version: '1', description: ABOUT },
     servers: [{ url: '/', description: 'The admin listener, which serves this document' }],
-    tags: ['organization', 'projects', 'keys', 'usage', 'service', 'ingestion', 'reading'].map(
-      (name) => ({ name }),
-    ),
+    tags: [
+      'organization',
+      'projects',
+      'keys',
+      'usage',
+      'erasures',
+      'service',
+      'ingestion',
+      'reading',
+    ].map((name) => ({ name })),
     security: [{ admin_token: [] }],
     paths: { ...managementPaths(operations), ...ingestionPaths() },
     components: {
@@ -87,8 +94,15 @@ function described(operation: Operation): Json {
   };
 }
 
+const DESCRIPTIONS = {
+  200: 'Success',
+  201: 'Created',
+  202: 'Accepted; the work goes on in the background',
+  204: 'Deleted; no body',
+} as const;
+
 function success({ status, answer }: Operation): Json {
-  const description = { 200: 'Success', 201: 'Created', 204: 'Deleted; no body' }[status];
+  const description = DESCRIPTIONS[status];
   if (answer === undefined) return { description };
   const content = { 'application/json': { schema: reference(answer) } };
   return { description, content };

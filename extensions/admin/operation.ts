@@ -57,7 +57,7 @@ export type Operation<Query = unknown, Body = unknown> = {
   readonly body: z.ZodType<Body> | undefined;
   /** An absent body is read as `{}`. */
   readonly bodyIsOptional?: boolean;
-  readonly status: 200 | 201 | 204;
+  readonly status: 200 | 201 | 202 | 204;
   /** Undefined if the answer has no body. */
   readonly answer: z.ZodType | undefined;
   /** Codes in addition to those of every operation. */

@@ -222,7 +222,7 @@ const listRejections = operation({
   codes: ['unknown_project', 'invalid_cursor'],
   async run({ id, query }, { store }) {
     await projectOf(store, id);
-    const { items, nextCursor } = await store.rejections.list(id, pageOf(query));
+    const { items, nextCursor } = await store.rejections.list(id, adminPage(query));
     return { body: { rejections: items.map(shownRejection), next_cursor: nextCursor } };
   },
 });
@@ -238,7 +238,7 @@ const listAudit = operation({
   answer: SCHEMAS.audit,
   codes: ['invalid_cursor'],
   async run({ query }, { store }) {
-    const { items, nextCursor } = await store.audit.list(pageOf(query));
+    const { items, nextCursor } = await store.audit.list(adminPage(query));
     return { body: { audit: items.map(shownAuditEntry), next_cursor: nextCursor } };
   },
 });
@@ -288,7 +288,7 @@ async function projectOf(store: Store, id: string): Promise<Project> {
   return project;
 }
 
-function pageOf(query: { limit?: string | undefined; cursor?: string | undefined }): {
+export function adminPage(query: { limit?: string | undefined; cursor?: string | undefined }): {
   limit: number;
   cursor?: string;
 } {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ERASURE_STATES } from '../../src/store/erasures.ts';
 import { PLAN_NAMES } from '../../src/tenancy/contract.ts';
 import { API_CODES, type ApiCode } from './errors.ts';
 
@@ -226,6 +227,50 @@ const error = z
 
 const document = z.looseObject({ openapi: z.string() }).meta({ id: 'Document' });
 
+const receipt = z
+  .strictObject({
+    traces: count,
+    observations: count,
+    bytes: count,
+    ids_hash: z
+      .string()
+      .describe('SHA-256 of the sorted SHA-256 hashes of the trace ids, one a line; in hex.'),
+    unreadable_batches: count.describe('Damaged batches, whose items are unknown.'),
+    verified_at: time.describe('When a last search of the store found nothing.'),
+    copies: z.array(z.string()).describe('Where a copy may still be.'),
+  })
+  .meta({ id: 'ErasureReceipt' });
+
+const erasure = z
+  .strictObject({
+    id: z.string().meta({ examples: ['era_4fE3x0aQ9LrT7uVwXyZ1'] }),
+    project_id: z.string(),
+    q: z.string().describe('The query. Once the erasure has ended, values are hashes.'),
+    state: z.enum(ERASURE_STATES),
+    dry_run: z.boolean(),
+    block_until: time.nullable(),
+    traces: count,
+    observations: count,
+    bytes: count.describe('Bytes of events as they were sent, without compression.'),
+    requested_by: z.string(),
+    requested_at: time,
+    finished_at: time.nullable(),
+    failure: z.string().nullable(),
+    receipt: receipt.nullable(),
+  })
+  .meta({ id: 'Erasure' });
+
+const newErasure = z
+  .strictObject({
+    q: z.string().describe('A query, as in a list of traces; at least one term.'),
+    dry_run: z.boolean().optional().describe('Counts, and changes nothing. Default: false.'),
+  })
+  .meta({ id: 'NewErasure' });
+
+const erasures = z
+  .strictObject({ erasures: z.array(erasure), next_cursor: nextCursor })
+  .meta({ id: 'Erasures' });
+
 export const SCHEMAS = {
   organization,
   organizationChange,
@@ -245,6 +290,10 @@ export const SCHEMAS = {
   rejections,
   auditEntry,
   audit,
+  erasure,
+  erasures,
+  newErasure,
+  receipt,
   status,
   error,
   document,

@@ -17,6 +17,7 @@ import { secureHttp } from '../../src/tls/secured.ts';
 import type { AdminAccess } from './access.ts';
 import { trackConnections } from './connections.ts';
 import { damageAnswer } from './damage.ts';
+import { ERASURE_OPERATIONS } from './erasures.ts';
 import { ApiError, apiErrorOf } from './errors.ts';
 import { exchanges, headersOf } from './exchanges.ts';
 import { openApiDocument } from './openapi.ts';
@@ -94,7 +95,7 @@ export async function createServer(parts: ServerParts): Promise<AdminServer> {
     const refusal = refusalOf(headers);
     if (refusal !== undefined) throw new ApiError('foreign_site', refusal);
   });
-  const managing = [...OPERATIONS, ...readingOperations(parts.reads)];
+  const managing = [...OPERATIONS, ...ERASURE_OPERATIONS, ...readingOperations(parts.reads)];
   const served = [...managing, documentOperation(managing)];
   const exchangeOf = exchanges(parts.clock, addressOf, () => connections.isDraining);
   for (const each of served) addOperation(app, each, parts, { addressOf, exchangeOf });
@@ -137,11 +138,11 @@ async function createApp({ logger }: ServerParts): Promise<FastifyInstance> {
       const fields = { err: failure.cause ?? failure, method, path: routeOptions.url };
       logger.error(fields, 'Admin request failed');
     }
-    const { status, code, message, headers } = failure;
+    const { status, code, message, headers, position } = failure;
     reply
       .code(status)
       .headers({ ...HEADERS, ...headers })
-      .send({ code, message });
+      .send({ code, message, ...(position === undefined ? {} : { position }) });
   };
   const app = fastify({
     bodyLimit: MAX_BODY_BYTES,

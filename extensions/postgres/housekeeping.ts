@@ -116,7 +116,7 @@ class Keeper {
 
   constructor(parts: PostgresHousekeepingParts) {
     this.#parts = parts;
-    this.#removed = removedCounters(parts.metrics);
+    this.#removed = removalCounters(parts.metrics);
   }
 
   expireNow(): void {
@@ -144,6 +144,7 @@ class Keeper {
       await dropOldPartitions(database, now, this.#removed('retention'));
       yield;
     }
+    yield* repeat(() => forgetErasedStep(database, now));
     yield* this.#removeFreeBatches(database);
   }
 
@@ -210,13 +211,23 @@ async function deleteStep(
   return removed.length === STEP;
 }
 
+/** Deliveries of batches that items were erased from have long ended. */
+async function forgetErasedStep(database: Database, now: number): Promise<boolean> {
+  const { rows: removed } = await database.query(
+    `DELETE FROM erased_items WHERE batch IN (
+       SELECT batch FROM erased_items WHERE erased_at < $1 LIMIT ${STEP}) RETURNING 1`,
+    [now - FREE_MS],
+  );
+  return removed.length === STEP;
+}
+
 function isDue(last: number | undefined, everyMs: number, now: number): boolean {
   return last === undefined || Math.abs(now - last) >= everyMs;
 }
 
-function removedCounters(metrics: Metrics): (reason: DropReason) => OnRemoved {
+export function removalCounters(metrics: Metrics): (reason: DropReason) => OnRemoved {
   const names = {
-    traces: 'Removed traces, by reason: retention, project_deleted.',
+    traces: 'Removed traces, by reason: retention, project_deleted, erasure.',
     observations: 'Observations removed with their traces, by reason.',
     batches: 'Removed raw batches, by reason.',
     bytes: 'Bytes of removed bodies, by reason.',

@@ -10,6 +10,7 @@ import type { PostgresConfig } from './config.ts';
 import type { NoticeSettings } from './connection/listener.ts';
 import type { PostgresPools } from './connection/pools.ts';
 import { storeDatabase } from './database.ts';
+import { postgresErasures } from './erasing/erasing.ts';
 import { postgresHousekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
@@ -78,10 +79,12 @@ export async function openPostgresStore(
     staleBefore: () => clock.now() - config.stale_after,
     now: () => clock.now(),
   };
+  const traces = postgresTraces(database, retention, groups, reading);
+  const erasures = postgresErasures({ pools, queues, traces, projects, clock, logger, metrics });
   const store: Store = {
-    ...{ projects, keys, organization, usage, counters, rejections, audit },
-    traces: postgresTraces(database, retention, groups, reading),
+    ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),
+    erasures: erasures.store,
     rollups: postgresRollups(pools.read, reading, retention),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
@@ -93,12 +96,14 @@ export async function openPostgresStore(
     first: tenancy.first,
     async finish() {
       await sums.finish();
+      await erasures.finish();
       await keeper.finish();
       await rollups.finish();
     },
     async close() {
       terms.close();
       await listening.close();
+      await erasures.close();
       await keeper.close();
       await rollups.close();
       await sums.close();
@@ -109,6 +114,7 @@ export async function openPostgresStore(
     async crash() {
       terms.close();
       keeper.crash();
+      erasures.crash();
       rollups.crash();
       sums.stop();
       tenancy.crash();

@@ -1,6 +1,6 @@
 import type { Steps } from '../../src/component/background.ts';
 import { Background, inSteps } from '../../src/component/background.ts';
-import type { Clock, Logger, Metrics } from '../../src/component/component.ts';
+import type { Clock, Logger } from '../../src/component/component.ts';
 import type { DropReason } from '../../src/queue/queue.ts';
 import type { Database } from '../../src/sqlite/database.ts';
 import {
@@ -14,6 +14,7 @@ import type { Retention } from '../../src/tenancy/retention.ts';
 import type { OrphanedBatch } from './batches/purge-operations.ts';
 import { HIDDEN } from './batches/purge-operations.ts';
 import type { StoreOperations } from './operations.ts';
+import type { RemovedCounters } from './removed-counters.ts';
 
 /** The interval of looking for expired traces. */
 const EXPIRE_MS = 60_000;
@@ -31,7 +32,7 @@ export type SqliteHousekeepingParts = {
   readonly retention: Retention;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly metrics: Metrics;
+  readonly removed: RemovedCounters;
   /** The time in milliseconds that the log of rejections keeps an entry. */
   readonly rejectionsMaxAge: number;
 };
@@ -89,34 +90,13 @@ export function sqliteHousekeeping(parts: SqliteHousekeepingParts): SqliteHousek
 
 class Remover {
   readonly #parts: SqliteHousekeepingParts;
-  readonly #traces;
-  readonly #observations;
-  readonly #batches;
-  readonly #bytes;
   #lookedForOrphansAt: number | undefined;
   #truncatedAt: number | undefined;
   /** Whether the log may still hold pages of removed data. */
   #isInLog = false;
 
   constructor(parts: SqliteHousekeepingParts) {
-    const { metrics } = parts;
     this.#parts = parts;
-    this.#traces = metrics.counter(
-      'tracectl_store_removed_traces_total',
-      'Traces that were removed, by reason: retention, project_deleted.',
-    );
-    this.#observations = metrics.counter(
-      'tracectl_store_removed_observations_total',
-      'Observations that were removed with their traces, by reason.',
-    );
-    this.#batches = metrics.counter(
-      'tracectl_store_removed_batches_total',
-      'Raw batches that were removed, by reason.',
-    );
-    this.#bytes = metrics.counter(
-      'tracectl_store_removed_bytes_total',
-      'Bytes of bodies that were removed, by reason.',
-    );
   }
 
   async *purgeDeleted(): Steps {
@@ -206,11 +186,12 @@ class Remover {
   }
 
   async *#removeTraces(project: string, since: number, reason: DropReason): Steps {
+    const { database, removed } = this.#parts;
     for (;;) {
-      const removed = await this.#parts.database.write('purge.traces', [project, since]);
-      const { traces, observations, hasMore } = removed;
-      if (traces > 0) this.#traces.add(traces, { reason });
-      if (observations > 0) this.#observations.add(observations, { reason });
+      const step = await database.write('purge.traces', [project, since]);
+      const { traces, observations, hasMore } = step;
+      removed.add('traces', traces, reason);
+      removed.add('observations', observations, reason);
       if (traces + observations > 0) this.#isInLog = true;
       if (!hasMore) return;
       yield;
@@ -230,11 +211,7 @@ class Remover {
     if (removed.length === 0) return;
     this.#isInLog = true;
     this.#parts.queues.forget(removed, reason);
-    this.#batches.add(removed.length, { reason });
-    this.#bytes.add(
-      removed.reduce((sum, { bytes }) => sum + bytes, 0),
-      { reason },
-    );
+    this.#parts.removed.addBatches(removed, reason);
   }
 }
 

@@ -6,6 +6,7 @@ import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
 import { queueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { SalvagedDatabase } from '../../src/sqlite/salvage-directory.ts';
 import { salvageDatabase } from '../../src/sqlite/salvage-directory.ts';
+import { ErasedInFlight } from '../../src/store/erasing/in-flight.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
@@ -15,8 +16,10 @@ import type { VerifyProgress } from '../../src/tenancy/rows.ts';
 import type { Difference } from '../../src/tenancy/usage.ts';
 import { threadFile } from '../../src/thread/thread.ts';
 import type { SqliteConfig } from './config.ts';
+import { sqliteErasures } from './erasing/erasing.ts';
 import { sqliteHousekeeping } from './housekeeping.ts';
 import type { StoreOperations } from './operations.ts';
+import { removedCounters } from './removed-counters.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
 import { rollupFolding } from './traces/rollup-folding.ts';
@@ -92,13 +95,15 @@ function storeIn(
   config: SqliteConfig,
 ): OpenSqliteStore {
   const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
+  const removed = removedCounters(metrics);
+  const inFlight = new ErasedInFlight();
   const keeper = sqliteHousekeeping({
     database,
     queues,
     retention,
     clock,
     logger,
-    metrics,
+    removed,
     rejectionsMaxAge: config.rejections.max_age,
   });
   const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
@@ -106,12 +111,16 @@ function storeIn(
   const summaries = summarizing(database, terms, rollups, clock, logger);
   projects.onDelete(() => keeper.wake());
   const staleBefore = (): number => clock.now() - config.stale_after;
+  const traces = sqliteTraces({
+    ...{ database, queues, retention, summaries, terms, rollups, inFlight, staleBefore },
+  });
+  const erasures = sqliteErasures({
+    ...{ database, queues, inFlight, removed, traces, projects, clock, logger },
+  });
   const store: Store = {
     projects,
     keys,
-    traces: sqliteTraces({
-      ...{ database, queues, retention, summaries, terms, rollups, staleBefore },
-    }),
+    traces,
     groups: sqliteGroups(database, retention, staleBefore),
     rollups: sqliteRollups(database, retention, staleBefore),
     organization,
@@ -120,6 +129,7 @@ function storeIn(
     rejections,
     audit,
     costs: sqliteCosts(database, summaries, rollups),
+    erasures: erasures.store,
     openQueue: queues.openQueue,
   };
   return {
@@ -129,6 +139,7 @@ function storeIn(
     isDamaged: database.isDamaged,
     async finish() {
       await queues.tidy();
+      await erasures.finish();
       await keeper.finish();
       await summaries.finish();
       await rollups.finish();
@@ -136,6 +147,7 @@ function storeIn(
     async close() {
       terms.close();
       await summaries.close();
+      await erasures.close();
       await rollups.close();
       await keeper.close();
       await queues.close();
@@ -145,6 +157,7 @@ function storeIn(
     async crash() {
       terms.close();
       summaries.crash();
+      erasures.crash();
       rollups.crash();
       keeper.crash();
       queues.crash();

@@ -7,6 +7,9 @@ import {
 } from '../../src/sqlite/queue/operations.ts';
 import type { StorePrices } from '../../src/store/pricing.ts';
 import { purgeOperations, purgeReadOperations } from './batches/purge-operations.ts';
+import { answerOperations } from './erasing/answer-operations.ts';
+import { cleanOperations, cleanReadOperations } from './erasing/clean-operations.ts';
+import { erasureOperations, erasureReadOperations } from './erasing/list-operations.ts';
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
@@ -30,6 +33,9 @@ export function writeOperations(db: DatabaseSync) {
     ...pricingOperations(db, prices),
     ...rollupOperations(db),
     ...purgeOperations(db),
+    ...erasureOperations(db),
+    ...answerOperations(db),
+    ...cleanOperations(db),
   };
 }
 
@@ -43,6 +49,8 @@ export function readOperations(db: DatabaseSync) {
     ...rollupReadOperations(db),
     ...groupOperations(db),
     ...purgeReadOperations(db),
+    ...erasureReadOperations(db),
+    ...cleanReadOperations(db),
   };
 }
 
@@ -60,6 +68,7 @@ export const growing = [
   'costs.priceAgain',
   'rejections.record',
   'audit.record',
+  'erasing.add',
 ] as const satisfies readonly (keyof ReturnType<typeof writeOperations>)[];
 
 /** The type of the operations of a store. */

@@ -3,6 +3,7 @@ import { addAudit } from './audit.ts';
 import { addComponents } from './components.ts';
 import { addCost } from './cost.ts';
 import { addDeadLetter } from './dead-letter.ts';
+import { addErase } from './erase.ts';
 import { EXIT, exitStatusOf } from './exit-status.ts';
 import { addInit } from './init.ts';
 import { addKeys } from './keys.ts';
@@ -66,6 +67,7 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addAudit(program, terminal);
   addTraces(program, terminal);
   addTrace(program, terminal);
+  addErase(program, terminal, end);
   addReload(program, terminal);
   addDeadLetter(program, terminal);
   addSalvage(program, terminal);

@@ -1,4 +1,5 @@
 import { recomputeCosts } from './cost-recompute.ts';
+import { ERASURE_COMMANDS } from './erasures.ts';
 import { KEY_COMMANDS } from './keys.ts';
 import { ORGANIZATION_COMMANDS } from './organization.ts';
 import { PROJECT_COMMANDS } from './projects.ts';
@@ -13,6 +14,7 @@ export const STORE_COMMANDS = {
   ...KEY_COMMANDS,
   ...USAGE_COMMANDS,
   ...TRACE_COMMANDS,
+  ...ERASURE_COMMANDS,
   'cost.recompute': recomputeCosts,
 } as const satisfies Record<string, StoreCommand>;
 export type StoreCommandName = keyof typeof STORE_COMMANDS;

@@ -83,6 +83,11 @@ export type SealedBatch = BatchHead & {
   readonly items: number;
   /** Request positions of the items, ascending; undefined if item i of the body is item i of the request. */
   readonly positions: readonly number[] | undefined;
+  /**
+   * The positions of erased items, ascending, in the body as it was first stored: rows refer to items by these positions.
+   * Undefined if no item was erased.
+   */
+  readonly gaps?: readonly number[];
   /** In order of `index`, at most one per item. */
   readonly rejections: readonly Rejection[];
   readonly usage: LedgerUsage;

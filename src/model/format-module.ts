@@ -47,6 +47,8 @@ export type FormatModule<Index extends BatchIndex> = {
   usageBytes(index: Index, position: number): number;
   /** The inflated body with only these items, in order; everything around them unchanged. */
   cut(index: Index, keep: readonly number[]): Buffer;
+  /** The same without the resources and scopes that only other items have. */
+  erase(index: Index, keep: readonly number[]): Buffer;
   /** The item in the common form. Throws a `PermanentError` if it cannot be read. */
   observe(index: Index, position: number, requestIndex: number): Observation;
   /** Payload fields of the item as JSON text. */

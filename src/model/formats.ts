@@ -112,6 +112,11 @@ export function cut(index: BatchIndex, keep: readonly number[]): Buffer {
   return moduleOf(index).cut(index, keep);
 }
 
+/** As `cut`, without the resources and scopes that only other items have. */
+export function erase(index: BatchIndex, keep: readonly number[]): Buffer {
+  return moduleOf(index).erase(index, keep);
+}
+
 /** The inflated body with these splices applied, which are in order and do not overlap. */
 export function spliced(index: BatchIndex, splices: readonly Splice[]): Buffer {
   return moduleOf(index).splice(index, splices);
@@ -128,6 +133,23 @@ export function positionOf(batch: SealedBatch, requestIndex: number): number | u
     return requestIndex < batch.requestItems ? requestIndex : undefined;
   const found = batch.positions.indexOf(requestIndex);
   return found === -1 ? undefined : found;
+}
+
+/** The position in the body of an item that a row refers to; undefined if the item was erased. */
+export function placeInBody({ gaps = [] }: SealedBatch, position: number): number | undefined {
+  const before = gaps.findIndex((gap) => gap >= position);
+  if (before === -1) return position - gaps.length;
+  return gaps[before] === position ? undefined : position - before;
+}
+
+/** The positions by which rows refer to the items of the body. */
+export function storedPositionsOf({ items, gaps = [] }: SealedBatch): number[] {
+  const isGap = new Set(gaps);
+  const stored: number[] = [];
+  for (let position = 0; stored.length < items; position++) {
+    if (!isGap.has(position)) stored.push(position);
+  }
+  return stored;
 }
 
 /** Every item of the body in the common form, without payload fields. Throws if one cannot be read. */

@@ -41,6 +41,12 @@ export function inflateSync(body: Buffer, encoding: Encoding, maxBytes: number):
   return gunzip(body, limit, hint);
 }
 
+/** The inverse of `inflateSync`. */
+export function deflateSync(bytes: Buffer, encoding: Encoding): Buffer {
+  if (encoding === 'identity') return bytes;
+  return encoding === 'gzip' ? zlib.gzipSync(bytes) : zlib.zstdCompressSync(bytes);
+}
+
 /**
  * The size that the sender declared for the inflated body, capped by what the compressed size allows. Exact for an
  * honest body of one member. It may choose between code paths, but is no limit.

@@ -96,7 +96,7 @@ export type DeadLetterReason = {
 };
 
 /** The only reasons for which the queue drops an accepted entry. */
-export type DropReason = 'project_deleted' | 'retention';
+export type DropReason = 'project_deleted' | 'retention' | 'erasure';
 
 export type QueueDrop = {
   readonly branch: string;

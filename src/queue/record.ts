@@ -33,6 +33,8 @@ export const RECORD = {
   ITEMS: 9,
   USAGE_EVENTS: 10,
   USAGE_BYTES: 11,
+  POSITIONS: 12,
+  REJECTIONS: 13,
   BODY: 14,
 } as const;
 
@@ -43,7 +45,7 @@ export const RECORD_COLUMNS =
 
 /** `body` replaces the batch's body if the body is written in parts. */
 export function recordOf(batch: SealedBatch, body: Uint8Array = owned(batch.body)): BatchRecord {
-  const { tenant, usage, positions, rejections } = batch;
+  const { tenant, usage, rejections } = batch;
   return [
     batch.id,
     tenant.organizationId,
@@ -57,7 +59,7 @@ export function recordOf(batch: SealedBatch, body: Uint8Array = owned(batch.body
     batch.items,
     usage.events,
     usage.bytes,
-    positions === undefined ? null : JSON.stringify(positions),
+    positionsText(batch),
     rejections.length === 0 ? null : JSON.stringify(rejections),
     body,
   ];
@@ -77,10 +79,31 @@ export function batchOf(record: BatchRecord): SealedBatch {
     body: Buffer.from(body.buffer, body.byteOffset, body.byteLength),
     encoding: at(ENCODINGS, encoding),
     items,
-    positions: positions === null ? undefined : (JSON.parse(positions) as number[]),
+    ...positionsIn(positions),
     rejections: rejections === null ? [] : (JSON.parse(rejections) as Rejection[]),
     usage: { events, bytes },
   };
+}
+
+/** The request positions of the items in the body as it was first stored, with null for an erased item. */
+function positionsText({ positions, gaps }: SealedBatch): string | null {
+  if (positions === undefined) return null;
+  if (gaps === undefined) return JSON.stringify(positions);
+  const all: (number | null)[] = [];
+  let next = 0;
+  for (const gap of gaps) {
+    while (all.length < gap) all.push(positions[next++] ?? null);
+    all.push(null);
+  }
+  return JSON.stringify([...all, ...positions.slice(next)]);
+}
+
+function positionsIn(text: string | null): Pick<SealedBatch, 'positions' | 'gaps'> {
+  if (text === null) return { positions: undefined };
+  const all = JSON.parse(text) as (number | null)[];
+  const positions = all.filter((index) => index !== null);
+  if (positions.length === all.length) return { positions };
+  return { positions, gaps: all.flatMap((index, position) => (index === null ? [position] : [])) };
 }
 
 /** A copy of the body alone: a slice of a shared pool would be cloned with the whole pool. */

@@ -4,6 +4,7 @@ import type { SealedBatch } from '../model/batch.ts';
 import {
   knownIndexOf,
   payload,
+  placeInBody,
   SMALL_BODY_BYTES,
   smallIndexOf,
   sourceEvent,
@@ -86,7 +87,8 @@ export function readPayloads(
         const source = await batch(batchId);
         if (source === undefined) continue;
         for (const [position, fields] of wanted) {
-          Object.assign(texts, await fieldsOf(source, position, fields));
+          const place = placeInBody(source, position);
+          if (place !== undefined) Object.assign(texts, await fieldsOf(source, place, fields));
         }
       }
       return texts;

@@ -48,6 +48,11 @@ export function traceQuery(query: URLSearchParams, nowMs: number): Query {
   };
 }
 
+/** The query of a text. Throws a `Refusal` (400) with the position of a mistake. */
+export function queryIn(text: string, nowMs: number): Query {
+  return parsed(text, { ms: nowMs, ns: 0 });
+}
+
 function parsed(text: string, now: Instant): Query {
   try {
     return parseQuery(text, now);

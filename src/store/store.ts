@@ -22,6 +22,7 @@ import type {
   UsageCounters,
   UsageStore,
 } from '../tenancy/contract.ts';
+import type { ErasureStore } from './erasures.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 import type { RollupReads } from './rollups/reading.ts';
@@ -44,6 +45,7 @@ export type Store = QueueStorage & {
   readonly costs: CostStore;
   readonly rollups: RollupReads;
   readonly groups: GroupStore;
+  readonly erasures: ErasureStore;
 };
 
 /** Offered by the extensions `sqlite` and `postgres`. */

@@ -11,6 +11,7 @@ import { aQuery } from '../helper/query.ts';
 import type { RecordingMetrics } from '../helper/settings.ts';
 import type { TermTables } from '../helper/term-tables.ts';
 import { costs } from './costs.ts';
+import { erasures } from './erasures.ts';
 import { groups } from './groups.ts';
 import { postings } from './postings.ts';
 import { queries } from './queries.ts';
@@ -76,6 +77,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('listings', (t) => {
     listings(t, open);
+    t.end();
+  });
+  t.test('erasures', (t) => {
+    erasures(t, open);
     t.end();
   });
   t.test('queries', (t) => {

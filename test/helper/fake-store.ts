@@ -14,6 +14,8 @@ import type {
 } from '../../src/tenancy/contract.ts';
 import { PLAN_NAMES } from '../../src/tenancy/contract.ts';
 import { makeId, makeToken, shownPrefix } from '../../src/tenancy/token.ts';
+import { fakeClock } from './clock.ts';
+import { fakeErasures } from './fake-erasures.ts';
 import { fakeGroups } from './fake-groups.ts';
 import { fakeTraces, type HeldTraces } from './fake-traces.ts';
 
@@ -220,6 +222,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
     ...parts,
     traces: guarded(fakeTraces(first, held)),
     groups: guarded(fakeGroups(first, held)),
+    erasures: guarded(fakeErasures(parts.projects, fakeClock(AT))),
     held,
     entries,
     rows,

@@ -154,16 +154,17 @@ async function removeTraces(client: PostgresClient, removal: Removal): Promise<b
   }
   const [large] = traces;
   if (large !== undefined) {
-    await client.query('UPDATE traces SET project = $2, key = int8send(n) WHERE n = $1', [
-      large.n,
-      HIDDEN,
-    ]);
+    await hideTrace(client, large.n);
     return true;
   }
   return removeWaiting(client, projectId, since, now);
 }
 
-async function removeWhole(
+/**
+ * Removes traces with everything that refers to them. Retention, the deletion of a project and erasures use it: whatever a
+ * table keeps of a trace is removed here.
+ */
+export async function removeWhole(
   client: PostgresClient,
   traces: readonly number[],
   now: number,
@@ -189,8 +190,16 @@ async function removeWhole(
   onRemoved({ traces: traces.length, observations: removed?.observations ?? 0 });
 }
 
+/** Makes a trace, which has more rows than one step removes, invisible at once. */
+export async function hideTrace(client: PostgresClient, trace: number): Promise<void> {
+  await client.query('UPDATE traces SET project = $2, key = int8send(n) WHERE n = $1', [
+    trace,
+    HIDDEN,
+  ]);
+}
+
 /** Removes a part of a hidden trace; the trace itself goes with the last of its observations. */
-async function removeHidden(
+export async function removeHidden(
   client: PostgresClient,
   now: number,
   onRemoved: OnRemoved,

@@ -10,7 +10,8 @@ import { summaries } from './0008-summaries.ts';
 import { traceIndexes } from './0009-trace-indexes.ts';
 import { groupIndexes } from './0010-group-indexes.ts';
 import { postingTables } from './0011-trace-terms.ts';
-import { rollups } from './0012-rollups.ts';
+import { erasures } from './0012-erasures.ts';
+import { rollups } from './0013-rollups.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -25,5 +26,6 @@ export const MIGRATIONS: readonly Migration[] = [
   traceIndexes,
   groupIndexes,
   postingTables,
+  erasures,
   rollups,
 ];

@@ -16,6 +16,7 @@ import type {
 import type { SharedQueue } from '../../../src/queue/shared-queue.ts';
 import { ask, row, rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
+import type { ShrunkEntry } from '../erasing/cleaning.ts';
 import { Failed, grouped } from '../grouping.ts';
 import type { Append, Appended, EnteredRow } from './appends.ts';
 import { groupedAppends } from './appends.ts';
@@ -507,6 +508,18 @@ export class PostgresQueue implements SharedQueue {
       if (wasDead) this.#counts.changeDead(-1, -items);
       else this.#counts.left(branch, items, undefined);
       this.#reportDrop({ branch, items, reason, wasDead });
+    }
+  }
+
+  /** An erasure cut items out of a batch; the counts of the branches follow with the next refresh. */
+  shrunk(batchId: string, entries: readonly ShrunkEntry[]): void {
+    this.#bodies.forget(batchId);
+    for (const { branch: id, items, wasDead, isGone } of entries) {
+      if (isGone) this.dropped(id, items, 'erasure', wasDead);
+      for (const [branch, own] of isGone ? [] : this.#ids) {
+        if (own !== id || items === 0) continue;
+        this.#reportDrop({ branch, items, reason: 'erasure', wasDead });
+      }
     }
   }
 

@@ -4,6 +4,7 @@ import type { SharedQueue, SharedQueueStorage } from '../../../src/queue/shared-
 import type { PostgresClient } from '../connection/statement.ts';
 import { rows } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
+import type { ShrunkEntry } from '../erasing/cleaning.ts';
 import { withLease, workLeases } from '../work-leases.ts';
 import { becomeHolder, orphanSearch } from './holder.ts';
 import { postgresIdempotency } from './idempotency.ts';
@@ -27,6 +28,8 @@ export type PostgresQueues = SharedQueueStorage & {
   removeStep(client: PostgresClient, projectId: string): Promise<boolean>;
   /** The same for the dead letters of a project that were received before `since`. */
   expireStep(client: PostgresClient, projectId: string, since: number): Promise<boolean>;
+  /** An erasure cut items out of a batch. */
+  shrunk(batchId: string, entries: readonly ShrunkEntry[]): void;
   /** Reads the counts of every queue. */
   refresh(): Promise<void>;
   /** Releases the leases; called before the pool closes. */
@@ -45,7 +48,6 @@ export async function openQueues(
   const queues = new Map<string, PostgresQueue>();
   const holder = await becomeHolder(database, clock, logger);
   const idempotency = postgresIdempotency(database, holder, clock, logger);
-  const leases = workLeases(database, clock, logger);
   const parts = { database, holder, idempotency, clock, logger, groupTimeout };
   const releaseOrphans = orphanSearch(database, holder.id, (branch, seq) =>
     [...queues.values()].some((queue) => queue.holds(branch, seq)),
@@ -63,7 +65,7 @@ export async function openQueues(
     } catch (error) {
       logger.debug({ err: error }, 'Search for orphaned leases failed');
     }
-    for (const queue of queues.values()) queue.look();
+    each((queue) => queue.look());
     return 0;
   }
 
@@ -71,16 +73,12 @@ export async function openQueues(
   async function refresh(): Promise<number> {
     const before = clock.now();
     try {
-      await refreshAll();
+      await refreshAll(queues);
     } catch (error) {
       logger.debug({ err: error }, 'Counts of the queues could not be read');
       return 0;
     }
     return Math.min(LONGEST_REST_MS, (clock.now() - before) * REFRESH_REST);
-  }
-
-  async function refreshAll(): Promise<void> {
-    for (const queue of queues.values()) await queue.refresh();
   }
 
   async function expireAnswers(): Promise<number> {
@@ -103,30 +101,36 @@ export async function openQueues(
     return queue;
   }
 
-  const onDropped: OnDropped = (...entry) => {
-    for (const queue of queues.values()) queue.dropped(...entry);
+  const each = (call: (queue: PostgresQueue) => void): void => {
+    for (const queue of queues.values()) call(queue);
   };
+  const onDropped: OnDropped = (...entry) => each((queue) => queue.dropped(...entry));
 
   function crash(): void {
     for (const stop of timers) stop();
     holder.crash();
-    for (const queue of queues.values()) queue.close();
+    each((queue) => queue.close());
     queues.clear();
   }
 
   return {
     openQueue,
-    withLease: (name, work) => withLease(leases, name, logger, work),
+    withLease: (name, work) => withLease(workLeases(database, clock, logger), name, logger, work),
     removeStep: (client, projectId) => removeEntriesStep(client, projectId, onDropped),
     expireStep: (client, projectId, since) =>
       expireDeadLettersStep(client, projectId, since, onDropped),
-    refresh: refreshAll,
+    shrunk: (...batch) => each((queue) => queue.shrunk(...batch)),
+    refresh: () => refreshAll(queues),
     async close() {
       crash();
       await holder.close();
     },
     crash,
   };
+}
+
+async function refreshAll(queues: ReadonlyMap<string, PostgresQueue>): Promise<void> {
+  for (const queue of queues.values()) await queue.refresh();
 }
 
 /** Adds the branches that are new, and reads the ids of all that the queue ever had. */

@@ -7,6 +7,7 @@ import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page
 import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
+import { withoutErased } from '../erasing/in-flight.ts';
 import type { GroupBound } from '../grouping.ts';
 import { groupedWrites } from './groups.ts';
 import type { ScopeValues } from './reading.ts';
@@ -34,7 +35,7 @@ export function postgresTraces(
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {
-    write: groupedWrites(database, groups),
+    write: withoutErased(groupedWrites(database, groups)),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const begun = now();

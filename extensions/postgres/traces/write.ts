@@ -8,6 +8,7 @@ import { ObservationWrite } from '../../../src/store/rows/observation-write.ts';
 import { MAX_SUMMARIZED } from '../../../src/store/rows/written-trace.ts';
 import type { PostgresTransaction } from '../connection/pool.ts';
 import type { StoreDatabase } from '../database.ts';
+import { erasedItemsOf, refuseErased } from '../erasing/in-flight.ts';
 import { changesOf } from './changes.ts';
 import { load } from './loading.ts';
 import type { Begun, TraceName } from './locking.ts';
@@ -123,19 +124,22 @@ class Write {
     const project = this.#project;
     const names = this.#names();
     const sources = this.#sources();
-    const [deleted, begun, doSomeWait] = await client.together([
+    const [deleted, begun, erased, doSomeWait] = await client.together([
       this.#database.lockForAccept([project]),
       begin({
         ...{ project, isExclusive: this.#isExclusive, batchIds: sources.map(({ id }) => id) },
         observations: this.#sum(({ rows }) => rows.count),
         traces: this.#sum(({ rows }) => rows.children.length / (ROW_LENGTH + 1)),
       }),
+      // After the rows of the batches are held: an erasure that comes later waits for this write.
+      erasedItemsOf(sources.map(({ id }) => id)),
       hasWaiting(project),
       createTraces(project, names, this.#snapshot),
     ]);
     if (deleted.has(project)) {
       throw new PermanentError('project_deleted', `the project ${project} was deleted`);
     }
+    refuseErased(sources, erased);
     if (!this.#isExclusive && doSomeWait && (await isWaitedFor(client, project, this.#keys()))) {
       throw new NeedsExclusiveLock();
     }

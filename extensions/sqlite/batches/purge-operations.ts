@@ -72,8 +72,11 @@ function tracePurge(db: DatabaseSync): (project: string, since: number) => Remov
 
 type RemovedPart = { readonly observations: number; readonly isComplete: boolean };
 
-/** Returns a function that removes up to `limit` observations of a trace, and after the last of them the trace. */
-function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => RemovedPart {
+/**
+ * Returns a function that removes up to `limit` observations of a trace, and after the last of them the trace. Retention, the
+ * deletion of a project and erasures use it: whatever a table keeps of a trace is removed here.
+ */
+export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) => RemovedPart {
   const observations = db.prepare(
     'DELETE FROM observations WHERE n IN (SELECT n FROM observations WHERE trace = ? LIMIT ?)',
   );

@@ -6,7 +6,8 @@ import { searchIndexes } from './0004-trace-indexes.ts';
 import { recentRequests } from './0005-recent-requests.ts';
 import { walkIndexes } from './0006-group-indexes.ts';
 import { traceTermTables } from './0007-trace-terms.ts';
-import { rollupTables } from './0008-rollups.ts';
+import { erasureTables } from './0008-erasures.ts';
+import { rollupTables } from './0009-rollups.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -17,5 +18,6 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   recentRequests,
   walkIndexes,
   traceTermTables,
+  erasureTables,
   rollupTables,
 ];

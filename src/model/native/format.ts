@@ -45,6 +45,7 @@ export const native: FormatModule<JsonIndex> = {
   itemId: ownId,
   usageBytes: usageBytesOf,
   cut: cutItems,
+  erase: cutItems,
   observe,
   payload: payloadOfItem,
   source: sourceOfItem,

@@ -7,13 +7,24 @@ import { varintBytes, WireReader } from './wire.ts';
  * messages around the removed spans. Resources and scopes stay, even without spans.
  */
 export function cutProto(index: OtlpIndex, keep: readonly number[]): Buffer {
+  return cutProtoWhere(index, keep, () => false);
+}
+
+/** The same without the resources and scopes whose content begins at a place for which `isGone` holds. */
+export function cutProtoWhere(
+  index: OtlpIndex,
+  keep: readonly number[],
+  isGone: (start: number) => boolean,
+): Buffer {
   const kept = new Set(
     keep.map((position) => index.spans[position * OTLP_STRIDE + OtlpField.START]),
   );
   return cutMessage(index.bytes, 0, index.bytes.length, (tag, start, end) => {
     if (tag !== 10) return undefined;
+    if (isGone(start)) return 'drop';
     return cutMessage(index.bytes, start, end, (tag, start, end) => {
       if (tag !== 18) return undefined;
+      if (isGone(start)) return 'drop';
       return cutMessage(index.bytes, start, end, (tag, start) =>
         tag === 18 && !kept.has(start) ? 'drop' : undefined,
       );

@@ -5,6 +5,7 @@ import { encodeJsonText, spliceJson } from '../json/edit.ts';
 import type { Payload, PayloadField } from '../observation.ts';
 import { resourceAt, scopeAt, spanAt, spanField } from './context.ts';
 import { cutJson, cutProto } from './cut.ts';
+import { eraseJson, eraseProto } from './erase.ts';
 import { OtlpField } from './fields.ts';
 import { headOfSpan } from './head.ts';
 import { scanJson } from './json-scan.ts';
@@ -24,6 +25,7 @@ export const otlpProto: FormatModule<OtlpIndex> = {
   itemId,
   usageBytes,
   cut: cutProto,
+  erase: eraseProto,
   observe: (index, position, requestIndex) => {
     checkIds(index, position);
     return observeProto(index, position, requestIndex);
@@ -44,6 +46,7 @@ export const otlpJson: FormatModule<OtlpIndex> = {
   itemId,
   usageBytes,
   cut: cutJson,
+  erase: eraseJson,
   observe: (index, position, requestIndex) => {
     checkIds(index, position);
     return observeJson(index, position, requestIndex);

@@ -48,6 +48,7 @@ export const runs: FormatModule<JsonIndex> = {
   itemId: ownId,
   usageBytes: usageBytesOf,
   cut: cutItems,
+  erase: cutItems,
   observe,
   payload: payloadOfItem,
   source: sourceOfItem,

@@ -40,7 +40,7 @@ export class BranchLine {
   items: number;
   readonly #clock: Clock;
   readonly #listeners = new Set<() => void>();
-  readonly #later = new Map<number, { entry: LineEntry; cancel: () => void }>();
+  readonly #later = new Map<number, { entry: LineEntry; due: number; cancel: () => void }>();
   readonly #lanes = new Map<string, ProjectLane>();
   /** Lanes with a due entry in memory, in the order of their turns. */
   readonly #ready = new Set<ProjectLane>();
@@ -269,7 +269,7 @@ export class BranchLine {
       this.#later.delete(entry.seq);
       this.#return(entry);
     });
-    this.#later.set(entry.seq, { entry, cancel });
+    this.#later.set(entry.seq, { entry, due, cancel });
   }
 
   /** An entry that was in memory stays there: the file may not have its number of attempts yet. */
@@ -293,6 +293,20 @@ export class BranchLine {
     this.#inMemory.delete(seq);
     lane.remove(seq);
     this.#settle(lane);
+  }
+
+  /** Takes items out of a waiting entry; false if it is leased, or its end is on its way to the file. */
+  shrink(seq: number, items: number): boolean {
+    if (this.leased.has(seq) || this.ending.has(seq)) return false;
+    this.items -= items;
+    const shrunk = (entry: LineEntry): LineEntry => ({ ...entry, items: entry.items - items });
+    const later = this.#later.get(seq);
+    if (later !== undefined) {
+      later.cancel();
+      this.#deferUntil(shrunk(later.entry), later.due);
+    }
+    this.#inMemory.get(seq)?.replace(seq, shrunk);
+    return true;
   }
 
   /** When the oldest entry in memory was received; the last known time while none is in memory. */

@@ -39,6 +39,12 @@ export class ProjectLane {
     this.diskFrom = Math.min(this.diskFrom ?? seq, seq);
   }
 
+  replace(seq: number, change: (entry: LineEntry) => LineEntry): void {
+    const at = this.waiting.findIndex((entry) => entry.seq === seq);
+    const entry = this.waiting[at];
+    if (entry !== undefined) this.waiting[at] = change(entry);
+  }
+
   /** Removes a waiting entry; returns whether it was in memory. */
   remove(seq: number): boolean {
     const at = this.waiting.findIndex((entry) => entry.seq === seq);

@@ -16,6 +16,19 @@ export type RemovedBatch = {
   readonly letters: readonly BranchItems[];
 };
 
+/** A batch from which items were erased. */
+export type ShrunkBatch = {
+  readonly seq: number;
+  /** Whether no item is left: its entries are gone too. */
+  readonly isEmpty: boolean;
+  /** Bytes that the queues count for the batch. */
+  readonly bytes: number;
+  /** Items that left each entry that waits. */
+  readonly pending: readonly BranchItems[];
+  /** Items that left each dead letter. */
+  readonly letters: readonly BranchItems[];
+};
+
 export type BatchSize = { readonly seq: number; readonly bytes: number };
 
 /** One step of a walk; `next` is where the next step begins, null at the end. */

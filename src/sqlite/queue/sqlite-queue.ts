@@ -27,7 +27,7 @@ import type { WrittenParts } from './part-operations.ts';
 import type { RecentRow } from './recent-operations.ts';
 import type { RecentRequests } from './recent-requests.ts';
 import { recentRequest } from './recent-requests.ts';
-import type { RemovedBatch } from './removal-operations.ts';
+import type { RemovedBatch, ShrunkBatch } from './removal-operations.ts';
 import type { UsageLedger } from './usage-ledger.ts';
 
 type WriteOperations = QueueOperations['write'];
@@ -373,6 +373,26 @@ export class SqliteQueue implements DurableQueue {
         this.#deadLetterItems -= items;
         this.#dropped({ branch: line.branch, items, reason, wasDead: true });
       }
+    }
+  }
+
+  /** Items of a batch were erased from the file. A delivery under way still has them, and counts them. */
+  shrink({ seq, isEmpty, bytes, pending, letters }: ShrunkBatch): void {
+    if (isEmpty) {
+      this.forget([{ seq, bytes, pending, letters }], 'erasure');
+      return;
+    }
+    this.#cache.delete(seq);
+    for (const { branch, items } of pending) {
+      const line = this.#lineNumbered(branch);
+      if (line === undefined || !line.shrink(seq, items)) continue;
+      this.#dropped({ branch: line.branch, items, reason: 'erasure', wasDead: false });
+    }
+    for (const { branch, items } of letters) {
+      const line = this.#lineNumbered(branch);
+      if (line === undefined || items === 0) continue;
+      this.#deadLetterItems -= items;
+      this.#dropped({ branch: line.branch, items, reason: 'erasure', wasDead: true });
     }
   }
 

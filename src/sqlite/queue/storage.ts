@@ -8,7 +8,7 @@ import { LargeBodies } from './large-bodies.ts';
 import type { QueueOperations } from './operations.ts';
 import { removeAnswers, removeBatches, sweepParts } from './project-removal.ts';
 import { RecentRequests } from './recent-requests.ts';
-import type { RemovedBatch } from './removal-operations.ts';
+import type { RemovedBatch, ShrunkBatch } from './removal-operations.ts';
 import { SqliteQueue } from './sqlite-queue.ts';
 import { UsageLedger } from './usage-ledger.ts';
 
@@ -21,6 +21,8 @@ export type SqliteQueueStorage = QueueStorage & {
   readonly largeBodies: LargeBodies;
   /** Another part removed batches from the file: the queues drop their entries. */
   forget(removed: readonly RemovedBatch[], reason: DropReason): void;
+  /** Another part cut erased items out of a batch. */
+  shrink(shrunk: ShrunkBatch): void;
   /** Does all background work now: expires answers, sums up usage, removes deleted projects. */
   tidy(): Promise<void>;
   /** Called before the database closes. */
@@ -83,7 +85,6 @@ export async function queueStorage(
   }
 
   const parts = { database, clock, logger, idempotency, recent, usage, largeBodies, removeProject };
-
   async function openQueue(options: QueueOptions): Promise<DurableQueue> {
     const state = await database.write('queue.open', [options.name, options.branches]);
     const open = queues.get(options.name);
@@ -97,9 +98,8 @@ export async function queueStorage(
   }
 
   function crash(): void {
-    tidying.stop();
+    for (const each of [tidying, removing]) each.stop();
     largeBodies.crash();
-    removing.stop();
     usage.crash();
     for (const queue of queues.values()) queue.close();
     queues.clear();
@@ -110,6 +110,9 @@ export async function queueStorage(
     usage,
     largeBodies,
     forget,
+    shrink(shrunk) {
+      for (const queue of queues.values()) queue.shrink(shrunk);
+    },
     async tidy() {
       await tidying.finish();
       await largeBodies.finish();

@@ -1,5 +1,5 @@
 import type { ObservationBatch, SealedBatch } from '../../model/batch.ts';
-import { sourceOf } from '../../model/formats.ts';
+import { sourceOf, storedPositionsOf } from '../../model/formats.ts';
 import type { FlatRows, Key, RowCell } from './observation-row.ts';
 import { keyOfId, rowOf } from './observation-row.ts';
 
@@ -51,8 +51,11 @@ export function rowsOf(
   return { traces: [...traces.values()], updates, children, count: observations.length };
 }
 
-/** The positions of the request's items in the body, if some items were cut out; undefined if none was. */
+/** The positions by which rows refer to the request's items, if some items were cut out; undefined if none was. */
 export function positionsOf(source: SealedBatch): Map<number, number> | undefined {
-  if (source.positions === undefined) return undefined;
-  return new Map(source.positions.map((index, position) => [index, position]));
+  const { positions, gaps } = source;
+  if (positions === undefined) return undefined;
+  if (gaps === undefined) return new Map(positions.map((index, position) => [index, position]));
+  const stored = storedPositionsOf(source);
+  return new Map(positions.map((index, position) => [index, stored[position] ?? position]));
 }

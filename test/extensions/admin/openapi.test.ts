@@ -7,6 +7,7 @@ import { RetryableError } from '../../../src/model/errors.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import type { FakeStore } from '../../helper/fake-store.ts';
 import { anObservation, aTrace } from '../../helper/fake-traces.ts';
+import { aQuery } from '../../helper/query.ts';
 import { type Answered, type Ask, type Asked, serving } from './serving.ts';
 
 /**
@@ -71,12 +72,14 @@ const BODIES: Record<string, unknown> = {
   createProject: { name: 'a' },
   updateProject: { name: 'b', retention: { days: 3 }, limits: { events_per_month: 5 } },
   createKey: { name: 'k', permissions: ['traces:read'] },
+  createErasure: { q: 'user:u', dry_run: true },
 };
 
 /** How to bring every operation to each of the statuses it may answer. */
 const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = {
   200: (scene, id) => scene.send({ body: BODIES[id] }),
   201: (scene, id) => scene.send({ body: BODIES[id] }),
+  202: (scene, id) => scene.send({ body: BODIES[id] }),
   204: (scene) => scene.send(),
   400: (scene, id) =>
     id === 'getProjectRawEvent'
@@ -131,6 +134,10 @@ async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> 
   const key = (await ask('POST', `/api/v1/projects/${project}/keys`, { body: {} })).json.id;
   const [first] = (await ask('GET', '/api/v1/projects')).json.projects;
   hold(rig.store);
+  const query = aQuery('user:u');
+  const by = { actor: 'admin-token', address: null };
+  const asked = { query, isDryRun: false };
+  const erasure = await rig.store.erasures.request(first.id, asked, by);
   const id = path.startsWith('/api/v1/keys') ? key : project;
   return {
     ...rig,
@@ -140,6 +147,7 @@ async function sceneFor(rig: Rig, method: string, path: string): Promise<Scene> 
       const filled = path
         .replace('{project_id}', change === 'unknown' ? 'proj_none' : first.id)
         .replace('{trace_id}', TRACE)
+        .replace('{erasure_id}', erasure.id)
         .replace('{session_id}', 'session-1')
         .replace('{user_id}', 'user-1')
         .replace('observations/{id}', `observations/${OBSERVATION}`)
@@ -216,6 +224,7 @@ t.test('the server and the document accept the same bodies', async (t) => {
     ...[{ limits: { events_per_month: 1 } }, { limits: {} }, { limits: { bytes_per_hour: null } }],
     ...[{ limits: { events_per_month: 0 } }, { limits: { bytes_per_hour: 1.5 } }, { limits: null }],
     { limits: { retention_days: 1 } },
+    ...[{ q: 'user:u' }, { q: 'user:u', dry_run: true }, { q: 1 }, { q: 'a', dry_run: 'yes' }],
     { name: 'ü'.repeat(200) },
     { name: 'ü'.repeat(201) },
   ];
@@ -225,9 +234,8 @@ t.test('the server and the document accept the same bodies', async (t) => {
     const at = ['paths', path, method, 'requestBody', 'content', 'application/json', 'schema'];
     const validate = schemaAt(...at);
     for (const body of candidates) {
-      const answer = await ask(method.toUpperCase(), path.replace('{id}', projects[0].id), {
-        body,
-      });
+      const target = path.replace(/\{(project_)?id\}/, projects[0].id);
+      const answer = await ask(method.toUpperCase(), target, { body });
       const isTaken = answer.status < 400;
       if (isTaken) taken++;
       t.equal(isTaken, validate(body), `${operation.operationId} ${JSON.stringify(body)}`);
@@ -288,7 +296,7 @@ t.test('the examples of docs/admin-api.md match the document', async (t) => {
   const { document, schemaAt } = await described(t);
   const manual = readFileSync('docs/admin-api.md', 'utf8');
   const shown = [...manual.matchAll(/```json\n([\s\S]*?)```/g)].map(([, text = '']) => text);
-  const schemas = ['Organization', 'Project', 'CreatedKey', 'UsageHistory'];
+  const schemas = ['Organization', 'Project', 'CreatedKey', 'Erasure', 'UsageHistory'];
   t.equal(shown.length, schemas.length);
   for (const [at, id] of schemas.entries()) {
     const validate = schemaAt('components', 'schemas', id);

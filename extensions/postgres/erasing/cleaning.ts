@@ -1,0 +1,233 @@
+/** Cuts erased items out of batches. */
+import type { SealedBatch } from '../../../src/model/batch.ts';
+import { batchOf, RECORD, RECORD_COLUMNS, recordOf } from '../../../src/queue/record.ts';
+import type { BatchItem } from '../../../src/store/erasing/items.ts';
+import { tracesNamed } from '../../../src/store/erasing/named.ts';
+import type { CleanedBatches, ErasureScope, Stepping } from '../../../src/store/erasing/tables.ts';
+import type { Key } from '../../../src/store/rows/observation-row.ts';
+import { keyOfId, nameOfKey } from '../../../src/store/rows/observation-row.ts';
+import type { BatchRow, OnRemoved } from '../batches/batches.ts';
+import { recordIn } from '../batches/batches.ts';
+import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
+import type { PostgresClient } from '../connection/statement.ts';
+import { row, rows } from '../connection/statement.ts';
+import { bytesOfKey, escapeText, keyOfBytes } from '../traces/text.ts';
+import type { ItemCutter } from './items.ts';
+
+type Database = Pick<Postgres, 'query' | 'transaction'>;
+
+/** The answers of requests are kept for a day; ids of older items are in none of them. */
+const ANSWERS_MS = 25 * 3_600_000;
+
+/** The items that left an entry or a dead letter of a batch. */
+export type ShrunkEntry = {
+  readonly branch: number;
+  readonly items: number;
+  readonly wasDead: boolean;
+  /** Whether no item of the batch is left: the entry is gone too. */
+  readonly isGone: boolean;
+};
+
+export type CleaningParts = {
+  readonly database: Database;
+  readonly cutter: ItemCutter;
+  readonly onRemoved: OnRemoved;
+  /** The queues of this process drop what they have in memory. */
+  onShrunk(batchId: string, entries: readonly ShrunkEntry[]): void;
+  now(): number;
+};
+
+export async function* clean(parts: CleaningParts, scope: ErasureScope): Stepping<CleanedBatches> {
+  const { database } = parts;
+  const sum = { items: 0, bytes: 0, unreadable: 0 };
+  for (let after = ''; ; ) {
+    const next = await row<{ batch: string }>(
+      database,
+      `SELECT batch FROM erasure_batches WHERE erasure = $1 AND batch > $2 AND is_open
+       ORDER BY batch LIMIT 1`,
+      [scope.id, after],
+    );
+    if (next === undefined) return sum;
+    after = next.batch;
+    const cleaned = await cleanBatch(parts, scope, after);
+    sum.items += cleaned.items;
+    sum.bytes += cleaned.bytes;
+    sum.unreadable += cleaned.unreadable;
+    yield;
+  }
+}
+
+const NONE: CleanedBatches = { items: 0, bytes: 0, unreadable: 0 };
+const CLOSE = 'UPDATE erasure_batches SET is_open = false WHERE erasure = $1 AND batch = $2';
+
+async function cleanBatch(
+  parts: CleaningParts,
+  scope: ErasureScope,
+  batchId: string,
+): Promise<CleanedBatches> {
+  const { database, cutter } = parts;
+  const found = await row<BatchRow>(
+    database,
+    `SELECT ${RECORD_COLUMNS} FROM batches WHERE id = $1`,
+    [batchId],
+  );
+  const close = () => database.query(CLOSE, [scope.id, batchId]);
+  if (found === undefined) {
+    await close();
+    return NONE;
+  }
+  let batch: SealedBatch;
+  let items: readonly BatchItem[];
+  try {
+    batch = batchOf(recordIn(found));
+    items = await cutter.items(batch);
+  } catch {
+    await close();
+    return { ...NONE, unreadable: 1 };
+  }
+  const erased = await erasedItems(database, scope, items);
+  const bytes = erased.reduce((sum, item) => sum + item.bytes, 0);
+  if (erased.length === 0 || scope.isDryRun) await close();
+  else {
+    const positions = new Set(erased.map(({ position }) => position));
+    const rest = await cutter.without(batch, positions);
+    await rewrite(parts, scope, { batch, rest, erased, bytes });
+  }
+  return { items: erased.length, bytes, unreadable: 0 };
+}
+
+async function erasedItems(
+  client: PostgresClient,
+  { id, project, named }: ErasureScope,
+  items: readonly BatchItem[],
+): Promise<readonly BatchItem[]> {
+  const traces = keysOf(items.flatMap(({ traceId }) => traceId ?? []));
+  const unstored = keysOf(named === null ? [] : tracesNamed(items, named));
+  if (unstored.length > 0) {
+    await client.query(
+      `INSERT INTO erasure_traces
+       SELECT $1, k.key, true FROM unnest($3::bytea[]) AS k (key)
+       WHERE NOT EXISTS (SELECT 1 FROM traces t WHERE t.project = $2 AND t.key = k.key)
+       ON CONFLICT DO NOTHING`,
+      [id, project, unstored.map(bytesOfKey)],
+    );
+  }
+  const listed = await rows<{ key: Buffer }>(
+    client,
+    'SELECT key FROM erasure_traces WHERE erasure = $1 AND key = ANY ($2::bytea[])',
+    [id, traces.map(bytesOfKey)],
+  );
+  const lone = keysOf(items.flatMap((item) => (item.traceId === null ? (item.id ?? []) : [])));
+  const runs =
+    lone.length === 0
+      ? []
+      : await rows<{ key: Buffer }>(
+          client,
+          `SELECT o.key FROM observations o JOIN traces t ON t.n = o.trace
+           JOIN erasure_traces e ON e.erasure = $1 AND e.key = t.key
+           WHERE o.project = $2 AND o.key = ANY ($3::bytea[])
+             AND substr(o.key, 1, 1) <> '\\x3a'::bytea`,
+          [id, project, lone.map(bytesOfKey)],
+        );
+  const names = (found: readonly { readonly key: Buffer }[]): ReadonlySet<string> =>
+    new Set(found.map(({ key }) => nameOfKey(keyOfBytes(key))));
+  const [listedNames, runNames] = [names(listed), names(runs)];
+  return items.filter(({ traceId, id: run }) =>
+    traceId === null
+      ? run !== null && runNames.has(nameOfKey(keyOfId(run)))
+      : listedNames.has(nameOfKey(keyOfId(traceId))),
+  );
+}
+
+function keysOf(ids: readonly string[]): Key[] {
+  return [...new Set(ids)].map(keyOfId);
+}
+
+type Rewriting = {
+  readonly batch: SealedBatch;
+  readonly rest: SealedBatch;
+  readonly erased: readonly BatchItem[];
+  readonly bytes: number;
+};
+
+async function rewrite(
+  { database, onRemoved, onShrunk, now }: CleaningParts,
+  { id }: ErasureScope,
+  { batch, rest, erased, bytes }: Rewriting,
+): Promise<void> {
+  const record = recordOf(rest);
+  const indexes = erased.map(({ position }) => batch.positions?.[position] ?? position);
+  const entries = await database.transaction(async (client) => {
+    // Waits for writes of the batch that are under way: a later one sees the erased items.
+    const locked = await row(client, 'SELECT 1 FROM batches WHERE id = $1 FOR UPDATE', [batch.id]);
+    await client.query(CLOSE, [id, batch.id]);
+    if (locked === undefined) return [];
+    await client.query('UPDATE batches SET items = $2, positions = $3, body = $4 WHERE id = $1', [
+      batch.id,
+      ...[record[RECORD.ITEMS], record[RECORD.POSITIONS], record[RECORD.BODY]],
+    ]);
+    await client.query('UPDATE erasures SET bytes = bytes + $2 WHERE id = $1', [id, bytes]);
+    await noteErased(client, batch.id, indexes, now());
+    if (now() - batch.receivedAt < ANSWERS_MS) {
+      await client.query(
+        `INSERT INTO erasure_items SELECT $1, unnest($2::text[]) ON CONFLICT DO NOTHING`,
+        [id, [...new Set(erased.flatMap((item) => (item.id === null ? [] : escapeText(item.id))))]],
+      );
+    }
+    return shrinkEntries(client, batch.id, rest.items);
+  });
+  onRemoved({ bytes: Math.max(0, batch.body.length - rest.body.length) });
+  onShrunk(batch.id, entries);
+}
+
+async function noteErased(
+  client: PostgresTransaction,
+  batchId: string,
+  indexes: readonly number[],
+  now: number,
+): Promise<void> {
+  const known = await row<{ positions: string }>(
+    client,
+    'SELECT positions FROM erased_items WHERE batch = $1 FOR UPDATE',
+    [batchId],
+  );
+  const before = known === undefined ? [] : (JSON.parse(known.positions) as number[]);
+  await client.query(
+    `INSERT INTO erased_items VALUES ($1, $2, $3)
+     ON CONFLICT (batch) DO UPDATE SET positions = excluded.positions, erased_at = excluded.erased_at`,
+    [batchId, JSON.stringify([...before, ...indexes]), now],
+  );
+}
+
+/** The message of a dead letter may repeat a text of an erased item. */
+async function shrinkEntries(
+  client: PostgresTransaction,
+  batchId: string,
+  left: number,
+): Promise<readonly ShrunkEntry[]> {
+  const shrunk: ShrunkEntry[] = [];
+  for (const [table, message] of [
+    ['queue_entries', ''],
+    ['queue_dead_letters', ", message = 'an item was erased'"],
+  ] as const) {
+    const found = await rows<{ branch: number; items: number }>(
+      client,
+      `SELECT branch, items FROM ${table} WHERE batch_id = $1 FOR UPDATE`,
+      [batchId],
+    );
+    if (found.length === 0) continue;
+    if (left === 0) await client.query(`DELETE FROM ${table} WHERE batch_id = $1`, [batchId]);
+    else {
+      await client.query(
+        `UPDATE ${table} SET items = least(items, $2)${message} WHERE batch_id = $1`,
+        [batchId, left],
+      );
+    }
+    for (const { branch, items } of found) {
+      const gone = Math.max(0, items - left);
+      const wasDead = table === 'queue_dead_letters';
+      shrunk.push({ branch, items: gone, wasDead, isGone: left === 0 });
+    }
+  }
+  return shrunk;
+}

@@ -1,0 +1,81 @@
+import { Background } from '../../../src/component/background.ts';
+import type { Clock, Logger, Metrics } from '../../../src/component/component.ts';
+import { Eraser } from '../../../src/store/erasing/eraser.ts';
+import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
+import type { ErasureStore } from '../../../src/store/erasures.ts';
+import type { TraceStore } from '../../../src/store/store.ts';
+import type { ProjectStore } from '../../../src/tenancy/contract.ts';
+import type { PostgresPools } from '../connection/pools.ts';
+import { removalCounters } from '../housekeeping.ts';
+import type { PostgresQueues } from '../queue/storage.ts';
+import { leasedSteps, workLeases } from '../work-leases.ts';
+import { itemCutter } from './items.ts';
+import { postgresErasing } from './tables.ts';
+import { erasureRequests } from './worklists.ts';
+
+/** How often erasures that another process accepted are looked for. */
+const INTERVAL_MS = 5_000;
+/** The pause between two steps, for transactions that clients wait for. */
+const PAUSE_MS = 5;
+
+export type PostgresErasureParts = {
+  readonly pools: PostgresPools;
+  readonly queues: PostgresQueues;
+  readonly traces: TraceStore;
+  readonly projects: ProjectStore;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly metrics: Metrics;
+};
+
+export type PostgresErasures = {
+  readonly store: ErasureStore;
+  finish(): Promise<void>;
+  close(): Promise<void>;
+  crash(): void;
+};
+
+/** One process at a time carries out the erasures. */
+export function postgresErasures(parts: PostgresErasureParts): PostgresErasures {
+  const { pools, queues, traces, projects, clock, logger, metrics } = parts;
+  const { housekeeping, write, read } = pools;
+  const cutter = itemCutter();
+  const onRemoved = removalCounters(metrics)('erasure');
+  const leases = workLeases(housekeeping, clock, logger);
+  const work = leasedSteps(leases, 'erasing', { clock, logger }, (database) => {
+    const tables = postgresErasing({
+      ...{ database, outside: housekeeping, cutter, onRemoved, logger },
+      onShrunk: (batchId, entries) => queues.shrunk(batchId, entries),
+      now: () => clock.now(),
+    });
+    return new Eraser({ tables, traces, projects, clock, logger }).work();
+  });
+  const background = new Background({
+    ...{ clock, logger, everyMs: INTERVAL_MS, betweenMs: PAUSE_MS },
+    failure: 'Erasure could not go on; retrying',
+    step: () => work.step(),
+  });
+  background.wake();
+  const tables = erasureRequests(write, read);
+  return {
+    store: erasureStore({ tables, projects, clock, wake: () => background.wake() }),
+    async finish() {
+      work.waitForLease(true);
+      try {
+        await background.finish();
+      } finally {
+        work.waitForLease(false);
+      }
+      await queues.refresh();
+    },
+    async close() {
+      await background.close();
+      await work.close();
+      await cutter.close();
+    },
+    crash() {
+      background.stop();
+      void cutter.close();
+    },
+  };
+}

@@ -1,0 +1,61 @@
+import type { ObservationBatch } from '../../../src/model/batch.ts';
+import { RetryableError } from '../../../src/model/errors.ts';
+import { positionOf } from '../../../src/model/formats.ts';
+import { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
+import type { Question } from '../connection/statement.ts';
+import { question } from '../connection/statement.ts';
+
+/** Request positions of erased items, by batch. */
+export type ErasedItems = ReadonlyMap<string, readonly number[]>;
+
+/** The items that were erased from batches of a write. The table is empty unless an erasure ran lately. */
+export function erasedItemsOf(batchIds: readonly string[]): Question<ErasedItems> {
+  return question(
+    ['SELECT batch, positions FROM erased_items WHERE batch = ANY ($1)', [batchIds]],
+    (found: readonly { batch: string; positions: string }[]) =>
+      new Map(found.map(({ batch, positions }) => [batch, JSON.parse(positions) as number[]])),
+  );
+}
+
+/** Items of the write were erased after the batch was read. */
+export class ErasedMeanwhile extends Error {
+  override readonly name = 'ErasedMeanwhile';
+  readonly items: ErasedItems;
+
+  constructor(items: ErasedItems) {
+    super('items of the batch were erased');
+    this.items = items;
+  }
+}
+
+/** Throws `ErasedMeanwhile` if a batch still has an item that was erased. */
+export function refuseErased(
+  sources: readonly ObservationBatch['source'][],
+  erased: ErasedItems,
+): void {
+  if (erased.size === 0) return;
+  const stale = sources.some((source) =>
+    erased.get(source.id)?.some((index) => positionOf(source, index) !== undefined),
+  );
+  if (stale) throw new ErasedMeanwhile(erased);
+}
+
+/** Writes batches without the items that were erased while they were on their way. */
+export function withoutErased(
+  write: (batch: ObservationBatch) => Promise<void>,
+): (batch: ObservationBatch) => Promise<void> {
+  const inFlight = new ErasedInFlight();
+  return async (batch) => {
+    for (;;) {
+      try {
+        const left = inFlight.left(batch);
+        if (left.source.items > 0) await write(left);
+        return;
+      } catch (error) {
+        const cause = error instanceof RetryableError ? error.cause : error;
+        if (!(cause instanceof ErasedMeanwhile)) throw error;
+        for (const [batchId, indexes] of cause.items) inFlight.add(batchId, indexes);
+      }
+    }
+  };
+}

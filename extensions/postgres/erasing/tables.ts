@@ -1,0 +1,207 @@
+import type { Steps } from '../../../src/component/background.ts';
+import type { Logger } from '../../../src/component/component.ts';
+import { withoutIds } from '../../../src/store/erasing/answers.ts';
+import type { ErasingTables, ErasureScope, Stepping } from '../../../src/store/erasing/tables.ts';
+import { removeUnreferenced } from '../batches/batches.ts';
+import { hideTrace, removeHidden, removeWhole } from '../batches/purge.ts';
+import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
+import { rows } from '../connection/statement.ts';
+import { escapeText } from '../traces/text.ts';
+import type { CleaningParts } from './cleaning.ts';
+import { clean } from './cleaning.ts';
+import { erasureListing, erasureProgress, erasureRequests } from './worklists.ts';
+
+type Database = Pick<Postgres, 'query' | 'transaction'>;
+
+/** Rows, of observations and of other tables, that one step removes. */
+const STEP = 1000;
+/** Traces that one step removes. */
+const STEP_TRACES = 200;
+const WALK_ROWS = 200;
+/** The tables whose rows erasures remove or rewrite. */
+const VACUUMED = [
+  ...['batches', 'observations', 'traces', 'batch_traces', 'erasures', 'erasure_traces'],
+  ...['erasure_batches', 'erasure_items', 'queue_entries', 'queue_dead_letters', 'idempotency'],
+];
+
+export type PostgresErasingParts = CleaningParts & {
+  /** For a VACUUM, which no transaction can have. */
+  readonly outside: Pick<Postgres, 'query'>;
+  readonly logger: Logger;
+};
+
+export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
+  const { database } = parts;
+  return {
+    ...erasureRequests(database, database),
+    ...erasureProgress(database),
+    ...erasureListing(database),
+    clean: (scope) => clean(parts, scope),
+    removeTraces: (scope) => removeTraces(parts, scope),
+    removeBatches: (scope) => removeBatches(parts, scope),
+    cleanAnswers: (scope) => cleanAnswers(database, scope),
+    sweep: () => sweep(parts),
+    copies: ['file_exporter', 'downstream', 'backups', 'write_ahead_log', 'dead_rows'],
+  };
+}
+
+type OpenTrace = { readonly key: Buffer; readonly n: number | null; readonly observations: number };
+
+async function* removeTraces(parts: PostgresErasingParts, scope: ErasureScope): Stepping<boolean> {
+  const { database, onRemoved, now } = parts;
+  for (let hasMore = true; hasMore; ) {
+    const step = await database.transaction((client) => removeStep(client, parts, scope));
+    yield;
+    if (step === 'needs cleaning') return false;
+    hasMore = step === 'more';
+  }
+  while (await database.transaction((client) => removeHidden(client, now(), onRemoved))) yield;
+  return true;
+}
+
+async function removeStep(
+  client: PostgresTransaction,
+  { onRemoved, now }: PostgresErasingParts,
+  { id, project }: ErasureScope,
+): Promise<'more' | 'done' | 'needs cleaning'> {
+  const open = await rows<OpenTrace>(
+    client,
+    `SELECT e.key, t.n, coalesce(t.observations, 0) AS observations
+     FROM erasure_traces e LEFT JOIN traces t ON t.project = $2 AND t.key = e.key
+     WHERE e.erasure = $1 AND e.is_open ORDER BY e.key LIMIT ${STEP_TRACES}`,
+    [id, project],
+  );
+  if (open.length === 0) return 'done';
+  const some = withinRows(open);
+  const traces = some.flatMap(({ n }) => n ?? []);
+  if (traces.length > 0) {
+    // In the order of their keys, as writers lock them.
+    const locked = await rows<{ n: number; observations: number }>(
+      client,
+      `SELECT n, observations FROM traces WHERE n = ANY ($1::bigint[]) ORDER BY key FOR UPDATE`,
+      [traces],
+    );
+    if (await listUnclean(client, id, traces)) return 'needs cleaning';
+    await unwait(client, project, traces);
+    const small = locked.filter(({ observations }) => observations <= STEP).map(({ n }) => n);
+    if (small.length > 0) await removeWhole(client, small, now(), onRemoved);
+    for (const { n, observations } of locked) if (observations > STEP) await hideTrace(client, n);
+    const observations = locked.reduce((sum, each) => sum + each.observations, 0);
+    await client.query(
+      'UPDATE erasures SET traces = traces + $2, observations = observations + $3 WHERE id = $1',
+      [id, locked.length, observations],
+    );
+  }
+  await client.query(
+    'UPDATE erasure_traces SET is_open = false WHERE erasure = $1 AND key = ANY ($2::bytea[])',
+    [id, some.map(({ key }) => key)],
+  );
+  return 'more';
+}
+
+function withinRows(open: readonly OpenTrace[]): readonly OpenTrace[] {
+  let sum = 0;
+  return open.filter(({ observations }, i) => {
+    sum += observations;
+    return i === 0 || sum <= STEP;
+  });
+}
+
+/** Lists the batches of the traces that are not cleaned yet; resolves with whether there are some. */
+async function listUnclean(
+  client: PostgresTransaction,
+  id: string,
+  traces: readonly number[],
+): Promise<boolean> {
+  const { rows: unclean } = await client.query(
+    `INSERT INTO erasure_batches
+     SELECT DISTINCT $1, b.batch, true FROM batch_traces b
+     WHERE b.trace = ANY ($2::bigint[]) AND NOT EXISTS (
+       SELECT 1 FROM erasure_batches e
+       WHERE e.erasure = $1 AND e.batch = b.batch AND NOT e.is_open)
+     LIMIT ${STEP}
+     ON CONFLICT (erasure, batch) DO UPDATE SET is_open = true RETURNING 1`,
+    [id, traces],
+  );
+  return unclean.length > 0;
+}
+
+/** Removes the notes of runs of the traces that wait for their parent. */
+async function unwait(
+  client: PostgresTransaction,
+  project: string,
+  traces: readonly number[],
+): Promise<void> {
+  await client.query(
+    `DELETE FROM waiting_children w WHERE w.project = $1 AND EXISTS (
+       SELECT 1 FROM observations o WHERE o.trace = ANY ($2::bigint[]) AND o.key = w.key)`,
+    [project, traces],
+  );
+}
+
+type KeptAnswer = { readonly hash: Buffer; readonly body: Buffer | null };
+
+async function* cleanAnswers(database: Database, { id, project }: ErasureScope): Steps {
+  for (let after: Buffer | undefined = Buffer.alloc(0); after !== undefined; ) {
+    const page: readonly KeptAnswer[] = await rows<KeptAnswer>(
+      database,
+      `SELECT hash, CASE WHEN project = $2 THEN body END AS body FROM idempotency
+       WHERE hash > $1 ORDER BY hash LIMIT ${WALK_ROWS}`,
+      [after, project],
+    );
+    for (const answer of page) await cleanAnswer(database, id, answer);
+    after = page.length === WALK_ROWS ? page.at(-1)?.hash : undefined;
+    yield;
+  }
+}
+
+async function cleanAnswer(
+  database: Database,
+  id: string,
+  { hash, body }: KeptAnswer,
+): Promise<void> {
+  if (body === null) return;
+  const ids: string[] = [];
+  withoutIds(body, (item) => {
+    ids.push(escapeText(item));
+    return false;
+  });
+  if (ids.length === 0) return;
+  const erased = await rows<{ id: string }>(
+    database,
+    'SELECT id FROM erasure_items WHERE erasure = $1 AND id = ANY ($2)',
+    [id, ids],
+  );
+  const gone = new Set(erased.map((item) => item.id));
+  const cleaned = withoutIds(body, (item) => gone.has(escapeText(item)));
+  if (cleaned === undefined) return;
+  await database.query('UPDATE idempotency SET body = $2 WHERE hash = $1', [hash, cleaned]);
+}
+
+async function* removeBatches(
+  { database, onRemoved }: PostgresErasingParts,
+  { id }: ErasureScope,
+): Steps {
+  for (let after: string | undefined = ''; after !== undefined; ) {
+    const page: readonly { batch: string }[] = await rows<{ batch: string }>(
+      database,
+      `SELECT batch FROM erasure_batches WHERE erasure = $1 AND batch > $2
+       ORDER BY batch LIMIT ${WALK_ROWS}`,
+      [id, after],
+    );
+    const ids = page.map(({ batch }) => batch);
+    await database.transaction((client) => removeUnreferenced(client, ids, onRemoved));
+    after = ids.length === WALK_ROWS ? ids.at(-1) : undefined;
+    yield;
+  }
+}
+
+/** Postgres keeps the former versions of rows until a VACUUM. The autovacuum does what this one is not allowed to do. */
+async function* sweep({ outside, logger }: PostgresErasingParts): Steps {
+  for (const table of VACUUMED) {
+    await outside.query(`VACUUM (SKIP_LOCKED) ${table}`).catch((error: unknown) => {
+      logger.info({ err: error, table }, 'VACUUM after an erasure failed');
+    });
+    yield;
+  }
+}

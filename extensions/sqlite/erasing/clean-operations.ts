@@ -1,0 +1,191 @@
+/** Cuts erased items out of batches, and removes erased traces, in the database threads. */
+import type { DatabaseSync } from 'node:sqlite';
+import type { BatchRecord } from '../../../src/queue/record.ts';
+import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
+import { bodyReader } from '../../../src/sqlite/queue/body-reading.ts';
+import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
+import type { ShrunkBatch } from '../../../src/sqlite/queue/removal-operations.ts';
+import { batchReplacing } from '../../../src/sqlite/queue/shrinking.ts';
+import { finds, rows } from '../../../src/sqlite/rows.ts';
+import type { BatchItem } from '../../../src/store/erasing/items.ts';
+import { tracedItems, withoutItems } from '../../../src/store/erasing/items.ts';
+import type { NamedValues } from '../../../src/store/erasing/named.ts';
+import { tracesNamed } from '../../../src/store/erasing/named.ts';
+import type { Key } from '../../../src/store/rows/observation-row.ts';
+import { keyOfId } from '../../../src/store/rows/observation-row.ts';
+import { HIDDEN, traceRemoval } from '../batches/purge-operations.ts';
+
+/** Rows that one step removes: about a millisecond. */
+const STEP_ROWS = 200;
+
+/** The erased items of a batch. */
+export type CleanedBatch = {
+  /** The batch without the items; null if it has none of them. */
+  readonly record: BatchRecord | null;
+  readonly batchId: string;
+  /** Request positions of the items. */
+  readonly indexes: readonly number[];
+  readonly ids: readonly string[];
+  /** Bytes of the items, without compression. */
+  readonly bytes: number;
+  /** Bytes by which the body is shorter without them. */
+  readonly freed: number;
+  /** Traces that the store has no rows of, and that the query names. */
+  readonly unstored: readonly Key[];
+};
+
+/** Why a batch cannot be cleaned. */
+export type UnreadableBatch = { readonly damage: string };
+
+export function cleanReadOperations(db: DatabaseSync) {
+  const read = bodyReader(db);
+  const isListed = finds(db, 'SELECT 1 FROM erasure_traces WHERE erasure = ? AND key = ?');
+  const isStored = finds(db, 'SELECT 1 FROM traces WHERE project = ? AND key = ?');
+  const traceOfRun = rows<{ key: Key }>(
+    db,
+    `SELECT t.key FROM observations o JOIN traces t ON t.n = o.trace
+     WHERE o.key = ? AND substr(o.key, 1, 1) <> ':' AND t.project = ?`,
+  );
+  return {
+    /** Null if the batch is gone. */
+    'erasing.clean': (
+      id: string,
+      seq: number,
+      named: NamedValues | null,
+    ): CleanedBatch | UnreadableBatch | null => {
+      const found = read(seq);
+      if ('damage' in found) return found.damage === MISSING ? null : found;
+      const project = found.record[RECORD.PROJECT];
+      const batch = batchOf(found.record);
+      let items: BatchItem[];
+      try {
+        items = tracedItems(batch);
+      } catch (error) {
+        return { damage: error instanceof Error ? error.message : String(error) };
+      }
+      const unstored = (named === null ? [] : tracesNamed(items, named))
+        .map(keyOfId)
+        .filter((key) => !isStored(project, key) && !isListed(id, key));
+      const added = new Set(unstored.filter((key) => typeof key === 'string'));
+      const isErased = ({ traceId, id: run }: BatchItem): boolean => {
+        if (traceId !== null) return isListed(id, keyOfId(traceId)) || added.has(traceId);
+        if (run === null) return false;
+        return traceOfRun.all(keyOfId(run), project).some(({ key }) => isListed(id, key));
+      };
+      const erased = items.filter(isErased);
+      const positions = new Set(erased.map(({ position }) => position));
+      const rest = erased.length === 0 ? undefined : withoutItems(batch, positions);
+      return {
+        record: rest === undefined ? null : recordOf(rest),
+        freed: Math.max(0, batch.body.length - (rest ?? batch).body.length),
+        batchId: batch.id,
+        indexes: erased.map(({ position }) => batch.positions?.[position] ?? position),
+        ids: erased.flatMap((item) => item.id ?? []),
+        bytes: erased.reduce((sum, { bytes }) => sum + bytes, 0),
+        unstored,
+      };
+    },
+  };
+}
+
+/** The damage that `bodyReader` names for a batch that is not in the file. */
+const MISSING = 'its body is missing';
+
+export function cleanOperations(db: DatabaseSync) {
+  const close = db.prepare(
+    'UPDATE erasure_batches SET is_open = 0 WHERE erasure = ? AND batch = ?',
+  );
+  const count = db.prepare('UPDATE erasures SET bytes = bytes + ? WHERE id = ?');
+  const replace = batchReplacing(db);
+  const free = db.prepare(
+    `INSERT OR IGNORE INTO free_batches
+     SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
+  );
+  return {
+    'erasing.cleaned': (id: string, seq: number): void => {
+      close.run(id, seq);
+    },
+    /** Replaces a batch by its rest. Null if the batch is gone. */
+    'erasing.rewrite': (
+      id: string,
+      seq: number,
+      record: BatchRecord,
+      parts: WrittenParts | null,
+      bytes: number,
+    ): ShrunkBatch | null => {
+      close.run(id, seq);
+      const shrunk = replace(seq, record, parts);
+      if (shrunk === null) return null;
+      count.run(bytes, id);
+      if (shrunk.isEmpty) free.run(seq);
+      return shrunk;
+    },
+    ...removalOperations(db),
+  };
+}
+
+export type RemovedStep = {
+  readonly traces: number;
+  readonly observations: number;
+  /** Whether a trace is left. */
+  readonly hasMore: boolean;
+  /** Whether a trace has events of a batch that is not cleaned: it stays until that is done. */
+  readonly needsCleaning: boolean;
+};
+
+function removalOperations(db: DatabaseSync) {
+  const nextOpen = rows<{ key: Key }>(
+    db,
+    `SELECT key FROM erasure_traces INDEXED BY open_erasure_traces
+     WHERE erasure = ? AND is_open = 1 ORDER BY key LIMIT 1`,
+  );
+  const close = db.prepare('UPDATE erasure_traces SET is_open = 0 WHERE erasure = ? AND key = ?');
+  const find = rows<{ n: number; observations: number }>(
+    db,
+    'SELECT n, observations FROM traces WHERE project = ? AND key = ?',
+  );
+  const unclean = db.prepare(
+    `INSERT INTO erasure_batches
+     SELECT ?1, b.batch, 1 FROM batch_traces b INDEXED BY batch_traces_by_trace
+     LEFT JOIN erasure_batches e ON e.erasure = ?1 AND e.batch = b.batch
+     WHERE b.trace = ?2 AND (e.batch IS NULL OR e.is_open = 1) LIMIT 1000
+     ON CONFLICT DO UPDATE SET is_open = 1`,
+  );
+  const unwait = db.prepare(
+    `DELETE FROM waiting_children WHERE project = ?1 AND EXISTS (
+       SELECT 1 FROM observations o WHERE o.trace = ?2 AND o.key = waiting_children.key)`,
+  );
+  const hide = db.prepare(`UPDATE traces SET project = '${HIDDEN}', key = n WHERE n = ?`);
+  const count = db.prepare(
+    'UPDATE erasures SET traces = traces + ?, observations = observations + ? WHERE id = ?',
+  );
+  const remove = traceRemoval(db);
+  return {
+    /** Removes some of the listed traces. A trace that is too large for one step is hidden, and removed as such. */
+    'erasing.remove': (id: string, project: string): RemovedStep => {
+      let traces = 0;
+      let observations = 0;
+      let needsCleaning = false;
+      let hasMore = true;
+      for (let rows = 0; rows < STEP_ROWS && !needsCleaning; ) {
+        const key = nextOpen.get(id)?.key;
+        hasMore = key !== undefined;
+        if (key === undefined) break;
+        const trace = find.get(project, key);
+        rows += 1 + Math.min(trace?.observations ?? 0, STEP_ROWS);
+        if (trace !== undefined) {
+          needsCleaning = unclean.run(id, trace.n).changes > 0;
+          if (needsCleaning) break;
+          unwait.run(project, trace.n);
+          if (trace.observations > STEP_ROWS) hide.run(trace.n);
+          else remove(trace.n, STEP_ROWS + 1);
+          traces++;
+          observations += trace.observations;
+        }
+        close.run(id, key);
+      }
+      count.run(traces, observations, id);
+      return { traces, observations, hasMore, needsCleaning };
+    },
+  };
+}

@@ -1,0 +1,46 @@
+import { Background, inSteps } from '../../../src/component/background.ts';
+import type { Logger } from '../../../src/component/component.ts';
+import { Eraser } from '../../../src/store/erasing/eraser.ts';
+import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
+import type { ErasureStore } from '../../../src/store/erasures.ts';
+import type { TraceStore } from '../../../src/store/store.ts';
+import type { ProjectStore } from '../../../src/tenancy/contract.ts';
+import type { SqliteErasingParts } from './tables.ts';
+import { sqliteErasing } from './tables.ts';
+
+/** The pause after a step, for calls that a client waits for. */
+const BETWEEN_MS = 5;
+
+export type SqliteErasures = {
+  readonly store: ErasureStore;
+  finish(): Promise<void>;
+  close(): Promise<void>;
+  crash(): void;
+};
+
+/** Carries out erasures in the background, and goes on with those that an earlier process left. */
+export function sqliteErasures(
+  parts: SqliteErasingParts & {
+    readonly traces: TraceStore;
+    readonly projects: ProjectStore;
+    readonly logger: Logger;
+  },
+): SqliteErasures {
+  const { clock, logger, projects } = parts;
+  const tables = sqliteErasing(parts);
+  const eraser = new Eraser({ ...parts, tables });
+  const background = new Background({
+    clock,
+    logger,
+    betweenMs: BETWEEN_MS,
+    failure: 'Erasure could not go on; retrying',
+    step: inSteps(() => eraser.work()),
+  });
+  background.wake();
+  return {
+    store: erasureStore({ tables, projects, clock, wake: () => background.wake() }),
+    finish: () => background.finish(),
+    close: () => background.close(),
+    crash: () => background.stop(),
+  };
+}

@@ -1,0 +1,209 @@
+import type { Steps } from '../../../src/component/background.ts';
+import type { Clock } from '../../../src/component/component.ts';
+import type { BatchRecord } from '../../../src/queue/record.ts';
+import { batchOf, RECORD, recordOf } from '../../../src/queue/record.ts';
+import type { Database } from '../../../src/sqlite/database.ts';
+import type { WrittenParts } from '../../../src/sqlite/queue/part-operations.ts';
+import { sweepParts } from '../../../src/sqlite/queue/project-removal.ts';
+import type { WalkedPage } from '../../../src/sqlite/queue/removal-operations.ts';
+import type { SqliteQueueStorage } from '../../../src/sqlite/queue/storage.ts';
+import type { ErasedInFlight } from '../../../src/store/erasing/in-flight.ts';
+import type {
+  CleanedBatches,
+  ErasingTables,
+  ErasureScope,
+  Stepping,
+} from '../../../src/store/erasing/tables.ts';
+import type { Key } from '../../../src/store/rows/observation-row.ts';
+import { HIDDEN } from '../batches/purge-operations.ts';
+import type { StoreOperations } from '../operations.ts';
+import type { RemovedCounters } from '../removed-counters.ts';
+import type { CleanedBatch } from './clean-operations.ts';
+import type { LargeTrace, WaitingPlace } from './list-operations.ts';
+
+const NO_BYTES = new Uint8Array(0);
+/** The answers of requests are kept for a day; ids of older items are in none of them. */
+const ANSWERS_MS = 25 * 3_600_000;
+const EVERYTHING = Number.MAX_SAFE_INTEGER;
+
+export type SqliteErasingParts = {
+  readonly database: Database<StoreOperations>;
+  readonly queues: SqliteQueueStorage;
+  readonly inFlight: ErasedInFlight;
+  readonly removed: RemovedCounters;
+  readonly clock: Clock;
+};
+
+export function sqliteErasing(parts: SqliteErasingParts): ErasingTables {
+  const { database } = parts;
+  const { write, read, search } = database;
+  return {
+    add: (...args) => write('erasing.add', args),
+    get: async (...args) => (await read('erasing.get', args)) ?? undefined,
+    list: (...args) => search('erasing.list', args),
+    open: () => read('erasing.open', []),
+    save: (id, record) => write('erasing.save', [{ id, record }]),
+    end: (id, record, counts, change) => write('erasing.end', [{ ...counts, id, record }, change]),
+    hasUnstored: ({ project, until }) => search('erasing.hasUnstored', [project, until]),
+    addTraces: (scope, keys) => addTraces(database, scope, keys),
+    addWaiting: (scope) => addWaiting(database, scope),
+    clean: (scope) => clean(parts, scope),
+    removeTraces: (scope) => removeTraces(parts, scope),
+    keys: (...args) => search('erasing.keys', args),
+    removeBatches: () => removeBatches(parts),
+    cleanAnswers: (scope) => cleanAnswers(database, scope),
+    sweep: () => sweep(parts),
+    forget: (id) => repeat(() => write('erasing.forget', [id])),
+    copies: ['file_exporter', 'downstream', 'backups', 'salvaged_files'],
+  };
+}
+
+async function* addTraces(
+  database: Database<StoreOperations>,
+  { id, project, until }: ErasureScope,
+  keys: readonly Key[],
+): Stepping<{ traces: number; observations: number }> {
+  const args = [id, project, keys, until] as const;
+  const { traces, observations, large } = await database.write('erasing.addTraces', [...args]);
+  yield;
+  for (let left: LargeTrace[] = large; left.length > 0; ) {
+    const [next, ...others] = left;
+    if (next === undefined) break;
+    left = [...others, ...(await database.write('erasing.addBatchesOf', [id, project, next]))];
+    yield;
+  }
+  return { traces, observations };
+}
+
+async function* addWaiting(
+  database: Database<StoreOperations>,
+  { id, project, until }: ErasureScope,
+): Steps {
+  let place: WaitingPlace | null = null;
+  do {
+    const step: { found: number[]; next: WaitingPlace | null } = await database.search(
+      'erasing.waiting',
+      [project, until, place],
+    );
+    if (step.found.length > 0) await database.write('erasing.addBatches', [id, step.found]);
+    place = step.next;
+    yield;
+  } while (place !== null);
+}
+
+async function* clean(parts: SqliteErasingParts, scope: ErasureScope): Stepping<CleanedBatches> {
+  const { database } = parts;
+  const { id, named, isDryRun } = scope;
+  const sum = { items: 0, bytes: 0, unreadable: 0 };
+  for (let after = 0; ; ) {
+    const seq = await database.search('erasing.nextBatch', [id, after]);
+    if (seq === null) return sum;
+    after = seq;
+    const cleaned = await database.search('erasing.clean', [id, seq, named]);
+    if (cleaned !== null && 'damage' in cleaned) sum.unreadable++;
+    else if (cleaned !== null) {
+      sum.items += cleaned.indexes.length;
+      sum.bytes += cleaned.bytes;
+      if (cleaned.unstored.length > 0) {
+        await database.write('erasing.addUnstored', [id, cleaned.unstored]);
+      }
+    }
+    const found = cleaned === null || 'damage' in cleaned ? null : cleaned;
+    if (found?.record == null || isDryRun) await database.write('erasing.cleaned', [id, seq]);
+    else await rewrite(parts, scope, seq, found, found.record);
+    yield;
+  }
+}
+
+async function rewrite(
+  { database, queues, inFlight, removed, clock }: SqliteErasingParts,
+  { id, project }: ErasureScope,
+  seq: number,
+  { batchId, indexes, ids, bytes, freed }: CleanedBatch,
+  record: BatchRecord,
+): Promise<void> {
+  const { largeBodies } = queues;
+  const rest = batchOf(record);
+  if (ids.length > 0 && clock.now() - rest.receivedAt < ANSWERS_MS) {
+    await database.write('erasing.addItems', [id, ids]);
+  }
+  // First, so that no delivery under way stores the items again.
+  inFlight.add(batchId, indexes);
+  let written: WrittenParts | null = null;
+  try {
+    const isLarge = largeBodies.isLarge(rest);
+    if (isLarge) written = await largeBodies.write(rest);
+    // The project was deleted.
+    if (isLarge && written === null) return;
+    const stored = written === null ? record : recordOf(rest, NO_BYTES);
+    const shrunk = await database.write('erasing.rewrite', [id, seq, stored, written, bytes], {
+      weight: stored[RECORD.BODY].byteLength,
+    });
+    if (shrunk === null) return;
+    queues.shrink(shrunk);
+    removed.add('bytes', freed, 'erasure');
+  } finally {
+    if (written !== null) await largeBodies.end(project, written.numbers);
+  }
+}
+
+async function* removeTraces(
+  { database, removed }: SqliteErasingParts,
+  { id, project }: ErasureScope,
+): Stepping<boolean> {
+  for (;;) {
+    const step = await database.write('erasing.remove', [id, project]);
+    removed.add('traces', step.traces, 'erasure');
+    removed.add('observations', step.observations, 'erasure');
+    yield;
+    if (step.needsCleaning) return false;
+    if (!step.hasMore) break;
+  }
+  yield* repeat(async () => (await database.write('purge.traces', [HIDDEN, EVERYTHING])).hasMore);
+  return true;
+}
+
+async function* removeBatches({ database, queues, removed }: SqliteErasingParts): Steps {
+  yield* repeat(async () => {
+    const step = await database.write('purge.batches', []);
+    queues.forget(step.removed, 'erasure');
+    removed.addBatches(step.removed, 'erasure');
+    return step.hasMore;
+  });
+}
+
+async function* sweep({ database }: SqliteErasingParts): Steps {
+  yield* sweepParts(database);
+  while (!(await database.truncateLog())) yield;
+}
+
+async function* cleanAnswers(
+  database: Database<StoreOperations>,
+  { id, project }: ErasureScope,
+): Steps {
+  let after: Uint8Array | null = new Uint8Array(0);
+  while (after !== null) {
+    const { found, next }: WalkedPage<Uint8Array, Uint8Array> = await database.search(
+      'removal.answersOf',
+      [project, after],
+    );
+    if (found.length > 0) await database.write('erasing.cleanAnswers', [id, found]);
+    after = next;
+    yield;
+  }
+  let from: number | null = 0;
+  while (from !== null) {
+    const { found, next }: WalkedPage<number, number> = await database.search('recent.ofProject', [
+      project,
+      from,
+    ]);
+    if (found.length > 0) await database.write('erasing.cleanRecent', [id, found]);
+    from = next;
+    yield;
+  }
+}
+
+/** Repeats an operation that resolves with whether more is left. */
+async function* repeat(operation: () => Promise<boolean>): Steps {
+  while (await operation()) yield;
+}

@@ -1,0 +1,41 @@
+import { LruCache } from '../../component/lru.ts';
+import type { ObservationBatch } from '../../model/batch.ts';
+import { positionOf } from '../../model/formats.ts';
+import { withoutItems } from './items.ts';
+
+/** Batches that are remembered: far more than can be in delivery. */
+const MAX_BATCHES = 10_000;
+
+/**
+ * Items that were erased from a batch while a delivery of the batch could be under way. A delivery that read the batch before
+ * must not store them again. A crash ends all deliveries, so this is in memory only.
+ */
+export class ErasedInFlight {
+  readonly #batches = new LruCache<string, ReadonlySet<number>>({ maxEntries: MAX_BATCHES });
+  #isUsed = false;
+
+  /** `indexes` are the positions of the items in the request. */
+  add(batchId: string, indexes: readonly number[]): void {
+    this.#isUsed = true;
+    this.#batches.set(batchId, new Set([...(this.#batches.get(batchId) ?? []), ...indexes]));
+  }
+
+  /** The batch without erased items. */
+  left(batch: ObservationBatch): ObservationBatch {
+    if (!this.#isUsed) return batch;
+    const { source, observations } = batch;
+    const erased = this.#batches.get(source.id);
+    if (erased === undefined) return batch;
+    const positions = new Set<number>();
+    for (const index of erased) {
+      const position = positionOf(source, index);
+      if (position !== undefined) positions.add(position);
+    }
+    if (positions.size === 0) return batch;
+    return {
+      ...batch,
+      source: withoutItems(source, positions),
+      observations: observations.filter(({ index }) => !erased.has(index)),
+    };
+  }
+}

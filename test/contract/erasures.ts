@@ -1,0 +1,263 @@
+import type { Test } from 'tap';
+import type { ObservationBatch, SealedBatch } from '../../src/model/batch.ts';
+import { observe } from '../../src/model/formats.ts';
+import type { Erasure } from '../../src/store/erasures.ts';
+import type { Store } from '../../src/store/store.ts';
+import { aTenant, nativeBatch, nativeEvent } from '../helper/batches.ts';
+import type { FakeClock } from '../helper/clock.ts';
+import { aQuery } from '../helper/query.ts';
+
+export type OpenForErasures = (t: Test) => Promise<{
+  clock: FakeClock;
+  store: Store;
+  finish(): Promise<void>;
+  reopen(how?: 'close' | 'crash'): Promise<Store>;
+}>;
+
+const BY = { actor: 'admin-token', address: '127.0.0.1' };
+
+/** A batch of events of several traces and users. */
+function batchOf(
+  events: readonly Record<string, unknown>[],
+  projectId: string,
+  receivedAt: number,
+): SealedBatch {
+  const tenant = aTenant({ projectId });
+  return nativeBatch(events.map(nativeEvent), { tenant, receivedAt });
+}
+
+function observed(source: SealedBatch): ObservationBatch {
+  return { kind: 'observations', source, observations: observe(source) };
+}
+
+function event(trace: string, user: string, i = 0): Record<string, unknown> {
+  return {
+    ...{ id: `${trace}-${i}`, trace_id: trace, name: `name of ${trace}` },
+    ...{ inputs: `input of ${trace}-${i}`, metadata: { user_id: user } },
+  };
+}
+
+export async function projectOf(store: Store): Promise<string> {
+  const [project] = await store.projects.list();
+  return project?.id ?? '';
+}
+
+async function idsOf(store: Store, projectId: string): Promise<string[]> {
+  const { items } = await store.traces.listTraces(projectId, { limit: 100 });
+  return items.map(({ id }) => id).sort();
+}
+
+async function erase(
+  store: Store,
+  projectId: string,
+  query: string,
+  isDryRun = false,
+): Promise<Erasure> {
+  return store.erasures.request(projectId, { query: aQuery(query), isDryRun }, BY);
+}
+
+/** The rules for erasures in every store. */
+export function erasures(t: Test, open: OpenForErasures): void {
+  t.test('an erasure removes the traces that its query finds, and no other', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const events = ['a', 'b', 'c', 'a'].map((name, i) =>
+      event(`trace-${name}`, name === 'b' ? 'other' : 'doomed', i),
+    );
+    const source = batchOf(events, project, clock.now());
+    await store.traces.write(observed(source));
+    clock.set(clock.now() + 1000);
+    const { id, ...asked } = await erase(store, project, 'user:doomed');
+    t.match(asked, {
+      ...{ projectId: project, query: 'user:doomed', state: 'running', isDryRun: false },
+      ...{ requestedBy: 'admin-token', requestedAt: clock.now(), receipt: null },
+    });
+    await finish();
+    t.same(await idsOf(store, project), ['trace-b']);
+    const [batch] = await store.traces.getBatches(project, [source.id]);
+    t.same(batch?.gaps, [0, 2, 3]);
+    t.equal(batch?.items, 1);
+    t.match(batch?.body.toString(), 'input of trace-b-1');
+    t.notMatch(batch?.body.toString(), /input of trace-[ac]/);
+    const done = await store.erasures.get(project, id);
+    const bytes = events
+      .filter((_, i) => i !== 1)
+      .reduce((sum, each) => sum + JSON.stringify(nativeEvent(each)).length, 0);
+    t.match(done, { state: 'done', traces: 2, observations: 3, bytes });
+    t.match(done?.receipt, { traces: 2, observations: 3, bytes, unreadableBatches: 0 });
+    t.match(done?.receipt?.idsHash, /^[0-9a-f]{64}$/);
+    t.match(done?.query, /^user:[0-9a-f]{64}$/, 'the values are gone');
+    const { items } = await store.audit.list({ limit: 2 });
+    t.match(items, [
+      { action: 'erasure.finish', subject: id, details: { traces: 2, project } },
+      { action: 'erasure.create', subject: id, actor: 'admin-token', address: '127.0.0.1' },
+    ]);
+    t.notMatch(JSON.stringify(items), 'doomed');
+  });
+
+  t.test('a dry run counts, and changes nothing', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const events = [event('a', 'u'), event('b', 'v'), event('a', 'u', 1)];
+    await store.traces.write(observed(batchOf(events, project, clock.now())));
+    const { id } = await erase(store, project, 'user:u', true);
+    await finish();
+    const counted = await store.erasures.get(project, id);
+    t.match(counted, { state: 'counted', isDryRun: true, traces: 1, observations: 2 });
+    t.ok((counted?.bytes ?? 0) > 300);
+    t.equal(counted?.receipt, null);
+    t.same(await idsOf(store, project), ['a', 'b']);
+    const real = await erase(store, project, 'user:u');
+    await finish();
+    t.equal((await store.erasures.get(project, real.id))?.bytes, counted?.bytes);
+  });
+
+  t.test('what waits in queues is erased, and so are dead letters', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const queue = await store.openQueue({ name: 'q', branches: ['x', 'y'], maxBytes: 1e9 });
+    const sources = [
+      [event('a', 'u'), event('b', 'v')],
+      [event('c', 'u')],
+      [event('d', 'v'), event('a', 'u', 1)],
+    ].map((events) => batchOf(events, project, clock.now()));
+    for (const source of sources) {
+      await queue.append(source);
+      await store.traces.write(observed(source));
+    }
+    const [dead] = await queue.lease('y', 1, 1e9);
+    if (dead !== undefined) await queue.deadLetter('y', dead, { code: 'bad', message: 'u' });
+    const drops: object[] = [];
+    queue.onDrop((drop) => drops.push(drop));
+    await erase(store, project, 'user:u');
+    await finish();
+    t.same(await idsOf(store, project), ['b', 'd']);
+    const left = await queue.lease('x', 10, 1e9);
+    t.same(
+      left.map(({ batch }) => observe(batch).map(({ id }) => id)),
+      [['b-0'], ['d-0']],
+    );
+    t.match(await queue.deadLetters(), [{ items: 1 }]);
+    t.notMatch((await queue.deadLetters())[0]?.reason.message, 'u ');
+    const stats = queue.stats();
+    t.match(stats, { deadLetters: 1, deadLetterItems: 1 });
+    t.match(stats.branches, [
+      { branch: 'x', entries: 2, items: 2 },
+      { branch: 'y', entries: 1, items: 1 },
+    ]);
+    t.equal(drops.length, 6);
+    await queue.ack('x', left);
+    t.equal(await queue.replay('all'), 1);
+    const replayed = await queue.lease('y', 10, 1e9);
+    t.same(replayed.flatMap(({ batch }) => observe(batch).map(({ id }) => id)).sort(), [
+      'b-0',
+      'd-0',
+    ]);
+  });
+
+  t.test('items of a trace that the store has no row of are erased from the queues', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const queue = await store.openQueue({ name: 'q', branches: ['x'], maxBytes: 1e9 });
+    const child = { ...event('a', 'u', 1), metadata: {} };
+    await queue.append(batchOf([event('b', 'v'), child], project, clock.now()));
+    await queue.append(batchOf([event('a', 'u'), event('c', 'w')], project, clock.now()));
+    await erase(store, project, 'user:u');
+    await finish();
+    const left = await queue.lease('x', 10, 1e9);
+    t.same(
+      left.flatMap(({ batch }) => observe(batch).map(({ id }) => id)),
+      ['b-0', 'c-0'],
+    );
+  });
+
+  t.test('a delivery under way does not store erased items again', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const queue = await store.openQueue({ name: 'q', branches: ['x'], maxBytes: 1e9 });
+    await queue.append(batchOf([event('a', 'u'), event('b', 'v')], project, clock.now()));
+    await queue.append(batchOf([event('a', 'u', 1)], project, clock.now()));
+    const leased = await queue.lease('x', 10, 1e9);
+    await erase(store, project, 'id:a');
+    await finish();
+    for (const { batch } of leased) await store.traces.write(observed(batch));
+    await queue.ack('x', leased);
+    t.same(await idsOf(store, project), ['b']);
+    const batches = await store.traces.getBatches(
+      project,
+      leased.map(({ batch }) => batch.id),
+    );
+    t.notMatch(batches.map(({ body }) => body.toString()).join(), 'input of a');
+  });
+
+  t.test('data that arrives later is stored again', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    await store.traces.write(observed(batchOf([event('a', 'u')], project, clock.now())));
+    await erase(store, project, 'id:a');
+    await finish();
+    t.same(await idsOf(store, project), []);
+    clock.set(clock.now() + 1000);
+    await store.traces.write(observed(batchOf([event('a', 'u', 1)], project, clock.now())));
+    await finish();
+    t.same(await idsOf(store, project), ['a']);
+    const { items } = await store.traces.listObservations(project, 'a', { limit: 10 });
+    t.same(
+      items.map(({ id }) => id),
+      ['a-1'],
+    );
+  });
+
+  t.test('another project keeps a trace with the same id', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const project = await projectOf(store);
+    const other = await store.projects.create('other');
+    for (const id of [project, other.id]) {
+      await store.traces.write(observed(batchOf([event('a', 'u')], id, clock.now())));
+    }
+    await erase(store, project, 'id:a');
+    await finish();
+    t.same(await idsOf(store, project), []);
+    t.same(await idsOf(store, other.id), ['a']);
+    t.same((await store.erasures.list(other.id, { limit: 10 })).items, []);
+  });
+
+  t.test('an erasure of many large traces goes on after a crash', async (t) => {
+    const { store, clock, reopen, finish } = await open(t);
+    const project = await projectOf(store);
+    const traces = Array.from({ length: 30 }, (_, i) => `trace-${i}`);
+    const events = traces.flatMap((trace, i) =>
+      Array.from({ length: i === 7 ? 450 : 3 }, (_, n) => event(trace, i % 3 === 1 ? 'u' : 'v', n)),
+    );
+    for (let at = 0; at < events.length; at += 100) {
+      const source = batchOf(events.slice(at, at + 100), project, clock.now());
+      await store.traces.write(observed(source));
+    }
+    const { id } = await erase(store, project, 'user:u');
+    const after = await reopen('crash');
+    await finish();
+    t.equal((await idsOf(after, project)).length, 20);
+    const done = await after.erasures.get(project, id);
+    t.match(done, { state: 'done', traces: 10, observations: 9 * 3 + 450 });
+  });
+
+  t.test('erasures are listed, newest first, in pages', async (t) => {
+    const { store } = await open(t);
+    const project = await projectOf(store);
+    const ids: string[] = [];
+    for (const q of ['id:a', 'id:b', 'id:c']) ids.unshift((await erase(store, project, q)).id);
+    const first = await store.erasures.list(project, { limit: 2 });
+    const cursor = first.nextCursor ?? '';
+    const second = await store.erasures.list(project, { limit: 2, cursor });
+    t.same(
+      [...first.items, ...second.items].map(({ id }) => id),
+      ids,
+    );
+    t.equal(second.nextCursor, null);
+    t.equal(await store.erasures.get(project, 'era_none'), undefined);
+    await t.rejects(store.erasures.list(project, { limit: 2, cursor: 'x' }), {
+      code: 'invalid_cursor',
+    });
+    await t.rejects(erase(store, 'proj_none', 'id:a'), { code: 'unknown_project' });
+  });
+}
