@@ -1,4 +1,5 @@
 import { formatInstant } from '../model/instant.ts';
+import { HOUR_MS } from '../model/usage-window.ts';
 import { FIELDS, isFieldName } from '../query/fields.ts';
 import type { Query } from '../query/query.ts';
 import { changesOfContribution } from '../store/rollups/contribution.ts';
@@ -10,8 +11,8 @@ import type { StoredTrace } from '../store/store.ts';
 import { answerJson } from './answer.ts';
 import { invalidParameter, one, pageOfTraces, traceQuery } from './query.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
-import type { TimeRange } from './time-range.ts';
-import { DAY_MS, HOUR_MS, hoursOf, startedWithin, timeText, widenedRange } from './time-range.ts';
+import type { StepRange } from './time-range.ts';
+import { DAY_MS, hoursOf, isoTime, startedWithin, widenedRange } from './time-range.ts';
 import type { Walked } from './walk.ts';
 import { walkTraces } from './walk.ts';
 
@@ -29,7 +30,7 @@ const VALUE_BYTES = 200;
 type Asked = {
   readonly field: string;
   readonly prefix: string;
-  readonly range: TimeRange;
+  readonly range: StepRange;
   readonly query: Query;
 };
 
@@ -48,8 +49,8 @@ async function showFacet(reading: StoreReading): Promise<void> {
   const { isPartial, searchedTo } = await countInto(counts, reading, asked);
   const answer = {
     field: asked.field,
-    from: timeText(asked.range.from),
-    to: timeText(asked.range.to),
+    from: isoTime(asked.range.from),
+    to: isoTime(asked.range.to),
     values: counts.mostUsed(limit).map(([value, traces]) => ({ value, traces })),
     others: counts.others,
     partial: isPartial,

@@ -1,4 +1,5 @@
 import type { Instant } from '../model/observation.ts';
+import { HOUR_MS } from '../model/usage-window.ts';
 import type { Query, QueryTerm } from '../query/query.ts';
 import type { RollupChange } from '../store/rollups/contribution.ts';
 import { changesOfContribution } from '../store/rollups/contribution.ts';
@@ -13,12 +14,12 @@ import type { FacetCount, StatsPoint } from '../store/rollups/reading.ts';
 import { PointSums } from '../store/rollups/reading.ts';
 import { byUse } from './facets.ts';
 import type { StoreReading } from './stored-request.ts';
-import type { TimeRange } from './time-range.ts';
-import { HOUR_MS, hoursOf, startedWithin } from './time-range.ts';
+import type { StepRange } from './time-range.ts';
+import { hoursOf, startedWithin } from './time-range.ts';
 import { walkTraces } from './walk.ts';
 
 export type StatsOf = {
-  readonly range: TimeRange;
+  readonly range: StepRange;
   readonly stepMs: number;
   readonly groupBy: RollupField | null;
   readonly query: Query;

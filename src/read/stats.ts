@@ -1,4 +1,5 @@
 import { formatInstant } from '../model/instant.ts';
+import { HOUR_MS } from '../model/usage-window.ts';
 import type { Query } from '../query/query.ts';
 import { usdOf } from '../store/observation-json.ts';
 import type { RollupField } from '../store/rollups/fields.ts';
@@ -9,8 +10,8 @@ import { invalidParameter, one, traceQuery } from './query.ts';
 import type { StatsOf, SummedStats } from './stats-sums.ts';
 import { sumStats } from './stats-sums.ts';
 import type { StoredRequest, StoreReading } from './stored-request.ts';
-import type { TimeRange } from './time-range.ts';
-import { DAY_MS, HOUR_MS, timeText, widenedRange } from './time-range.ts';
+import type { StepRange } from './time-range.ts';
+import { DAY_MS, isoTime, widenedRange } from './time-range.ts';
 
 export const STATS_REQUEST: StoredRequest = {
   path: '/stats',
@@ -77,13 +78,13 @@ function answerOf(
 ) {
   return {
     step,
-    from: timeText(range.from),
-    to: timeText(range.to),
+    from: isoTime(range.from),
+    to: isoTime(range.to),
     group_by: groupBy,
     groups: groups.map(({ key, points }) => ({
       key,
       points: points.map((point) => ({
-        time: timeText(point.time),
+        time: isoTime(point.time),
         ...Object.assign({}, ...metrics.map((metric) => METRICS[metric]?.(point))),
       })),
     })),
@@ -100,7 +101,7 @@ function stepOf(query: URLSearchParams): StepName {
 }
 
 /** The number of steps. Throws a `Refusal` (400) for too many. */
-function stepsOf({ from, to }: TimeRange, step: StepName, most: number): number {
+function stepsOf({ from, to }: StepRange, step: StepName, most: number): number {
   const { ms, range } = STEPS[step];
   if (to - from > range) {
     throw invalidParameter('step', `${step} covers at most 24 hours; take 1h or a shorter range`);

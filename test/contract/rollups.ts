@@ -7,6 +7,7 @@ import { MAX_SUMMARIZED } from '../../src/store/rows/written-trace.ts';
 import type { Store } from '../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
+import { aQuery } from '../helper/query.ts';
 import { recount, rollups } from './rollup-oracle.ts';
 
 type OpenForRollups = (t: Test) => Promise<{
@@ -226,7 +227,7 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
     const project = await store.projects.create('short');
     await store.projects.update(project.id, { retentionDays: 1 });
     await write(store, [anObservation({ userId: 'u' })], project.id);
-    clock.advance(400 * 24 * HOUR_MS);
+    clock.set(clock.now() + 401 * 24 * HOUR_MS);
     await finish();
     t.equal((await store.traces.listTraces(project.id, { limit: 9 })).items.length, 0);
     const facet = { field: 'user', hours: HOURS, prefix: '' } as const;
@@ -245,6 +246,25 @@ export function rollupRules(t: Test, open: OpenForRollups): void {
     await store.projects.delete(project.id);
     await finish();
     t.same((await store.rollups.facet(project.id, facet)).values, []);
+  });
+
+  t.test('an erasure subtracts its traces, and leaves no text of them', async (t) => {
+    const { store, clock, finish } = await open(t);
+    const { id: project } = await store.projects.create('p');
+    for (const [i, userId] of ['u', 'u', 'v'].entries()) {
+      const about = { traceId: `t${i}`, id: `o${i}`, userId, startTime: at(0), endTime: at(100) };
+      await write(store, [anObservation({ ...about, sessionId: `session of ${userId}` })], project);
+      if (i === 0) await finish();
+    }
+    clock.set(Math.max(clock.now(), T0) + 1000);
+    const by = { actor: 'admin-token', address: null };
+    const query = aQuery('user:u');
+    await store.erasures.request(project, { query, isDryRun: false }, by);
+    await finish();
+    const expected = await recount(store, project, HOUR);
+    t.same(Object.keys(expected).filter((name) => name.includes('user')).length, 1);
+    t.same(await rollups(store, project, HOURS, HOUR), expected);
+    t.same(await rollups(store, project, HOURS, DAY), await recount(store, project, DAY));
   });
 
   t.test('rollups survive a crash, whether or not changes are added to the rows', async (t) => {

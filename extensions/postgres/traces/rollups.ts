@@ -18,8 +18,8 @@ import {
 } from '../../../src/store/rollups/fold.ts';
 import { addEncoded, encodeHistogram } from '../../../src/store/rollups/histogram.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
-import type { PostgresClient, Statement } from '../connection/statement.ts';
-import { row, rows } from '../connection/statement.ts';
+import type { PostgresClient, Question, Statement } from '../connection/statement.ts';
+import { question, row, rows } from '../connection/statement.ts';
 import type { Column } from './columns.ts';
 import { columnParameters, namesOf, unnest } from './columns.ts';
 import { escapeText, textOrNull } from './text.ts';
@@ -77,15 +77,27 @@ export async function* foldRollups(database: Database): Steps {
 
 type DeltaRow = { readonly n: number; readonly kind: number; readonly changes: string };
 
-/** Resolves with whether there may be more. */
-async function foldStep(database: Database, project: string): Promise<boolean> {
-  return database.transaction(async (client) => {
-    const deltas = await rows<DeltaRow>(
-      client,
+/** An erasure folds too, so that no text of it waits for housekeeping. */
+function lockOf(project: string): Question<void> {
+  const values = [`tracectl/rollups/${project}`];
+  return question(['SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', values], () => {});
+}
+
+function deltasOf(project: string): Question<readonly DeltaRow[]> {
+  return question(
+    [
       `SELECT n, kind, changes FROM rollup_deltas WHERE project = $1
-       ORDER BY n LIMIT ${STEP_DELTAS} FOR UPDATE`,
+       ORDER BY n LIMIT ${STEP_DELTAS}`,
       [project],
-    );
+    ],
+    (found: readonly DeltaRow[]) => found,
+  );
+}
+
+/** Resolves with whether there may be more. */
+export async function foldStep(database: Database, project: string): Promise<boolean> {
+  return database.transaction(async (client) => {
+    const [, deltas] = await client.together([lockOf(project), deltasOf(project)]);
     const last = deltas.at(-1);
     if (last === undefined) return false;
     const taken: number[] = [];

@@ -1,7 +1,7 @@
 /** Adds the changes of writes to the rollups, in the database thread. */
 import type { DatabaseSync, StatementSync } from 'node:sqlite';
 import type { RowQuery } from '../../../src/sqlite/rows.ts';
-import { cell, finds, tuples } from '../../../src/sqlite/rows.ts';
+import { cell, tuples } from '../../../src/sqlite/rows.ts';
 import type { RollupChange } from '../../../src/store/rollups/contribution.ts';
 import type { StoredDelta } from '../../../src/store/rollups/delta.ts';
 import { addStored, DELTA_KINDS, RollupDelta } from '../../../src/store/rollups/delta.ts';
@@ -21,6 +21,8 @@ export type FoldStep = {
   readonly project: string;
   /** The number of the last delta. */
   readonly upTo: number;
+  /** Characters of the deltas. */
+  readonly characters: number;
   readonly changes: readonly RollupChange[];
   /** The changes that wait for the next step. */
   readonly rest: readonly RollupChange[];
@@ -54,7 +56,10 @@ export class DeltaLog {
 
 export function rollupOperations(db: DatabaseSync) {
   const table = new Table(db);
-  const has = finds(db, 'SELECT 1 FROM rollup_deltas WHERE project = ? AND n = ?');
+  const charactersOf = cell<number>(
+    db,
+    'SELECT coalesce(sum(length(changes)), 0) FROM rollup_deltas WHERE project = ? AND n <= ?',
+  );
   const drop = db.prepare('DELETE FROM rollup_deltas WHERE project = ? AND n <= ?');
   const keep = db.prepare('INSERT INTO rollup_deltas VALUES (?, ?, ?, ?)');
   const removeDeltas = db.prepare(
@@ -66,9 +71,9 @@ export function rollupOperations(db: DatabaseSync) {
        SELECT step, field, start, value FROM rollups WHERE project = ?1 LIMIT ${STEP_ROWS})`,
   );
   return {
-    'rollups.fold': ({ project, upTo, changes, rest }: FoldStep): void => {
-      // The project can have been deleted since the step was read.
-      if (!has(project, upTo)) return;
+    'rollups.fold': ({ project, upTo, characters, changes, rest }: FoldStep): void => {
+      // An erasure folds too, and the project can have been deleted. The rest of a step is shorter than its deltas.
+      if (charactersOf(project, upTo) !== characters) return;
       drop.run(project, upTo);
       if (rest.length > 0) keep.run(project, upTo, DELTA_KINDS.CHANGES, JSON.stringify(rest));
       const { saved, removed } = foldChanges(changes, table.of(project));
@@ -137,31 +142,37 @@ function sumsOf(cells: SumCells): RollupSums {
   return { numbers, latencies };
 }
 
-type DeltaCells = [n: number, kind: number, changes: string];
+type DeltaCells = [n: number, kind: number, changes: string, characters: number];
 
 export function foldReadOperations(db: DatabaseSync) {
   const next = cell<string | null>(db, 'SELECT min(project) FROM rollup_deltas WHERE project > ?');
   const deltas = tuples<DeltaCells>(
     db,
-    'SELECT n, kind, changes FROM rollup_deltas WHERE project = ? ORDER BY n',
+    'SELECT n, kind, changes, length(changes) FROM rollup_deltas WHERE project = ? ORDER BY n',
   );
+  function stepOf(project: string): FoldStep | null {
+    const sum = new RollupDelta();
+    let upTo = 0;
+    let characters = 0;
+    for (const [n, kind, text, length] of deltas.iterate(project)) {
+      if (upTo > 0 && characters + length > STEP_CHARACTERS) break;
+      characters += length;
+      addStored(sum, { kind, text } satisfies StoredDelta);
+      upTo = n;
+    }
+    if (upTo === 0) return null;
+    const changes = sum.changes();
+    const rest = changes.splice(STEP_CHANGES);
+    return { project, upTo, characters, changes, rest };
+  }
+
   return {
     /** The next step of the first project behind one; null behind the last. */
     'rollups.toFold': (after: string): FoldStep | null => {
       const project = next(after) ?? null;
-      if (project === null) return null;
-      const sum = new RollupDelta();
-      let upTo = 0;
-      let characters = 0;
-      for (const [n, kind, text] of deltas.iterate(project)) {
-        characters += text.length;
-        if (upTo > 0 && characters > STEP_CHARACTERS) break;
-        addStored(sum, { kind, text } satisfies StoredDelta);
-        upTo = n;
-      }
-      const changes = sum.changes();
-      const rest = changes.splice(STEP_CHANGES);
-      return { project, upTo, changes, rest };
+      return project === null ? null : stepOf(project);
     },
+    /** The next step of a project; null without changes. */
+    'rollups.toFoldOf': (project: string): FoldStep | null => stepOf(project),
   };
 }

@@ -121,7 +121,7 @@ class Fold {
     const removed: RollupKey[] = [];
     for (const row of this.#touched.values()) {
       const [traces = 0] = row.numbers;
-      if (traces !== 0) saved.push(row);
+      if (traces > 0) saved.push(row);
       else if (row.isStored) removed.push(row);
     }
     return { saved, removed };
