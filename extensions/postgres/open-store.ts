@@ -24,6 +24,7 @@ import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
 import { postgresRollups } from './traces/rollup-reads.ts';
+import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresTraces } from './traces/traces.ts';
 
@@ -84,6 +85,7 @@ export async function openPostgresStore(
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),
+    scores: postgresScores(database, retention, pools.read),
     erasures: erasures.store,
     rollups: postgresRollups(pools.read, reading, retention),
     costs: postgresCosts(pools.housekeeping, database.prices),

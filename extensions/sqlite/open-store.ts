@@ -24,6 +24,7 @@ import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
 import { rollupFolding } from './traces/rollup-folding.ts';
 import { sqliteRollups } from './traces/rollups.ts';
+import { sqliteScores } from './traces/scores.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
 import { sqliteTraces } from './traces/traces.ts';
@@ -122,6 +123,7 @@ function storeIn(
     keys,
     traces,
     groups: sqliteGroups(database, retention, staleBefore),
+    scores: sqliteScores(database, retention),
     rollups: sqliteRollups(database, retention, staleBefore),
     organization,
     usage,

@@ -18,6 +18,7 @@ import { pricingOperations } from './traces/pricing-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
 import { foldReadOperations, rollupOperations } from './traces/rollup-operations.ts';
 import { rollupReadOperations } from './traces/rollup-reading.ts';
+import { scoreOperations, scoreReadOperations } from './traces/score-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
 export function writeOperations(db: DatabaseSync) {
@@ -31,6 +32,7 @@ export function writeOperations(db: DatabaseSync) {
     ...logOperations(db),
     ...traceOperations(db, prices),
     ...pricingOperations(db, prices),
+    ...scoreOperations(db),
     ...rollupOperations(db),
     ...purgeOperations(db),
     ...erasureOperations(db),
@@ -45,6 +47,7 @@ export function readOperations(db: DatabaseSync) {
     ...tenancyReadOperations(db),
     ...logReadOperations(db),
     ...traceReadOperations(db),
+    ...scoreReadOperations(db),
     ...foldReadOperations(db),
     ...rollupReadOperations(db),
     ...groupOperations(db),
@@ -66,6 +69,7 @@ export const growing = [
   'keys.create',
   'traces.write',
   'costs.priceAgain',
+  'scores.put',
   'rejections.record',
   'audit.record',
   'erasing.add',

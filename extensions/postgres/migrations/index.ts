@@ -11,7 +11,9 @@ import { traceIndexes } from './0009-trace-indexes.ts';
 import { groupIndexes } from './0010-group-indexes.ts';
 import { postingTables } from './0011-trace-terms.ts';
 import { erasures } from './0012-erasures.ts';
-import { rollups } from './0013-rollups.ts';
+import { orderOfObservations } from './0013-observation-order.ts';
+import { scoreTable } from './0014-scores.ts';
+import { rollups } from './0015-rollups.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -27,5 +29,7 @@ export const MIGRATIONS: readonly Migration[] = [
   groupIndexes,
   postingTables,
   erasures,
+  orderOfObservations,
+  scoreTable,
   rollups,
 ];

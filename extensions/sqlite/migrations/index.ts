@@ -7,7 +7,9 @@ import { recentRequests } from './0005-recent-requests.ts';
 import { walkIndexes } from './0006-group-indexes.ts';
 import { traceTermTables } from './0007-trace-terms.ts';
 import { erasureTables } from './0008-erasures.ts';
-import { rollupTables } from './0009-rollups.ts';
+import { observationOrder } from './0009-observation-order.ts';
+import { scoresTable } from './0010-scores.ts';
+import { rollupTables } from './0011-rollups.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -19,5 +21,7 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   walkIndexes,
   traceTermTables,
   erasureTables,
+  observationOrder,
+  scoresTable,
   rollupTables,
 ];

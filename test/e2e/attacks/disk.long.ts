@@ -17,7 +17,7 @@ import { around, type Damage, dataOf, endOf, overwrite, PAGE, sendOne } from './
 
 /** Damage to the files below a running or stopped daemon, with a client that must not lose what was acknowledged. */
 
-t.setTimeout(300_000);
+t.setTimeout(600_000);
 
 t.test('an idle daemon notices that its data directory is gone', async (t) => {
   const daemon = await startDaemon(t);
