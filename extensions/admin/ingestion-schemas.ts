@@ -392,6 +392,11 @@ const me = z
   })
   .meta({ id: 'Me' });
 
+const exported = z
+  .string()
+  .describe('Rows in the form of the parameter `format`; the trailers say where the export ended.')
+  .meta({ id: 'Export' });
+
 export const INGESTION = {
   event,
   eventBatch,
@@ -423,5 +428,6 @@ export const INGESTION = {
   statsPoint,
   stats,
   rawEvent,
+  exported,
   me,
 };

@@ -26,6 +26,7 @@ import { tracesWithoutTerms } from './traces/postings.ts';
 import { postgresRollups } from './traces/rollup-reads.ts';
 import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
+import { postgresRanks } from './traces/trace-ranks.ts';
 import { postgresTraces } from './traces/traces.ts';
 
 export type OpenPostgresStore = {
@@ -85,6 +86,7 @@ export async function openPostgresStore(
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),
+    ranks: postgresRanks(retention, reading),
     scores: postgresScores(database, retention, pools.read),
     erasures: erasures.store,
     rollups: postgresRollups(pools.read, reading, retention),

@@ -27,6 +27,7 @@ import { sqliteRollups } from './traces/rollups.ts';
 import { sqliteScores } from './traces/scores.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
+import { sqliteRanks } from './traces/trace-ranks.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
 export type OpenSqliteStore = {
@@ -123,6 +124,7 @@ function storeIn(
     keys,
     traces,
     groups: sqliteGroups(database, retention, staleBefore),
+    ranks: sqliteRanks(database, retention, staleBefore),
     scores: sqliteScores(database, retention),
     rollups: sqliteRollups(database, retention, staleBefore),
     organization,

@@ -10,7 +10,8 @@ import type { Read, ReadLimits } from './reads.ts';
 const STEP_ROWS = 200;
 /** The work of one step of a search that its size aims at, in milliseconds. */
 export const STEP_MS = 20;
-const SMALLEST_STEP = 32;
+/** The fewest traces that a step of a search looks at. */
+export const SMALLEST_STEP = 32;
 const LARGEST_STEP = 4096;
 
 /** A page of a list whose work is bounded. */

@@ -25,7 +25,7 @@ import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient, Question, Statement } from '../connection/statement.ts';
 import { question, rows } from '../connection/statement.ts';
 import { postgresDialect } from './dialect.ts';
-import { endOfLook, probedWays } from './reading.ts';
+import { countsOfProbe, endOfLook } from './reading.ts';
 import { escapeText, textOrNull } from './text.ts';
 
 type Database = Pick<Postgres, 'transaction'>;
@@ -167,7 +167,7 @@ export async function findContributions(
   look: Look,
 ): Promise<Omit<ContributionStep, 'spentMs'>> {
   const ways = stepPlan(postgresDialect, scope, look);
-  const plan = ways.by(countsOf(await probedWays(client, ways.probe)));
+  const plan = ways.by(countsOf(await countsOfProbe(client, ways.probe)));
   const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
   const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);
   const found = await rows<ContributedTableRow>(client, sql, values);

@@ -28,7 +28,7 @@ import { FacetSum, StatsSum, spansOf, statsSpans } from '../../../src/store/roll
 import { takeRows } from '../../../src/store/rows/page.ts';
 import { sqliteDialect } from './dialect.ts';
 import type { PlaceCells } from './read-operations.ts';
-import { endOfStep, keptTuples, MAX_STATEMENTS, probed } from './read-operations.ts';
+import { endOfStep, keptTuples, MAX_STATEMENTS, probedCounts } from './read-operations.ts';
 
 type StatsCells = readonly [
   start: number,
@@ -126,7 +126,7 @@ function contributionOperations(db: DatabaseSync) {
     'rollups.contributions': (scope: TraceScope, look: Look): ContributionStep => {
       const before = process.threadCpuUsage();
       const ways = stepPlan(sqliteDialect, scope, look);
-      const plan = ways.by(countsOf(probed(db, probes, ways.probe)));
+      const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
       const { sql, values } = plan.list(CONTRIBUTED_COLUMNS, end);
       const found = keptTuples(db, lists, sql).iterate(...values);
