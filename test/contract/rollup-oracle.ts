@@ -5,7 +5,7 @@ import {
   ROLLUP_FIELDS,
 } from '../../src/store/rollups/fields.ts';
 import type { DAY, HOUR } from '../../src/store/rollups/fold.ts';
-import { bucketOf, count, quantiles } from '../../src/store/rollups/histogram.ts';
+import { bucketOf, countIn, quantiles } from '../../src/store/rollups/histogram.ts';
 import type { Hours } from '../../src/store/rollups/reading.ts';
 import { traceTotals } from '../../src/store/rows/trace-totals.ts';
 import type { Store, StoredObservation, StoredTrace } from '../../src/store/store.ts';
@@ -141,7 +141,7 @@ function add(
 ): void {
   const sum = sums.get(key) ?? { numbers: numbers.map(() => 0), latencies: new Map() };
   sum.numbers = sum.numbers.map((number, i) => number + (numbers[i] ?? 0));
-  for (const latency of latencies) count(sum.latencies, bucketOf(latency), 1);
+  for (const latency of latencies) countIn(sum.latencies, bucketOf(latency), 1);
   sums.set(key, sum);
 }
 

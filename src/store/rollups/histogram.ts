@@ -26,7 +26,7 @@ function latencyOfBucket(bucket: number): number {
   return bucket === 0 ? FIRST : FIRST * GROWTH ** bucket * MIDDLE;
 }
 
-export function count(histogram: LatencyHistogram, bucket: number, by: number): void {
+export function countIn(histogram: LatencyHistogram, bucket: number, by: number): void {
   const sum = (histogram.get(bucket) ?? 0) + by;
   if (sum === 0) histogram.delete(bucket);
   else histogram.set(bucket, sum);
@@ -35,7 +35,7 @@ export function count(histogram: LatencyHistogram, bucket: number, by: number): 
 /** Adds bucket, count, bucket, count … */
 export function countPairs(histogram: LatencyHistogram, pairs: readonly number[], sign = 1): void {
   for (let i = 0; i + 1 < pairs.length; i += 2) {
-    count(histogram, pairs[i] ?? 0, sign * (pairs[i + 1] ?? 0));
+    countIn(histogram, pairs[i] ?? 0, sign * (pairs[i + 1] ?? 0));
   }
 }
 
@@ -76,7 +76,7 @@ export function addEncoded(histogram: LatencyHistogram, bytes: Uint8Array): void
     value += (byte & 0x7f) * scale;
     scale *= 0x80;
     if (byte > 0x7f) continue;
-    if (isCount) count(histogram, bucket, value);
+    if (isCount) countIn(histogram, bucket, value);
     else bucket += value;
     isCount = !isCount;
     value = 0;

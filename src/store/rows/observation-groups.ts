@@ -2,7 +2,7 @@ import { cutText } from '../../model/narrow-limits.ts';
 import type { OBSERVATION_KINDS } from '../../model/observation.ts';
 import { MAX_ROLLUP_VALUE, MAX_VALUES_OF_TRACE, ROLLUP_FIELDS } from '../rollups/fields.ts';
 import type { LatencyHistogram } from '../rollups/histogram.ts';
-import { bucketOf, count, pairsOf } from '../rollups/histogram.ts';
+import { bucketOf, countIn, pairsOf } from '../rollups/histogram.ts';
 import type { ObservationRow } from './observation-row.ts';
 import { kindOf, ROW } from './observation-row.ts';
 import type { UsageNode } from './trace-totals.ts';
@@ -59,7 +59,7 @@ class Sums {
     const { start, end, usage, cost } = node;
     this.#add([1, isFailed ? 1 : 0]);
     if (start !== null && end !== null && end >= start) {
-      count(this.latencies, bucketOf(end - start), 1);
+      countIn(this.latencies, bucketOf(end - start), 1);
     }
     if (!isCounted) return;
     const { input_tokens: input, output_tokens: output, cached_tokens: cached } = usage ?? {};
@@ -68,7 +68,7 @@ class Sums {
 
   addAll({ numbers, latencies }: Sums): void {
     this.#add(numbers);
-    for (const [bucket, counted] of latencies) count(this.latencies, bucket, counted);
+    for (const [bucket, counted] of latencies) countIn(this.latencies, bucket, counted);
   }
 
   #add(numbers: readonly number[]): void {
