@@ -13,7 +13,8 @@ import { postingTables } from './0011-trace-terms.ts';
 import { erasures } from './0012-erasures.ts';
 import { orderOfObservations } from './0013-observation-order.ts';
 import { scoreTable } from './0014-scores.ts';
-import { rollups } from './0015-rollups.ts';
+import { previews } from './0015-previews.ts';
+import { rollups } from './0016-rollups.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -31,5 +32,6 @@ export const MIGRATIONS: readonly Migration[] = [
   erasures,
   orderOfObservations,
   scoreTable,
+  previews,
   rollups,
 ];

@@ -44,6 +44,9 @@ export type TraceSummary = {
   readonly environment: string | null;
   readonly release: string | null;
   readonly facts: TraceFacts;
+  /** The beginning of the root's inputs and outputs as text. */
+  readonly inputPreview: string | null;
+  readonly outputPreview: string | null;
   readonly groups: readonly ObservationGroup[];
   /** The texts of the terms that its observations have (`traceTerms`). */
   readonly observed: readonly string[];
@@ -92,6 +95,8 @@ export function summarize(rows: readonly SummedRow[], receivedAt: number): Trace
     user: cutText(firstOf(ordered, (one) => one.row[ROW.USER])),
     environment: firstOf(ordered, ({ details }) => details?.environment),
     release: firstOf(ordered, ({ details }) => details?.release),
+    inputPreview: root.details?.inputPreview ?? null,
+    outputPreview: root.details?.outputPreview ?? null,
     ...totalsOf(ordered),
     observed: observedTexts(ordered),
   };

@@ -5,7 +5,7 @@ import type { FileMigration } from '../../../src/sqlite/migrate.ts';
  * background, with their summary.
  */
 export const rollupTables: FileMigration = {
-  name: '0011-rollups',
+  name: '0012-rollups',
   apply(db) {
     db.exec(`
       -- What the trace contributed.
