@@ -14,7 +14,8 @@ import { erasures } from './0012-erasures.ts';
 import { orderOfObservations } from './0013-observation-order.ts';
 import { scoreTable } from './0014-scores.ts';
 import { previews } from './0015-previews.ts';
-import { rollups } from './0016-rollups.ts';
+import { partitionedTraces } from './0016-trace-partitions.ts';
+import { rollups } from './0017-rollups.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -33,5 +34,6 @@ export const MIGRATIONS: readonly Migration[] = [
   orderOfObservations,
   scoreTable,
   previews,
+  partitionedTraces,
   rollups,
 ];

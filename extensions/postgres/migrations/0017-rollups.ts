@@ -3,7 +3,7 @@
  * background, with their summary. Texts of clients are escaped (traces/text.ts).
  */
 export const rollups = {
-  name: '0016-rollups',
+  name: '0017-rollups',
   sql: `
     -- What the trace contributed.
     ALTER TABLE traces ADD COLUMN rollup text;
