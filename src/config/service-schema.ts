@@ -126,6 +126,14 @@ export const serviceSchema = z.strictObject({
         .describe(
           'Scores of a trace, those of its observations included. A further one is refused with 409; a score with the id of a stored one replaces it.',
         ),
+      stats_points: z
+        .int()
+        .min(1)
+        .max(1_000_000)
+        .default(20_000)
+        .describe(
+          'Points that an answer of `/stats` may have: groups times steps of time. A request for more is refused with 400.',
+        ),
       client_share: z
         .number()
         .gt(0)
