@@ -27,7 +27,7 @@ export function notices(): {
     settings: NoticeSettings,
     clock: Clock,
     tenancy: Promise<Tenancy>,
-    traces: Pick<TraceNotices, 'heard'>,
+    traces: Pick<TraceNotices, 'heard' | 'close'>,
   ): Promise<{ close(): Promise<void> }>;
 } {
   /** Marks the notices of this process, which it ignores. */
@@ -82,6 +82,7 @@ export function notices(): {
       isOpen = true;
       return {
         async close() {
+          traces.close();
           await listening.close();
           await working;
         },

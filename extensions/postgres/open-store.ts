@@ -1,4 +1,4 @@
-import type { Settings } from '../../src/component/component.ts';
+import type { Clock, Settings } from '../../src/component/component.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
@@ -16,6 +16,7 @@ import { postgresHousekeeping } from './housekeeping.ts';
 import { notices } from './notices.ts';
 import type { PostgresQueues } from './queue/storage.ts';
 import { openQueues } from './queue/storage.ts';
+import { rollupKeeper } from './rollup-keeper.ts';
 import { postgresCounters } from './tenancy/counters.ts';
 import { ledgerSums } from './tenancy/ledger-sums.ts';
 import { postgresRows } from './tenancy/rows.ts';
@@ -26,9 +27,11 @@ import { postgresBacklog } from './traces/backlog.ts';
 import { postgresCosts } from './traces/costs.ts';
 import { ensureTracePartitions, partitionDays } from './traces/partitions.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
+import { postgresRollups } from './traces/rollup-reads.ts';
 import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresRanks } from './traces/trace-ranks.ts';
+import type { Reading } from './traces/traces.ts';
 import { postgresTraces } from './traces/traces.ts';
 
 export type OpenPostgresStore = {
@@ -55,8 +58,7 @@ export async function openPostgresStore(
   const groups = { ms: config.group_timeout, clock, logger };
   const terms = termMetrics(metrics, () => tracesWithoutTerms(pools.housekeeping));
   const { changes, traceNotices } = sharedChanges(pools, settings);
-  const times = usageTimes(pools.accept, clock);
-  const database = storeDatabase(pools, times, terms, traceNotices);
+  const database = storeDatabase(pools, usageTimes(pools.accept, clock), terms, traceNotices);
   const counters = postgresCounters(pools, clock, logger);
   const rows = postgresRows(pools, changes.notify);
   const opening = Promise.withResolvers<Tenancy>();
@@ -64,7 +66,6 @@ export async function openPostgresStore(
   opening.resolve(openTenancy(rows, settings, config, counters.verify));
   const tenancy = await opening.promise.catch(async (error: unknown) => {
     terms.close();
-    traceNotices.close();
     await listening.close();
     throw error;
   });
@@ -80,12 +81,9 @@ export async function openPostgresStore(
     tracePartitions: config.trace_partitions,
   });
   const sums = ledgerSums(pools.housekeeping, clock, logger);
+  const rollups = rollupKeeper(pools.housekeeping, clock, logger);
   projects.onDelete(() => keeper.wake());
-  const reading = {
-    client: pools.read,
-    staleBefore: () => clock.now() - config.stale_after,
-    now: () => clock.now(),
-  };
+  const reading = readingOf(pools, clock, config.stale_after);
   const traces = postgresTraces(database, retention, groups, reading);
   const erasures = postgresErasures({ pools, queues, traces, projects, clock, logger, metrics });
   const store: Store = {
@@ -96,6 +94,7 @@ export async function openPostgresStore(
     ranks: postgresRanks(retention, reading),
     scores: postgresScores(database, retention, pools.read),
     erasures: erasures.store,
+    rollups: postgresRollups(pools.read, reading, retention),
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,
   };
@@ -108,13 +107,14 @@ export async function openPostgresStore(
       await sums.finish();
       await erasures.finish();
       await keeper.finish();
+      await rollups.finish();
     },
     async close() {
       terms.close();
-      traceNotices.close();
       await listening.close();
       await erasures.close();
       await keeper.close();
+      await rollups.close();
       await sums.close();
       await counters.close();
       await tenancy.close();
@@ -122,15 +122,20 @@ export async function openPostgresStore(
     },
     async crash() {
       terms.close();
-      traceNotices.close();
       keeper.crash();
       erasures.crash();
+      rollups.crash();
       sums.stop();
       tenancy.crash();
       queues.crash();
       await listening.close();
     },
   };
+}
+
+function readingOf({ read }: PostgresPools, clock: Clock, staleAfter: number): Reading {
+  const now = (): number => clock.now();
+  return { client: read, staleBefore: () => now() - staleAfter, now };
 }
 
 /** The notices of this process, and of the traces that it writes. */

@@ -24,6 +24,8 @@ import { removedCounters } from './removed-counters.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteBacklog } from './traces/backlog.ts';
 import { sqliteCosts } from './traces/costs.ts';
+import { rollupFolding } from './traces/rollup-folding.ts';
+import { sqliteRollups } from './traces/rollups.ts';
 import { sqliteScores } from './traces/scores.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
@@ -109,12 +111,13 @@ function storeIn(
     rejectionsMaxAge: config.rejections.max_age,
   });
   const terms = termMetrics(metrics, () => database.search('traces.withoutTerms', []));
-  const summaries = summarizing(database, terms, clock, logger);
+  const rollups = rollupFolding(database, clock, logger);
+  const summaries = summarizing(database, terms, rollups, clock, logger);
   projects.onDelete(() => keeper.wake());
   const changes = new ChangeFeed();
   const staleBefore = (): number => clock.now() - config.stale_after;
   const traces = sqliteTraces({
-    ...{ database, queues, retention, summaries, terms, inFlight, changes, staleBefore },
+    ...{ database, queues, retention, summaries, terms, rollups, inFlight, changes, staleBefore },
   });
   const erasures = sqliteErasures({
     ...{ database, queues, inFlight, removed, traces, projects, clock, logger },
@@ -126,12 +129,13 @@ function storeIn(
     groups: sqliteGroups(database, retention, staleBefore),
     ranks: sqliteRanks(database, retention, staleBefore),
     scores: sqliteScores(database, retention),
+    rollups: sqliteRollups(database, retention, staleBefore),
     organization,
     usage,
     counters: queues.usage,
     rejections,
     audit,
-    costs: sqliteCosts(database, summaries),
+    costs: sqliteCosts(database, summaries, rollups),
     backlog: sqliteBacklog(database),
     changes,
     erasures: erasures.store,
@@ -147,11 +151,13 @@ function storeIn(
       await erasures.finish();
       await keeper.finish();
       await summaries.finish();
+      await rollups.finish();
     },
     async close() {
       terms.close();
       await summaries.close();
       await erasures.close();
+      await rollups.close();
       await keeper.close();
       await queues.close();
       await tenancy.close();
@@ -161,6 +167,7 @@ function storeIn(
       terms.close();
       summaries.crash();
       erasures.crash();
+      rollups.crash();
       keeper.crash();
       queues.crash();
       tenancy.crash();

@@ -28,6 +28,7 @@ import type { ErasureStore } from './erasures.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
 import type { RankStore } from './ranking.ts';
+import type { RollupReads } from './rollups/reading.ts';
 import type { ScoreStore, ScoreValue } from './scores.ts';
 
 /**
@@ -49,6 +50,7 @@ export type Store = QueueStorage & {
   readonly costs: CostStore;
   readonly backlog: Backlog;
   readonly changes: TraceChanges;
+  readonly rollups: RollupReads;
   readonly groups: GroupStore;
   readonly scores: ScoreStore;
   readonly erasures: ErasureStore;

@@ -35,6 +35,7 @@ export const READ_LIMITS: ReadLimits = {
   streams_per_key: 4,
   streams_per_project: 16,
   streams: 64,
+  stats_points: 20_000,
 };
 
 /** Listeners as the engine makes them, and what they log and count. */

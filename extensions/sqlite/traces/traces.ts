@@ -29,6 +29,7 @@ import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { StoredRow } from './read-operations.ts';
+import type { RollupFolding } from './rollup-folding.ts';
 import type { Summarizing } from './summarizing.ts';
 import type { WrittenTraces } from './write-operations.ts';
 
@@ -49,6 +50,7 @@ export type SqliteTracesParts = {
   readonly terms: Pick<TermMetrics, 'leftOut'>;
   readonly inFlight: ErasedInFlight;
   readonly changes: ChangeFeed;
+  readonly rollups: Pick<RollupFolding, 'wake'>;
   /** The time before which a trace without an end is interrupted. */
   staleBefore(): number;
 };
@@ -165,7 +167,7 @@ async function write(parts: SqliteTracesParts, batch: ObservationBatch): Promise
 }
 
 async function writeRows(
-  { database, queues, summaries, terms, changes }: SqliteTracesParts,
+  { database, queues, summaries, terms, rollups, changes }: SqliteTracesParts,
   source: SealedBatch,
   rows: BatchRows,
 ): Promise<void> {
@@ -199,6 +201,7 @@ async function writeRows(
     if (!written.isSummarized) summaries.wake();
     terms.leftOut(written.unindexedTerms);
     changes.publish(project, written.traceIds);
+    rollups.wake();
     return written;
   };
   // Without the record first: if the batch comes from the store's own queue, the store has it.
