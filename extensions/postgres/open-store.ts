@@ -1,4 +1,5 @@
 import type { Settings } from '../../src/component/component.ts';
+import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
 import type { FirstProject } from '../../src/tenancy/bootstrap.ts';
@@ -76,8 +77,11 @@ export async function openPostgresStore(
     staleBefore: () => clock.now() - config.stale_after,
     now: () => clock.now(),
   };
-  const traces = postgresTraces(database, retention, groups, reading);
-  const erasures = postgresErasures({ pools, queues, traces, projects, clock, logger, metrics });
+  const blocks = new ErasureBlocks(() => clock.now());
+  const traces = postgresTraces(database, retention, groups, reading, blocks);
+  const erasures = postgresErasures({
+    ...{ pools, queues, traces, projects, blocks, clock, logger, metrics },
+  });
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),

@@ -6,6 +6,7 @@ import type { SqliteQueueStorage } from '../../src/sqlite/queue/storage.ts';
 import { queueStorage } from '../../src/sqlite/queue/storage.ts';
 import type { SalvagedDatabase } from '../../src/sqlite/salvage-directory.ts';
 import { salvageDatabase } from '../../src/sqlite/salvage-directory.ts';
+import { ErasureBlocks } from '../../src/store/erasing/blocks.ts';
 import { ErasedInFlight } from '../../src/store/erasing/in-flight.ts';
 import type { Store } from '../../src/store/store.ts';
 import { termMetrics } from '../../src/store/term-metrics.ts';
@@ -95,6 +96,7 @@ function storeIn(
   const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
   const removed = removedCounters(metrics);
   const inFlight = new ErasedInFlight();
+  const blocks = new ErasureBlocks(() => clock.now());
   const keeper = sqliteHousekeeping({
     database,
     queues,
@@ -109,10 +111,10 @@ function storeIn(
   projects.onDelete(() => keeper.wake());
   const staleBefore = (): number => clock.now() - config.stale_after;
   const traces = sqliteTraces({
-    ...{ database, queues, retention, summaries, terms, inFlight, staleBefore },
+    ...{ database, queues, retention, summaries, terms, inFlight, blocks, staleBefore },
   });
   const erasures = sqliteErasures({
-    ...{ database, queues, inFlight, removed, traces, projects, clock, logger },
+    ...{ database, queues, inFlight, blocks, removed, traces, projects, clock, logger },
   });
   const store: Store = {
     projects,

@@ -18,6 +18,7 @@ type EraseOptions = StoreOptions & {
   readonly project?: string;
   readonly dryRun?: boolean;
   readonly yes?: boolean;
+  readonly blockUntil?: string;
 };
 
 /** How often the command reports how far an erasure is. */
@@ -33,17 +34,19 @@ export function addErase(
     .description('erase traces with every byte of their events, also those that wait in queues')
     .option('--project <project>', 'the project, by id or name; required if there are several')
     .option('--dry-run', 'count, and change nothing')
+    .option('--block-until <time>', 'do not store the ids or users of the query again until then')
     .option('--yes', 'do not ask; required without a terminal')
     .addHelpText(
       'after',
       `
 The running daemon does the work in the background, in small steps, and goes on if this command ends.
-Usage stays counted. Data that arrives later is stored again.
+Usage stays counted. Data that arrives later is stored again, unless --block-until is given.
 
 Examples:
   tracectl erase --config config/embedded.yaml --project web 'user:U123' --dry-run
   tracectl erase --config config/embedded.yaml --project web 'user:U123'
   tracectl erase --config config/worker.yaml --project web 'session:S1 start:<2026-01-01' --yes
+  tracectl erase --config config/worker.yaml --project web 'id:T1,T2' --block-until 2026-12-31 --yes
   tracectl erasures --config config/worker.yaml --project web`,
     )
     .action(async (query: string, options: EraseOptions) => {
@@ -88,7 +91,12 @@ async function run(
   options: EraseOptions,
   terminal: Terminal,
 ): Promise<ShownErasure | undefined> {
-  const args = given({ project: options.project, q: query, dry_run: isDryRun });
+  const args = given({
+    project: options.project,
+    q: query,
+    dry_run: isDryRun,
+    block_until: options.blockUntil,
+  });
   const { id, project_id: project } = (await carryOut(
     'erasures.create',
     args,

@@ -763,7 +763,11 @@ function listings(t: Test, open: Open): void {
     const make = (i: number) =>
       anObservation({ traceId: `t${i}`, id: `t${i}`, name: `n${i}`, startTime: at(i) });
     const search = (cursor?: string) =>
-      store.traces.listTraces(P, { limit: 9, query: aQuery('name:n0*'), ...(cursor && { cursor }) });
+      store.traces.listTraces(P, {
+        limit: 9,
+        query: aQuery('name:n0*'),
+        ...(cursor && { cursor }),
+      });
     t.equal(SEARCHED_TRACES, 512);
     await write(store, numbers(0, 511).map(make));
     const fewer = { items: [{ id: 't0' }], nextCursor: null, searchedTo: null };

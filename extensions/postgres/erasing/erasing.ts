@@ -1,5 +1,6 @@
 import { Background } from '../../../src/component/background.ts';
 import type { Clock, Logger, Metrics } from '../../../src/component/component.ts';
+import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { Eraser } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
@@ -17,12 +18,15 @@ import { erasureRequests } from './worklists.ts';
 const INTERVAL_MS = 5_000;
 /** The pause between two steps, for transactions that clients wait for. */
 const PAUSE_MS = 5;
+/** How often blocks that another process accepted are looked for. */
+const BLOCKS_MS = 2_000;
 
 export type PostgresErasureParts = {
   readonly pools: PostgresPools;
   readonly queues: PostgresQueues;
   readonly traces: TraceStore;
   readonly projects: ProjectStore;
+  readonly blocks: ErasureBlocks;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly metrics: Metrics;
@@ -37,7 +41,7 @@ export type PostgresErasures = {
 
 /** One process at a time carries out the erasures. */
 export function postgresErasures(parts: PostgresErasureParts): PostgresErasures {
-  const { pools, queues, traces, projects, clock, logger, metrics } = parts;
+  const { pools, queues, traces, projects, blocks, clock, logger, metrics } = parts;
   const { housekeeping, write, read } = pools;
   const cutter = itemCutter();
   const onRemoved = removalCounters(metrics)('erasure');
@@ -57,8 +61,17 @@ export function postgresErasures(parts: PostgresErasureParts): PostgresErasures 
   });
   background.wake();
   const tables = erasureRequests(write, read);
+  const blocking = new Background({
+    ...{ clock, logger, everyMs: BLOCKS_MS, betweenMs: PAUSE_MS },
+    failure: 'Blocks of erasures could not be read; retrying',
+    async step() {
+      blocks.replace(await tables.blocks(clock.now()));
+      return false;
+    },
+  });
+  blocking.wake();
   return {
-    store: erasureStore({ tables, projects, clock, wake: () => background.wake() }),
+    store: erasureStore({ tables, blocks, projects, clock, wake: () => background.wake() }),
     async finish() {
       work.waitForLease(true);
       try {
@@ -69,11 +82,13 @@ export function postgresErasures(parts: PostgresErasureParts): PostgresErasures 
       await queues.refresh();
     },
     async close() {
+      await blocking.close();
       await background.close();
       await work.close();
       await cutter.close();
     },
     crash() {
+      blocking.stop();
       background.stop();
       void cutter.close();
     },

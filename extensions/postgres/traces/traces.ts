@@ -1,4 +1,5 @@
 import { batchOf } from '../../../src/queue/record.ts';
+import { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { placeOfCursor } from '../../../src/store/rows/place.ts';
@@ -32,10 +33,11 @@ export function postgresTraces(
   { client: reading, staleBefore, now }: Reading = {
     ...{ client: database, staleBefore: () => 0, now: () => 0 },
   },
+  blocks = new ErasureBlocks(() => 0),
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
   return {
-    write: withoutErased(groupedWrites(database, groups)),
+    write: withoutErased(groupedWrites(database, groups), blocks),
     async listTraces(projectId, filter) {
       const look = lookOf(filter, staleBefore());
       const begun = now();

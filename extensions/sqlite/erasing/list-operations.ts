@@ -2,6 +2,7 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { allBranches } from '../../../src/sqlite/queue/lookups.ts';
 import { cell, finds, rows } from '../../../src/sqlite/rows.ts';
+import type { BlockRow } from '../../../src/store/erasing/blocks.ts';
 import type { ErasureRow } from '../../../src/store/erasing/tables.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import type { AuditRow, Numbered } from '../../../src/tenancy/rows.ts';
@@ -25,6 +26,14 @@ export function erasureOperations(db: DatabaseSync) {
     `UPDATE erasures SET record = ?, traces = ?, observations = ?, bytes = ?, is_open = 0
      WHERE id = ?`,
   );
+  const addBlock = db.prepare(
+    `INSERT INTO erasure_blocks VALUES (:project, :hash, :until)
+     ON CONFLICT DO UPDATE SET until = max(until, excluded.until)`,
+  );
+  const unblock = db.prepare(
+    `DELETE FROM erasure_blocks WHERE (project, hash) IN (
+       SELECT project, hash FROM erasure_blocks WHERE until <= ? LIMIT ${STEP_ROWS})`,
+  );
   const { record: audit } = auditWriting(db);
   const forgetting = ['erasure_traces', 'erasure_batches', 'erasure_items'].map((table) => {
     const column = { erasure_traces: 'key', erasure_batches: 'batch', erasure_items: 'id' }[table];
@@ -34,10 +43,17 @@ export function erasureOperations(db: DatabaseSync) {
     );
   });
   return {
-    'erasing.add': ({ id, project, record }: ErasureRow, change: AuditRow): void => {
+    'erasing.add': (
+      { id, project, record }: ErasureRow,
+      change: AuditRow,
+      blocks: readonly BlockRow[],
+    ): void => {
       insert.run(id, project, record);
+      for (const block of blocks) addBlock.run(block);
       audit(change);
     },
+    /** Removes some blocks that have ended; returns whether there may be more. */
+    'erasing.unblock': (now: number): boolean => Number(unblock.run(now).changes) === STEP_ROWS,
     'erasing.save': ({ id, record }: Pick<ErasureRow, 'id' | 'record'>): void => {
       update.run(record, id);
     },
@@ -153,7 +169,12 @@ export function erasureReadOperations(db: DatabaseSync) {
     db,
     `SELECT key FROM erasure_traces WHERE erasure = ? AND key > ? ORDER BY key LIMIT ${WALK_ROWS}`,
   );
+  const blocks = rows<BlockRow>(
+    db,
+    'SELECT project, hash, until FROM erasure_blocks WHERE until > ?',
+  );
   return {
+    'erasing.blocks': (now: number): BlockRow[] => blocks.all(now),
     'erasing.get': (project: string, id: string): Found | null => get.get(project, id) ?? null,
     'erasing.list': (project: string, before: number, limit: number): Found[] =>
       list.all(project, before, limit),

@@ -39,6 +39,7 @@ export function sqliteErasing(parts: SqliteErasingParts): ErasingTables {
   const { write, read, search } = database;
   return {
     add: (...args) => write('erasing.add', args),
+    blocks: (now) => search('erasing.blocks', [now]),
     get: async (...args) => (await read('erasing.get', args)) ?? undefined,
     list: (...args) => search('erasing.list', args),
     open: () => read('erasing.open', []),

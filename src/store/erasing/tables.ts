@@ -1,5 +1,6 @@
 import type { AuditRow, Numbered } from '../../tenancy/rows.ts';
 import type { Key } from '../rows/observation-row.ts';
+import type { BlockRow } from './blocks.ts';
 import type { NamedValues } from './named.ts';
 
 /** A row of `erasures`. */
@@ -40,7 +41,9 @@ export type CleanedBatches = {
 
 /** The tables of a store that erasures use. An operation that is repeated after a crash changes nothing. */
 export type ErasingTables = {
-  add(row: ErasureRow, change: AuditRow): Promise<void>;
+  add(row: ErasureRow, change: AuditRow, blocks: readonly BlockRow[]): Promise<void>;
+  /** Those that have not ended. */
+  blocks(now: number): Promise<readonly BlockRow[]>;
   get(project: string, id: string): Promise<ErasureRow | undefined>;
   /** Newest first, below the number `before`. */
   list(project: string, before: number, limit: number): Promise<readonly Numbered<ErasureRow>[]>;
