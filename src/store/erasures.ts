@@ -1,4 +1,5 @@
 import type { Query } from '../query/query.ts';
+import type { QueueAdmin } from '../queue/queue.ts';
 import type { ChangedBy } from '../tenancy/contract.ts';
 import type { ErasureBlocks } from './erasing/blocks.ts';
 
@@ -54,6 +55,8 @@ export type ErasureRequest = {
 export type ErasureStore = {
   /** Values that are not stored again; `BLOCKED` is the counted reason. */
   readonly blocks: Pick<ErasureBlocks, 'areSome' | 'apply'>;
+  /** Erasures also cover these queues. Those of the store itself are covered in any case. */
+  useQueues(queues: () => Iterable<QueueAdmin>): void;
   /** Resolves when the request is durable. The work goes on in the background, also after a restart. */
   request(projectId: string, request: ErasureRequest, by: ChangedBy): Promise<Erasure>;
   get(projectId: string, id: string): Promise<Erasure | undefined>;

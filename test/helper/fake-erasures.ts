@@ -20,5 +20,5 @@ export function fakeErasures(projects: Pick<ProjectStore, 'get'>, clock: Clock):
         .slice(0, limit),
   };
   const blocks = new ErasureBlocks(() => clock.now());
-  return erasureStore({ tables, blocks, projects, clock, wake() {} });
+  return erasureStore({ tables, blocks, queues: { all: () => [] }, projects, clock, wake() {} });
 }

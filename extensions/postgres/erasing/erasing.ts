@@ -3,6 +3,7 @@ import type { Clock, Logger, Metrics } from '../../../src/component/component.ts
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { Eraser } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
+import type { OtherQueues } from '../../../src/store/erasing/other-queues.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { ProjectStore } from '../../../src/tenancy/contract.ts';
@@ -44,6 +45,7 @@ export function postgresErasures(parts: PostgresErasureParts): PostgresErasures 
   const { pools, queues, traces, projects, blocks, clock, logger, metrics } = parts;
   const { housekeeping, write, read } = pools;
   const cutter = itemCutter();
+  const others: OtherQueues = { all: () => [] };
   const onRemoved = removalCounters(metrics)('erasure');
   const leases = workLeases(housekeeping, clock, logger);
   const work = leasedSteps(leases, 'erasing', { clock, logger }, (database) => {
@@ -52,7 +54,7 @@ export function postgresErasures(parts: PostgresErasureParts): PostgresErasures 
       onShrunk: (batchId, entries) => queues.shrunk(batchId, entries),
       now: () => clock.now(),
     });
-    return new Eraser({ tables, traces, projects, clock, logger }).work();
+    return new Eraser({ tables, queues: others, traces, projects, clock, logger }).work();
   });
   const background = new Background({
     ...{ clock, logger, everyMs: INTERVAL_MS, betweenMs: PAUSE_MS },
@@ -71,7 +73,14 @@ export function postgresErasures(parts: PostgresErasureParts): PostgresErasures 
   });
   blocking.wake();
   return {
-    store: erasureStore({ tables, blocks, projects, clock, wake: () => background.wake() }),
+    store: erasureStore({
+      tables,
+      blocks,
+      queues: others,
+      projects,
+      clock,
+      wake: () => background.wake(),
+    }),
     async finish() {
       work.waitForLease(true);
       try {

@@ -8,7 +8,7 @@ import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
 import { rows } from '../connection/statement.ts';
 import { escapeText } from '../traces/text.ts';
 import type { CleaningParts } from './cleaning.ts';
-import { clean } from './cleaning.ts';
+import { clean, erasedItems, noteErased } from './cleaning.ts';
 import { erasureListing, erasureProgress, erasureRequests } from './worklists.ts';
 
 type Database = Pick<Postgres, 'query' | 'transaction'>;
@@ -36,12 +36,22 @@ export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
     ...erasureRequests(database, database),
     ...erasureProgress(database),
     ...erasureListing(database),
+    itemsOf: (batch) => parts.cutter.items(batch),
+    belonging: (scope, items) => erasedItems(database, scope, items),
+    without: (batch, positions) => parts.cutter.without(batch, positions),
+    noteErased: (scope, batch, items) =>
+      database.transaction((client) =>
+        noteErased(client, scope, { batch, items, now: parts.now() }),
+      ),
     clean: (scope) => clean(parts, scope),
     removeTraces: (scope) => removeTraces(parts, scope),
     removeBatches: (scope) => removeBatches(parts, scope),
     cleanAnswers: (scope) => cleanAnswers(database, scope),
     sweep: () => sweep(parts),
-    copies: ['file_exporter', 'downstream', 'backups', 'write_ahead_log', 'dead_rows'],
+    copies: [
+      ...['file_exporter', 'downstream', 'backups', 'other_processes', 'redis_log'],
+      ...['write_ahead_log', 'dead_rows'],
+    ],
   };
 }
 

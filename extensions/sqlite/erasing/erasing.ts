@@ -3,6 +3,7 @@ import type { Logger } from '../../../src/component/component.ts';
 import type { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { Eraser } from '../../../src/store/erasing/eraser.ts';
 import { erasureStore } from '../../../src/store/erasing/erasure-store.ts';
+import type { OtherQueues } from '../../../src/store/erasing/other-queues.ts';
 import type { ErasureStore } from '../../../src/store/erasures.ts';
 import type { TraceStore } from '../../../src/store/store.ts';
 import type { ProjectStore } from '../../../src/tenancy/contract.ts';
@@ -32,7 +33,8 @@ export function sqliteErasures(
 ): SqliteErasures {
   const { clock, logger, projects, blocks, database } = parts;
   const tables = sqliteErasing(parts);
-  const eraser = new Eraser({ ...parts, tables });
+  const queues: OtherQueues = { all: () => [] };
+  const eraser = new Eraser({ ...parts, tables, queues });
   const background = new Background({
     clock,
     logger,
@@ -47,7 +49,7 @@ export function sqliteErasures(
   });
   background.wake();
   return {
-    store: erasureStore({ tables, blocks, projects, clock, wake: () => background.wake() }),
+    store: erasureStore({ tables, blocks, queues, projects, clock, wake: () => background.wake() }),
     finish: () => background.finish(),
     close: () => background.close(),
     crash: () => background.stop(),

@@ -7,12 +7,14 @@ import type { ErasureRequest, ErasureStore } from '../erasures.ts';
 import type { BlockRow, ErasureBlocks } from './blocks.ts';
 import { blockHash } from './blocks.ts';
 import { namedValues } from './named.ts';
+import type { OtherQueues } from './other-queues.ts';
 import { erasureOf, erasureText, newRecord, requestedAudit } from './record.ts';
 import type { ErasingTables } from './tables.ts';
 
 export type ErasureStoreParts = {
   readonly tables: Pick<ErasingTables, 'add' | 'blocks' | 'get' | 'list'>;
   readonly blocks: ErasureBlocks;
+  readonly queues: OtherQueues;
   readonly projects: Pick<ProjectStore, 'get'>;
   readonly clock: Clock;
   /** Called when there is work. */
@@ -20,9 +22,12 @@ export type ErasureStoreParts = {
 };
 
 export function erasureStore(parts: ErasureStoreParts): ErasureStore {
-  const { tables, blocks, projects, clock, wake } = parts;
+  const { tables, blocks, queues, projects, clock, wake } = parts;
   return {
     blocks,
+    useQueues(all) {
+      queues.all = all;
+    },
     async request(projectId, request, by) {
       if ((await projects.get(projectId)) === undefined) {
         throw new StoreError('unknown_project', 'the project does not exist');
