@@ -188,7 +188,7 @@ function spansOf(traceId: Buffer, count: number, inputBytes: number): WireSpan[]
   }));
 }
 
-function attributes(values: Readonly<Record<string, string | number>>): WireAttribute[] {
+export function attributes(values: Readonly<Record<string, string | number>>): WireAttribute[] {
   return Object.entries(values).map(([key, value]) => ({
     key,
     value: typeof value === 'string' ? { stringValue: value } : { intValue: value },
@@ -201,7 +201,7 @@ const WORDS =
   );
 
 /** Text that compresses about as prompts do. */
-function prose(length: number): string {
+export function prose(length: number): string {
   let text = '';
   while (text.length < length) {
     text += WORDS[Math.floor(Math.random() * WORDS.length)];

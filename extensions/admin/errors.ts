@@ -29,6 +29,7 @@ export const API_CODES = {
   request_timeout: { status: 408, meaning: 'The request did not arrive in time.' },
   plan_limit: { status: 409, meaning: 'The organization has more projects than the plan allows.' },
   project_limit: { status: 409, meaning: 'The plan allows no further project.' },
+  too_many_scores: { status: 409, meaning: 'The trace has as many scores as it may have.' },
   last_project: { status: 409, meaning: 'The last project cannot be deleted.' },
   body_too_large: { status: 413, meaning: 'The body exceeds 64 KiB.' },
   unsupported_content_type: { status: 415, meaning: 'The body is not application/json.' },

@@ -5,6 +5,7 @@ import {
   OBSERVATION_OPERATIONS,
   OBSERVATION_STATUSES,
 } from '../../src/model/observation.ts';
+import { SCORE_BYTES } from '../../src/read/new-score.ts';
 
 /**
  * The shapes of the ingestion listener, only for the OpenAPI document: its receivers scan bytes and do not use
@@ -15,6 +16,9 @@ const time = z.string().describe('ISO 8601; without an offset it is read as UTC.
 const payload = z.unknown().describe('Any JSON, up to 4 MiB as compact JSON.');
 const kind = z.enum(OBSERVATION_KINDS);
 const status = z.enum(OBSERVATION_STATUSES);
+const state = z.enum(['running', 'finished', 'error', 'interrupted']);
+const counted = z.boolean().describe('Its own usage and cost are in the totals of the trace.');
+const cycle = z.boolean().describe('A cycle of parents is broken here; it counts as a root.');
 const version = z
   .union([z.int().nonnegative(), z.string().regex(/^\d+$/)])
   .describe('0 to 18446744073709551615; the higher version wins.');
@@ -150,7 +154,7 @@ const trace = z
     id: z.string(),
     name: z.string().nullable(),
     status: status.nullable(),
-    state: z.enum(['running', 'finished', 'error', 'interrupted']),
+    state,
     start_time: time.nullable(),
     end_time: time.nullable(),
     latency_ms: z.number().nullable(),
@@ -168,6 +172,11 @@ const trace = z
     custom_fields: z.record(z.string(), z.string()),
     usage: tokenUsage.nullable(),
     cost: money.nullable().describe('Each call counts once.'),
+    scores: z
+      .record(z.string(), z.union([z.number(), z.boolean(), z.string()]))
+      .describe(
+        'The newest value of each name; a score of the trace comes before those of observations.',
+      ),
     clock_skew: z.boolean(),
   })
   .meta({ id: 'Trace' });
@@ -189,8 +198,10 @@ const observation = z
     name: z.string().nullable(),
     kind: kind.nullable(),
     status: status.nullable(),
+    state,
     start_time: time.nullable(),
     end_time: time.nullable(),
+    latency_ms: z.number().nullable(),
     custom_fields: z.record(z.string(), z.string()),
     usage: tokenUsage.nullable(),
     model: z.string().nullable(),
@@ -224,8 +235,32 @@ const observation = z
     ...payloads,
   })
   .meta({ id: 'Observation' });
+/** An observation in `fields=tree`. */
+const treeNode = z
+  .looseObject({
+    ...observation.pick({
+      ...{ id: true, parent_id: true, name: true, kind: true, status: true, state: true },
+      ...{ start_time: true, end_time: true, latency_ms: true, ttft_ms: true, model: true },
+      ...{ provider: true, usage: true, cost: true, cost_source: true },
+    }).shape,
+    counted,
+    cycle,
+    input_bytes: z.int().nullable(),
+    output_bytes: z.int().nullable(),
+    error: z
+      .strictObject({ type: z.string().nullable(), message: z.string().nullable() })
+      .nullable(),
+  })
+  .meta({ id: 'TreeObservation' });
 const traceDetail = z
-  .looseObject({ trace, observations: z.array(observation), next_cursor: nextCursor })
+  .union([
+    z.looseObject({
+      trace,
+      observations: z.array(z.looseObject({ ...observation.shape, counted, cycle })),
+      next_cursor: nextCursor,
+    }),
+    z.strictObject({ trace, observations: z.array(treeNode) }).describe('With `fields=tree`.'),
+  ])
   .meta({ id: 'TraceDetail' });
 /** The sums of a session or a user. */
 const sums = {
@@ -256,6 +291,37 @@ const sessionDetail = z
   .looseObject({ session, traces: z.array(sessionTrace), next_cursor: nextCursor })
   .meta({ id: 'SessionDetail' });
 const userDetail = z.looseObject({ user }).meta({ id: 'UserDetail' });
+const scoreValue = z.union([z.number(), z.boolean(), z.string()]);
+/** src/read checks the body on both listeners, so the schema of the document accepts every value. */
+const newScore = z.unknown().meta({
+  id: 'NewScore',
+  type: 'object',
+  required: ['name', 'value'],
+  additionalProperties: false,
+  properties: {
+    id: {
+      ...{ type: ['string', 'null'], maxLength: SCORE_BYTES.id },
+      description: 'A score with the same id and trace is replaced. A new one by default.',
+    },
+    observation_id: { type: ['string', 'null'], maxLength: SCORE_BYTES.observation_id },
+    name: { type: 'string', minLength: 1, maxLength: SCORE_BYTES.name },
+    value: { type: ['number', 'boolean', 'string'], maxLength: SCORE_BYTES.value },
+    comment: { type: ['string', 'null'], maxLength: SCORE_BYTES.comment },
+    source: { type: ['string', 'null'], maxLength: SCORE_BYTES.source },
+  },
+});
+const score = z
+  .looseObject({
+    id: z.string(),
+    observation_id: z.string().nullable(),
+    name: z.string(),
+    value: scoreValue,
+    comment: z.string().nullable(),
+    source: z.string().nullable(),
+    created_at: time,
+  })
+  .meta({ id: 'Score' });
+const scores = z.looseObject({ scores: z.array(score) }).meta({ id: 'Scores' });
 const rawEvent = z
   .strictObject({
     id: z.string(),
@@ -291,6 +357,7 @@ export const INGESTION = {
   trace,
   traces,
   observation,
+  treeNode,
   traceDetail,
   session,
   sessions,
@@ -299,6 +366,9 @@ export const INGESTION = {
   user,
   users,
   userDetail,
+  newScore,
+  score,
+  scores,
   rawEvent,
   me,
 };

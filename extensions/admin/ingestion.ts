@@ -3,6 +3,7 @@ import { REFUSAL_STATUS } from '../../src/model/errors.ts';
 import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
 import { reference } from './json-schema.ts';
+import type { ReadingRequest } from './reading-requests.ts';
 import { READING_REQUESTS } from './reading-requests.ts';
 
 /** The paths of the ingestion listener, for the OpenAPI document. */
@@ -26,13 +27,15 @@ export function ingestionPaths(): Json {
 
 function readingPaths(): Json {
   const paths: Json = {};
-  for (const { path, id, summary, answer, parameters } of READING_REQUESTS) {
+  for (const request of READING_REQUESTS) {
+    const { path, method = 'GET', parameters } = request;
     const names = [...path.matchAll(/:(\w+)/g)].map(([, name = '']) => pathParameter(name));
-    paths[`/api/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`] = item({
-      get: read(id, summary, answer, [...names, ...parameters]),
-    });
+    const place = `/api/v1${path.replaceAll(/:(\w+)/g, '{$1}')}`;
+    const described = read(request, [...names, ...parameters]);
+    paths[place] = { ...(paths[place] ?? item({})), [method.toLowerCase()]: described };
   }
-  const me = read('getMe', 'Get the project and key of the credential', INGESTION.me, []);
+  const aboutMe = { id: 'getMe', summary: 'Get the project and key of the credential' };
+  const me = read({ ...aboutMe, answer: INGESTION.me }, []);
   return { ...paths, '/api/v1/me': item({ get: me }) };
 }
 
@@ -85,16 +88,22 @@ function exportTraces(id: string): Json {
   };
 }
 
-function read(id: string, summary: string, answer: z.ZodType, parameters: Json[]): Json {
+function read(
+  { method, id, summary, answer, body }: Omit<ReadingRequest, 'path' | 'parameters'>,
+  parameters: Json[],
+): Json {
+  const isPost = method === 'POST';
+  const statuses = [400, 401, 403, 404, ...(isPost ? [408, 409, 413, 415] : []), 429, 503, 504];
   return {
     operationId: id,
     tags: ['reading'],
     summary,
     security: SECURITY,
     ...(parameters.length === 0 ? {} : { parameters }),
+    ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
     responses: {
-      200: { description: 'Done', content: json(answer) },
-      ...refusalsOf([400, 401, 403, 404, 429, 503, 504], INGESTION.envelope),
+      [isPost ? 201 : 200]: { description: isPost ? 'Stored' : 'Done', content: json(answer) },
+      ...refusalsOf(statuses, INGESTION.envelope),
     },
   };
 }

@@ -4,6 +4,10 @@ import type { Json } from './json-schema.ts';
 
 /** The description of a reading request, which src/read serves on both listeners. */
 export type ReadingRequest = {
+  /** GET by default. */
+  readonly method?: 'POST';
+  /** The body of a POST, which src/read checks. */
+  readonly body?: z.ZodType;
   /** Relative to `/api/v1` or to a project. */
   readonly path: string;
   /** The operation id on the ingestion listener. */
@@ -24,6 +28,9 @@ const FILTER = ['from', 'to', 'status', 'kind', 'name', 'q'].map((name) =>
 /** The sums are over the traces that match. */
 const GROUP_FILTER = ['from', 'to', 'q'].map((name) => query(name, { type: 'string' }));
 
+/** Every observation without payloads, in one answer without pages. */
+const TREE = query('fields', { type: 'string', enum: ['tree'] });
+
 export const READING_REQUESTS: readonly ReadingRequest[] = [
   {
     path: '/traces',
@@ -37,7 +44,23 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     id: 'getTrace',
     summary: 'Get a trace and its observations',
     answer: INGESTION.traceDetail,
-    parameters: [...PAGE, query('payloads', { type: 'boolean' })],
+    parameters: [...PAGE, query('payloads', { type: 'boolean' }), TREE],
+  },
+  {
+    path: '/traces/:trace_id/scores',
+    id: 'listScores',
+    summary: 'List the scores of a trace and of its observations',
+    answer: INGESTION.scores,
+    parameters: [],
+  },
+  {
+    method: 'POST',
+    path: '/traces/:trace_id/scores',
+    id: 'createScore',
+    summary: 'Score a trace or one of its observations',
+    body: INGESTION.newScore,
+    answer: INGESTION.score,
+    parameters: [],
   },
   {
     path: '/sessions',

@@ -7,6 +7,7 @@ import { StoreError } from '../../src/model/errors.ts';
 import type { ProjectReads, ProjectRoute } from '../../src/read/project-reads.ts';
 import type { Operation } from './operation.ts';
 import { ANSWERED, operation } from './operation.ts';
+import type { ReadingRequest } from './reading-requests.ts';
 import { READING_REQUESTS } from './reading-requests.ts';
 
 /** Where the reading requests of a project are. */
@@ -15,28 +16,33 @@ const PROJECT = '/api/v1/projects/:project_id';
 /** The reading requests of src/read about any project, as operations of this API. */
 export function readingOperations({ routes }: ProjectReads): Operation[] {
   return READING_REQUESTS.flatMap((described) => {
-    const route = routes.find(({ path }) => path === described.path);
+    const { path, method = 'GET' } = described;
+    const route = routes.find((one) => one.path === path && one.method === method);
     return route === undefined ? [] : [readingOperation(described, route)];
   });
 }
 
 function readingOperation(
-  { path, id, summary, answer, parameters }: (typeof READING_REQUESTS)[number],
+  { path, method, body, id, summary, answer, parameters }: ReadingRequest,
   route: ProjectRoute,
 ): Operation {
   return operation({
-    id: id.replace(/^(list|get)/, '$1Project'),
-    method: 'GET',
+    id: id.replace(/^(list|get|create)/, '$1Project'),
+    method: method ?? 'GET',
     path: PROJECT + path,
     tag: 'reading',
     summary,
     // src/read parses the query.
     query: z.unknown(),
     parameters,
-    status: 200,
+    ...(body === undefined ? {} : { body }),
+    status: method === 'POST' ? 201 : 200,
     answer,
-    codes: ['unknown_project', 'not_found', 'invalid_query', 'invalid_cursor'],
-    async run({ params, takeOver }, { store, by, audit }) {
+    codes: [
+      ...(['unknown_project', 'not_found', 'invalid_query', 'invalid_cursor'] as const),
+      ...(method === 'POST' ? (['too_many_scores'] as const) : []),
+    ],
+    async run({ params, takeOver, body }, { store, by, audit, clock }) {
       const projectId = params.project_id ?? '';
       const organizationId = await store.projects.organizationOf(projectId);
       if (organizationId === undefined) {
@@ -50,6 +56,12 @@ function readingOperation(
       await route.handle(takeOver(), {
         ...{ tenant, store, renderRefusal },
         beforePayloads: (of) => audit.note({ by, projectId, of }),
+        beforeWrite: ({ kind, trace, id }) =>
+          store.audit.record({
+            ...{ at: clock.now(), ...by, action: 'scores.write', subject: projectId },
+            details: { trace, [kind]: id },
+          }),
+        body,
       });
       return ANSWERED;
     },

@@ -23,6 +23,7 @@ import { sharedLedger } from './tenancy/shared-ledger.ts';
 import { usageTimes } from './tenancy/usage.ts';
 import { postgresCosts } from './traces/costs.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
+import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
 import { postgresTraces } from './traces/traces.ts';
 
@@ -85,6 +86,7 @@ export async function openPostgresStore(
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),
+    scores: postgresScores(database, retention, pools.read),
     erasures: erasures.store,
     costs: postgresCosts(pools.housekeeping, database.prices),
     openQueue: queues.openQueue,

@@ -23,6 +23,7 @@ import type { StoreOperations } from './operations.ts';
 import { removedCounters } from './removed-counters.ts';
 import { sqliteRows } from './tenancy/rows.ts';
 import { sqliteCosts } from './traces/costs.ts';
+import { sqliteScores } from './traces/scores.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
 import { sqliteTraces } from './traces/traces.ts';
@@ -121,6 +122,7 @@ function storeIn(
     keys,
     traces,
     groups: sqliteGroups(database, retention, staleBefore),
+    scores: sqliteScores(database, retention),
     organization,
     usage,
     counters: queues.usage,

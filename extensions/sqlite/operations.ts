@@ -16,6 +16,7 @@ import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.t
 import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
+import { scoreOperations, scoreReadOperations } from './traces/score-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
 
 export function writeOperations(db: DatabaseSync) {
@@ -29,6 +30,7 @@ export function writeOperations(db: DatabaseSync) {
     ...logOperations(db),
     ...traceOperations(db, prices),
     ...pricingOperations(db, prices),
+    ...scoreOperations(db),
     ...purgeOperations(db),
     ...erasureOperations(db),
     ...answerOperations(db),
@@ -42,6 +44,7 @@ export function readOperations(db: DatabaseSync) {
     ...tenancyReadOperations(db),
     ...logReadOperations(db),
     ...traceReadOperations(db),
+    ...scoreReadOperations(db),
     ...groupOperations(db),
     ...purgeReadOperations(db),
     ...erasureReadOperations(db),
@@ -61,6 +64,7 @@ export const growing = [
   'keys.create',
   'traces.write',
   'costs.priceAgain',
+  'scores.put',
   'rejections.record',
   'audit.record',
   'erasing.add',

@@ -1,4 +1,4 @@
-import type { Batch, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
+import type { Batch, Permission, ReceivedBatch, SealedBatch, Tenant } from '../model/batch.ts';
 import type { RequestContext, StoredAnswer } from '../model/request-context.ts';
 import type { Capability, Offer } from './capability.ts';
 
@@ -86,8 +86,15 @@ export type Pipeline = {
    * `fallback` is the tenant of a receiver with a `project` of its own, for a pipeline without `auth`.
    */
   admit(head: RequestHead, fallback?: Tenant): Promise<Admission> | Admission;
-  /** The same for a reading request: authenticates for `traces:read`, then asks every processor that admits reads. */
-  admitRead(head: RequestHead, fallback?: Tenant): Promise<Admission> | Admission;
+  /**
+   * The same for a request about stored data: authenticates for the permission, `traces:read` by default, then asks every
+   * processor that admits reads.
+   */
+  admitRead(
+    head: RequestHead,
+    fallback?: Tenant,
+    permission?: Permission,
+  ): Promise<Admission> | Admission;
   /**
    * Runs the processors, seals the batch and passes it to every exporter. Rejects as `Consumer.consume` does.
    * Resolves with the sealed batch, from which the answer is rendered.

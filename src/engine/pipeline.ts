@@ -36,7 +36,7 @@ export type PipelineSlot = {
  * A slot as one receiver or connector sees it, with its own counts.
  *
  *   admit(head) ──▶ authenticate ──▶ permission ──▶ every processor that admits
- *   admitRead(head) ─ the same for `traces:read`, with every processor that admits reads
+ *   admitRead(head) ─ the same for `traces:read`, with every processor that admits reads; the edge counts no items
  *   accept(received batch) ──▶ request steps ──▶ seal ──▶ batch steps ──▶ exporters ──▶ settle
  *   consume(sealed batch) ───────────────────────────────▶ batch steps ──▶ exporters
  *   process(sealed batch) ───────────────────────────────▶ batch steps
@@ -52,11 +52,12 @@ export function createPipeline(
       if (slot.gate !== undefined) return slot.gate.then(() => admit(slot, edge, head, fallback));
       return admit(slot, edge, head, fallback);
     },
-    admitRead: (head, fallback) => {
+    admitRead: (head, fallback, permission = 'traces:read') => {
+      const purpose: Purpose = { permission, asks: 'admitRead' };
       if (slot.gate !== undefined) {
-        return slot.gate.then(() => admitRead(slot.stages, head, fallback));
+        return slot.gate.then(() => admitAs(slot.stages, purpose, head, fallback));
       }
-      return admitRead(slot.stages, head, fallback);
+      return admitAs(slot.stages, purpose, head, fallback);
     },
     accept: (batch, request) => accept(slot, edge, { batch, request, scanner, settling: [] }),
     consume: (batch) => consume(slot, edge, batch),
@@ -215,19 +216,9 @@ function admit(
   }
 }
 
-/** Reading requests carry no items, so the receiver's edge does not count them. */
-function admitRead(
-  stages: PipelineStages,
-  head: RequestHead,
-  fallback: Tenant | undefined,
-): Promise<Admission> | Admission {
-  return admitAs(stages, READING, head, fallback);
-}
-
 /** The permission that a request needs, and the method of the processors that admit it. */
 type Purpose = { readonly permission: Permission; readonly asks: 'admit' | 'admitRead' };
 const INGESTION: Purpose = { permission: 'ingest:write', asks: 'admit' };
-const READING: Purpose = { permission: 'traces:read', asks: 'admitRead' };
 
 function admitAs(
   stages: PipelineStages,

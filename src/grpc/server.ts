@@ -4,6 +4,7 @@ import type {
   ServerHttp2Session,
   ServerHttp2Stream,
 } from 'node:http2';
+import { constants } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import type { handleClientStreamingCall } from '@grpc/grpc-js';
@@ -13,7 +14,9 @@ import { clientAddresses, trustedPeers } from '../net/client-address.ts';
 import type { ConnectionPlaces } from '../net/connection-places.ts';
 import type { Arrival, GrpcMethod } from './call.ts';
 import { grpcCall } from './call.ts';
+import { callTurns } from './call-turns.ts';
 import type { GrpcLimits } from './config.ts';
+import { refusedCalls } from './refused-calls.ts';
 import { grpcStatusOf } from './status.ts';
 import type { StreamPlaces } from './stream-places.ts';
 import { streamPlaces } from './stream-places.ts';
@@ -84,21 +87,8 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
 
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const http2 = http2ServerOf(server);
-  const serve = libraryListener(http2);
-  const places = streamPlaces(streamBounds(options.limits));
-  http2.on('stream', (stream: ServerHttp2Stream, headers, flags, rawHeaders) => {
-    // A broken stream may emit several errors; each would end the process without a listener.
-    stream.on('error', () => {});
-    const leave = enter(stream, places, options);
-    if (leave === undefined) {
-      refuseStream(stream);
-      return;
-    }
-    stream.once('close', leave);
-    // Hidden from the library, so that it does not inflate messages: ingestion does, within its limits.
-    delete headers['grpc-encoding'];
-    arriving = { stream, rawHeaders };
-    serve.call(http2, stream, headers, flags, rawHeaders);
+  serveStreams(http2, options, (arrival) => {
+    arriving = arrival;
   });
   return {
     accept(connection) {
@@ -127,6 +117,40 @@ export async function createGrpcServer(options: GrpcServerOptions): Promise<Grpc
       await Promise.all([...connections.values(), ...inProgress]);
     },
   };
+}
+
+/** Passes streams with a place to the library, a few in each turn of the event loop, and refuses the others. */
+function serveStreams(
+  http2: Http2Server,
+  options: GrpcServerOptions,
+  announce: (arrival: Arrival) => void,
+): void {
+  const serve = libraryListener(http2);
+  const places = streamPlaces(streamBounds(options.limits));
+  const refused = refusedCalls();
+  const turns = callTurns();
+  http2.on('stream', (stream: ServerHttp2Stream, headers, flags, rawHeaders) => {
+    // A broken stream may emit several errors; each would end the process without a listener.
+    stream.on('error', () => {});
+    const leave = enter(stream, places, options);
+    if (leave === undefined) {
+      if (refused.isTooMany(stream.session)) cut(stream.session);
+      else refuseStream(stream);
+      return;
+    }
+    const end = refused.begin(stream.session);
+    stream.once('close', () => {
+      leave();
+      end();
+    });
+    // Hidden from the library, so that it does not inflate messages: ingestion does, within its limits.
+    delete headers['grpc-encoding'];
+    turns.take(() => {
+      if (stream.destroyed) return;
+      announce({ stream, rawHeaders });
+      serve.call(http2, stream, headers, flags, rawHeaders);
+    });
+  });
 }
 
 type StreamListener = (
@@ -165,6 +189,12 @@ function enter(
     leave();
     idle();
   };
+}
+
+/** Ends a connection whose calls only cost time: the calls that already arrived are not looked at any more. */
+function cut(session: ServerHttp2Stream['session']): void {
+  session?.goaway(constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  session?.destroy();
 }
 
 /** Answers without the library, at a small part of its cost. */

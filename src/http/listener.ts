@@ -83,6 +83,7 @@ type InFlightLimits = {
   readonly client_share: number;
   readonly client_reserve: number;
   readonly requests_per_key: number;
+  readonly read_cache_bytes: number;
 };
 
 type Options = {
@@ -102,7 +103,7 @@ const NO_ROUTES: CommonRoutes = { routes: [], prefers: () => false };
 
 export function createListeners(options: Options): Listeners {
   const bytesInFlight = boundBytesInFlight(budgetSettings(options));
-  const scanner = createScanner();
+  const scanner = createScanner(options.limits.read_cache_bytes / 2);
   const repeats = options.repeats && repeatsOf(options.repeats);
   const common = options.common?.({ bytesInFlight, scanner }) ?? NO_ROUTES;
   const servers = new Servers(options, common);

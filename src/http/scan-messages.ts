@@ -18,7 +18,10 @@ export type PrepareRequest = {
 /** Asks for the text of one item of a stored batch; `source` is the batch, sent if the thread does not have it. */
 export type CutRequest = {
   readonly type: 'cut';
-  readonly batchId: string;
+  /** Names the batch and the version of its body. */
+  readonly key: string;
+  /** Inflated bytes of batches that the thread may keep. */
+  readonly cacheBytes: number;
   readonly source?: SealedBatch;
   /** The position of the item in the body. */
   readonly position: number;

@@ -20,14 +20,27 @@ export type Scanner = {
    * rejects with a `Refusal` if the body is invalid.
    */
   prepare(body: Buffer, wanted: Preparation): Prepared | Promise<Prepared>;
-  /** Payload fields of an item of a large batch, as JSON text. The batch keeps its body. */
-  payload(batch: SealedBatch, position: number, fields: readonly PayloadField[]): Promise<Payload>;
-  /** An item of a large batch as it was accepted, as JSON text. */
-  source(batch: SealedBatch, position: number): Promise<string>;
+  /** Payload fields of an item of a large batch, as JSON text. Undefined if the batch is gone. */
+  payload(
+    batch: LargeBatch,
+    position: number,
+    fields: readonly PayloadField[],
+  ): Promise<Payload | undefined>;
+  /** An item of a large batch as it was accepted, as JSON text. Undefined if the batch is gone. */
+  source(batch: LargeBatch, position: number): Promise<string | undefined>;
   close(): Promise<void>;
 };
 
-export function createScanner(): Scanner {
+/** A stored batch for the reading thread, which keeps those that were used last. */
+export type LargeBatch = {
+  /** Names the batch and the version of its body. */
+  readonly key: string;
+  /** Called if the thread does not have it. Undefined if the batch is gone. */
+  load(): Promise<SealedBatch | undefined>;
+};
+
+/** `readCacheBytes`: inflated bytes of batches that the reading thread keeps. */
+export function createScanner(readCacheBytes = 0): Scanner {
   const file = threadFile(import.meta.url, 'scan-worker');
   const writing = createThread<ScanRequest, ScanReply>(file);
   const reading = createThread<ScanRequest, ScanReply>(file);
@@ -37,14 +50,15 @@ export function createScanner(): Scanner {
   }
 
   async function cut(
-    batch: SealedBatch,
+    { key, load }: LargeBatch,
     position: number,
     fields: readonly PayloadField[] | 'source',
-  ): Promise<ScanReply> {
-    const request = { type: 'cut', batchId: batch.id, position, fields } as const;
+  ): Promise<ScanReply | undefined> {
+    const request = { type: 'cut', key, cacheBytes: readCacheBytes, position, fields } as const;
     const reply = await ask(reading, request);
     if (reply.type !== 'unknown') return reply;
-    return ask(reading, { ...request, source: batch });
+    const source = await load();
+    return source && ask(reading, { ...request, source });
   }
 
   return {
@@ -62,11 +76,13 @@ export function createScanner(): Scanner {
     },
     async payload(batch, position, fields) {
       const reply = await cut(batch, position, fields);
+      if (reply === undefined) return undefined;
       if (reply.type === 'payload') return reply.payload;
       throw new Error(`expected a payload, got ${reply.type}`);
     },
     async source(batch, position) {
       const reply = await cut(batch, position, 'source');
+      if (reply === undefined) return undefined;
       if (reply.type === 'source') return reply.text;
       throw new Error(`expected a source, got ${reply.type}`);
     },

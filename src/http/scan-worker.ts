@@ -1,7 +1,8 @@
+import { LruCache } from '../component/lru.ts';
 import type { SealedBatch } from '../model/batch.ts';
 import type { BatchIndex } from '../model/batch-index.ts';
 import { Refusal } from '../model/errors.ts';
-import { payload, sourceEvent } from '../model/formats.ts';
+import { indexBytes, indexOf, keepIndex, payload, sourceEvent } from '../model/formats.ts';
 import { judged } from '../model/otlp/rules.ts';
 import { collectGarbage } from '../thread/idle-memory.ts';
 import type { Reply } from '../thread/thread.ts';
@@ -15,6 +16,8 @@ import type {
   ScanRequest,
 } from './scan-messages.ts';
 import { memoryOf } from './scan-messages.ts';
+
+const NO_BYTES = Buffer.alloc(0);
 
 /** A thread of src/http/scan-pool.ts. It handles one body at a time. */
 answerRequests<ScanRequest, ScanReply>((request) =>
@@ -41,12 +44,22 @@ function withVerdicts(index: BatchIndex): BatchIndex {
   return index.type === 'otlp_proto' || index.type === 'otlp_json' ? judged(index) : index;
 }
 
-/** The batch of the last request: a reader requests its items one after the other. */
-let kept: SealedBatch | undefined;
+/** The batches that were used last, with their indexes. The last one stays, whatever its size. */
+let kept: LruCache<string, SealedBatch> | undefined;
 
-function cut({ batchId, source, position, fields }: CutRequest): CutReply {
-  if (source !== undefined) kept = { ...source, body: asBuffer(source.body) };
-  if (kept?.id !== batchId) return { type: 'unknown' };
-  if (fields === 'source') return { type: 'source', text: sourceEvent(kept, position) };
-  return { type: 'payload', payload: payload(kept, position, fields) };
+function cut({ key, cacheBytes, source, position, fields }: CutRequest): CutReply {
+  kept ??= new LruCache({ maxEntries: Infinity, maxWeight: cacheBytes, weightOf: indexBytes });
+  if (source !== undefined) kept.set(key, inflated(source));
+  const batch = kept.get(key);
+  if (batch === undefined) return { type: 'unknown' };
+  if (fields === 'source') return { type: 'source', text: sourceEvent(batch, position) };
+  return { type: 'payload', payload: payload(batch, position, fields) };
+}
+
+/** The batch with its index in place of its body. */
+function inflated(source: SealedBatch): SealedBatch {
+  const index = indexOf({ ...source, body: asBuffer(source.body) });
+  const batch = { ...source, body: NO_BYTES };
+  keepIndex(batch, index);
+  return batch;
 }

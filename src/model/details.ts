@@ -16,6 +16,9 @@ export type ObservationDetails = {
   readonly cost?: Cost;
   /** The instrumentation scope of a span. */
   readonly scope?: string;
+  /** Bytes of the inputs: of their compact JSON, or of the text of the attribute that gives them. */
+  readonly inputBytes?: number;
+  readonly outputBytes?: number;
 };
 
 /** In 10⁻⁹ USD. */
@@ -39,6 +42,8 @@ export const DETAIL_NAMES = [
   'ttftMs',
   'cost',
   'scope',
+  'inputBytes',
+  'outputBytes',
 ] as const satisfies readonly (keyof ObservationDetails)[];
 
 /** Longer texts are cut at this many characters. */
@@ -125,7 +130,7 @@ export function checkedDetails(value: unknown): ObservationDetails | null {
     const member = value[name];
     return typeof member === 'string' ? clipped(member) : undefined;
   };
-  const { tags, ttftMs } = value;
+  const { tags, ttftMs, inputBytes, outputBytes } = value;
   return detailsOf({
     provider: text('provider'),
     environment: text('environment'),
@@ -137,6 +142,8 @@ export function checkedDetails(value: unknown): ObservationDetails | null {
     ttftMs: typeof ttftMs === 'number' && ttftMs >= 0 ? ttftMs : undefined,
     cost: checkedCost(value.cost),
     scope: text('scope'),
+    inputBytes: isCount(inputBytes) ? inputBytes : undefined,
+    outputBytes: isCount(outputBytes) ? outputBytes : undefined,
   });
 }
 
@@ -144,18 +151,18 @@ function checkedCost(value: unknown): Cost | undefined {
   if (!isRecord(value)) return undefined;
   const { input, output, total, source } = value;
   if (source !== 'sent' && source !== 'computed') return undefined;
-  if (!isNanos(total) || ![input, output].every((part) => part === null || isNanos(part))) {
+  if (!isCount(total) || ![input, output].every((part) => part === null || isCount(part))) {
     return undefined;
   }
   return {
-    input: isNanos(input) ? input : null,
-    output: isNanos(output) ? output : null,
+    input: isCount(input) ? input : null,
+    output: isCount(output) ? output : null,
     total,
     source,
   };
 }
 
-function isNanos(value: unknown): value is number {
+function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && Number(value) >= 0;
 }
 

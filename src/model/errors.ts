@@ -95,6 +95,7 @@ export const REFUSAL_STATUS = {
   unsupported_encoding: 415,
   body_too_large: 413,
   too_many_events: 413,
+  too_many_scores: 409,
   no_event_accepted: 400,
   monthly_limit: 402,
   hourly_limit: 429,

@@ -53,6 +53,15 @@ export function keepIndex(batch: SealedBatch, index: BatchIndex): void {
   indexes.set(batch, index);
 }
 
+/** Bytes of a batch's index, if it has one. */
+export function indexBytes(batch: SealedBatch): number {
+  let bytes = 0;
+  for (const part of Object.values(indexes.get(batch) ?? {})) {
+    if (ArrayBuffer.isView(part)) bytes += part.byteLength;
+  }
+  return bytes;
+}
+
 /** The batch's index; inflates and scans a batch that came out of a queue or store, once. */
 export function indexOf(batch: SealedBatch): BatchIndex {
   const known = indexes.get(batch);

@@ -148,11 +148,28 @@ export function unixNanosOf(instant: Instant): bigint {
 }
 
 /** `YYYY-MM-DDThh:mm:ss.mmmZ`, with six or nine digits of fraction if the instant needs them. */
-export function formatInstant(instant: Instant): string {
-  const text = new Date(instant.ms).toISOString();
-  if (instant.ns === 0) return text;
-  const rest = String(instant.ns).padStart(6, '0');
-  return `${text.slice(0, -1)}${rest.endsWith('000') ? rest.slice(0, 3) : rest}Z`;
+export function formatInstant({ ms, ns }: Instant): string {
+  const minute = Math.floor(ms / MINUTE_MS);
+  if (minute !== formattedMinute) {
+    formattedPrefix = new Date(minute * MINUTE_MS).toISOString().slice(0, -'00.000Z'.length);
+    formattedMinute = minute;
+  }
+  const text = formattedPrefix + SECONDS[Math.floor(ms / 1000) - minute * 60] + millisOf(ms);
+  if (ns === 0) return `${text}Z`;
+  const rest = String(ns).padStart(6, '0');
+  return `${text}${rest.endsWith('000') ? rest.slice(0, 3) : rest}Z`;
+}
+
+/** The minute that was formatted last, and its text: the times of a trace are close to each other. */
+let formattedMinute: number | undefined;
+let formattedPrefix = '';
+const SECONDS = Array.from({ length: 60 }, (_, i) => `${String(i).padStart(2, '0')}.`);
+
+/** Three digits. */
+function millisOf(ms: number): string {
+  const millis = ms - Math.floor(ms / 1000) * 1000;
+  if (millis < 10) return `00${millis}`;
+  return millis < 100 ? `0${millis}` : `${millis}`;
 }
 
 function withinYears(ms: number, ns: number): Instant | undefined {

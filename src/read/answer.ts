@@ -15,6 +15,8 @@ const JSON_TYPE = 'application/json';
 export type JsonAnswer = {
   /** Undefined: more fits. Else the promise resolves when the client takes more, or rejects once it is gone. */
   add(text: string): Promise<void> | undefined;
+  /** Sends bytes, which the caller has reserved, and resolves as `add` does. */
+  addBytes(bytes: Buffer): Promise<void>;
   end(text: string): void;
 };
 
@@ -29,7 +31,11 @@ export function jsonAnswer(exchange: Exchange, read: Read): JsonAnswer {
     }
     const text = pending;
     pending = '';
-    if (response.write(text)) await nextTurn();
+    await write(text);
+  }
+
+  async function write(part: string | Buffer): Promise<void> {
+    if (response.write(part)) await nextTurn();
     else await drained(exchange);
     read.signal.throwIfAborted();
   }
@@ -40,6 +46,11 @@ export function jsonAnswer(exchange: Exchange, read: Read): JsonAnswer {
       if (pending.length < CHUNK_CHARACTERS) return undefined;
       read.hold(pending.length * COPIES);
       return send();
+    },
+    async addBytes(bytes) {
+      if (bytes.length < CHUNK_CHARACTERS) return this.add(bytes.toString());
+      if (!response.headersSent || pending !== '') await send();
+      await write(bytes);
     },
     end(text) {
       if (response.headersSent) response.end(pending + text);

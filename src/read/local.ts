@@ -62,6 +62,7 @@ type Found = {
 function find({ routes }: ProjectReads, path: string): Found | undefined {
   const segments = path.split('/');
   for (const route of routes) {
+    if (route.method !== 'GET') continue;
     const encoded = matchPath(compilePath(route.path), path, segments);
     const params = encoded && decodeParams(encoded);
     if (params !== undefined) return { route, params };

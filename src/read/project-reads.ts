@@ -12,6 +12,17 @@ export type Reader = {
   readonly renderRefusal: RenderRefusal;
   /** Awaited before the first payload is read; the request fails if it rejects. */
   readonly beforePayloads?: (of: PayloadSubject) => Promise<void>;
+  /** Awaited before something is stored; the request fails if it rejects. */
+  readonly beforeWrite?: (of: WrittenSubject) => Promise<void>;
+  /** The body of a POST, if the listener has read and parsed it. */
+  readonly body?: unknown;
+};
+
+/** The subject that a request stores. */
+export type WrittenSubject = {
+  readonly kind: 'score';
+  readonly trace: string;
+  readonly id: string;
 };
 
 /** Whose payloads are read: a trace, the traces of a session, or a raw event, which may belong to any. */
@@ -27,7 +38,8 @@ export type PayloadSubject = {
 export type ProjectReads = { readonly routes: readonly ProjectRoute[] };
 
 export type ProjectRoute = {
-  /** Of a GET, relative to the project: `/traces/:trace_id`. */
+  readonly method: 'GET' | 'POST';
+  /** Relative to the project: `/traces/:trace_id`. */
   readonly path: string;
   /** Resolves when the answer is sent or the client is gone. Answers failures itself. */
   handle(exchange: Exchange, reader: Reader): Promise<void>;

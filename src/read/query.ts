@@ -95,6 +95,17 @@ export function pageOfTraces(query: URLSearchParams): PageAsked {
   return pageOf(query, DEFAULT_TRACES);
 }
 
+/** `fields=tree`: every observation of a trace, which has no pages and no payloads. */
+export function asksForTree(query: URLSearchParams): boolean {
+  const fields = one(query, 'fields');
+  if (fields === undefined) return false;
+  if (fields !== 'tree') throw invalid('fields', 'must be tree');
+  for (const name of ['payloads', 'limit', 'cursor']) {
+    if (one(query, name) !== undefined) throw invalid(name, 'does not go with fields=tree');
+  }
+  return true;
+}
+
 /** The parameter's value; undefined where it is absent or empty. Throws where it is repeated. */
 export function one(query: URLSearchParams, name: string): string | undefined {
   const values = query.getAll(name);

@@ -1,6 +1,8 @@
 import type { Metrics } from '../component/component.ts';
 import type { Tenant } from '../model/batch.ts';
 import { Refusal } from '../model/errors.ts';
+import type { BatchCache } from './batch-cache.ts';
+import { createBatchCache } from './batch-cache.ts';
 import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
 import { fairTurns } from './turns.ts';
@@ -19,6 +21,10 @@ export type ReadLimits = {
   readonly page_time: number;
   /** Milliseconds after which a page ends, with all waiting. */
   readonly page_timeout: number;
+  /** Scores of a trace and of its observations. */
+  readonly scores_per_trace: number;
+  /** Inflated bytes of batches that are kept for later reads: half of them small ones, half of them large ones. */
+  readonly read_cache_bytes: number;
 };
 
 /**
@@ -32,6 +38,8 @@ export type ReadLimits = {
 export type Reads = {
   readonly limits: ReadLimits;
   readonly heldBytes: number;
+  /** The small batches that are kept for later reads. */
+  readonly batches: BatchCache;
   /** Throws a `Refusal` (429, 503). The signal is aborted when the client goes away. */
   begin(tenant: Tenant, signal: AbortSignal): Read;
   close(): void;
@@ -89,6 +97,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
 
   return {
     limits,
+    batches: createBatchCache(limits.read_cache_bytes / 2),
     get heldBytes() {
       return budget.held;
     },

@@ -5,6 +5,7 @@ import type { Exchange, RenderRefusal } from '../http/exchange.ts';
 import { answer } from '../http/exchange.ts';
 import type { CommonRoute, CommonRoutes, Entrance } from '../http/routes.ts';
 import type { Scanner } from '../http/scan-pool.ts';
+import type { Permission } from '../model/batch.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
@@ -19,9 +20,11 @@ import { foreignCursor, listCursors } from './list-cursor.ts';
 import { writeItems } from './listing.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
-import type { PayloadSubject, ProjectReads, Reader } from './project-reads.ts';
-import { checkParameters, flag, one, pageOf, pageOfTraces, traceQuery } from './query.ts';
+import type { PayloadSubject, ProjectReads, ProjectRoute, Reader } from './project-reads.ts';
+import { checkParameters, one, pageOfTraces, traceQuery } from './query.ts';
 import type { Reads } from './reads.ts';
+import { SCORE_REQUESTS } from './scores.ts';
+import { SHOW_TRACE } from './show-trace.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
 
@@ -41,19 +44,24 @@ type ReadingParts = {
  * If several receivers share a listener, one whose pipeline has a store comes first.
  */
 export function readRoutes(parts: ReadingParts): CommonRoutes {
-  const get = (path: string, work: Work): CommonRoute => ({
-    method: 'GET',
+  const route = (method: ProjectRoute['method'], path: string, work: Work): CommonRoute => ({
+    method,
     path: `/api/v1${path}`,
     handler: (entrance) => (exchange) =>
-      serve(parts, exchange, { admit: () => admitted(exchange, entrance), work }),
+      serve(parts, exchange, {
+        admit: () => admitted(exchange, entrance, PERMISSIONS[method]),
+        work,
+      }),
     renderRefusal: renderEnvelopeRefusal,
-    oneAtATime: true,
+    oneAtATime: method === 'GET',
   });
   return {
     prefers: (entrance) => storeOf(entrance) !== undefined,
     routes: [
-      ...STORED.map((request) => get(request.path, storedWork(parts, request))),
-      get('/me', async (reading) => {
+      ...STORED.map((request) =>
+        route(request.method ?? 'GET', request.path, storedWork(parts, request)),
+      ),
+      route('GET', '/me', async (reading) => {
         checkParameters(reading.query, []);
         await showMe(reading);
       }),
@@ -65,6 +73,7 @@ export function readRoutes(parts: ReadingParts): CommonRoutes {
 export function projectReads(parts: ReadingParts): ProjectReads {
   return {
     routes: STORED.map((request) => ({
+      method: request.method ?? 'GET',
       path: request.path,
       handle: (exchange, reader) =>
         serve(parts, exchange, {
@@ -75,6 +84,8 @@ export function projectReads(parts: ReadingParts): ProjectReads {
   };
 }
 
+const PERMISSIONS = { GET: 'traces:read', POST: 'ingest:write' } as const;
+
 /** The requests about a project's data in a store, relative to `/api/v1` or to a project. */
 const STORED: readonly StoredRequest[] = [
   {
@@ -82,7 +93,8 @@ const STORED: readonly StoredRequest[] = [
     parameters: ['q', 'from', 'to', 'status', 'kind', 'name', 'limit', 'cursor'],
     work: listTraces,
   },
-  { path: '/traces/:trace_id', parameters: ['payloads', 'limit', 'cursor'], work: showTrace },
+  SHOW_TRACE,
+  ...SCORE_REQUESTS,
   ...GROUP_REQUESTS,
   { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
@@ -127,41 +139,6 @@ async function listTraces({
   out.end(`],${JSON.stringify(end).slice(1)}`);
 }
 
-async function showTrace(reading: StoreReading): Promise<void> {
-  const { exchange, query, tenant, store, read, reads } = reading;
-  const { limits } = reads;
-  const traceId = exchange.params.trace_id ?? '';
-  const wantsPayloads = flag(query, 'payloads');
-  const { limit, cursor } = pageOf(query);
-  const cursors = listCursors('observations', tenant.projectId, traceId);
-  const first = cursors.read(cursor);
-  const trace = await read.turn(() => store.traces.getTrace(tenant.projectId, traceId));
-  if (trace === undefined) throw unknown('trace');
-  const payloads = wantsPayloads
-    ? await reading.payloads({ kind: 'trace', id: traceId })
-    : undefined;
-  const out = jsonAnswer(exchange, read);
-  await out.add(`{"trace":${traceJson(trace)},"observations":[`);
-  const { next } = await writeItems(
-    out,
-    {
-      limit,
-      cursor: first,
-      fetch: (rows, cursor) =>
-        store.traces.listObservations(tenant.projectId, traceId, {
-          limit: rows,
-          ...(cursor === undefined ? {} : { cursor }),
-        }),
-      async render(stored) {
-        if (payloads === undefined) return observationJson(stored, undefined);
-        return observationJson(stored, await read.turn(() => payloads.read(stored)));
-      },
-    },
-    { read, limits, clock: exchange.clock },
-  );
-  out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
-}
-
 async function showObservation(reading: StoreReading): Promise<void> {
   const { exchange, query, tenant, store, read } = reading;
   const id = exchange.params.id ?? '';
@@ -180,15 +157,17 @@ async function showRawEvent(reading: StoreReading): Promise<void> {
   if (parsed === undefined) throw unknown('raw event');
   const payloads = await reading.payloads({ kind: 'raw_event', id });
   const batch = await read.turn(() => payloads.batch(parsed.batchId));
-  const position = batch === undefined ? undefined : positionOf(batch, parsed.index);
+  const position = batch === undefined ? undefined : positionOf(batch.facts, parsed.index);
   if (batch === undefined || position === undefined) throw unknown('raw event');
+  const { receivedAt, format, tenant } = batch.facts;
   const about = JSON.stringify({
     id,
-    accepted_at: new Date(batch.receivedAt).toISOString(),
-    source: sourceOf(batch.format),
-    key_id: batch.tenant.keyId,
+    accepted_at: new Date(receivedAt).toISOString(),
+    source: sourceOf(format),
+    key_id: tenant.keyId,
   });
-  const event = await read.turn(() => payloads.source(batch, position));
+  const event = await read.turn(() => batch.source(position));
+  if (event === undefined) throw unknown('raw event');
   answerJson(exchange, read, `${about.slice(0, -1)},"event":${event}}`);
 }
 
@@ -216,9 +195,13 @@ type Serving = {
 type Admitted = { readonly reader: Reader; release(): void };
 
 /** By the pipeline of a receiver. */
-async function admitted({ head }: Exchange, entrance: Entrance): Promise<Admitted> {
+async function admitted(
+  { head }: Exchange,
+  entrance: Entrance,
+  permission: Permission,
+): Promise<Admitted> {
   const { pipeline, fallback } = entrance;
-  const { tenant, release } = await pipeline.admitRead(head, fallback);
+  const { tenant, release } = await pipeline.admitRead(head, fallback, permission);
   const reader = { tenant, store: storeOf(entrance), renderRefusal: renderEnvelopeRefusal };
   return { reader, release };
 }
@@ -252,11 +235,17 @@ function storedWork({ reads, scanner }: ReadingParts, { parameters, work }: Stor
     checkParameters(reading.query, parameters);
     const { store, tenant, read, beforePayloads } = reading;
     if (store === undefined) {
-      throw new Refusal('not_found', 'Nothing can be read here: no store is named by auth.');
+      throw new Refusal(
+        'not_found',
+        'Nothing can be read or scored here: no store is named by auth.',
+      );
     }
     const payloads = async (of: PayloadSubject): Promise<PayloadReader> => {
       await beforePayloads?.(of);
-      return readPayloads(store.traces, tenant.projectId, scanner, read.reservation);
+      const { projectId } = tenant;
+      const { reservation } = read;
+      const { traces } = store;
+      return readPayloads({ traces, projectId, scanner, reservation, cache: reads.batches });
     };
     await work({ ...reading, store, reads, payloads });
   };
@@ -277,8 +266,9 @@ function refuse(exchange: Exchange, error: unknown, render: RenderRefusal, logge
   else answer(exchange, render(readingRefusal(error), exchange.head));
 }
 
-/** A store refuses a reading request only for its cursor. */
+/** A store refuses a reading request for its cursor, and a write for its project. */
 function readingRefusal(error: unknown): Refusal {
+  if (error instanceof StoreError && error.code === 'unknown_project') return unknown('project');
   if (error instanceof StoreError) return foreignCursor(error);
   return refusalOf(error);
 }

@@ -22,6 +22,8 @@ export type StoreReading = AdmittedRead & {
 
 /** A request about a project's data in a store. */
 export type StoredRequest = {
+  /** GET by default. A POST needs the permission `ingest:write`. */
+  readonly method?: 'POST';
   /** Relative to `/api/v1` or to a project. */
   readonly path: string;
   /** The parameters of the query; others are refused. */

@@ -1,12 +1,16 @@
 import type { Cost, ObservationDetails } from '../model/details.ts';
+import { millisecondsBetween } from '../model/details.ts';
 import { formatInstant } from '../model/instant.ts';
-import type { Instant, PayloadField } from '../model/observation.ts';
+import { decodeJsonText } from '../model/json/decode.ts';
+import type { Instant, ObservationError, PayloadField, TraceState } from '../model/observation.ts';
 import { PAYLOAD_FIELDS } from '../model/observation.ts';
-import type { StoredObservation, StoredTrace } from './store.ts';
+import type { NarrowObservation, StoredObservation, StoredTrace } from './store.ts';
 
 /** The source of the public form. A single event of an observation may lack its trace. */
-export type RenderedObservation = Omit<StoredObservation, 'traceId' | 'payload'> & {
+export type RenderedObservation = Omit<StoredObservation, 'traceId' | 'payload' | 'state'> & {
   readonly traceId: string | null;
+  /** Left out for a single event: the state depends on the whole trace. */
+  readonly state?: TraceState;
 };
 
 /** Payload fields of one observation as JSON text; absent ones read as null. */
@@ -15,11 +19,12 @@ export type PayloadTexts = Partial<Record<PayloadField, string>>;
 /**
  * The public form of an observation: what the reading requests answer and what a line of the `file`
  * exporter holds. Payload texts are spliced in as they were sent, so that every number keeps its
- * spelling. Without `payloads` the payload fields are left out.
+ * spelling. Without `payloads` the payload fields are left out, and without `place` its members.
  */
 export function observationJson(
   stored: RenderedObservation,
   payloads: PayloadTexts | undefined,
+  place?: TreePlace,
 ): string {
   const narrow = JSON.stringify({
     id: stored.id,
@@ -28,9 +33,12 @@ export function observationJson(
     name: stored.name,
     kind: stored.kind,
     status: stored.status,
+    state: stored.state,
     start_time: formatted(stored.startTime),
     end_time: formatted(stored.endTime),
+    latency_ms: latencyOf(stored),
     usage: stored.usage,
+    ...place,
     model: stored.model,
     error: stored.error,
     event_version: stored.version,
@@ -68,6 +76,82 @@ function detailMembers(details: ObservationDetails): Readonly<Record<string, unk
   };
 }
 
+/** The place of an observation in the tree of its trace. */
+export type TreePlace = {
+  /** Its own usage and cost are in the totals of the trace. */
+  readonly counted: boolean;
+  /** A cycle of parents is broken here: the observation counts as a root. */
+  readonly cycle: boolean;
+};
+
+/**
+ * An observation in the tree of its trace: without payloads, and with their sizes. Its place is left blank, for `fillPlaces`.
+ * Hot path, runs for every observation of a trace: an object and `JSON.stringify` cost twice as much.
+ */
+export function treeJson(observation: NarrowObservation): string {
+  const { startMs, startNs, endMs, endNs, error, usage } = observation;
+  const details = observation.details ?? {};
+  const { cost } = details;
+  const latency =
+    startMs === null || endMs === null
+      ? undefined
+      : millisecondsBetween({ ms: startMs, ns: startNs ?? 0 }, { ms: endMs, ns: endNs ?? 0 });
+  return (
+    `{"id":${JSON.stringify(observation.id)},"parent_id":${textJson(observation.parentId)}` +
+    `,"name":${textJson(observation.name)},"kind":${wordJson(observation.kind)}` +
+    `,"status":${wordJson(observation.status)},"state":"${observation.state}"` +
+    `,"start_time":${timeJson(startMs, startNs)},"end_time":${timeJson(endMs, endNs)}` +
+    `,"latency_ms":${latency ?? null},"ttft_ms":${details.ttftMs ?? null}` +
+    `,"model":${textJson(observation.model)},"provider":${textJson(details.provider ?? null)}` +
+    `,"usage":${usage ?? null}` +
+    `,"cost":${cost === undefined ? null : JSON.stringify(costMembers(cost))}` +
+    `,"cost_source":${wordJson(cost?.source ?? null)}` +
+    `,"counted":${BLANK},"cycle":${BLANK}` +
+    `,"input_bytes":${details.inputBytes ?? null},"output_bytes":${details.outputBytes ?? null}` +
+    `,"error":${error === null ? null : errorJson(error)}}`
+  );
+}
+
+/** As long as `false`. JSON has no such character, not even in a text. */
+const BLANK = '\0'.repeat('false'.length);
+
+/** Fills the blanks of observations, in their order. */
+export function fillPlaces(texts: Buffer, places: Iterable<TreePlace>): void {
+  let at = 0;
+  for (const { counted, cycle } of places) {
+    at = texts.indexOf(0, at);
+    at += texts.write(wordOf(counted), at, 'latin1');
+    at = texts.indexOf(0, at);
+    at += texts.write(wordOf(cycle), at, 'latin1');
+  }
+}
+
+function wordOf(value: boolean): string {
+  return value ? ' true' : 'false';
+}
+
+function textJson(text: string | null): string | null {
+  return text === null ? null : JSON.stringify(text);
+}
+
+/** For a word of the product, which has nothing to escape. */
+function wordJson(word: string | null): string | null {
+  return word === null ? null : `"${word}"`;
+}
+
+function timeJson(ms: number | null, ns: number | null): string | null {
+  return ms === null ? null : `"${formatInstant({ ms, ns: ns ?? 0 })}"`;
+}
+
+function errorJson(text: string): string {
+  const { type, message } = decodeJsonText(text) as ObservationError;
+  return JSON.stringify({ type, message });
+}
+
+function latencyOf({ startTime, endTime }: Pick<StoredObservation, 'startTime' | 'endTime'>) {
+  return millisecondsBetween(startTime, endTime) ?? null;
+}
+
 function costMembers({
   input,
   output,
@@ -103,6 +187,7 @@ export function traceJson(trace: StoredTrace): string {
     custom_fields: trace.customFields,
     usage: trace.usage,
     cost: trace.cost === null ? null : costMembers(trace.cost),
+    scores: trace.scores,
     clock_skew: trace.clockSkew,
   });
 }

@@ -25,6 +25,7 @@ import type {
 import type { ErasureStore } from './erasures.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
+import type { ScoreStore, ScoreValue } from './scores.ts';
 
 /**
  * A store: projects, keys, raw batches and the observations made from them. Every reading method takes the project
@@ -43,6 +44,7 @@ export type Store = QueueStorage & {
   readonly audit: AuditStore;
   readonly costs: CostStore;
   readonly groups: GroupStore;
+  readonly scores: ScoreStore;
   readonly erasures: ErasureStore;
 };
 
@@ -65,6 +67,7 @@ export type StoredObservation = {
   readonly name: string | null;
   readonly kind: ObservationKind | null;
   readonly status: ObservationStatus | null;
+  readonly state: TraceState;
   readonly startTime: Instant | null;
   readonly endTime: Instant | null;
   readonly ended: boolean;
@@ -86,6 +89,21 @@ export type StoredObservation = {
   /** Milliseconds since the epoch. */
   readonly createdAt: number;
   readonly updatedAt: number;
+};
+
+/** The part of an observation that the tree of its trace shows. */
+export type NarrowObservation = Pick<
+  StoredObservation,
+  'id' | 'parentId' | 'name' | 'kind' | 'status' | 'state' | 'model' | 'details'
+> & {
+  readonly startMs: number | null;
+  readonly startNs: number | null;
+  readonly endMs: number | null;
+  readonly endNs: number | null;
+  /** JSON of a `TokenUsage`. */
+  readonly usage: string | null;
+  /** JSON of an `ObservationError`. */
+  readonly error: string | null;
 };
 
 export type StoredTrace = {
@@ -116,6 +134,8 @@ export type StoredTrace = {
   readonly usage: TokenUsage | null;
   /** In 10⁻⁹ USD. */
   readonly cost: Omit<Cost, 'source'> | null;
+  /** One value for each name (`src/store/rows/score-rows.ts`). */
+  readonly scores: Readonly<Record<string, ScoreValue>>;
   /** The time of an observation was ignored, because it is far outside of the root's. */
   readonly clockSkew: boolean;
 };
@@ -167,6 +187,12 @@ export type TraceStore = {
     traceId: string,
     page: { limit: number; cursor?: string },
   ): Promise<Page<StoredObservation>>;
+  /** The same order and pages of other lengths, without the columns that a tree does not show. */
+  listTree(
+    projectId: string,
+    traceId: string,
+    page: { limit: number; cursor?: string },
+  ): Promise<Page<NarrowObservation>>;
   /** The root of a trace, or its first observation; undefined until the trace has a summary. */
   getRoot(projectId: string, traceId: string): Promise<StoredObservation | undefined>;
   /** The newest one if several traces have the id and no trace is named. */
@@ -177,4 +203,6 @@ export type TraceStore = {
   ): Promise<StoredObservation | undefined>;
   /** Raw batches of the project by id, without those that the store does not have. */
   getBatches(projectId: string, ids: readonly string[]): Promise<SealedBatch[]>;
+  /** By id, for the batches that `getBatches` finds: a text that is another one once the stored body changes. */
+  batchStamps(projectId: string, ids: readonly string[]): Promise<ReadonlyMap<string, string>>;
 };

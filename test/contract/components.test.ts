@@ -122,6 +122,7 @@ async function rigOf(t: Test, factory: Factory): Promise<Rig> {
       client_share: 0.25,
       client_reserve: 0.125,
       requests_per_key: 1024,
+      read_cache_bytes: 1_048_576,
     },
   });
   t.teardown(() => listeners.close());

@@ -4,6 +4,7 @@ import type { Observation } from '../../src/model/observation.ts';
 import { parseQuery } from '../../src/query/parse.ts';
 import type { Query } from '../../src/query/query.ts';
 import { MAX_TERMS } from '../../src/store/rows/trace-terms.ts';
+import type { ScoreValue } from '../../src/store/scores.ts';
 import type { Store } from '../../src/store/store.ts';
 import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
 import type { FakeClock } from '../helper/clock.ts';
@@ -30,6 +31,19 @@ async function write(
   await store.traces.write({ kind: 'observations', source, observations });
 }
 
+async function score(
+  store: Store,
+  traceId: string,
+  values: Readonly<Record<string, ScoreValue>>,
+  observationId: string | null = null,
+): Promise<void> {
+  for (const [name, value] of Object.entries(values)) {
+    const id = `${name}-${observationId}`;
+    const about = { id, observationId, name, value, comment: null, source: null, at: T0 };
+    await store.scores.put(P, traceId, about, 100);
+  }
+}
+
 /** The ids of all traces that match, in the order of the listing; a page may be empty. */
 async function found(store: Store, query: Query, more: object = {}): Promise<string[]> {
   const ids: string[] = [];
@@ -50,6 +64,10 @@ export function queries(t: Test, open: OpenForQueries): void {
     const now = aged(clock);
     await write(store, examples(now), P, now);
     await write(store, [anObservation({ traceId: 'other', id: 'x' })], 'proj_other');
+    await score(store, 'chat', { quality: 0.9, verdict: 'good', ok: true });
+    await score(store, 'tools', { quality: -2, verdict: '1', ok: false });
+    await score(store, 'tools', { quality: 0.1 }, 'tools-named');
+    await score(store, 'open', { 'a b': 'x' });
     for (const [text, expected] of GOLDEN) {
       const ids = await found(store, parseQuery(text, at(0)));
       t.same(ids.sort(), expected.split(' ').filter(Boolean), text);
@@ -96,6 +114,10 @@ export function queries(t: Test, open: OpenForQueries): void {
         observations.map((one) => ({ ...one, traceId })),
       );
       await write(store, known.get(traceId) ?? [], P, now);
+      const [x] = fc.sample(fc.constantFrom(1, 0.5, -3, 'good', '', true, false), {
+        ...{ numRuns: 1, seed: i },
+      });
+      if (i % 3 > 0 && x !== undefined) await score(store, traceId, { x });
     }
     const traces: KnownTrace[] = [];
     for (const [id, observations] of known) {
@@ -230,9 +252,24 @@ const GOLDEN: readonly (readonly [query: string, ids: string])[] = [
   ['has:custom.env', 'chat tools'],
   ['-has:custom.env', 'bare open'],
   ['-custom.env:prod', 'bare open tools'],
-  ['score.quality:>1', ''],
+  ['score.quality:>0.8', 'chat'],
+  ['score.quality:>0.9', ''],
+  ['score.quality:0.9', 'chat'],
+  ['score.quality:0..1', 'chat tools'],
+  ['score.quality:<0.5', 'tools'],
+  ['-score.quality:<0.5', 'bare chat open'],
   ['score.quality:good', ''],
-  ['has:score', ''],
+  ['score.verdict:good', 'chat'],
+  ['score.verdict:"1"', 'tools'],
+  ['score.verdict:1', ''],
+  ['score.verdict:go*', 'chat'],
+  ['score.verdict:"go"', ''],
+  ['score.ok:true', 'chat'],
+  ['score.ok:false,true', 'chat tools'],
+  ['score."a b":x', 'open'],
+  ['has:score', 'chat open tools'],
+  ['has:score.verdict', 'chat tools'],
+  ['-has:score.verdict', 'bare open'],
   ['span:call', 'chat'],
   ['kind:tool', 'tools'],
   ['kind:llm,tool', 'chat tools'],
@@ -339,7 +376,17 @@ function someQuery(): fc.Arbitrary<string> {
     ...['start:2026-01-15T12:00:00Z,2026-01-15T12:00:03Z', 'latency:>1s', 'latency:0ms..2s'],
     ...['ttft:<1s', 'has:ttft', 'cost:0.01', 'cost:>=0.01', 'cost:<0.25', 'has:cost', 'tokens:3'],
     ...['tokens:>2', 'input_tokens:1..2', 'output_tokens:<2', 'observations:2', 'observations:>2'],
-    ...['score.x:1', 'has:score.x', 'has:tokens', 'has:id', 'has:state', 'span:many7,many69'],
+    ...['score.x:1', 'score.x:>0', 'score.x:0..1', 'score.x:good', 'score.x:g*', 'score.x:true'],
+    ...[
+      'score.x:false,good',
+      'score.y:1',
+      'has:score',
+      'has:score.x',
+      'has:tokens',
+      'has:id',
+      'has:state',
+    ],
+    'span:many7,many69',
     ...[
       'model:gpt,gpt-4',
       'tag:x,xy',

@@ -40,6 +40,9 @@ function isPresent(term: FieldTerm, known: KnownTrace): boolean {
   if (term.field === 'custom' && term.key === null) {
     return Object.keys(known.trace.customFields).length > 0;
   }
+  if (term.field === 'score' && term.key === null) {
+    return Object.keys(known.trace.scores).length > 0;
+  }
   return textsOf(term, known).length > 0 || numberOf(term, known) !== null;
 }
 
@@ -103,6 +106,10 @@ function textsOf({ field, key }: FieldTerm, { trace, observations }: KnownTrace)
       return texts([trace.release]);
     case 'tag':
       return [...trace.tags];
+    case 'score': {
+      const value = trace.scores[key ?? ''];
+      return value === undefined || typeof value === 'number' ? [] : [String(value)];
+    }
     case 'custom':
       return texts([trace.customFields[key ?? '']]);
     case 'span':
@@ -128,7 +135,7 @@ function texts(values: readonly (string | null | undefined)[]): string[] {
   return values.filter((value) => value !== null && value !== undefined);
 }
 
-function numberOf({ field }: FieldTerm, { trace }: KnownTrace): number | null {
+function numberOf({ field, key }: FieldTerm, { trace }: KnownTrace): number | null {
   const usage = trace.usage ?? {};
   switch (field) {
     case 'latency':
@@ -145,6 +152,10 @@ function numberOf({ field }: FieldTerm, { trace }: KnownTrace): number | null {
       return usage.output_tokens ?? null;
     case 'observations':
       return trace.observationCount;
+    case 'score': {
+      const value = trace.scores[key ?? ''];
+      return typeof value === 'number' ? value : null;
+    }
     default:
       return null;
   }

@@ -15,6 +15,7 @@ import { erasures } from './erasures.ts';
 import { groups } from './groups.ts';
 import { postings } from './postings.ts';
 import { queries } from './queries.ts';
+import { scores } from './scores.ts';
 import { summaries } from './summaries.ts';
 
 /** A store under test: opened, closed, broken off, and opened again. */
@@ -80,6 +81,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('queries', (t) => {
     queries(t, open);
+    t.end();
+  });
+  t.test('scores', (t) => {
+    scores(t, open);
     t.end();
   });
   t.test('sessions and users', (t) => {
@@ -291,6 +296,7 @@ function observations(t: Test, open: Open): void {
     t.same(found, {
       ...fields,
       projectId: P,
+      state: 'finished',
       source: 'native',
       payload: { inputs: ref, outputs: ref, metadata: ref },
       createdAt: batch.source.receivedAt,
@@ -405,6 +411,10 @@ function observations(t: Test, open: Open): void {
     const ref = theirs?.payload.inputs?.batchId ?? '';
     t.same(await store.traces.getBatches(P, [ref]), []);
     t.equal((await store.traces.getBatches('proj_other', [ref])).length, 1);
+    t.same([...(await store.traces.batchStamps(P, [ref, 'none']))], []);
+    const stamps = await store.traces.batchStamps('proj_other', [ref, 'none']);
+    t.same([...stamps.keys()], [ref]);
+    t.same(await store.traces.batchStamps('proj_other', [ref]), stamps, 'the body is the same');
     t.equal(await store.traces.getTrace('proj_none', 'trace-1'), undefined);
   });
 
@@ -757,6 +767,43 @@ function listings(t: Test, open: Open): void {
       t.match(none, { items: [], nextCursor: null });
     },
   );
+
+  t.test('a tree has the pages of the observations, and their narrow fields', async (t) => {
+    const { store } = await open(t);
+    const details = { provider: 'p', inputBytes: 7, scope: 's' };
+    const error = { message: 'm', type: 'T', stacktrace: null };
+    await write(store, [
+      anObservation({ id: 'root', startTime: at(0), kind: 'chain', details, sessionId: 's' }),
+      anObservation({ id: 'b', parentId: 'root', startTime: at(2), usage: { input_tokens: 1 } }),
+      anObservation({ id: 'a', parentId: 'root', startTime: at(1), status: 'error', error }),
+    ]);
+    // A second event, so that fields have winners of their own.
+    await write(store, [anObservation({ id: 'b', startTime: at(2), model: 'm', version: '1' })]);
+    const read = (cursor?: string) =>
+      store.traces.listTree(P, 'trace-1', { limit: 2, ...(cursor && { cursor }) });
+    const first = await read();
+    t.match(first.items, [
+      { id: 'root', parentId: null, kind: 'chain', state: 'finished', details },
+      { id: 'a', parentId: 'root', state: 'error', error: JSON.stringify(error) },
+    ]);
+    const last = await read(first.nextCursor ?? '');
+    t.match(last.items, [{ id: 'b', model: 'm', usage: '{"input_tokens":1}' }]);
+    t.equal(last.nextCursor, null);
+    const { items } = await store.traces.listObservations(P, 'trace-1', { limit: 9 });
+    for (const [i, one] of [...first.items, ...last.items].entries()) {
+      const { startMs, startNs, endMs, endNs, usage, error, ...same } = one;
+      const listed = items[i];
+      t.match(listed, same);
+      t.same([startMs, startNs], [listed?.startTime?.ms, listed?.startTime?.ns]);
+      t.same([endMs, endNs], [listed?.endTime?.ms ?? null, listed?.endTime?.ns ?? null]);
+      t.same(
+        [usage, error].map((text) => JSON.parse(text ?? 'null')),
+        [listed?.usage, listed?.error],
+      );
+    }
+    t.match(await store.traces.listTree(P, 'none', { limit: 1 }), { items: [], nextCursor: null });
+    t.match(await store.traces.listTree('proj_other', 'trace-1', { limit: 1 }), { items: [] });
+  });
 
   t.test('a step of a search looks at 512 traces, and the next one behind them', async (t) => {
     const { store } = await open(t);

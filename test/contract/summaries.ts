@@ -58,6 +58,7 @@ export function summaries(t: Test, open: OpenForSummaries): void {
       ...{ observationCount: 3, errorCount: 1, models: ['m1', 'm2'], tags: ['a', 'b'] },
       ...{ sessionId: 's', userId: 'u', keyId: aTenant().keyId, environment: 'production' },
       ...{ release: 'r', customFields: { env: 'root', team: 'a', extra: '1' }, clockSkew: false },
+      scores: {},
       usage: { input_tokens: 3, total_tokens: 3 },
       cost: { input: 1, output: 2, total: 3 },
     });
@@ -85,11 +86,20 @@ export function summaries(t: Test, open: OpenForSummaries): void {
         startTime: { ms: newest, ns: 0 },
       }),
     ]);
+    const states = async () => {
+      const { items } = await store.traces.listObservations(P, 'trace-1', { limit: 9 });
+      return items.map(({ state }) => state);
+    };
     t.equal((await traceOf(store))?.state, 'running', 'exactly a day');
+    t.same(await states(), ['running', 'running']);
     clock.advance(1);
     t.equal((await traceOf(store))?.state, 'interrupted');
-    await write(store, [anObservation({ id: 'root', endTime: { ms: newest, ns: 0 } })]);
+    t.same(await states(), ['interrupted', 'interrupted']);
+    const atNewest = { ms: newest, ns: 0 };
+    await write(store, [anObservation({ id: 'root', startTime: atNewest, endTime: atNewest })]);
     t.equal((await traceOf(store))?.state, 'finished', 'an end revives it');
+    t.same((await states()).sort(), ['finished', 'interrupted']);
+    t.equal((await store.traces.getObservation(P, 'child'))?.state, 'interrupted');
     await write(store, [anObservation({ id: 'root', status: 'error', version: '1' })]);
     t.equal((await traceOf(store))?.state, 'error');
   });

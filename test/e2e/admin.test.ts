@@ -335,6 +335,9 @@ t.test('the document describes the ingestion listener', async (t) => {
     'the trace',
   );
   holds('TraceDetail', json(trace), 'a trace');
+  const tree = await daemon.call({ path: '/api/v1/traces/tr?fields=tree' });
+  holds('TraceDetail', json(tree), 'the tree of a trace');
+  t.match(json(tree), { observations: [{ id: 'e', input_bytes: 7, counted: false }] });
   const rawId = record((record(json(sent)).results as unknown[])[0]).raw_event_id;
   for (const [schema, path] of [
     ['Traces', '/api/v1/traces'],

@@ -70,7 +70,9 @@ function lookInto(path: string, seen: Sightings): void {
   try {
     const tables = database.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").all();
     for (const { name } of tables) {
-      for (const row of database.prepare(`SELECT * FROM "${String(name)}"`).iterate()) {
+      const rows = database.prepare(`SELECT * FROM "${String(name)}"`);
+      rows.setReadBigInts(true);
+      for (const row of rows.iterate()) {
         for (const value of Object.values(row)) seen.look(value, String(name));
       }
     }

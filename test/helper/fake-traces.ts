@@ -1,6 +1,8 @@
+import { crc32 } from 'node:zlib';
 import type { SealedBatch } from '../../src/model/batch.ts';
 import { StoreError } from '../../src/model/errors.ts';
 import type {
+  NarrowObservation,
   Page,
   Store,
   StoredObservation,
@@ -37,6 +39,13 @@ export function fakeTraces(
         ours(projectId, held.observations).filter((one) => one.traceId === traceId),
         wanted,
       ),
+    listTree: async (projectId, traceId, wanted) =>
+      pageOf(
+        ours(projectId, held.observations)
+          .filter((one) => one.traceId === traceId)
+          .map(narrowOf),
+        wanted,
+      ),
     getRoot: async (projectId, traceId) =>
       ours(projectId, held.observations).find((one) => one.traceId === traceId),
     getObservation: async (projectId, id, traceId) =>
@@ -45,6 +54,23 @@ export function fakeTraces(
       ),
     getBatches: async (projectId, ids) =>
       ours(projectId, held.batches).filter(({ id }) => ids.includes(id)),
+    batchStamps: async (projectId, ids) => {
+      const found = ours(projectId, held.batches).filter(({ id }) => ids.includes(id));
+      return new Map(found.map(({ id, body }) => [id, String(crc32(body))]));
+    },
+  };
+}
+
+function narrowOf(stored: StoredObservation): NarrowObservation {
+  const { startTime, endTime, usage, error } = stored;
+  return {
+    ...stored,
+    startMs: startTime?.ms ?? null,
+    startNs: startTime?.ns ?? null,
+    endMs: endTime?.ms ?? null,
+    endNs: endTime?.ns ?? null,
+    usage: usage === null ? null : JSON.stringify(usage),
+    error: error === null ? null : JSON.stringify(error),
   };
 }
 
@@ -82,7 +108,12 @@ export function aTrace(more: Partial<StoredTrace> = {}): StoredTrace {
       release: null,
       tags: ['a'],
     },
-    ...{ customFields: {}, clockSkew: false, cost: { input: null, output: 2, total: 5_000_000 } },
+    ...{
+      customFields: {},
+      scores: {},
+      clockSkew: false,
+      cost: { input: null, output: 2, total: 5_000_000 },
+    },
     ...more,
   };
 }
@@ -96,6 +127,7 @@ export function anObservation(more: Partial<StoredObservation> = {}): StoredObse
     name: 'chat',
     kind: 'generation',
     status: 'success',
+    state: 'finished',
     startTime: { ms: Date.UTC(2026, 0, 15), ns: 0 },
     endTime: null,
     ended: true,

@@ -20,11 +20,13 @@ export const USUAL_LIMITS: ServerLimits = {
 
 export const READ_LIMITS: ReadLimits = {
   read_bytes: 128 * 1_048_576,
+  scores_per_trace: 100,
   reads_per_key: 32,
   concurrent_reads: 4,
   page_bytes: 8 * 1_048_576,
   page_time: 100,
   page_timeout: 10_000,
+  read_cache_bytes: 1_048_576,
 };
 
 /** Listeners as the engine makes them, and what they log and count. */
@@ -47,6 +49,7 @@ export function testListeners(
     client_share: 0.25,
     client_reserve: 0.125,
     requests_per_key: 1024,
+    read_cache_bytes: readLimits.read_cache_bytes ?? READ_LIMITS.read_cache_bytes,
   };
   return {
     ...createListeners({

@@ -3,6 +3,7 @@ import type { Postgres } from '../connection/pool.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import { row, rows } from '../connection/statement.ts';
 import { DELETE_POSTINGS_OF_GONE, GONE_COLUMNS } from '../traces/postings.ts';
+import { removeLoneScores } from '../traces/scores.ts';
 import type { OnRemoved } from './batches.ts';
 import { removeUnreferenced, reportRemoved, withinBytes } from './batches.ts';
 
@@ -56,6 +57,7 @@ export async function dueProjects(
      LEFT JOIN updates u ON u.project = w.project AND u.at < since
      LEFT JOIN children c ON c.project = w.project AND c.at < since
      WHERE u.at IS NOT NULL OR c.at IS NOT NULL
+       OR (SELECT min(updated_at) FROM scores s WHERE s.project = w.project) < since
        OR (SELECT min(updated_hour) FROM traces t WHERE t.project = w.project) <= since / ${HOUR_MS}`,
     [windows.map(([project]) => project), windows.map(([, since]) => since)],
   );
@@ -160,6 +162,10 @@ async function removeTraces(client: PostgresClient, removal: Removal): Promise<b
   return removeWaiting(client, projectId, since, now);
 }
 
+/** $1 numbers of traces. */
+const REMOVE_SCORES = `DELETE FROM scores s USING traces t
+  WHERE t.n = ANY ($1::bigint[]) AND s.project = t.project AND s.trace = t.key`;
+
 /**
  * Removes traces with everything that refers to them. Retention, the deletion of a project and erasures use it: whatever a
  * table keeps of a trace is removed here.
@@ -179,6 +185,7 @@ export async function removeWhole(
      ), noted AS (
        INSERT INTO free_batches (id, noted_at) SELECT DISTINCT batch, $2::bigint FROM pairs
        ORDER BY batch ON CONFLICT DO NOTHING
+     ), scored AS (${REMOVE_SCORES}
      ), gone AS (
        DELETE FROM traces WHERE n = ANY ($1::bigint[]) RETURNING ${GONE_COLUMNS}
      ), unposted AS (
@@ -190,12 +197,16 @@ export async function removeWhole(
   onRemoved({ traces: traces.length, observations: removed?.observations ?? 0 });
 }
 
-/** Makes a trace, which has more rows than one step removes, invisible at once. */
+/**
+ * Makes a trace, which has more rows than one step removes, invisible at once. Its scores go now: they belong to the key that it
+ * loses.
+ */
 export async function hideTrace(client: PostgresClient, trace: number): Promise<void> {
-  await client.query('UPDATE traces SET project = $2, key = int8send(n) WHERE n = $1', [
-    trace,
-    HIDDEN,
-  ]);
+  await client.query(
+    `WITH scored AS (${REMOVE_SCORES})
+     UPDATE traces SET project = $2, key = int8send(n) WHERE n = ANY ($1::bigint[])`,
+    [[trace], HIDDEN],
+  );
 }
 
 /** Removes a part of a hidden trace; the trace itself goes with the last of its observations. */
@@ -220,7 +231,7 @@ export async function removeHidden(
   return true;
 }
 
-/** Removes updates and children that wait for a run. */
+/** Removes updates and children that wait for a run, and scores without a trace. */
 async function removeWaiting(
   client: PostgresClient,
   projectId: string,
@@ -251,5 +262,6 @@ async function removeWaiting(
      SELECT count(*) AS count FROM removed`,
     [projectId, since],
   );
-  return updates?.count === STEP || children?.count === STEP;
+  const scores = await removeLoneScores(client, projectId, since, STEP);
+  return updates?.count === STEP || children?.count === STEP || scores === STEP;
 }

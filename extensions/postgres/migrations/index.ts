@@ -11,6 +11,8 @@ import { traceIndexes } from './0009-trace-indexes.ts';
 import { groupIndexes } from './0010-group-indexes.ts';
 import { postingTables } from './0011-trace-terms.ts';
 import { erasures } from './0012-erasures.ts';
+import { orderOfObservations } from './0013-observation-order.ts';
+import { scoreTable } from './0014-scores.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -26,4 +28,6 @@ export const MIGRATIONS: readonly Migration[] = [
   groupIndexes,
   postingTables,
   erasures,
+  orderOfObservations,
+  scoreTable,
 ];

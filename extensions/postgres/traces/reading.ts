@@ -20,6 +20,8 @@ import { FIRST_PLACE, NO_START, placeOfRow } from '../../../src/store/rows/place
 import type { PayloadRefs, TraceRow } from '../../../src/store/rows/stored.ts';
 import { idOfTrace, observationOf, TRACE_ROW_COLUMNS } from '../../../src/store/rows/stored.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
+import type { TreeCells } from '../../../src/store/rows/tree.ts';
+import { TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
 import type { StoredObservation } from '../../../src/store/store.ts';
 import type { BatchRow } from '../batches/batches.ts';
 import { recordIn } from '../batches/batches.ts';
@@ -28,20 +30,24 @@ import { row, rows } from '../connection/statement.ts';
 import { postgresDialect } from './dialect.ts';
 import type { ObservationTableRow } from './rows.ts';
 import { entryOf, OBSERVATION_COLUMNS } from './rows.ts';
+import { LISTED_SCORES } from './scores.ts';
 import type { Entry } from './snapshot.ts';
-import { bytesOfKey, keyOfBytes, textOrNull } from './text.ts';
+import { bytesOfKey, keyOfBytes, textOrNull, unescapeParent } from './text.ts';
 
 /** `since`: milliseconds since the epoch. */
 export type ScopeValues = readonly [project: string, since: number];
 
-const TRACE_CELLS = TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)).join(', ');
+const TRACE_CELLS = [
+  ...TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)),
+  LISTED_SCORES,
+].join(', ');
 
 type NumberColumn =
   | ('status' | 'start_ms' | 'start_ns' | 'end_ms' | 'end_ns' | 'source' | 'is_ended')
   | ('newest_ms' | 'latency' | 'ttft' | 'errors' | 'is_skewed');
 type TextColumn =
   | ('long_id' | 'name' | 'model_usage' | 'other_usage' | 'key_id' | 'session_id')
-  | ('user_id' | 'environment' | 'release' | 'facts');
+  | ('user_id' | 'environment' | 'release' | 'facts' | 'scores');
 /** A trace as a listing reads it: the columns of a `TraceRow`. */
 type ListedTrace = Readonly<Record<'n' | 'at_ms' | 'at_ns' | 'observations', number>> &
   Readonly<Record<NumberColumn, number | null>> &
@@ -122,45 +128,109 @@ function traceRowOf(trace: ListedTrace): TraceRow {
     textOrNull(trace.release),
     trace.is_skewed,
     textOrNull(trace.facts),
+    trace.scores,
   ]);
 }
 
 const PLACE = `coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n`;
-const OBSERVATIONS = `SELECT ${OBSERVATION_COLUMNS.map(({ name }) => `o.${name}`).join(', ')},`;
-const LISTED_OBSERVATIONS = `SELECT ${OBSERVATION_COLUMNS.map(({ name }) => listedColumn('o', name)).join(', ')},`;
-const OF_TRACE = `
-    t.key AS trace_key, t.long_id AS trace_long_id
-  FROM observations o JOIN traces t ON t.n = o.trace
+const OBSERVATIONS = selectOf((column) => `o.${column}`);
+const listedCell = (column: string): string => listedColumn('o', column);
+const LISTED_OBSERVATIONS = selectOf(listedCell);
+
+function selectOf(cellOf: (column: string) => string): string {
+  return `SELECT ${OBSERVATION_COLUMNS.map(({ name }) => cellOf(name)).join(', ')},`;
+}
+
+const AND_TRACE = `
+    t.key AS trace_key, t.long_id AS trace_long_id, t.newest_ms AS trace_newest_ms
+  FROM observations o JOIN traces t ON t.n = o.trace`;
+const OF_TRACE = `${AND_TRACE}
   WHERE t.project = $1 AND t.updated_at >= $2`;
 
 type ReadObservation = ObservationTableRow & {
   readonly trace_key: Buffer;
   readonly trace_long_id: string | null;
+  readonly trace_newest_ms: number | null;
 };
 
 export type FoundObservation = {
   readonly place: Place;
-  readonly observation: StoredObservation;
+  /** `staleBefore`: see `traceOf`. */
+  observation(staleBefore: number): StoredObservation;
   /** About the bytes of the row in memory. */
   readonly bytes: number;
 };
+
+/**
+ * Observations of a trace behind a place. The index `observations_in_order` gives the order: Postgres knows that only if the
+ * number of the trace is one value of the statement.
+ */
+const BEHIND_PLACE = `
+    WHERE o.trace = (SELECT n FROM traces WHERE project = $1 AND updated_at >= $2 AND key = $3)
+      AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
+    ORDER BY ${PLACE} LIMIT $7`;
+/** The statements of a page, with all columns and with those of a tree. */
+export const OBSERVATION_PAGES = {
+  all: `${LISTED_OBSERVATIONS} ${AND_TRACE} ${BEHIND_PLACE}`,
+  tree: `SELECT ${TREE_COLUMNS.map(listedCell).join(', ')}, t.newest_ms
+    FROM observations o JOIN traces t ON t.n = o.trace ${BEHIND_PLACE}`,
+};
+
+type PageRange = { readonly after: Place | null; readonly limit: number };
 
 export async function findObservations(
   client: PostgresClient,
   scope: ScopeValues,
   traceKey: Key,
-  after: Place | null,
-  limit: number,
+  range: PageRange,
 ): Promise<FoundRows<FoundObservation>> {
-  const { ms, ns, n } = after ?? FIRST_PLACE;
-  const found = await rows<ReadObservation>(
-    client,
-    `${LISTED_OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND (${PLACE}) > ($4::bigint, $5::bigint, $6::bigint)
-     ORDER BY ${PLACE} LIMIT $7`,
-    [...scope, bytesOfKey(traceKey), ms, ns, n, limit + 1],
-  );
+  const values = pageValues(scope, traceKey, range);
+  const found = await rows<ReadObservation>(client, OBSERVATION_PAGES.all, values);
   const listed = found.map((observation) => foundIn(scope, observation, listedRow));
-  return takeRows(listed, limit, ({ bytes }) => bytes);
+  return takeRows(listed, range.limit, ({ bytes }) => bytes);
+}
+
+export async function findTree(
+  client: PostgresClient,
+  scope: ScopeValues,
+  traceKey: Key,
+  range: PageRange,
+): Promise<FoundRows<TreeCells>> {
+  const values = pageValues(scope, traceKey, range);
+  const found = await rows<TreeRow>(client, OBSERVATION_PAGES.tree, values);
+  return takeRows(found.map(treeCellsOf), range.limit, rowBytes);
+}
+
+/** One row more than the limit, which says whether there are further ones. */
+function pageValues(scope: ScopeValues, traceKey: Key, { after, limit }: PageRange): unknown[] {
+  const { ms, ns, n } = after ?? FIRST_PLACE;
+  return [...scope, bytesOfKey(traceKey), ms, ns, n, limit + 1];
+}
+
+type TreeRow = Pick<ObservationTableRow, (typeof TREE_COLUMNS)[number]> & {
+  readonly newest_ms: number | null;
+};
+
+function treeCellsOf(found: TreeRow): TreeCells {
+  return [
+    found.n,
+    keyOfBytes(found.key),
+    textOrNull(found.long_id),
+    found.flags,
+    unescapeParent(found.parent),
+    textOrNull(found.name),
+    found.kind,
+    found.status,
+    found.start_ms,
+    found.start_ns,
+    found.end_ms,
+    found.end_ns,
+    textOrNull(found.model),
+    textOrNull(found.usage),
+    textOrNull(found.error),
+    textOrNull(found.details),
+    found.newest_ms,
+  ];
 }
 
 export async function findInTrace(
@@ -168,13 +238,13 @@ export async function findInTrace(
   scope: ScopeValues,
   traceKey: Key,
   key: Key,
-): Promise<StoredObservation | undefined> {
+): Promise<FoundObservation | undefined> {
   const found = await row<ReadObservation>(
     client,
     `${OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND o.key = $4`,
     [...scope, bytesOfKey(traceKey), bytesOfKey(key)],
   );
-  return found && foundIn(scope, found).observation;
+  return found && foundIn(scope, found);
 }
 
 /** The root of a trace. */
@@ -182,40 +252,47 @@ export async function findRoot(
   client: PostgresClient,
   scope: ScopeValues,
   traceKey: Key,
-): Promise<StoredObservation | undefined> {
+): Promise<FoundObservation | undefined> {
   const found = await row<ReadObservation>(
     client,
     `${OBSERVATIONS} ${OF_TRACE} AND t.key = $3 AND o.n = t.root`,
     [...scope, bytesOfKey(traceKey)],
   );
-  return found && foundIn(scope, found).observation;
+  return found && foundIn(scope, found);
 }
 
 export async function findAnywhere(
   client: PostgresClient,
   scope: ScopeValues,
   key: Key,
-): Promise<StoredObservation | undefined> {
+): Promise<FoundObservation | undefined> {
   const found = await row<ReadObservation>(
     client,
     `${OBSERVATIONS} ${OF_TRACE} AND o.project = $1 AND o.key = $3 AND substr(o.key, 1, 1) <> '\\x3a'::bytea
      ORDER BY o.updated_at DESC, o.n DESC LIMIT 1`,
     [...scope, bytesOfKey(key)],
   );
-  return found && foundIn(scope, found).observation;
+  return found && foundIn(scope, found);
 }
 
 function foundIn(
-  [project]: ScopeValues,
+  [projectId]: ScopeValues,
   found: ReadObservation,
   shown = (row: ObservationRow): ObservationRow => row,
 ): FoundObservation {
   const entry = entryOf(found);
   const row = shown(entry.row);
-  const trace = idOfTrace(keyOfBytes(found.trace_key), textOrNull(found.trace_long_id));
+  const traceId = idOfTrace(keyOfBytes(found.trace_key), textOrNull(found.trace_long_id));
+  const newestMs = found.trace_newest_ms;
   return {
     place: placeOfRow(entry.n, row),
-    observation: observationOf(project, trace, row, entry.state, payloadRefsOf(entry)),
+    observation: (staleBefore) =>
+      observationOf(
+        { projectId, traceId, newestMs, staleBefore },
+        row,
+        entry.state,
+        payloadRefsOf(entry),
+      ),
     bytes: rowBytes(row),
   };
 }
@@ -227,19 +304,35 @@ function payloadRefsOf({ row, state }: Entry): PayloadRefs {
 }
 
 /** Raw batches that were received within the time, or that a trace within the time has events of. */
+const FROM_BATCHES = `
+  FROM batches r
+  WHERE r.id = ANY ($3) AND r.project = $1 AND (r.received_at >= $2 OR EXISTS (
+    SELECT 1 FROM batch_traces b JOIN traces t ON t.n = b.trace
+    WHERE b.batch = r.id AND t.project = $1 AND t.updated_at >= $2))`;
+
 export async function findBatches(
   client: PostgresClient,
   scope: ScopeValues,
   ids: readonly string[],
 ): Promise<BatchRecord[]> {
-  const batches = await rows<BatchRow>(
-    client,
-    `SELECT ${RECORD_COLUMNS} FROM batches r
-     WHERE r.id = ANY ($3) AND r.project = $1 AND (r.received_at >= $2 OR EXISTS (
-       SELECT 1 FROM batch_traces b JOIN traces t ON t.n = b.trace
-       WHERE b.batch = r.id AND t.project = $1 AND t.updated_at >= $2))`,
-    [...scope, ids],
-  );
+  const batches = await rows<BatchRow>(client, `SELECT ${RECORD_COLUMNS} ${FROM_BATCHES}`, [
+    ...scope,
+    ids,
+  ]);
   const byId = new Map(batches.map((batch) => [batch.id, recordIn(batch)]));
   return ids.map((id) => byId.get(id)).filter((record) => record !== undefined);
+}
+
+/** The transaction that wrote each batch, or rewrote it. */
+export async function findStamps(
+  client: PostgresClient,
+  scope: ScopeValues,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const found = await rows<{ readonly id: string; readonly stamp: string }>(
+    client,
+    `SELECT r.id, r.xmin::text AS stamp ${FROM_BATCHES}`,
+    [...scope, ids],
+  );
+  return new Map(found.map(({ id, stamp }) => [id, stamp]));
 }

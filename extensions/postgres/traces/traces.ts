@@ -5,7 +5,8 @@ import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
+import type { TraceStore } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import { withoutErased } from '../erasing/in-flight.ts';
@@ -48,32 +49,37 @@ export function postgresTraces(
       const row = await queries.findTrace(reading, scopeOf(projectId), keyOfId(traceId));
       return row === undefined ? undefined : traceOf(row, staleBefore());
     },
-    listObservations: (projectId, traceId, page) =>
-      listObservations(reading, scopeOf(projectId), traceId, page),
-    getRoot: (projectId, traceId) =>
-      queries.findRoot(reading, scopeOf(projectId), keyOfId(traceId)),
-    getObservation: (projectId, id, traceId) =>
-      getObservation(reading, scopeOf(projectId), id, traceId),
+    async listObservations(projectId, traceId, { limit, cursor }) {
+      const range = { after: placeOfCursor(cursor), limit };
+      const scope = scopeOf(projectId);
+      const found = await queries.findObservations(reading, scope, keyOfId(traceId), range);
+      const before = staleBefore();
+      return pageOfRows(
+        found,
+        ({ place }) => place,
+        ({ observation }) => observation(before),
+      );
+    },
+    async listTree(projectId, traceId, { limit, cursor }) {
+      const range = { after: placeOfCursor(cursor), limit };
+      const scope = scopeOf(projectId);
+      const found = await queries.findTree(reading, scope, keyOfId(traceId), range);
+      const before = staleBefore();
+      return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
+    },
+    async getRoot(projectId, traceId) {
+      const found = await queries.findRoot(reading, scopeOf(projectId), keyOfId(traceId));
+      return found?.observation(staleBefore());
+    },
+    async getObservation(projectId, id, traceId) {
+      const found = await getObservation(reading, scopeOf(projectId), id, traceId);
+      return found?.observation(staleBefore());
+    },
     async getBatches(projectId, ids) {
       return (await queries.findBatches(reading, scopeOf(projectId), ids)).map(batchOf);
     },
+    batchStamps: (projectId, ids) => queries.findStamps(reading, scopeOf(projectId), ids),
   };
-}
-
-async function listObservations(
-  reading: PostgresClient,
-  scope: ScopeValues,
-  traceId: string,
-  page: { limit: number; cursor?: string },
-): Promise<Page<StoredObservation>> {
-  const after = placeOfCursor(page.cursor);
-  const key = keyOfId(traceId);
-  const found = await queries.findObservations(reading, scope, key, after, page.limit);
-  return pageOfRows(
-    found,
-    ({ place }) => place,
-    ({ observation }) => observation,
-  );
 }
 
 async function getObservation(
@@ -81,7 +87,7 @@ async function getObservation(
   scope: ScopeValues,
   id: string,
   traceId: string | undefined,
-): Promise<StoredObservation | undefined> {
+): Promise<queries.FoundObservation | undefined> {
   const inTrace = (trace: string) =>
     queries.findInTrace(reading, scope, keyOfId(trace), observationKey(trace, id));
   if (traceId !== undefined) return inTrace(traceId);

@@ -7,6 +7,7 @@ import type { RowQuery } from '../../../src/sqlite/rows.ts';
 import { finds, rows } from '../../../src/sqlite/rows.ts';
 import type { RetentionWindow } from '../../../src/tenancy/rows.ts';
 import { postingTable } from '../traces/postings.ts';
+import { scorePurge, scoreRemoval } from '../traces/score-operations.ts';
 
 /** Rows that one step removes: about a millisecond. */
 const STEP_ROWS = 200;
@@ -49,7 +50,7 @@ function tracePurge(db: DatabaseSync): (project: string, since: number) => Remov
     `SELECT n, observations FROM traces WHERE project = ? AND updated_at < ?
      ORDER BY updated_at LIMIT 1`,
   );
-  const hide = db.prepare(`UPDATE traces SET project = '${HIDDEN}', key = n WHERE n = ?`);
+  const hide = traceHiding(db);
   const remove = traceRemoval(db);
   return (project, since) => {
     let traces = 0;
@@ -58,7 +59,7 @@ function tracePurge(db: DatabaseSync): (project: string, since: number) => Remov
       const found = oldest.get(project, since);
       if (found === undefined) return { traces, observations, hasMore: false };
       if (project !== HIDDEN && found.observations > STEP_ROWS) {
-        hide.run(found.n);
+        hide(found.n);
         traces++;
         continue;
       }
@@ -67,6 +68,19 @@ function tracePurge(db: DatabaseSync): (project: string, since: number) => Remov
       if (removed.isComplete && project !== HIDDEN) traces++;
     }
     return { traces, observations, hasMore: true };
+  };
+}
+
+/**
+ * Returns a function that makes a trace, which has more rows than one step removes, invisible at once. Its scores go now: they
+ * belong to the key that it loses.
+ */
+export function traceHiding(db: DatabaseSync): (trace: number) => void {
+  const hide = db.prepare(`UPDATE traces SET project = '${HIDDEN}', key = n WHERE n = ?`);
+  const removeScores = scoreRemoval(db);
+  return (trace) => {
+    removeScores(trace);
+    hide.run(trace);
   };
 }
 
@@ -86,6 +100,7 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
     `INSERT OR IGNORE INTO free_batches
      SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM batch_traces WHERE batch = ?1)`,
   );
+  const removeScores = scoreRemoval(db);
   const postings = postingTable(db);
   const trace = db.prepare('DELETE FROM traces WHERE n = ?');
   return (n, limit) => {
@@ -94,6 +109,7 @@ export function traceRemoval(db: DatabaseSync): (trace: number, limit: number) =
     const batches = batchesOf.all(n);
     pairs.run(n);
     for (const { batch } of batches) free.run(batch);
+    removeScores(n);
     postings.remove(n);
     trace.run(n);
     return { observations: removed, isComplete: true };
@@ -165,12 +181,15 @@ function projectOperations(db: DatabaseSync) {
     `DELETE FROM rejections WHERE project = ?1 AND n IN (
        SELECT n FROM rejections WHERE project = ?1 AND at < ?2 ORDER BY n LIMIT ${STEP_ROWS})`,
   );
+  const removeScores = scorePurge(db, STEP_ROWS);
   const isFull = (statement: StatementSync, ...values: (string | number)[]): boolean =>
     Number(statement.run(...values).changes) === STEP_ROWS;
   return {
     'purge.keys': (project: string): boolean => isFull(keys, project),
     'purge.updates': (project: string, since: number): boolean =>
-      isFull(updates, project, since) || isFull(children, project, since),
+      isFull(updates, project, since) ||
+      isFull(children, project, since) ||
+      removeScores(project, since),
     'purge.rejections': (project: string, since: number): boolean =>
       isFull(rejections, project, since),
   };
@@ -199,7 +218,13 @@ export function purgeReadOperations(db: DatabaseSync) {
   );
   const withUpdates = rows<ProjectName>(
     db,
-    'SELECT project FROM pending_updates UNION SELECT project FROM waiting_children',
+    `WITH RECURSIVE scored (project) AS (
+       SELECT min(project) FROM scores
+       UNION ALL
+       SELECT (SELECT min(project) FROM scores WHERE project > scored.project)
+       FROM scored WHERE project IS NOT NULL)
+     SELECT project FROM scored WHERE project IS NOT NULL
+     UNION SELECT project FROM pending_updates UNION SELECT project FROM waiting_children`,
   );
   const withRejections = rows<ProjectName>(db, 'SELECT DISTINCT project FROM rejections');
   const namesOf = (query: RowQuery<ProjectName>): string[] =>
@@ -217,7 +242,7 @@ export function purgeReadOperations(db: DatabaseSync) {
         .map(({ seq, project, receivedAt }) => ({ seq, project, receivedAt }));
       return { found, next: page.length < WALK_ROWS ? null : (page.at(-1)?.seq ?? null) };
     },
-    /** Projects with pending updates, and projects with a log of rejections. */
+    /** Projects with pending updates or scores, and projects with a log of rejections. */
     'purge.others': (): { updates: string[]; rejections: string[] } => ({
       updates: namesOf(withUpdates),
       rejections: namesOf(withRejections),

@@ -13,7 +13,7 @@ import type { NamedValues } from '../../../src/store/erasing/named.ts';
 import { tracesNamed } from '../../../src/store/erasing/named.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
 import { keyOfId } from '../../../src/store/rows/observation-row.ts';
-import { HIDDEN, traceRemoval } from '../batches/purge-operations.ts';
+import { traceHiding, traceRemoval } from '../batches/purge-operations.ts';
 
 /** Rows that one step removes: about a millisecond. */
 const STEP_ROWS = 200;
@@ -177,7 +177,7 @@ function removalOperations(db: DatabaseSync) {
     `DELETE FROM waiting_children WHERE project = ?1 AND EXISTS (
        SELECT 1 FROM observations o WHERE o.trace = ?2 AND o.key = waiting_children.key)`,
   );
-  const hide = db.prepare(`UPDATE traces SET project = '${HIDDEN}', key = n WHERE n = ?`);
+  const hide = traceHiding(db);
   const count = db.prepare(
     'UPDATE erasures SET traces = traces + ?, observations = observations + ? WHERE id = ?',
   );
@@ -199,7 +199,7 @@ function removalOperations(db: DatabaseSync) {
           needsCleaning = unclean.run(id, trace.n).changes > 0;
           if (needsCleaning) break;
           unwait.run(project, trace.n);
-          if (trace.observations > STEP_ROWS) hide.run(trace.n);
+          if (trace.observations > STEP_ROWS) hide(trace.n);
           else remove(trace.n, STEP_ROWS + 1);
           traces++;
           observations += trace.observations;

@@ -7,6 +7,8 @@ import { recentRequests } from './0005-recent-requests.ts';
 import { walkIndexes } from './0006-group-indexes.ts';
 import { traceTermTables } from './0007-trace-terms.ts';
 import { erasureTables } from './0008-erasures.ts';
+import { observationOrder } from './0009-observation-order.ts';
+import { scoresTable } from './0010-scores.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -18,4 +20,6 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   walkIndexes,
   traceTermTables,
   erasureTables,
+  observationOrder,
+  scoresTable,
 ];

@@ -27,11 +27,17 @@ import type { SummarizedTrace } from '../../../src/store/rows/trace-columns.ts';
 import type { TraceStep } from '../../../src/store/rows/trace-page.ts';
 import { summarize } from '../../../src/store/rows/trace-summary.ts';
 import { traceTerms } from '../../../src/store/rows/trace-terms.ts';
+import type { TreeCells } from '../../../src/store/rows/tree.ts';
+import { TREE_COLUMNS } from '../../../src/store/rows/tree.ts';
 import { sqliteDialect } from './dialect.ts';
+import { SCORES_OF_TRACE } from './score-operations.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
 
-const TRACE_COLUMNS = TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)).join(', ');
+const TRACE_COLUMNS = [
+  ...TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)),
+  SCORES_OF_TRACE,
+].join(', ');
 
 export type StoredRow = {
   readonly n: number;
@@ -39,6 +45,7 @@ export type StoredRow = {
   readonly state: RowState<number>;
   readonly traceKey: Key;
   readonly traceLongId: string | null;
+  readonly newestMs: number | null;
   readonly payload: PayloadRefs;
 };
 
@@ -111,11 +118,36 @@ export function keptTuples<Row extends readonly (string | number | Uint8Array | 
 }
 
 /** An observation with the id of its trace. */
-type FoundCells = [traceKey: Key, traceLongId: string | null, ...cells: ObservationCells];
+type FoundCells = [
+  traceKey: Key,
+  traceLongId: string | null,
+  newestMs: number | null,
+  ...cells: ObservationCells,
+];
 
 const JOINED = 'FROM observations o JOIN traces t ON t.n = o.trace';
-const SELECT_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => `o.${column}`).join(', ')} ${JOINED}`;
-const LIST_OBSERVATIONS = `SELECT t.key, t.long_id, ${OBSERVATION_COLUMN_NAMES.map((column) => listedColumn('o', column)).join(', ')} ${JOINED}`;
+const SELECT_OBSERVATIONS = selectOf((column) => `o.${column}`);
+
+function selectOf(cellOf: (column: string) => string): string {
+  const cells = OBSERVATION_COLUMN_NAMES.map(cellOf).join(', ');
+  return `SELECT t.key, t.long_id, t.newest_ms, ${cells} ${JOINED}`;
+}
+
+/** Observations of a trace behind a place. The index `observations_in_order` gives the order. */
+const TIME = `coalesce(o.start_ms, ${NO_START})`;
+const PLACE = `${TIME}, coalesce(o.start_ns, 0), o.n`;
+// SQLite looks up the first column of a place in the index, and only if it is compared on its own.
+const BEHIND_PLACE = `
+     WHERE t.project = ?1 AND t.updated_at >= ?2 AND t.key = ?3
+       AND ${TIME} >= ?4 AND (${PLACE}) > (?4, ?5, ?6)
+     ORDER BY ${PLACE} LIMIT ?7`;
+
+const listedCell = (column: string): string => listedColumn('o', column);
+/** The statements of a page, with all columns and with those of a tree. */
+export const PAGE_OF_TRACE = {
+  all: `${selectOf(listedCell)} ${BEHIND_PLACE}`,
+  tree: `SELECT ${TREE_COLUMNS.map(listedCell).join(', ')}, t.newest_ms ${JOINED} ${BEHIND_PLACE}`,
+};
 
 function oneTraceOperations(db: DatabaseSync) {
   const trace = tuples<TraceRow>(
@@ -123,13 +155,16 @@ function oneTraceOperations(db: DatabaseSync) {
     `SELECT ${TRACE_COLUMNS} FROM traces t
      WHERE t.project = ? AND t.updated_at >= ? AND t.key = ?`,
   );
-  const page = tuples<FoundCells>(
-    db,
-    `${LIST_OBSERVATIONS}
-     WHERE t.project = ?1 AND t.updated_at >= ?2 AND t.key = ?3
-       AND (coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n) > (?4, ?5, ?6)
-     ORDER BY coalesce(o.start_ms, ${NO_START}), coalesce(o.start_ns, 0), o.n LIMIT ?7`,
-  );
+  return {
+    'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
+      listedOrNull(trace.get(project, since, key)),
+    'traces.observations': pageOperation(db),
+    'traces.tree': treeOperation(db),
+  };
+}
+
+function pageOperation(db: DatabaseSync) {
+  const page = tuples<FoundCells>(db, PAGE_OF_TRACE.all);
   const stored = storedRow(db);
   function* listed(found: Iterable<FoundCells>): Generator<StoredRow> {
     for (const cells of found) {
@@ -137,19 +172,28 @@ function oneTraceOperations(db: DatabaseSync) {
       yield { ...each, row: listedRow(each.row) };
     }
   }
-  return {
-    'traces.get': ({ project, since }: TraceScope, key: Key): TraceRow | null =>
-      listedOrNull(trace.get(project, since, key)),
-    'traces.observations': (
-      { project, since }: TraceScope,
-      key: Key,
-      after: Place | null,
-      limit: number,
-    ): FoundRows<StoredRow> => {
-      const { ms, ns, n } = after ?? FIRST_PLACE;
-      const found = page.iterate(project, since, key, ms, ns, n, limit + 1);
-      return takeRows(listed(found), limit, ({ row }) => rowBytes(row));
-    },
+  return (
+    { project, since }: TraceScope,
+    key: Key,
+    after: Place | null,
+    limit: number,
+  ): FoundRows<StoredRow> => {
+    const { ms, ns, n } = after ?? FIRST_PLACE;
+    const found = page.iterate(project, since, key, ms, ns, n, limit + 1);
+    return takeRows(listed(found), limit, ({ row }) => rowBytes(row));
+  };
+}
+
+function treeOperation(db: DatabaseSync) {
+  const page = tuples<TreeCells>(db, PAGE_OF_TRACE.tree);
+  return (
+    { project, since }: TraceScope,
+    key: Key,
+    after: Place | null,
+    limit: number,
+  ): FoundRows<TreeCells> => {
+    const { ms, ns, n } = after ?? FIRST_PLACE;
+    return takeRows(page.iterate(project, since, key, ms, ns, n, limit + 1), limit, rowBytes);
   };
 }
 
@@ -237,10 +281,9 @@ function observationOperations(db: DatabaseSync) {
 /** Returns a function that adds the events of the payload fields, by the ids of their batches. */
 function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
   const batchIdOf = cell<string>(db, 'SELECT id FROM raw_batches WHERE seq = ?');
-  return ([traceKey, traceLongId, ...cells]) => {
-    const { n, row, state } = splitRow(cells);
+  const refsOf = (row: ObservationRow, state: RowState<number>): PayloadRefs => {
     const ids = new Map<number, string | null>();
-    const payload = payloadMarks(row, state).map((mark) => {
+    return payloadMarks(row, state).map((mark) => {
       if (mark === null) return null;
       const seq = mark[MARK.BATCH];
       let batchId = ids.get(seq);
@@ -250,8 +293,16 @@ function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
       }
       return batchId === null ? null : { batchId, position: mark[MARK.POSITION] };
     });
-    return { n, row, state, traceKey, traceLongId, payload };
   };
+  return (found) => rowIn(found, refsOf);
+}
+
+function rowIn(
+  [traceKey, traceLongId, newestMs, ...cells]: FoundCells,
+  refsOf: (row: ObservationRow, state: RowState<number>) => PayloadRefs,
+): StoredRow {
+  const { n, row, state } = splitRow(cells);
+  return { n, row, state, traceKey, traceLongId, newestMs, payload: refsOf(row, state) };
 }
 
 function batchOperations(db: DatabaseSync) {
@@ -262,7 +313,18 @@ function batchOperations(db: DatabaseSync) {
        WHERE b.batch = r.seq AND t.project = ?1 AND t.updated_at >= ?2))`,
   );
   const read = bodyReader(db);
+  const crcOf = cell<number>(db, 'SELECT crc FROM raw_batches WHERE seq = ?');
   return {
+    /** The checksum of each body. */
+    'batches.stamps': (
+      { project, since }: TraceScope,
+      ids: readonly string[],
+    ): [id: string, stamp: string][] =>
+      ids.flatMap((id) => {
+        const seq = find(project, since, id);
+        const crc = seq === undefined ? undefined : crcOf(seq);
+        return crc === undefined ? [] : [[id, String(crc)]];
+      }),
     'batches.get': ({ project, since }: TraceScope, ids: readonly string[]): BatchRecord[] => {
       const records: BatchRecord[] = [];
       for (const id of ids) {

@@ -15,7 +15,8 @@ import { pageOfRows } from '../../../src/store/rows/page.ts';
 import { placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
 import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
-import type { Page, StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
+import type { StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
@@ -48,6 +49,10 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
   const { database, retention, staleBefore } = parts;
   // Readers lose an expired trace at once, removed or not.
   const scopeOf = (project: string): TraceScope => ({ project, since: retention.since(project) });
+  const observationOfRow = (scope: TraceScope): ((row: StoredRow) => StoredObservation) => {
+    const before = staleBefore();
+    return (stored) => storedOf(scope, stored, before);
+  };
   return {
     write: (batch) => write(parts, parts.inFlight.left(parts.blocks.left(batch))),
     async listTraces(projectId, filter) {
@@ -59,19 +64,44 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       const row = await database.search('traces.get', [scopeOf(projectId), keyOfId(traceId)]);
       return row === null ? undefined : traceOf(row, staleBefore());
     },
-    listObservations: (projectId, traceId, page) =>
-      listObservations(database, scopeOf(projectId), traceId, page),
+    async listObservations(projectId, traceId, { limit, cursor }) {
+      const scope = scopeOf(projectId);
+      const after = placeOfCursor(cursor);
+      const found = await database.search('traces.observations', [
+        scope,
+        keyOfId(traceId),
+        after,
+        limit,
+      ]);
+      return pageOfRows(found, ({ n, row }) => placeOfRow(n, row), observationOfRow(scope));
+    },
+    async listTree(projectId, traceId, { limit, cursor }) {
+      const after = placeOfCursor(cursor);
+      const found = await database.search('traces.tree', [
+        scopeOf(projectId),
+        keyOfId(traceId),
+        after,
+        limit,
+      ]);
+      const before = staleBefore();
+      return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
+    },
     async getRoot(projectId, traceId) {
       const scope = scopeOf(projectId);
       const root = await database.search('observations.root', [scope, keyOfId(traceId)]);
-      return root === null ? undefined : storedOf(scope, root);
+      return root === null ? undefined : observationOfRow(scope)(root);
     },
-    getObservation: (projectId, id, traceId) =>
-      getObservation(database, scopeOf(projectId), id, traceId),
+    async getObservation(projectId, id, traceId) {
+      const scope = scopeOf(projectId);
+      const stored = await getObservation(database, scope, id, traceId);
+      return stored === null ? undefined : observationOfRow(scope)(stored);
+    },
     async getBatches(projectId, ids) {
       const records = await database.search('batches.get', [scopeOf(projectId), ids]);
       return records.map(batchOf);
     },
+    batchStamps: async (projectId, ids) =>
+      new Map(await database.search('batches.stamps', [scopeOf(projectId), ids])),
   };
 }
 
@@ -146,48 +176,31 @@ function projectDeleted(projectId: string): PermanentError {
   return new PermanentError('project_deleted', `the project ${projectId} was deleted`);
 }
 
-async function listObservations(
-  database: StoreDatabase,
-  scope: TraceScope,
-  traceId: string,
-  { limit, cursor }: { limit: number; cursor?: string },
-): Promise<Page<StoredObservation>> {
-  const after = placeOfCursor(cursor);
-  const found = await database.search('traces.observations', [
-    scope,
-    keyOfId(traceId),
-    after,
-    limit,
-  ]);
-  return pageOfRows(
-    found,
-    ({ n, row }) => placeOfRow(n, row),
-    (stored) => storedOf(scope, stored),
-  );
-}
-
 async function getObservation(
   database: StoreDatabase,
   scope: TraceScope,
   id: string,
   traceId: string | undefined,
-): Promise<StoredObservation | undefined> {
-  const inTrace = async (trace: string): Promise<StoredObservation | undefined> => {
+): Promise<StoredRow | null> {
+  const inTrace = (trace: string): Promise<StoredRow | null> => {
     const keys = [keyOfId(trace), observationKey(trace, id)] as const;
-    const stored = await database.search('observations.inTrace', [scope, ...keys]);
-    return stored === null ? undefined : storedOf(scope, stored);
+    return database.search('observations.inTrace', [scope, ...keys]);
   };
   if (traceId !== undefined) return inTrace(traceId);
   const named = traceInId(id);
   if (named !== undefined) {
     const found = await inTrace(named);
-    if (found !== undefined) return found;
+    if (found !== null) return found;
   }
-  const stored = await database.search('observations.anywhere', [scope, keyOfId(id)]);
-  return stored === null ? undefined : storedOf(scope, stored);
+  return database.search('observations.anywhere', [scope, keyOfId(id)]);
 }
 
-function storedOf({ project }: TraceScope, stored: StoredRow): StoredObservation {
-  const { row, state, traceKey, traceLongId, payload } = stored;
-  return observationOf(project, idOfTrace(traceKey, traceLongId), row, state, payload);
+function storedOf(
+  { project: projectId }: TraceScope,
+  stored: StoredRow,
+  staleBefore: number,
+): StoredObservation {
+  const { row, state, traceKey, traceLongId, newestMs, payload } = stored;
+  const traceId = idOfTrace(traceKey, traceLongId);
+  return observationOf({ projectId, traceId, newestMs, staleBefore }, row, state, payload);
 }

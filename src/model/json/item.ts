@@ -174,6 +174,16 @@ export function usageBytesOf(index: JsonIndex, position: number): number {
   return bytes;
 }
 
+/** Compact bytes of the inputs or outputs; undefined if they are absent. */
+export function payloadBytes(
+  index: JsonIndex,
+  position: number,
+  field: 'inputs' | 'outputs',
+): number | undefined {
+  if (!isPresent(index, position, COMMON[field])) return undefined;
+  return compactSize(index, position, SIZED[field]);
+}
+
 const SIZED_COUNT = Object.keys(SIZED).length;
 
 export function compactSize(index: JsonIndex, position: number, place: number): number {

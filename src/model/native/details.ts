@@ -2,7 +2,7 @@ import type { JsonIndex } from '../batch-index.ts';
 import type { Cost, ObservationDetails } from '../details.ts';
 import { clipped, detailsOf, nanosOfUsd, sentCost } from '../details.ts';
 import { costIn, detailScalar, detailText, membersAt, numberIn, tagsIn } from '../json/details.ts';
-import { metadataSlot } from '../json/item.ts';
+import { metadataSlot, payloadBytes } from '../json/item.ts';
 import type { Member } from '../json/read.ts';
 import { endOf, isPresent, startOf, stringAt, typeAt } from '../json/read.ts';
 import { NATIVE } from './fields.ts';
@@ -27,6 +27,8 @@ export function nativeDetails(index: JsonIndex, position: number): ObservationDe
       detailScalar(bytes, prompt.version) ?? detailScalar(bytes, inMetadata.prompt_version),
     ttftMs: ttftAt(index, position),
     cost: costAt(index, position),
+    inputBytes: payloadBytes(index, position, 'inputs'),
+    outputBytes: payloadBytes(index, position, 'outputs'),
   });
 }
 

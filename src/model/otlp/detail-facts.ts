@@ -21,6 +21,14 @@ type Ranked<T> = { readonly rank: number; readonly value: T };
 /** Amounts in a JSON object have a lower precedence than amounts with their own attributes. */
 const OBJECT_RANK = 1000;
 
+/** The facts of a span, beside its attributes, that its details depend on. */
+type SpanMeasures = {
+  readonly start: Instant | null;
+  readonly scope: string | null;
+  readonly inputBytes: number | undefined;
+  readonly outputBytes: number | undefined;
+};
+
 /** The details of one span or resource, collected from its attributes. */
 export class DetailFacts {
   readonly #texts = new Map<DetailText, Ranked<string>>();
@@ -84,10 +92,9 @@ export class DetailFacts {
     return this.ownText(name) ?? resource?.ownText(name);
   }
 
-  /** `start` is that of the span; `resource` has the details of its resource. */
+  /** `resource` has the details of the span's resource. */
   details(
-    start: Instant | null,
-    scope: string | null,
+    { start, scope, inputBytes, outputBytes }: SpanMeasures,
     resource: DetailFacts | undefined,
   ): ObservationDetails | null {
     return detailsOf({
@@ -105,6 +112,8 @@ export class DetailFacts {
         total: this.#costs.get('total')?.value,
       }),
       scope: clipped(scope),
+      inputBytes,
+      outputBytes,
     });
   }
 

@@ -47,6 +47,8 @@ class Content {
   rank = NONE;
   key: string | undefined;
   family = false;
+  /** UTF-8 bytes of the attribute's text, or of all texts of its family; undefined if it is not a text. */
+  bytes: number | undefined = undefined;
   inEvents = false;
 
   get present(): boolean {
@@ -79,10 +81,15 @@ export class SpanFacts {
   kind: ObservationKind | undefined = undefined;
   #customFields: Map<CustomFieldLayerName, [string, unknown][]> | undefined = undefined;
 
-  /** Takes an attribute with a non-empty value, which may be left out unless `needsValue`. */
-  take(key: AttributeKey, value: OtlpValue | undefined): void {
+  /**
+   * Takes an attribute with a non-empty value, which may be left out unless `needsValue`. `textBytes`: the UTF-8 bytes of
+   * a text whose value is left out.
+   */
+  take(key: AttributeKey, value: OtlpValue | undefined, textBytes?: number): void {
     const { rules } = key;
-    for (let i = 0; i < rules.length; i++) this.#apply(rules[i] as AttributeRule, key.text, value);
+    for (let i = 0; i < rules.length; i++) {
+      this.#apply(rules[i] as AttributeRule, key.text, value, textBytes);
+    }
   }
 
   /** Takes an attribute of an exception event. */
@@ -101,11 +108,16 @@ export class SpanFacts {
     if (found === undefined || rank <= found.rank) this[role] = { rank, key, text };
   }
 
-  #apply(rule: AttributeRule, key: string | undefined, value: OtlpValue | undefined): void {
+  #apply(
+    rule: AttributeRule,
+    key: string | undefined,
+    value: OtlpValue | undefined,
+    textBytes?: number,
+  ): void {
     switch (rule.role) {
       case 'input':
       case 'output':
-        takeContent(this[rule.role], rule.rank, key, rule.family);
+        takeContent(this[rule.role], rule, key, textBytes ?? bytesOfText(value));
         break;
       case 'kind':
         this.#takeKind(rule, value);
@@ -249,14 +261,25 @@ function isSpanId(text: string | undefined): text is string {
 
 function takeContent(
   content: Content,
-  rank: number,
+  { rank, family }: AttributeRule & { role: 'input' | 'output' },
   key: string | undefined,
-  family: boolean,
+  bytes: number | undefined,
 ): void {
   if (rank > content.rank) return;
+  const isSameFamily = family && rank === content.rank;
+  content.bytes = isSameFamily ? sumOf(content.bytes, bytes) : bytes;
   content.rank = rank;
   content.key = family ? familyOf(key ?? '') : key;
   content.family = family;
+}
+
+function sumOf(a: number | undefined, b: number | undefined): number | undefined {
+  return a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
+}
+
+function bytesOfText(value: OtlpValue | undefined): number | undefined {
+  const text = value?.stringValue;
+  return typeof text === 'string' ? Buffer.byteLength(text) : undefined;
 }
 
 /** `error: true` is no message. */

@@ -114,7 +114,18 @@ function takeAttribute(facts: SpanFacts, bytes: Buffer, start: number, end: numb
   const from = valueStart;
   const to = valueEnd;
   if (isEmptyAt(bytes, from, to)) return;
-  facts.take(key, key.needsValue ? valueAt(bytes, from, to) : undefined);
+  if (key.needsValue) facts.take(key, valueAt(bytes, from, to));
+  else facts.take(key, undefined, bytesOfText(bytes, from, to));
+}
+
+/** Bytes of a text value; undefined for any other value. */
+function bytesOfText(bytes: Buffer, start: number, end: number): number | undefined {
+  if (bytes[start] === 10) {
+    const length = varintAt(bytes, start + 1);
+    if (next + length === end) return length;
+  }
+  const { stringValue } = decodeValue(new WireReader(bytes, start, end));
+  return typeof stringValue === 'string' ? Buffer.byteLength(stringValue) : undefined;
 }
 
 /** The last attribute with this key as text; see `ItemHead.attribute`. */

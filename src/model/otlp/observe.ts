@@ -87,11 +87,12 @@ export function observationOfSpan(
 const NO_DETAILS = new DetailFacts();
 
 function detailsOfSpan(
-  { startTime, scope }: SpanHead,
-  { details = NO_DETAILS }: SpanFacts,
+  { startTime: start, scope }: SpanHead,
+  { details = NO_DETAILS, input, output }: SpanFacts,
   resource: SpanFacts | undefined,
 ): ObservationDetails | null {
-  return details.details(startTime, scope, resource?.details);
+  const measures = { start, scope, inputBytes: input.bytes, outputBytes: output.bytes };
+  return details.details(measures, resource?.details);
 }
 
 /** An observation that another tracectl embedded in a span. */

@@ -5,7 +5,7 @@ import { instantIn } from '../instant.ts';
 import { costIn, detailScalar, detailText, membersAt, tagsIn } from '../json/details.ts';
 import { COMMON } from '../json/fields.ts';
 import { OPEN_BRACE, QUOTE } from '../json/grammar.ts';
-import { metadataSlot } from '../json/item.ts';
+import { metadataSlot, payloadBytes } from '../json/item.ts';
 import type { Member } from '../json/read.ts';
 import { elementsOf, findMembers, isPresent, startOf, stringIn } from '../json/read.ts';
 import type { Instant } from '../observation.ts';
@@ -38,6 +38,8 @@ export function runDetails(
     promptVersion: detailScalar(bytes, inMetadata.prompt_version),
     ttftMs: millisecondsBetween(start, firstTokenAt(index, position)),
     cost: costAt(index, position, inMetadata.usage_metadata),
+    inputBytes: payloadBytes(index, position, 'inputs'),
+    outputBytes: payloadBytes(index, position, 'outputs'),
   });
 }
 

@@ -120,8 +120,13 @@ function valuesCondition(
         any((value) => toolEquals(value, parameters)),
         parameters,
       );
+    case 'score':
+      return scoreExists(
+        key,
+        any((value) => scoreEquals(value, parameters)),
+        parameters,
+      );
     default:
-      // Scores are not stored yet.
       return 'FALSE';
   }
 }
@@ -154,13 +159,18 @@ function presence({ field, key }: FieldTerm, parameters: Parameters): string {
       parameters,
     );
   }
+  if (field === 'score') return scoreExists(key, 'TRUE', parameters);
   if (field !== 'custom') return 'FALSE';
   return key === null
     ? anyOf(['{', ','].map((before) => contains('t.facts', `${before}"custom":{`, parameters)))
     : hasMember('t.facts', key, parameters);
 }
 
-function rangesCondition({ field, ranges }: RangesTerm, parameters: Parameters): string {
+function rangesCondition({ field, key, ranges }: RangesTerm, parameters: Parameters): string {
+  if (field === 'score') {
+    const isWithin = ranges.map((range) => rangeCondition('s.number', 1, range, parameters));
+    return scoreExists(key, anyOf(isWithin), parameters);
+  }
   const [column, factor] = NUMBER_COLUMNS[field] ?? [];
   if (column === undefined || factor === undefined) return 'FALSE';
   return anyOf(ranges.map((range) => rangeCondition(column, factor, range, parameters)));
@@ -327,6 +337,21 @@ function contains(column: string, text: string, parameters: Parameters): string 
 /** The text as JSON has it, without the quotes. */
 export function inJsonText(text: string): string {
   return JSON.stringify(text).slice(1, -1);
+}
+
+/** A score of the trace or of its observations, of any name without a `name`. */
+function scoreExists(name: string | null, condition: string, parameters: Parameters): string {
+  const isNamed = name === null ? '' : `AND s.name = ${parameters.text(name)}`;
+  return `EXISTS (SELECT 1 FROM scores s WHERE s.project = t.project AND s.trace = t.key ${isNamed} AND ${condition})`;
+}
+
+/** The column `value` has the value as JSON. A boolean is compared by its word. */
+function scoreEquals({ text, isPrefix }: TextValue, parameters: Parameters): string {
+  if (isPrefix)
+    return textEquals('s.value', { text: `"${inJsonText(text)}`, isPrefix }, parameters);
+  const equals = (value: string): string => `s.value = ${parameters.text(value)}`;
+  const isWord = text === 'true' || text === 'false';
+  return anyOf([equals(JSON.stringify(text)), ...(isWord ? [equals(text)] : [])]);
 }
 
 function anyObservation(condition: string, { dialect }: Parameters): string {

@@ -66,7 +66,8 @@ export function rowBytes(row: readonly RowCell[]): number {
   return bytes;
 }
 
-function closed(json: string | null): string | null {
+/** A whole object, if the statement has cut it. */
+export function closed(json: string | null): string | null {
   return json === null || json.length < JSON_CHARACTERS ? json : closeObject(json);
 }
 

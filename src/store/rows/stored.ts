@@ -23,6 +23,7 @@ import {
   sourceOfNumber,
   statusOf,
 } from './observation-row.ts';
+import { scoresFromColumn } from './score-rows.ts';
 import type { TraceFacts } from './trace-summary.ts';
 
 /** A trace as a listing reads it. A tuple: an object for each row makes a page a third more expensive. */
@@ -56,9 +57,11 @@ export type TraceRow = readonly [
   release: string | null,
   isSkewed: number | null,
   facts: string | null,
+  /** The scores as JSON. */
+  scores: string | null,
 ];
 
-/** The columns of a `TraceRow`, in its order. */
+/** The columns of a `TraceRow`, in its order, without the scores, which a subquery reads. */
 export const TRACE_ROW_COLUMNS = [
   ...['n', 'at_ms', 'at_ns', 'key', 'long_id', 'name', 'status', 'start_ms', 'start_ns', 'end_ms'],
   ...['end_ns', 'observations', 'model_usage', 'other_usage', 'key_id', 'source', 'is_ended'],
@@ -80,7 +83,7 @@ export function idOfTrace(key: Key, longId: string | null): string {
 export function traceOf(row: TraceRow, staleBefore: number): StoredTrace {
   const [, , , key, longId, name, status, startMs, startNs, endMs, endNs, count, ...more] = row;
   const [modelUsage, otherUsage, keyId, source, isEnded, newestMs, latency, ttft, ...rest] = more;
-  const [errors, session, user, environment, release, isSkewed, factsText] = rest;
+  const [errors, session, user, environment, release, isSkewed, factsText, scores] = rest;
   const facts: TraceFacts = factsText === null ? {} : (decodeJsonText(factsText) as TraceFacts);
   const ended = isEnded === null ? endMs !== null : isEnded === 1;
   const earlier = modelUsage ?? otherUsage;
@@ -106,11 +109,12 @@ export function traceOf(row: TraceRow, staleBefore: number): StoredTrace {
     customFields: facts.custom ?? {},
     usage: facts.usage ?? (earlier === null ? null : (decodeJsonText(earlier) as TokenUsage)),
     cost: facts.cost ?? null,
+    scores: scoresFromColumn(scores),
     clockSkew: isSkewed === 1,
   };
 }
 
-function stateOf(
+export function stateOf(
   status: ObservationStatus | null,
   isEnded: boolean,
   newestMs: number | null,
@@ -121,9 +125,16 @@ function stateOf(
   return newestMs !== null && newestMs < staleBefore ? 'interrupted' : 'running';
 }
 
+/** The trace of an observation. `newestMs` is its newest time; see `traceOf` for `staleBefore`. */
+export type TraceOfRow = {
+  readonly projectId: string;
+  readonly traceId: string;
+  readonly newestMs: number | null;
+  readonly staleBefore: number;
+};
+
 export function observationOf<B extends BatchRef>(
-  projectId: string,
-  traceId: string,
+  { projectId, traceId, newestMs, staleBefore }: TraceOfRow,
   row: ObservationRow,
   state: RowState<B>,
   payloadRefs: PayloadRefs,
@@ -141,6 +152,7 @@ export function observationOf<B extends BatchRef>(
     name,
     kind: kindOf(kind),
     status: statusOf(status),
+    state: stateOf(statusOf(status), isEnded(flags), newestMs, staleBefore),
     startTime: instantOf(startMs, startNs),
     endTime: instantOf(endMs, endNs),
     ended: isEnded(flags),

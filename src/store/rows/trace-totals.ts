@@ -76,8 +76,8 @@ function sumOf(node: UsageNode, below: Sum): Sum {
   if (!own.isKnown) return below;
   if (!below.isKnown) return own;
   const kinds = { ...below.kinds };
-  for (const [kind, count] of Object.entries(own.kinds)) {
-    kinds[kind] = Math.max(count, kinds[kind] ?? 0);
+  for (const kind of Object.keys(own.kinds)) {
+    kinds[kind] = Math.max(own.kinds[kind] ?? 0, kinds[kind] ?? 0);
   }
   const isOwn = own.tokens > below.tokens;
   return {
@@ -92,10 +92,13 @@ function sumOf(node: UsageNode, below: Sum): Sum {
 function ownSum({ usage, cost }: UsageNode): Sum {
   const kinds: Record<string, number> = {};
   let total = 0;
-  for (const [kind, count] of Object.entries(usage ?? {})) {
-    if (count < 0) continue;
-    if (kind === 'total_tokens') total = count;
-    else kinds[kind] = count;
+  if (usage !== null) {
+    for (const kind of Object.keys(usage)) {
+      const count = usage[kind] ?? 0;
+      if (count < 0) continue;
+      if (kind === 'total_tokens') total = count;
+      else kinds[kind] = count;
+    }
   }
   const isSplit = kinds.input_tokens !== undefined || kinds.output_tokens !== undefined;
   const tokens = isSplit ? splitTokens(kinds) : total;
@@ -112,25 +115,20 @@ function joined(
   repeated: ReadonlySet<UsageNode>,
   sums: ReadonlyMap<UsageNode, Sum>,
 ): Sum {
-  let sum = NOTHING;
+  let kinds: Record<string, number> | undefined;
+  let tokens = 0;
+  let cost: NodeCost | null = null;
   for (const node of siblings) {
     const one = sums.get(node);
     if (one === undefined || !one.isKnown || repeated.has(node)) continue;
-    sum = sum.isKnown ? added(sum, one) : { ...one, isOwn: false };
+    if (kinds === undefined) kinds = { ...one.kinds };
+    else
+      for (const kind of Object.keys(one.kinds))
+        kinds[kind] = (kinds[kind] ?? 0) + (one.kinds[kind] ?? 0);
+    tokens += one.tokens;
+    cost = addedCost(cost, one.cost);
   }
-  return sum;
-}
-
-function added(a: Sum, b: Sum): Sum {
-  const kinds = { ...a.kinds };
-  for (const [kind, count] of Object.entries(b.kinds)) kinds[kind] = (kinds[kind] ?? 0) + count;
-  return {
-    kinds,
-    tokens: a.tokens + b.tokens,
-    cost: addedCost(a.cost, b.cost),
-    isKnown: true,
-    isOwn: false,
-  };
+  return kinds === undefined ? NOTHING : { kinds, tokens, cost, isKnown: true, isOwn: false };
 }
 
 function addedCost(a: NodeCost | null, b: NodeCost | null): NodeCost | null {
@@ -177,10 +175,12 @@ function countedIn(
  */
 function repeatedCalls(nodes: readonly UsageNode[]): ReadonlySet<UsageNode> {
   const repeated = new Set<UsageNode>();
-  const groups = Map.groupBy(
-    nodes.filter(({ usage, scope }) => usage !== null && scope !== null),
-    ({ parentId, model, usage }) =>
-      JSON.stringify([parentId, model, Object.entries(usage ?? {}).sort()]),
+  const calls = nodes.filter(({ usage, scope }) => usage !== null && scope !== null);
+  // Most traces have calls of one scope, which cannot repeat each other.
+  const [first] = calls;
+  if (first === undefined || calls.every(({ scope }) => scope === first.scope)) return repeated;
+  const groups = Map.groupBy(calls, ({ parentId, model, usage }) =>
+    JSON.stringify([parentId, model, Object.entries(usage ?? {}).sort()]),
   );
   for (const group of groups.values()) {
     if (group.length > 1) addRepeated(group.toSorted(byStart), repeated);

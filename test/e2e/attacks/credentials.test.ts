@@ -12,7 +12,8 @@ import { beside, holdSlowdown, victimKey, victimOf } from './victim.ts';
 
 t.setTimeout(300_000);
 
-const WAVES = 40;
+/** Together more than an address may fail at once. */
+const WAVES = 15;
 const REQUESTS_PER_WAVE = 20;
 
 async function flood(ask: () => Promise<Answer>): Promise<Record<number, number>> {

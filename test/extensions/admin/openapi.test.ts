@@ -7,6 +7,7 @@ import { RetryableError } from '../../../src/model/errors.ts';
 import { nativeBatch } from '../../helper/batches.ts';
 import type { FakeStore } from '../../helper/fake-store.ts';
 import { anObservation, aTrace } from '../../helper/fake-traces.ts';
+import { READ_LIMITS } from '../../helper/http.ts';
 import { aQuery } from '../../helper/query.ts';
 import { type Answered, type Ask, type Asked, serving } from './serving.ts';
 
@@ -72,6 +73,7 @@ const BODIES: Record<string, unknown> = {
   createProject: { name: 'a' },
   updateProject: { name: 'b', retention: { days: 3 }, limits: { events_per_month: 5 } },
   createKey: { name: 'k', permissions: ['traces:read'] },
+  createProjectScore: { name: 'quality', value: 0.5 },
   createErasure: { q: 'user:u', dry_run: true },
 };
 
@@ -95,6 +97,11 @@ const SCENES: Record<string, (scene: Scene, id: string) => Promise<Answered>> = 
         if (each.id !== scene.project) await ask('DELETE', `/api/v1/projects/${each.id}`);
       }
       return scene.send();
+    }
+    if (id === 'createProjectScore') {
+      const { scores_per_trace: most } = READ_LIMITS;
+      for (let i = 0; i < most; i++) await scene.send({ body: BODIES[id] });
+      return scene.send({ body: BODIES[id] });
     }
     if (id === 'updateOrganization') return scene.send({ body: { plan: 'free' } });
     for (const each of (await store.projects.list()).slice(1)) await store.projects.delete(each.id);

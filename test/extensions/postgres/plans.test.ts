@@ -6,8 +6,10 @@ import {
   findInTrace,
   findObservations,
   findRoot,
+  findStamps,
   findTrace,
   findTraces,
+  findTree,
 } from '../../../extensions/postgres/traces/reading.ts';
 import { findGroups, sumGroup } from '../../../extensions/postgres/traces/trace-groups.ts';
 import { everyGroupLook, everyLook, everyStatement } from '../../contract/plans.ts';
@@ -44,10 +46,12 @@ t.test('no statement of the reading side scans a table', async (t) => {
     }
     await findRoot(explaining, scope, 't1');
     await findTrace(explaining, scope, 't1');
-    await findObservations(explaining, scope, 't1', null, 5);
+    await findObservations(explaining, scope, 't1', { after: null, limit: 5 });
+    await findTree(explaining, scope, 't1', { after: null, limit: 5 });
     await findInTrace(explaining, scope, 't1', 'o1');
     await findAnywhere(explaining, scope, 'o1');
     await findBatches(explaining, scope, ['x']);
+    await findStamps(explaining, scope, ['x']);
   });
   t.ok(plans.length > 200, `${plans.length} statements`);
   for (const [sql, plan] of plans) {

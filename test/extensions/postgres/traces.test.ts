@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import t from 'tap';
+import { OBSERVATION_PAGES } from '../../../extensions/postgres/traces/reading.ts';
 import { postgresTraces } from '../../../extensions/postgres/traces/traces.ts';
 import { RetryableError } from '../../../src/model/errors.ts';
 import type { Observation } from '../../../src/model/observation.ts';
@@ -270,3 +271,23 @@ async function everything(traces: TraceStore, projectId: string): Promise<unknow
   );
   return all.toSorted((a, b) => (a.trace.id < b.trace.id ? -1 : 1));
 }
+
+t.test('a page of a trace is read in the order of an index, and sorts nothing', async (t) => {
+  const { traces, postgres } = await traceDatabase(t, await server.database());
+  for (let trace = 1; trace <= 10; trace++) {
+    const observations = Array.from({ length: 1000 }, (_, i) => {
+      const startTime = { ms: T0 + trace * 1000 + i, ns: i };
+      return anObservation({ traceId: `trace-${trace % 2}`, id: `o${trace}-${i}`, startTime });
+    });
+    await traces.write(batchWith(observations));
+  }
+  await postgres.query('ANALYZE observations, traces');
+  for (const columns of ['all', 'tree'] as const) {
+    const { rows } = await postgres.query(`EXPLAIN ${OBSERVATION_PAGES[columns]}`, [
+      ...[P, 0, Buffer.from('trace-1'), T0 + 3500, 5, 3, 200],
+    ]);
+    const plan = rows.map((row) => String(row['QUERY PLAN'])).join('\n');
+    t.match(plan, 'observations_in_order', columns);
+    t.notMatch(plan, /Sort|Seq Scan on observations/, columns);
+  }
+});

@@ -6,6 +6,7 @@ import t from 'tap';
 import { config } from '../../../extensions/sqlite/config.ts';
 import type { OpenSqliteStore } from '../../../extensions/sqlite/open-store.ts';
 import { openSqliteStore } from '../../../extensions/sqlite/open-store.ts';
+import { PAGE_OF_TRACE } from '../../../extensions/sqlite/traces/read-operations.ts';
 import type { QueueEntry } from '../../../src/queue/queue.ts';
 import type { Store } from '../../../src/store/store.ts';
 import { anObservation, answered, aTenant, nativeBatch } from '../../helper/batches.ts';
@@ -273,8 +274,13 @@ t.test('lookups that a request waits for use an index', async (t) => {
     'SELECT batch FROM batch_traces WHERE trace = ?',
     'SELECT n FROM traces WHERE project = ? AND updated_at < ? ORDER BY updated_at LIMIT 1',
     'SELECT count(*) FROM traces WHERE project = ? AND updated_at >= ?',
+    PAGE_OF_TRACE.all,
+    PAGE_OF_TRACE.tree,
   ]) {
     t.notMatch(plan(sql), /SCAN|TEMP B-TREE/, sql);
   }
+  const seeks = 'observations_in_order (trace=? AND <expr>>?)';
+  for (const sql of Object.values(PAGE_OF_TRACE))
+    t.match(plan(sql), seeks, 'a page begins at its place');
   other.close();
 });

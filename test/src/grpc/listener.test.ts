@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
+import { constants } from 'node:http2';
 import type { AddressInfo, Socket } from 'node:net';
 import { connect, createServer } from 'node:net';
 import type { Server as TlsServer } from 'node:tls';
@@ -227,6 +228,31 @@ for (const bounds of [{ maxStreams: 2 }, { maxStreamsPerAddress: 2 }]) {
     t.equal((await call()).code, 0);
   });
 }
+
+t.test('cuts a connection whose calls are all beyond the bound, after ten of them', async (t) => {
+  const { listeners } = listenersFor(t);
+  const until = Promise.withResolvers<void>();
+  const more = { limits: { maxStreamsPerAddress: 1 }, until: until.promise };
+  const listener = await opened(t, listeners, '127.0.0.1:0', 'a', more);
+  const busy = bareClient(t, urlOf(listener));
+  const held = busy.call([], PATH);
+  held.stream.end(framed(Buffer.alloc(0)));
+  await new Promise((done) => busy.session.ping(done));
+  const flood = bareClient(t, urlOf(listener));
+  const closed = new Promise((done) => flood.session.once('close', done));
+  const goaway = new Promise((done) => flood.session.once('goaway', done));
+  flood.session.on('error', () => {});
+  for (let i = 0; i < 10; i++) {
+    const refused = flood.call([], PATH);
+    refused.stream.end(framed(Buffer.alloc(0)));
+    t.match(await refused.end, { 'grpc-status': '14' });
+  }
+  flood.call([], PATH);
+  t.equal(await goaway, constants.NGHTTP2_ENHANCE_YOUR_CALM);
+  await closed;
+  until.resolve();
+  t.match(await held.end, { 'grpc-status': '0' }, 'a connection with a call in progress stays');
+});
 
 t.test('closes a connection without HTTP/2 after 10 s', async (t) => {
   const clock = fakeClock();

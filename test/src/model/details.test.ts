@@ -63,12 +63,14 @@ t.test('keeps the sound members of details from another program', async (t) => {
   const sound = {
     ...{ provider: 'p', environment: 'e', release: 'r', tags: ['a'], promptName: 'n' },
     ...{ promptVersion: '1', tool: 't', ttftMs: 2.5, cost, scope: 's' },
+    ...{ inputBytes: 0, outputBytes: 7 },
   };
   t.same(checkedDetails(sound), sound);
   t.same(checkedDetails({ ...sound, more: 1 }), sound);
   t.equal(checkedDetails(null), null);
   t.equal(checkedDetails([sound]), null);
   t.equal(checkedDetails({ provider: 1, tags: 'a', ttftMs: '1', cost: 5 }), null);
+  t.equal(checkedDetails({ inputBytes: -1, outputBytes: 0.5 }), null);
   for (const wrong of [{ total: 1.5 }, { total: -1 }, { input: 'x' }, { source: 'guessed' }]) {
     t.equal(checkedDetails({ cost: { ...cost, ...wrong } }), null, JSON.stringify(wrong));
   }

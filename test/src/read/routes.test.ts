@@ -89,6 +89,7 @@ t.test('lists traces by a filter', async (t) => {
         ...{ session_id: 's', user_id: null, key_id: 'key_1', source: 'otlp', environment: null },
         ...{ release: null, tags: ['a'], custom_fields: {}, usage: { input_tokens: 3 } },
         cost: { input: null, output: 2e-9, total: 0.005, currency: 'USD' },
+        scores: {},
         clock_skew: false,
       },
     ],
@@ -239,6 +240,87 @@ t.test('streams a page of a thousand observations', async (t) => {
   );
   t.ok(list.every(({ inputs }) => JSON.stringify(inputs).includes('hello')));
   await until(() => listeners.reads.heldBytes === 0);
+});
+
+t.test('answers the tree of a trace: every observation once, in one answer', async (t) => {
+  const start = { ms: Date.UTC(2026, 0, 15), ns: 0 };
+  const end = { ms: start.ms + 2, ns: 500_000 };
+  const usage = { input_tokens: 5 };
+  const cost = { input: null, output: null, total: 1500, source: 'sent' as const };
+  const observations = [
+    anObservation({
+      ...{ id: 'root', kind: 'chain', startTime: start, endTime: end, usage },
+      details: { provider: 'p', ttftMs: 1.5, inputBytes: 7, cost },
+      error: { type: 'T', message: 'm', stacktrace: 'at' },
+    }),
+    anObservation({ id: 'call', parentId: 'root', usage, details: { cost, outputBytes: 9 } }),
+    anObservation({ id: 'loop-1', parentId: 'loop-2', startTime: { ms: 1, ns: 0 } }),
+    anObservation({ id: 'loop-2', parentId: 'loop-1', startTime: { ms: 2, ns: 0 } }),
+    ...Array.from({ length: 29_996 }, (_, i) => anObservation({ id: `o-${i}`, parentId: 'root' })),
+  ];
+  const { get, listeners } = await reading(t, { traces: [TRACE], observations });
+  const { status, json } = await get('/traces/trace-1?fields=tree');
+  t.equal(status, 200);
+  t.strictSame(Object.keys(json), ['trace', 'observations']);
+  const nodes = json.observations as Record<string, unknown>[];
+  t.same(
+    nodes.map(({ id }) => id),
+    observations.map(({ id }) => id),
+  );
+  t.strictSame(nodes[0], {
+    ...{ id: 'root', parent_id: null, name: 'chat', kind: 'chain', status: 'success' },
+    ...{ state: 'finished', start_time: '2026-01-15T00:00:00.000Z' },
+    ...{ end_time: '2026-01-15T00:00:00.002500Z', latency_ms: 2.5, ttft_ms: 1.5, model: null },
+    ...{ provider: 'p', usage, cost_source: 'sent' },
+    cost: { input: null, output: null, total: 1.5e-6, currency: 'USD' },
+    ...{ counted: false, cycle: false, input_bytes: 7, output_bytes: null },
+    error: { type: 'T', message: 'm' },
+  });
+  t.match(nodes[1], { id: 'call', counted: true, output_bytes: 9, latency_ms: null, error: null });
+  t.match(nodes[2], { id: 'loop-1', cycle: true, counted: false });
+  t.match(nodes[3], { id: 'loop-2', cycle: false });
+  await until(() => listeners.reads.heldBytes === 0);
+});
+
+t.test(
+  'a page of a trace says which calls its totals count, and where a cycle is broken',
+  async (t) => {
+    const usage = { input_tokens: 5 };
+    const observations = [
+      anObservation({ id: 'root', usage }),
+      anObservation({ id: 'call', parentId: 'root', usage }),
+      anObservation({ id: 'loop', parentId: 'loop' }),
+    ];
+    const { get } = await reading(t, { traces: [TRACE], observations });
+    const first = await get('/traces/trace-1?limit=1');
+    t.match(first.json.observations, [{ id: 'root', counted: false, cycle: false }]);
+    const rest = await get(`/traces/trace-1?cursor=${first.json.next_cursor}`);
+    t.match(rest.json.observations, [
+      { id: 'call', counted: true, cycle: false },
+      { id: 'loop', counted: false, cycle: true },
+    ]);
+    t.notMatch((await get('/observations/root')).json, { counted: Boolean });
+  },
+);
+
+t.test('a tree beyond the memory of reading is refused, and has no pages', async (t) => {
+  const observations = Array.from({ length: 1000 }, (_, i) => anObservation({ id: `o-${i}` }));
+  const held: HeldTraces = { traces: [TRACE], observations };
+  const short = await reading(t, held, { limits: { read_bytes: 1_048_576 } });
+  t.equal((await short.get('/traces/trace-1?fields=tree')).status, 503);
+  await until(() => short.listeners.reads.heldBytes === 0);
+  const { get } = await reading(t, held);
+  for (const [query, named] of [
+    ['fields=all', 'fields'],
+    ['fields=tree&limit=5', 'limit'],
+    ['fields=tree&cursor=1', 'cursor'],
+    ['fields=tree&payloads=true', 'payloads'],
+  ] as const) {
+    const { status, json } = await get(`/traces/trace-1?${query}`);
+    t.equal(status, 400, query);
+    t.match(String(json.message), named);
+  }
+  t.equal((await get('/traces/other?fields=tree')).status, 404);
 });
 
 t.test('reads a large batch in a thread and does not change it', async (t) => {

@@ -11,6 +11,9 @@ const scanEvents = (...events: unknown[]) => scan(JSON.stringify({ events }));
 const observe = (more: Record<string, unknown>) =>
   native.observe(scanEvents(nativeEvent(more)), 0, 7);
 
+/** The sizes of the inputs and outputs of `nativeEvent`. */
+const SIZES = { inputBytes: 48, outputBytes: 16 };
+
 t.test('observes an event with all its fields', (t) => {
   t.same(
     observe({
@@ -60,6 +63,7 @@ t.test('observes an event with all its fields', (t) => {
         promptVersion: '3',
         ttftMs: 120.5,
         cost: { input: 1_000_000, output: 2_000_000, total: 3_000_000, source: 'sent' },
+        ...SIZES,
       },
       payloadMask: 0b11011,
     },
@@ -81,6 +85,7 @@ t.test('reads details from the metadata if the event lacks them', async (t) => {
     tags: ['a'],
     promptName: 'p',
     promptVersion: '2',
+    ...SIZES,
   };
   t.same(observe({ metadata }).details, details);
   t.same(observe({ metadata: null, extra: { metadata } }).details, details);
@@ -93,8 +98,8 @@ t.test('reads details from the metadata if the event lacks them', async (t) => {
 
 t.test('leaves out details of a wrong type, and keeps the event', async (t) => {
   const wrong = { provider: 5, environment: {}, tags: 'a', prompt: 'p', ttft_ms: -1, cost: 'free' };
-  t.equal(observe({ ...wrong, metadata: [] }).details, null);
-  t.equal(observe({ cost: -1 }).details, null);
+  t.same(observe({ ...wrong, metadata: [] }).details, SIZES);
+  t.same(observe({ cost: -1 }).details, SIZES);
   t.same(observe({ cost: 0 }).details?.cost, {
     input: null,
     output: null,
@@ -104,6 +109,16 @@ t.test('leaves out details of a wrong type, and keeps the event', async (t) => {
   t.same(observe({ cost: { total: 0.5, input: { a: 1 } } }).details?.cost, {
     ...{ input: null, output: null, total: 500_000_000, source: 'sent' },
   });
+});
+
+t.test('measures inputs and outputs as compact JSON', async (t) => {
+  const sizesOf = (inputs: string, outputs: string) => {
+    const event = JSON.stringify(nativeEvent({ inputs: undefined, outputs: undefined }));
+    const body = `{"events":[${event.slice(0, -1)},"inputs":${inputs},"outputs":${outputs}}]}`;
+    return native.observe(scan(body), 0, 0).details;
+  };
+  t.same(sizesOf('{ "a" : [1, "é"] }', '""'), { inputBytes: 14, outputBytes: 2 });
+  t.equal(sizesOf('null', 'null'), null);
 });
 
 t.test('treats null as absent', (t) => {

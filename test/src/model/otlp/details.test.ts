@@ -91,3 +91,23 @@ t.test('the first token is a duration or an instant after the start', async (t) 
   t.same(details({ 'ai.response.msToFirstChunk': 12.5 }), { ttftMs: 12.5 });
   t.equal(details({ 'ai.response.msToFirstChunk': 'soon' }), null);
 });
+
+t.test(
+  'the size of an input or output is that of its text, or of all texts of its family',
+  async (t) => {
+    t.same(details({ 'input.value': 'ab\u00e9', 'output.value': '{"a":1}' }), {
+      inputBytes: 4,
+      outputBytes: 7,
+    });
+    t.same(details({ 'input.value': 'first', 'langfuse.observation.input': 'precedes' }), {
+      inputBytes: 8,
+    });
+    const messages = {
+      'llm.input_messages.0.message.role': 'user',
+      'llm.input_messages.0.message.content': 'hello',
+      'llm.input_messages.1.message.content': 5,
+    };
+    t.same(details(messages), { inputBytes: 9 });
+    t.equal(details({ 'input.value': 5, 'output.value': ['a'] }), null, 'no texts');
+  },
+);

@@ -85,6 +85,8 @@ t.test('observes a run with all its fields', (t) => {
         tags: ['seq:step:1', 'prod'],
         ttftMs: 500,
         cost: { input: 10_000_000, output: null, total: 50_000_000, source: 'sent' },
+        inputBytes: 13,
+        outputBytes: 188,
       },
       payloadMask: 0b01111,
     },

@@ -1,0 +1,10 @@
+import { NO_START } from '../../../src/store/rows/place.ts';
+
+/** The observations of a trace in the order in which they are listed: a page reads its rows only, and sorts nothing. */
+export const orderOfObservations = {
+  name: '0013-observation-order',
+  sql: `
+    CREATE INDEX observations_in_order
+      ON observations (trace, (coalesce(start_ms, ${NO_START})), (coalesce(start_ns, 0)), n);
+  `,
+};

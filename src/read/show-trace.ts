@@ -1,0 +1,78 @@
+import { observationJson, traceJson } from '../store/observation-json.ts';
+import { placeInTree } from '../store/rows/tree.ts';
+import { jsonAnswer } from './answer.ts';
+import { listCursors } from './list-cursor.ts';
+import { writeItems } from './listing.ts';
+import { asksForTree, flag, pageOf } from './query.ts';
+import type { StoredRequest, StoreReading } from './stored-request.ts';
+import { unknown } from './stored-request.ts';
+import type { TreeSource } from './tree.ts';
+import { totalsOf, writeTree } from './tree.ts';
+
+/** A trace with a page of its observations, or with all of them in `fields=tree`. */
+export const SHOW_TRACE: StoredRequest = {
+  path: '/traces/:trace_id',
+  parameters: ['payloads', 'fields', 'limit', 'cursor'],
+  work: showTrace,
+};
+
+async function showTrace(reading: StoreReading): Promise<void> {
+  const { exchange, query, tenant, store, read, reads } = reading;
+  const { limits } = reads;
+  const traceId = exchange.params.trace_id ?? '';
+  if (asksForTree(query)) return showTree(reading, traceId);
+  const wantsPayloads = flag(query, 'payloads');
+  const { limit, cursor } = pageOf(query);
+  const cursors = listCursors('observations', tenant.projectId, traceId);
+  const first = cursors.read(cursor);
+  const trace = await read.turn(() => store.traces.getTrace(tenant.projectId, traceId));
+  if (trace === undefined) throw unknown('trace');
+  const payloads = wantsPayloads
+    ? await reading.payloads({ kind: 'trace', id: traceId })
+    : undefined;
+  const totals = await totalsOf(treeOf(reading, traceId));
+  const out = jsonAnswer(exchange, read);
+  await out.add(`{"trace":${traceJson(trace)},"observations":[`);
+  const { next } = await writeItems(
+    out,
+    {
+      limit,
+      cursor: first,
+      async fetch(rows, cursor) {
+        const page = await store.traces.listObservations(tenant.projectId, traceId, {
+          limit: rows,
+          ...(cursor === undefined ? {} : { cursor }),
+        });
+        await payloads?.prepare(page.items);
+        return page;
+      },
+      async render(stored) {
+        const texts =
+          payloads === undefined ? undefined : await read.turn(() => payloads.read(stored));
+        const { id, usage, details } = stored;
+        const place = placeInTree({ id, usage, cost: details?.cost ?? null }, totals);
+        return observationJson(stored, texts, place);
+      },
+    },
+    { read, limits, clock: exchange.clock },
+  );
+  out.end(`],"next_cursor":${JSON.stringify(cursors.write(next))}}`);
+}
+
+async function showTree(reading: StoreReading, traceId: string): Promise<void> {
+  const { exchange, tenant, store, read } = reading;
+  const trace = await read.turn(() => store.traces.getTrace(tenant.projectId, traceId));
+  if (trace === undefined) throw unknown('trace');
+  await writeTree(jsonAnswer(exchange, read), trace, treeOf(reading, traceId));
+}
+
+function treeOf({ tenant, store, read }: StoreReading, traceId: string): TreeSource {
+  return {
+    read,
+    fetch: (limit, cursor) =>
+      store.traces.listTree(tenant.projectId, traceId, {
+        limit,
+        ...(cursor === undefined ? {} : { cursor }),
+      }),
+  };
+}

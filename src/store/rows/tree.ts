@@ -1,0 +1,108 @@
+import { decodeJsonText } from '../../model/json/decode.ts';
+import { cutText } from '../../model/narrow-limits.ts';
+import type { TokenUsage } from '../../model/observation.ts';
+import type { TreePlace } from '../observation-json.ts';
+import type { NarrowObservation } from '../store.ts';
+import { closed } from './listed.ts';
+import type { Key } from './observation-row.ts';
+import {
+  detailsFromColumn,
+  idOf,
+  isEnded,
+  kindOf,
+  parentFromColumn,
+  statusOf,
+} from './observation-row.ts';
+import type { Place } from './place.ts';
+import { NO_START } from './place.ts';
+import { stateOf } from './stored.ts';
+import type { TraceTotals, UsageNode } from './trace-totals.ts';
+
+/** An observation as the tree of its trace reads it. A tuple: a tree has tens of thousands of rows. */
+export type TreeCells = readonly [
+  n: number,
+  key: Key,
+  longId: string | null,
+  flags: number,
+  parent: string | Uint8Array | null,
+  name: string | null,
+  kind: number | null,
+  status: number | null,
+  startMs: number | null,
+  startNs: number | null,
+  endMs: number | null,
+  endNs: number | null,
+  model: string | null,
+  usage: string | null,
+  error: string | null,
+  details: string | null,
+  /** The newest time of the trace. */
+  newestMs: number | null,
+];
+
+/** The columns of `TreeCells` but the last one, in its order. */
+export const TREE_COLUMNS = [
+  ...(['n', 'key', 'long_id', 'flags', 'parent', 'name', 'kind', 'status', 'start_ms'] as const),
+  ...(['start_ns', 'end_ms', 'end_ns', 'model', 'usage', 'error', 'details'] as const),
+] as const;
+
+export function placeInTrace([n, , , , , , , , startMs, startNs]: TreeCells): Place {
+  return { ms: startMs ?? NO_START, ns: startNs ?? 0, n };
+}
+
+/** `staleBefore`: see `traceOf`. */
+export function treeObservationOf(
+  traceId: string,
+  staleBefore: number,
+  [, key, longId, flags, parent, name, kind, status, ...rest]: TreeCells,
+): NarrowObservation {
+  const [startMs, startNs, endMs, endNs, model, usage, error, details, newestMs] = rest;
+  return {
+    id: idOf(traceId, key, longId),
+    parentId: parentFromColumn(traceId, parent),
+    name: cutText(name),
+    kind: kindOf(kind),
+    status: statusOf(status),
+    state: stateOf(statusOf(status), isEnded(flags), newestMs, staleBefore),
+    startMs,
+    startNs,
+    endMs,
+    endNs,
+    model: cutText(model),
+    usage: closed(usage),
+    error: closed(error),
+    details: detailsFromColumn(details),
+  };
+}
+
+/** The part of an observation that the totals of its trace depend on. */
+export function usageNodeOf({
+  id,
+  parentId,
+  startMs,
+  startNs,
+  endMs,
+  endNs,
+  model,
+  usage,
+  details,
+}: NarrowObservation): UsageNode {
+  return {
+    id,
+    parentId,
+    start: startMs === null ? null : startMs + (startNs ?? 0) / 1e6,
+    end: endMs === null ? null : endMs + (endNs ?? 0) / 1e6,
+    model,
+    scope: details?.scope ?? null,
+    usage: usage === null ? null : (decodeJsonText(usage) as TokenUsage),
+    cost: details?.cost ?? null,
+  };
+}
+
+/** An observation without usage and cost is not counted. */
+export function placeInTree(
+  { id, usage, cost }: Pick<UsageNode, 'id' | 'usage' | 'cost'>,
+  { counted, cycles }: TraceTotals,
+): TreePlace {
+  return { counted: (usage !== null || cost !== null) && counted.has(id), cycle: cycles.has(id) };
+}

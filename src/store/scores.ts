@@ -1,0 +1,34 @@
+/** The value of a score: a measure, a decision, or a label. */
+export type ScoreValue = number | boolean | string;
+
+/** An assessment of a trace or of one of its observations, by a person or a program. */
+export type Score = {
+  /** Unique in its trace: a score with the same id replaces the one before. */
+  readonly id: string;
+  /** Null if the score is about the trace. */
+  readonly observationId: string | null;
+  readonly name: string;
+  readonly value: ScoreValue;
+  readonly comment: string | null;
+  /** The person or program that made it, such as `human` or `judge-v2`. */
+  readonly source: string | null;
+  /** When the first score with the id was stored, in milliseconds since the epoch. */
+  readonly createdAt: number;
+};
+
+/** A score before it is stored. `at` is the current time. */
+export type NewScore = Omit<Score, 'createdAt'> & { readonly at: number };
+
+/**
+ * Scores belong to the id of a trace, whether or not the store has the trace yet. They are removed with their trace; those of a
+ * trace that does not arrive are removed when they are as old as the retention.
+ */
+export type ScoreStore = {
+  /**
+   * Resolves when the score is durable; with `full`, and without effect, if the trace has `most` scores with other ids. Rejects
+   * with `StoreError('unknown_project')` if the project was deleted.
+   */
+  put(projectId: string, traceId: string, score: NewScore, most: number): Promise<Score | 'full'>;
+  /** In the order of their ids' first arrival. */
+  list(projectId: string, traceId: string): Promise<readonly Score[]>;
+};
