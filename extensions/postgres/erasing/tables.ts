@@ -2,11 +2,12 @@ import type { Steps } from '../../../src/component/background.ts';
 import type { Logger } from '../../../src/component/component.ts';
 import { withoutIds } from '../../../src/store/erasing/answers.ts';
 import type { ErasingTables, ErasureScope, Stepping } from '../../../src/store/erasing/tables.ts';
+import { keyOfId } from '../../../src/store/rows/observation-row.ts';
 import { removeUnreferenced } from '../batches/batches.ts';
 import { hideTrace, removeHidden, removeWhole } from '../batches/purge.ts';
 import type { Postgres, PostgresTransaction } from '../connection/pool.ts';
 import { rows } from '../connection/statement.ts';
-import { escapeText } from '../traces/text.ts';
+import { bytesOfKey, escapeText } from '../traces/text.ts';
 import type { CleaningParts } from './cleaning.ts';
 import { clean, erasedItems, noteErased } from './cleaning.ts';
 import { erasureListing, erasureProgress, erasureRequests } from './worklists.ts';
@@ -59,6 +60,14 @@ type OpenTrace = { readonly key: Buffer; readonly n: number | null; readonly obs
 
 async function* removeTraces(parts: PostgresErasingParts, scope: ErasureScope): Stepping<boolean> {
   const { database, onRemoved, now } = parts;
+  const { project, named } = scope;
+  const keys = (named?.users === null ? (named.ids ?? []) : []).map(keyOfId);
+  // Scores of traces that did not arrive.
+  await database.query(
+    `DELETE FROM scores s WHERE s.project = $1 AND s.trace = ANY ($2::bytea[])
+       AND NOT EXISTS (SELECT 1 FROM traces t WHERE t.project = $1 AND t.key = s.trace)`,
+    [project, keys.map(bytesOfKey)],
+  );
   for (let hasMore = true; hasMore; ) {
     const step = await database.transaction((client) => removeStep(client, parts, scope));
     yield;

@@ -182,7 +182,15 @@ function removalOperations(db: DatabaseSync) {
     'UPDATE erasures SET traces = traces + ?, observations = observations + ? WHERE id = ?',
   );
   const remove = traceRemoval(db);
+  const removeScores = db.prepare(
+    `DELETE FROM scores WHERE project = ?1 AND trace = ?2
+       AND NOT EXISTS (SELECT 1 FROM traces WHERE project = ?1 AND key = ?2)`,
+  );
   return {
+    /** Removes scores of traces that did not arrive. */
+    'erasing.removeScores': (project: string, keys: readonly Key[]): void => {
+      for (const key of keys) removeScores.run(project, key);
+    },
     /** Removes some of the listed traces. A trace that is too large for one step is hidden, and removed as such. */
     'erasing.remove': (id: string, project: string): RemovedStep => {
       let traces = 0;

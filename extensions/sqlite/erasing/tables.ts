@@ -19,6 +19,7 @@ import type {
   Stepping,
 } from '../../../src/store/erasing/tables.ts';
 import type { Key } from '../../../src/store/rows/observation-row.ts';
+import { keyOfId } from '../../../src/store/rows/observation-row.ts';
 import { HIDDEN } from '../batches/purge-operations.ts';
 import type { StoreOperations } from '../operations.ts';
 import type { RemovedCounters } from '../removed-counters.ts';
@@ -186,8 +187,10 @@ async function rewrite(
 
 async function* removeTraces(
   { database, removed }: SqliteErasingParts,
-  { id, project }: ErasureScope,
+  { id, project, named }: ErasureScope,
 ): Stepping<boolean> {
+  const keys = (named?.users === null ? (named.ids ?? []) : []).map(keyOfId);
+  if (keys.length > 0) await database.write('erasing.removeScores', [project, keys]);
   for (;;) {
     const step = await database.write('erasing.remove', [id, project]);
     removed.add('traces', step.traces, 'erasure');
