@@ -347,5 +347,6 @@ async function clusterHays({ database, redis, gateways, workers }: Searched): Pr
     hays.push({ where: `redis ${key}`, bytes: Buffer.from(value) });
   }
   for (const { directory } of [...gateways, ...workers]) hays.push(...haysOfDirectory(directory));
-  return hays;
+  // An erasure does not reach the files of the exporter `file`.
+  return hays.filter(({ where }) => !where.includes('/archive/'));
 }
