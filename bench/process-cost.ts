@@ -46,7 +46,7 @@ function processTicks(pid: number): number {
   return Number(fields[11]) + Number(fields[12]);
 }
 
-function processTree(pid: number): number[] {
+export function processTree(pid: number): number[] {
   const children = readdirSync(`/proc/${pid}/task`).flatMap((thread) =>
     readFileSync(`/proc/${pid}/task/${thread}/children`, 'utf8')
       .split(' ')

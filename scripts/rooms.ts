@@ -24,7 +24,7 @@ const ROWS: Readonly<Record<string, string>> = {
   'src/otlp-client': 'model schema tls',
   'src/http': 'component model net schema store tenancy thread tls',
   'src/grpc': 'component http model net schema tls',
-  'src/read': 'component http model query store',
+  'src/read': 'component http model query store thread',
   'src/control': 'component queue read store tenancy',
   'src/engine': 'component config grpc http model queue read schema telemetry',
   'src/supervisor': 'component config control net schema tenancy',

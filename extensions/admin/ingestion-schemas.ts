@@ -342,6 +342,11 @@ const me = z
   })
   .meta({ id: 'Me' });
 
+const exported = z
+  .string()
+  .describe('Rows in the form of the parameter `format`; the trailers say where the export ended.')
+  .meta({ id: 'Export' });
+
 export const INGESTION = {
   event,
   eventBatch,
@@ -370,5 +375,6 @@ export const INGESTION = {
   score,
   scores,
   rawEvent,
+  exported,
   me,
 };

@@ -2,7 +2,7 @@ import type { z } from 'zod';
 import { REFUSAL_STATUS } from '../../src/model/errors.ts';
 import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
-import { reference } from './json-schema.ts';
+import { contentOf, reference } from './json-schema.ts';
 import type { ReadingRequest } from './reading-requests.ts';
 import { READING_REQUESTS } from './reading-requests.ts';
 
@@ -89,7 +89,7 @@ function exportTraces(id: string): Json {
 }
 
 function read(
-  { method, id, summary, answer, body }: Omit<ReadingRequest, 'path' | 'parameters'>,
+  { method, id, summary, answer, media, body }: Omit<ReadingRequest, 'path' | 'parameters'>,
   parameters: Json[],
 ): Json {
   const isPost = method === 'POST';
@@ -102,7 +102,10 @@ function read(
     ...(parameters.length === 0 ? {} : { parameters }),
     ...(body === undefined ? {} : { requestBody: { required: true, content: json(body) } }),
     responses: {
-      [isPost ? 201 : 200]: { description: isPost ? 'Stored' : 'Done', content: json(answer) },
+      [isPost ? 201 : 200]: {
+        description: isPost ? 'Stored' : 'Done',
+        content: contentOf(answer, media),
+      },
       ...refusalsOf(statuses, INGESTION.envelope),
     },
   };

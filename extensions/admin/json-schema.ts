@@ -9,6 +9,14 @@ export function reference(schema: z.ZodType): Json {
   return { $ref: `${COMPONENTS}${idOf(schema)}` };
 }
 
+/** The content of an answer: JSON, or the media types of another form. */
+export function contentOf(
+  schema: z.ZodType,
+  media: readonly string[] = ['application/json'],
+): Json {
+  return Object.fromEntries(media.map((type) => [type, { schema: reference(schema) }]));
+}
+
 /** The components of a document: JSON Schema by id, each referring to the others. */
 export function componentsOf(all: readonly z.ZodType[]): Json {
   const registry = z.registry<{ id: string }>();

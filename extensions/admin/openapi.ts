@@ -3,7 +3,7 @@ import { API_CODES, type ApiCode } from './errors.ts';
 import { ingestionPaths } from './ingestion.ts';
 import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
-import { componentsOf, fieldsOf, reference } from './json-schema.ts';
+import { componentsOf, contentOf, fieldsOf, reference } from './json-schema.ts';
 import type { Operation } from './operation.ts';
 import { SCHEMAS } from './schemas.ts';
 
@@ -101,11 +101,10 @@ const DESCRIPTIONS = {
   204: 'Deleted; no body',
 } as const;
 
-function success({ status, answer }: Operation): Json {
+function success({ status, answer, media }: Operation): Json {
   const description = DESCRIPTIONS[status];
   if (answer === undefined) return { description };
-  const content = { 'application/json': { schema: reference(answer) } };
-  return { description, content };
+  return { description, content: contentOf(answer, media) };
 }
 
 /** One response for each status; its schema lists the possible codes. */

@@ -60,6 +60,8 @@ export type Operation<Query = unknown, Body = unknown> = {
   readonly status: 200 | 201 | 202 | 204;
   /** Undefined if the answer has no body. */
   readonly answer: z.ZodType | undefined;
+  /** Media types of an answer that is not JSON. */
+  readonly media?: readonly string[];
   /** Codes in addition to those of every operation. */
   readonly codes: readonly ApiCode[];
   run(request: OperationRequest<Query, Body>, context: Context): Promise<OperationAnswer>;

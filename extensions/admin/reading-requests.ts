@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { RANK_FIELDS } from '../../src/store/ranking.ts';
 import { INGESTION } from './ingestion-schemas.ts';
 import type { Json } from './json-schema.ts';
 
@@ -14,6 +15,8 @@ export type ReadingRequest = {
   readonly id: string;
   readonly summary: string;
   readonly answer: z.ZodType;
+  /** Media types of an answer that is not JSON. */
+  readonly media?: readonly string[];
   /** Of the query. */
   readonly parameters: readonly Json[];
 };
@@ -25,9 +28,39 @@ const PAGE = [
 const FILTER = ['from', 'to', 'status', 'kind', 'name', 'q'].map((name) =>
   query(name, { type: 'string' }),
 );
+const ORDER = [
+  query('sort', { type: 'string', enum: ['start', ...RANK_FIELDS] }),
+  query('order', { type: 'string', enum: ['desc', 'asc'] }),
+];
 /** The sums are over the traces that match. */
 const GROUP_FILTER = ['from', 'to', 'q'].map((name) => query(name, { type: 'string' }));
 
+const EXPORT = [
+  ...['q', 'from', 'to'].map((name) => query(name, { type: 'string' })),
+  described('format', { enum: ['jsonl', 'csv', 'parquet'], default: 'jsonl' }, 'The form.'),
+  described('of', { enum: ['traces', 'observations'], default: 'traces' }, 'The kind of a row.'),
+  described(
+    'payloads',
+    { enum: ['false', 'true', 'text'], default: 'false' },
+    'Inputs, outputs, events and metadata of observations; `text` has the JSON of each in a string, as it was sent.',
+  ),
+  described(
+    'fields',
+    { type: 'string' },
+    'Members of a row, or columns, with commas between; those that name a row are always there.',
+  ),
+  described(
+    'after',
+    { type: 'string' },
+    'Where to go on: the trailer `Tracectl-Export-Next` of an answer, or the last complete row, as a JSON object with `id` and, for observations, `trace_id`.',
+  ),
+  described('limit', { type: 'integer', minimum: 1 }, 'The most rows.'),
+  described(
+    'max_bytes',
+    { type: 'integer', minimum: 1 },
+    'Bytes after which the answer ends behind a row.',
+  ),
+];
 /** Every observation without payloads, in one answer without pages. */
 const TREE = query('fields', { type: 'string', enum: ['tree'] });
 
@@ -35,9 +68,9 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
   {
     path: '/traces',
     id: 'listTraces',
-    summary: 'List traces, newest first',
+    summary: 'List traces, newest first or by a value',
     answer: INGESTION.traces,
-    parameters: [...PAGE, ...FILTER],
+    parameters: [...PAGE, ...FILTER, ...ORDER],
   },
   {
     path: '/traces/:trace_id',
@@ -104,7 +137,19 @@ export const READING_REQUESTS: readonly ReadingRequest[] = [
     answer: INGESTION.rawEvent,
     parameters: [],
   },
+  {
+    path: '/export',
+    id: 'exportRows',
+    summary: 'Export traces or observations that match a query, newest first',
+    answer: INGESTION.exported,
+    media: ['application/x-ndjson', 'text/csv', 'application/vnd.apache.parquet'],
+    parameters: EXPORT,
+  },
 ];
+
+function described(name: string, schema: Json, description: string): Json {
+  return { name, in: 'query', required: false, description, schema };
+}
 
 function query(name: string, schema: Json): Json {
   return { name, in: 'query', required: false, schema };

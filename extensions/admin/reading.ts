@@ -23,11 +23,11 @@ export function readingOperations({ routes }: ProjectReads): Operation[] {
 }
 
 function readingOperation(
-  { path, method, body, id, summary, answer, parameters }: ReadingRequest,
+  { path, method, body, id, summary, answer, media, parameters }: ReadingRequest,
   route: ProjectRoute,
 ): Operation {
   return operation({
-    id: id.replace(/^(list|get|create)/, '$1Project'),
+    id: id.replace(/^(list|get|create|export)/, '$1Project'),
     method: method ?? 'GET',
     path: PROJECT + path,
     tag: 'reading',
@@ -38,6 +38,7 @@ function readingOperation(
     ...(body === undefined ? {} : { body }),
     status: method === 'POST' ? 201 : 200,
     answer,
+    ...(media === undefined ? {} : { media }),
     codes: [
       ...(['unknown_project', 'not_found', 'invalid_query', 'invalid_cursor'] as const),
       ...(method === 'POST' ? (['too_many_scores'] as const) : []),

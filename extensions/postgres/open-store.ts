@@ -25,6 +25,7 @@ import { postgresCosts } from './traces/costs.ts';
 import { tracesWithoutTerms } from './traces/postings.ts';
 import { postgresScores } from './traces/scores.ts';
 import { postgresGroups } from './traces/trace-groups.ts';
+import { postgresRanks } from './traces/trace-ranks.ts';
 import { postgresTraces } from './traces/traces.ts';
 
 export type OpenPostgresStore = {
@@ -86,6 +87,7 @@ export async function openPostgresStore(
   const store: Store = {
     ...{ projects, keys, organization, usage, counters, rejections, audit, traces },
     groups: postgresGroups(retention, reading),
+    ranks: postgresRanks(retention, reading),
     scores: postgresScores(database, retention, pools.read),
     erasures: erasures.store,
     costs: postgresCosts(pools.housekeeping, database.prices),

@@ -26,6 +26,7 @@ import { sqliteCosts } from './traces/costs.ts';
 import { sqliteScores } from './traces/scores.ts';
 import { summarizing } from './traces/summarizing.ts';
 import { sqliteGroups } from './traces/trace-groups.ts';
+import { sqliteRanks } from './traces/trace-ranks.ts';
 import { sqliteTraces } from './traces/traces.ts';
 
 export type OpenSqliteStore = {
@@ -122,6 +123,7 @@ function storeIn(
     keys,
     traces,
     groups: sqliteGroups(database, retention, staleBefore),
+    ranks: sqliteRanks(database, retention, staleBefore),
     scores: sqliteScores(database, retention),
     organization,
     usage,

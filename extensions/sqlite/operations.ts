@@ -13,8 +13,10 @@ import { erasureOperations, erasureReadOperations } from './erasing/list-operati
 import { STORE_MIGRATIONS } from './migrations/index.ts';
 import { logOperations, logReadOperations } from './tenancy/log-operations.ts';
 import { tenancyOperations, tenancyReadOperations } from './tenancy/operations.ts';
+import { exportOperations } from './traces/export-operations.ts';
 import { groupOperations } from './traces/group-operations.ts';
 import { pricingOperations } from './traces/pricing-operations.ts';
+import { rankOperations } from './traces/rank-operations.ts';
 import { traceReadOperations } from './traces/read-operations.ts';
 import { scoreOperations, scoreReadOperations } from './traces/score-operations.ts';
 import { traceOperations } from './traces/write-operations.ts';
@@ -44,6 +46,8 @@ export function readOperations(db: DatabaseSync) {
     ...tenancyReadOperations(db),
     ...logReadOperations(db),
     ...traceReadOperations(db),
+    ...rankOperations(db),
+    ...exportOperations(db),
     ...scoreReadOperations(db),
     ...groupOperations(db),
     ...purgeReadOperations(db),

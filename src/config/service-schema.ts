@@ -92,6 +92,20 @@ export const serviceSchema = z.strictObject({
         .describe(
           'Reading requests that use a store at once. Others wait, and projects take turns; a project gets at most all but one.',
         ),
+      concurrent_exports: z
+        .int()
+        .min(1)
+        .max(64)
+        .default(4)
+        .describe('Exports in progress. Further ones are refused with 503.'),
+      exports_per_key: z
+        .int()
+        .min(1)
+        .max(64)
+        .default(2)
+        .describe(
+          'Exports of a key in progress, which also count as reading requests. Further ones are refused with 429.',
+        ),
       page_bytes: byteSize('8MiB').describe(
         'Bytes of items after which a page of a reading answer ends before its `limit`, with a cursor.',
       ),

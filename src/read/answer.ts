@@ -36,7 +36,7 @@ export function jsonAnswer(exchange: Exchange, read: Read): JsonAnswer {
 
   async function write(part: string | Buffer): Promise<void> {
     if (response.write(part)) await nextTurn();
-    else await drained(exchange);
+    else await clientDrained(exchange);
     read.signal.throwIfAborted();
   }
 
@@ -66,7 +66,7 @@ export function answerJson(exchange: Exchange, read: Read, body: string): void {
 }
 
 /** Resolves when the socket takes more, or is closed. */
-function drained({ response }: Exchange): Promise<void> {
+export function clientDrained({ response }: Exchange): Promise<void> {
   if (response.destroyed) return Promise.resolve();
   const { promise, resolve } = Promise.withResolvers<void>();
   const settle = (): void => {

@@ -10,7 +10,8 @@ import type { Read, ReadLimits } from './reads.ts';
 const STEP_ROWS = 200;
 /** The work of one step of a search that its size aims at, in milliseconds. */
 export const STEP_MS = 20;
-const SMALLEST_STEP = 32;
+/** The fewest traces that a step of a search looks at. */
+export const SMALLEST_STEP = 32;
 const LARGEST_STEP = 4096;
 
 /** A page of a list whose work is bounded. */
@@ -98,7 +99,7 @@ function whole(next: string | null): Written {
 }
 
 /** Larger while steps are cheap, so that a search without a match costs little a trace; smaller while they are expensive. */
-function nextSize(size: number, spentMs: number): number {
+export function nextSize(size: number, spentMs: number): number {
   if (spentMs * 2 <= STEP_MS) return Math.min(size * 2, LARGEST_STEP);
   return spentMs > STEP_MS ? Math.max(size / 2, SMALLEST_STEP) : size;
 }

@@ -25,9 +25,11 @@ export type WrittenSubject = {
   readonly id: string;
 };
 
-/** Whose payloads are read: a trace, the traces of a session, or a raw event, which may belong to any. */
+/**
+ * Whose payloads are read: a trace, the traces of a session or of an export's query, or a raw event, which may belong to any.
+ */
 export type PayloadSubject = {
-  readonly kind: 'trace' | 'session' | 'raw_event';
+  readonly kind: 'trace' | 'session' | 'export' | 'raw_event';
   readonly id: string;
 };
 

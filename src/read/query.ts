@@ -7,6 +7,8 @@ import { FIELDS } from '../query/fields.ts';
 import { parseQuery } from '../query/parse.ts';
 import type { Query, QueryTerm } from '../query/query.ts';
 import { QueryError } from '../query/query.ts';
+import type { RankField } from '../store/ranking.ts';
+import { RANK_FIELDS } from '../store/ranking.ts';
 
 /** The most items a page holds. */
 const MAX_PAGE = 1000;
@@ -39,8 +41,8 @@ export function traceQuery(query: URLSearchParams, nowMs: number): Query {
       ...terms,
       ...(from === undefined
         ? []
-        : [started({ from, to: null, text: `>=${formatInstant(from)}` })]),
-      ...(to === undefined ? [] : [started({ from: null, to, text: `<${formatInstant(to)}` })]),
+        : [startTerm({ from, to: null, text: `>=${formatInstant(from)}` })]),
+      ...(to === undefined ? [] : [startTerm({ from: null, to, text: `<${formatInstant(to)}` })]),
       ...equality(query, 'status'),
       ...equality(query, 'kind'),
       ...equality(query, 'name'),
@@ -67,7 +69,8 @@ function parsed(text: string, now: Instant): Query {
 
 type Times = Extract<QueryTerm, { type: 'times' }>;
 
-function started(range: Times['ranges'][number]): Times {
+/** A term for the time that orders listings. */
+export function startTerm(range: Times['ranges'][number]): Times {
   const about = { field: 'start', key: null, negated: false, position: 0 } as const;
   return { type: 'times', ...about, ranges: [range] };
 }
@@ -121,6 +124,28 @@ export function flag(query: URLSearchParams, name: string): boolean {
   throw invalid(name, 'must be true or false');
 }
 
+/** One of the values; `byDefault` where it is absent. */
+export function choice<const Value extends string>(
+  query: URLSearchParams,
+  name: string,
+  values: readonly Value[],
+  byDefault: Value,
+): Value {
+  const given = one(query, name);
+  if (given === undefined) return byDefault;
+  const found = values.find((value) => value === given);
+  if (found === undefined) throw invalid(name, `must be one of ${values.join(', ')}`);
+  return found;
+}
+
+/** A whole number from 1; undefined where it is absent. */
+export function count(query: URLSearchParams, name: string): number | undefined {
+  const value = one(query, name);
+  if (value === undefined) return undefined;
+  if (!/^[1-9]\d{0,14}$/.test(value)) throw invalid(name, 'must be a whole number from 1');
+  return Number(value);
+}
+
 function invalid(name: string, what: string): Refusal {
   return new Refusal('invalid_request', `The query parameter ${name} ${what}.`);
 }
@@ -139,4 +164,13 @@ function instant(query: URLSearchParams, name: string): Instant | undefined {
   const time = parseInstant(value);
   if (time === undefined) throw invalid(name, 'must be an ISO 8601 date and time');
   return time;
+}
+
+/** How a list of traces is sorted. */
+export type AskedOrder = { readonly sort: 'start' | RankField; readonly isAscending: boolean };
+
+/** `sort` and `order`. */
+export function askedOrder(query: URLSearchParams): AskedOrder {
+  const sort = choice(query, 'sort', ['start', ...RANK_FIELDS], 'start');
+  return { sort, isAscending: choice(query, 'order', ['desc', 'asc'], 'desc') === 'asc' };
 }

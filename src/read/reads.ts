@@ -5,10 +5,12 @@ import type { BatchCache } from './batch-cache.ts';
 import { createBatchCache } from './batch-cache.ts';
 import type { ReadReservation } from './budget.ts';
 import { readBudget } from './budget.ts';
+import type { ExportLimits, ExportPlaces } from './export/places.ts';
+import { exportPlaces } from './export/places.ts';
 import { fairTurns } from './turns.ts';
 
 /** The limits of reading, from `service.limits`. */
-export type ReadLimits = {
+export type ReadLimits = ExportLimits & {
   /** Bytes of all reading requests in memory. */
   readonly read_bytes: number;
   /** Reading requests of a key in progress. */
@@ -38,6 +40,7 @@ export type ReadLimits = {
 export type Reads = {
   readonly limits: ReadLimits;
   readonly heldBytes: number;
+  readonly exports: ExportPlaces;
   /** The small batches that are kept for later reads. */
   readonly batches: BatchCache;
   /** Throws a `Refusal` (429, 503). The signal is aborted when the client goes away. */
@@ -65,6 +68,7 @@ const KEY_RETRY_MS = 1_000;
 export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
   const budget = readBudget(limits.read_bytes);
   const turns = fairTurns(limits.concurrent_reads);
+  const exports = exportPlaces(limits);
   /** Only keys with reads in progress. */
   const ofKey = new Map<string, number>();
   const removers = [
@@ -74,6 +78,9 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
     metrics.gauge('tracectl_read_turns', 'Turns of reading requests at a store, by state.', () => [
       { value: turns.running, labels: { state: 'running' } },
       { value: turns.waiting, labels: { state: 'waiting' } },
+    ]),
+    metrics.gauge('tracectl_read_exports', 'Exports of stored data in progress.', () => [
+      { value: exports.taken },
     ]),
   ];
 
@@ -97,6 +104,7 @@ export function createReads(limits: ReadLimits, metrics: Metrics): Reads {
 
   return {
     limits,
+    exports,
     batches: createBatchCache(limits.read_cache_bytes / 2),
     get heldBytes() {
       return budget.held;

@@ -9,24 +9,23 @@ import type { Permission } from '../model/batch.ts';
 import { parseRawEventId } from '../model/batch.ts';
 import { Refusal, refusalOf, StoreError } from '../model/errors.ts';
 import { positionOf, sourceOf } from '../model/formats.ts';
-import { formatInstant } from '../model/instant.ts';
-import { printQuery } from '../query/print.ts';
-import { observationJson, traceJson } from '../store/observation-json.ts';
+import { observationJson } from '../store/observation-json.ts';
 import type { Store } from '../store/store.ts';
 import { STORE } from '../store/store.ts';
-import { answerJson, jsonAnswer, watchClient } from './answer.ts';
+import { answerJson, watchClient } from './answer.ts';
+import { EXPORT } from './export/export.ts';
 import { GROUP_REQUESTS } from './groups.ts';
-import { foreignCursor, listCursors } from './list-cursor.ts';
-import { writeItems } from './listing.ts';
+import { foreignCursor } from './list-cursor.ts';
 import type { PayloadReader } from './payloads.ts';
 import { readPayloads } from './payloads.ts';
 import type { PayloadSubject, ProjectReads, ProjectRoute, Reader } from './project-reads.ts';
-import { checkParameters, one, pageOfTraces, traceQuery } from './query.ts';
+import { checkParameters, one } from './query.ts';
 import type { Reads } from './reads.ts';
 import { SCORE_REQUESTS } from './scores.ts';
 import { SHOW_TRACE } from './show-trace.ts';
 import type { AdmittedRead, StoredRequest, StoreReading } from './stored-request.ts';
 import { unknown } from './stored-request.ts';
+import { TRACE_LIST } from './trace-list.ts';
 
 type ReadingParts = {
   readonly reads: Reads;
@@ -88,56 +87,16 @@ const PERMISSIONS = { GET: 'traces:read', POST: 'ingest:write' } as const;
 
 /** The requests about a project's data in a store, relative to `/api/v1` or to a project. */
 const STORED: readonly StoredRequest[] = [
-  {
-    path: '/traces',
-    parameters: ['q', 'from', 'to', 'status', 'kind', 'name', 'limit', 'cursor'],
-    work: listTraces,
-  },
+  TRACE_LIST,
   SHOW_TRACE,
   ...SCORE_REQUESTS,
   ...GROUP_REQUESTS,
   { path: '/observations/:id', parameters: ['trace_id'], work: showObservation },
   { path: '/raw-events/:raw_event_id', parameters: [], work: showRawEvent },
+  EXPORT,
 ];
 
 type Work = (reading: AdmittedRead) => Promise<void>;
-
-async function listTraces({
-  exchange,
-  query,
-  tenant,
-  store,
-  read,
-  reads: { limits },
-}: StoreReading): Promise<void> {
-  const { limit, cursor } = pageOfTraces(query);
-  const asked = traceQuery(query, exchange.clock.now());
-  const cursors = listCursors('traces', tenant.projectId, printQuery(asked));
-  const out = jsonAnswer(exchange, read);
-  await out.add('{"traces":[');
-  const { next, isPartial, searchedTo } = await writeItems(
-    out,
-    {
-      limit,
-      cursor: cursors.read(cursor),
-      fetch: (rows, cursor, size) =>
-        store.traces.listTraces(tenant.projectId, {
-          query: asked,
-          limit: rows,
-          size,
-          ...(cursor === undefined ? {} : { cursor }),
-        }),
-      render: traceJson,
-    },
-    { read, limits, clock: exchange.clock },
-  );
-  const end = {
-    next_cursor: cursors.write(next),
-    searched_to: searchedTo === null ? null : formatInstant(searchedTo),
-    partial: isPartial,
-  };
-  out.end(`],${JSON.stringify(end).slice(1)}`);
-}
 
 async function showObservation(reading: StoreReading): Promise<void> {
   const { exchange, query, tenant, store, read } = reading;

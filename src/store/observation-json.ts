@@ -26,7 +26,20 @@ export function observationJson(
   payloads: PayloadTexts | undefined,
   place?: TreePlace,
 ): string {
-  const narrow = JSON.stringify({
+  const narrow = JSON.stringify(observationMembers(stored, place));
+  const customFields = stored.customFieldsText ?? JSON.stringify(stored.customFields ?? {});
+  let text = `${narrow.slice(0, -1)},"custom_fields":${customFields}`;
+  if (payloads === undefined) return `${text}}`;
+  for (const field of PAYLOAD_FIELDS) text += `,"${field}":${payloads[field] ?? 'null'}`;
+  return `${text}}`;
+}
+
+/** The members of the public form, without the custom fields and the payloads. */
+export function observationMembers(
+  stored: RenderedObservation,
+  place?: TreePlace,
+): Readonly<Record<string, unknown>> {
+  return {
     id: stored.id,
     trace_id: stored.traceId,
     parent_id: stored.parentId,
@@ -51,12 +64,7 @@ export function observationJson(
     project_id: stored.projectId,
     created_at: new Date(stored.createdAt).toISOString(),
     updated_at: new Date(stored.updatedAt).toISOString(),
-  });
-  const customFields = stored.customFieldsText ?? JSON.stringify(stored.customFields ?? {});
-  let text = `${narrow.slice(0, -1)},"custom_fields":${customFields}`;
-  if (payloads === undefined) return `${text}}`;
-  for (const field of PAYLOAD_FIELDS) text += `,"${field}":${payloads[field] ?? 'null'}`;
-  return `${text}}`;
+  };
 }
 
 /** The public members of the details; money in USD. */
@@ -165,7 +173,12 @@ function usdOf(nanos: number | null): number | null {
 }
 
 export function traceJson(trace: StoredTrace): string {
-  return JSON.stringify({
+  return JSON.stringify(traceMembers(trace));
+}
+
+/** The members of the public form. */
+export function traceMembers(trace: StoredTrace): Readonly<Record<string, unknown>> {
+  return {
     id: trace.id,
     name: trace.name,
     status: trace.status,
@@ -189,7 +202,7 @@ export function traceJson(trace: StoredTrace): string {
     cost: trace.cost === null ? null : costMembers(trace.cost),
     scores: trace.scores,
     clock_skew: trace.clockSkew,
-  });
+  };
 }
 
 function formatted(instant: Instant | null): string | null {

@@ -25,6 +25,7 @@ import type {
 import type { ErasureStore } from './erasures.ts';
 import type { GroupStore } from './groups.ts';
 import type { CostStore } from './pricing.ts';
+import type { RankStore } from './ranking.ts';
 import type { ScoreStore, ScoreValue } from './scores.ts';
 
 /**
@@ -37,6 +38,7 @@ export type Store = QueueStorage & {
   readonly projects: ProjectStore;
   readonly keys: KeyStore;
   readonly traces: TraceStore;
+  readonly ranks: RankStore;
   readonly organization: OrganizationStore;
   readonly usage: UsageStore;
   readonly counters: UsageCounters;
@@ -172,6 +174,9 @@ export type TracePage = Page<StoredTrace> & {
 /** About the bytes of a page's rows after which it ends. */
 export const PAGE_BYTES = 262_144;
 
+/** `observation` is null if none was asked for. */
+export type RowCursors = { readonly trace: string; readonly observation: string | null };
+
 export type TraceStore = {
   /**
    * Merges the observations into their rows (`src/store/rows`) and keeps the raw batch if the store does not have
@@ -195,6 +200,21 @@ export type TraceStore = {
   ): Promise<Page<NarrowObservation>>;
   /** The root of a trace, or its first observation; undefined until the trace has a summary. */
   getRoot(projectId: string, traceId: string): Promise<StoredObservation | undefined>;
+  /**
+   * The observations of several traces, in the order of the traces. If they do not fit into one page, its cursor is one of
+   * `listObservations` for the trace of the last item.
+   */
+  listObservationsOf(
+    projectId: string,
+    traceIds: readonly string[],
+    limit: number,
+  ): Promise<Page<StoredObservation>>;
+  /** The cursors behind a trace in `listTraces`, and behind an observation of it. Undefined if one is not stored. */
+  rowCursors(
+    projectId: string,
+    traceId: string,
+    observationId?: string,
+  ): Promise<RowCursors | undefined>;
   /** The newest one if several traces have the id and no trace is named. */
   getObservation(
     projectId: string,

@@ -1,8 +1,10 @@
 import type { Dialect, ListStatement } from '../../src/store/plan/dialect.ts';
 import type { GroupStepLook } from '../../src/store/plan/groups.ts';
 import type { WayCounts } from '../../src/store/plan/plan.ts';
+import { rankPlan } from '../../src/store/plan/ranking.ts';
 import type { Look } from '../../src/store/plan/step.ts';
 import { stepPlan } from '../../src/store/plan/step.ts';
+import { RANK_FIELDS } from '../../src/store/ranking.ts';
 import { aQuery } from '../helper/query.ts';
 
 /** Every statement of listings of the project `p`, by every way to the traces. */
@@ -18,6 +20,24 @@ export function everyStatement(dialect: Dialect, columns: string): ListStatement
   });
 }
 
+/** Every statement of sorted lists, whose traces of one step are sorted. */
+export function everyRankStatement(dialect: Dialect): ListStatement[] {
+  const place = { ms: 5, ns: 0, n: 7 };
+  return everyLook().flatMap(({ query, after }) =>
+    RANK_FIELDS.flatMap((by) => {
+      const bounds = { after, until: after && { ...place, ms: 1 }, behind: null, before: null };
+      const ranked = after === null ? bounds : { ...bounds, behind: RANKED, before: RANKED };
+      const look = { ...ranked, by, query, limit: 9, size: 4, staleBefore: 0 };
+      const plan = rankPlan(dialect, { project: 'p', since: 0 }, { ...look, isAscending: true });
+      return COUNTS.flatMap((counts) => {
+        const { end, list } = plan.by(counts);
+        return [end, list(null), list(place)];
+      });
+    }),
+  );
+}
+
+const RANKED = { value: 1, ms: 1, ns: 1, n: 1 };
 const FEW_TRACES = [1, 1, 1, 1, 1, 1, 1, 1, 1];
 /** Before postings are complete; rare and frequent terms; with the overflow term. */
 const COUNTS: readonly WayCounts[] = [

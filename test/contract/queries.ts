@@ -3,6 +3,7 @@ import type { Test } from 'tap';
 import type { Observation } from '../../src/model/observation.ts';
 import { parseQuery } from '../../src/query/parse.ts';
 import type { Query } from '../../src/query/query.ts';
+import { RANK_FIELDS } from '../../src/store/ranking.ts';
 import { MAX_TERMS } from '../../src/store/rows/trace-terms.ts';
 import type { ScoreValue } from '../../src/store/scores.ts';
 import type { Store } from '../../src/store/store.ts';
@@ -11,6 +12,7 @@ import type { FakeClock } from '../helper/clock.ts';
 import { textQuery } from '../helper/query.ts';
 import type { KnownTrace } from './query-oracle.ts';
 import { matches } from './query-oracle.ts';
+import { RANK_VALUES, sortedIds } from './ranks.ts';
 
 export type OpenForQueries = (
   t: Test,
@@ -126,13 +128,32 @@ export function queries(t: Test, open: OpenForQueries): void {
       traces.push({ trace, observations, at: trace.startTime ?? { ms: now, ns: 0 } });
     }
     const size = fc.integer({ min: 1, max: 80 });
+    const field = fc.constantFrom(...RANK_FIELDS);
     await fc.assert(
-      fc.asyncProperty(someQuery(), size, fc.boolean(), async (text, size, isAscending) => {
-        const query = parseQuery(text, at(0));
-        const expected = traces.filter((one) => matches(query, one)).map(({ trace }) => trace.id);
-        const ids = await found(store, query, { size, isAscending });
-        t.same([...ids].sort(), expected.sort(), text);
-      }),
+      fc.asyncProperty(
+        someQuery(),
+        size,
+        fc.boolean(),
+        field,
+        async (text, size, isAscending, by) => {
+          const query = parseQuery(text, at(0));
+          const expected = traces.filter((one) => matches(query, one)).map(({ trace }) => trace.id);
+          const ids = await found(store, query, { size, isAscending });
+          t.same([...ids].sort(), expected.sort(), text);
+          const every = `${text} start:>=1970-01-01`;
+          const order = { by, isAscending, text: every, limit: 40, size };
+          const sorted = await sortedIds(store, order);
+          t.same([...sorted].sort(), expected, `${by} ${text}`);
+          const values = sorted.flatMap((id) => traces.find(({ trace }) => trace.id === id) ?? []);
+          const last = isAscending ? Number.MAX_VALUE : -1;
+          const ranks = values.map(({ trace }) => RANK_VALUES[by](trace) ?? last);
+          t.same(
+            ranks,
+            ranks.toSorted((a, b) => (isAscending ? a - b : b - a)),
+            `${by} ${text}`,
+          );
+        },
+      ),
       { numRuns: 250 },
     );
   });

@@ -12,9 +12,11 @@ import type { RecordingMetrics } from '../helper/settings.ts';
 import type { TermTables } from '../helper/term-tables.ts';
 import { costs } from './costs.ts';
 import { erasures } from './erasures.ts';
+import { exports } from './exports.ts';
 import { groups } from './groups.ts';
 import { postings } from './postings.ts';
 import { queries } from './queries.ts';
+import { ranks } from './ranks.ts';
 import { scores } from './scores.ts';
 import { summaries } from './summaries.ts';
 
@@ -71,6 +73,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
     costs(t, open);
     t.end();
   });
+  t.test('exports', (t) => {
+    exports(t, open);
+    t.end();
+  });
   t.test('listings', (t) => {
     listings(t, open);
     t.end();
@@ -81,6 +87,10 @@ function traceContract(t: Test, place: (t: Test) => Promise<StorePlace>): void {
   });
   t.test('queries', (t) => {
     queries(t, open);
+    t.end();
+  });
+  t.test('sorted lists', (t) => {
+    ranks(t, open);
     t.end();
   });
   t.test('scores', (t) => {

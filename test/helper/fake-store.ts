@@ -17,6 +17,7 @@ import { makeId, makeToken, shownPrefix } from '../../src/tenancy/token.ts';
 import { fakeClock } from './clock.ts';
 import { fakeErasures } from './fake-erasures.ts';
 import { fakeGroups } from './fake-groups.ts';
+import { fakeRanks } from './fake-ranks.ts';
 import { fakeScores } from './fake-scores.ts';
 import { fakeTraces, type HeldTraces } from './fake-traces.ts';
 
@@ -223,6 +224,7 @@ export function fakeStore(plan: PlanName = 'scale'): FakeStore {
     ...parts,
     traces: guarded(fakeTraces(first, held)),
     groups: guarded(fakeGroups(first, held)),
+    ranks: guarded(fakeRanks(first, held)),
     scores: guarded(fakeScores()),
     erasures: guarded(fakeErasures(parts.projects, fakeClock(AT))),
     held,

@@ -33,6 +33,24 @@ export function fakeTraces(
       }
       return { ...pageOf(ours(projectId, held.traces), filter), searchedTo: null, spentMs: 1 };
     },
+    async listObservationsOf(projectId, traceIds, limit) {
+      const found = traceIds.flatMap((id) =>
+        ours(projectId, held.observations).filter(({ traceId }) => traceId === id),
+      );
+      const before = (item: number): number =>
+        found.findIndex(({ traceId }) => traceId === found[item]?.traceId);
+      const page = pageOf(found, { limit });
+      const cursorAfter = (item: number): string => String(item + 1 - before(item));
+      return { ...page, cursorAfter, nextCursor: page.nextCursor && cursorAfter(limit - 1) };
+    },
+    async rowCursors(projectId, traceId, observationId) {
+      const trace = ours(projectId, held.traces).findIndex(({ id }) => id === traceId);
+      const all = ours(projectId, held.observations).filter((one) => one.traceId === traceId);
+      const observation = all.findIndex(({ id }) => id === observationId);
+      if (trace === -1 || (observationId !== undefined && observation === -1)) return undefined;
+      const behind = observationId === undefined ? null : String(observation + 1);
+      return { trace: String(trace + 1), observation: behind };
+    },
     getTrace: async (projectId, id) => ours(projectId, held.traces).find((one) => one.id === id),
     listObservations: async (projectId, traceId, wanted) =>
       pageOf(

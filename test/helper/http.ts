@@ -23,6 +23,8 @@ export const READ_LIMITS: ReadLimits = {
   scores_per_trace: 100,
   reads_per_key: 32,
   concurrent_reads: 4,
+  concurrent_exports: 4,
+  exports_per_key: 2,
   page_bytes: 8 * 1_048_576,
   page_time: 100,
   page_timeout: 10_000,

@@ -60,14 +60,15 @@ export async function findTraces(
   look: Look,
 ): Promise<Omit<TraceStep, 'spentMs'>> {
   const ways = stepPlan(postgresDialect, { project, since }, look);
-  const plan = ways.by(countsOf(await probed(client, ways.probe)));
+  const plan = ways.by(countsOf(await countsOfProbe(client, ways.probe)));
   const end = plan.isSearch ? await endOfLook(client, plan.end) : null;
   const { sql, values } = plan.list(TRACE_CELLS, end);
   const found = await rows<ListedTrace>(client, sql, values);
   return { ...takeRows(found.map(traceRowOf), look.limit, rowBytes), end };
 }
 
-async function probed(
+/** The cells of a probe; none without one. */
+export async function countsOfProbe(
   client: PostgresClient,
   probe: ListStatement | undefined,
 ): Promise<readonly number[]> {
@@ -97,6 +98,20 @@ export async function findTrace(
     [...scope, bytesOfKey(key)],
   );
   return found === undefined ? undefined : traceRowOf(found);
+}
+
+export async function findTracesByNumber(
+  client: PostgresClient,
+  scope: ScopeValues,
+  numbers: readonly number[],
+): Promise<TraceRow[]> {
+  const found = await rows<ListedTrace>(
+    client,
+    `SELECT ${TRACE_CELLS} FROM traces t
+     WHERE t.project = $1 AND t.updated_at >= $2 AND t.n = ANY ($3::bigint[])`,
+    [...scope, numbers],
+  );
+  return found.map(traceRowOf);
 }
 
 function traceRowOf(trace: ListedTrace): TraceRow {
@@ -231,6 +246,27 @@ function treeCellsOf(found: TreeRow): TreeCells {
     textOrNull(found.details),
     found.newest_ms,
   ];
+}
+
+/** The observations of the traces, in the order of the keys. They are sorted: the caller bounds how many the traces have. */
+export async function findObservationsOf(
+  client: PostgresClient,
+  scope: ScopeValues,
+  traceKeys: readonly Key[],
+  limit: number,
+): Promise<FoundRows<FoundObservation>> {
+  const values = [...scope, traceKeys.map(bytesOfKey), limit + 1];
+  const found = await rows<ReadObservation>(
+    client,
+    `${LISTED_OBSERVATIONS} t.key AS trace_key, t.long_id AS trace_long_id, t.newest_ms AS trace_newest_ms
+     FROM unnest($3::bytea[]) WITH ORDINALITY AS w(key, place)
+     JOIN traces t ON t.project = $1 AND t.updated_at >= $2 AND t.key = w.key
+     JOIN observations o ON o.trace = t.n
+     ORDER BY w.place, ${PLACE} LIMIT $4`,
+    values,
+  );
+  const listed = found.map((observation) => foundIn(scope, observation, listedRow));
+  return takeRows(listed, limit, ({ bytes }) => bytes);
 }
 
 export async function findInTrace(

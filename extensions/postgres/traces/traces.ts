@@ -1,12 +1,13 @@
 import { batchOf } from '../../../src/queue/record.ts';
 import { ErasureBlocks } from '../../../src/store/erasing/blocks.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
+import type { FoundRows } from '../../../src/store/rows/page.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
-import { placeOfCursor } from '../../../src/store/rows/place.ts';
+import { cursorOf, placeOfCursor } from '../../../src/store/rows/place.ts';
 import { traceOf } from '../../../src/store/rows/stored.ts';
-import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
+import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
-import type { TraceStore } from '../../../src/store/store.ts';
+import type { Page, RowCursors, StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { PostgresClient } from '../connection/statement.ts';
 import type { StoreDatabase } from '../database.ts';
 import { withoutErased } from '../erasing/in-flight.ts';
@@ -37,6 +38,14 @@ export function postgresTraces(
   blocks = new ErasureBlocks(() => 0),
 ): TraceStore {
   const scopeOf = (projectId: string): ScopeValues => [projectId, retention.since(projectId)];
+  const pageOf = (found: FoundRows<queries.FoundObservation>): Page<StoredObservation> => {
+    const before = staleBefore();
+    return pageOfRows(
+      found,
+      ({ place }) => place,
+      ({ observation }) => observation(before),
+    );
+  };
   return {
     write: withoutErased(groupedWrites(database, groups), blocks),
     async listTraces(projectId, filter) {
@@ -52,13 +61,7 @@ export function postgresTraces(
     async listObservations(projectId, traceId, { limit, cursor }) {
       const range = { after: placeOfCursor(cursor), limit };
       const scope = scopeOf(projectId);
-      const found = await queries.findObservations(reading, scope, keyOfId(traceId), range);
-      const before = staleBefore();
-      return pageOfRows(
-        found,
-        ({ place }) => place,
-        ({ observation }) => observation(before),
-      );
+      return pageOf(await queries.findObservations(reading, scope, keyOfId(traceId), range));
     },
     async listTree(projectId, traceId, { limit, cursor }) {
       const range = { after: placeOfCursor(cursor), limit };
@@ -67,6 +70,12 @@ export function postgresTraces(
       const before = staleBefore();
       return pageOfRows(found, placeInTrace, (cells) => treeObservationOf(traceId, before, cells));
     },
+    async listObservationsOf(projectId, traceIds, limit) {
+      const keys = traceIds.map(keyOfId);
+      return pageOf(await queries.findObservationsOf(reading, scopeOf(projectId), keys, limit));
+    },
+    rowCursors: (projectId, traceId, observationId) =>
+      rowCursors(reading, scopeOf(projectId), traceId, observationId),
     async getRoot(projectId, traceId) {
       const found = await queries.findRoot(reading, scopeOf(projectId), keyOfId(traceId));
       return found?.observation(staleBefore());
@@ -80,6 +89,22 @@ export function postgresTraces(
     },
     batchStamps: (projectId, ids) => queries.findStamps(reading, scopeOf(projectId), ids),
   };
+}
+
+async function rowCursors(
+  reading: PostgresClient,
+  scope: ScopeValues,
+  traceId: string,
+  observationId: string | undefined,
+): Promise<RowCursors | undefined> {
+  const traceKey = keyOfId(traceId);
+  const row = await queries.findTrace(reading, scope, traceKey);
+  if (row === undefined) return undefined;
+  const trace = cursorOf(placeOfTrace(row));
+  if (observationId === undefined) return { trace, observation: null };
+  const key = observationKey(traceId, observationId);
+  const found = await queries.findInTrace(reading, scope, traceKey, key);
+  return found && { trace, observation: cursorOf(found.place) };
 }
 
 async function getObservation(

@@ -34,7 +34,8 @@ import { SCORES_OF_TRACE } from './score-operations.ts';
 import type { ObservationCells } from './statements.ts';
 import { OBSERVATION_COLUMN_NAMES, splitRow } from './statements.ts';
 
-const TRACE_COLUMNS = [
+/** The columns of a `TraceRow`, of the table `t`. */
+export const LISTED_TRACE = [
   ...TRACE_ROW_COLUMNS.map((column) => listedColumn('t', column)),
   SCORES_OF_TRACE,
 ].join(', ');
@@ -60,9 +61,9 @@ export function traceReadOperations(db: DatabaseSync) {
     'traces.list': (scope: TraceScope, look: Look): TraceStep => {
       const before = process.threadCpuUsage();
       const ways = stepPlan(sqliteDialect, scope, look);
-      const plan = ways.by(countsOf(probed(db, probes, ways.probe)));
+      const plan = ways.by(countsOf(probedCounts(db, probes, ways.probe)));
       const end = plan.isSearch ? endOfStep(db, ends, plan.end) : null;
-      const { sql, values } = plan.list(TRACE_COLUMNS, end);
+      const { sql, values } = plan.list(LISTED_TRACE, end);
       const found = keptTuples(db, lists, sql).iterate(...values);
       const taken = takeRows(listedTraces(found), look.limit, rowBytes);
       const { user, system } = process.threadCpuUsage(before);
@@ -83,7 +84,8 @@ function* listedTraces(found: Iterable<TraceRow>): Generator<TraceRow> {
   for (const row of found) yield listedTraceRow(row);
 }
 
-function probed(
+/** The cells of a probe; none without one. */
+export function probedCounts(
   db: DatabaseSync,
   prepared: LruCache<string, RowQuery<number[]>>,
   probe: ListStatement | undefined,
@@ -118,7 +120,7 @@ export function keptTuples<Row extends readonly (string | number | Uint8Array | 
 }
 
 /** An observation with the id of its trace. */
-type FoundCells = [
+export type FoundCells = [
   traceKey: Key,
   traceLongId: string | null,
   newestMs: number | null,
@@ -152,7 +154,7 @@ export const PAGE_OF_TRACE = {
 function oneTraceOperations(db: DatabaseSync) {
   const trace = tuples<TraceRow>(
     db,
-    `SELECT ${TRACE_COLUMNS} FROM traces t
+    `SELECT ${LISTED_TRACE} FROM traces t
      WHERE t.project = ? AND t.updated_at >= ? AND t.key = ?`,
   );
   return {
@@ -279,7 +281,7 @@ function observationOperations(db: DatabaseSync) {
 }
 
 /** Returns a function that adds the events of the payload fields, by the ids of their batches. */
-function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
+export function storedRow(db: DatabaseSync): (found: FoundCells) => StoredRow {
   const batchIdOf = cell<string>(db, 'SELECT id FROM raw_batches WHERE seq = ?');
   const refsOf = (row: ObservationRow, state: RowState<number>): PayloadRefs => {
     const ids = new Map<number, string | null>();

@@ -12,11 +12,11 @@ import type { BatchRows } from '../../../src/store/rows/batch-rows.ts';
 import { positionsOf, rowsOf } from '../../../src/store/rows/batch-rows.ts';
 import { keyOfId, observationKey } from '../../../src/store/rows/observation-row.ts';
 import { pageOfRows } from '../../../src/store/rows/page.ts';
-import { placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
+import { cursorOf, placeOfCursor, placeOfRow } from '../../../src/store/rows/place.ts';
 import { idOfTrace, observationOf, traceOf } from '../../../src/store/rows/stored.ts';
-import { lookOf, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
+import { lookOf, placeOfTrace, traceInId, tracePage } from '../../../src/store/rows/trace-page.ts';
 import { placeInTrace, treeObservationOf } from '../../../src/store/rows/tree.ts';
-import type { StoredObservation, TraceStore } from '../../../src/store/store.ts';
+import type { RowCursors, StoredObservation, TraceStore } from '../../../src/store/store.ts';
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { Retention } from '../../../src/tenancy/retention.ts';
 import type { StoreOperations } from '../operations.ts';
@@ -96,6 +96,14 @@ export function sqliteTraces(parts: SqliteTracesParts): TraceStore {
       const stored = await getObservation(database, scope, id, traceId);
       return stored === null ? undefined : observationOfRow(scope)(stored);
     },
+    async listObservationsOf(projectId, traceIds, limit) {
+      const scope = scopeOf(projectId);
+      const keys = traceIds.map(keyOfId);
+      const found = await database.search('traces.observationsOf', [scope, keys, limit]);
+      return pageOfRows(found, ({ n, row }) => placeOfRow(n, row), observationOfRow(scope));
+    },
+    rowCursors: (projectId, traceId, observationId) =>
+      rowCursors(database, scopeOf(projectId), traceId, observationId),
     async getBatches(projectId, ids) {
       const records = await database.search('batches.get', [scopeOf(projectId), ids]);
       return records.map(batchOf);
@@ -174,6 +182,24 @@ async function writeRows(
 
 function projectDeleted(projectId: string): PermanentError {
   return new PermanentError('project_deleted', `the project ${projectId} was deleted`);
+}
+
+async function rowCursors(
+  database: StoreDatabase,
+  scope: TraceScope,
+  traceId: string,
+  observationId: string | undefined,
+): Promise<RowCursors | undefined> {
+  const traceKey = keyOfId(traceId);
+  const row = await database.search('traces.get', [scope, traceKey]);
+  if (row === null) return undefined;
+  const trace = cursorOf(placeOfTrace(row));
+  if (observationId === undefined) return { trace, observation: null };
+  const keys = [traceKey, observationKey(traceId, observationId)] as const;
+  const found = await database.search('observations.inTrace', [scope, ...keys]);
+  return found === null
+    ? undefined
+    : { trace, observation: cursorOf(placeOfRow(found.n, found.row)) };
 }
 
 async function getObservation(

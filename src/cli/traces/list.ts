@@ -10,6 +10,8 @@ type ListOptions = ReadOptions & {
   readonly from?: string;
   readonly to?: string;
   readonly cursor?: string;
+  readonly sort?: string;
+  readonly order?: string;
 };
 
 type TracePage = {
@@ -17,6 +19,7 @@ type TracePage = {
   readonly next_cursor: string | null;
   /** The time down to which a search has looked. */
   readonly searched_to?: string | null;
+  readonly partial?: boolean;
 };
 
 const MOST = 100_000;
@@ -28,6 +31,7 @@ Examples:
   tracectl traces 'status:error latency:>2s'        slow traces that failed
   tracectl traces 'user:"Jane Doe"' --from 2026-11-01T00:00:00Z
   tracectl traces 'model:gpt-4o*' --limit 10
+  tracectl traces --sort cost --limit 20            the most expensive of the last 24 hours
   tracectl traces 'has:error' --json | jq -r .id    one JSON object a line`;
 
 export function addTraces(program: Command, terminal: Terminal): void {
@@ -38,6 +42,8 @@ export function addTraces(program: Command, terminal: Terminal): void {
     .option('--limit <n>', `traces to list, 1 to ${MOST}`, '50')
     .option('--from <time>', 'ISO 8601 time, inclusive')
     .option('--to <time>', 'ISO 8601 time, exclusive')
+    .option('--sort <value>', 'start (the default), latency, cost or tokens')
+    .option('--order <order>', 'desc (the default) or asc')
     .option('--cursor <cursor>', 'begin behind the traces listed before, as the command printed it')
     .addHelpText('after', EXAMPLES)
     .action((query: string | undefined, options: ListOptions) => list(query, options, terminal));
@@ -78,20 +84,23 @@ type Search = {
 async function search(
   reading: CommandReading,
   terminal: Terminal,
-  { query, options: { from, to, cursor: first }, limit }: Search,
+  { query, options, limit }: Search,
   add: (traces: readonly ListedTrace[]) => void,
 ): Promise<string | null> {
-  let cursor = first ?? null;
+  const { from, to, sort, order } = options;
+  let cursor = options.cursor ?? null;
   let left = limit;
   let hasProgress = false;
+  let isInParts = false;
   do {
-    const asked = { q: query, from, to, cursor: cursor ?? undefined };
+    const asked = { q: query, from, to, sort, order, cursor: cursor ?? undefined };
     const page = (await reading.get('/traces', {
       ...asked,
       limit: String(Math.min(left, PAGE)),
     })) as TracePage | undefined;
     if (page === undefined) break;
     add(page.traces);
+    isInParts ||= sort !== undefined && sort !== 'start' && page.partial === true;
     left -= page.traces.length;
     cursor = page.next_cursor;
     if (cursor === null || left === 0 || terminal.screen === undefined) continue;
@@ -99,6 +108,11 @@ async function search(
     hasProgress = true;
   } while (cursor !== null && left > 0);
   if (hasProgress) terminal.screen?.write('\r\x1b[K');
+  if (isInParts) {
+    terminal.err(
+      'The traces of a large range are sorted in parts, newest first. Narrow it with --from and --to.',
+    );
+  }
   return cursor;
 }
 

@@ -16,6 +16,8 @@ export type Look = {
   readonly limit: number;
   /** The step begins behind it. */
   readonly after: Place | null;
+  /** The last place of the search, inclusive; null without a bound. */
+  readonly until?: Place | null;
   readonly isAscending: boolean;
   /** Traces that a search looks at. */
   readonly size: number;
@@ -43,8 +45,14 @@ export type StepStatements = {
    */
   readonly isSearch: boolean;
   readonly end: ListStatement;
-  /** `end`: the place up to which the step looks, inclusive; null without a bound. */
-  list(columns: string, end: Place | null): ListStatement;
+  /** `end`: the place up to which the step looks, inclusive; null without a bound. In the order of time without `sorting`. */
+  list(columns: string, end: Place | null, sorting?: Sorting): ListStatement;
+};
+
+/** Another order of the traces that a step finds. */
+export type Sorting = {
+  readonly conditions: (parameters: Parameters) => readonly string[];
+  readonly order: string;
 };
 
 /** The cells of a probe; none without a probe. */
@@ -82,9 +90,9 @@ function statementsOf(
         values: parameters.values,
       };
     },
-    list(columns, end) {
+    list(columns, end, sorting) {
       const parameters = new Parameters(dialect);
-      const places = placesOf(parameters, way, { ...range, end }, 'UNION');
+      const places = placesOf(parameters, way, { ...range, end: end ?? range.end }, 'UNION');
       const where = [...places.where];
       for (const { terms } of also) where.push(hasPosting(parameters, terms));
       let { from } = places;
@@ -94,17 +102,20 @@ function statementsOf(
       }
       where.push(`t.updated_at >= ${parameters.integer(scope.since)}`);
       for (const term of plan.rest) where.push(conditionOf(term, parameters, staleBefore));
+      where.push(...(sorting?.conditions(parameters) ?? []));
+      const order =
+        sorting === undefined ? orderOf(places, isAscending) : `ORDER BY ${sorting.order}`;
       return {
-        sql: `SELECT ${columns} FROM ${from} WHERE ${where.join(' AND ')}
-          ${orderOf(places, isAscending)} LIMIT ${parameters.integer(look.limit + 1)}`,
+        sql: `SELECT ${columns} FROM ${from} WHERE ${where.join(' AND ')} ${order} LIMIT ${parameters.integer(look.limit + 1)}`,
         values: parameters.values,
       };
     },
   };
 }
 
-function rangeOf({ project }: TraceScope, { after, isAscending }: Look, plan: Plan): PlaceRange {
-  return { project, ranges: plan.ranges, isAscending, after, end: null };
+function rangeOf({ project }: TraceScope, look: Look, { ranges }: Plan): PlaceRange {
+  const { after, isAscending, until = null } = look;
+  return { project, ranges, isAscending, after, end: until };
 }
 
 /** The trace of the place has a posting of any of the terms. */

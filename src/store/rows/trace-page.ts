@@ -32,7 +32,7 @@ export function tracePage(step: TraceStep, staleBefore: number): TracePage {
 
 const NOWHERE = { ms: null, ns: 0 };
 
-function placeOfTrace([n, ms, ns]: TraceRow): Place {
+export function placeOfTrace([n, ms, ns]: TraceRow): Place {
   return { ms, ns, n };
 }
 

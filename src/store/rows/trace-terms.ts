@@ -68,11 +68,18 @@ export function traceTerms(
   keyId: string | null,
   summary: TraceSummary,
 ): TraceTerms {
-  const texts = [...new Set(textsOfTrace(keyId, summary)), ...summary.observed];
+  const texts = [...textsOfTrace(keyId, summary), ...summary.observed];
   const unindexed = Math.max(0, texts.length - MAX_TERMS);
-  const posted = unindexed === 0 ? texts : [...texts.slice(0, MAX_TERMS), OVERFLOW];
-  const terms = new Set(posted.map((text) => termOfText(project, text)));
-  return { terms: [...new BigInt64Array([...terms]).sort()], unindexed };
+  const posted = unindexed === 0 ? texts : firstOf(keyId, summary);
+  const terms = BigInt64Array.from(posted, (text) => termOfText(project, text)).sort();
+  // Different texts may have the same term.
+  return { terms: [...terms].filter((term, i) => term !== terms[i - 1]), unindexed };
+}
+
+/** As many texts as are indexed. Their choice does not depend on the order of the rows. */
+function firstOf(keyId: string | null, summary: TraceSummary): string[] {
+  const texts = [...textsOfTrace(keyId, summary), ...summary.observed.toSorted()];
+  return [...texts.slice(0, MAX_TERMS), OVERFLOW];
 }
 
 function textsOfTrace(keyId: string | null, summary: TraceSummary): string[] {
@@ -99,7 +106,7 @@ type DetailedRow = {
   readonly details: ObservationDetails | null;
 };
 
-/** The texts of the terms that observations have, in an order that does not depend on that of the rows. */
+/** The texts of the terms that observations have. */
 export function observedTexts(rows: readonly DetailedRow[]): string[] {
   const texts = new Set<string>();
   for (const { row, details } of rows) {
@@ -116,7 +123,7 @@ export function observedTexts(rows: readonly DetailedRow[]): string[] {
     add('provider', details?.provider);
     add('prompt', details?.promptName);
   }
-  return [...texts].sort();
+  return [...texts];
 }
 
 function errorTypeOf(row: ObservationRow): string | null {
@@ -136,19 +143,28 @@ function textOf(field: TermField, value: string, key: string | null = null): str
 const KEPT_TERMS = 8192;
 /** Longer texts are hashed again each time. */
 const KEPT_LENGTH = 200;
-const keptTerms = new Map<string, Term>();
+/** By project and text. */
+const keptTerms = new Map<string, Map<string, Term>>();
+let keptCount = 0;
 
+// Hot path, runs for every term of a write.
 function termOfText(project: string, text: string): Term {
-  const whole = `${project}\n${text}`;
-  const known = keptTerms.get(whole);
+  const known = keptTerms.get(project)?.get(text);
   if (known !== undefined) return known;
-  const term = hash('sha256', whole, 'buffer').readBigInt64BE();
-  if (whole.length <= KEPT_LENGTH) {
-    // Forgetting all of them at once costs less than an order of use.
-    if (keptTerms.size === KEPT_TERMS) keptTerms.clear();
-    keptTerms.set(whole, term);
-  }
+  const term = hash('sha256', `${project}\n${text}`, 'buffer').readBigInt64BE();
+  if (text.length <= KEPT_LENGTH) keep(project, text, term);
   return term;
+}
+
+function keep(project: string, text: string, term: Term): void {
+  // Forgetting all of them at once costs less than an order of use.
+  if (keptCount === KEPT_TERMS) {
+    keptTerms.clear();
+    keptCount = 0;
+  }
+  const ofProject = keptTerms.get(project) ?? new Map<string, Term>();
+  keptTerms.set(project, ofProject.set(text, term));
+  keptCount++;
 }
 
 /** The postings that a change inserts and deletes. */

@@ -5,14 +5,21 @@ import {
   findBatches,
   findInTrace,
   findObservations,
+  findObservationsOf,
   findRoot,
   findStamps,
   findTrace,
   findTraces,
+  findTracesByNumber,
   findTree,
 } from '../../../extensions/postgres/traces/reading.ts';
 import { findGroups, sumGroup } from '../../../extensions/postgres/traces/trace-groups.ts';
-import { everyGroupLook, everyLook, everyStatement } from '../../contract/plans.ts';
+import {
+  everyGroupLook,
+  everyLook,
+  everyRankStatement,
+  everyStatement,
+} from '../../contract/plans.ts';
 import { anObservation } from '../../helper/batches.ts';
 import { postgresDatabases } from '../../helper/postgres-server.ts';
 import { batchWith, traceDatabase } from '../../helper/trace-database.ts';
@@ -40,6 +47,10 @@ t.test('no statement of the reading side scans a table', async (t) => {
     for (const { sql, values } of everyStatement(postgresDialect, 't.n')) {
       await explaining.query(sql, values);
     }
+    for (const { sql, values } of everyRankStatement(postgresDialect)) {
+      await explaining.query(sql, values);
+    }
+    await findTracesByNumber(explaining, scope, [1, 2]);
     for (const look of everyGroupLook()) {
       await findGroups(explaining, { project: 'proj_test', since: 0 }, look);
       await sumGroup(explaining, { project: 'proj_test', since: 0 }, 's', look);
@@ -48,6 +59,7 @@ t.test('no statement of the reading side scans a table', async (t) => {
     await findTrace(explaining, scope, 't1');
     await findObservations(explaining, scope, 't1', { after: null, limit: 5 });
     await findTree(explaining, scope, 't1', { after: null, limit: 5 });
+    await findObservationsOf(explaining, scope, ['t1', 't2'], 5);
     await findInTrace(explaining, scope, 't1', 'o1');
     await findAnywhere(explaining, scope, 'o1');
     await findBatches(explaining, scope, ['x']);

@@ -1,0 +1,45 @@
+import { parseArgs } from 'node:util';
+import { measureBeside, measureErasure } from './reading/beside.ts';
+import { ABOUT } from './reading/data.ts';
+import { measureExports } from './reading/exports.ts';
+import { measureReads } from './reading/reads.ts';
+import type { StoreName } from './reading/store.ts';
+import { fill } from './reading/store.ts';
+
+/**
+ * Reading, exporting and erasing what is stored: CPU of the daemon, and of Postgres, for each case, on a store that is filled first.
+ *   npm run bench:reading -- [--store sqlite|postgres|both] [--observations 100000] [--only list]
+ */
+const { values: flags } = parseArgs({
+  options: {
+    store: { type: 'string', default: 'both' },
+    observations: { type: 'string', default: '100000' },
+    only: { type: 'string', default: '' },
+  },
+});
+
+const print = (line: string): void => void process.stdout.write(`${line}\n`);
+const say = (line: string): void => void process.stderr.write(`${line}\n`);
+const stores: readonly StoreName[] =
+  flags.store === 'both'
+    ? ['sqlite', 'postgres']
+    : [flags.store === 'postgres' ? 'postgres' : 'sqlite'];
+
+print(`Data: ${ABOUT}`);
+for (const name of stores) {
+  const store = await fill(name, Number(flags.observations), say);
+  try {
+    print(`\n## ${name}, ${store.observations.toLocaleString('en')} observations\n`);
+    print('| case | CPU: mean / p99 | wall p99 | target |');
+    print('|---|---|---|---|');
+    const bytes = (await store.bytesOnDisk()) / store.observations;
+    print(`| bytes on disk a span | ${bytes.toFixed(0)} B | | |`);
+    const wanted = (part: string): boolean => part.includes(flags.only);
+    await measureReads(store, print, wanted);
+    if (wanted('export')) await measureExports(store, print);
+    if (wanted('beside')) await measureBeside(store, print);
+    if (wanted('erase')) await measureErasure(store, print);
+  } finally {
+    await store.stop();
+  }
+}

@@ -1,0 +1,97 @@
+import { eventually } from '../../test/e2e/client.ts';
+import { bodyOf } from './data.ts';
+import { p99 } from './reads.ts';
+import type { FilledStore } from './store.ts';
+
+const READERS = 8;
+const SENT = 400;
+const SENDERS = 2;
+const PAUSE_MS = 20;
+
+/** Acknowledgements while readers list without pause, against alone. */
+export async function measureBeside(
+  store: FilledStore,
+  print: (line: string) => void,
+): Promise<void> {
+  await acknowledgements(store);
+  const alone = p99(await acknowledgements(store));
+  let isReading = true;
+  const paths = [
+    '/traces',
+    '/traces?q=model:gpt-4o',
+    '/traces?q=nowhere-at-all',
+    '/traces?limit=1000',
+  ];
+  const reader = async (n: number): Promise<void> => {
+    while (isReading) {
+      await store.daemon.call({ path: `/api/v1${paths[n % paths.length]}`, timeoutMs: 120_000 });
+    }
+  };
+  const readers = Promise.all(Array.from({ length: READERS }, (_, n) => reader(n)));
+  const beside = p99(await acknowledgements(store));
+  isReading = false;
+  await readers;
+  print(row(`acknowledgement p99 with ${READERS} readers`, beside, alone, '≤ 1.5'));
+}
+
+/** Erasing a user, with acknowledgements beside it. */
+export async function measureErasure(
+  store: FilledStore,
+  print: (line: string) => void,
+): Promise<void> {
+  const { daemon } = store;
+  const { body } = await daemon.call({ path: '/api/v1/me' });
+  const { project } = JSON.parse(body.toString()) as { project: { id: string } };
+  const path = `/api/v1/projects/${project.id}/erasures`;
+  const alone = p99(await acknowledgements(store));
+  const cpu = store.cpuMs();
+  const asked = await daemon.cli(
+    'erase',
+    '--project',
+    project.id,
+    '--yes',
+    'user:user-0',
+    '--json',
+  );
+  if (asked.code !== 0) {
+    print(`| erasing a user | not served: ${path} | | ≤ 2 |`);
+    return;
+  }
+  const beside = p99(await acknowledgements(store));
+  print(row('acknowledgement p99 beside an erasure', beside, alone, '≤ 2'));
+  print(
+    `| erasing a user | ${((store.cpuMs() - cpu) / 1000).toFixed(1)} s CPU with the load | | |`,
+  );
+  await eventually(
+    () => daemon.call({ path: '/api/v1/traces?q=user:user-0' }),
+    ({ body: text }) => text.toString().includes('"traces":[]'),
+    'no trace of the user',
+    600_000,
+  );
+}
+
+function row(name: string, beside: number, alone: number, target: string): string {
+  const ratio = (beside / alone).toFixed(2);
+  return `| ${name} | ${beside.toFixed(1)} ms, alone ${alone.toFixed(1)} ms: **${ratio}** | | ${target} |`;
+}
+
+let sent = 1_000_000_000;
+
+/** Milliseconds of each, at a moderate rate. */
+async function acknowledgements({ daemon }: FilledStore): Promise<number[]> {
+  const latencies: number[] = [];
+  const sender = async (): Promise<void> => {
+    for (let i = 0; i < SENT / SENDERS; i++) {
+      const { status, ms } = await daemon.call({
+        method: 'POST',
+        path: '/v1/traces',
+        headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+        body: bodyOf(sent++, 1, Date.now()),
+      });
+      if (status === 200) latencies.push(ms);
+      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
+    }
+  };
+  await Promise.all(Array.from({ length: SENDERS }, sender));
+  return latencies;
+}

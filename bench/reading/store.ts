@@ -1,0 +1,164 @@
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import pg from 'pg';
+import { eventually } from '../../test/e2e/client.ts';
+import type { Daemon, Tree } from '../../test/e2e/daemon.ts';
+import { prepareDaemon, total } from '../../test/e2e/daemon.ts';
+import type { PostgresServer } from '../../test/helper/postgres-server.ts';
+import { postgresServer } from '../../test/helper/postgres-server.ts';
+import { cpuMicros, processTree } from '../process-cost.ts';
+import { bodyOf, largeTrace, SPANS_A_BODY } from './data.ts';
+
+export type StoreName = 'sqlite' | 'postgres';
+
+/** A daemon with data in it. */
+export type FilledStore = {
+  readonly daemon: Daemon;
+  /** Milliseconds of CPU of the daemon and, with Postgres, of its server, since their start. */
+  cpuMs(): number;
+  readonly bytesOnDisk: () => Promise<number>;
+  readonly largeTraceId: string;
+  readonly observations: number;
+  stop(): Promise<void>;
+};
+
+const SENDERS = 4;
+const LARGE_TRACE = 10_000;
+const FILL_MS = 6 * 3_600_000;
+
+type Closer = { teardown(close: () => Promise<void> | void): void };
+
+/** Starts a daemon and sends it so many observations; resolves when all are stored and added up. */
+export async function fill(
+  store: StoreName,
+  observations: number,
+  say: (text: string) => void,
+): Promise<FilledStore> {
+  const closers: (() => Promise<void> | void)[] = [];
+  const closer: Closer = { teardown: (close) => void closers.push(close) };
+  const stop = async (): Promise<void> => {
+    for (const close of closers.reverse()) await close();
+  };
+  try {
+    const server = store === 'postgres' ? await postgresServer(closer, []) : undefined;
+    const url = await server?.database();
+    const daemon = await prepareDaemon({ edit: (config) => configure(config, url) });
+    closers.push(() => daemon.remove());
+    await daemon.start();
+    const cpuMs = () => cpuOf(daemon, server);
+    const before = cpuMs();
+    const now = Date.now();
+    const large = largeTrace(LARGE_TRACE, now);
+    const bodies = Math.ceil(observations / SPANS_A_BODY);
+    let sent = 0;
+    const sender = async (): Promise<void> => {
+      while (sent < bodies) {
+        const number = sent++;
+        await post(daemon, bodyOf(number, number / bodies, now));
+        if (number % 1000 === 999) say(`${(number + 1) * SPANS_A_BODY} observations are accepted`);
+      }
+    };
+    await Promise.all(Array.from({ length: SENDERS }, sender));
+    for (const body of large.bodies) await post(daemon, body);
+    await isStored(daemon);
+    const all = bodies * SPANS_A_BODY + LARGE_TRACE;
+    const micros = (1000 * (cpuMs() - before)) / all;
+    say(`${all} observations are stored, ${micros.toFixed(1)} µs of CPU each`);
+    return {
+      ...{ daemon, cpuMs, largeTraceId: large.id, observations: all, stop },
+      bytesOnDisk: () => bytesOnDisk(daemon, server),
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+/** The embedded pipelines with costs and without limits, on the store. */
+function configure(config: Tree, url: string | undefined): void {
+  const at = (...path: string[]) =>
+    path.reduce((tree, name) => tree[name] as Tree, config) as Record<string, unknown>;
+  const pipelines = at('service', 'pipelines') as Record<string, Tree>;
+  at('processors').cost = {};
+  Object.assign(pipelines['traces/store'] ?? {}, { processors: ['normalization', 'cost'] });
+  const organization = { events_per_month: 'unlimited', bytes_per_hour: 'unlimited' };
+  if (url === undefined) {
+    Object.assign(at('extensions', 'sqlite'), { organization });
+    return;
+  }
+  const extensions = at('extensions');
+  delete extensions.sqlite;
+  extensions.postgres = { url, organization };
+  Object.assign(at('extensions', 'admin'), { store: 'postgres', token: ADMIN_TOKEN });
+  for (const name of ['auth', 'quotas']) at('processors', name).store = 'postgres';
+  at('connectors', 'disk_queue').store = 'postgres';
+  config.exporters = { postgres: { store: 'postgres' } };
+  at('service').extensions = ['postgres', 'admin', 'health_check'];
+  Object.assign(pipelines['traces/store'] ?? {}, { exporters: ['postgres'] });
+}
+
+const ADMIN_TOKEN = 'an-admin-token-of-thirty-two-characters';
+
+async function post(daemon: Daemon, body: Buffer): Promise<void> {
+  for (;;) {
+    const { status, body: answer } = await daemon.call({
+      method: 'POST',
+      path: '/v1/traces',
+      headers: { 'content-type': 'application/json', 'content-encoding': 'gzip' },
+      body,
+      timeoutMs: 60_000,
+    });
+    if (status === 200 && !answer.includes('rejectedSpans')) return;
+    if (status !== 429 && status !== 503) throw new Error(`${status} ${answer.toString()}`);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+}
+
+/** The queue is empty, and the background work of the store had its time. */
+async function isStored(daemon: Daemon): Promise<void> {
+  await eventually(
+    () => daemon.metrics(),
+    (samples) => total(samples, 'tracectl_queue_entries') === 0,
+    'an empty queue',
+    FILL_MS,
+  );
+  await new Promise((resolve) => setTimeout(resolve, SETTLE_MS));
+}
+
+const SETTLE_MS = 5_000;
+
+function cpuOf(daemon: Daemon, server: PostgresServer | undefined): number {
+  const pids = [daemon.pid(), ...(server === undefined ? [] : processTree(server.pid()))];
+  return pids.reduce((sum, pid) => sum + livingCpu(pid), 0) / 1000;
+}
+
+/** A backend of Postgres may end at any time. */
+function livingCpu(pid: number): number {
+  try {
+    return cpuMicros(pid);
+  } catch {
+    return 0;
+  }
+}
+
+async function bytesOnDisk(daemon: Daemon, server: PostgresServer | undefined): Promise<number> {
+  const directory = join(daemon.directory, 'data');
+  if (server === undefined) {
+    return readdirSync(directory)
+      .filter((file) => file.startsWith('store.db'))
+      .reduce((sum, file) => sum + statSync(join(directory, file)).size, 0);
+  }
+  const client = new pg.Client({ connectionString: urlIn(daemon) });
+  await client.connect();
+  try {
+    const { rows } = await client.query('SELECT pg_database_size(current_database()) AS size');
+    return Number(rows[0].size);
+  } finally {
+    await client.end();
+  }
+}
+
+function urlIn({ configPath }: Daemon): string {
+  const { extensions } = JSON.parse(readFileSync(configPath, 'utf8')) as Tree;
+  return ((extensions as Tree).postgres as { url: string }).url;
+}

@@ -1,0 +1,47 @@
+/** Finds the first traces by a value, in a reading thread. */
+import type { DatabaseSync } from 'node:sqlite';
+import { LruCache } from '../../../src/component/lru.ts';
+import type { RowQuery } from '../../../src/sqlite/rows.ts';
+import { tuples } from '../../../src/sqlite/rows.ts';
+import type { RankStepLook } from '../../../src/store/plan/ranking.ts';
+import { rankPlan } from '../../../src/store/plan/ranking.ts';
+import type { TraceScope } from '../../../src/store/plan/step.ts';
+import { countsOf } from '../../../src/store/plan/step.ts';
+import type { RankStep } from '../../../src/store/ranking.ts';
+import { listedTraceRow } from '../../../src/store/rows/listed.ts';
+import type { TraceRow } from '../../../src/store/rows/stored.ts';
+import { sqliteDialect } from './dialect.ts';
+import type { PlaceCells } from './read-operations.ts';
+import { endOfStep, keptTuples, LISTED_TRACE, probedCounts } from './read-operations.ts';
+
+type RankCells = [value: number, ...place: PlaceCells];
+
+/** The statements that a thread keeps; each set of conditions is one. */
+const KEPT = 64;
+
+export function rankOperations(db: DatabaseSync) {
+  const probes = new LruCache<string, RowQuery<number[]>>({ maxEntries: KEPT });
+  const ends = new LruCache<string, RowQuery<PlaceCells>>({ maxEntries: KEPT });
+  const lists = new LruCache<string, RowQuery<RankCells>>({ maxEntries: KEPT });
+  const byNumber = tuples<TraceRow>(
+    db,
+    `SELECT ${LISTED_TRACE} FROM traces t
+     WHERE t.n IN (SELECT value FROM json_each(?)) AND t.project = ? AND t.updated_at >= ?`,
+  );
+  return {
+    'ranks.find': (scope: TraceScope, look: RankStepLook): RankStep => {
+      const before = process.threadCpuUsage();
+      const plan = rankPlan(sqliteDialect, scope, look);
+      const statements = plan.by(countsOf(probedCounts(db, probes, plan.probe)));
+      const next = endOfStep(db, ends, statements.end);
+      const { sql, values } = statements.list(next);
+      const traces = keptTuples(db, lists, sql)
+        .all(...values)
+        .map(([value, ms, ns, n]) => ({ value, ms, ns, n }));
+      const { user, system } = process.threadCpuUsage(before);
+      return { traces, next, spentMs: (user + system) / 1000 };
+    },
+    'ranks.traces': ({ project, since }: TraceScope, numbers: readonly number[]): TraceRow[] =>
+      byNumber.all(JSON.stringify(numbers), project, since).map(listedTraceRow),
+  };
+}

@@ -1,0 +1,188 @@
+import { Refusal, RetryableError } from '../../model/errors.ts';
+import type { Query } from '../../query/query.ts';
+import type { PayloadTexts } from '../../store/observation-json.ts';
+import type { StoredObservation } from '../../store/store.ts';
+import type { StoredRequest, StoreReading } from '../stored-request.ts';
+import { ExportAnswer } from './answer.ts';
+import { aboutOf } from './audit.ts';
+import type { Encoder, Piece } from './encoder.ts';
+import { parquetFile } from './parquet.ts';
+import type { ExportPosition } from './position.ts';
+import type { ExportFormat, ExportRequest } from './request.ts';
+import { EXPORT_PARAMETERS, exportQuery, exportRequest } from './request.ts';
+import type { RowForms } from './rows.ts';
+import { csvLines, jsonLines, OBSERVATION_FORMS, TRACE_FORMS } from './rows.ts';
+import type { ExportStart } from './start.ts';
+import { exportStart } from './start.ts';
+import type { ExportStep } from './steps.ts';
+import { observationSteps, traceSteps } from './steps.ts';
+
+/**
+ * All traces or observations that match a query, in one answer of any length:
+ *
+ *   step: a turn at the store ─▶ rows ─▶ encoder ─▶ the client, at its pace ─▶ next step
+ *
+ * An answer that ends says in its trailers whether it is complete, and else from where to go on. A client whose answer
+ * is cut goes on from its last complete row.
+ */
+export const EXPORT: StoredRequest = {
+  path: '/export',
+  parameters: EXPORT_PARAMETERS,
+  work: exportRows,
+};
+
+async function exportRows(reading: StoreReading): Promise<void> {
+  const { exchange, query, store, tenant, reads, read } = reading;
+  const request = exportRequest(query);
+  const giveBack = reads.exports.take(tenant.keyId);
+  try {
+    if (request.format === 'parquet') read.hold(PARQUET_BYTES);
+    const start = await exportStart(reading, request);
+    const found = exportQuery(query, start.now);
+    const out = new ExportAnswer(exchange, read, headersOf(request));
+    const run = { reading, request, start, out };
+    const { limit } = request;
+    const parts = { traces: store.traces, projectId: tenant.projectId, query: found, read, limit };
+    if (request.of === 'traces') {
+      const steps = traceSteps(parts, start.position);
+      await write(run, steps, encoderOf(request, TRACE_FORMS), undefined);
+    } else {
+      const payloadsOf = await payloadsIn(reading, request, found);
+      const steps = observationSteps(parts, start.position);
+      await write(run, steps, encoderOf(request, OBSERVATION_FORMS), payloadsOf);
+    }
+  } finally {
+    giveBack();
+  }
+}
+
+/** Memory of a group of rows, and of its bytes. */
+const PARQUET_BYTES = 32 * 1_048_576;
+
+type Run = {
+  readonly reading: StoreReading;
+  readonly request: ExportRequest;
+  readonly start: ExportStart;
+  readonly out: ExportAnswer;
+};
+
+async function write<Row>(
+  run: Run,
+  steps: AsyncIterable<ExportStep<Row>>,
+  encoder: Encoder<Row>,
+  payloadsOf: PayloadsOf<Row> | undefined,
+): Promise<void> {
+  const { out, start } = run;
+  const progress = new Progress<Row>(start.position);
+  try {
+    const error = await writeRows(run, steps, encoder, payloadsOf, progress);
+    await out.add(await encoder.end());
+    const { rows, next } = progress;
+    out.end({ rows, next: next === null ? null : start.tokenOf(next), error });
+  } finally {
+    await encoder.close();
+  }
+}
+
+type PayloadsOf<Row> = (row: Row) => Promise<PayloadTexts>;
+
+/** The rows that are written, and where the export goes on. */
+class Progress<Row> {
+  rows = 0;
+  readonly #start: ExportPosition;
+  #step: ExportStep<Row> | undefined;
+  #row = -1;
+
+  constructor(start: ExportPosition) {
+    this.#start = start;
+  }
+
+  wrote(step: ExportStep<Row>, row: number): void {
+    this.rows++;
+    this.#step = step;
+    this.#row = row;
+  }
+
+  passed(step: ExportStep<Row>): void {
+    this.#step = step;
+    this.#row = step.rows.length - 1;
+  }
+
+  get next(): ExportPosition | null {
+    const step = this.#step;
+    if (step === undefined) return this.#start;
+    return this.#row === step.rows.length - 1 ? step.next : step.after(this.#row);
+  }
+}
+
+/** Resolves at the end of the rows, or of the part that the client asked for; with a code if the store failed behind a row. */
+async function writeRows<Row>(
+  { reading: { exchange, read }, request, out }: Run,
+  steps: AsyncIterable<ExportStep<Row>>,
+  encoder: Encoder<Row>,
+  payloadsOf: PayloadsOf<Row> | undefined,
+  progress: Progress<Row>,
+): Promise<string | undefined> {
+  try {
+    await out.add(encoder.begin());
+    for await (const step of steps) {
+      for (const [i, row] of step.rows.entries()) {
+        const made = encoder.row(row, await payloadsOf?.(row));
+        const piece = isPiece(made) ? made : await made;
+        const sent = out.add(piece);
+        progress.wrote(step, i);
+        // Hot path: most rows wait for nothing.
+        if (sent !== undefined) await sent;
+        const isFull = out.bytes + encoder.waiting >= request.maxBytes;
+        if (isFull || progress.rows === request.limit) return undefined;
+      }
+      progress.passed(step);
+      if (exchange.stopping()) return undefined;
+    }
+    return undefined;
+  } catch (error) {
+    const isExpected = error instanceof RetryableError || error instanceof Refusal;
+    if (!isExpected || !out.hasBegun || read.signal.aborted) throw error;
+    return error.code;
+  }
+}
+
+function isPiece(made: Piece | Promise<Piece>): made is Piece {
+  return typeof made === 'string' || made instanceof Uint8Array;
+}
+
+/** Payloads are cut out of batches, which a turn at the store loads. */
+async function payloadsIn(
+  { payloads, read }: StoreReading,
+  request: ExportRequest,
+  query: Query,
+): Promise<PayloadsOf<StoredObservation> | undefined> {
+  if (request.payloads === 'false') return undefined;
+  const reader = await payloads({ kind: 'export', id: aboutOf(query) });
+  return (row) => read.turn(() => reader.read(row));
+}
+
+function encoderOf<Row>(request: ExportRequest, forms: RowForms<Row>): Encoder<Row> {
+  switch (request.format) {
+    case 'jsonl':
+      return jsonLines(forms, request);
+    case 'csv':
+      return csvLines(forms, request);
+    case 'parquet':
+      return parquetFile(request.columns, forms.members);
+  }
+}
+
+const MEDIA: Readonly<Record<ExportFormat, string>> = {
+  jsonl: 'application/x-ndjson',
+  csv: 'text/csv; charset=utf-8; header=present',
+  parquet: 'application/vnd.apache.parquet',
+};
+
+function headersOf({ format, of }: ExportRequest): Readonly<Record<string, string>> {
+  return {
+    'content-type': MEDIA[format],
+    'content-disposition': `attachment; filename="${of}.${format}"`,
+    'x-content-type-options': 'nosniff',
+  };
+}

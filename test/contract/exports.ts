@@ -1,0 +1,87 @@
+import type { Test } from 'tap';
+import type { Observation } from '../../src/model/observation.ts';
+import type { Store } from '../../src/store/store.ts';
+import { anObservation, aTenant, nativeBatch } from '../helper/batches.ts';
+import type { OpenForSummaries } from './summaries.ts';
+
+const P = aTenant().projectId;
+const T0 = Date.UTC(2026, 0, 15, 12);
+
+async function write(store: Store, list: readonly Partial<Observation>[]): Promise<void> {
+  const observations = list.map((more, index) => ({ ...anObservation(more), index }));
+  const source = nativeBatch(list.length, { receivedAt: T0 });
+  await store.traces.write({ kind: 'observations', source, observations });
+}
+
+/** Three traces of five observations each, which arrive in another order than they start. */
+async function writeTraces(store: Store): Promise<void> {
+  const all = ['a', 'b', 'c'].flatMap((traceId, trace) =>
+    [3, 1, 4, 0, 2].map((i) => ({
+      ...{ traceId, id: `${traceId}-${i}` },
+      startTime: { ms: T0 + trace * 1000 + i, ns: i },
+    })),
+  );
+  await write(store, all);
+}
+
+/** The rules for what exports read. */
+export function exports(t: Test, open: OpenForSummaries): void {
+  t.test('lists the observations of several traces in the order of the traces', async (t) => {
+    const { store } = await open(t);
+    await writeTraces(store);
+    const page = await store.traces.listObservationsOf(P, ['c', 'none', 'a'], 100);
+    const ids = page.items.map(({ id }) => id);
+    t.same(ids, [...[0, 1, 2, 3, 4].map((i) => `c-${i}`), ...[0, 1, 2, 3, 4].map((i) => `a-${i}`)]);
+    t.equal(page.nextCursor, null);
+    const [first] = page.items;
+    const [listed] = (await store.traces.listObservations(P, 'c', { limit: 1 })).items;
+    t.same(first, listed);
+    t.same((await store.traces.listObservationsOf(P, [], 5)).items, []);
+    t.same((await store.traces.listObservationsOf('proj_other', ['a'], 5)).items, []);
+  });
+
+  t.test('a page of several traces goes on in the trace of its last item', async (t) => {
+    const { store } = await open(t);
+    await writeTraces(store);
+    for (const limit of [1, 4, 5, 6, 9]) {
+      const page = await store.traces.listObservationsOf(P, ['b', 'a'], limit);
+      t.equal(page.items.length, limit);
+      const last = page.items.at(-1);
+      const rest = await store.traces.listObservations(P, last?.traceId ?? '', {
+        ...{ limit: 100, cursor: page.nextCursor ?? '' },
+      });
+      const ids = [...page.items, ...rest.items].map(({ id }) => id);
+      const all = [
+        ...[0, 1, 2, 3, 4].map((i) => `b-${i}`),
+        ...[0, 1, 2, 3, 4].map((i) => `a-${i}`),
+      ];
+      t.same(ids, all.slice(0, limit <= 5 ? 5 : 10), `${limit}`);
+      t.equal(page.cursorAfter(limit - 1), page.nextCursor);
+    }
+    t.equal((await store.traces.listObservationsOf(P, ['b', 'a'], 10)).nextCursor, null);
+  });
+
+  t.test('finds the cursors behind a row', async (t) => {
+    const { store } = await open(t);
+    await writeTraces(store);
+    const { items } = await store.traces.listTraces(P, { limit: 10 });
+    t.same(
+      items.map(({ id }) => id),
+      ['c', 'b', 'a'],
+    );
+    const cursors = await store.traces.rowCursors(P, 'c');
+    const behind = await store.traces.listTraces(P, { limit: 10, cursor: cursors?.trace ?? '' });
+    t.same([behind.items.map(({ id }) => id), cursors?.observation], [['b', 'a'], null]);
+    const inTrace = await store.traces.rowCursors(P, 'b', 'b-2');
+    const rest = await store.traces.listObservations(P, 'b', {
+      ...{ limit: 10, cursor: inTrace?.observation ?? '' },
+    });
+    t.same(
+      rest.items.map(({ id }) => id),
+      ['b-3', 'b-4'],
+    );
+    t.equal(await store.traces.rowCursors(P, 'none'), undefined);
+    t.equal(await store.traces.rowCursors(P, 'b', 'none'), undefined);
+    t.equal(await store.traces.rowCursors('proj_other', 'b'), undefined);
+  });
+}
