@@ -114,3 +114,11 @@ t.test('Ctrl-C ends the wait, and the erasure goes on', async (t) => {
   t.equal(status, 1);
   t.match(err, 'The erasure era_1 goes on in the daemon');
 });
+
+t.test('--no-wait ends as soon as the erasure is requested', async (t) => {
+  const { run, asked } = await commands(t, []);
+  const { status, out } = await run(['erase', 'user:u', '--yes', '--no-wait']);
+  t.equal(status, 0);
+  t.equal(out, 'Requested the erasure era_1.');
+  t.equal(asked.length, 1);
+});
