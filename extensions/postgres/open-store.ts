@@ -81,7 +81,7 @@ export async function openPostgresStore(
   };
   const blocks = new ErasureBlocks(() => clock.now());
   const traces = postgresTraces(database, retention, groups, reading, blocks);
-  const erasures = postgresErasures({
+  const erasures = await postgresErasures({
     ...{ pools, queues, traces, projects, blocks, clock, logger, metrics },
   });
   const store: Store = {

@@ -81,24 +81,30 @@ export async function openSqliteStore(
     const verify = (progress: VerifyProgress): Promise<Difference[]> => usage.verify(progress);
     const tenancy = await openTenancy(rows, settings, config, verify);
     await database.markFilled();
-    return storeIn(database, queues, tenancy, settings, config);
+    const blocks = new ErasureBlocks(() => clock.now());
+    blocks.replace(await database.read('erasing.blocks', [clock.now()]));
+    return storeIn({ database, queues, tenancy, blocks }, settings, config);
   } catch (error) {
     await database.close();
     throw error;
   }
 }
 
+type OpenParts = {
+  readonly database: Database<StoreOperations>;
+  readonly queues: SqliteQueueStorage;
+  readonly tenancy: Tenancy;
+  readonly blocks: ErasureBlocks;
+};
+
 function storeIn(
-  database: Database<StoreOperations>,
-  queues: SqliteQueueStorage,
-  tenancy: Tenancy,
+  { database, queues, tenancy, blocks }: OpenParts,
   { clock, logger, metrics }: Pick<Settings, 'clock' | 'logger' | 'metrics'>,
   config: SqliteConfig,
 ): OpenSqliteStore {
   const { retention, projects, keys, organization, usage, rejections, audit } = tenancy;
   const removed = removedCounters(metrics);
   const inFlight = new ErasedInFlight();
-  const blocks = new ErasureBlocks(() => clock.now());
   const keeper = sqliteHousekeeping({
     database,
     queues,

@@ -41,20 +41,23 @@ export type PostgresErasures = {
 };
 
 /** One process at a time carries out the erasures. */
-export function postgresErasures(parts: PostgresErasureParts): PostgresErasures {
+export async function postgresErasures(parts: PostgresErasureParts): Promise<PostgresErasures> {
   const { pools, queues, traces, projects, blocks, clock, logger, metrics } = parts;
   const { housekeeping, write, read } = pools;
+  const tables = erasureRequests(write, read);
+  // Before the first request.
+  blocks.replace(await tables.blocks(clock.now()));
   const cutter = itemCutter();
   const others: OtherQueues = { all: () => [] };
   const onRemoved = removalCounters(metrics)('erasure');
   const leases = workLeases(housekeeping, clock, logger);
   const work = leasedSteps(leases, 'erasing', { clock, logger }, (database) => {
-    const tables = postgresErasing({
+    const leased = postgresErasing({
       ...{ database, outside: housekeeping, cutter, onRemoved, logger },
       onShrunk: (batchId, entries) => queues.shrunk(batchId, entries),
       now: () => clock.now(),
     });
-    return new Eraser({ tables, queues: others, traces, projects, clock, logger }).work();
+    return new Eraser({ tables: leased, queues: others, traces, projects, clock, logger }).work();
   });
   const background = new Background({
     ...{ clock, logger, everyMs: INTERVAL_MS, betweenMs: PAUSE_MS },
@@ -62,7 +65,6 @@ export function postgresErasures(parts: PostgresErasureParts): PostgresErasures 
     step: () => work.step(),
   });
   background.wake();
-  const tables = erasureRequests(write, read);
   const blocking = new Background({
     ...{ clock, logger, everyMs: BLOCKS_MS, betweenMs: PAUSE_MS },
     failure: 'Blocks of erasures could not be read; retrying',
@@ -82,6 +84,7 @@ export function postgresErasures(parts: PostgresErasureParts): PostgresErasures 
       wake: () => background.wake(),
     }),
     async finish() {
+      await blocking.finish();
       work.waitForLease(true);
       try {
         await background.finish();
