@@ -43,7 +43,7 @@ export type PostgresErasures = {
 /** One process at a time carries out the erasures. */
 export async function postgresErasures(parts: PostgresErasureParts): Promise<PostgresErasures> {
   const { pools, queues, traces, projects, blocks, clock, logger, metrics } = parts;
-  const { housekeeping, write, read } = pools;
+  const { housekeeping, write, read, verify } = pools;
   const tables = erasureRequests(write, read);
   // Before the first request.
   blocks.replace(await tables.blocks(clock.now()));
@@ -53,7 +53,7 @@ export async function postgresErasures(parts: PostgresErasureParts): Promise<Pos
   const leases = workLeases(housekeeping, clock, logger);
   const work = leasedSteps(leases, 'erasing', { clock, logger }, (database) => {
     const leased = postgresErasing({
-      ...{ database, outside: housekeeping, cutter, onRemoved, logger },
+      ...{ database, outside: verify, cutter, onRemoved, logger },
       onShrunk: (batchId, entries) => queues.shrunk(batchId, entries),
       now: () => clock.now(),
     });

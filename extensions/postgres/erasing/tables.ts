@@ -33,9 +33,10 @@ export type PostgresErasingParts = CleaningParts & {
 
 export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
   const { database } = parts;
+  const progress = erasureProgress(database);
   return {
     ...erasureRequests(database, database),
-    ...erasureProgress(database),
+    ...progress,
     ...erasureListing(database),
     itemsOf: (batch) => parts.cutter.items(batch),
     belonging: (scope, items) => erasedItems(database, scope, items),
@@ -48,7 +49,13 @@ export function postgresErasing(parts: PostgresErasingParts): ErasingTables {
     removeTraces: (scope) => removeTraces(parts, scope),
     removeBatches: (scope) => removeBatches(parts, scope),
     cleanAnswers: (scope) => cleanAnswers(database, scope),
-    sweep: () => sweep(parts),
+    // The end starts a VACUUM.
+    async *sweep() {},
+    async end(...args) {
+      await progress.end(...args);
+      const [, , , change] = args;
+      if (change !== null) void vacuum(parts);
+    },
     copies: [
       ...['file_exporter', 'downstream', 'backups', 'other_processes', 'redis_log'],
       ...['write_ahead_log', 'dead_rows'],
@@ -215,12 +222,14 @@ async function* removeBatches(
   }
 }
 
-/** Postgres keeps the former versions of rows until a VACUUM. The autovacuum does what this one is not allowed to do. */
-async function* sweep({ outside, logger }: PostgresErasingParts): Steps {
+/**
+ * Postgres keeps the former versions of rows until a VACUUM. It may take longer than the lease of the erasure holds, so it runs after the
+ * end. The autovacuum does what this one is not allowed to do, or has no time for.
+ */
+async function vacuum({ outside, logger }: PostgresErasingParts): Promise<void> {
   for (const table of VACUUMED) {
     await outside.query(`VACUUM (SKIP_LOCKED) ${table}`).catch((error: unknown) => {
       logger.info({ err: error, table }, 'VACUUM after an erasure failed');
     });
-    yield;
   }
 }
