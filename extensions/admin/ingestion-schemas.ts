@@ -177,6 +177,11 @@ const trace = z
       .describe(
         'The newest value of each name; a score of the trace comes before those of observations.',
       ),
+    input_preview: z
+      .string()
+      .nullable()
+      .describe('The beginning of the inputs of the root observation, as text.'),
+    output_preview: z.string().nullable(),
     clock_skew: z.boolean(),
   })
   .meta({ id: 'Trace' });

@@ -61,6 +61,12 @@ export const migrations = STORE_MIGRATIONS;
 /** A store without them would be a new one, or refuse its clients. */
 export const essential = ['organizations', 'projects', 'api_keys'] as const;
 
+/** The background posts the terms of each trace again. */
+export const derived = {
+  name: 'trace_terms',
+  remake: 'UPDATE traces SET terms = NULL, stale_changes = stale_changes + 1',
+} as const;
+
 export const growing = [
   ...QUEUE_GROWING,
   'store.first',

@@ -5,6 +5,7 @@ import { addCost } from './cost.ts';
 import { addDeadLetter } from './dead-letter.ts';
 import { addErase } from './erase.ts';
 import { EXIT, exitStatusOf } from './exit-status.ts';
+import { addExport } from './export/command.ts';
 import { addInit } from './init.ts';
 import { addKeys } from './keys.ts';
 import { addOrganization } from './organization.ts';
@@ -66,6 +67,7 @@ export function createProgram(terminal: Terminal, end: (status: number) => void)
   addRejections(program, terminal);
   addAudit(program, terminal);
   addTraces(program, terminal);
+  addExport(program, terminal, end);
   addTrace(program, terminal);
   addErase(program, terminal, end);
   addReload(program, terminal);

@@ -88,21 +88,64 @@ type StorePlace = {
 
 /** Starts only the store's extension, runs the command, and shuts the extension down. */
 async function inStore(
-  { config, id, options, terminal }: StorePlace,
+  place: StorePlace,
   command: StoreCommandName,
   args: Readonly<Record<string, unknown>>,
 ): Promise<unknown> {
+  const opened = await openStore(place);
+  try {
+    return await opened.run(command, args);
+  } finally {
+    await opened.close();
+  }
+}
+
+/** Commands that run one after another. */
+export type StoreSession = {
+  run(command: StoreCommandName, args: Readonly<Record<string, unknown>>): Promise<unknown>;
+  close(): Promise<void>;
+};
+
+/** Runs each command in the running daemon, or else in the store itself, which stays open. */
+export function openStoreSession(options: StoreOptions, terminal: Terminal): StoreSession {
+  const config = loadOrFail(options, terminal);
+  const id = storeOf(config, options.store);
+  const directory = controlDirectoryOf(config, options, terminal);
+  let opened: StoreSession | undefined;
+  return {
+    async run(command, args) {
+      if (opened === undefined) {
+        try {
+          return await callDaemon(directory, command, { store: id, ...args });
+        } catch (error) {
+          if (!(error instanceof NoDaemonError)) throw error;
+        }
+        opened = await openStore({ config, id, options, terminal });
+      }
+      return opened.run(command, args);
+    },
+    close: async () => opened?.close(),
+  };
+}
+
+/** Starts only the store's extension. */
+async function openStore({ config, id, options, terminal }: StorePlace): Promise<StoreSession> {
   const service = await createService({ config: onlyExtension(config, id) });
   await service.start();
+  const close = async (): Promise<void> => {
+    await service.shutdown();
+  };
   try {
     const store = offerOf(service, STORE, id);
     if (store === undefined)
       throw new CommandError(EXIT.failed, `the store ${id} cannot be opened`);
     const first = offerOf(service, BOOTSTRAP, id)?.first;
     if (first !== undefined) await sayFirstKey(first, config, options, terminal);
-    return await STORE_COMMANDS[command](storeWork(store, service.projectReads), args);
-  } finally {
-    await service.shutdown();
+    const work = storeWork(store, service.projectReads);
+    return { run: (command, args) => STORE_COMMANDS[command](work, args), close };
+  } catch (error) {
+    await close();
+    throw error;
   }
 }
 

@@ -10,6 +10,8 @@ export type Terminal = {
   out(text: string): void;
   /** Writes a line of a program's own colours to stdout; the caller escapes texts of clients in it. Undefined without colours. */
   readonly outInColour?: (text: string) => void;
+  /** Writes bytes to stdout as they are; resolves when it takes more. Undefined in a terminal without a stream. */
+  readonly outBytes?: (bytes: Uint8Array) => Promise<void>;
   /** Columns of stdout; undefined if it is not a terminal. */
   readonly columns?: () => number;
   /** Stdout is a terminal: a person reads it, and no file or journal keeps it. */
@@ -51,6 +53,7 @@ export function processTerminal(): ProcessTerminal {
     ...(showsColours(process.env)
       ? { outInColour: (text) => void process.stdout.write(`${text}\n`) }
       : {}),
+    outBytes: (bytes) => writtenTo(process.stdout, bytes),
     isOutShown: process.stdout.isTTY === true,
     // Opened on demand: a process that has touched stdin waits for its end.
     input: () => process.stdin,
@@ -78,6 +81,12 @@ function showsColours({
 function written(stream: NodeJS.WriteStream): Promise<void> {
   return new Promise((resolve) => {
     stream.write('', () => resolve());
+  });
+}
+
+function writtenTo(stream: NodeJS.WriteStream, bytes: Uint8Array): Promise<void> {
+  return new Promise((resolve, reject) => {
+    stream.write(bytes, (error) => (error ? reject(error) : resolve()));
   });
 }
 

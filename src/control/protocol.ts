@@ -17,7 +17,8 @@ export type ControlResponse =
   | { readonly error: { readonly code: string; readonly message: string } };
 
 export const MAX_REQUEST_BYTES = 64 * 1024;
-export const MAX_RESPONSE_BYTES = 16 * 1024 * 1024;
+/** A part of an export may be one row with the largest payloads, as JSON in JSON. */
+export const MAX_RESPONSE_BYTES = 64 * 1024 * 1024;
 
 /** The failure of a command: a code for programs, and a message for users. */
 export class ControlError extends Error {

@@ -1,5 +1,6 @@
 import { recomputeCosts } from './cost-recompute.ts';
 import { ERASURE_COMMANDS } from './erasures.ts';
+import { EXPORT_COMMANDS } from './exports.ts';
 import { KEY_COMMANDS } from './keys.ts';
 import { ORGANIZATION_COMMANDS } from './organization.ts';
 import { PROJECT_COMMANDS } from './projects.ts';
@@ -14,6 +15,7 @@ export const STORE_COMMANDS = {
   ...KEY_COMMANDS,
   ...USAGE_COMMANDS,
   ...TRACE_COMMANDS,
+  ...EXPORT_COMMANDS,
   ...ERASURE_COMMANDS,
   'cost.recompute': recomputeCosts,
 } as const satisfies Record<string, StoreCommand>;

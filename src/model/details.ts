@@ -1,3 +1,4 @@
+import { cutAt, PREVIEW_CHARACTERS } from './preview.ts';
 /**
  * Facts of an observation beside its main fields. Absent members are unknown. Events win each member independently, as
  * they win the main fields.
@@ -19,6 +20,9 @@ export type ObservationDetails = {
   /** Bytes of the inputs: of their compact JSON, or of the text of the attribute that gives them. */
   readonly inputBytes?: number;
   readonly outputBytes?: number;
+  /** The beginning of the inputs and outputs as text, of an observation without a parent. */
+  readonly inputPreview?: string;
+  readonly outputPreview?: string;
 };
 
 /** In 10⁻⁹ USD. */
@@ -44,6 +48,8 @@ export const DETAIL_NAMES = [
   'scope',
   'inputBytes',
   'outputBytes',
+  'inputPreview',
+  'outputPreview',
 ] as const satisfies readonly (keyof ObservationDetails)[];
 
 /** Longer texts are cut at this many characters. */
@@ -94,9 +100,7 @@ export function tagsOf(values: Iterable<unknown>): readonly string[] | undefined
 /** The text within the length of a detail; undefined if it is absent or empty. */
 export function clipped(text: string | null | undefined): string | undefined {
   if (text === null || text === undefined || text === '') return undefined;
-  if (text.length <= MAX_DETAIL_LENGTH) return text;
-  const isWithinPair = /[\ud800-\udbff]/.test(text[MAX_DETAIL_LENGTH - 1] ?? '');
-  return text.slice(0, isWithinPair ? MAX_DETAIL_LENGTH - 1 : MAX_DETAIL_LENGTH);
+  return cutAt(text, MAX_DETAIL_LENGTH);
 }
 
 /** Without the members that are undefined; null if no member is left. */
@@ -130,6 +134,10 @@ export function checkedDetails(value: unknown): ObservationDetails | null {
     const member = value[name];
     return typeof member === 'string' ? clipped(member) : undefined;
   };
+  const preview = (name: 'inputPreview' | 'outputPreview') => {
+    const beginning = text(name);
+    return beginning === undefined ? undefined : cutAt(beginning, PREVIEW_CHARACTERS);
+  };
   const { tags, ttftMs, inputBytes, outputBytes } = value;
   return detailsOf({
     provider: text('provider'),
@@ -144,6 +152,8 @@ export function checkedDetails(value: unknown): ObservationDetails | null {
     scope: text('scope'),
     inputBytes: isCount(inputBytes) ? inputBytes : undefined,
     outputBytes: isCount(outputBytes) ? outputBytes : undefined,
+    inputPreview: preview('inputPreview'),
+    outputPreview: preview('outputPreview'),
   });
 }
 

@@ -11,6 +11,7 @@ import { PAYLOAD_FIELDS } from './observation.ts';
 import { spanField } from './otlp/context.ts';
 import { OtlpField } from './otlp/fields.ts';
 import { otlpJson, otlpProto } from './otlp/format.ts';
+import { withPreviews } from './preview.ts';
 import { runs } from './runs/format.ts';
 import type { NewParent, Splice, TextSteps, TextVisitor } from './texts.ts';
 
@@ -183,7 +184,10 @@ export function observeEach(batch: SealedBatch): {
   for (let position = 0; position < index.count; position++) {
     const requestIndex = requestIndexOf(batch, position);
     try {
-      observations.push(format.observe(index, position, requestIndex));
+      const observation = format.observe(index, position, requestIndex);
+      observations.push(
+        withPreviews(observation, (fields) => format.payload(index, position, fields)),
+      );
     } catch (error) {
       failures.push({ index: requestIndex, error });
     }

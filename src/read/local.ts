@@ -9,7 +9,11 @@ import { Refusal } from '../model/errors.ts';
 import type { ProjectReads, Reader } from './project-reads.ts';
 
 /** The answer to a reading request: JSON of the data, or `{"code","message"}`. */
-export type LocalAnswer = { readonly status: number; readonly body: string };
+export type LocalAnswer = {
+  readonly status: number;
+  readonly body: string;
+  readonly trailers: Readonly<Record<string, string | undefined>>;
+};
 
 /**
  * Runs a reading request of this process, over HTTP on a pair of streams in memory: commands get the bytes that a
@@ -35,7 +39,7 @@ export async function readLocally(
     };
     const exchange = {
       ...{ head, params: found.params, query, request, response, expectsContinue: false },
-      ...{ stopping: () => true, clock: systemClock, bodyRate: { bytesPerSecond: 0, period: 1 } },
+      ...{ stopping: () => false, clock: systemClock, bodyRate: { bytesPerSecond: 0, period: 1 } },
     };
     found.route.handle(exchange, { tenant, store, renderRefusal }).catch(() => there.destroy());
   });
@@ -47,7 +51,8 @@ export async function readLocally(
         reject,
       );
     });
-    return { status: answer.statusCode ?? 0, body: await text(answer) };
+    const body = await text(answer);
+    return { status: answer.statusCode ?? 0, body, trailers: answer.trailers };
   } finally {
     here.destroy();
     there.destroy();
@@ -71,5 +76,5 @@ function find({ routes }: ProjectReads, path: string): Found | undefined {
 }
 
 function refused({ status, code, message }: Refusal): LocalAnswer {
-  return { status, body: JSON.stringify({ code, message }) };
+  return { status, body: JSON.stringify({ code, message }), trailers: {} };
 }

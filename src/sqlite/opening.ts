@@ -62,6 +62,7 @@ export function openConnection(module: OperationModule, data: FileData): Opened 
     file: data.file,
     create: (file, version) => createFile(module, file, version, data.maxPages),
     essential: module.essential ?? [],
+    derived: module.derived,
   });
   return openedWith(connect(module, data), kept, log);
 }
@@ -70,7 +71,7 @@ export function openConnection(module: OperationModule, data: FileData): Opened 
 export function salvageFile(module: OperationModule, file: string): Salvaged {
   finishSalvage(file);
   const create = (fresh: string, version: number) => createFile(module, fresh, version);
-  return salvage({ file, create, essential: [] });
+  return salvage({ file, create, essential: [], derived: module.derived });
 }
 
 /** Whether the file has a row in the first of its essential tables. */

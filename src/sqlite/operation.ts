@@ -31,9 +31,14 @@ export type OperationModule = {
    * lacks a row of them. The first has a row in every file in use. Undefined: a start keeps what is readable.
    */
   readonly essential?: readonly string[];
+  /** A table that is made of the others. */
+  readonly derived?: DerivedTable;
   /** Write operations that need room: on a full disk they fail, and the others may use the reserve. */
   readonly growing: readonly string[];
 };
+
+/** A salvage does not copy the table, because it may lack rows, and then executes the statements: the rows are made again. */
+export type DerivedTable = { readonly name: string; readonly remake: string };
 
 /** The operations of a file, from `typeof` its import. */
 export type OperationsOf<Module extends OperationModule> = {

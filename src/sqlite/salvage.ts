@@ -4,6 +4,7 @@ import type { SQLOutputValue, StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
 import { DamagedDataError } from '../model/errors.ts';
 import { fileVersion, MIGRATIONS_TABLE } from './migrate.ts';
+import type { DerivedTable } from './operation.ts';
 import { rows, tuples } from './rows.ts';
 
 export type SalvageOptions = {
@@ -12,6 +13,7 @@ export type SalvageOptions = {
   readonly create: (file: string, version: number) => void;
   /** `OperationModule.essential`: tables that must be readable as a whole. Empty: whatever is readable suffices. */
   readonly essential: readonly string[];
+  readonly derived?: DerivedTable | undefined;
 };
 
 export type SalvagedTable = {
@@ -41,13 +43,14 @@ export const SALVAGE_ENDINGS = [READY, UNFINISHED, `${UNFINISHED}-wal`, `${UNFIN
  *   store.db ──rows──▶ store.db.salvaging ──synced──▶ store.db.salvaged
  *   store.db-wal, store.db ──▶ store.db.corrupt-…          └──▶ store.db
  */
-export function salvage({ file, create, essential }: SalvageOptions): Salvaged {
+export function salvage(options: SalvageOptions): Salvaged {
+  const { file, create } = options;
   const fresh = file + UNFINISHED;
   removeUnfinished(file);
   let tables: SalvagedTable[];
   try {
     create(fresh, versionIn(file));
-    tables = copyTables(file, fresh, essential);
+    tables = copyTables(fresh, options);
   } catch (error) {
     removeUnfinished(file);
     throw error;
@@ -118,12 +121,16 @@ function readDamaged<T>(damaged: string, read: (old: DatabaseSync) => T): T {
   }
 }
 
-function copyTables(damaged: string, file: string, essential: readonly string[]): SalvagedTable[] {
+function copyTables(
+  file: string,
+  { file: damaged, essential, derived }: SalvageOptions,
+): SalvagedTable[] {
   const fresh = new DatabaseSync(file);
   try {
     fresh.exec('PRAGMA synchronous = FULL');
     const names = tablesOf(fresh);
-    const last = names.filter((name) => !essential.includes(name));
+    const copied = names.filter((name) => name !== derived?.name);
+    const last = copied.filter((name) => !essential.includes(name));
     const tables: SalvagedTable[] = [];
     for (const name of [...essential, ...last]) {
       const table = copyTable(fresh, damaged, name);
@@ -131,6 +138,7 @@ function copyTables(damaged: string, file: string, essential: readonly string[])
       if (!isEnough && essential.includes(name)) throw incomplete(damaged, essential);
       tables.push(table);
     }
+    if (derived !== undefined && names.includes(derived.name)) fresh.exec(derived.remake);
     return tables;
   } finally {
     fresh.close();

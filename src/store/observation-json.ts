@@ -201,6 +201,8 @@ export function traceMembers(trace: StoredTrace): Readonly<Record<string, unknow
     usage: trace.usage,
     cost: trace.cost === null ? null : costMembers(trace.cost),
     scores: trace.scores,
+    input_preview: trace.inputPreview,
+    output_preview: trace.outputPreview,
     clock_skew: trace.clockSkew,
   };
 }

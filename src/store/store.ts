@@ -138,6 +138,9 @@ export type StoredTrace = {
   readonly cost: Omit<Cost, 'source'> | null;
   /** One value for each name (`src/store/rows/score-rows.ts`). */
   readonly scores: Readonly<Record<string, ScoreValue>>;
+  /** The beginning of the root's inputs and outputs as text (`src/model/preview.ts`). */
+  readonly inputPreview: string | null;
+  readonly outputPreview: string | null;
   /** The time of an observation was ignored, because it is far outside of the root's. */
   readonly clockSkew: boolean;
 };

@@ -167,6 +167,9 @@ export function postings(t: Test, open: OpenForPostings): void {
       );
     }
     t.same(await find('model:none'), []);
+    const none = { limit: 9, size: 10, query: aQuery('model:none kind:llm', T0) };
+    const answered = { items: [], nextCursor: null, searchedTo: null };
+    t.match(await store.traces.listTraces(P, none), answered, 'at once');
   });
 
   t.test('postings go with their traces', async (t) => {

@@ -59,9 +59,28 @@ export function summaries(t: Test, open: OpenForSummaries): void {
       ...{ sessionId: 's', userId: 'u', keyId: aTenant().keyId, environment: 'production' },
       ...{ release: 'r', customFields: { env: 'root', team: 'a', extra: '1' }, clockSkew: false },
       scores: {},
+      inputPreview: null,
+      outputPreview: null,
       usage: { input_tokens: 3, total_tokens: 3 },
       cost: { input: 1, output: 2, total: 3 },
     });
+  });
+
+  t.test('a trace has the previews of its root, by the ranks of its events', async (t) => {
+    const { store } = await open(t);
+    const odd = 'ü \u0000 "x"';
+    const previews = (inputPreview: string, outputPreview?: string) => ({
+      details: { inputPreview, ...(outputPreview === undefined ? {} : { outputPreview }) },
+    });
+    await write(store, [
+      anObservation({ id: 'root', ...previews(odd) }),
+      anObservation({ id: 'child', parentId: 'root', ...previews('of a child', 'of a child') }),
+    ]);
+    t.match(await traceOf(store), { inputPreview: odd, outputPreview: null });
+    await write(store, [anObservation({ id: 'root', version: '1', ...previews('newer', 'out') })]);
+    await write(store, [anObservation({ id: 'root', ...previews('older', 'older') })]);
+    const { items } = await store.traces.listTraces(P, { limit: 1 });
+    t.match(items, [{ inputPreview: 'newer', outputPreview: 'out' }]);
   });
 
   t.test('usage that a parent repeats counts once', async (t) => {

@@ -129,6 +129,8 @@ export function aTrace(more: Partial<StoredTrace> = {}): StoredTrace {
     ...{
       customFields: {},
       scores: {},
+      inputPreview: 'in',
+      outputPreview: null,
       clockSkew: false,
       cost: { input: null, output: 2, total: 5_000_000 },
     },

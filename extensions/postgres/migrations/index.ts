@@ -13,6 +13,7 @@ import { postingTables } from './0011-trace-terms.ts';
 import { erasures } from './0012-erasures.ts';
 import { orderOfObservations } from './0013-observation-order.ts';
 import { scoreTable } from './0014-scores.ts';
+import { previews } from './0015-previews.ts';
 
 /** In the order they are applied. */
 export const MIGRATIONS: readonly Migration[] = [
@@ -30,4 +31,5 @@ export const MIGRATIONS: readonly Migration[] = [
   erasures,
   orderOfObservations,
   scoreTable,
+  previews,
 ];

@@ -119,6 +119,7 @@ const SAVE = `
   ), posted AS (
     INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
     SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_POSTING)}
+    ON CONFLICT DO NOTHING
   )
   UPDATE traces t SET ${assignments(withoutNumber(TRACE_SUMMARY_COLUMNS))},
     ${IS_SUMMARIZED}
@@ -160,7 +161,8 @@ const SAVE_SUMMARY = `
     ${deletePostings(FIRST_DELETED)} AND EXISTS (SELECT 1 FROM saved)
   )
   INSERT INTO trace_terms (${namesOf(POSTING_COLUMNS)})
-  SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_INSERTED)} WHERE EXISTS (SELECT 1 FROM saved)`;
+  SELECT * FROM ${unnest(POSTING_COLUMNS, FIRST_INSERTED)} WHERE EXISTS (SELECT 1 FROM saved)
+  ON CONFLICT DO NOTHING`;
 
 /** Without effect if the trace changed since it was summarized. */
 export function saveSummary(changes: number, trace: PostedTrace): Statement {

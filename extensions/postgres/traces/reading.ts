@@ -47,7 +47,15 @@ type NumberColumn =
   | ('newest_ms' | 'latency' | 'ttft' | 'errors' | 'is_skewed');
 type TextColumn =
   | ('long_id' | 'name' | 'model_usage' | 'other_usage' | 'key_id' | 'session_id')
-  | ('user_id' | 'environment' | 'release' | 'facts' | 'scores');
+  | (
+      | 'user_id'
+      | 'environment'
+      | 'release'
+      | 'facts'
+      | 'input_preview'
+      | 'output_preview'
+      | 'scores'
+    );
 /** A trace as a listing reads it: the columns of a `TraceRow`. */
 type ListedTrace = Readonly<Record<'n' | 'at_ms' | 'at_ns' | 'observations', number>> &
   Readonly<Record<NumberColumn, number | null>> &
@@ -143,6 +151,8 @@ function traceRowOf(trace: ListedTrace): TraceRow {
     textOrNull(trace.release),
     trace.is_skewed,
     textOrNull(trace.facts),
+    textOrNull(trace.input_preview),
+    textOrNull(trace.output_preview),
     trace.scores,
   ]);
 }

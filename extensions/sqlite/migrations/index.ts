@@ -9,6 +9,7 @@ import { traceTermTables } from './0007-trace-terms.ts';
 import { erasureTables } from './0008-erasures.ts';
 import { observationOrder } from './0009-observation-order.ts';
 import { scoresTable } from './0010-scores.ts';
+import { previewColumns } from './0011-previews.ts';
 
 /** The migrations of a store, in their order. */
 export const STORE_MIGRATIONS: readonly FileMigration[] = [
@@ -22,4 +23,5 @@ export const STORE_MIGRATIONS: readonly FileMigration[] = [
   erasureTables,
   observationOrder,
   scoresTable,
+  previewColumns,
 ];

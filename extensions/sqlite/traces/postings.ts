@@ -37,7 +37,7 @@ export type PostingTable = {
 
 export function postingTable(db: DatabaseSync): PostingTable {
   const insert = db.prepare(
-    'INSERT INTO trace_terms (term, at_ms, at_ns, trace) VALUES (?, ?, ?, ?)',
+    'INSERT OR IGNORE INTO trace_terms (term, at_ms, at_ns, trace) VALUES (?, ?, ?, ?)',
   );
   const drop = db.prepare(
     'DELETE FROM trace_terms WHERE term = ? AND at_ms = ? AND at_ns = ? AND trace = ?',

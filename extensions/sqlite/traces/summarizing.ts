@@ -4,7 +4,7 @@ import type { Database } from '../../../src/sqlite/database.ts';
 import type { TermMetrics } from '../../../src/store/term-metrics.ts';
 import type { StoreOperations } from '../operations.ts';
 
-/** The pause between two traces, for calls that a client waits for. */
+/** The pause between two steps, for calls that a client waits for. A step takes about as long, or one trace. */
 const BETWEEN_MS = 5;
 /** The shortest time between two rounds. */
 const ROUND_MS = 500;
@@ -34,8 +34,16 @@ export function summarizing(
   let restMs = ROUND_MS;
   let cancelRound: (() => void) | undefined;
 
-  /** Summarizes one trace. A round looks at each trace once. */
   async function step(): Promise<boolean> {
+    const end = clock.now() + BETWEEN_MS;
+    do {
+      if (!(await summarizeNext())) return false;
+    } while (clock.now() < end);
+    return true;
+  }
+
+  /** Resolves with false at the end of a round, which looks at each trace once. */
+  async function summarizeNext(): Promise<boolean> {
     if (after === 0) begun = clock.now();
     const n = await database.search('traces.nextStale', [after]);
     after = n ?? 0;

@@ -57,6 +57,8 @@ export type TraceRow = readonly [
   release: string | null,
   isSkewed: number | null,
   facts: string | null,
+  inputPreview: string | null,
+  outputPreview: string | null,
   /** The scores as JSON. */
   scores: string | null,
 ];
@@ -66,7 +68,7 @@ export const TRACE_ROW_COLUMNS = [
   ...['n', 'at_ms', 'at_ns', 'key', 'long_id', 'name', 'status', 'start_ms', 'start_ns', 'end_ms'],
   ...['end_ns', 'observations', 'model_usage', 'other_usage', 'key_id', 'source', 'is_ended'],
   ...['newest_ms', 'latency', 'ttft', 'errors', 'session_id', 'user_id', 'environment', 'release'],
-  ...['is_skewed', 'facts'],
+  ...['is_skewed', 'facts', 'input_preview', 'output_preview'],
 ] as const;
 
 /** Indexes of the cells of a `TraceRow` that clients fill. */
@@ -83,7 +85,8 @@ export function idOfTrace(key: Key, longId: string | null): string {
 export function traceOf(row: TraceRow, staleBefore: number): StoredTrace {
   const [, , , key, longId, name, status, startMs, startNs, endMs, endNs, count, ...more] = row;
   const [modelUsage, otherUsage, keyId, source, isEnded, newestMs, latency, ttft, ...rest] = more;
-  const [errors, session, user, environment, release, isSkewed, factsText, scores] = rest;
+  const [errors, session, user, environment, release, isSkewed, factsText, ...last] = rest;
+  const [inputPreview, outputPreview, scores] = last;
   const facts: TraceFacts = factsText === null ? {} : (decodeJsonText(factsText) as TraceFacts);
   const ended = isEnded === null ? endMs !== null : isEnded === 1;
   const earlier = modelUsage ?? otherUsage;
@@ -110,6 +113,8 @@ export function traceOf(row: TraceRow, staleBefore: number): StoredTrace {
     usage: facts.usage ?? (earlier === null ? null : (decodeJsonText(earlier) as TokenUsage)),
     cost: facts.cost ?? null,
     scores: scoresFromColumn(scores),
+    inputPreview,
+    outputPreview,
     clockSkew: isSkewed === 1,
   };
 }

@@ -71,6 +71,8 @@ export const SUMMARY_COLUMNS = [
   { name: 'tokens', type: 'bigint', of: ({ summary }) => tokens(summary, 'total_tokens') },
   { name: 'cost', type: 'bigint', of: ({ summary }) => summary.facts.cost?.total ?? null },
   { name: 'is_skewed', type: 'integer', of: ({ summary }) => Number(summary.isSkewed) },
+  { name: 'input_preview', type: 'text', of: ({ summary }) => summary.inputPreview },
+  { name: 'output_preview', type: 'text', of: ({ summary }) => summary.outputPreview },
   { name: 'facts', type: 'text', of: ({ summary }) => factsToColumn(summary.facts) },
 ] as const satisfies readonly TraceColumn<SummarizedTrace>[];
 

@@ -42,6 +42,9 @@ export type TraceSummary = {
   readonly environment: string | null;
   readonly release: string | null;
   readonly facts: TraceFacts;
+  /** The beginning of the root's inputs and outputs as text. */
+  readonly inputPreview: string | null;
+  readonly outputPreview: string | null;
   /** The texts of the terms that its observations have (`traceTerms`). */
   readonly observed: readonly string[];
   /** A time of an observation was ignored. */
@@ -90,6 +93,8 @@ export function summarize(rows: readonly SummedRow[], receivedAt: number): Trace
     environment: firstOf(ordered, ({ details }) => details?.environment),
     release: firstOf(ordered, ({ details }) => details?.release),
     facts: factsOf(ordered),
+    inputPreview: root.details?.inputPreview ?? null,
+    outputPreview: root.details?.outputPreview ?? null,
     observed: observedTexts(ordered),
   };
 }

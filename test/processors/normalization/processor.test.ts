@@ -2,6 +2,7 @@ import t from 'tap';
 import { factory } from '../../../processors/normalization/factory.ts';
 import { createProcessor as createNormalization } from '../../../processors/normalization/processor.ts';
 import type { ObservationBatch, SealedBatch } from '../../../src/model/batch.ts';
+import { PREVIEW_CHARACTERS } from '../../../src/model/preview.ts';
 import { nativeBatch, nativeEvent, otlpBatch, rawBatch } from '../../helper/batches.ts';
 import { testSettings } from '../../helper/settings.ts';
 
@@ -72,12 +73,14 @@ t.test('normalizes a large batch in a thread, with the same result', async (t) =
     observations.map((one) => {
       const { customFieldsText: _, ...rest } = { ...one, customFields: { ...one.customFields } };
       // The batches differ in the size of one input.
-      const { inputBytes: _bytes, ...details } = one.details ?? {};
+      const { inputBytes: _bytes, inputPreview: _preview, ...details } = one.details ?? {};
       return { ...rest, details };
     });
   t.same(all(large), all(small));
   t.equal(large.observations[0]?.details?.inputBytes, filler.length + 2);
   t.equal(small.observations[0]?.details?.inputBytes, 3);
+  t.equal(large.observations[0]?.details?.inputPreview, 'x'.repeat(PREVIEW_CHARACTERS));
+  t.equal(small.observations[0]?.details?.inputPreview, 'x');
   t.same(large.failures, small.failures);
   t.equal(large.failures?.length, 1);
 });

@@ -90,6 +90,8 @@ t.test('lists traces by a filter', async (t) => {
         ...{ release: null, tags: ['a'], custom_fields: {}, usage: { input_tokens: 3 } },
         cost: { input: null, output: 2e-9, total: 0.005, currency: 'USD' },
         scores: {},
+        input_preview: 'in',
+        output_preview: null,
         clock_skew: false,
       },
     ],

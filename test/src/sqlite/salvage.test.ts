@@ -144,3 +144,14 @@ t.test(
     await third.close();
   },
 );
+
+t.test('a derived table is not copied, and is made again', (t) => {
+  const file = damaged(t, () => undefined);
+  const derived = { name: 'bodies', remake: "UPDATE keys SET hash = 'again'" };
+  const { tables } = salvage({ file, create, essential: [], derived });
+  t.match(tables, [{ name: 'keys', rows: 300, isComplete: true }]);
+  t.equal(tables.length, 1);
+  t.equal(countIn(file, 'bodies'), 0);
+  t.equal(countIn(file, "keys WHERE hash = 'again'"), 300);
+  t.end();
+});

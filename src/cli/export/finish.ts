@@ -1,0 +1,73 @@
+import { createHash } from 'node:crypto';
+import { createReadStream, createWriteStream } from 'node:fs';
+import { open, rename, rm, writeFile } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+import { Writable } from 'node:stream';
+import type { RowMembers } from '../../read/export/columns.ts';
+import { parquetFile } from '../../read/export/parquet.ts';
+import type { ExportRequest } from '../../read/export/request.ts';
+
+/** The description of a complete export, in `FILE.manifest.json`. */
+export type Manifest = {
+  readonly file: string;
+  readonly complete: true;
+  readonly rows: number;
+  readonly bytes: number;
+  readonly sha256: string;
+  readonly project: string;
+  readonly query: string;
+  readonly format: string;
+  readonly of: string;
+  readonly payloads: boolean;
+  /** The range of start times that was asked for; null without a bound. */
+  readonly from: string | null;
+  readonly to: string | null;
+  readonly exported_at: string;
+};
+
+/** Makes a Parquet file of JSON lines, in a file beside it that is then renamed. */
+export async function writeParquet(
+  lines: string,
+  output: string,
+  { columns }: ExportRequest,
+): Promise<void> {
+  const draft = `${output}.tmp`;
+  const encoder = parquetFile<RowMembers>(columns, (row) => row);
+  const file = Writable.toWeb(createWriteStream(draft)).getWriter();
+  try {
+    for await (const line of createInterface({ input: createReadStream(lines) })) {
+      const piece = await encoder.row(JSON.parse(line) as RowMembers, undefined);
+      if (piece.length > 0) await file.write(piece);
+    }
+    await file.write(await encoder.end());
+    await file.close();
+    await rename(draft, output);
+  } catch (error) {
+    await file.abort().catch(() => {});
+    await rm(draft, { force: true });
+    throw error;
+  } finally {
+    await encoder.close();
+  }
+}
+
+export async function writeManifest(
+  output: string,
+  about: Omit<Manifest, 'bytes' | 'sha256'>,
+): Promise<Manifest> {
+  const hash = createHash('sha256');
+  let bytes = 0;
+  for await (const chunk of createReadStream(output)) {
+    hash.update(chunk as Buffer);
+    bytes += (chunk as Buffer).length;
+  }
+  const manifest = { ...about, bytes, sha256: hash.digest('hex') };
+  const path = `${output}.manifest.json`;
+  const draft = `${path}.tmp`;
+  await writeFile(draft, `${JSON.stringify(manifest, null, 2)}\n`);
+  const handle = await open(draft, 'r');
+  await handle.sync();
+  await handle.close();
+  await rename(draft, path);
+  return manifest;
+}

@@ -1,0 +1,91 @@
+import type { FileHandle } from 'node:fs/promises';
+import { open, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { CommandError, EXIT } from '../exit-status.ts';
+
+/** How far an export is: what its file has, and where it goes on. */
+export type ExportState = {
+  /** The parameters of the export, and the project. */
+  readonly query: string;
+  readonly project: string;
+  readonly rows: number;
+  readonly bytes: number;
+  /** The value of `after` of the next part; null if the export is complete. */
+  readonly next: string | null;
+};
+
+/**
+ * The rows of an export that is not complete, and beside them how far it is. Each part is on the disk before the state
+ * says so, so that an export goes on from the last complete part whatever ended it:
+ *
+ *   part ─▶ FILE.partial ─▶ fsync ─▶ FILE.partial.json
+ */
+export class PartialFile {
+  readonly #path: string;
+  readonly #handle: FileHandle;
+  #state: ExportState | undefined;
+
+  private constructor(path: string, handle: FileHandle, state: ExportState | undefined) {
+    this.#path = path;
+    this.#handle = handle;
+    this.#state = state;
+  }
+
+  /** Goes on if there is a partial export and `isResumed`; refuses to overwrite one otherwise. */
+  static async open(output: string, isResumed: boolean): Promise<PartialFile> {
+    const path = `${output}.partial`;
+    const state = await readState(path);
+    if (isResumed && state === undefined) {
+      throw new CommandError(EXIT.usage, `there is no partial export ${path} to resume`);
+    }
+    if (!isResumed && state !== undefined) {
+      const advice = 'go on with --resume, or remove it';
+      throw new CommandError(EXIT.usage, `${path} is a partial export: ${advice}`);
+    }
+    const handle = await open(path, isResumed ? 'r+' : 'w');
+    await handle.truncate(state?.bytes ?? 0);
+    return new PartialFile(path, handle, state);
+  }
+
+  get path(): string {
+    return this.#path;
+  }
+
+  /** Undefined before the first part. */
+  get state(): ExportState | undefined {
+    return this.#state;
+  }
+
+  async add(bytes: Buffer, part: Omit<ExportState, 'bytes'>): Promise<void> {
+    const start = this.#state?.bytes ?? 0;
+    await this.#handle.write(bytes, 0, bytes.length, start);
+    await this.#handle.sync();
+    this.#state = { ...part, bytes: start + bytes.length };
+    const draft = `${statePath(this.#path)}.tmp`;
+    await writeFile(draft, JSON.stringify(this.#state));
+    await rename(draft, statePath(this.#path));
+  }
+
+  close(): Promise<void> {
+    return this.#handle.close();
+  }
+
+  /** Forgets how far the export is. The file of rows is removed if it is still there. */
+  async remove(): Promise<void> {
+    await rm(this.#path, { force: true });
+    await rm(statePath(this.#path), { force: true });
+  }
+}
+
+function statePath(path: string): string {
+  return `${path}.json`;
+}
+
+async function readState(path: string): Promise<ExportState | undefined> {
+  try {
+    return JSON.parse(await readFile(statePath(path), 'utf8')) as ExportState;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined;
+    const message = `${statePath(path)} cannot be read: remove it and begin again`;
+    throw new CommandError(EXIT.failed, message);
+  }
+}

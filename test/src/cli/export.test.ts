@@ -1,0 +1,186 @@
+import { createHash } from 'node:crypto';
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parquetReadObjects } from 'hyparquet';
+import type { Test } from 'tap';
+import t from 'tap';
+import { runCli } from '../../../src/cli/program.ts';
+import type { Terminal } from '../../../src/cli/terminal.ts';
+import { ControlError } from '../../../src/control/protocol.ts';
+import { startControlServer } from '../../../src/control/server.ts';
+import { recordingLogger } from '../../helper/settings.ts';
+
+t.setTimeout(90_000);
+
+const ROWS = 20;
+const PART_ROWS = 3;
+
+type Part = (query: URLSearchParams, number: number) => void;
+
+/** The command over a control socket with rows t-0 to t-19, of which a part has three. `onPart` may throw. */
+async function exporting(t: Test, onPart: Part = () => {}) {
+  const cwd = mkdtempSync(join(tmpdir(), 'tracectl-export-'));
+  t.teardown(() => rmSync(cwd, { recursive: true, force: true }));
+  await runCli(['init'], { cwd, env: {}, out() {}, err() {} });
+  mkdirSync(join(cwd, 'data'));
+  let parts = 0;
+  const server = await startControlServer(
+    join(cwd, 'data'),
+    async ({ command, arguments: { query } }) => {
+      t.equal(command, 'export.part');
+      const asked = new URLSearchParams(String(query));
+      onPart(asked, ++parts);
+      const first = Number(asked.get('after') ?? 0);
+      const end = Math.min(ROWS, first + PART_ROWS);
+      const next = end === ROWS ? null : String(end);
+      return { project: 'proj_1', text: rowsOf(asked, first, end), rows: end - first, next };
+    },
+    recordingLogger(),
+  );
+  t.teardown(() => server.close());
+  async function run(argv: readonly string[], more: Partial<Terminal> = {}) {
+    const out: string[] = [];
+    const err: string[] = [];
+    const base = { cwd, env: {}, out: (text: string) => out.push(text) };
+    const data = `--set=extensions.sqlite.directory=${join(cwd, 'data')}`;
+    const terminal = { ...base, ...more, err: (text: string) => err.push(text) };
+    return { status: await runCli(['export', ...argv, data], terminal), out, err };
+  }
+  const read = (name: string) => readFileSync(join(cwd, name), 'utf8');
+  return { run, read, cwd, parts: () => parts };
+}
+
+function rowsOf(asked: URLSearchParams, first: number, end: number): string {
+  const ids = Array.from({ length: end - first }, (_, i) => `t-${first + i}`);
+  if (asked.get('format') === 'csv') return `id\r\n${ids.map((id) => `${id}\r\n`).join('')}`;
+  return ids.map((id) => `${JSON.stringify({ id, name: `ü ${id}`, inputs: '[1.0]' })}\n`).join('');
+}
+
+const ALL = rowsOf(new URLSearchParams(), 0, ROWS);
+
+t.test('writes every part to one file, with a manifest', async (t) => {
+  const { run, read, cwd } = await exporting(t);
+  const argv = ['status:error', '--from', '2026-01-01T00:00:00Z', '--output', 'out.jsonl'];
+  const { status, out, err } = await run([...argv, '--json']);
+  t.same([status, err], [0, []]);
+  t.equal(read('out.jsonl'), ALL);
+  const manifest = JSON.parse(read('out.jsonl.manifest.json'));
+  t.same(JSON.parse(out.join('')), manifest);
+  t.match(manifest, {
+    ...{ file: 'out.jsonl', complete: true, rows: ROWS, bytes: Buffer.byteLength(ALL) },
+    sha256: createHash('sha256').update(ALL).digest('hex'),
+    ...{ project: 'proj_1', query: 'status:error', format: 'jsonl', of: 'traces' },
+    ...{ payloads: false, from: '2026-01-01T00:00:00Z', to: null },
+  });
+  t.same(
+    readdirSync(cwd).filter((name) => name.startsWith('out')),
+    ['out.jsonl', 'out.jsonl.manifest.json'],
+  );
+  const again = await run(argv);
+  t.equal(again.status, 64);
+  t.match(again.err.join(), 'exists');
+});
+
+t.test('the header of CSV is in the file once', async (t) => {
+  const { run, read } = await exporting(t);
+  t.equal((await run(['--format', 'csv', '--output', 'out.csv'])).status, 0);
+  t.equal(read('out.csv'), rowsOf(new URLSearchParams('format=csv'), 0, ROWS));
+});
+
+t.test('goes on after a break, without what a write had begun', async (t) => {
+  let breaks = true;
+  const { run, read, cwd, parts } = await exporting(t, (_query, number) => {
+    if (number === 4 && breaks) throw new ControlError('storage_failed', 'the store is away');
+  });
+  const broken = await run(['--output', 'out.jsonl']);
+  t.equal(broken.status, 1);
+  t.match(broken.err.join('\n'), /--resume[\s\S]*the store is away/);
+  t.notOk(existsSync(join(cwd, 'out.jsonl')));
+  appendFileSync(join(cwd, 'out.jsonl.partial'), '{"id":"half');
+  breaks = false;
+  t.equal((await run(['--output', 'out.jsonl'])).status, 64, 'a partial export is not overwritten');
+  const other = await run(['name:x', '--output', 'out.jsonl', '--resume']);
+  t.same([other.status, other.err.length], [64, 1]);
+  t.match(other.err.join(), 'other options');
+  const before = parts();
+  const { status, out } = await run(['--output', 'out.jsonl', '--resume']);
+  t.equal(status, 0);
+  t.match(out.join(), 'Exported 20 traces to out.jsonl');
+  t.equal(read('out.jsonl'), ALL);
+  t.equal(parts() - before, Math.ceil(ROWS / PART_ROWS) - 3);
+  t.notOk(existsSync(join(cwd, 'out.jsonl.partial')));
+  t.notOk(existsSync(join(cwd, 'out.jsonl.partial.json')));
+});
+
+t.test('Ctrl-C leaves a partial export behind a whole part', async (t) => {
+  let interrupt = (): void => {};
+  const { run, read } = await exporting(t, (_query, number) => {
+    if (number === 2) interrupt();
+  });
+  const onInterrupt: Terminal['onInterrupt'] = (listener) => {
+    interrupt = () => listener('SIGINT');
+    return () => {};
+  };
+  const { status, err } = await run(['--output', 'out.jsonl'], { onInterrupt });
+  t.equal(status, 1);
+  t.match(err.join(), 'repeat the command with --resume');
+  t.equal(read('out.jsonl.partial'), rowsOf(new URLSearchParams(), 0, 2 * PART_ROWS));
+  t.equal((await run(['--output', 'out.jsonl', '--resume'])).status, 0);
+  t.equal(read('out.jsonl'), ALL);
+});
+
+t.test('makes Parquet of the rows, with payloads as they were sent', async (t) => {
+  const { run, cwd } = await exporting(t, (query) => {
+    t.same([query.get('format'), query.get('payloads')], ['jsonl', 'text']);
+  });
+  const argv = ['--format', 'parquet', '--of', 'observations', '--payloads'];
+  t.equal((await run([...argv, '--output', 'out.parquet'])).status, 0);
+  const file = new Uint8Array(readFileSync(join(cwd, 'out.parquet'))).buffer;
+  const rows = await parquetReadObjects({ file });
+  t.equal(rows.length, ROWS);
+  t.match(rows[19], { id: 't-19', name: 'ü t-19', inputs: '[1.0]', outputs: null });
+});
+
+t.test('writes to stdout and shows its progress', async (t) => {
+  const { run } = await exporting(t);
+  const chunks: Uint8Array[] = [];
+  const outBytes = async (bytes: Uint8Array) => void chunks.push(bytes);
+  const { status, out } = await run(['--output', '-'], { outBytes });
+  t.same([status, out, Buffer.concat(chunks).toString()], [0, [], ALL]);
+  const refused = await run(['--output', '-', '--format', 'parquet'], { outBytes });
+  t.equal(refused.status, 64);
+  const shown: string[] = [];
+  const screen = { columns: () => 80, write: (text: string) => void shown.push(text) };
+  await run(['--output', 'out.jsonl'], { screen });
+  t.match(shown.join(''), '20 traces exported');
+});
+
+t.test('names a wrong option', async (t) => {
+  const { run, cwd } = await exporting(t, () => {
+    throw new ControlError('invalid_query', 'Unknown field "modle" at character 1.');
+  });
+  for (const [argv, named] of [
+    [['--format', 'xml'], 'must be one of jsonl'],
+    [['--payloads'], 'of=observations'],
+    [['--fields', 'nmae'], 'did you mean "name"?'],
+    [['modle:x'], 'Unknown field'],
+    [['--resume'], 'no partial export'],
+  ] as const) {
+    const { status, err } = await run([...argv, '--output', 'out.jsonl']);
+    t.equal(status, 64, argv.join());
+    t.match(err.join(), named);
+    t.notOk(existsSync(join(cwd, 'out.jsonl.partial')));
+  }
+  writeFileSync(join(cwd, 'out.jsonl.partial.json'), '{');
+  t.equal((await run(['--output', 'out.jsonl', '--resume'])).status, 1);
+});
