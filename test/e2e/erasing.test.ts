@@ -270,7 +270,7 @@ t.test('an erased user is in no file of a store, and the other traces are whole'
   await erase(t, daemon, sending);
   t.same(found(haysOfDirectory(daemon.directory), sending.gone.made).slice(0, 20), []);
   await checkKept(t, call, sending, daemon.key);
-  // What waited is delivered without the erased items.
+  // Entries that waited are delivered without the erased items.
   const delivered = away.requests.length;
   away.always({ status: 200, body: '{}' });
   await eventually(
